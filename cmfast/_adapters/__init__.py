@@ -1,0 +1,1 @@
+"""One module per array library: ``asarray``, ``meta``, ``call``, ``to_host``."""

@@ -1,0 +1,72 @@
+"""Torch tensors, converted without a copy. Kernels: those of the NumPy arrays they share, or ``cuda``."""
+
+from typing import Any
+
+import numpy as np
+import torch  # noqa: TID251
+
+from cmfast import _dispatch
+
+_KINDS = {
+    torch.bool: ("b", 1),
+    torch.uint8: ("u", 1),
+    torch.int8: ("i", 1),
+    torch.int16: ("i", 2),
+    torch.int32: ("i", 4),
+    torch.int64: ("i", 8),
+    torch.float16: ("f", 2),
+    torch.float32: ("f", 4),
+    torch.float64: ("f", 8),
+}
+
+
+def asarray(op: str, name: str, x: Any) -> Any:
+    """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently."""
+    if not isinstance(x, torch.Tensor):
+        msg = f"{op}: {name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
+        raise TypeError(msg)
+    if x.requires_grad:
+        msg = f"{op}: {name} requires gradients, which cmfast does not propagate; give {name}.detach()"
+        raise TypeError(msg)
+    if x.layout != torch.strided:
+        msg = f"{op}: {name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
+        raise TypeError(msg)
+    if x.dtype not in _KINDS:
+        msg = f"{op}: {name} has dtype {x.dtype}, which NumPy does not have; give {name}.float()"
+        raise TypeError(msg)
+    if x.device.type not in {"cpu", "cuda"}:
+        msg = f"{op}: {name} is on {x.device}; cmfast works on cpu and cuda tensors"
+        raise TypeError(msg)
+    return x
+
+
+def meta(x: Any) -> _dispatch.Meta:
+    """Return shape, kind, item size and device."""
+    kind, itemsize = _KINDS[x.dtype]
+    return _dispatch.Meta(tuple(x.shape), kind, itemsize, str(x.device), str(x.dtype).removeprefix("torch."))
+
+
+def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Share the tensors with NumPy, run the op there, share the results back."""
+    first = next(array for array in arrays if array is not None)
+    if first.device.type == "cuda":
+        return _dispatch.kernel(op, "cuda")(*arrays, **options)
+    hosts = [None if array is None else _share(array) for array in arrays]
+    out = _dispatch.call(op, *hosts, **options)
+    return tuple(map(_tensor, out)) if isinstance(out, tuple) else _tensor(out)
+
+
+def _share(x: Any) -> np.ndarray:
+    # Resolved: a conjugate or negated view is only a flag on somebody else's memory.
+    view: np.ndarray = x.resolve_neg().numpy().view()
+    view.flags.writeable = False
+    return view
+
+
+def _tensor(out: Any) -> Any:
+    return torch.as_tensor(out) if isinstance(out, np.ndarray | np.generic) else out
+
+
+def to_host(x: Any) -> Any:
+    """Return an ndarray with the values of `x`; synchronises where `x` is on CUDA."""
+    return x.cpu().numpy()  # synchronises

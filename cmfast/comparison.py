@@ -1,0 +1,153 @@
+"""How alike two confusion matrices are, whatever their totals."""
+
+from typing import Any
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._typing import Array, OnFailure
+
+__all__ = ["kl_divergence", "l1_distance", "overlap"]
+
+
+def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
+    _validate.on_failure(op, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    first, second = _dispatch.adopt(op, **pair)
+    adopted = dict(zip(pair, (first, second), strict=True))
+    _validate.matrices(op, **adopted)
+    _validate.batch(op, **{name: _dispatch.meta(a).shape[:-2] for name, a in adopted.items()})
+    out, status = _dispatch.call(op, first, second, num_threads=num_threads)
+    _failures.report(op, status, on_failure, failed="pairs of matrices not compared")
+    return out
+
+
+def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+    """Share of mass that two matrices have in common, after each is divided by its total.
+
+    Parameters
+    ----------
+    S, T : array, shape (..., R, C)
+        Nonnegative; counts or any normalisation of them. The leading axes broadcast.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about pairs that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, shape (...), float32 if both are float32, else float64
+        ``sum(minimum(S / S.sum(), T / T.sum()))``, in [0, 1]: 1 if and only if the matrices are proportional. Library
+        and device of `S`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree.
+
+    See Also
+    --------
+    l1_distance : ``2 - 2 * overlap``, accurate for matrices that are almost the same.
+
+    Notes
+    -----
+    Bad values: a pair with a NaN, an infinite or a negative cell (INVALID) or a matrix without mass (ZERO_LINE) gives
+    NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the device unless `on_failure` is
+    "ignore". Reproducible: same input, same bits, for any number of threads.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 5.3.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> round(float(cmfast.overlap([[9, 1], [2, 8]], [[8, 2], [2, 8]])), 12)
+    0.95
+    """
+    return _compare("overlap", on_failure, num_threads, S=S, T=T)
+
+
+def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+    """L1 distance of two matrices, after each is divided by its total.
+
+    Parameters
+    ----------
+    S, T : array, shape (..., R, C)
+        Nonnegative; counts or any normalisation of them. The leading axes broadcast.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about pairs that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, shape (...), float32 if both are float32, else float64
+        ``sum(abs(S / S.sum() - T / T.sum()))``, in [0, 2]. Library and device of `S`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree.
+
+    See Also
+    --------
+    overlap : ``1 - l1_distance / 2``.
+
+    Notes
+    -----
+    Bad values: a pair with a NaN, an infinite or a negative cell (INVALID) or a matrix without mass (ZERO_LINE) gives
+    NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the device unless `on_failure` is
+    "ignore". Reproducible: same input, same bits, for any number of threads.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, appendix C.2.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> round(float(cmfast.l1_distance([[9, 1], [2, 8]], [[8, 2], [2, 8]])), 12)
+    0.1
+    """
+    return _compare("l1_distance", on_failure, num_threads, S=S, T=T)
+
+
+def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+    """Kullback-Leibler divergence from `Q` to `P` in nats, after each matrix is divided by its total.
+
+    Parameters
+    ----------
+    P, Q : array, shape (..., R, C)
+        Nonnegative; counts or any normalisation of them. The leading axes broadcast.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about pairs that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, shape (...), float32 if both are float32, else float64
+        ``sum(p * log(p / q))`` with ``p = P / P.sum()``, ``q = Q / Q.sum()``; a cell with ``p = 0`` adds nothing, one
+        with ``q = 0 < p`` makes it infinite. Library and device of `P`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree.
+
+    Notes
+    -----
+    Bad values: a pair with a NaN, an infinite or a negative cell (INVALID) or a matrix without mass (ZERO_LINE) gives
+    NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the device unless `on_failure` is
+    "ignore". Reproducible: same input, same bits, for any number of threads.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, sections 3.1 and 6 (figure 6).
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> round(float(cmfast.kl_divergence([[1, 1]], [[1, 3]])), 12)
+    0.143841036226
+    """
+    return _compare("kl_divergence", on_failure, num_threads, P=P, Q=Q)

@@ -1,0 +1,1 @@
+"""Algorithms on trusted arrays: no validation, no dispatch. Imported as ``cmfast.kernels``."""

@@ -1,0 +1,1 @@
+"""Numba kernels: plain loops over part of a batch, run by one thread pool."""

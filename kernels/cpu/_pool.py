@@ -1,0 +1,166 @@
+"""One thread pool for nogil range kernels, alive after fork().
+
+Not Numba's ``parallel=True``: its default layer on Linux kills forked children, another aborts when two Python threads
+call it, and all of them ignore control-group quotas.
+
+The bounds of the pieces depend on the shapes alone, so the same input gives the same bits for any number of threads.
+"""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+INLINE_SECONDS = 3e-4  # estimated work below which the hand-over (30 to 100 us) is not worth it
+PIECE_SECONDS = 5e-5  # no piece is worth less
+MAX_PIECES = 64
+MAX_THREADS = 256
+
+Progress = Callable[[int, int], object]
+Bounds = Sequence[tuple[int, int]]
+
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+_inside = threading.local()
+
+
+def _after_fork() -> None:
+    # The child has no worker threads, and maybe a lock that nobody will release.
+    global _pool, _lock, _inside
+    _pool, _lock, _inside = None, threading.Lock(), threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def _quota() -> int | None:
+    """Return the CPUs that the control group grants (version 2, then 1), or None without a limit."""
+    root = Path("/sys/fs/cgroup")
+    try:
+        quota, period = (root / "cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
+            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if not (quota.isdigit() and period.isdigit()) or int(period) == 0:
+        return None  # "max", or -1
+    return max(1, int(quota) // int(period))
+
+
+def cpu_count() -> int:
+    """Return the CPUs this process may use: affinity, control-group quota, CMFAST_NUM_THREADS, OMP_NUM_THREADS."""
+    n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _quota()
+    if quota is not None:
+        n = min(n, quota)
+    for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
+        value = os.environ.get(name, "")
+        if value.isdigit() and int(value) > 0:
+            n = min(n, int(value))
+    return n
+
+
+def pieces(n: int, seconds: float, *, tile: int = 1, most: int = MAX_PIECES) -> list[tuple[int, int]]:
+    """Cut ``[0, n)`` into ranges that depend on `n`, `seconds` and `tile` alone.
+
+    `seconds` is the estimated time of all of it on one thread (a formula of the shapes, never a measurement).
+    Bounds are multiples of `tile`.
+    """
+    tiles = -(-n // tile)
+    count = max(1, min(tiles, most, int(seconds / PIECE_SECONDS)))
+    cuts = [tile * (tiles * i // count) for i in range(count)] + [n]
+    return list(pairwise(cuts))
+
+
+def run_pieces(
+    work: Callable[[int, int, int], object],
+    bounds: Bounds,
+    *,
+    seconds: float,
+    num_threads: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Call ``work(index, start, stop)`` once for every range of `bounds`, in any order, on several threads.
+
+    The caller works too. An exception in a piece is raised here, after the other threads have ended. A call from
+    inside a piece runs inline, so nesting can neither deadlock nor oversubscribe. `progress` is called from this
+    thread only, at most about ten times a second, with the part of the range that is done.
+    """
+    total = bounds[-1][1] if bounds else 0
+    serial = len(bounds) < 2 or seconds < INLINE_SECONDS or getattr(_inside, "yes", False)
+    threads = 1 if serial else min(num_threads or cpu_count(), len(bounds), MAX_THREADS)
+    todo = deque((i, start, stop) for i, (start, stop) in enumerate(bounds))
+    done = [0] * len(bounds)
+    last_report = 0.0
+
+    def drain(report: Progress | None) -> None:
+        nonlocal last_report
+        nested = getattr(_inside, "yes", False)
+        _inside.yes = True
+        try:
+            while True:
+                try:
+                    i, start, stop = todo.popleft()
+                except IndexError:
+                    return
+                work(i, start, stop)
+                done[i] = stop - start
+                if report is not None and time.monotonic() - last_report > 0.1:
+                    last_report = time.monotonic()
+                    report(sum(done), total)
+        finally:
+            todo.clear()  # empty already, unless a piece raised: then nobody starts another one
+            _inside.yes = nested
+
+    if threads == 1:
+        drain(progress)
+    else:
+        _share(drain, threads, progress)
+    if progress is not None:
+        progress(total, total)
+
+
+def _share(drain: Callable[[Progress | None], None], threads: int, progress: Progress | None) -> None:
+    global _pool  # noqa: PLW0603
+    with _lock:
+        if _pool is None:  # workers are started one by one, as they are asked for
+            _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="cmfast")
+        others = [_pool.submit(drain, None) for _ in range(threads - 1)]
+    try:
+        drain(progress)
+    finally:
+        late = [future for future in others if not future.cancel()]
+        wait(late)  # nobody writes to the outputs after this call has returned or raised
+    for future in late:
+        future.result()
+
+
+def run(
+    kernel: Callable[..., Any],
+    args: tuple[Any, ...],
+    n: int,
+    *,
+    seconds: float,
+    tile: int = 1,
+    num_threads: int | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Call ``kernel(*args, start, stop)`` over ``[0, n)``; see :func:`pieces` and :func:`run_pieces`."""
+    if seconds < INLINE_SECONDS and progress is None:
+        kernel(*args, 0, n)  # the short way: a single matrix costs microseconds
+        return
+
+    def work(_: int, start: int, stop: int) -> None:
+        kernel(*args, start, stop)
+
+    run_pieces(work, pieces(n, seconds, tile=tile), seconds=seconds, num_threads=num_threads, progress=progress)

@@ -1,0 +1,125 @@
+"""Overlap, L1 distance and KL divergence of two batches of matrices, each divided by its own total."""
+
+import numpy as np
+
+from cmfast.kernels.cpu import _arrays, _pool
+from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.status import Status
+
+OK = int(Status.CONVERGED)
+INVALID = int(Status.INVALID)
+ZERO_LINE = int(Status.ZERO_LINE)
+
+SECONDS_PER_CELL = 2e-9
+
+
+@jit(inline=True)
+def _total(values):
+    """Sum of nonnegative finite values; NaN if one of them is not."""
+    total = 0.0
+    for k in range(values.shape[0]):
+        x = np.float64(values[k])
+        if not (x >= 0.0 and x < np.inf):
+            return np.nan
+        total += x
+    return total
+
+
+@jit()
+def _totals(S, s_step, T, t_step, out_totals, out_status, start, stop):
+    for b in range(start, stop):
+        s = _total(S[b * s_step])
+        t = _total(T[b * t_step])
+        out_totals[b, 0] = s
+        out_totals[b, 1] = t
+        if not (s < np.inf and t < np.inf):
+            out_status[b] = INVALID
+        elif s == 0.0 or t == 0.0:
+            out_status[b] = ZERO_LINE
+        else:
+            out_status[b] = OK
+
+
+@jit()
+def _overlap(S, s_step, T, t_step, totals, status, out, start, stop):
+    for b in range(start, stop):
+        if status[b] != OK:
+            out[b] = np.nan
+            continue
+        p, q = S[b * s_step], T[b * t_step]
+        s, t = totals[b, 0], totals[b, 1]
+        total = 0.0
+        for k in range(p.shape[0]):
+            total += min(np.float64(p[k]) / s, np.float64(q[k]) / t)
+        out[b] = min(total, 1.0)  # rounding alone can exceed one
+
+
+@jit()
+def _l1_distance(S, s_step, T, t_step, totals, status, out, start, stop):
+    for b in range(start, stop):
+        if status[b] != OK:
+            out[b] = np.nan
+            continue
+        p, q = S[b * s_step], T[b * t_step]
+        s, t = totals[b, 0], totals[b, 1]
+        total = 0.0
+        for k in range(p.shape[0]):
+            total += abs(np.float64(p[k]) / s - np.float64(q[k]) / t)
+        out[b] = total
+
+
+@jit(inline=True)
+def _kl_term(x, y):
+    """X log(x/y) - x + y, which is nonnegative: unlike x log(x/y), it cannot cancel between cells."""
+    if x == 0.0:
+        return y
+    d = (y - x) / x
+    if abs(d) < 0.01:
+        # d - log(1 + d) by its series: the difference itself would lose all digits of nearly equal cells.
+        return x * d * d * (1 / 2 - d * (1 / 3 - d * (1 / 4 - d * (1 / 5 - d * (1 / 6 - d * (1 / 7 - d / 8))))))
+    return x * np.log(x / y) - x + y
+
+
+@jit()
+def _kl_divergence(S, s_step, T, t_step, totals, status, out, start, stop):
+    for b in range(start, stop):
+        if status[b] != OK:
+            out[b] = np.nan
+            continue
+        p, q = S[b * s_step], T[b * t_step]
+        s, t = totals[b, 0], totals[b, 1]
+        total = 0.0
+        for k in range(p.shape[0]):
+            x = np.float64(p[k]) / s
+            y = np.float64(q[k]) / t
+            total += _kl_term(x, y)
+        out[b] = total
+
+
+def _compare(kernel, S, T, num_threads):
+    S, T = _arrays.as_floating(S), _arrays.as_floating(T)
+    batch, (S3, T3), (s_step, t_step) = _arrays.broadcast_batches(2, S, T)
+    cells = S.shape[-2] * S.shape[-1]
+    P, Q = (x.reshape(x.shape[0], cells) for x in (S3, T3))
+    n = int(np.prod(batch, dtype=np.int64))
+    totals, status, out = np.empty((n, 2)), np.empty(n, np.int8), np.empty(n)
+    seconds = 2 * n * cells * SECONDS_PER_CELL
+    _pool.run(_totals, (P, s_step, Q, t_step, totals, status), n, seconds=seconds, num_threads=num_threads)
+    args = (P, s_step, Q, t_step, totals, status, out)
+    _pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads)
+    return out.astype(_arrays.result_dtype(S, T), copy=False).reshape(batch), status.reshape(batch)
+
+
+def overlap(S, T, *, num_threads=None):
+    """Paper 000, section 5.3: the sum of the smaller of the two shares."""
+    return _compare(_overlap, S, T, num_threads)
+
+
+def l1_distance(S, T, *, num_threads=None):
+    """Paper 000, C.2: 2 - 2 overlap, summed on its own so that small distances keep their digits."""
+    return _compare(_l1_distance, S, T, num_threads)
+
+
+def kl_divergence(S, T, *, num_threads=None):
+    """Natural logarithm; infinite where T is zero under mass of S."""
+    return _compare(_kl_divergence, S, T, num_threads)

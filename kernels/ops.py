@@ -1,0 +1,39 @@
+"""Every op, once. Dispatch, conformance tests, benchmarks and the support table read this table."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Target = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One row of the table.
+
+    Attributes
+    ----------
+    module : str
+        Stem of the file that holds the op in ``kernels/cpu`` and ``kernels/cuda``.
+    signature : str
+        Core axes in NumPy's gufunc notation; what is left of them is the batch.
+    targets : frozenset of {"cpu", "cuda"}
+        Where the op has a kernel. A call elsewhere raises; nothing falls back.
+    merge : {None, "sum", "cells"}
+        How the results of two parts of the samples combine: not at all (batch axes are independent), by adding
+        integer tables, by merging sorted cells.
+    rtol : (float, float)
+        Relative tolerance against the oracle for float32 and float64 results. Integers are always exact.
+    """
+
+    module: str
+    signature: str
+    targets: frozenset[Target] = frozenset({"cpu"})
+    merge: Literal["sum", "cells"] | None = None
+    rtol: tuple[float, float] = (1e-6, 1e-13)
+
+
+OPS: dict[str, Op] = {
+    "overlap": Op("comparison", "(R,C),(R,C)->()"),
+    "l1_distance": Op("comparison", "(R,C),(R,C)->()"),
+    "kl_divergence": Op("comparison", "(R,C),(R,C)->()"),
+}

@@ -1,0 +1,30 @@
+"""What became of one element of a batch. The CUDA prelude takes its codes from here."""
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Outcome of one element of a batch; arrays of it are int8.
+
+    Codes 0 and 2 count as success (:attr:`ok`). What the result holds: ``CONVERGED`` the answer, ``MAX_ITER`` the last
+    iterate, ``LIMIT_ONLY`` the exact limit (factors NaN), every other code NaN.
+
+    Examples
+    --------
+    >>> Status(0), Status.LIMIT_ONLY.ok
+    (<Status.CONVERGED: 0>, True)
+    """
+
+    CONVERGED = 0
+    MAX_ITER = 1
+    LIMIT_ONLY = 2
+    INFEASIBLE = 3
+    TOTALS = 4
+    INVALID = 5
+    ZERO_LINE = 6
+    RANGE = 7
+
+    @property
+    def ok(self) -> bool:
+        """Whether the matrix returned with this status is the exact answer or its exact limit."""
+        return self in (Status.CONVERGED, Status.LIMIT_ONLY)

@@ -1,0 +1,107 @@
+"""Every way an array can reach a kernel, one line each. A backend that cannot hold an array makes no test of it."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """How to make an array of one kind, and which kind comes back."""
+
+    name: str
+    make: Callable[[np.ndarray], Any]
+    accepts: Callable[[np.ndarray], bool] = lambda a: True
+    library: str = "numpy"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _readonly(a: np.ndarray) -> np.ndarray:
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def _strided(a: np.ndarray) -> np.ndarray:
+    wide = np.zeros(tuple(2 * n for n in a.shape), a.dtype)
+    view = wide[tuple(slice(None, None, 2) for _ in a.shape)]
+    view[...] = a
+    return view
+
+
+def _reversed(a: np.ndarray) -> np.ndarray:
+    every = tuple(slice(None, None, -1) for _ in a.shape)
+    return np.ascontiguousarray(a[every])[every]
+
+
+def _memory_map(a: np.ndarray) -> np.ndarray:
+    with tempfile.NamedTemporaryFile(dir=_FOLDER.name, suffix=".npy", delete=False) as file:
+        np.save(file, a)
+    return np.load(Path(file.name), mmap_mode="r")
+
+
+def _torch(a: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.ascontiguousarray(a).copy())
+
+
+def _torch_transposed(a: np.ndarray) -> torch.Tensor:
+    return (
+        torch.from_numpy(np.ascontiguousarray(a.T).copy()).T
+        if a.ndim == 2
+        else _torch(a).transpose(0, -1).contiguous().transpose(0, -1)
+    )
+
+
+_TORCH_TYPES = {np.dtype(t) for t in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")}
+
+
+def _in_torch(a: np.ndarray) -> bool:
+    return a.dtype in _TORCH_TYPES
+
+
+def _survives_lists(a: np.ndarray) -> bool:
+    return a.size > 0 and a.dtype in (np.dtype("f8"), np.dtype("i8"), np.dtype("?"))
+
+
+BACKENDS = [
+    Backend("numpy", np.copy),
+    Backend("readonly", _readonly),
+    Backend("fortran", lambda a: np.asfortranarray(a.copy()), lambda a: a.ndim > 1),
+    Backend("strided", _strided, lambda a: a.ndim > 0),
+    Backend("reversed", _reversed, lambda a: a.ndim > 0),
+    Backend("byteswapped", lambda a: a.astype(a.dtype.newbyteorder()), lambda a: a.dtype.itemsize > 1),
+    Backend("memory-map", _memory_map, lambda a: a.size > 0 and a.dtype.kind not in "US"),
+    Backend("lists", lambda a: a.tolist(), _survives_lists),
+    Backend("torch", _torch, _in_torch, "torch"),
+    Backend("torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _in_torch(a), "torch"),
+]
+
+
+def arrays_of(case: Any) -> list[np.ndarray]:
+    """Return every array of a case, positional or not."""
+    return [a for a in (*case.args, *case.options.values()) if isinstance(a, np.ndarray)]
+
+
+def supports(backend: Backend, case: Any) -> bool:
+    """Return whether `backend` can hold the arrays of `case`; one that it cannot hold differently stays as it is."""
+    if backend.library == "torch":
+        return all(_in_torch(a) for a in arrays_of(case))
+    return any(backend.accepts(a) for a in arrays_of(case))
+
+
+def convert(backend: Backend, value: Any) -> Any:
+    """Return `value` as `backend` makes it; what is no array, or has no such form, stays."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if backend.accepts(value):
+        return backend.make(value)
+    return _torch(value) if backend.library == "torch" else value

@@ -1,0 +1,5 @@
+"""Named, seeded inputs per op, ugly ones first. One module per topic; ``CASES`` maps the name of an op to its cases."""
+
+from cases import comparison
+
+CASES = {**comparison.CASES}

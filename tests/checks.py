@@ -1,0 +1,52 @@
+"""The one comparison of a result with its oracle: library, dtype, shape, values; and that inputs did not change."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from cmfast.kernels.ops import OPS
+
+
+def library(x: Any) -> str:
+    """Return the library of an array or scalar."""
+    if isinstance(x, torch.Tensor):
+        return "torch"
+    if isinstance(x, np.ndarray | np.generic):
+        return "numpy"
+    return type(x).__name__
+
+
+def host(x: Any) -> np.ndarray:
+    """Return an ndarray with the values of `x`."""
+    return x.numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+
+
+def assert_matches(
+    op: str, got: Any, want: np.ndarray, *, expected_library: str = "numpy", rtol: float | None = None
+) -> None:
+    """Assert that one array is what the oracle says. The tolerance is the one of the table."""
+    assert library(got) == expected_library, f"{op}: library {library(got)}, wanted {expected_library}"
+    got = host(got)
+    assert got.dtype == want.dtype, f"{op}: dtype {got.dtype}, wanted {want.dtype}"
+    assert got.shape == want.shape, f"{op}: shape {got.shape}, wanted {want.shape}"
+    if want.dtype.kind in "biuSU":
+        np.testing.assert_array_equal(got, want, err_msg=op)
+        return
+    if rtol is None:
+        rtol = OPS[op].rtol[0] if want.dtype == np.float32 else OPS[op].rtol[1]
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * 1e-3, equal_nan=True, err_msg=op)
+
+
+def assert_same_bits(first: Any, second: Any) -> None:
+    """Assert that two results (arrays, scalars, or tuples of them) have the same type, shape and bits."""
+    if isinstance(first, tuple):
+        assert isinstance(second, tuple)
+        assert len(first) == len(second)
+        for a, b in zip(first, second, strict=True):
+            assert_same_bits(a, b)
+        return
+    assert type(first) is type(second)
+    a, b = host(first), host(second)
+    assert (a.dtype, a.shape) == (b.dtype, b.shape)
+    assert a.tobytes() == b.tobytes()

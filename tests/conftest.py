@@ -1,0 +1,36 @@
+"""Versions in the header, Hypothesis profiles, slow tests on request."""
+
+import os
+import platform
+
+import hypothesis
+import numba
+import numpy as np
+import pytest
+
+import cmfast
+
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_report_header(config):
+    """Name what a bug report needs."""
+    return f"cmfast {cmfast.__version__}, numpy {np.__version__}, numba {numba.__version__}, {platform.machine()}"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave slow tests out unless a marker expression asks for them."""
+    if config.option.markexpr:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    if slow:
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if item not in slow]
+
+
+@pytest.fixture
+def rng():
+    """Return a generator with a fixed seed."""
+    return np.random.default_rng(12345)

@@ -1,0 +1,52 @@
+"""Every op, on every case, from every backend, against the oracle."""
+
+import copy
+from functools import cache
+
+import pytest
+from backends import BACKENDS, convert, supports
+from calls import call
+from cases import CASES
+from checks import assert_matches, assert_same_bits
+from oracle import ORACLES
+
+from cmfast.kernels.ops import OPS
+
+COMBINATIONS = [
+    pytest.param(op, case, backend, id=f"{op}-{case}-{backend}")
+    for op in sorted(OPS)
+    for case in CASES.get(op, ())
+    for backend in BACKENDS
+    if supports(backend, case)
+]
+
+
+@cache
+def expected(op, case_id):
+    case = next(case for case in CASES[op] if case.id == case_id)
+    return ORACLES[op](*case.args, **case.options)
+
+
+def test_every_op_has_an_oracle_and_cases():
+    assert set(ORACLES) == set(OPS)
+    assert set(CASES) == set(OPS)
+    for op, cases in CASES.items():
+        assert cases, op
+        assert len({case.id for case in cases}) == len(cases), op
+
+
+@pytest.mark.parametrize(("op", "case", "backend"), COMBINATIONS)
+def test_matches_the_oracle(op, case, backend):
+    args = tuple(convert(backend, a) for a in case.args)
+    options = {name: convert(backend, value) for name, value in case.options.items()}
+    before = copy.deepcopy(args), copy.deepcopy(options)
+    got = call(op, args, options, fails=case.fails)
+    want = expected(op, case.id)
+    assert len(got) == len(want), op
+    for one, wanted in zip(got, want, strict=True):
+        assert_matches(op, one, wanted, expected_library=backend.library)
+    for now, then in zip((*args, *options.values()), (*before[0], *before[1].values()), strict=True):
+        if hasattr(now, "dtype"):
+            assert_same_bits(now, then)
+        else:
+            assert now == then
