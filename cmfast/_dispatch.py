@@ -6,6 +6,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cmfast.kernels.ops import OPS
 
 # Root module of an array's class -> adapter, imported when the first such array comes.
@@ -21,7 +23,8 @@ class Meta(NamedTuple):
     """NumPy's kind letter of the dtype: b, i, u, f, c, S, U, ..."""
     itemsize: int
     device: str
-    dtype: str
+    dtype: np.dtype[Any]
+    """The dtype that NumPy has for it."""
 
 
 def adapter(cls: type) -> ModuleType:

@@ -55,11 +55,11 @@ def report(
     """
     if on_failure == "ignore":
         return
-    codes = np.asarray(_dispatch.to_host(status)) if not isinstance(status, np.generic) else np.asarray(status)
-    bad = np.flatnonzero(codes)
-    if bad.size == 0:
+    if isinstance(status, np.generic) and not status:  # one matrix without trouble: the common case, kept short
         return
-    announce(message(op, codes, bad, failed, describe), on_failure, status)
+    codes = _dispatch.to_host(status)
+    if codes.any():
+        announce(message(op, codes, np.flatnonzero(codes), failed, describe), on_failure, status)
 
 
 def message(

@@ -26,9 +26,9 @@ def real(op: str, **arrays: Any) -> None:
     for name, array in arrays.items():
         if array is None:
             continue
-        kind, itemsize, dtype = meta(array).kind, meta(array).itemsize, meta(array).dtype
-        if kind not in "buif" or itemsize > 8:
-            refuse(op, name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
+        known = meta(array)
+        if known.kind not in "buif" or known.itemsize > 8:
+            refuse(op, name, "real numbers of at most 64 bits", f"dtype {known.dtype}", TypeError)
 
 
 def integer(op: str, **arrays: Any) -> None:
@@ -59,6 +59,9 @@ def matrices(op: str, *, square: bool = False, **arrays: Any) -> tuple[int, int]
 
 def batch(op: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Check that the batch shapes broadcast; return the shape they broadcast to."""
+    first, *others = shapes.values()
+    if all(shape == first for shape in others):
+        return first
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
@@ -80,10 +83,11 @@ def same_shape(op: str, **arrays: Any) -> tuple[int, ...]:
 def choice(op: str, name: str, value: object, allowed: Iterable[str]) -> None:
     """Check that `value` is one of the names in `allowed`."""
     names = tuple(allowed)
+    if isinstance(value, str) and value in names:
+        return
     if not isinstance(value, str):
         refuse(op, name, f"one of {', '.join(map(repr, names))}", type(value).__name__, TypeError)
-    if value not in names:
-        refuse(op, name, f"one of {', '.join(map(repr, names))}", repr(value))
+    refuse(op, name, f"one of {', '.join(map(repr, names))}", repr(value))
 
 
 def count(op: str, name: str, value: Any, *, least: int = 0) -> int:

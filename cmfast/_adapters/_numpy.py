@@ -56,7 +56,7 @@ def _refuse(op: str, name: str, x: Any) -> None:
 
 def meta(x: np.ndarray) -> _dispatch.Meta:
     """Return shape, kind, item size and device."""
-    return _dispatch.Meta(x.shape, x.dtype.kind, x.dtype.itemsize, "cpu", str(x.dtype))
+    return _dispatch.Meta(x.shape, x.dtype.kind, x.dtype.itemsize, "cpu", x.dtype)
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -7,16 +7,16 @@ import torch  # noqa: TID251
 
 from cmfast import _dispatch
 
-_KINDS = {
-    torch.bool: ("b", 1),
-    torch.uint8: ("u", 1),
-    torch.int8: ("i", 1),
-    torch.int16: ("i", 2),
-    torch.int32: ("i", 4),
-    torch.int64: ("i", 8),
-    torch.float16: ("f", 2),
-    torch.float32: ("f", 4),
-    torch.float64: ("f", 8),
+_DTYPES = {
+    torch.bool: np.dtype(np.bool_),
+    torch.uint8: np.dtype(np.uint8),
+    torch.int8: np.dtype(np.int8),
+    torch.int16: np.dtype(np.int16),
+    torch.int32: np.dtype(np.int32),
+    torch.int64: np.dtype(np.int64),
+    torch.float16: np.dtype(np.float16),
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
 }
 
 
@@ -31,7 +31,7 @@ def asarray(op: str, name: str, x: Any) -> Any:
     if x.layout != torch.strided:
         msg = f"{op}: {name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
         raise TypeError(msg)
-    if x.dtype not in _KINDS:
+    if x.dtype not in _DTYPES:
         msg = f"{op}: {name} has dtype {x.dtype}, which NumPy does not have; give {name}.float()"
         raise TypeError(msg)
     if x.device.type not in {"cpu", "cuda"}:
@@ -42,8 +42,8 @@ def asarray(op: str, name: str, x: Any) -> Any:
 
 def meta(x: Any) -> _dispatch.Meta:
     """Return shape, kind, item size and device."""
-    kind, itemsize = _KINDS[x.dtype]
-    return _dispatch.Meta(tuple(x.shape), kind, itemsize, str(x.device), str(x.dtype).removeprefix("torch."))
+    dtype = _DTYPES[x.dtype]
+    return _dispatch.Meta(tuple(x.shape), dtype.kind, dtype.itemsize, str(x.device), dtype)
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -1,5 +1,7 @@
 """How a batch of any shape and memory layout becomes the flat C-contiguous arrays that kernels loop over."""
 
+import math
+
 import numpy as np
 
 
@@ -15,10 +17,8 @@ def result_dtype(*arrays: np.ndarray) -> type[np.floating]:
 
 def flat_batch(x: np.ndarray, core: int) -> np.ndarray:
     """Return `x` as a C-contiguous array with one batch axis and its last `core` axes, read-only as it came."""
-    size = 1
-    for n in x.shape[: x.ndim - core]:
-        size *= n
-    flat = np.ascontiguousarray(x).reshape(size, *x.shape[x.ndim - core :])
+    cut = x.ndim - core
+    flat = np.ascontiguousarray(x).reshape(math.prod(x.shape[:cut]), *x.shape[cut:])
     flat.flags.writeable = False  # one type per kernel, also after a copy
     return flat
 
@@ -29,13 +29,15 @@ def broadcast_batches(core: int, *arrays: np.ndarray) -> tuple[tuple[int, ...], 
     An array with a batch of one is never repeated in memory; one that broadcasts along some axes only is.
     """
     shapes = [a.shape[: a.ndim - core] for a in arrays]
-    batch = np.broadcast_shapes(*shapes)
+    same = all(shape == shapes[0] for shape in shapes)
+    batch = shapes[0] if same else np.broadcast_shapes(*shapes)
     flats, steps = [], []
     for a, shape in zip(arrays, shapes, strict=True):
-        if np.prod(shape, dtype=np.int64) == 1:
+        if math.prod(shape) == 1:
             flats.append(flat_batch(a, core))
             steps.append(0)
         else:
-            flats.append(flat_batch(np.broadcast_to(a, batch + a.shape[a.ndim - core :]), core))
+            full = a if shape == batch else np.broadcast_to(a, batch + a.shape[a.ndim - core :])
+            flats.append(flat_batch(full, core))
             steps.append(1)
     return batch, flats, steps

@@ -1,5 +1,7 @@
 """Overlap, L1 distance and KL divergence of two batches of matrices, each divided by its own total."""
 
+import math
+
 import numpy as np
 
 from cmfast.kernels.cpu import _arrays, _pool
@@ -101,7 +103,7 @@ def _compare(kernel, S, T, num_threads):
     batch, (S3, T3), (s_step, t_step) = _arrays.broadcast_batches(2, S, T)
     cells = S.shape[-2] * S.shape[-1]
     P, Q = (x.reshape(x.shape[0], cells) for x in (S3, T3))
-    n = int(np.prod(batch, dtype=np.int64))
+    n = math.prod(batch)
     totals, status, out = np.empty((n, 2)), np.empty(n, np.int8), np.empty(n)
     seconds = 2 * n * cells * SECONDS_PER_CELL
     _pool.run(_totals, (P, s_step, Q, t_step, totals, status), n, seconds=seconds, num_threads=num_threads)
