@@ -1,0 +1,133 @@
+"""``python -m benchmarks``: one table, and the same as JSON."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import counting, geometry, latency, scaling
+from benchmarks._job import Job
+from benchmarks._measure import interleaved, peak_extra_bytes, timed
+
+PARTS: dict[str, Callable[..., list[Job]]] = {"count": counting.jobs, "bi": scaling.jobs, "gcm": geometry.jobs}
+LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars")
+
+
+def measure(job: Job, *, seconds: float) -> dict[str, Any]:
+    """Check every result of `job`, then time ours and the limit in turn, then each rival."""
+    note = job.check(job.run(None))
+    times = interleaved({"limit": job.limit, "one": lambda: job.run(1), "all": lambda: job.run(None)}, seconds=seconds)
+    ours, one, limit = median(times["all"]), median(times["one"]), median(times["limit"])
+    extra = peak_extra_bytes(lambda: job.run(None))
+    return {
+        "job": job.name,
+        "size": job.size,
+        "unit": job.unit,
+        "seconds": ours,
+        "seconds_best": min(times["all"]),
+        "seconds_one_thread": one,
+        "rate": job.items / ours,
+        "note": note,
+        "limit": job.limit_name,
+        "limit_seconds": limit,
+        "times_limit": ours / limit,
+        "extra_bytes_per_item": None if extra is None else extra / job.items,
+        "repetitions": len(times["all"]),
+        "rivals": [_against(job, rival, ours, seconds / 4) for rival in job.rivals],
+    }
+
+
+def _against(job: Job, rival: Any, ours: float, seconds: float) -> dict[str, Any]:
+    result, runs = timed(rival.run, seconds=seconds)
+    scaled = median(runs) * job.items / rival.items
+    return {
+        "name": rival.name,
+        "items": rival.items,
+        "seconds_for_all_items": scaled,
+        "ratio": scaled / ours,
+        "repetitions": len(runs),
+        "note": rival.check(result),
+    }
+
+
+def lines(row: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of one job."""
+    extra = row["extra_bytes_per_item"]
+    memory = "" if extra is None else f", {extra:.0f} B/item extra"
+    yield f"{row['job']}: {row['size']}"
+    yield (
+        f"  {'cmfast':<20}{_time(row['seconds']):>10}   {_rate(row['rate'])}{row['unit']}/s"
+        f"  (one thread {_time(row['seconds_one_thread'])}{memory}; {row['note']})"
+    )
+    yield f"  {'plain ' + row['limit']:<20}{_time(row['limit_seconds']):>10}   we take {row['times_limit']:.1f} x"
+    for rival in row["rivals"]:
+        runs = "one run" if rival["repetitions"] == 1 else f"{rival['repetitions']} runs"
+        yield (
+            f"  {rival['name']:<20}{_time(rival['seconds_for_all_items']):>10}   we are {rival['ratio']:,.1f} x faster"
+            f"  ({rival['note']}; {runs} of {rival['items']:,})"
+        )
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 1000:
+        return f"{seconds:,.0f} s"
+    factor, unit = next(((f, u) for f, u in ((1, "s"), (1e3, "ms"), (1e6, "us")) if seconds * f >= 1), (1e9, "ns"))
+    return f"{seconds * factor:.3g} {unit}"
+
+
+def _rate(rate: float) -> str:
+    factor, unit = next(((f, u) for f, u in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if rate >= f), (1, ""))
+    return f"{rate / factor:.3g} {unit}"
+
+
+def machine() -> dict[str, Any]:
+    """Return what a figure means nothing without."""
+    cpu = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        cpu = next((x.split(":")[1].strip() for x in info.read_text().splitlines() if x.startswith("model name")), cpu)
+    versions = {name: metadata.version(name) for name in LIBRARIES}
+    return {"cpu": cpu, "cores": os.cpu_count(), "python": platform.python_version(), "versions": versions}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the jobs; return 0."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a second per timing: two minutes on two cores")
+    parser.add_argument("--smoke", action="store_true", help="tiny inputs: every line runs, no figure means anything")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone (may be repeated)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
+    options = parser.parse_args(argv)
+    seconds = 0.05 if options.smoke else 1.0 if options.quick else 5.0
+
+    about = machine()
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {versions}\n")
+    rows = []
+    for name in options.only or PARTS:
+        for job in PARTS[name](small=options.smoke):
+            row = measure(job, seconds=seconds)
+            rows.append(row)
+            print(*lines(row), sep="\n", end="\n\n", flush=True)
+    delays = {
+        "import_over_numpy": latency.import_seconds(),
+        "first_call_warm_cache": latency.first_call_seconds(),
+        "small_call": latency.small_call_seconds(),
+    }
+    print(
+        f"import cmfast {_time(delays['import_over_numpy'])} over NumPy; first bi_normalize of a process"
+        f" {_time(delays['first_call_warm_cache'])} (warm cache); one 10x10 {_time(delays['small_call'])}"
+    )
+    if options.json:
+        options.json.write_text(json.dumps({"machine": about, "jobs": rows, "latency": delays}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

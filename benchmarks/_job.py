@@ -1,0 +1,62 @@
+"""What a job is: our call, the rivals' calls on the same input, the physical limit, and the check of every result."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One competitor in its own best form.
+
+    Attributes
+    ----------
+    name : str
+        Library and form.
+    run : callable
+        Does the same work on the first `items` items of the job's input and returns the result.
+    items : int
+        How many of the job's items it is given: a slow rival gets a part, and its time is scaled up.
+    check : callable
+        ``check(result)`` returns a note for the table, such as the verified residual; raises if the work was not done.
+    """
+
+    name: str
+    run: Callable[[], Any]
+    items: int
+    check: Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row of the table.
+
+    Attributes
+    ----------
+    name, size : str
+        Which job, and how large.
+    items : int
+        Number of matrices, labels or points.
+    unit : str
+        What one item is.
+    run : callable
+        ``run(num_threads)`` is our call.
+    check : callable
+        ``check(result)`` returns a note and raises if the result is wrong.
+    limit : callable
+        A plain copy or read of the bytes that the job must move.
+    limit_name : str
+        "copy" or "read".
+    rivals : list of Rival
+        Empty where nobody does it.
+    """
+
+    name: str
+    size: str
+    items: int
+    unit: str
+    run: Callable[[int | None], Any]
+    check: Callable[[Any], str]
+    limit: Callable[[], Any]
+    limit_name: str
+    rivals: list[Rival] = field(default_factory=list)

@@ -1,0 +1,20 @@
+"""Every job once, small: our result is checked and timed (``--benchmark-enable``), then every rival is checked."""
+
+import pytest
+
+from benchmarks.__main__ import PARTS
+
+JOBS = [job for jobs in PARTS.values() for job in jobs(small=True)]
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)
+def test_job(benchmark, job):
+    assert job.check(benchmark(job.run, None))
+
+
+@pytest.mark.parametrize(
+    ("job", "rival"), [pytest.param(job, rival, id=f"{job.name}-{rival.name}") for job in JOBS for rival in job.rivals]
+)
+def test_rival(job, rival):
+    assert 0 < rival.items <= job.items
+    assert rival.check(rival.run())
