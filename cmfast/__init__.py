@@ -6,6 +6,7 @@ The array picks the backend, leading axes are the batch, rows are the truth and 
 from cmfast._failures import FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
+from cmfast.counting import confusion_matrix
 from cmfast.kernels.status import Status
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "FailureWarning",
     "Status",
     "__version__",
+    "confusion_matrix",
     "kl_divergence",
     "l1_distance",
     "overlap",

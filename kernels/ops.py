@@ -33,6 +33,7 @@ class Op:
 
 
 OPS: dict[str, Op] = {
+    "confusion_matrix": Op("counting", "(n),(n)->(C,C)", merge="sum"),
     "overlap": Op("comparison", "(R,C),(R,C)->()"),
     "l1_distance": Op("comparison", "(R,C),(R,C)->()"),
     "kl_divergence": Op("comparison", "(R,C),(R,C)->()"),

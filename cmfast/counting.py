@@ -1,0 +1,149 @@
+"""Confusion matrices from labels."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._typing import Array, OnFailure
+
+__all__ = ["confusion_matrix"]
+
+_OP = "confusion_matrix"
+_LABEL_KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
+
+
+def confusion_matrix(
+    y_true: Array,
+    y_pred: Array,
+    /,
+    *,
+    n_classes: int | None = None,
+    labels: Array | None = None,
+    sample_weight: Array | None = None,
+    groups: Array | None = None,
+    n_groups: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Count how often each class was taken for each class.
+
+    Parameters
+    ----------
+    y_true, y_pred : array, shape (..., n)
+        Labels: integers or bool; NumPy also strings. The leading axes broadcast, so one truth serves many predictions.
+    n_classes : int, optional
+        Labels are the class ids ``0, ..., n_classes - 1``; any other raises. The fastest way: nothing is looked up.
+    labels : array, shape (C,), optional
+        Labels in the order of the rows and columns. A pair with a label that is not among them is left out. Default,
+        without `n_classes`: the labels that occur anywhere in `y_true` or `y_pred`, sorted.
+    sample_weight : array, shape (..., n), optional
+        What each sample adds to its cell; default 1. Any finite number.
+    groups : array of int, shape (..., n), optional
+        Group of each sample, ``0, ..., n_groups - 1``: a matrix per fold, client, epoch or threshold from one stream.
+    n_groups : int, optional
+        Default: the largest group plus one.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, shape (..., C, C), or (..., G, C, C) with `groups`
+        Rows are the truth, columns the prediction. int64 and exact without weights; with weights float32 if they are
+        float32, else float64, summed in float64 in either case. Library and device of `y_true`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices; labels that are neither integers nor strings, or of two kinds; shapes that
+        do not agree; ids outside ``0, ..., n_classes - 1`` or ``0, ..., n_groups - 1``: how many and the first of them.
+
+    Notes
+    -----
+    Bad values: a matrix that a weight with NaN or infinity falls into (INVALID), or whose sums float32 cannot hold
+    (RANGE), is NaN throughout and reported as `on_failure` says; matrices beside it are as always.
+    Synchronises the device. Reproducible: same input, same bits, for any number of threads.
+
+    Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels (give ``astype(int)``),
+    `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
+
+    Memory: the result, and for fewer than 16 rows of samples partial tables that are smaller than the labels.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> cmfast.confusion_matrix([0, 0, 1, 2, 2], [0, 1, 1, 2, 0], n_classes=3)
+    array([[1, 1, 0],
+           [0, 1, 0],
+           [1, 0, 1]])
+    >>> cmfast.confusion_matrix(["cat", "dog", "dog"], ["cat", "cat", "dog"], labels=["dog", "cat"])
+    array([[1, 1],
+           [0, 1]])
+    >>> cmfast.confusion_matrix([0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]).shape
+    (2, 2, 2)
+    """
+    _validate.on_failure(_OP, on_failure)
+    num_threads = _validate.num_threads(_OP, num_threads)
+    if n_classes is not None:
+        n_classes = _validate.count(_OP, "n_classes", n_classes)
+    if n_groups is not None:
+        n_groups = _validate.count(_OP, "n_groups", n_groups)
+        if groups is None:
+            _validate.refuse(_OP, "n_groups", "None without groups", n_groups)
+    arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+    arrays = dict(zip(arrays, _dispatch.adopt(_OP, **arrays), strict=True))
+    _check(n_classes, **arrays)
+    names = None if labels is None else _labels(labels, n_classes, _dispatch.meta(arrays["y_true"]).kind)
+
+    options = {"n_classes": n_classes, "labels": names, "n_groups": n_groups, "num_threads": num_threads}
+    matrix, status, outside = _dispatch.call(_OP, *arrays.values(), **options)
+    if outside is not None:
+        _refuse_outside(*outside)
+    _failures.report(_OP, status, on_failure)
+    return matrix
+
+
+def _check(n_classes: int | None, **arrays: Any) -> None:
+    """Check kinds and shapes of the adopted arrays; the first two hold labels."""
+    known = {name: _dispatch.meta(array) for name, array in arrays.items() if array is not None}
+    for name in ("y_true", "y_pred"):
+        kind, dtype = known[name].kind, known[name].dtype
+        if kind not in _LABEL_KINDS:
+            _validate.refuse(_OP, name, "integers, bool or strings", f"dtype {dtype}", TypeError)
+        if n_classes is not None and kind not in "bui":
+            _validate.refuse(_OP, name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
+    wanted, given = (_LABEL_KINDS[known[name].kind] for name in ("y_true", "y_pred"))
+    if given != wanted:
+        _validate.refuse(_OP, "y_pred", f"{wanted} as y_true", given, TypeError)
+    _validate.real(_OP, sample_weight=arrays["sample_weight"])
+    _validate.integer(_OP, groups=arrays["groups"])
+    shapes = {name: meta.shape for name, meta in known.items()}
+    for name, shape in shapes.items():
+        if not shape:
+            _validate.refuse(_OP, name, "of shape (..., n)", f"shape {shape}")
+        if shape[-1] != shapes["y_true"][-1]:
+            _validate.refuse(_OP, name, f"{shapes['y_true'][-1]} samples as y_true", f"shape {shape}")
+    _validate.batch(_OP, **{name: shape[:-1] for name, shape in shapes.items()})
+
+
+def _labels(labels: Any, n_classes: int | None, kind: str) -> np.ndarray:
+    """Return the option `labels` as an array on the host; it is metadata, as a list of names would be."""
+    if n_classes is not None:
+        _validate.refuse(_OP, "labels", "None where n_classes is given", "both")
+    (adopted,) = _dispatch.adopt(_OP, labels=labels)
+    names: np.ndarray = _dispatch.to_host(adopted)
+    if names.ndim != 1 or names.size == 0:
+        _validate.refuse(_OP, "labels", "of shape (C,) with at least one label", f"shape {names.shape}")
+    if _LABEL_KINDS.get(names.dtype.kind) != _LABEL_KINDS[kind]:
+        _validate.refuse(_OP, "labels", f"{_LABEL_KINDS[kind]} as y_true", f"dtype {names.dtype}", TypeError)
+    if len(set(names.tolist())) < names.size:
+        _validate.refuse(_OP, "labels", "unique", names.tolist())
+    return names
+
+
+def _refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:
+    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
+    what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
+    _validate.refuse(_OP, name, wanted, f"{number} outside (first: {what})")

@@ -1,0 +1,271 @@
+"""Confusion matrices from labels: one table per piece of the samples, added up in the order of the pieces."""
+
+import itertools
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu import _pool
+from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.status import Status
+
+OK = int(Status.CONVERGED)
+INVALID = int(Status.INVALID)
+RANGE = int(Status.RANGE)
+
+SECONDS_PER_SAMPLE = 1.2e-9
+SPLIT = 1 << 17  # samples per piece: about 0.1 ms, and 2 MB that stay in the second-level cache after a conversion
+ROWS = 16  # from here on whole rows are shared out, below it the samples of each row
+GUESS = 4096  # labels looked at to guess how large the table must be
+MOST_LABELS = 1024  # a wider span of labels is numbered by a dict first
+
+# Types that kernels are compiled for; a negative id seen as unsigned is far outside, as it must be.
+_VIEWS = {
+    np.dtype(np.int64): np.int64,
+    np.dtype(np.uint64): np.int64,
+    np.dtype(np.int32): np.int32,
+    np.dtype(np.uint8): np.uint8,
+    np.dtype(np.bool_): np.uint8,
+}
+
+
+@jit()
+def _tally(y_true, y_pred, weight, groups, row, start, stop, low, n_classes, out):
+    """Add samples of one row to `out`; return how many have a label outside ``low, ..., low + n_classes - 1``.
+
+    An array of one row serves all rows.
+    """
+    t = y_true[row % y_true.shape[0]]
+    p = y_pred[row % y_pred.shape[0]]
+    w_row = 0 if weight is None else row % weight.shape[0]
+    g_row = 0 if groups is None else row % groups.shape[0]
+    one = out.dtype.type(1)
+    outside = 0
+    for k in range(start, stop):
+        i = np.uint64(t[k]) - low
+        j = np.uint64(p[k]) - low
+        if i < n_classes and j < n_classes:  # unsigned: one comparison for both ends
+            cell = i * n_classes + j
+            if groups is not None:
+                cell += np.uint64(groups[g_row, k]) * n_classes * n_classes
+            out[cell] += one if weight is None else weight[w_row, k]
+        else:
+            outside += 1
+    return outside
+
+
+@jit()
+def _tally_rows(y_true, y_pred, weight, groups, low, n_classes, split, out, outside):
+    """Tally each row into its table. Weights are summed per split first: the bits do not depend on who adds them."""
+    n = y_true.shape[1]
+    splits = weight is not None and n > split
+    local = np.zeros(out.shape[1] if splits else 0, out.dtype)
+    for row in range(out.shape[0]):
+        outside[row] = 0
+        if not splits:
+            outside[row] = _tally(y_true, y_pred, weight, groups, row, 0, n, low, n_classes, out[row])
+            continue
+        for start in range(0, n, split):
+            stop = min(start + split, n)
+            local[:] = 0
+            outside[row] += _tally(y_true, y_pred, weight, groups, row, start, stop, low, n_classes, local)
+            out[row] += local
+
+
+class _Samples:
+    """The label arrays as rows of samples, with what each row counts into."""
+
+    def __init__(self, y_true, y_pred, weight, groups, num_threads):
+        arrays = (y_true, y_pred, weight, groups)
+        shapes = {a.shape[:-1] for a in arrays if a is not None}
+        self.batch = np.broadcast_shapes(*shapes) if len(shapes) > 1 else shapes.pop()
+        self.n = y_true.shape[-1]
+        self.rows = math.prod(self.batch)
+        self.y_true, self.y_pred, self.weight, self.groups = map(self._as_rows, arrays)
+        self.num_threads = num_threads
+
+    def _as_rows(self, array):
+        if array is None:
+            return None
+        shared = math.prod(array.shape[:-1]) == 1
+        if not shared and array.shape[:-1] != self.batch:
+            array = np.broadcast_to(array, (*self.batch, self.n))
+        return array.reshape(1 if shared else self.rows, self.n)
+
+    def span(self, *arrays):
+        """Smallest and largest value of integer arrays, as Python integers, in one pass over all of them."""
+        found = []
+        flats = [a.reshape(-1) for a in arrays]
+
+        def work(_, start, stop):
+            for flat in flats:
+                block = flat[start:stop]
+                if block.size:
+                    found.append((int(block.min()), int(block.max())))
+
+        n = max(flat.size for flat in flats)
+        bounds = [(a, min(a + SPLIT, n)) for a in range(0, n, SPLIT)]
+        _pool.run_pieces(work, bounds, seconds=n * SECONDS_PER_SAMPLE, num_threads=self.num_threads)
+        return (min(low for low, _ in found), max(high for _, high in found)) if found else (0, -1)
+
+    def tables(self, low, n_classes, n_groups, *, weighted):
+        """Return the tables ``(rows, G, C, C)`` and the number of pairs outside."""
+        cells = n_groups * n_classes**2
+        weight = self.weight if weighted else None
+        split = max(SPLIT, 4 * cells)  # so that all partial tables together are smaller than the labels
+        parts = 1 if self.rows >= ROWS else max(1, -(-self.n // split))
+        out = np.zeros((self.rows * parts, cells), np.int64 if weight is None else np.float64)
+        outside = np.zeros(out.shape[0], np.int64)
+        numbers = (np.uint64(low % 2**64), np.uint64(n_classes))
+        same = self.y_true.dtype == self.y_pred.dtype
+        as_int = None if same and self.y_true.dtype in _VIEWS else np.int64
+
+        def work(_, start, stop):
+            if parts == 1:
+                rows, samples = slice(start, stop), slice(None)
+            else:
+                row, part = divmod(start, parts)
+                rows, samples = slice(row, row + 1), slice(part * split, (part + 1) * split)
+            arrays = (
+                _block(self.y_true, rows, samples, as_int),
+                _block(self.y_pred, rows, samples, as_int),
+                _block(weight, rows, samples, np.float64),
+                _block(self.groups, rows, samples, np.int64),
+            )
+            _tally_rows(*arrays, *numbers, split, out[start:stop], outside[start:stop])
+
+        seconds = self.rows * self.n * SECONDS_PER_SAMPLE
+        bounds = _pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
+        if self.rows:
+            _pool.run_pieces(work, bounds, seconds=seconds, num_threads=self.num_threads)
+        if parts > 1:
+            pieces = out.reshape(self.rows, parts, cells)
+            out = np.zeros((self.rows, cells), out.dtype)
+            for part in range(parts):
+                out += pieces[:, part]
+        return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
+
+
+def _block(array, rows, samples, dtype):
+    """Rows and samples of `array`, contiguous, in a type that the kernels know, read-only."""
+    if array is None:
+        return None
+    block = array[rows if array.shape[0] > 1 else slice(None), samples]
+    block = np.ascontiguousarray(block, dtype).view()
+    if dtype is None:
+        block = block.view(_VIEWS[block.dtype])
+    block.flags.writeable = False
+    return block
+
+
+def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_groups, num_threads=None):
+    """Count pairs; see the public function.
+
+    Returns the matrices, their status, and what lies outside: None, or a tuple of the name of the argument, the limit,
+    the number of values, and the first of them as (index, value).
+    """
+    samples = _Samples(y_true, y_pred, weight, groups, num_threads)
+    if groups is None:
+        n_tables = 1
+    else:
+        lowest, highest = samples.span(samples.groups)
+        n_tables = highest + 1 if n_groups is None else n_groups
+        if lowest < 0 or highest >= n_tables:
+            return None, None, _outside(n_groups, groups=groups)
+    weighted = weight is not None
+    if n_classes is not None:
+        table, outside = samples.tables(0, n_classes, n_tables, weighted=weighted)
+        if outside:
+            return None, None, _outside(n_classes, y_true=y_true, y_pred=y_pred)
+    else:
+        table = _selected(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
+        if table is None:
+            y_true, y_pred, n_classes = _numbered(y_true, y_pred, labels)
+            samples = _Samples(y_true, y_pred, weight, groups, num_threads)
+            table, _ = samples.tables(0, n_classes, n_tables, weighted=weighted)
+    return (*_finish(table, samples.batch, groups is not None, weight), None)
+
+
+def _selected(samples, labels, n_groups):
+    """Count a whole span of labels, then keep `labels` or those that occur; None if the span is too wide for that."""
+    weighted = samples.weight is not None
+
+    def fits(span):
+        n = span[1] - span[0] + 1
+        cells = samples.rows * n_groups * n * n
+        return n <= MOST_LABELS and cells <= max(MOST_LABELS**2, 4 * samples.rows * samples.n)
+
+    def count(span, *, weighted):
+        return samples.tables(span[0], span[1] - span[0] + 1, n_groups, weighted=weighted)
+
+    if labels is not None:
+        span = (int(labels.min()), int(labels.max()))
+        if not fits(span):
+            return None
+        order = np.asarray(labels.astype(object) - span[0], np.intp)
+        return count(span, weighted=weighted)[0][..., order[:, None], order]
+    for span in _spans(samples):
+        if not fits(span):
+            continue
+        table, outside = count(span, weighted=False)
+        if not outside:
+            break
+    else:
+        return None
+    present = table.any(axis=(0, 1))
+    order = np.flatnonzero(present.any(axis=0) | present.any(axis=1))
+    if weighted:  # a label whose samples all weigh nothing occurs nonetheless
+        table, _ = count(span, weighted=True)
+    return table if order.size == table.shape[-1] else table[..., order[:, None], order]
+
+
+def _spans(samples):
+    """Yield the span of some of the labels, widened (most often all lie in it), then that of all, which is a pass."""
+    step = max(1, samples.n // GUESS)
+    low, high = samples.span(samples.y_true[:GUESS, ::step], samples.y_pred[:GUESS, ::step])
+    yield (0, (1 << high.bit_length()) - 1) if low >= 0 and 0 <= high < MOST_LABELS else (low, high)
+    yield samples.span(samples.y_true, samples.y_pred)
+
+
+def _are_integers(*arrays):
+    """Whether these are integers that 64 bits tell apart: an unsigned id above 2**63 has the bits of a negative one."""
+    given = [a for a in arrays if a is not None]
+    if any(a.dtype.kind not in "bui" for a in given):
+        return False
+    large = any(a.dtype == np.uint64 and a.size and int(a.max()) >= 2**63 for a in given)
+    return not (large and any(a.dtype.kind == "i" for a in given))
+
+
+def _numbered(y_true, y_pred, labels):
+    """Any labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1."""
+    values = [y.reshape(-1).tolist() for y in (y_true, y_pred)]
+    names = sorted(set().union(*values)) if labels is None else labels.tolist()
+    index = {name: k for k, name in enumerate(names)}
+    codes = [np.array([index.get(v, -1) for v in value], np.int64) for value in values]
+    return codes[0].reshape(y_true.shape), codes[1].reshape(y_pred.shape), len(names)
+
+
+def _outside(limit, **arrays):
+    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values."""
+    for name, array in arrays.items():
+        bad = np.flatnonzero(array < 0 if limit is None else (array < 0) | (array >= limit))
+        if bad.size:
+            where = [tuple(map(int, np.unravel_index(k, array.shape))) for k in bad[:3]]
+            return name, limit, bad.size, [(index, int(array[index])) for index in where]
+    raise AssertionError
+
+
+def _finish(table, batch, grouped, weight):
+    """Give the tables their shape, type and status."""
+    shape = (*batch, *(table.shape[1:2] if grouped else ()))
+    table = table.reshape(*shape, *table.shape[-2:])
+    status = np.zeros(shape, np.int8)
+    if weight is None:
+        return table, status
+    status[~np.isfinite(table).all(axis=(-2, -1))] = INVALID
+    if weight.dtype == np.float32:
+        with np.errstate(over="ignore"):
+            table = table.astype(np.float32)
+        status[(status == OK) & ~np.isfinite(table).all(axis=(-2, -1))] = RANGE
+    table[status != OK] = np.nan
+    return table, status

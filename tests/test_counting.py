@@ -1,0 +1,116 @@
+"""What the oracle cannot say of confusion_matrix: errors, scikit-learn, many samples, laws."""
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from sklearn import metrics
+
+import cmfast
+from cmfast.kernels.cpu import counting
+
+
+@pytest.mark.parametrize("kind", ["int64", "int8", "bool", "U4"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_agrees_with_scikit_learn(rng, kind, weighted):
+    t, p = rng.integers(0, 2, 500).astype(kind), rng.integers(0, 2, 500).astype(kind)
+    w = rng.integers(0, 9, 500) / 8 if weighted else None
+    got = cmfast.confusion_matrix(t, p, sample_weight=w)
+    np.testing.assert_array_equal(got, metrics.confusion_matrix(t, p, sample_weight=w))
+    labels = np.unique(t)[::-1]
+    got = cmfast.confusion_matrix(t, p, labels=labels, sample_weight=w)
+    np.testing.assert_array_equal(got, metrics.confusion_matrix(t, p, labels=labels, sample_weight=w))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
+def test_many_samples_in_pieces(rng, dtype):
+    n = 5 * counting.SPLIT + 17
+    t, p = rng.integers(0, 7, n).astype(dtype), rng.integers(0, 7, n).astype(dtype)
+    want = np.bincount(t.astype(int) * 7 + p, minlength=49).reshape(7, 7)
+    np.testing.assert_array_equal(cmfast.confusion_matrix(t, p, n_classes=7), want)
+    np.testing.assert_array_equal(cmfast.confusion_matrix(t, p), want)
+    g = rng.integers(0, 3, n)
+    got = cmfast.confusion_matrix(t, p, n_classes=7, groups=g)
+    np.testing.assert_array_equal(got.sum(axis=0), want)
+    np.testing.assert_array_equal(got[1], cmfast.confusion_matrix(t[g == 1], p[g == 1], n_classes=7))
+
+
+def test_weighted_bits_do_not_depend_on_threads_batch_or_layout(rng):
+    n = 3 * counting.SPLIT + 5
+    t, p, w = rng.integers(0, 3, n), rng.integers(0, 3, n), rng.random(n)
+    alone = cmfast.confusion_matrix(t, p, n_classes=3, sample_weight=w, num_threads=1)
+    np.testing.assert_allclose(alone.sum(), w.sum(), rtol=1e-13)
+    assert_same_bits(alone, cmfast.confusion_matrix(t, p, n_classes=3, sample_weight=w, num_threads=5))
+    assert_same_bits(alone, cmfast.confusion_matrix(t.astype(np.int16), p, n_classes=3, sample_weight=w))
+    rows = [np.broadcast_to(x, (counting.ROWS + 1, n)) for x in (t, p, w)]
+    beside = cmfast.confusion_matrix(rows[0], rows[1], n_classes=3, sample_weight=rows[2])
+    assert_same_bits(alone, beside[counting.ROWS])
+
+
+def test_label_beyond_the_guess_in_a_late_piece(rng):
+    t = np.zeros(2 * counting.SPLIT, np.int64)
+    p = t.copy()
+    p[-2] = 5000
+    assert cmfast.confusion_matrix(t, p).tolist() == [[t.size - 1, 1], [0, 0]]
+
+
+def test_merge_is_addition(rng):
+    t, p = rng.integers(0, 5, 1001), rng.integers(0, 5, 1001)
+    parts = [cmfast.confusion_matrix(t[k : k + 77], p[k : k + 77], n_classes=5) for k in range(0, 1001, 77)]
+    np.testing.assert_array_equal(sum(parts), cmfast.confusion_matrix(t, p, n_classes=5))
+
+
+def test_ten_thousand_classes_take_one_table(rng):
+    t, p = rng.integers(0, 10_000, 1000), rng.integers(0, 10_000, 1000)
+    M = cmfast.confusion_matrix(t, p, n_classes=10_000)
+    assert M.shape == (10_000, 10_000)
+    assert M.sum() == 1000
+    assert M[t, p].all()
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_pred", "options", "error", "text"),
+    [
+        (
+            [0, 3, 1],
+            [0, 1, -1],
+            {"n_classes": 3},
+            ValueError,
+            r"y_true must be in 0..2, got 1 outside \(first: 3 at 1\)",
+        ),
+        (
+            [0, 2, 1],
+            [0, 1, -1],
+            {"n_classes": 3},
+            ValueError,
+            r"y_pred must be in 0..2, got 1 outside \(first: -1 at 2\)",
+        ),
+        ([[0, 9], [8, 7]], [[0, 0], [0, 0]], {"n_classes": 3}, ValueError, r"3 outside \(first: 9 at \(0, 1\), 8 at"),
+        ([0, 1], [0, 1], {"groups": [0, 2], "n_groups": 2}, ValueError, r"groups must be in 0..1, got 1 outside"),
+        ([0, 1], [0, 1], {"groups": [0, -2]}, ValueError, r"groups must be at least 0, got 1 outside \(first: -2 at 1"),
+        ([0, 1], [0, 1], {"n_groups": 2}, ValueError, "n_groups must be None without groups"),
+        ([0, 1], [0, 1, 1], {}, ValueError, r"y_pred must be 2 samples as y_true, got shape \(3,\)"),
+        (0, 1, {}, ValueError, r"y_true must be of shape \(..., n\), got shape \(\)"),
+        ([[0], [1]], [[0], [1], [1]], {}, ValueError, "do not broadcast"),
+        ([0.0, 1.0], [0, 1], {}, TypeError, "y_true must be integers, bool or strings, got dtype float64"),
+        (["a", "b"], [0, 1], {}, TypeError, "y_pred must be strings as y_true, got integers"),
+        (["a", "b"], ["a", "b"], {"n_classes": 2}, TypeError, "y_true must be integers where n_classes is given"),
+        (["a", "b"], ["a", "b"], {"labels": [0, 1]}, TypeError, "labels must be strings as y_true"),
+        ([0, 1], [0, 1], {"labels": [0, 1, 0]}, ValueError, "labels must be unique"),
+        ([0, 1], [0, 1], {"labels": []}, ValueError, "at least one label"),
+        (
+            [0, 1],
+            [0, 1],
+            {"labels": [0, 1], "n_classes": 2},
+            ValueError,
+            "labels must be None where n_classes is given",
+        ),
+        ([0, 1], [0, 1], {"n_classes": -1}, ValueError, "n_classes must be at least 0"),
+        ([0, 1], [0, 1], {"n_classes": 2.0}, TypeError, "n_classes must be an integer"),
+        ([0, 1], [0, 1], {"sample_weight": ["a", "b"]}, TypeError, "sample_weight must be real numbers"),
+        ([0, 1], [0, 1], {"sample_weight": [1.0]}, ValueError, "sample_weight must be 2 samples as y_true"),
+        ([0, 1], [0, 1], {"groups": [0.0, 1.0]}, TypeError, "groups must be integers"),
+    ],
+)
+def test_errors(y_true, y_pred, options, error, text):
+    with pytest.raises(error, match=text):
+        cmfast.confusion_matrix(y_true, y_pred, **options)
