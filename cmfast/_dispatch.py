@@ -43,8 +43,11 @@ def adopt(op: str, **arrays: Any) -> list[Any]:
     """
     given = {name: array for name, array in arrays.items() if array is not None}
     found = {adapter(type(array)) for array in given.values()}
+    if not found:
+        msg = f"{op}: {next(iter(arrays))} must be an array, got None"
+        raise TypeError(msg)
     if len(found) > 1:
-        what = ", ".join(f"{name} from {type(a).__module__.partition('.')[0]}" for name, a in given.items())
+        what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
         msg = f"{op}: arrays must come from one library, got {what}"
         raise TypeError(msg)
     (one,) = found
@@ -56,6 +59,11 @@ def adopt(op: str, **arrays: Any) -> list[Any]:
             msg = f"{op}: arrays must be on one device, got {what}"
             raise TypeError(msg)
     return out
+
+
+def _library(array: Any) -> str:
+    module = type(array).__module__.partition(".")[0]
+    return f"a Python {type(array).__name__}" if module == "builtins" else module
 
 
 def meta(array: Any) -> Meta:

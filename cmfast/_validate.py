@@ -21,6 +21,13 @@ def refuse(op: str, name: str, wanted: str, given: object, error: type[Exception
     raise error(msg)
 
 
+def required(op: str, **arrays: Any) -> None:
+    """Check that no array is None."""
+    for name, array in arrays.items():
+        if array is None:
+            refuse(op, name, "an array", "None", TypeError)
+
+
 def real(op: str, **arrays: Any) -> None:
     """Check that every array holds real numbers (bool, integer or float up to 64 bits); None is skipped."""
     for name, array in arrays.items():
@@ -40,6 +47,7 @@ def integer(op: str, **arrays: Any) -> None:
 
 def matrices(op: str, *, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
+    required(op, **arrays)
     real(op, **arrays)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():

@@ -107,6 +107,7 @@ def confusion_matrix(
 
 def _check(n_classes: int | None, **arrays: Any) -> None:
     """Check kinds and shapes of the adopted arrays; the first two hold labels."""
+    _validate.required(_OP, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     known = {name: _dispatch.meta(array) for name, array in arrays.items() if array is not None}
     for name in ("y_true", "y_pred"):
         kind, dtype = known[name].kind, known[name].dtype

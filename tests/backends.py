@@ -61,7 +61,7 @@ def _torch_transposed(a: np.ndarray) -> torch.Tensor:
     )
 
 
-_TORCH_TYPES = {np.dtype(t) for t in ("?", "u1", "i1", "i2", "i4", "i8", "f2", "f4", "f8")}
+_TORCH_TYPES = {np.dtype(t) for t in ("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")}
 
 
 def _in_torch(a: np.ndarray) -> bool:

@@ -17,18 +17,26 @@ def asarray(op: str, name: str, x: Any) -> np.ndarray:
     """
     if type(x) is not np.ndarray:
         _refuse(op, name, x)
-        x = np.asarray(x)
-        if x.dtype == object:
-            msg = f"{op}: {name} must be an array of numbers, got Python objects (ragged rows, None or mixed types?)"
-            raise TypeError(msg)
-    elif x.dtype == object:
-        msg = f"{op}: {name} must be an array of numbers, got dtype object"
-        raise TypeError(msg)
+        try:
+            x = np.asarray(x)
+        except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; lists of tensors that need gradients
+            msg = f"{op}: {name} must be an array of numbers, got a {type(x).__name__} that is none: {error}"
+            raise TypeError(msg) from error
+    if x.dtype.kind in "OT":
+        x = _text(op, name, x)
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
     view: np.ndarray = x.view()
     view.flags.writeable = False
     return view
+
+
+def _text(op: str, name: str, x: np.ndarray) -> np.ndarray:
+    """Return strings that are kept as Python objects (pandas, Arrow) or with variable width as what kernels take."""
+    if x.size == 0 or not all(isinstance(value, str) for value in x.flat):
+        msg = f"{op}: {name} must be an array of numbers, got Python objects (ragged rows, None or mixed types?)"
+        raise TypeError(msg)
+    return np.array(x.tolist())
 
 
 def _refuse(op: str, name: str, x: Any) -> None:

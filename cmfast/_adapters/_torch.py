@@ -14,9 +14,14 @@ _DTYPES = {
     torch.int16: np.dtype(np.int16),
     torch.int32: np.dtype(np.int32),
     torch.int64: np.dtype(np.int64),
+    torch.uint16: np.dtype(np.uint16),
+    torch.uint32: np.dtype(np.uint32),
+    torch.uint64: np.dtype(np.uint64),
     torch.float16: np.dtype(np.float16),
     torch.float32: np.dtype(np.float32),
     torch.float64: np.dtype(np.float64),
+    torch.complex64: np.dtype(np.complex64),  # for the words in which _validate refuses it
+    torch.complex128: np.dtype(np.complex128),
 }
 
 
@@ -27,6 +32,9 @@ def asarray(op: str, name: str, x: Any) -> Any:
         raise TypeError(msg)
     if x.requires_grad:
         msg = f"{op}: {name} requires gradients, which cmfast does not propagate; give {name}.detach()"
+        raise TypeError(msg)
+    if x.is_nested:
+        msg = f"{op}: {name} is a nested tensor; give a dense one, or one call per part"
         raise TypeError(msg)
     if x.layout != torch.strided:
         msg = f"{op}: {name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
@@ -69,4 +77,4 @@ def _tensor(out: Any) -> Any:
 
 def to_host(x: Any) -> Any:
     """Return an ndarray with the values of `x`; synchronises where `x` is on CUDA."""
-    return x.cpu().numpy()  # synchronises
+    return x.cpu().resolve_neg().numpy()  # synchronises

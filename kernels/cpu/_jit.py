@@ -1,11 +1,15 @@
-"""The only place that calls Numba: cached compilation without the cache's two traps.
+"""The only place that calls Numba: compiled code is kept on disk, without the traps of Numba's cache.
 
-1. Numba's cache key covers the file of the cached function alone: after an edit of a function that it calls in another
-   file the old machine code would be used again. Here the key also holds a hash of every kernel source.
-2. With nowhere to write the cache, decorating raises when the module is imported. Here the function is compiled
-   uncached instead, once per process.
+1. Its key covers the file of the cached function alone. After an edit of a function that it calls in another file, or
+   of a constant that it froze, the old machine code would be used again. Here a cached result also names the sources
+   that it was made from.
+2. With nowhere to write, decorating raises when the module is imported. Here it is compiled uncached, once per process.
+3. An index is written before the data it points to, so two processes that start together can be handed what belongs to
+   another signature or an older release; an unreadable file or a full disk raises. Here whatever is not exactly what was
+   asked for is compiled again.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from functools import cache
@@ -13,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba  # noqa: TID251
+from numba.core.caching import CompileResultCacheImpl, FunctionCache  # noqa: TID251
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,9 +25,41 @@ F = TypeVar("F", bound=Callable[..., Any])
 @cache
 def _sources() -> bytes:
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.digest()
+
+
+class _Result(CompileResultCacheImpl):  # type: ignore[misc]  # Numba is untyped
+    """What is stored of one compiled function: Numba's form of it, and the sources."""
+
+    def reduce(self, data: Any) -> Any:
+        return _sources(), super().reduce(data)
+
+    def rebuild(self, target_context: Any, reduced_data: Any) -> Any:
+        sources, payload = reduced_data
+        return super().rebuild(target_context, payload) if sources == _sources() else None
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
+    """Numba's cache of one function, which can miss but neither lie nor raise."""
+
+    _impl_class = _Result
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            found = super().load_overload(sig, target_context)
+        except Exception:  # noqa: BLE001  # unpickling a damaged file can raise anything
+            with contextlib.suppress(OSError):
+                self.flush()  # or the next one would meet it too
+            return None
+        return found if found is not None and tuple(found.signature.args) == tuple(sig) else None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception:  # noqa: BLE001  # a full disk costs the next process its time, this one nothing
+            self.disable()
 
 
 def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False) -> Callable[[F], F]:
@@ -44,20 +81,13 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False) -> Call
         options["inline"] = "always"
 
     def decorate(function: F) -> F:
-        try:
-            jitted = numba.njit(cache=True, **options)(function)
-        except RuntimeError as error:
-            if "cannot cache" not in str(error):
-                raise
-            return numba.njit(**options)(function)  # type: ignore[no-any-return]
-        stamp_sources(jitted)
+        jitted: Any = numba.njit(**options)(function)
+        if jitted is not function:  # it is with NUMBA_DISABLE_JIT
+            try:
+                jitted._cache = _Cache(function)  # what njit(cache=True) does, with its own class; a test watches it
+            except RuntimeError as error:
+                if "cannot cache" not in str(error):
+                    raise
         return jitted  # type: ignore[no-any-return]
 
     return decorate
-
-
-def stamp_sources(jitted: Any) -> None:
-    """Put the hash of all kernel sources into the cache key of `jitted` (a private attribute: a test watches it)."""
-    index = getattr(getattr(jitted, "_cache", None), "_cache_file", None)
-    if index is not None:  # with NUMBA_DISABLE_JIT there is no cache
-        index._source_stamp = (index._source_stamp, _sources())

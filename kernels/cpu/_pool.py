@@ -26,46 +26,60 @@ Progress = Callable[[int, int], object]
 Bounds = Sequence[tuple[int, int]]
 
 _pool: ThreadPoolExecutor | None = None
-_lock = threading.Lock()
+_lock = threading.RLock()  # re-entrant: a signal handler may run kernels too
 _inside = threading.local()
 
 
 def _after_fork() -> None:
     # The child has no worker threads, and maybe a lock that nobody will release.
     global _pool, _lock, _inside
-    _pool, _lock, _inside = None, threading.Lock(), threading.local()
+    _pool, _lock, _inside = None, threading.RLock(), threading.local()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-@cache
-def _quota() -> int | None:
-    """Return the CPUs that the control group grants (version 2, then 1), or None without a limit."""
-    root = Path("/sys/fs/cgroup")
+def quota(process: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return the whole CPUs that the control groups of this process grant (version 2 or 1); None without a limit."""
     try:
-        quota, period = (root / "cpu.max").read_text().split()
-    except (OSError, ValueError):
+        groups = [line.split(":", 2) for line in process.read_text().splitlines()]
+    except OSError:
+        return None
+    limits = []
+    for _, controllers, path in groups:
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = mount / "cpu" if controllers else mount
+        parts = Path(path).parts[1:]
+        for depth in range(len(parts) + 1):  # a group has no more than those above it; a container sees itself as root
+            limit = _limit(root.joinpath(*parts[:depth]))
+            if limit is not None:
+                limits.append(max(1, limit))
+    return min(limits, default=None)
+
+
+def _limit(group: Path) -> int | None:
+    for files in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
         try:
-            quota = (root / "cpu/cpu.cfs_quota_us").read_text().strip()
-            period = (root / "cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    if not (quota.isdigit() and period.isdigit()) or int(period) == 0:
-        return None  # "max", or -1
-    return max(1, int(quota) // int(period))
+            time, period = " ".join((group / name).read_text() for name in files).split()
+        except (OSError, ValueError):
+            continue
+        if time.isdecimal() and period.isdecimal() and int(period) > 0:  # neither "max" nor -1
+            return int(time) // int(period)
+    return None
+
+
+_quota = cache(quota)
 
 
 def cpu_count() -> int:
     """Return the CPUs this process may use: affinity, control-group quota, CMFAST_NUM_THREADS, OMP_NUM_THREADS."""
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _quota()
-    if quota is not None:
-        n = min(n, quota)
+    n = min(n, _quota() or n)
     for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
-        value = os.environ.get(name, "")
-        if value.isdigit() and int(value) > 0:
+        value = os.environ.get(name, "").partition(",")[0].strip()  # OpenMP takes a list, one entry per level
+        if value.isdecimal() and int(value) > 0:
             n = min(n, int(value))
     return n
 
@@ -135,7 +149,12 @@ def _share(drain: Callable[[Progress | None], None], threads: int, progress: Pro
     with _lock:
         if _pool is None:  # workers are started one by one, as they are asked for
             _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="cmfast")
-        others = [_pool.submit(drain, None) for _ in range(threads - 1)]
+        try:
+            others = [_pool.submit(drain, None) for _ in range(threads - 1)]
+        except RuntimeError as error:
+            if "shutdown" not in str(error):
+                raise
+            others = []  # in an atexit function nothing new is started any more: the caller does it all
     try:
         drain(progress)
     finally:
