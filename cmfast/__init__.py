@@ -8,14 +8,22 @@ from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
 from cmfast.counting import confusion_matrix
 from cmfast.kernels.status import Status
+from cmfast.normalizing import bi_normalize, importance_weights, normalize
+from cmfast.scaling import ScalingResult, ipf, ras
 
 __all__ = [
     "FailureError",
     "FailureWarning",
+    "ScalingResult",
     "Status",
     "__version__",
+    "bi_normalize",
     "confusion_matrix",
+    "importance_weights",
+    "ipf",
     "kl_divergence",
     "l1_distance",
+    "normalize",
     "overlap",
+    "ras",
 ]

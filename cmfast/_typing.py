@@ -11,3 +11,6 @@ OnFailure: TypeAlias = Literal["raise", "warn", "ignore"]
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 Method: TypeAlias = Literal["all", "row", "col", "true", "pred", "bi"]
 Solver: TypeAlias = Literal["auto", "newton", "sinkhorn"]
+Empty: TypeAlias = Literal["nan", "drop"]
+Smoothing: TypeAlias = float | Literal["pseudo-bayes"] | None
+Start: TypeAlias = Any  # a ScalingResult or a pair of arrays

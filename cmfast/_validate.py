@@ -65,6 +65,15 @@ def matrices(op: str, *, square: bool = False, **arrays: Any) -> tuple[int, int]
     return core
 
 
+def vectors(op: str, name: str, array: Any, length: int) -> tuple[int, ...]:
+    """Check that `array` is real ``(..., length)``; return its batch shape."""
+    real(op, **{name: array})
+    shape = meta(array).shape
+    if not shape or shape[-1] != length:
+        refuse(op, name, f"of shape (..., {length})", f"shape {shape}")
+    return shape[:-1]
+
+
 def batch(op: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Check that the batch shapes broadcast; return the shape they broadcast to."""
     first, *others = shapes.values()

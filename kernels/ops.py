@@ -37,4 +37,9 @@ OPS: dict[str, Op] = {
     "overlap": Op("comparison", "(R,C),(R,C)->()"),
     "l1_distance": Op("comparison", "(R,C),(R,C)->()"),
     "kl_divergence": Op("comparison", "(R,C),(R,C)->()"),
+    "normalize": Op("normalizing", "(R,C)->(R,C)", rtol=(1e-6, 1e-12)),
+    "importance_weights": Op("normalizing", "(R,C),(R),(C),()->(R,C)", rtol=(1e-6, 1e-12)),
+    # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
+    "ipf": Op("scaling", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
+    "ras": Op("scaling", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
 }

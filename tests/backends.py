@@ -87,8 +87,13 @@ BACKENDS = [
 
 
 def arrays_of(case: Any) -> list[np.ndarray]:
-    """Return every array of a case, positional or not."""
-    return [a for a in (*case.args, *case.options.values()) if isinstance(a, np.ndarray)]
+    """Return every array of a case, positional or not, or in a pair."""
+    values = [item for value in (*case.args, *case.options.values()) for item in _items(value)]
+    return [item for item in values if isinstance(item, np.ndarray)]
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def supports(backend: Backend, case: Any) -> bool:
@@ -100,6 +105,8 @@ def supports(backend: Backend, case: Any) -> bool:
 
 def convert(backend: Backend, value: Any) -> Any:
     """Return `value` as `backend` makes it; what is no array, or has no such form, stays."""
+    if isinstance(value, tuple):
+        return tuple(convert(backend, item) for item in value)
     if not isinstance(value, np.ndarray):
         return value
     if backend.accepts(value):

@@ -6,7 +6,9 @@ from typing import Any
 import cmfast
 
 # Result of the public function -> the tuple of arrays that the oracle returns. Default: the result itself.
-PARTS: dict[str, Any] = {}
+PARTS: dict[str, Any] = {
+    "ras": lambda result: result[1:],
+}
 
 
 def public(op: str) -> Any:

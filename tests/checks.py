@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from oracle._bounds import Within
 
 from cmfast.kernels.ops import OPS
 
@@ -23,13 +24,18 @@ def host(x: Any) -> np.ndarray:
 
 
 def assert_matches(
-    op: str, got: Any, want: np.ndarray, *, expected_library: str = "numpy", rtol: float | None = None
+    op: str, got: Any, want: np.ndarray | Within, *, expected_library: str = "numpy", rtol: float | None = None
 ) -> None:
     """Assert that one array is what the oracle says. The tolerance is the one of the table."""
+    bounds, want = (want, want.low) if isinstance(want, Within) else (None, want)
     assert library(got) == expected_library, f"{op}: library {library(got)}, wanted {expected_library}"
     got = host(got)
     assert got.dtype == want.dtype, f"{op}: dtype {got.dtype}, wanted {want.dtype}"
     assert got.shape == want.shape, f"{op}: shape {got.shape}, wanted {want.shape}"
+    if bounds is not None:
+        outside = ~((got >= bounds.low) & (got <= bounds.high)) & ~(np.isnan(got) & np.isnan(bounds.low))
+        assert not outside.any(), f"{op}: {got[outside][0]} outside {bounds.low[outside][0]}..{bounds.high[outside][0]}"
+        return
     if want.dtype.kind in "biuSU":
         np.testing.assert_array_equal(got, want, err_msg=op)
         return

@@ -127,7 +127,7 @@ def load(t, M, m_step, row_sums, row_step, col_sums, col_step, first, flip, smoo
         if t.status[w] == OK:
             t.status[w] = _check_lines(t, w, drop, bi)
         if t.status[w] == OK:
-            t.status[w] = _check_totals(t, w)
+            t.status[w] = _check_totals(t, w, flip)
         if t.status[w] == OK and (t.a[w] < 1.0 / WIDE or t.b[w] > WIDE):
             _equilibrate(t, w)
         if t.status[w] == OK:
@@ -239,8 +239,8 @@ def _check_lines(t, w, drop, bi):
 
 
 @jit()
-def _check_totals(t, w):
-    """Make the totals equal, clear dropped lines, look for empty ones."""
+def _check_totals(t, w, flip):
+    """Make the totals equal by changing the column targets of the input, clear dropped lines, look for empty ones."""
     R, C, _ = t.M.shape
     U = 0.0
     V = 0.0
@@ -255,10 +255,13 @@ def _check_totals(t, w):
         return RANGE
     if not abs(U - V) <= TOTALS_RTOL * max(U, V):
         return TOTALS
-    t.total[w] = U if U > 0.0 else 1.0
+    given = V if flip else U
+    t.total[w] = given if given > 0.0 else 1.0
     if U != V:
+        for i in range(R):
+            t.u[i, w] *= given / U
         for j in range(C):
-            t.v[j, w] *= U / V
+            t.v[j, w] *= given / V
     if dropped:
         for i in range(R):
             for j in range(C):

@@ -1,0 +1,241 @@
+"""Divide by totals, row sums, column sums or all of them at once; and the same as weights of samples."""
+
+from typing import Any
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._explain import unnormalised
+from cmfast._progress import reporter
+from cmfast._typing import Array, Empty, Method, OnFailure, Progress, Smoothing, Solver, Start
+from cmfast.scaling import OPTIONS, scale, solve
+
+__all__ = ["bi_normalize", "importance_weights", "normalize"]
+
+METHODS = {"all": "all", "row": "row", "true": "row", "col": "col", "pred": "col", "bi": "bi"}
+FAILED = "matrices not normalised"
+
+
+def normalize(
+    M: Array,
+    /,
+    method: Method,
+    *,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+    **options: Any,
+) -> Any:
+    """Normalise confusion matrices.
+
+    Parameters
+    ----------
+    M : array, shape (..., R, C)
+        Nonnegative; square for ``"bi"``.
+    method : {"all", "row", "true", "col", "pred", "bi"}
+        Divide by the total, by the row sums (``"row"`` or ``"true"``: shares of each true class), by the column sums
+        (``"col"`` or ``"pred"``: shares of each predicted class), or make every row and every column sum to one
+        (``"bi"``, see :func:`bi_normalize`).
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
+    **options
+        With ``"bi"`` those of :func:`bi_normalize`; else none.
+
+    Returns
+    -------
+    array, shape (..., R, C), float32 if `M` is float32, else float64
+        Library and device of `M`. An empty row or column (an empty matrix with ``"all"``) stays zero.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not real or not a matrix; a wrong option.
+
+    See Also
+    --------
+    importance_weights : The same as weights of samples.
+
+    Notes
+    -----
+    Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID) is NaN as a whole, its neighbours are not
+    touched, and it is reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore".
+    Reproducible: same input, same bits, for any number of threads.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 3 and appendix E.1.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> cmfast.normalize([[8, 2], [1, 3]], "row")
+    array([[0.8 , 0.2 ],
+           [0.25, 0.75]])
+    """
+    by = _method("normalize", method, options)
+    if by == "bi":
+        common = {"num_threads": num_threads, "progress": progress}
+        return scale("normalize", "ipf", M, on_failure=on_failure, **common, **options).matrix
+    return _by_line("normalize", M, by, on_failure, num_threads, progress)
+
+
+def importance_weights(
+    M: Array,
+    /,
+    method: Method,
+    *,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+    **options: Any,
+) -> Any:
+    """Weight of a sample by its true and its predicted class, under which the confusion matrix is the normalised one.
+
+    Counting each sample with the weight ``w[y_true, y_pred]`` gives ``normalize(M, method)``.
+
+    Parameters
+    ----------
+    M : array, shape (..., R, C)
+        Confusion matrix of the samples; square for ``"bi"``.
+    method : {"all", "row", "true", "col", "pred", "bi"}
+        As in :func:`normalize`.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
+    **options
+        With ``"bi"`` those of :func:`ras`; else none.
+
+    Returns
+    -------
+    array, shape (..., R, C), float32 if `M` is float32, else float64
+        The table ``w``: ``w * M`` is ``normalize(M, method)`` to rounding (with `smoothing`, ``w`` times the smoothed
+        matrix is). Zero where the sum that it divides by is zero. Library and device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not real or not a matrix; a wrong option.
+
+    Notes
+    -----
+    Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID), or so small that a weight leaves the
+    range of the result (RANGE), gets a table of NaN, its neighbours are not touched, and it is reported as `on_failure`
+    says; with ``"bi"`` also what :func:`ras` cannot scale. Synchronises the device unless `on_failure` is "ignore".
+    Reproducible: same input, same bits, for any number of threads.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.1 and appendix F.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> cmfast.importance_weights([[8, 2], [1, 4]], "row")
+    array([[0.1, 0.1],
+           [0.2, 0.2]])
+    """
+    by = _method("importance_weights", method, options)
+    if by != "bi":
+        return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
+    _validate.on_failure("importance_weights", on_failure)
+    result, describe = solve("importance_weights", "ras", M, num_threads=num_threads, progress=progress, **options)
+    (M,) = _dispatch.adopt("importance_weights", M=M)
+    factors = (result.row_scale, result.col_scale, result.status)
+    out, status = _dispatch.call("importance_weights", M, *factors, method=by, num_threads=num_threads)
+    _failures.report("importance_weights", status, on_failure, failed=FAILED, describe=describe)
+    return out
+
+
+def bi_normalize(
+    M: Array,
+    /,
+    *,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    solver: Solver = "auto",
+    start: Start = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> Any:
+    """Make every row and every column of confusion matrices sum to one, changing them as little as possible.
+
+    The matrix of :func:`ipf` without targets, alone. It answers: which confusion matrix would the classifier have if
+    every class were equally frequent, and equally often predicted?
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Nonnegative.
+    smoothing, empty, tol, max_iter, solver, start, on_failure, num_threads, progress
+        See :func:`ipf`.
+
+    Returns
+    -------
+    array, shape (..., C, C), float32 if `M` is float32, else float64
+        Library and device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not real or not square; a wrong option.
+
+    Notes
+    -----
+    Bad values, synchronisation, reproducibility: as :func:`ipf`.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, definition 1 and proposition 2.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> cmfast.bi_normalize([[80, 20], [1, 1]]).round(6)
+    array([[0.666667, 0.333333],
+           [0.333333, 0.666667]])
+    """
+    return scale(
+        "bi_normalize",
+        "ipf",
+        M,
+        smoothing=smoothing,
+        empty=empty,
+        tol=tol,
+        max_iter=max_iter,
+        solver=solver,
+        start=start,
+        on_failure=on_failure,
+        num_threads=num_threads,
+        progress=progress,
+    ).matrix
+
+
+def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
+    _validate.on_failure(op, on_failure)
+    _validate.progress(op, progress)
+    options = {"num_threads": _validate.num_threads(op, num_threads), "progress": reporter(progress, op, "matrices")}
+    (M,) = _dispatch.adopt(op, M=M)
+    _validate.matrices(op, M=M)
+    factors = () if op == "normalize" else (None, None, None)
+    out, status = _dispatch.call(op, M, *factors, method=method, **options)
+    _failures.report(op, status, on_failure, failed=FAILED, describe=lambda index: unnormalised(M[index]))
+    return out
+
+
+def _method(op: str, method: str, options: dict[str, Any]) -> str:
+    """Return the one name of `method`; refuse options that it does not have."""
+    _validate.choice(op, "method", method, METHODS)
+    one = METHODS[method]
+    for name in options:
+        if one != "bi" or name not in OPTIONS:
+            msg = f"{op}: method {method!r} has no option {name!r}"
+            raise TypeError(msg)
+    return one
