@@ -10,12 +10,15 @@ from cmfast.counting import confusion_matrix
 from cmfast.kernels.status import Status
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
+from cmfast.zeros import Certificate, Support, support
 
 __all__ = [
+    "Certificate",
     "FailureError",
     "FailureWarning",
     "ScalingResult",
     "Status",
+    "Support",
     "__version__",
     "bi_normalize",
     "confusion_matrix",
@@ -26,4 +29,5 @@ __all__ = [
     "normalize",
     "overlap",
     "ras",
+    "support",
 ]

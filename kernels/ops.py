@@ -42,4 +42,5 @@ OPS: dict[str, Op] = {
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
     "ipf": Op("scaling", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
     "ras": Op("scaling", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
+    "support": Op("zeros", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()"),
 }

@@ -8,6 +8,7 @@ import cmfast
 # Result of the public function -> the tuple of arrays that the oracle returns. Default: the result itself.
 PARTS: dict[str, Any] = {
     "ras": lambda result: result[1:],
+    "support": lambda found: (*found[:-1], *found.certificate),
 }
 
 

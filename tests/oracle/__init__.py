@@ -4,6 +4,6 @@ One module per topic; ``ORACLES`` maps the name of an op to a function that take
 NumPy arrays) and returns a tuple of the arrays that it promises, in the promised dtype and shape.
 """
 
-from oracle import comparison, counting, normalizing, scaling
+from oracle import comparison, counting, normalizing, scaling, zeros
 
-ORACLES = {**comparison.ORACLES, **counting.ORACLES, **normalizing.ORACLES, **scaling.ORACLES}
+ORACLES = {**comparison.ORACLES, **counting.ORACLES, **normalizing.ORACLES, **scaling.ORACLES, **zeros.ORACLES}

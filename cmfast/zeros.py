@@ -1,0 +1,192 @@
+"""What the zeros of a matrix allow: whether it can be scaled to given sums, and if not, why."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import _dispatch, _validate
+from cmfast._typing import Array
+from cmfast.kernels.status import Status
+
+__all__ = ["Certificate", "Support", "support"]
+
+MOST_NAMED = 12  # classes that a sentence lists before it only counts
+
+
+class Certificate(NamedTuple):
+    """Rows that want more than there is: the proof that a matrix is INFEASIBLE, ZERO_LINE or TOTALS.
+
+    Attributes
+    ----------
+    rows : array of bool, shape (..., R)
+        INFEASIBLE: the smallest set of rows whose targets exceed those of the columns they reach by the largest
+        amount. ZERO_LINE: the empty rows, or every row where a column is empty. TOTALS: every row. Else none.
+    cols : array of bool, shape (..., C)
+        The columns in which these rows have a positive cell; where a column is empty, all the others.
+    wanted, available : array of float64, shape (...)
+        Sum of the targets of `rows`, sum of the targets of `cols`. Zero if nothing is wrong, NaN if INVALID.
+    """
+
+    rows: Any
+    cols: Any
+    wanted: Any
+    available: Any
+
+
+class Support(NamedTuple):
+    """What :func:`support` returns.
+
+    Attributes
+    ----------
+    status : array of int8, shape (...)
+        Codes of :class:`cmfast.Status`. CONVERGED: total support, factors exist. LIMIT_ONLY: none exist, but iterative
+        proportional fitting has a limit, with the `dead_cells` at zero. INFEASIBLE, ZERO_LINE: too few cells are
+        positive, there is no limit. TOTALS, INVALID, RANGE: the input makes no problem at all.
+    dead_cells : array of bool, shape (..., R, C)
+        Positive cells that are zero in every nonnegative matrix with these sums and these zeros.
+    row_block, col_block : array of int64, shape (..., R) and (..., C)
+        Number of the block of each row and column, counted from zero by the first row. Without its dead cells the
+        matrix falls into these blocks, each with factors of its own. -1 where the target is zero or there is no limit.
+    certificate : Certificate
+        Why there is none.
+    """
+
+    status: Any
+    dead_cells: Any
+    row_block: Any
+    col_block: Any
+    certificate: Certificate
+
+    def explain(self, index: int | tuple[int, ...] = ()) -> str:
+        """Say in words, with class indices, what was found for one matrix of the batch.
+
+        Parameters
+        ----------
+        index : int or tuple of int
+            Place in the batch; may be left out for a single matrix.
+
+        Returns
+        -------
+        str
+            One sentence.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.support([[[1, 1], [0, 1]], [[1, 0], [1, 0]]]).explain(0)
+        'no scaling exists, only a limit: 1 positive cell goes to zero (first: [0, 1]), 2 blocks are left'
+        """
+        return _explain(*(_dispatch.to_host(part)[index] for part in (*self[:-1], *self.certificate)))
+
+
+def _explain(
+    code: Any, dead: Any, row_block: Any, col_block: Any, rows: Any, cols: Any, wanted: Any, available: Any
+) -> str:
+    status = Status(int(code))
+    if status is Status.INVALID:
+        return "a cell or target is NaN, infinite or negative"
+    if status is Status.RANGE:
+        return "the targets add up to more than float64 holds"
+    if status is Status.TOTALS:
+        return f"row targets add up to {wanted:.12g}, column targets to {available:.12g}"
+    if status is Status.ZERO_LINE:
+        line, empty = ("row", rows) if not cols.any() else ("column", ~cols)
+        what = f"{line} {named(empty)} is" if empty.sum() == 1 else f"{line}s {named(empty)} are"
+        return f"{what} empty but must sum to {wanted - available:.12g}"
+    if status is Status.INFEASIBLE:
+        return unreachable(rows, cols, wanted, available)
+    blocks = int(max(row_block.max(initial=-1), col_block.max(initial=-1))) + 1
+    if status is Status.LIMIT_ONLY:
+        n = int(dead.sum())
+        cells = "1 positive cell goes" if n == 1 else f"{n} positive cells go"
+        first = ", ".join(str(k) for k in np.argwhere(dead)[0])
+        return f"no scaling exists, only a limit: {cells} to zero (first: [{first}]), {blocks} blocks are left"
+    return f"a scaling exists: every positive cell stays positive, in {blocks} block{'' if blocks == 1 else 's'}"
+
+
+def unreachable(rows: Any, cols: Any, wanted: float, available: float) -> str:
+    """Return the sentence about an infeasible matrix."""
+    subject = f"row {named(rows)} must sum" if rows.sum() == 1 else f"rows {named(rows)} must together sum"
+    reach = "reaches" if rows.sum() == 1 else "reach"
+    target = f"column {named(cols)}, which sums" if cols.sum() == 1 else f"columns {named(cols)}, which together sum"
+    return f"{subject} to {wanted:.12g} but {reach} only {target} to {available:.12g}"
+
+
+def named(line: Any) -> str:
+    """Return the indices of a set of classes, shortened where there are many."""
+    found = np.flatnonzero(line)
+    if len(found) == 1:
+        return str(found[0])
+    more = f", ... ({len(found)} of {len(line)})" if len(found) > MOST_NAMED else ""
+    return f"[{', '.join(str(k) for k in found[:MOST_NAMED])}{more}]"
+
+
+def support(M: Array, row_sums: Array = None, col_sums: Array = None, /, *, num_threads: int | None = None) -> Support:
+    """Tell from the zeros of matrices whether they can be scaled to the wanted sums.
+
+    Exact: by maximum flow and strongly connected components, not by iterating. Only which cells are zero matters.
+
+    Parameters
+    ----------
+    M : array, shape (..., R, C)
+        Nonnegative.
+    row_sums, col_sums : array, shape (..., R) and (..., C), optional
+        The targets, with equal totals (relative gap at most 1e-9; then `col_sums` is scaled to the total of
+        `row_sums`). Give both or neither; without them every row and column of a square `M` sums to one. A line with
+        target zero takes no part. The leading axes broadcast with those of `M`.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    Support
+        In the library and on the device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree.
+
+    Notes
+    -----
+    Bad values: the status says INVALID (a cell or target that is NaN, infinite or negative), TOTALS (targets of
+    different totals) or RANGE (a total beyond float64); nothing warns, for the status is the answer. Does not
+    synchronise the device. Reproducible: exact for equal targets and for integers up to 2**53; other targets may miss
+    each other by 1e-12 of their total, so that 0.1 + 0.2 counts as 0.3.
+
+    References
+    ----------
+    Sinkhorn and Knopp, Concerning nonnegative matrices and doubly stochastic matrices, 1967. Idel, A review of matrix
+    scaling and Sinkhorn's normal form for matrices and positive maps, arXiv:1609.06349.
+
+    Examples
+    --------
+    Classes 1 and 2 are always taken for class 0, so that their rows cannot both sum to one:
+
+    >>> import cmfast
+    >>> found = cmfast.support([[8, 1, 1], [5, 0, 0], [9, 0, 0]])
+    >>> cmfast.Status(found.status)
+    <Status.INFEASIBLE: 3>
+    >>> found.explain()
+    'rows [1, 2] must together sum to 2 but reach only column 0, which sums to 1'
+
+    With other sums there is a scaling:
+
+    >>> cmfast.support([[8, 1, 1], [5, 0, 0], [9, 0, 0]], [10, 5, 9], [18, 3, 3]).explain()
+    'a scaling exists: every positive cell stays positive, in 1 block'
+    """
+    op = "support"
+    num_threads = _validate.num_threads(op, num_threads)
+    arrays = _dispatch.adopt(op, M=M, row_sums=row_sums, col_sums=col_sums)
+    batch = {"M": _dispatch.meta(arrays[0]).shape[:-2]}
+    if row_sums is None and col_sums is None:
+        _validate.matrices(op, square=True, M=arrays[0])
+    elif row_sums is None or col_sums is None:
+        _validate.refuse(op, "row_sums and col_sums", "given both or neither", "only one")
+    else:
+        core = _validate.matrices(op, M=arrays[0])
+        for name, line, length in zip(("row_sums", "col_sums"), arrays[1:], core, strict=True):
+            batch[name] = _validate.vectors(op, name, line, length)
+    _validate.batch(op, **batch)
+    status, dead_cells, row_block, col_block, *certificate = _dispatch.call(op, *arrays, num_threads=num_threads)
+    return Support(status, dead_cells, row_block, col_block, Certificate(*certificate))
