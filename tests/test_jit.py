@@ -146,7 +146,8 @@ def test_flags_that_break_nan_are_refused():
 
 def test_other_errors_of_numba_are_not_swallowed(monkeypatch):
     def broken(_):
-        raise RuntimeError("something else")
+        msg = "something else"
+        raise RuntimeError(msg)
 
     monkeypatch.setattr(_jit, "_Cache", broken)
     with pytest.raises(RuntimeError, match="something else"):

@@ -5,8 +5,8 @@
    that it was made from.
 2. With nowhere to write, decorating raises when the module is imported. Here it is compiled uncached, once per process.
 3. An index is written before the data it points to, so two processes that start together can be handed what belongs to
-   another signature or an older release; an unreadable file or a full disk raises. Here whatever is not exactly what was
-   asked for is compiled again.
+   another signature or an older release; an unreadable file or a full disk raises. Here whatever is not exactly what
+   was asked for is compiled again.
 """
 
 import contextlib

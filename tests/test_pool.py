@@ -1,0 +1,345 @@
+"""The thread pool: how much runs where, what happens in forks, exits and errors, and that no result depends on it."""
+
+import os
+import signal
+import threading
+import time
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from processes import ROOT, python
+
+import cmfast
+from cmfast.kernels.cpu import _pool
+
+LONG = 1.0  # seconds of estimated work: enough for the pool
+
+
+def bounds(n):
+    return [(k, k + 1) for k in range(n)]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 63, 64, 65, 1000, 12345])
+@pytest.mark.parametrize("tile", [1, 8, 64])
+@pytest.mark.parametrize("seconds", [0.0, 1e-4, 1e-3, 10.0])
+def test_pieces_cover_everything_once_at_multiples_of_the_tile(n, tile, seconds):
+    cut = _pool.pieces(n, seconds, tile=tile)
+    assert cut[0][0] == 0
+    assert cut[-1][1] == n
+    assert all(a[1] == b[0] for a, b in pairwise(cut))
+    assert all(start % tile == 0 for start, _ in cut)
+    assert all(start < stop for start, stop in cut) or n == 0
+    assert len(cut) <= _pool.MAX_PIECES
+    assert len(cut) <= max(1, seconds / _pool.PIECE_SECONDS)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 8, None])
+def test_every_piece_runs_once(threads):
+    seen = []
+    _pool.run_pieces(lambda i, a, b: seen.append((i, a, b)), bounds(100), seconds=LONG, num_threads=threads)
+    assert sorted(seen) == [(k, k, k + 1) for k in range(100)]
+
+
+def test_no_pieces():
+    reports = []
+    _pool.run_pieces(lambda *_: pytest.fail("ran"), [], seconds=LONG, progress=lambda *now: reports.append(now))
+    assert reports == [(0, 0)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7, 20])
+def test_as_many_threads_as_asked_for_even_beyond_the_processors(threads):
+    meeting = threading.Barrier(threads)  # nobody passes before all are there
+    _pool.run_pieces(lambda *_: meeting.wait(timeout=60), bounds(threads), seconds=LONG, num_threads=threads)
+
+
+def test_little_work_stays_in_the_caller():
+    where = set()
+    _pool.run_pieces(
+        lambda *_: where.add(threading.get_ident()), bounds(50), seconds=_pool.INLINE_SECONDS / 2, num_threads=8
+    )
+    assert where == {threading.get_ident()}
+
+
+def test_nested_call_runs_in_the_piece_that_made_it():
+    threads = 4
+    meeting = threading.Barrier(threads)
+    wrong = []
+
+    def outer(*_):
+        meeting.wait(timeout=60)
+        here = threading.get_ident()
+        _pool.run_pieces(
+            lambda *_: wrong.append(1) if threading.get_ident() != here else None,
+            bounds(9),
+            seconds=LONG,
+            num_threads=3,
+        )
+
+    _pool.run_pieces(outer, bounds(threads), seconds=LONG, num_threads=threads)
+    assert not wrong
+
+
+@pytest.mark.parametrize("bad", [0, 37, 99])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_exception_in_a_piece_reaches_the_caller_when_the_others_have_ended(bad, threads):
+    running = []
+
+    def work(i, *_):
+        running.append(i)
+        try:
+            time.sleep(0.001)
+            if i == bad:
+                msg = f"piece {i}"
+                raise ArithmeticError(msg)
+        finally:
+            running.remove(i)
+
+    with pytest.raises(ArithmeticError, match=f"piece {bad}"):
+        _pool.run_pieces(work, bounds(100), seconds=LONG, num_threads=threads)
+    assert running == []
+    test_every_piece_runs_once(threads)  # and the pool is as good as new
+
+
+def test_after_an_exception_no_further_piece_starts():
+    started = []
+
+    def work(i, *_):
+        started.append(i)
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        _pool.run_pieces(work, bounds(1000), seconds=LONG, num_threads=2)
+    assert len(started) <= 2
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal to itself")
+@pytest.mark.parametrize("threads", [1, 3])
+def test_keyboard_interrupt(threads):
+    done = []
+
+    def work(i, *_):
+        time.sleep(0.002)
+        done.append(i)
+        if len(done) == 5:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        _pool.run_pieces(work, bounds(500), seconds=LONG, num_threads=threads)
+    after = len(done)
+    time.sleep(0.05)
+    assert len(done) == after < 500
+    test_every_piece_runs_once(threads)
+
+
+def test_progress_comes_from_the_caller_never_falls_and_ends_full():
+    reports, where = [], set()
+
+    def report(done, total):
+        reports.append((done, total))
+        where.add(threading.get_ident())
+
+    _pool.run_pieces(lambda *_: time.sleep(0.02), bounds(40), seconds=LONG, num_threads=3, progress=report)
+    assert where == {threading.get_ident()}
+    assert reports[-1] == (40, 40)
+    assert len(reports) > 2
+    assert all(a[0] <= b[0] for a, b in pairwise(reports))
+    assert {total for _, total in reports} == {40}
+
+
+def test_progress_that_raises_stops_the_work():
+    def report(done, total):
+        msg = "stop"
+        raise ArithmeticError(msg)
+
+    started = []
+    with pytest.raises(ArithmeticError, match="stop"):
+        _pool.run_pieces(lambda i, *_: started.append(i), bounds(100), seconds=LONG, num_threads=1, progress=report)
+    assert len(started) == 1
+
+
+def samples(rng, n=400_000):
+    return rng.integers(0, 6, n), rng.integers(0, 6, n)
+
+
+def test_eight_threads_at_once(rng):
+    t, p = samples(rng)
+    S = rng.random((20_000, 4, 4))
+    want = cmfast.confusion_matrix(t, p, n_classes=6), cmfast.overlap(S, S[::-1])
+    wrong, start = [], threading.Barrier(8)
+
+    def caller():
+        start.wait()
+        for _ in range(3):
+            try:
+                assert_same_bits(want[0], cmfast.confusion_matrix(t, p, n_classes=6, num_threads=4))
+                assert_same_bits(want[1], cmfast.overlap(S, S[::-1], num_threads=4))
+            except BaseException as error:  # noqa: BLE001  # handed to the main thread
+                wrong.append(error)
+
+    callers = [threading.Thread(target=caller) for _ in range(8)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert wrong == []
+
+
+COUNT = """
+import numpy as np, cmfast
+y = np.random.default_rng(0).integers(0, 3, 2_000_000)
+def count(_=None):
+    return int(np.trace(cmfast.confusion_matrix(y, y, n_classes=3, num_threads=4)))
+"""
+
+
+def run(code, **environment):
+    return python("-W", "ignore", "-c", COUNT + code, cwd=ROOT, **environment).split()
+
+
+def test_eight_threads_compile_at_once(tmp_path):
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as pool:
+    print(*set(pool.map(count, range(8))))
+"""
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)) == ["2000000"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_fork():
+    code = """
+import multiprocessing, os
+print(count())  # the pool has threads now, which the children will not have
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(*pool.map(count, range(4)))
+child = os.fork()
+if child == 0:
+    os._exit(0 if count() == 2_000_000 else 1)
+print(os.waitpid(child, 0)[1], count())
+"""
+    assert run(code) == ["2000000"] * 5 + ["0", "2000000"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_fork_while_other_threads_count():
+    code = """
+import os, threading
+stop = threading.Event()
+def busy():
+    while not stop.is_set():
+        count()
+count()
+others = [threading.Thread(target=busy) for _ in range(3)]
+for thread in others: thread.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if count() == 2_000_000 else 1)
+    print(os.waitpid(child, 0)[1])
+stop.set()
+for thread in others: thread.join()
+"""
+    assert run(code) == ["0"] * 20
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_torch_data_loader_worker_after_the_parent_has_used_the_pool():
+    code = """
+import torch
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, _):
+        return count()
+print(count())
+loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=2, multiprocessing_context="fork")
+print(*torch.cat(list(loader)).tolist())
+"""
+    assert run(code) == ["2000000"] * 5
+
+
+def test_call_at_exit():
+    assert run("import atexit\ncount()\natexit.register(lambda: print(count()))") == ["2000000"]
+
+
+def test_call_in_a_daemon_thread_does_not_hold_the_exit():
+    code = """
+import threading
+count()
+def forever():
+    while True:
+        count()
+threading.Thread(target=forever, daemon=True).start()
+print("end")
+"""
+    assert run(code) == ["end"]
+
+
+class TestCpuCount:
+    @pytest.fixture(autouse=True)
+    def sixteen(self, monkeypatch):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+        monkeypatch.setattr(_pool, "_quota", lambda: None)
+        for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
+            monkeypatch.delenv(name, raising=False)
+
+    def test_affinity(self):
+        assert _pool.cpu_count() == 16
+
+    def test_quota(self, monkeypatch):
+        monkeypatch.setattr(_pool, "_quota", lambda: 3)
+        assert _pool.cpu_count() == 3
+
+    @pytest.mark.parametrize("name", ["CMFAST_NUM_THREADS", "OMP_NUM_THREADS"])
+    @pytest.mark.parametrize(
+        ("value", "want"), [("4", 4), ("4,2", 4), (" 2 ", 2), ("99", 16), ("0", 16), ("-1", 16), ("", 16), ("²", 16)]
+    )
+    def test_environment(self, monkeypatch, name, value, want):
+        monkeypatch.setenv(name, value)
+        assert _pool.cpu_count() == want
+
+
+class TestQuota:
+    @pytest.fixture
+    def groups(self, tmp_path):
+        """Return a function that writes control-group files and returns the quota that they mean."""
+
+        def write(process, files):
+            (tmp_path / "cgroup").write_text(process)
+            for name, text in files.items():
+                path = tmp_path / "mount" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            return _pool.quota(tmp_path / "cgroup", tmp_path / "mount")
+
+        return write
+
+    def test_version_2_container(self, groups):
+        assert groups("0::/\n", {"cpu.max": "250000 100000\n"}) == 2
+
+    def test_less_than_one_processor_is_one(self, groups):
+        assert groups("0::/\n", {"cpu.max": "50000 100000\n"}) == 1
+
+    def test_no_limit(self, groups):
+        assert groups("0::/\n", {"cpu.max": "max 100000\n"}) is None
+
+    def test_nested_groups_have_the_least_of_all(self, groups):
+        files = {"a/cpu.max": "400000 100000\n", "a/b/cpu.max": "max 100000\n", "a/b/c/cpu.max": "800000 100000\n"}
+        assert groups("0::/a/b/c\n", files) == 4
+
+    def test_version_1(self, groups):
+        files = {"cpu/x/cpu.cfs_quota_us": "300000\n", "cpu/x/cpu.cfs_period_us": "100000\n"}
+        assert groups("3:memory:/y\n2:cpu,cpuacct:/x\n0::/\n", files) == 3
+
+    def test_version_1_without_limit(self, groups):
+        files = {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}
+        assert groups("2:cpu:/\n", files) is None
+
+    def test_path_of_the_host_seen_from_a_container(self, groups):
+        files = {"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}
+        assert groups("2:cpu:/docker/0123\n", files) == 2
+
+    def test_no_control_groups(self, tmp_path):
+        assert _pool.quota(tmp_path / "none", tmp_path) is None
