@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._typing import Array, OnFailure
+from cmfast import _dispatch, _failures, _validate, normalizing
+from cmfast._typing import Array, Method, OnFailure
 
 __all__ = ["confusion_matrix"]
 
@@ -23,6 +23,7 @@ def confusion_matrix(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
+    normalize: Method | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -43,6 +44,8 @@ def confusion_matrix(
         Group of each sample, ``0, ..., n_groups - 1``: a matrix per fold, client, epoch or threshold from one stream.
     n_groups : int, optional
         Default: the largest group plus one.
+    normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
+        Return ``cmfast.normalize(matrices, normalize)`` instead of the counts.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices that have no answer (see Notes).
     num_threads : int, optional
@@ -52,7 +55,8 @@ def confusion_matrix(
     -------
     array, shape (..., C, C), or (..., G, C, C) with `groups`
         Rows are the truth, columns the prediction. int64 and exact without weights; with weights float32 if they are
-        float32, else float64, summed in float64 in either case. Library and device of `y_true`.
+        float32, else float64, summed in float64 in either case; with `normalize` what :func:`cmfast.normalize` makes
+        of that. Library and device of `y_true`.
 
     Raises
     ------
@@ -86,6 +90,8 @@ def confusion_matrix(
     """
     _validate.on_failure(_OP, on_failure)
     num_threads = _validate.num_threads(_OP, num_threads)
+    if normalize is not None:
+        _validate.choice(_OP, "normalize", normalize, normalizing.METHODS)
     if n_classes is not None:
         n_classes = _validate.count(_OP, "n_classes", n_classes)
     if n_groups is not None:
@@ -101,6 +107,8 @@ def confusion_matrix(
     matrix, status, outside = _dispatch.call(_OP, *arrays.values(), **options)
     if outside is not None:
         _refuse_outside(*outside)
+    if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
+        return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
     _failures.report(_OP, status, on_failure)
     return matrix
 

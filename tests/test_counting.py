@@ -109,8 +109,30 @@ def test_ten_thousand_classes_take_one_table(rng):
         ([0, 1], [0, 1], {"sample_weight": ["a", "b"]}, TypeError, "sample_weight must be real numbers"),
         ([0, 1], [0, 1], {"sample_weight": [1.0]}, ValueError, "sample_weight must be 2 samples as y_true"),
         ([0, 1], [0, 1], {"groups": [0.0, 1.0]}, TypeError, "groups must be integers"),
+        ([0, 1], [0, 1], {"normalize": "rows"}, ValueError, "normalize must be one of"),
+        ([0, 1], [0, 1], {"normalize": True}, TypeError, "normalize must be one of"),
     ],
 )
 def test_errors(y_true, y_pred, options, error, text):
     with pytest.raises(error, match=text):
         cmfast.confusion_matrix(y_true, y_pred, **options)
+
+
+@pytest.mark.parametrize("method", ["all", "row", "true", "col", "pred", "bi"])
+def test_normalize_is_normalize(rng, method):
+    t, p, g = rng.integers(0, 4, 200), rng.integers(0, 4, 200), rng.integers(0, 3, 200)
+    M = cmfast.confusion_matrix(t, p, groups=g)
+    assert_same_bits(cmfast.confusion_matrix(t, p, groups=g, normalize=method), cmfast.normalize(M, method))
+    if method in ("true", "pred", "all"):
+        want = metrics.confusion_matrix(t, p, normalize=method)
+        np.testing.assert_allclose(cmfast.confusion_matrix(t, p, normalize=method), want, rtol=1e-15)
+
+
+def test_normalize_reports_a_bad_weight_once():
+    weight = np.array([[1.0, np.nan], [1.0, 2.0]])
+    labels = np.array([[0, 1], [0, 1]])
+    with pytest.warns(cmfast.FailureWarning, match="INVALID") as caught:
+        M = cmfast.confusion_matrix(labels, labels, n_classes=2, sample_weight=weight, normalize="row")
+    assert len(caught) == 1
+    assert np.isnan(M[0]).all()
+    assert M[1].tolist() == [[1.0, 0.0], [0.0, 1.0]]

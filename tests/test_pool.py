@@ -6,7 +6,6 @@ import threading
 import time
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from checks import assert_same_bits
 from processes import ROOT, python
@@ -277,69 +276,79 @@ print("end")
     assert run(code) == ["end"]
 
 
-class TestCpuCount:
-    @pytest.fixture(autouse=True)
-    def sixteen(self, monkeypatch):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-        monkeypatch.setattr(_pool, "_quota", lambda: None)
-        for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
-            monkeypatch.delenv(name, raising=False)
-
-    def test_affinity(self):
-        assert _pool.cpu_count() == 16
-
-    def test_quota(self, monkeypatch):
-        monkeypatch.setattr(_pool, "_quota", lambda: 3)
-        assert _pool.cpu_count() == 3
-
-    @pytest.mark.parametrize("name", ["CMFAST_NUM_THREADS", "OMP_NUM_THREADS"])
-    @pytest.mark.parametrize(
-        ("value", "want"), [("4", 4), ("4,2", 4), (" 2 ", 2), ("99", 16), ("0", 16), ("-1", 16), ("", 16), ("²", 16)]
-    )
-    def test_environment(self, monkeypatch, name, value, want):
-        monkeypatch.setenv(name, value)
-        assert _pool.cpu_count() == want
+@pytest.fixture
+def sixteen(monkeypatch):
+    """Make this a machine of sixteen processors without any limit."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+    monkeypatch.setattr(_pool, "_quota", lambda: None)
+    for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
 
 
-class TestQuota:
-    @pytest.fixture
-    def groups(self, tmp_path):
-        """Return a function that writes control-group files and returns the quota that they mean."""
+def test_cpu_count_is_the_affinity(sixteen):
+    assert _pool.cpu_count() == 16
 
-        def write(process, files):
-            (tmp_path / "cgroup").write_text(process)
-            for name, text in files.items():
-                path = tmp_path / "mount" / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text)
-            return _pool.quota(tmp_path / "cgroup", tmp_path / "mount")
 
-        return write
+def test_cpu_count_keeps_the_quota(sixteen, monkeypatch):
+    monkeypatch.setattr(_pool, "_quota", lambda: 3)
+    assert _pool.cpu_count() == 3
 
-    def test_version_2_container(self, groups):
-        assert groups("0::/\n", {"cpu.max": "250000 100000\n"}) == 2
 
-    def test_less_than_one_processor_is_one(self, groups):
-        assert groups("0::/\n", {"cpu.max": "50000 100000\n"}) == 1
+@pytest.mark.parametrize("name", ["CMFAST_NUM_THREADS", "OMP_NUM_THREADS"])
+@pytest.mark.parametrize(
+    ("value", "want"), [("4", 4), ("4,2", 4), (" 2 ", 2), ("99", 16), ("0", 16), ("-1", 16), ("", 16), ("²", 16)]
+)
+def test_cpu_count_keeps_the_environment(sixteen, monkeypatch, name, value, want):
+    monkeypatch.setenv(name, value)
+    assert _pool.cpu_count() == want
 
-    def test_no_limit(self, groups):
-        assert groups("0::/\n", {"cpu.max": "max 100000\n"}) is None
 
-    def test_nested_groups_have_the_least_of_all(self, groups):
-        files = {"a/cpu.max": "400000 100000\n", "a/b/cpu.max": "max 100000\n", "a/b/c/cpu.max": "800000 100000\n"}
-        assert groups("0::/a/b/c\n", files) == 4
+@pytest.fixture
+def groups(tmp_path):
+    """Return a function that writes control-group files and returns the quota that they mean."""
 
-    def test_version_1(self, groups):
-        files = {"cpu/x/cpu.cfs_quota_us": "300000\n", "cpu/x/cpu.cfs_period_us": "100000\n"}
-        assert groups("3:memory:/y\n2:cpu,cpuacct:/x\n0::/\n", files) == 3
+    def write(process, files):
+        (tmp_path / "cgroup").write_text(process)
+        for name, text in files.items():
+            path = tmp_path / "mount" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return _pool.quota(tmp_path / "cgroup", tmp_path / "mount")
 
-    def test_version_1_without_limit(self, groups):
-        files = {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}
-        assert groups("2:cpu:/\n", files) is None
+    return write
 
-    def test_path_of_the_host_seen_from_a_container(self, groups):
-        files = {"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}
-        assert groups("2:cpu:/docker/0123\n", files) == 2
 
-    def test_no_control_groups(self, tmp_path):
-        assert _pool.quota(tmp_path / "none", tmp_path) is None
+def test_quota_version_2_container(groups):
+    assert groups("0::/\n", {"cpu.max": "250000 100000\n"}) == 2
+
+
+def test_quota_less_than_one_processor_is_one(groups):
+    assert groups("0::/\n", {"cpu.max": "50000 100000\n"}) == 1
+
+
+def test_quota_no_limit(groups):
+    assert groups("0::/\n", {"cpu.max": "max 100000\n"}) is None
+
+
+def test_quota_nested_groups_have_the_least_of_all(groups):
+    files = {"a/cpu.max": "400000 100000\n", "a/b/cpu.max": "max 100000\n", "a/b/c/cpu.max": "800000 100000\n"}
+    assert groups("0::/a/b/c\n", files) == 4
+
+
+def test_quota_version_1(groups):
+    files = {"cpu/x/cpu.cfs_quota_us": "300000\n", "cpu/x/cpu.cfs_period_us": "100000\n"}
+    assert groups("3:memory:/y\n2:cpu,cpuacct:/x\n0::/\n", files) == 3
+
+
+def test_quota_version_1_without_limit(groups):
+    files = {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}
+    assert groups("2:cpu:/\n", files) is None
+
+
+def test_quota_path_of_the_host_seen_from_a_container(groups):
+    files = {"cpu/cpu.cfs_quota_us": "200000\n", "cpu/cpu.cfs_period_us": "100000\n"}
+    assert groups("2:cpu:/docker/0123\n", files) == 2
+
+
+def test_quota_no_control_groups(tmp_path):
+    assert _pool.quota(tmp_path / "none", tmp_path) is None
