@@ -91,3 +91,10 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False) -> Call
         return jitted  # type: ignore[no-any-return]
 
     return decorate
+
+
+def cache_folder() -> str | None:
+    """Return where compiled kernels are kept, or None where there is nowhere to write."""
+    probe = jit()(lambda: None)
+    folder: str | None = getattr(getattr(probe, "stats", None), "cache_path", None)
+    return folder

@@ -1,0 +1,436 @@
+"""The command ``cmfast``: files in, tables or files out. It holds no mathematics.
+
+Exit status: 0 fine, 1 some elements failed, 2 wrong usage or a file that cannot be read or written.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+import cmfast
+from cmfast import _blocks
+from cmfast._output import FileError, check_target, replacing, to_json, write_block, write_npy_header
+from cmfast._progress import Bar
+
+METHODS = ("all", "row", "col", "bi")
+WIDEST = 20  # classes of a matrix that is printed
+
+
+class UsageError(Exception):
+    """Wrong options; the text is one line."""
+
+
+def _misuse(text: str) -> NoReturn:
+    raise UsageError(text)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the whole usage."""
+        _misuse(f"{message} (see {self.prog} --help)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    try:
+        args = _parser().parse_args(argv)
+        with _Signals(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", cmfast.FailureWarning)
+            try:
+                status = int(args.run(args))
+            finally:
+                for message in dict.fromkeys(str(w.message) for w in caught):
+                    _say(f"warning: {message}")
+    except (UsageError, FileError) as error:
+        return _complain(str(error))
+    except MemoryError as error:
+        return _complain(f"not enough memory ({error})" if str(error) else "not enough memory")
+    except BrokenPipeError:
+        # The reader of our output has gone, as `head` does; without this the interpreter complains once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        return _complain(f"{error.filename}: {_blocks.reason(error)}" if error.filename else _blocks.reason(error))
+    except _Stopped as stopped:
+        return stopped.status
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    return status
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"cmfast: {text}\n")
+
+
+def _complain(text: str) -> int:
+    _say(" ".join(text.split()))
+    return 2
+
+
+class _Stopped(BaseException):
+    """The process was asked to end; what it had half written is removed on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.status = 128 + number
+
+
+class _Signals:
+    """Turn SIGTERM and SIGHUP into an exception, so that files are cleaned up; as it was before, afterwards."""
+
+    def __enter__(self) -> None:
+        names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+        numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+        self._before = [(number, signal.signal(number, self._stop)) for number in numbers]
+
+    @staticmethod
+    def _stop(number: int, frame: object) -> NoReturn:
+        raise _Stopped(number)
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before:
+            signal.signal(number, handler)
+
+
+# The options
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="cmfast", description="Confusion matrices, fast and exact.")
+    parser.add_argument("--version", action="version", version=f"cmfast {cmfast.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _normalize_options(_command(commands, "normalize", _normalize, "normalise a file of confusion matrices"))
+    _confusion_options(_command(commands, "confusion", _confusion, "count a confusion matrix from a table of labels"))
+    _command(commands, "info", _info, "versions, threads, cache folder, GPU: what a bug report needs")
+    return parser
+
+
+def _command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], summary: str) -> Parser:
+    parser: Parser = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    parser.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _output_options(parser: Parser, what: str, *, required: bool = False) -> None:
+    parser.add_argument("-o", "--output", type=Path, required=required, metavar="OUT", help=what)
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
+def _scaling_options(parser: Parser) -> None:
+    parser.add_argument(
+        "--smoothing", type=smoothing, metavar="EPS", help="bi: a number added to every cell, or pseudo-bayes"
+    )
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+
+
+def _normalize_options(parser: Parser) -> None:
+    parser.add_argument("input", type=Path, metavar="IN.npy", help="matrices (..., C, C); may be larger than memory")
+    _output_options(parser, "npy file for the result", required=True)
+    parser.add_argument("--method", choices=METHODS, default="bi", help="default bi")
+    _scaling_options(parser)
+    parser.add_argument("--tol", type=positive_number, help="bi: relative error of the margins (L1), default 1e-9")
+    parser.add_argument("--max-iter", type=natural_number, metavar="N", help="bi: most passes over a matrix")
+    parser.add_argument("--solver", choices=("auto", "newton", "sinkhorn"), help="bi: default auto")
+    parser.add_argument("--empty", choices=("nan", "drop"), help="bi: a class never true and never predicted")
+    parser.add_argument("--status", type=Path, metavar="OUT.npy", help="also write the status code of every matrix")
+    parser.add_argument("--block-mb", type=positive_number, default=_blocks.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
+
+
+def _confusion_options(parser: Parser) -> None:
+    parser.add_argument("input", type=Path, metavar="FILE", help="npy (n, 2), csv, tsv, Parquet, Arrow or Feather")
+    parser.add_argument("--true", metavar="COLUMN", help="name or number of the column of the truth (default: first)")
+    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction (default: second)")
+    parser.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
+    )
+    parser.add_argument("--normalize", choices=METHODS, help="normalise the matrix")
+    _scaling_options(parser)
+    _output_options(parser, "npy, npz, csv or json file; the last three keep the labels")
+
+
+def positive_number(text: str) -> float:
+    """Read a finite number above zero; argparse puts the name of this function into its message."""
+    value = float(text)
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError
+    return value
+
+
+def natural_number(text: str) -> int:
+    """Read an integer of at least 1."""
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def smoothing(text: str) -> float | str:
+    """Read a finite number above zero, or "pseudo-bayes"."""
+    return text if text == "pseudo-bayes" else positive_number(text)
+
+
+def _given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return the options that were given; the others keep the defaults of the function."""
+    return {name: value for name in names if (value := getattr(args, name)) is not None}
+
+
+def _compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
+    """Call a public function; what it refuses is a wrong use of the command."""
+    try:
+        return function(*arrays, **options)
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise UsageError(str(error)) from error
+
+
+# normalize
+
+
+def _normalize(args: argparse.Namespace) -> int:
+    options = _given(args, "smoothing", "tol", "max_iter", "solver", "empty")
+    if args.method != "bi" and options:
+        _misuse(f"--{next(iter(options)).replace('_', '-')} belongs to --method bi")
+    target = check_target(args.output, force=args.force, sources=(args.input,))
+    codes_target = None
+    if args.status is not None:
+        codes_target = check_target(args.status, force=args.force, sources=(args.input, args.output))
+        if codes_target == target:
+            _misuse("--status and --output are the same file")
+    M = _blocks.open_npy(args.input)
+    if M.ndim < 2:
+        raise FileError(args.input, f"must hold matrices (..., C, C), but its shape is {M.shape}")
+    blocks = _blocks.MatrixBlocks(M, int(args.block_mb * 2**20))
+    started = time.perf_counter()
+    codes, residual, dtype = _normalize_file(blocks, target, args, options)
+    if codes_target is not None:
+        with replacing(codes_target) as file:
+            write_npy_header(file, blocks.batch, codes.dtype)
+            write_block(file, codes)
+    facts = {
+        "input": str(args.input),
+        "output": str(args.output),
+        "shape": list(M.shape),
+        "dtype": [str(M.dtype), str(dtype)],
+        "method": args.method,
+        "options": options,
+        "matrices": blocks.total,
+        **_tally(codes),
+        "largest_residual": residual,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    if args.json:
+        _print_json(facts)
+    else:
+        _print_normalized(facts)
+    return 1 if facts["failed"] else 0
+
+
+def _normalize_file(
+    blocks: _blocks.MatrixBlocks, target: Path, args: argparse.Namespace, options: dict[str, Any]
+) -> tuple[np.ndarray, float | None, np.dtype]:
+    """Write every block normalised; return the codes, the largest residual of a matrix without failure, the dtype."""
+    codes = np.empty(blocks.total, np.int8)
+    worst: float | None = None
+    dtype: np.dtype | None = None
+    bar = None if args.quiet else Bar("normalize", "matrices")
+    done = 0
+    with replacing(target) as file:
+        for block in blocks:
+            out, status, residual = _normalize_block(block, args, options)
+            if dtype is None:
+                dtype = out.dtype
+                write_npy_header(file, (*blocks.batch, *blocks.core), dtype)
+            write_block(file, out)
+            codes[done : done + len(block)] = status
+            done += len(block)
+            fine = residual[status == 0] if residual is not None else ()
+            if len(fine):
+                worst = max(float(np.max(fine)), worst or 0.0)
+            if bar is not None:
+                bar(done, blocks.total)
+    if dtype is None:
+        raise AssertionError  # there is always one block, if only an empty one
+    return codes, worst, dtype
+
+
+def _normalize_block(
+    block: np.ndarray, args: argparse.Namespace, options: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    threads = {"num_threads": args.threads}
+    if args.method == "bi":
+        result = _compute(cmfast.ipf, block, on_failure="ignore", **options, **threads)
+        return result.matrix, result.status, result.residual
+    try:
+        out = _compute(cmfast.normalize, block, args.method, on_failure="raise", **threads)
+        return out, np.zeros(len(block), np.int8), None
+    except UsageError as error:
+        # An error names the status of every matrix; then the same again for the matrices themselves.
+        if not isinstance(error.__cause__, cmfast.FailureError):
+            raise
+        status = np.asarray(error.__cause__.status)
+        return _compute(cmfast.normalize, block, args.method, on_failure="ignore", **threads), status, None
+
+
+def _tally(codes: np.ndarray) -> dict[str, Any]:
+    """Return how many matrices ended in which status, and where the first ones that failed are."""
+    statuses = {s.name: int(np.count_nonzero(codes == s)) for s in cmfast.Status}
+    bad = np.flatnonzero([not s.ok for s in cmfast.Status])
+    failed = np.flatnonzero(np.isin(codes, bad))
+    return {
+        "statuses": {name: number for name, number in statuses.items() if number},
+        "failed": int(failed.size),
+        "first_failed": failed[:5].tolist(),
+    }
+
+
+def _print_normalized(facts: dict[str, Any]) -> None:
+    shape, seconds = facts["shape"], facts["seconds"]
+    rate = f", {facts['matrices'] / seconds:,.0f} matrices/s" if seconds > 0 else ""
+    options = "".join(f", {name} {value}" for name, value in facts["options"].items())
+    print(f"{facts['output']}: {facts['matrices']:,} matrices {shape[-2]} x {shape[-1]}, {facts['dtype'][1]}")
+    print(f"method {facts['method']}{options}; {seconds:.2f} s{rate}")
+    for name, number in facts["statuses"].items():
+        print(f"  {name:<12}{number:>14,}")
+    if facts["largest_residual"] is not None:
+        print(f"largest residual {facts['largest_residual']:.2g}")
+    if facts["failed"]:
+        more = ", ..." if facts["failed"] > len(facts["first_failed"]) else ""
+        print(f"first that failed (flat index): {', '.join(map(str, facts['first_failed']))}{more}")
+
+
+# confusion
+
+
+def _confusion(args: argparse.Namespace) -> int:
+    if args.smoothing is not None and args.normalize != "bi":
+        _misuse("--smoothing belongs to --normalize bi")
+    target = _table_target(args, (".npy", ".npz", ".csv", ".json"), args.input)
+    labels, M = _count(args)
+    status = cmfast.Status.CONVERGED
+    if args.normalize is not None:
+        options = _given(args, "smoothing")
+        try:
+            M = _compute(cmfast.normalize, M, args.normalize, on_failure="raise", num_threads=args.threads, **options)
+        except UsageError as error:
+            if not isinstance(error.__cause__, cmfast.FailureError):
+                raise
+            status = cmfast.Status(int(error.__cause__.status))
+            M = _compute(cmfast.normalize, M, args.normalize, on_failure="warn", num_threads=args.threads, **options)
+    facts = {
+        "labels": labels,
+        "matrix": M.tolist(),
+        "normalize": args.normalize,
+        "smoothing": args.smoothing,
+        "status": status.name,
+    }
+    if target is not None:
+        _write_confusion(target, labels, M, facts)
+    if args.json:
+        _print_json(facts)
+    elif target is not None and len(labels) > WIDEST:
+        print(f"{args.output}: {len(labels)} x {len(labels)}")
+    else:
+        _print_matrix(M, [str(label) for label in labels])
+    return 0 if status.ok else 1
+
+
+def _table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Path) -> Path | None:
+    if args.output is None:
+        return None
+    if args.output.suffix.lower() not in suffixes:
+        _misuse(f"--output must end in {', '.join(suffixes)}, got {args.output}")
+    return check_target(args.output, force=args.force, sources=sources)
+
+
+def _count(args: argparse.Namespace) -> tuple[list[Any], np.ndarray]:
+    """Return the labels in order and the matrix; the file is read once, in blocks, and counts add up exactly."""
+    total = np.zeros((0, 0), np.int64)
+    places: dict[Any, int] = {}
+    tick = (lambda done, total: None) if args.quiet else Bar("confusion")
+    for y_true, y_pred in _blocks.iter_pairs(args.input, args.true, args.pred, header=args.header, tick=tick):
+        if y_true.size == 0:
+            continue
+        found = np.unique(np.concatenate([y_true, y_pred]))
+        part = _compute(cmfast.confusion_matrix, y_true, y_pred, labels=found, num_threads=args.threads)
+        where = [places.setdefault(label, len(places)) for label in found.tolist()]
+        new = len(places) - len(total)
+        total = np.pad(total, ((0, new), (0, new)))
+        total[np.ix_(where, where)] += part
+    labels = list(places)
+    if not labels:
+        raise FileError(args.input, "holds no samples")
+    if all(isinstance(label, str) and _blocks.is_integer(label) for label in labels):
+        numbers = [int(label) for label in labels]
+        if len(set(numbers)) == len(numbers):  # "01" and "1" stay two strings
+            labels = numbers
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    return [labels[k] for k in order], total[np.ix_(order, order)]
+
+
+def _write_confusion(target: Path, labels: list[Any], M: np.ndarray, facts: dict[str, Any]) -> None:
+    with replacing(target) as file:
+        match target.suffix.lower():
+            case ".npy":
+                np.save(file, M)
+            case ".npz":
+                np.savez(file, matrix=M, labels=np.array(labels))
+            case ".csv":
+                file.write(_csv_table(labels, M).encode())
+            case _:
+                file.write(to_json(facts).encode())
+
+
+def _csv_table(labels: list[Any], M: np.ndarray) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["true \\ predicted", *labels])
+    writer.writerows([label, *row] for label, row in zip(labels, M.tolist(), strict=True))
+    return text.getvalue()
+
+
+# info
+
+
+def _info(args: argparse.Namespace) -> int:
+    from cmfast import _about
+
+    facts = _about.facts()
+    if args.json:
+        _print_json(facts)
+    else:
+        print(_about.text(facts))
+    return 0
+
+
+# Printing
+
+
+def _print_json(facts: dict[str, Any]) -> None:
+    sys.stdout.write(to_json(facts))
+
+
+def _print_matrix(M: np.ndarray, labels: list[str]) -> None:
+    if len(labels) > WIDEST:
+        print(f"{len(labels)} x {len(labels)} matrix; --output or --json gives all of it")
+        return
+    cells = [[f"{x:,}" if isinstance(x, int) else f"{x:.4f}" for x in row] for row in M.tolist()]
+    width = max(len(text) for text in [*labels, *(cell for row in cells for cell in row)]) + 2
+    head = max(len("true \\ pred"), *(len(label) for label in labels))
+    print("true \\ pred".ljust(head) + "".join(label.rjust(width) for label in labels))
+    for label, row in zip(labels, cells, strict=True):
+        print(label.ljust(head) + "".join(cell.rjust(width) for cell in row))
