@@ -3,31 +3,58 @@
 The array picks the backend, leading axes are the batch, rows are the truth and columns the prediction. See the README.
 """
 
-from cmfast._failures import FailureError, FailureWarning
+from cmfast._failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
 from cmfast.counting import confusion_matrix
+from cmfast.geometry import (
+    CellCounts,
+    GcmDiagnostics,
+    GcmResult,
+    Grid,
+    Projection,
+    SparseHistogram,
+    cell_counts,
+    gcm,
+    geometric_confusion_matrix,
+    min_overlap,
+    pca,
+    sparse_histogram,
+)
 from cmfast.kernels.status import Status
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
 
 __all__ = [
+    "CellCounts",
     "Certificate",
+    "DiagnosticWarning",
     "FailureError",
     "FailureWarning",
+    "GcmDiagnostics",
+    "GcmResult",
+    "Grid",
+    "Projection",
     "ScalingResult",
+    "SparseHistogram",
     "Status",
     "Support",
     "__version__",
     "bi_normalize",
+    "cell_counts",
     "confusion_matrix",
+    "gcm",
+    "geometric_confusion_matrix",
     "importance_weights",
     "ipf",
     "kl_divergence",
     "l1_distance",
+    "min_overlap",
     "normalize",
     "overlap",
+    "pca",
     "ras",
+    "sparse_histogram",
     "support",
 ]

@@ -16,6 +16,13 @@ class FailureWarning(RuntimeWarning):
     """Some elements of a batch could not be computed; their neighbours were."""
 
 
+class DiagnosticWarning(UserWarning):
+    """A result is right, but may not mean what it seems to; the message says why.
+
+    Silenced as any warning is: ``warnings.simplefilter("ignore", cmfast.DiagnosticWarning)``.
+    """
+
+
 class FailureError(ValueError):
     """Some elements of a batch could not be computed, and ``on_failure="raise"`` was asked for.
 
@@ -88,6 +95,11 @@ def announce(text: str, on_failure: OnFailure, status: Any = None) -> None:
         raise FailureError(text, status)
     if on_failure == "warn":
         warnings.warn(text, FailureWarning, stacklevel=_outside())
+
+
+def diagnose(text: str) -> None:
+    """Warn with `text` that a result needs care; the warning points at the first frame outside cmfast."""
+    warnings.warn(text, DiagnosticWarning, stacklevel=_outside())
 
 
 def _outside() -> int:

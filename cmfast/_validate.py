@@ -74,6 +74,23 @@ def vectors(op: str, name: str, array: Any, length: int) -> tuple[int, ...]:
     return shape[:-1]
 
 
+def points(op: str, **arrays: Any) -> tuple[int, int]:
+    """Check that the one array is a real table of points, shape (N, m) with m at least 1; return (N, m)."""
+    real(op, **arrays)
+    ((name, array),) = arrays.items()
+    shape = meta(array).shape
+    if len(shape) != 2 or shape[1] == 0:
+        refuse(op, name, "of shape (N, m) with at least one column", f"shape {shape}")
+    return shape[0], shape[1]
+
+
+def per_point(op: str, n: int, **arrays: Any) -> None:
+    """Check that every array has one entry per point; None is skipped."""
+    for name, array in arrays.items():
+        if array is not None and meta(array).shape != (n,):
+            refuse(op, name, f"of shape ({n},), one entry per point", f"shape {meta(array).shape}")
+
+
 def batch(op: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Check that the batch shapes broadcast; return the shape they broadcast to."""
     first, *others = shapes.values()
@@ -128,6 +145,13 @@ def positive(op: str, name: str, value: Any) -> float:
     if not (np.isfinite(number) and number > 0):
         refuse(op, name, "finite and above 0", value)
     return number
+
+
+def generator(op: str, rng: Any) -> np.random.Generator:
+    """Return the generator that the option ``rng=`` is or seeds."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    return np.random.default_rng(count(op, "rng", rng))
 
 
 def on_failure(op: str, value: object) -> None:

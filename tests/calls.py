@@ -3,18 +3,122 @@
 import warnings
 from typing import Any
 
+import numpy as np
+import torch
+
 import cmfast
+from cmfast import _dispatch
+
+
+def _grid(origin: Any, width: Any) -> Any:
+    return cmfast.Grid(origin, width)
+
+
+def _cells(X: Any, y: Any, p: Any, origin: Any, width: Any, n_classes: int | None = None) -> Any:
+    return cmfast.cell_counts(X, y, p, grid=_grid(origin, width), n_classes=n_classes)
+
+
+def _shapes(*args: Any, **options: Any) -> Any:
+    cells = _cells(*args, **options)
+    return _dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
+
+
+def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
+    draws, share, W, C = _dispatch.adopt("cell_excess", draws=draws, share=share, W=W, C=C)
+    n_classes = W.shape[-1]
+    half = max(n_classes - 1, 0).bit_length()
+    where = np.argwhere(_dispatch.to_host(draws))
+    counts = _dispatch.to_host(draws)[tuple(where.T)]
+    keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
+    if not isinstance(draws, np.ndarray):
+        keys, counts = torch.from_numpy(keys), torch.from_numpy(counts)
+    return _dispatch.call("cell_excess", *_dispatch.adopt("cell_excess", keys=keys, counts=counts), share, W, C)
+
+
+def _merged(X: Any, y: Any, p: Any, *, cut: int, **options: Any) -> Any:
+    X, y, p = _dispatch.adopt("merge_cells", X=X, y=y, p=p)  # a part of an empty list has no columns
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.FailureWarning)
+        first, second = (_cells(X[part], y[part], p[part], **options) for part in (slice(cut), slice(cut, None)))
+        merged = sum([first, second])
+    if merged.n_dropped:
+        warnings.warn("of the parts", cmfast.FailureWarning, stacklevel=1)
+    return merged
+
+
+def _gcm(X: Any, y: Any, p: Any, *tables: Any, weights: Any = (), **options: Any) -> Any:
+    return cmfast.gcm(_cells(X, y, p, **options), [*weights, *tables])
+
+
+def _histogram(X: Any, weights: Any, groups: Any, *, origin: Any, width: Any, n_groups: Any = None) -> Any:
+    return cmfast.sparse_histogram(X, weights=weights, groups=groups, n_groups=n_groups, grid=_grid(origin, width))
+
+
+def _marginal(X: Any, y: Any, p: Any, table: Any = None, *, axis: int, **options: Any) -> Any:
+    cells = _cells(X, y, p, **options)
+    return (cells.label_histogram, cells.prediction_histogram)[axis](table)
+
+
+def _overlap(X: Any, Y: Any, v: Any, w: Any, g: Any, h: Any, *, origin: Any, width: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.FailureWarning)  # of the histograms; that of the overlap is asked for
+        a, b = (_histogram(*s, origin=origin, width=width) for s in ((X, v, g), (Y, w, h)))
+    return cmfast.min_overlap(a, b)
+
+
+def _ranges(X: Any) -> Any:
+    return _dispatch.call("column_ranges", *_dispatch.adopt("column_ranges", X=X))
+
+
+def _moments(X: Any) -> Any:
+    (X,) = _dispatch.adopt("column_moments", X=X)
+    low, high, n = _dispatch.call("column_ranges", X)
+    span = (tuple(low.tolist()), tuple(high.tolist())) if n else ((0.0,) * X.shape[1],) * 2
+    return _dispatch.call("column_moments", X, low=span[0], high=span[1])
+
+
+def _quartiles(X: Any) -> Any:
+    return _dispatch.call("column_quartiles", *_dispatch.adopt("column_quartiles", X=X))
+
+
+def _table(h: Any) -> tuple[Any, ...]:
+    return h.cells, h.groups, h.values
+
+
+# Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
+ENTRIES: dict[str, Any] = {
+    "cell_counts": _cells,
+    "cell_excess": _excess,
+    "cell_shapes": _shapes,
+    "column_moments": _moments,
+    "column_quartiles": _quartiles,
+    "column_ranges": _ranges,
+    "decode_cells": _cells,
+    "gcm": _gcm,
+    "marginal_histogram": _marginal,
+    "merge_cells": _merged,
+    "min_overlap": _overlap,
+    "pair_counts": lambda *args, **options: _cells(*args, **options).confusion_matrix(),
+    "project": lambda X, Y, **options: cmfast.pca(X, **options).transform(Y),
+    "sparse_histogram": _histogram,
+}
 
 # Result of the public function -> the tuple of arrays that the oracle returns. Default: the result itself.
 PARTS: dict[str, Any] = {
     "ras": lambda result: result[1:],
     "support": lambda found: (*found[:-1], *found.certificate),
+    "cell_counts": lambda r: (r.cells, r.labels, r.predictions, r.counts),
+    "column_ranges": lambda r: r[:2],
+    "decode_cells": lambda r: (r.cells, r.labels, r.predictions),
+    "marginal_histogram": _table,
+    "merge_cells": lambda r: (r.cells, r.labels, r.predictions, r.counts),
+    "sparse_histogram": _table,
 }
 
 
 def public(op: str) -> Any:
-    """Return the public function of `op`."""
-    return getattr(cmfast, op)
+    """Return the public function of `op`, or what stands for it."""
+    return ENTRIES.get(op) or getattr(cmfast, op)
 
 
 def parts(op: str, result: Any) -> tuple[Any, ...]:

@@ -4,6 +4,13 @@ One module per topic; ``ORACLES`` maps the name of an op to a function that take
 NumPy arrays) and returns a tuple of the arrays that it promises, in the promised dtype and shape.
 """
 
-from oracle import comparison, counting, normalizing, scaling, zeros
+from oracle import comparison, counting, geometry, normalizing, scaling, zeros
 
-ORACLES = {**comparison.ORACLES, **counting.ORACLES, **normalizing.ORACLES, **scaling.ORACLES, **zeros.ORACLES}
+ORACLES = {
+    **comparison.ORACLES,
+    **counting.ORACLES,
+    **geometry.ORACLES,
+    **normalizing.ORACLES,
+    **scaling.ORACLES,
+    **zeros.ORACLES,
+}

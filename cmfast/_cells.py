@@ -1,0 +1,321 @@
+"""Sparse tables over the cells of a grid: joint counts of cells and classes, and weighted histograms.
+
+Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is a number is said in
+``kernels.cpu._lattice`` and hidden here: what is read are index rows.
+"""
+
+import zipfile
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._grid import Grid
+from cmfast._typing import Array, Method, OnFailure
+from cmfast._weights import tables
+
+Ranges = tuple[tuple[int, ...], tuple[int, ...]]
+FORMAT = 1  # of the files
+
+
+def bits(n: int) -> int:
+    """Return the bits of a number below `n`."""
+    return max(n - 1, 0).bit_length()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparseHistogram:
+    """Heights per cell and group, of the occupied cells only. Made by :func:`cmfast.sparse_histogram`.
+
+    Attributes
+    ----------
+    grid : Grid
+        The cells.
+    n_groups : int
+        Groups are ``0, ..., n_groups - 1``.
+    values : array, shape (K,)
+        Height of every entry: the sum of the weights in it. int64 for counts and integer weights.
+    n_dropped : int
+        Points left out because a coordinate is not finite.
+
+    Notes
+    -----
+    Entries are sorted by cell (lexicographically by index row), then by group.
+    """
+
+    grid: Grid
+    n_groups: int
+    values: Array
+    n_dropped: int
+    _keys: Array = field(repr=False)
+    _table: Array = field(repr=False)
+    _ranges: Ranges = field(repr=False)
+
+    @property
+    def cells(self) -> Array:
+        """Index row of the cell of every entry: int64, shape (K, m)."""
+        return self._decoded()[0]
+
+    @property
+    def groups(self) -> Array:
+        """Group of every entry: int64, shape (K,)."""
+        return self._decoded()[1]
+
+    def _decoded(self) -> tuple[Array, Array]:
+        options = {"ranges": self._ranges, "bits": bits(self.n_groups)}
+        index, tags = _dispatch.call("decode_cells", self._keys, self._table, **options)
+        return index, tags
+
+    def __len__(self) -> int:
+        return int(_dispatch.meta(self._keys).shape[0])
+
+    def __repr__(self) -> str:
+        return f"<SparseHistogram: {len(self)} entries, {self.grid.n_axes} axes, {self.n_groups} groups>"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CellCounts:
+    """How many points have each (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
+
+    Weights depend on label and prediction alone, so these counts are all that the geometric confusion matrix of any
+    weighting needs. ``a + b`` merges the counts of two parts of the points exactly, in any order; ``sum(parts)`` works.
+
+    Attributes
+    ----------
+    grid : Grid
+        The cells.
+    n_classes : int
+        Classes are ``0, ..., n_classes - 1``.
+    counts : array of int64, shape (K,)
+        Points of every distinct triple.
+    n_dropped : int
+        Points left out because a coordinate is not finite.
+
+    Notes
+    -----
+    Triples are sorted by cell (lexicographically by index row), then label, then prediction.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> grid = cmfast.Grid([0.0], [1.0])
+    >>> a = cmfast.cell_counts([[0.5], [0.6]], [0, 0], [0, 1], grid=grid, n_classes=2)
+    >>> b = cmfast.cell_counts([[0.7], [3.0]], [0, 1], [1, 1], grid=grid, n_classes=2)
+    >>> both = a + b
+    >>> both.cells.tolist(), both.counts.tolist()
+    ([[0], [0], [3]], [1, 2, 1])
+    >>> both.confusion_matrix()
+    array([[1, 2],
+           [0, 1]])
+    """
+
+    grid: Grid
+    n_classes: int
+    counts: Array
+    n_dropped: int
+    _keys: Array = field(repr=False)
+    _table: Array = field(repr=False)
+    _ranges: Ranges = field(repr=False)
+
+    @property
+    def cells(self) -> Array:
+        """Index row of the cell of every triple: int64, shape (K, m)."""
+        return self._decoded()[0]
+
+    @property
+    def labels(self) -> Array:
+        """Label of every triple: int64, shape (K,)."""
+        return self._decoded()[1] >> bits(self.n_classes)
+
+    @property
+    def predictions(self) -> Array:
+        """Prediction of every triple: int64, shape (K,)."""
+        return self._decoded()[1] & ((1 << bits(self.n_classes)) - 1)
+
+    @property
+    def n_points(self) -> int:
+        """Points that were counted, without those left out."""
+        return int(self.counts.sum())
+
+    @property
+    def key_bits(self) -> int:
+        """Bits that a cell with label and prediction takes in a key."""
+        if self._table is not None:
+            cells = int(_dispatch.meta(self._table).shape[0])
+        else:
+            cells = 1
+            for extent in self._ranges[1]:
+                cells *= extent
+        return bits(cells) + 2 * bits(self.n_classes)
+
+    @property
+    def bins(self) -> tuple[int, ...]:
+        """Cells between the first and the last occupied one, both included, per axis."""
+        return self._ranges[1]
+
+    def _decoded(self) -> tuple[Array, Array]:
+        options = {"ranges": self._ranges, "bits": 2 * bits(self.n_classes)}
+        index, tags = _dispatch.call("decode_cells", self._keys, self._table, **options)
+        return index, tags
+
+    def __len__(self) -> int:
+        return int(_dispatch.meta(self._keys).shape[0])
+
+    def __repr__(self) -> str:
+        what = f"{self.n_points} points, {len(self)} triples, {self.grid.n_axes} axes, {self.n_classes} classes"
+        return f"<CellCounts: {what}>"
+
+    def __add__(self, other: object) -> Self:
+        if isinstance(other, int) and other == 0:  # where sum() starts
+            return self
+        if not isinstance(other, CellCounts):
+            return NotImplemented
+        if self.grid != other.grid:
+            _validate.refuse("CellCounts", "grid", f"the same in both, {self.grid}", other.grid)
+        if self.n_classes != other.n_classes:
+            _validate.refuse("CellCounts", "n_classes", f"the same in both, {self.n_classes}", other.n_classes)
+        arrays = dict(keys_a=self._keys, counts_a=self.counts, table_a=self._table)
+        arrays |= dict(keys_b=other._keys, counts_b=other.counts, table_b=other._table)
+        adopted = _dispatch.adopt("CellCounts", **arrays)
+        options = {"ranges_a": self._ranges, "ranges_b": other._ranges, "bits": 2 * bits(self.n_classes)}
+        keys, counts, table, ranges = _dispatch.call("merge_cells", *adopted, **options)
+        n_dropped = self.n_dropped + other.n_dropped
+        return type(self)(self.grid, self.n_classes, counts, n_dropped, keys, table, ranges)
+
+    def __radd__(self, other: object) -> Self:
+        return self.__add__(other)
+
+    def confusion_matrix(self) -> Array:
+        """Return the confusion matrix of the points that were counted: int64, shape (C, C)."""
+        return _dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
+
+    def label_histogram(
+        self, weights: Method | Array | None = None, *, smoothing: Any = None, on_failure: OnFailure = "warn"
+    ) -> SparseHistogram:
+        """Return the histogram of the points of each label.
+
+        Parameters
+        ----------
+        weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
+            Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: counts.
+        smoothing : optional
+            Of the weights ``"bi"``; see :func:`cmfast.importance_weights`.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about weights that do not exist; then all values are NaN.
+
+        Returns
+        -------
+        SparseHistogram
+            Groups are the labels.
+        """
+        return self._histogram("CellCounts.label_histogram", weights, smoothing, on_failure, 0)
+
+    def prediction_histogram(
+        self, weights: Method | Array | None = None, *, smoothing: Any = None, on_failure: OnFailure = "warn"
+    ) -> SparseHistogram:
+        """Return the histogram of the points of each prediction.
+
+        Parameters
+        ----------
+        weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
+            Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: counts.
+        smoothing : optional
+            Of the weights ``"bi"``; see :func:`cmfast.importance_weights`.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about weights that do not exist; then all values are NaN.
+
+        Returns
+        -------
+        SparseHistogram
+            Groups are the predictions.
+        """
+        return self._histogram("CellCounts.prediction_histogram", weights, smoothing, on_failure, 1)
+
+    def _histogram(self, op: str, weights: Any, smoothing: Any, on_failure: OnFailure, axis: int) -> SparseHistogram:
+        _validate.on_failure(op, on_failure)
+        M = self.confusion_matrix()
+        W = None if weights is None else tables(op, M, weights, smoothing)[0][0]
+        options = {"n_classes": self.n_classes, "axis": axis}
+        keys, values, status = _dispatch.call("marginal_histogram", self._keys, self.counts, M, W, **options)
+        _failures.report(op, status, on_failure, failed="weights do not exist")
+        return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the counts to an ``.npz`` file, without pickle; :meth:`load` reads it.
+
+        The arrays are little-endian, so the file can be read on any machine.
+        """
+        arrays: dict[str, Any] = {
+            "format": np.array(FORMAT, "<i8"),
+            "origin": self.grid.origin.astype("<f8"),
+            "width": self.grid.width.astype("<f8"),
+            "n_classes": np.array(self.n_classes, "<i8"),
+            "n_dropped": np.array(self.n_dropped, "<i8"),
+            "low": np.array(self._ranges[0], "<i8"),
+            "extent": np.array(self._ranges[1], "<i8"),
+            "keys": _dispatch.to_host(self._keys).astype("<i8", copy=False),
+            "counts": _dispatch.to_host(self.counts).astype("<i8", copy=False),
+        }
+        if self._table is not None:
+            arrays["table"] = _dispatch.to_host(self._table).astype("<i8", copy=False)
+        with open(path, "wb") as file:  # noqa: PTH123  (an open file: numpy.savez would append .npz to the name)
+            np.savez(file, **arrays)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read what :meth:`save` wrote; the arrays are NumPy's.
+
+        Raises
+        ------
+        ValueError
+            The file is no such file, of another format, or its parts contradict each other.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                parts = {name: file[name] for name in file.files}
+        except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+            msg = f"CellCounts.load: {path} is not a file of cell counts: {error}"
+            raise ValueError(msg) from error
+        if "format" not in parts or parts["format"] != FORMAT:
+            _validate.refuse("CellCounts.load", "format", FORMAT, parts.get("format", "none"))
+        try:
+            return cls._from_parts(parts)
+        except (KeyError, ValueError, TypeError) as error:
+            msg = f"CellCounts.load: {path} is damaged: {error}"
+            raise ValueError(msg) from error
+
+    @classmethod
+    def _from_parts(cls, parts: dict[str, np.ndarray]) -> Self:
+        """Check everything that the algorithms rely on; a file is never trusted."""
+        grid = Grid(parts["origin"], parts["width"])
+        n_classes, n_dropped = (_validate.count("file", name, parts[name][()]) for name in ("n_classes", "n_dropped"))
+        keys, counts = (parts[name].astype(np.int64, copy=False) for name in ("keys", "counts"))
+        low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
+        table = parts.get("table")
+        tag = 2 * bits(n_classes)
+        n_cells = 1
+        for n in extent:
+            n_cells *= n
+        if table is not None:
+            n_cells = len(table)
+            inside = (table >= low).all() and (table < np.add(low, extent)).all()
+            _agree(table.dtype.kind == "i" and table.shape == (n_cells, grid.n_axes) and bool(inside), "table")
+            _agree(all(map(tuple.__lt__, *(list(map(tuple, t.tolist())) for t in (table[:-1], table[1:])))), "table")
+        _agree(len(low) == len(extent) == grid.n_axes and all(n >= 0 for n in extent), "ranges")
+        _agree(keys.ndim == counts.ndim == 1 and len(keys) == len(counts), "lengths")
+        _agree(bool((np.diff(keys) > 0).all()) and bool((counts > 0).all()), "order of keys, or counts")
+        if len(keys):
+            half = bits(n_classes)
+            _agree(keys[0] >= 0 and int(keys[-1]) >> tag < n_cells, "keys")
+            worst = max(int(((keys >> half) & ((1 << half) - 1)).max()), int((keys & ((1 << half) - 1)).max()))
+            _agree(worst < n_classes, "classes")
+            _agree(float(counts.sum(dtype=np.float64)) < 2.0**62, "counts")
+        return cls(grid, n_classes, counts, n_dropped, keys, table, (low, extent))
+
+
+def _agree(holds: bool, what: str) -> None:
+    if not holds:
+        msg = f"its {what} cannot be"
+        raise ValueError(msg)

@@ -1,0 +1,417 @@
+"""Regular grids: an origin, a width per axis, and the rules that choose them from data."""
+
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from typing import Any, Self
+
+import numpy as np
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._typing import Array, OnFailure
+
+WIDTH_BITS = 24  # widths are rounded to so many significant bits
+STEPS = 2**20  # of the integers that moments are taken of; see kernels.cpu.columns
+SAMPLE = 100_000  # points that `occupancy` looks at
+HALVINGS = 20
+
+
+class Grid:
+    """A regular grid of cells: an infinite lattice without first or last bin.
+
+    A coordinate x has the index ``floor((x - origin) * (1 / width))`` in float64, so the left edge belongs to the cell.
+
+    Parameters
+    ----------
+    origin : sequence of float, shape (m,)
+        A corner of the lattice. Finite.
+    width : sequence of float, shape (m,)
+        Edges of a cell. Finite and above 0, as are their reciprocals.
+
+    Attributes
+    ----------
+    origin, width, inverse : ndarray of float64, shape (m,)
+        Read-only; `inverse` is ``1 / width``, rounded once.
+    n_axes : int
+        m.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not one-dimensional, not of one length, no axis at all, or not finite and positive.
+
+    Notes
+    -----
+    Two grids are equal if all bits of both arrays are.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> cmfast.Grid([0.0, 0.0], [0.5, 2.0])
+    Grid(origin=[0.0, 0.0], width=[0.5, 2.0])
+    """
+
+    __slots__ = ("inverse", "origin", "width")
+    origin: np.ndarray
+    width: np.ndarray
+    inverse: np.ndarray
+
+    def __init__(self, origin: Sequence[float] | np.ndarray, width: Sequence[float] | np.ndarray) -> None:
+        arrays = {}
+        for name, value in (("origin", origin), ("width", width)):
+            array = np.array(value)
+            if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+                _validate.refuse("Grid", name, "real numbers", f"dtype {array.dtype}", TypeError)
+            if array.ndim != 1 or array.size == 0:
+                _validate.refuse("Grid", name, "of shape (m,) with at least one axis", f"shape {array.shape}")
+            arrays[name] = array.astype(np.float64)
+            if not np.isfinite(arrays[name]).all():
+                _validate.refuse("Grid", name, "finite", arrays[name].tolist())
+        if len(arrays["width"]) != len(arrays["origin"]):
+            lengths = f"{len(arrays['width'])} for {len(arrays['origin'])}"
+            _validate.refuse("Grid", "width", "as long as origin", lengths)
+        with np.errstate(divide="ignore", over="ignore"):
+            arrays["inverse"] = 1.0 / arrays["width"]
+        if not ((arrays["width"] > 0) & np.isfinite(arrays["inverse"])).all():
+            wanted = "above 0, with a finite reciprocal"
+            _validate.refuse("Grid", "width", wanted, arrays["width"].tolist())
+        for name, array in arrays.items():
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        msg = f"Grid: {name} cannot be set; make another Grid"
+        raise AttributeError(msg)
+
+    def __reduce__(self) -> tuple[type, tuple[np.ndarray, np.ndarray]]:
+        return Grid, (self.origin, self.width)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Grid):
+            return NotImplemented
+        return self._bits() == other._bits()
+
+    def __hash__(self) -> int:
+        return hash(self._bits())
+
+    def _bits(self) -> tuple[bytes, bytes]:
+        return self.origin.tobytes(), self.width.tobytes()
+
+    def __repr__(self) -> str:
+        return f"Grid(origin={self.origin.tolist()}, width={self.width.tolist()})"
+
+    @property
+    def n_axes(self) -> int:
+        """Number of axes."""
+        return len(self.origin)
+
+    @property
+    def log_cell_volume(self) -> float:
+        """Natural logarithm of the volume of a cell; the volume itself may overflow in ten dimensions."""
+        return float(np.log(self.width).sum())
+
+    def scaled(self, factor: float) -> Self:
+        """Return the grid with all widths times `factor` (above 0) and the same origin.
+
+        A power of two gives nested grids, on which a geometric confusion matrix is monotone.
+        """
+        return type(self)(self.origin, self.width * _validate.positive("Grid.scaled", "factor", factor))
+
+    def shifted(self, fraction: float) -> Self:
+        """Return the grid whose origin is moved back by `fraction` of a width on every axis."""
+        number = fraction if isinstance(fraction, int | float) else float(fraction)
+        if not np.isfinite(number):
+            _validate.refuse("Grid.shifted", "fraction", "finite", fraction)
+        return type(self)(self.origin - number * self.width, self.width)
+
+    @classmethod
+    def scott(
+        cls, X: Array, n: int | None = None, *, on_failure: OnFailure = "warn", num_threads: int | None = None
+    ) -> Self:
+        """Scott's rule: widths ``3.5 sigma n**(-1 / (2 + m))``.
+
+        Parameters
+        ----------
+        X : array, shape (N, m)
+            Points.
+        n : int, optional
+            Sample size in the rule; default: the number of points. Give the size of a class for histograms of classes.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about rows that are not finite; they take part in nothing.
+        num_threads : int, optional
+            Most threads to use; default: what the process may use.
+
+        Returns
+        -------
+        Grid
+            Origin: the smallest value per axis. A constant axis gets width 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a real (N, m) array with at least one axis and one finite row.
+
+        Notes
+        -----
+        sigma is the standard deviation with divisor N, of positions on a scale of 2**20 steps between the smallest and
+        the largest value, summed as integers; widths are rounded to 24 significant bits. So the same points give the
+        same bits in any order and for any number of threads. Synchronises the device.
+
+        References
+        ----------
+        Scott, Multivariate Density Estimation, second edition, equation 3.66.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.Grid.scott([[0.0], [1.0], [2.0], [3.0]])
+        Grid(origin=[0.0], width=[2.4652...])
+        """
+        op = "Grid.scott"
+        if n is not None:
+            n = _validate.count(op, "n", n, least=1)
+        columns = _Columns(op, X, on_failure, num_threads)
+        return cls(columns.low, columns.scott(n))
+
+    @classmethod
+    def freedman_diaconis(
+        cls, X: Array, n: int | None = None, *, on_failure: OnFailure = "warn", num_threads: int | None = None
+    ) -> Self:
+        """Rule of Freedman and Diaconis: widths ``2 IQR n**(-1 / (2 + m))``.
+
+        Parameters
+        ----------
+        X : array, shape (N, m)
+            Points.
+        n : int, optional
+            Sample size in the rule; default: the number of points.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about rows that are not finite; they take part in nothing.
+        num_threads : int, optional
+            Most threads to use; default: what the process may use.
+
+        Returns
+        -------
+        Grid
+            Origin: the smallest value per axis. A constant axis gets width 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a real (N, m) array with at least one axis and one finite row.
+
+        Warns
+        -----
+        DiagnosticWarning
+            An axis whose values differ has interquartile range 0: Scott's rule is used for it.
+
+        Notes
+        -----
+        Quartiles are interpolated linearly between order statistics. Memory: one column in float64. Same points, same
+        bits. Synchronises the device.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.Grid.freedman_diaconis([[0.0], [1.0], [2.0], [3.0]])
+        Grid(origin=[0.0], width=[1.8898...])
+        """
+        op = "Grid.freedman_diaconis"
+        if n is not None:
+            n = _validate.count(op, "n", n, least=1)
+        columns = _Columns(op, X, on_failure, num_threads)
+        lower, upper = _dispatch.to_host(_dispatch.call("column_quartiles", columns.X, num_threads=num_threads))
+        spread = [Decimal(float(b)) - Decimal(float(a)) for a, b in zip(lower, upper, strict=True)]
+        flat = [d for d, s in enumerate(spread) if s == 0 and columns.high[d] > columns.low[d]]
+        scott = columns.scott(n)
+        if flat:
+            text = f"{op}: the interquartile range of axis {', '.join(map(str, flat))} is 0; Scott's rule is used there"
+            _failures.diagnose(text)
+        width = [scott[d] if s == 0 else columns.rule(2 * s, n) for d, s in enumerate(spread)]
+        return cls(columns.low, width)
+
+    @classmethod
+    def regular(
+        cls,
+        X: Array,
+        *,
+        bins: int | Sequence[int],
+        on_failure: OnFailure = "warn",
+        num_threads: int | None = None,
+    ) -> Self:
+        """Cut the range of every axis into `bins` equal parts.
+
+        Parameters
+        ----------
+        X : array, shape (N, m)
+            Points.
+        bins : int or sequence of int, shape (m,)
+            Parts per axis, at least 1.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about rows that are not finite; they take part in nothing.
+        num_threads : int, optional
+            Most threads to use; default: what the process may use.
+
+        Returns
+        -------
+        Grid
+            Widths ``(max - min) / bins``, nudged up by single ulps until the largest value is inside the last part. A
+            constant axis gets width 1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a real (N, m) array with at least one axis and one finite row; a number of bins below 1.
+
+        Notes
+        -----
+        Same points, same bits. Synchronises the device.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.Grid.regular([[0.0], [1.0], [3.0]], bins=2)
+        Grid(origin=[0.0], width=[1.5000000000000002])
+        """
+        op = "Grid.regular"
+        columns = _Columns(op, X, on_failure, num_threads)
+        m = len(columns.low)
+        many = [bins] * m if isinstance(bins, int | np.integer) else list(bins)
+        if len(many) != m:
+            _validate.refuse(op, "bins", f"one number or {m}", f"{len(many)} numbers")
+        parts = [_validate.count(op, "bins", b, least=1) for b in many]
+        width = np.ones(m)
+        for d in np.flatnonzero(columns.high > columns.low):
+            length = columns.high[d] - columns.low[d]
+            h = length / parts[d]
+            while np.floor(length * (1.0 / h)) >= parts[d]:
+                h = np.nextafter(h, np.inf)
+            width[d] = h
+        return cls(columns.low, width)
+
+    @classmethod
+    def occupancy(
+        cls,
+        X: Array,
+        points_per_cell: float,
+        *,
+        on_failure: OnFailure = "warn",
+        num_threads: int | None = None,
+    ) -> Self:
+        """Widths so wide that the cell of an average point holds `points_per_cell` points.
+
+        Parameters
+        ----------
+        X : array, shape (N, m)
+            Points.
+        points_per_cell : float
+            Number of points in the cell of a point, itself included, averaged over the points. Above 1.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about rows that are not finite; they take part in nothing.
+        num_threads : int, optional
+            Most threads to use; default: what the process may use.
+
+        Returns
+        -------
+        Grid
+            The widths of Scott's rule times one common factor.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Not a real (N, m) array with at least one axis and one finite row; `points_per_cell` not above 1.
+
+        Notes
+        -----
+        The factor is found by bisection on every k-th row, about 100,000 of them. From N' of N points the mean is
+        estimated as ``1 + (N - 1) s / (N' (N' - 1))``, s the number of ordered pairs of them that share a cell. Where
+        that many points are never (or always) together, the widest (or narrowest) grid tried is returned. Same points
+        in the same order, same bits. Synchronises the device.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.Grid.occupancy([[0.0], [1.0], [2.0], [3.0]], 2).n_axes
+        1
+        """
+        op = "Grid.occupancy"
+        wanted = _validate.positive(op, "points_per_cell", points_per_cell)
+        if wanted <= 1:
+            _validate.refuse(op, "points_per_cell", "above 1", points_per_cell)
+        columns = _Columns(op, X, on_failure, num_threads)
+        scott = cls(columns.low, columns.scott(None))
+        sample = columns.X[:: max(1, -(-_dispatch.meta(columns.X).shape[0] // SAMPLE))]
+        varying = columns.high > columns.low
+
+        def grid(power: float) -> Self:
+            factor = np.where(varying, 2.0**power, 1.0)
+            return cls(scott.origin, [_rounded(Decimal(float(h))) for h in scott.width * factor])
+
+        def companions(power: float) -> float:
+            trial = grid(power)
+            options = {"origin": trial.origin, "inverse": trial.inverse, "n_groups": None, "num_threads": num_threads}
+            values = _dispatch.to_host(_dispatch.call("sparse_histogram", sample, None, None, **options)[1])
+            number = int(values.sum())
+            return 1 + (columns.n - 1) * float((values * (values - 1)).sum()) / max(number * (number - 1), 1)
+
+        narrow, wide = -float(HALVINGS), float(HALVINGS)
+        while wide - narrow > 1e-3:
+            middle = (narrow + wide) / 2
+            narrow, wide = (middle, wide) if companions(middle) < wanted else (narrow, middle)
+        return grid(wide)
+
+
+class _Columns:
+    """Adopted points with the range of their columns, from which every rule starts."""
+
+    def __init__(self, op: str, X: Array, on_failure: OnFailure, num_threads: int | None) -> None:
+        _validate.on_failure(op, on_failure)
+        self.num_threads = _validate.num_threads(op, num_threads)
+        (self.X,) = _dispatch.adopt(op, X=X)
+        _validate.points(op, X=self.X)
+        low, high, self.n = _dispatch.call("column_ranges", self.X, num_threads=self.num_threads)
+        self.low: np.ndarray = _dispatch.to_host(low)
+        self.high: np.ndarray = _dispatch.to_host(high)
+        n_rows = _dispatch.meta(self.X).shape[0]
+        if self.n == 0:
+            _validate.refuse(op, "X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
+        if self.n < n_rows:
+            _failures.announce(f"{op}: {n_rows - self.n} of {n_rows} rows left out: not finite", on_failure)
+        with np.errstate(over="ignore"):
+            if not np.isfinite(self.high - self.low).all():
+                _validate.refuse(op, "X", "columns with a range below 1.8e308", "more")
+
+    def rule(self, spread: Decimal, n: int | None) -> float:
+        """Return ``spread * n ** (-1 / (2 + m))``, rounded."""
+        with localcontext(prec=50):
+            return _rounded(spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low))))
+
+    def scott(self, n: int | None) -> list[float]:
+        """Return the widths of Scott's rule; 1 on a constant axis."""
+        options = {"low": tuple(map(float, self.low)), "high": tuple(map(float, self.high))}
+        sums = _dispatch.call("column_moments", self.X, **options, num_threads=self.num_threads).tolist()
+        width = []
+        for low, high, first, upper, lower in zip(self.low, self.high, *sums, strict=True):
+            if not high > low:
+                width.append(1.0)
+                continue
+            with localcontext(prec=50):
+                square = Decimal(self.n * ((upper << 32) + lower) - first**2)
+                sigma = square.sqrt() / self.n * Decimal(float(high - low)) / STEPS
+                spread = sigma * Decimal("3.5")
+            width.append(self.rule(spread, n))
+        return width
+
+
+def _rounded(width: Decimal) -> float:
+    """Return the nearest number of 24 significant bits: what is left does not depend on the last digits of `width`."""
+    fraction, exponent = np.frexp(float(width))
+    return float(np.ldexp(np.rint(np.ldexp(fraction, WIDTH_BITS)), int(exponent) - WIDTH_BITS))
+
+
+def as_grid(op: str, grid: Any, m: int) -> Grid:
+    """Check that `grid` is a Grid of m axes."""
+    if not isinstance(grid, Grid):
+        _validate.refuse(op, "grid", "a cmfast.Grid", type(grid).__name__, TypeError)
+    if grid.n_axes != m:
+        _validate.refuse(op, "grid", f"of {m} axes as X has columns", f"{grid.n_axes} axes")
+    return grid

@@ -1,0 +1,43 @@
+"""Tables of weights by label and prediction, from their names or as they are given."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast import _dispatch, _validate
+from cmfast.normalizing import importance_weights
+
+METHODS = ("all", "row", "true", "col", "pred", "bi")
+
+
+def is_list(weights: Any) -> bool:
+    """Whether several weightings are asked for: a list of names and tables, not the rows of one table."""
+    if isinstance(weights, list | tuple):
+        return all(isinstance(w, str) or _ndim(w) == 2 for w in weights)
+    return not isinstance(weights, str) and _ndim(weights) == 3
+
+
+def _ndim(w: Any) -> int:
+    return int(w.ndim) if hasattr(w, "ndim") else np.ndim(w)
+
+
+def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str]]:
+    """Return the tables (W, C, C) of `weights` for the confusion matrix `M`, in its library, and a name of each."""
+    several = list(weights) if is_list(weights) else [weights]
+    n_classes = _dispatch.meta(M).shape[0]
+    found, names = [], []
+    for k, w in enumerate(several):
+        if isinstance(w, str):
+            _validate.choice(op, "weights", w, METHODS)
+            options = {"smoothing": smoothing, "on_failure": "ignore"} if w == "bi" else {}
+            names.append(w)
+            found.append(importance_weights(M, w, **options))
+            continue
+        names.append("weights" if len(several) == 1 else f"weights[{k}]")
+        _, table = _dispatch.adopt(op, M=M, weights=w)
+        _validate.real(op, weights=table)
+        if _dispatch.meta(table).shape != (n_classes, n_classes):
+            shape = _dispatch.meta(table).shape
+            _validate.refuse(op, "weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
+        found.append(table)
+    return found, names

@@ -1,0 +1,569 @@
+"""Geometric confusion matrices: how the histograms of labels and predictions overlap in the space of the embeddings."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._cells import CellCounts, SparseHistogram
+from cmfast._diagnostics import GcmDiagnostics, diagnose
+from cmfast._grid import Grid, as_grid
+from cmfast._typing import Array, Method, OnFailure
+from cmfast._weights import is_list, tables
+from cmfast.kernels.status import Status
+
+__all__ = [
+    "CellCounts",
+    "GcmDiagnostics",
+    "GcmResult",
+    "Grid",
+    "Projection",
+    "SparseHistogram",
+    "cell_counts",
+    "gcm",
+    "geometric_confusion_matrix",
+    "min_overlap",
+    "pca",
+    "sparse_histogram",
+]
+
+Weights = Method | Array | list[Method | Array]
+RULES = ("scott", "freedman_diaconis")
+
+
+class Projection(NamedTuple):
+    """Principal axes of a set of points.
+
+    Attributes
+    ----------
+    mean : array of float64, shape (n,)
+        Of the points.
+    components : array of float64, shape (m, n)
+        Orthonormal rows, by falling variance. The entry of largest magnitude of each is positive.
+    explained_variance_ratio : array of float64, shape (m,)
+        Share of the variance along each; 0 where all points are the same.
+    """
+
+    mean: Array
+    components: Array
+    explained_variance_ratio: Array
+
+    def transform(self, X: Array, /, *, num_threads: int | None = None) -> Array:
+        """Return ``(X - mean) @ components.T``: float64, shape (N, m).
+
+        A row that is not finite becomes NaN. Works in blocks; `X` is never copied as a whole.
+        """
+        op = "Projection.transform"
+        num_threads = _validate.num_threads(op, num_threads)
+        X, mean, components = _dispatch.adopt(op, X=X, mean=self.mean, components=self.components)
+        n = _dispatch.meta(components).shape[1]
+        if _validate.points(op, X=X)[1] != n:
+            _validate.refuse(op, "X", f"of shape (N, {n}), as the points of pca", f"shape {_dispatch.meta(X).shape}")
+        return _dispatch.call("project", X, mean, components, num_threads=num_threads)
+
+
+class GcmResult(NamedTuple):
+    """Result of :func:`geometric_confusion_matrix`.
+
+    Attributes
+    ----------
+    matrix : array of float64, shape (C, C), or (W, C, C) for a list of W weightings
+        In units of the cell volume, as :func:`gcm` returns it.
+    cells : CellCounts
+        The counts, from which any other weighting follows without the points.
+    diagnostics : GcmDiagnostics
+        How much of the agreement with the normalised confusion matrix was certain beforehand. Print it.
+    """
+
+    matrix: Array
+    cells: CellCounts
+    diagnostics: GcmDiagnostics
+
+
+def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") -> Projection:
+    """Principal component analysis from the covariance matrix, summed block by block.
+
+    Parameters
+    ----------
+    X : array, shape (N, n)
+        Points; real numbers of any type.
+    n_components : int
+        Number m of axes, at most n.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about rows that are not finite; they take part in nothing.
+
+    Returns
+    -------
+    Projection
+        ``mean``, ``components``, ``explained_variance_ratio`` and ``transform(X)``; in float64, in the library of `X`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a real (N, n) array; `n_components` not between 1 and n.
+
+    Notes
+    -----
+    Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all is NaN.
+    Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
+    between linear algebra libraries. Memory: two blocks and the (n, n) covariance, never a second `X`. Accuracy is that
+    of a covariance: axes whose variance is below 1e-14 of the largest are noise.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> axes = cmfast.pca([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]], 1)
+    >>> axes.components.round(6), axes.explained_variance_ratio.round(6)
+    (array([[0.707107, 0.707107]]), array([1.]))
+    """
+    _validate.on_failure("pca", on_failure)
+    m = _validate.count("pca", "n_components", n_components, least=1)
+    (X,) = _dispatch.adopt("pca", X=X)
+    n_rows, n = _validate.points("pca", X=X)
+    if m > n:
+        _validate.refuse("pca", "n_components", f"at most {n}, the columns of X", m)
+    mean, components, ratio, n_dropped, first = _dispatch.call("pca", X, n_components=m)
+    _report_dropped("pca", n_dropped, n_rows, first, on_failure)
+    return Projection(mean, components, ratio)
+
+
+def cell_counts(
+    X: Array,
+    y_true: Array,
+    y_pred: Array,
+    /,
+    *,
+    grid: Grid,
+    n_classes: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> CellCounts:
+    """Count how many points have each (cell, label, prediction).
+
+    Parameters
+    ----------
+    X : array, shape (N, m)
+        Points; real numbers of any type. Coordinates are taken in float64, which is exact up to 2**53.
+    y_true, y_pred : array of int, shape (N,)
+        Labels and predictions: class ids ``0, ..., n_classes - 1``.
+    grid : Grid
+        The cells, m axes.
+    n_classes : int, optional
+        Default: the largest id in either, plus one.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about points without a cell (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    CellCounts
+        Counts of one part of the points; ``a + b`` are those of both.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are no class: how many,
+        and the first of them.
+
+    See Also
+    --------
+    gcm : the geometric confusion matrices of these counts.
+
+    Notes
+    -----
+    Bad values: a point with a coordinate that is NaN or infinite, or 2**53 cells or more away from the origin, has no
+    cell. It is left out of everything, counted in `n_dropped` and reported once, as `on_failure` says.
+    Synchronises the device. Reproducible: same points, same bits, in any order, for any number of threads, and for any
+    parts merged in any order. Memory: 8 bytes per point and 8 per distinct triple. (Where cells, labels and predictions
+    need more than 63 bits, cells are ranked: slower, about 80 bytes per point.)
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> grid = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
+    >>> cells = cmfast.cell_counts([[0.1, 0.2], [0.3, 0.9], [2.5, -0.5]], [0, 0, 1], [0, 0, 0], grid=grid)
+    >>> cells.cells.tolist(), cells.counts.tolist()
+    ([[0, 0], [2, -1]], [2, 1])
+    """
+    op = "cell_counts"
+    _validate.on_failure(op, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    if n_classes is not None:
+        n_classes = _validate.count(op, "n_classes", n_classes)
+    X, y_true, y_pred = _dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
+    n, m = _validate.points(op, X=X)
+    _validate.integer(op, y_true=y_true, y_pred=y_pred)
+    _validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
+    grid = as_grid(op, grid, m)
+    options = {"origin": grid.origin, "inverse": grid.inverse, "n_classes": n_classes, "num_threads": num_threads}
+    keys, counts, table, info, outside = _dispatch.call(op, X, y_true, y_pred, **options)
+    if outside is not None:
+        _refuse_outside(op, *outside)
+    low, extent, n_classes, n_dropped, first = info
+    _report_dropped(op, n_dropped, n, first, on_failure)
+    return CellCounts(grid, n_classes, counts, n_dropped, keys, table, (low, extent))
+
+
+def sparse_histogram(
+    X: Array,
+    /,
+    *,
+    grid: Grid,
+    weights: Array | None = None,
+    groups: Array | None = None,
+    n_groups: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> SparseHistogram:
+    """Histogram over the occupied cells only, one per group.
+
+    Parameters
+    ----------
+    X : array, shape (N, m)
+        Points; real numbers of any type.
+    grid : Grid
+        The cells, m axes.
+    weights : array, shape (N,), optional
+        What each point adds; default 1.
+    groups : array of int, shape (N,), optional
+        Group of each point, ``0, ..., n_groups - 1``; default: all in group 0.
+    n_groups : int, optional
+        Default: the largest group plus one.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about points without a cell and sums without a value (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    SparseHistogram
+        ``cells``, ``groups`` and ``values``. Values are int64 without weights or with integer weights, float32 or
+        float64 as float weights are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; groups outside.
+    OverflowError
+        A sum of integer weights that int64 cannot hold.
+
+    Notes
+    -----
+    Bad values: points without a cell (see :func:`cell_counts`) are left out, counted in `n_dropped` and reported once. A
+    weight that is NaN or infinite makes its own (cell, group) NaN and nothing else; that is reported as well.
+    Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (what a weight has below
+    2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> h = cmfast.sparse_histogram([[0.1], [0.2], [7.0]], grid=cmfast.Grid([0.0], [1.0]), weights=[0.5, 0.25, 1.0])
+    >>> h.cells.tolist(), h.values.tolist()
+    ([[0], [7]], [0.75, 1.0])
+    """
+    op = "sparse_histogram"
+    _validate.on_failure(op, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    if n_groups is not None:
+        n_groups = _validate.count(op, "n_groups", n_groups)
+        if groups is None:
+            _validate.refuse(op, "n_groups", "None without groups", n_groups)
+    X, weights, groups = _dispatch.adopt(op, X=X, weights=weights, groups=groups)
+    n, m = _validate.points(op, X=X)
+    _validate.real(op, weights=weights)
+    _validate.integer(op, groups=groups)
+    _validate.per_point(op, n, weights=weights, groups=groups)
+    grid = as_grid(op, grid, m)
+    options = {"origin": grid.origin, "inverse": grid.inverse, "n_groups": n_groups, "num_threads": num_threads}
+    keys, values, table, info, status, outside = _dispatch.call(op, X, weights, groups, **options)
+    if outside is not None:
+        _refuse_outside(op, *outside)
+    low, extent, n_groups, n_dropped, first = info
+    _report_dropped(op, n_dropped, n, first, on_failure)
+    if status is not None:
+        _failures.report(op, status, on_failure, failed="values not computed")
+    return SparseHistogram(grid, n_groups, values, n_dropped, keys, table, (low, extent))
+
+
+def gcm(
+    cells: CellCounts,
+    weights: Weights,
+    /,
+    *,
+    smoothing: Any = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Array:
+    """Geometric confusion matrix: overlap of the weighted histograms of each label and each prediction.
+
+    Parameters
+    ----------
+    cells : CellCounts
+        The counts of the points.
+    weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
+        Weight of a point by label and prediction: the weights of a normalisation of the confusion matrix
+        (:func:`cmfast.importance_weights`), or any nonnegative table. A list is computed in one pass.
+    smoothing : optional
+        Of the weights ``"bi"``, which do not exist for every matrix with zeros; see
+        :func:`cmfast.importance_weights`. Never implicit.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about weightings that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array of float64, shape (C, C), or (W, C, C) for a list
+        ``sum over cells v of min(L_i(v), P_j(v))``, where ``L_i(v)`` is the weight of the points of v with label i and
+        ``P_j(v)`` that of the points with prediction j. In units of the cell volume, which cancels in every comparison
+        and overflows in many dimensions; its logarithm is ``cells.grid.log_cell_volume``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Weights that are no name and no real (C, C) table.
+
+    See Also
+    --------
+    geometric_confusion_matrix : from the points, with diagnostics.
+
+    Notes
+    -----
+    Bad values: a weighting with a weight that is NaN, infinite or negative where there are points (INVALID) gives NaN
+    and is reported as `on_failure` says; others beside it are as always. Where there are no points the weight is not
+    read. Synchronises the device. Reproducible: weights are rounded to integers once and all sums are sums of integers,
+    so the bits do not depend on threads, chunks or the order of the points. Elementwise, ``weights * M <= gcm``.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.3 and appendix G.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> grid = cmfast.Grid([0.0], [1.0])
+    >>> cells = cmfast.cell_counts([[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid)
+    >>> cmfast.gcm(cells, [[1, 1], [1, 1]])
+    array([[1., 1.],
+           [1., 2.]])
+    """
+    op = "gcm"
+    _validate.on_failure(op, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    if not isinstance(cells, CellCounts):
+        _validate.refuse(op, "cells", "CellCounts", type(cells).__name__, TypeError)
+    out, _, _ = _gcm(op, cells, weights, smoothing, on_failure, num_threads)
+    return out[0] if is_list(weights) else out[0][0]
+
+
+def _gcm(
+    op: str, cells: CellCounts, weights: Any, smoothing: Any, on_failure: OnFailure, num_threads: int | None
+) -> tuple[tuple[Any, ...], list[Any], list[str]]:
+    """Return all that the kernel does, the tables of weights and their names."""
+    M = cells.confusion_matrix()
+    found, names = tables(op, M, weights, smoothing)
+    out = _dispatch.call("gcm", cells._keys, cells.counts, M, *found, num_threads=num_threads)
+    status = _dispatch.to_host(out[-1])
+
+    def describe(index: tuple[int, ...]) -> str:
+        if names[index[0]] != "bi":
+            return f"{names[index[0]]}: a weight that is used is negative or not finite"
+        hint = "smoothing= would add to every cell" if smoothing is None else f"smoothing={smoothing!r}"
+        return f"the weights 'bi' do not exist for this confusion matrix ({hint})"
+
+    _failures.report(op, status, on_failure, failed="weightings not computed", describe=describe)
+    return out, found, names
+
+
+def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFailure = "warn") -> Array:
+    """Overlap of every histogram of `a` with every histogram of `b`.
+
+    Parameters
+    ----------
+    a, b : SparseHistogram
+        On equal grids, with nonnegative values.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about groups that have no answer (see Notes).
+
+    Returns
+    -------
+    array, shape (groups of a, groups of b)
+        ``sum over cells of min(a, b)``: int64 if both are counts, else float64. In units of the cell volume.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not two histograms, or not of equal grids; negative integer values.
+    OverflowError
+        Counts whose sum int64 cannot hold.
+
+    Notes
+    -----
+    Bad values: a group with a value that is NaN, infinite or negative (INVALID) gives NaN with every other group, and is
+    reported as `on_failure` says. Synchronises the device. Reproducible: exact for counts, else summed with
+    compensation in the order of the cells.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> grid = cmfast.Grid([0.0], [1.0])
+    >>> h = cmfast.sparse_histogram([[0.5], [0.6], [0.7], [5.0]], grid=grid, groups=[0, 0, 1, 1])
+    >>> cmfast.min_overlap(h, h)
+    array([[2, 1],
+           [1, 2]])
+    """
+    op = "min_overlap"
+    _validate.on_failure(op, on_failure)
+    for name, h in (("a", a), ("b", b)):
+        if not isinstance(h, SparseHistogram):
+            _validate.refuse(op, name, "a SparseHistogram", type(h).__name__, TypeError)
+    if a.grid != b.grid:
+        _validate.refuse(op, "b", f"on the grid of a, {a.grid}", b.grid)
+    arrays = dict(a=a._keys, values_a=a.values, table_a=a._table, b=b._keys, values_b=b.values, table_b=b._table)
+    adopted = _dispatch.adopt(op, **arrays)
+    options = {"ranges_a": a._ranges, "ranges_b": b._ranges, "n_groups": (a.n_groups, b.n_groups)}
+    matrix, status = _dispatch.call(op, *adopted, **options)
+    if _dispatch.meta(matrix).kind == "i":
+        if bool((status != 0).any()):
+            _validate.refuse(op, "values", "nonnegative", "negative integers")
+    else:
+        _failures.report(op, status, on_failure, failed="overlaps not computed")
+    return matrix
+
+
+def geometric_confusion_matrix(
+    X: Array,
+    y_true: Array,
+    y_pred: Array,
+    /,
+    *,
+    weights: Weights = "bi",
+    n_components: int | None = 10,
+    grid: Grid | str = "scott",
+    smoothing: Any = None,
+    n_classes: int | None = None,
+    rng: int | np.random.Generator = 0,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> GcmResult:
+    """Geometric confusion matrix of embedded points, with what it takes to read it.
+
+    Parameters
+    ----------
+    X : array, shape (N, n)
+        Embeddings of the points; real numbers of any type.
+    y_true, y_pred : array of int, shape (N,)
+        Labels and predictions: class ids ``0, ..., n_classes - 1``.
+    weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
+        Weight of a point by label and prediction; see :func:`gcm`.
+    n_components : int or None
+        Principal axes to project to; fewer where `X` has fewer columns or its points span fewer dimensions. None:
+        `X` is taken as it is.
+    grid : {"scott", "freedman_diaconis"} or Grid
+        Rule for the widths of the cells, from all points; or the cells themselves.
+    smoothing : optional
+        Of the weights ``"bi"``; see :func:`cmfast.importance_weights`.
+    n_classes : int, optional
+        Default: the largest id in either, plus one.
+    rng : int or numpy.random.Generator
+        Of the simulated null in the diagnostics.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about points that are not finite, and weightings that have no answer.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    GcmResult
+        ``matrix``, ``cells``, ``diagnostics``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are no class; no finite
+        point.
+
+    Warns
+    -----
+    DiagnosticWarning
+        The result says little about geometry, and why; see :class:`GcmDiagnostics`.
+
+    See Also
+    --------
+    cell_counts, gcm : the two steps, for points in parts.
+
+    Notes
+    -----
+    A cell with one label or one prediction adds exactly what it adds to the normalised confusion matrix. With ten axes
+    most cells are such, and the two matrices agree whatever the geometry is. Always read ``diagnostics.overlap``
+    beside ``diagnostics.guaranteed`` and ``diagnostics.null_overlap``. Two to five axes, or ``Grid.occupancy``, give
+    cells that hold enough points to be evidence.
+
+    Bad values: points that are not finite are left out of everything and reported once. A weighting without an answer
+    gives NaN, see :func:`gcm`. Synchronises the device. Reproducible: same input, same bits, for any number of threads.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, sections 4.2, 4.3 and appendices D.1, G.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cmfast
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 2000)
+    >>> X = rng.normal(size=(2000, 2)) + 2 * y[:, None]
+    >>> guess = np.clip(np.rint(X.mean(axis=1) / 2), 0, 2).astype(int)
+    >>> result = cmfast.geometric_confusion_matrix(X, y, guess, weights="row")
+    >>> result.matrix.shape, result.diagnostics.n_cells > 100
+    ((3, 3), True)
+    """
+    op = "geometric_confusion_matrix"
+    _validate.on_failure(op, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    generator = _validate.generator(op, rng)
+    if isinstance(grid, str):
+        _validate.choice(op, "grid", grid, RULES)
+    if n_components is not None:
+        n_components = _validate.count(op, "n_components", n_components, least=1)
+    X, y_true, y_pred = _dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
+    n, m = _validate.points(op, X=X)
+    _validate.integer(op, y_true=y_true, y_pred=y_pred)
+    _validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
+    if isinstance(grid, Grid):
+        as_grid(op, grid, m if n_components is None else min(n_components, m))
+    quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
+    if n_components is not None:
+        X = _projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
+    cell_grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
+    cells = cell_counts(X, y_true, y_pred, grid=cell_grid, n_classes=n_classes, **quiet)
+    _report_dropped(op, cells.n_dropped, n, (), on_failure)
+    out, found, names = _gcm(op, cells, weights, smoothing, on_failure, num_threads)
+    diagnostics = diagnose(cells, names, found, out, generator, single=not is_list(weights))
+    return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)
+
+
+def _projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
+    """Return `X` on its principal axes, without those that are nothing but rounding."""
+    axes = pca(X, m, on_failure="ignore")
+    ratio = _dispatch.to_host(axes.explained_variance_ratio)
+    if not keep_all:
+        noise = float(np.finfo(np.float64).eps) * _dispatch.meta(X).shape[1]
+        m = max(1, int((ratio > noise * ratio[:1]).sum()))
+    return Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m]).transform(
+        X, num_threads=num_threads
+    )
+
+
+def _report_dropped(op: str, n_dropped: int, n: int, first: tuple[int, ...], on_failure: OnFailure) -> None:
+    if n_dropped:
+        where = f" (first: {', '.join(map(str, first))})" if first else ""
+        text = f"{op}: {n_dropped} of {n} points left out{where}: a coordinate is not finite or too far from the grid"
+        _failures.announce(text, on_failure, np.int8(Status.INVALID))
+
+
+def _refuse_outside(op: str, name: str, limit: int | None, number: int, first: list[tuple[int, int]]) -> None:
+    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
+    what = ", ".join(f"{value} at {index}" for index, value in first)
+    _validate.refuse(op, name, wanted, f"{number} outside (first: {what})")

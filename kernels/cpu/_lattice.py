@@ -1,0 +1,361 @@
+"""Points to cells: which integer index each coordinate has, and how the indices of a point become one sortable key.
+
+The cell key is a number in mixed radix, axis 0 most significant, so that the order of keys is the lexicographic order of
+the index rows. Where 63 bits are too few for it and the tag (label and prediction) below it, the key of a cell is its
+rank among the occupied cells, and a table of their index rows is kept beside. Which of the two it is follows from the
+exact range of the indices, so it does not depend on chunks, threads or hints.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu import _blocks, _pool
+from cmfast.kernels.cpu._jit import jit
+
+SECONDS_PER_COORDINATE = 8e-10
+MOST_INDEX = 2.0**53  # from here on neighbouring cells cannot be told apart in float64
+DROPPED = np.iinfo(np.int64).max  # sorts behind every key
+LANES = 16  # rows that the search for the range reads as one vector
+MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
+
+
+class Layout(NamedTuple):
+    """How the key of a cell encodes its index row.
+
+    `low` and `extent` are the smallest index and the number of indices per axis, over all points that have a cell
+    (extent 0 on every axis: there is none). Without `table` the key is in mixed radix ``index - low`` with these
+    extents; else it is the row of the cell in `table`, an (n_cells, m) int64 array of sorted index rows.
+    """
+
+    low: tuple[int, ...]
+    extent: tuple[int, ...]
+    table: np.ndarray | None
+
+
+def volume(extent):
+    """Return the number of keys that mixed radix needs; a Python integer, which cannot overflow."""
+    total = 1
+    for n in extent:
+        total *= n
+    return total
+
+
+def fits(extent, bits):
+    """Whether keys in mixed radix with `bits` bits of tag below stay under ``DROPPED``."""
+    return volume(extent) << bits < int(DROPPED)
+
+
+# Range of the indices.
+
+
+@jit()
+def _range_of_lanes(flat, low, high, poison):
+    """Extremes per lane; a lane of `poison` becomes NaN when it meets a NaN or an infinity."""
+    lanes = low.shape[0]
+    whole = flat.shape[0] // lanes
+    for t in range(whole):
+        row = flat[t * lanes : (t + 1) * lanes]
+        for k in range(lanes):
+            x = row[k]
+            low[k] = x if x < low[k] else low[k]
+            high[k] = x if x > high[k] else high[k]
+            poison[k] += x - x
+    rest = flat[whole * lanes :]
+    for k in range(rest.shape[0]):
+        x = rest[k]
+        low[k] = x if x < low[k] else low[k]
+        high[k] = x if x > high[k] else high[k]
+        poison[k] += x - x
+
+
+@jit()
+def _range_of_finite(X, low, high):
+    """Extremes over the rows that are finite throughout; return how many these are."""
+    kept = 0
+    for r in range(X.shape[0]):
+        finite = True
+        for d in range(X.shape[1]):
+            finite = finite and np.isfinite(X[r, d])
+        if finite:
+            kept += 1
+            for d in range(X.shape[1]):
+                x = np.float64(X[r, d])
+                low[d] = min(low[d], x)
+                high[d] = max(high[d], x)
+    return kept
+
+
+@jit()
+def _range_of_indices(X, origin, inverse, low, high):
+    """Extremes of the indices over the rows that have a cell."""
+    for r in range(X.shape[0]):
+        kept = True
+        for d in range(X.shape[1]):
+            kept = kept and abs((np.float64(X[r, d]) - origin[d]) * inverse[d]) < MOST_INDEX
+        if kept:
+            for d in range(X.shape[1]):
+                k = np.floor((np.float64(X[r, d]) - origin[d]) * inverse[d])
+                low[d] = min(low[d], k)
+                high[d] = max(high[d], k)
+
+
+def column_ranges(X, num_threads=None):
+    """Smallest and largest value per column over the rows that are finite throughout, and the number of such rows."""
+    n, m = X.shape
+    bounds = _pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
+    low, high = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
+    kept = np.zeros(len(bounds), np.int64)
+
+    def work(i, start, stop):
+        for _, block in _blocks.contiguous(X, start, stop):
+            lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(LANES * m, axis=1)
+            _range_of_lanes(block.reshape(-1), lanes[0], lanes[1], lanes[2])
+            if np.isnan(lanes[2]).any():
+                kept[i] += _range_of_finite(block, low[i], high[i])
+            else:
+                np.minimum(low[i], lanes[0].reshape(LANES, m).min(axis=0), out=low[i])
+                np.maximum(high[i], lanes[1].reshape(LANES, m).max(axis=0), out=high[i])
+                kept[i] += len(block)
+
+    _pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
+    return low.min(axis=0), high.max(axis=0), int(kept.sum())
+
+
+def index_ranges(X, origin, inverse, num_threads=None):
+    """Return ``(low, extent, every)`` over the rows that have a cell; `every`: whether that is all of them.
+
+    Rounding is monotone, so the index of the smallest coordinate is the smallest index.
+    """
+    n, m = X.shape
+    low, high, kept = column_ranges(X, num_threads)
+    with np.errstate(invalid="ignore", over="ignore"):
+        first, last = (low - origin) * inverse, (high - origin) * inverse
+    every = kept == n and (n == 0 or bool((np.abs(first) < MOST_INDEX).all() and (np.abs(last) < MOST_INDEX).all()))
+    if every:
+        low, high = np.floor(first), np.floor(last)
+    else:
+        bounds = _pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
+        lows, highs = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
+
+        def work(i, start, stop):
+            for _, block in _blocks.contiguous(X, start, stop):
+                _range_of_indices(block, origin, inverse, lows[i], highs[i])
+
+        _pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
+        low, high = lows.min(axis=0), highs.max(axis=0)
+    if not (low <= high).all():
+        return (0,) * m, (0,) * m, every
+    lowest = tuple(map(int, low))
+    return lowest, tuple(int(b) - a + 1 for a, b in zip(lowest, high, strict=True)), every
+
+
+# Keys.
+
+
+@jit()
+def _pack(X, tags, bits, origin, inverse, low, extent, out):
+    """Keys of points that all have a cell, by a radix sum in float64: exact, because it stays below 2**53."""
+    for r in range(X.shape[0]):
+        cell = 0.0
+        for d in range(len(origin)):
+            # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
+            k = np.floor((np.float64(X[r, d]) - origin[d]) * inverse[d])
+            cell = cell * extent[d] + (k - low[d])
+        out[r] = (np.int64(cell) << bits) | tags[r]
+
+
+@jit()
+def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
+    """Keys of any points, by a radix sum in int64; a point without a cell gets ``DROPPED``."""
+    for r in range(X.shape[0]):
+        cell = np.int64(0)
+        kept = True
+        for d in range(len(origin)):
+            x = (np.float64(X[r, d]) - origin[d]) * inverse[d]
+            if abs(x) < MOST_INDEX:
+                cell = cell * extent[d] + (np.int64(np.floor(x)) - low[d])
+            else:
+                kept = False
+                break
+        out[r] = (cell << bits) | tags[r] if kept else DROPPED
+
+
+def _per_axis(values, dtype):
+    """Return a tuple, whose length Numba compiles in, or an array where there are too many axes for that."""
+    values = np.asarray(values, dtype)
+    return tuple(values) if len(values) <= MOST_UNROLLED else values
+
+
+def _radix_keys(X, tags, bits, grid, layout, every, num_threads, progress):
+    """Return the keys of all points in mixed radix."""
+    exact = every and volume(layout.extent) < 2**53
+    kind = np.float64 if exact else np.int64
+    kernel = _pack if exact else _pack_any
+    axes = [_per_axis(v, t) for v, t in zip((*grid, *layout[:2]), (np.float64, np.float64, kind, kind), strict=True)]
+    n, m = X.shape
+    keys = np.empty(n, np.int64)
+    seconds = n * m * SECONDS_PER_COORDINATE
+
+    def work(_, start, stop):
+        for begin in range(start, stop, _blocks.ROWS):
+            end = min(begin + _blocks.ROWS, stop)
+            for first, block in _blocks.contiguous(X, begin, end):
+                kernel(block, tags(first, first + len(block)), bits, *axes, keys[first : first + len(block)])
+
+    bounds = _pool.pieces(n, seconds, tile=LANES)
+    _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads, progress=progress)
+    return keys
+
+
+def pack(X, tags, bits, origin, inverse, *, num_threads=None, progress=None):
+    """Return ``(keys, layout, every)``: one key per point, ``DROPPED`` for a point without a cell.
+
+    `tags` is a function of a range of rows that gives their tags, int64 below ``2**bits``. `every` tells whether all
+    points have a cell.
+    """
+    low, extent, every = index_ranges(X, origin, inverse, num_threads)
+    layout = Layout(low, extent, None)
+    if fits(extent, bits):
+        keys = _radix_keys(X, tags, bits, (origin, inverse), layout, every, num_threads, progress)
+        return keys, layout, every
+    return _ranked_keys(X, tags, bits, origin, inverse, layout, progress)
+
+
+# Ranks, for keys that do not fit.
+
+
+def _ranked_keys(X, tags, bits, origin, inverse, layout, progress):
+    """Keys of points whose cells are numbered by rank. Exact for any number of axes and any range of indices."""
+    n, m = X.shape
+    kept = np.ones(n, bool)
+
+    def column(d):
+        for first, block in _blocks.contiguous(X[:, d : d + 1], 0, n):
+            with np.errstate(invalid="ignore", over="ignore"):
+                yield first, np.float64(block[:, 0] - origin[d]) * inverse[d]
+
+    for d in range(m):
+        for first, x in column(d):
+            kept[first : first + len(x)] &= np.abs(x) < MOST_INDEX
+    rows = np.flatnonzero(kept)
+
+    def indices(d):
+        found = np.empty(n, np.int64)
+        for first, x in column(d):
+            inside = kept[first : first + len(x)]
+            found[first : first + len(x)] = np.floor(np.where(inside, x, 0.0)).astype(np.int64)
+        return found[rows]
+
+    rank, first = _rank((indices(d) - layout.low[d] for d in range(m)), layout.extent)
+    require(len(first), bits)
+    table = np.empty((len(first), m), np.int64)
+    for d in range(m):
+        table[:, d] = indices(d)[first]
+    keys = np.full(n, DROPPED, np.int64)
+    keys[rows] = (rank << bits) | tags(0, n)[rows]
+    if progress is not None:
+        progress(n, n)
+    return keys, Layout(layout.low, layout.extent, table), len(rows) == n
+
+
+def _rank(columns, extents):
+    """Return the rank of every index row in lexicographic order, and where each distinct row occurs first.
+
+    Axes are folded into one number while it fits; when the next would not, the axis is replaced by ranks, and if that
+    is not enough the number as well. Ranks keep order and identity, so this is exact.
+    """
+    key, size = None, 1
+    for k, (index, extent) in enumerate(zip(columns, extents, strict=True)):
+        if key is None:
+            key = np.zeros(len(index), np.int64)
+        if size * extent >= 2**63:
+            occupied, index = np.unique(index, return_inverse=True)  # noqa: PLW2901
+            extent = len(occupied)  # noqa: PLW2901
+        if size * extent >= 2**63 and k:
+            occupied, key = np.unique(key, return_inverse=True)
+            size = len(occupied)
+        key = key * extent + index
+        size *= extent
+    _, first, rank = np.unique(key, return_index=True, return_inverse=True)
+    return rank.astype(np.int64, copy=False), first
+
+
+def require(n_cells, bits):
+    """Refuse what not even ranks can hold."""
+    if n_cells << bits >= int(DROPPED):
+        msg = f"{n_cells} cells times 2**{bits} pairs of classes do not fit into 63 bits"
+        raise OverflowError(msg)
+
+
+# From keys back to indices, and from one layout to another.
+
+
+@jit()
+def _decode(cells, low, extent, out):
+    for i in range(cells.shape[0]):
+        rest = cells[i]
+        for t in range(extent.shape[0]):
+            d = extent.shape[0] - 1 - t
+            quotient = rest // extent[d]
+            out[i, d] = rest - quotient * extent[d] + low[d]
+            rest = quotient
+
+
+@jit()
+def _encode(index, low, extent, out):
+    for i in range(index.shape[0]):
+        cell = np.int64(0)
+        for d in range(extent.shape[0]):
+            cell = cell * extent[d] + (index[i, d] - low[d])
+        out[i] = cell
+
+
+def index_rows(cells, layout):
+    """Return the (n, m) int64 index rows of cell keys."""
+    if layout.table is not None:
+        return layout.table[cells]
+    out = np.empty((len(cells), len(layout.low)), np.int64)
+    if len(cells):
+        _decode(cells, np.array(layout.low, np.int64), np.array(layout.extent, np.int64), out)
+    return out
+
+
+def union(one, other, bits):
+    """Return the layout of two sets of cells together, its `table` empty if cells must be ranked."""
+    if not any(one.extent):
+        return other
+    if not any(other.extent):
+        return one
+    low = tuple(map(min, one.low, other.low))
+    ends = [[a + n for a, n in zip(x.low, x.extent, strict=True)] for x in (one, other)]
+    extent = tuple(max(a, b) - c for a, b, c in zip(*ends, low, strict=True))
+    table = None if fits(extent, bits) else np.empty((0, len(low)), np.int64)
+    return Layout(low, extent, table)
+
+
+def align(keys_a, layout_a, keys_b, layout_b, bits):
+    """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
+    layout = union(layout_a, layout_b, bits)
+    if layout.table is None:
+        keys = [_to_radix(*one, layout, bits) for one in ((keys_a, layout_a), (keys_b, layout_b))]
+        return *keys, layout
+    found = [np.unique(keys >> bits, return_inverse=True) for keys in (keys_a, keys_b)]
+    rows = [index_rows(cells, one) for (cells, _), one in zip(found, (layout_a, layout_b), strict=True)]
+    both = np.concatenate(rows)
+    columns = (both[:, d] - layout.low[d] for d in range(both.shape[1]))
+    rank, first = _rank(columns, layout.extent)
+    require(len(first), bits)
+    mask = (1 << bits) - 1
+    ranks = np.split(rank, [len(rows[0])])
+    keys = [(ranks[i][found[i][1]] << bits) | (old & mask) for i, old in enumerate((keys_a, keys_b))]
+    return *keys, Layout(layout.low, layout.extent, both[first])
+
+
+def _to_radix(keys, old, new, bits):
+    if (old.low, old.extent) == (new.low, new.extent) or len(keys) == 0:
+        return keys
+    cells = np.empty(len(keys), np.int64)
+    rows = index_rows(keys >> bits, old)
+    _encode(rows, np.array(new.low, np.int64), np.array(new.extent, np.int64), cells)
+    return (cells << bits) | (keys & ((1 << bits) - 1))
