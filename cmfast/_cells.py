@@ -176,8 +176,8 @@ class CellCounts:
             _validate.refuse("CellCounts", "grid", f"the same in both, {self.grid}", other.grid)
         if self.n_classes != other.n_classes:
             _validate.refuse("CellCounts", "n_classes", f"the same in both, {self.n_classes}", other.n_classes)
-        arrays = dict(keys_a=self._keys, counts_a=self.counts, table_a=self._table)
-        arrays |= dict(keys_b=other._keys, counts_b=other.counts, table_b=other._table)
+        arrays = {"keys_a": self._keys, "counts_a": self.counts, "table_a": self._table}
+        arrays |= {"keys_b": other._keys, "counts_b": other.counts, "table_b": other._table}
         adopted = _dispatch.adopt("CellCounts", **arrays)
         options = {"ranges_a": self._ranges, "ranges_b": other._ranges, "bits": 2 * bits(self.n_classes)}
         keys, counts, table, ranges = _dispatch.call("merge_cells", *adopted, **options)
@@ -279,7 +279,7 @@ class CellCounts:
             msg = f"CellCounts.load: {path} is not a file of cell counts: {error}"
             raise ValueError(msg) from error
         if "format" not in parts or parts["format"] != FORMAT:
-            _validate.refuse("CellCounts.load", "format", FORMAT, parts.get("format", "none"))
+            _validate.refuse("CellCounts.load", "format", str(FORMAT), parts.get("format", "none"))
         try:
             return cls._from_parts(parts)
         except (KeyError, ValueError, TypeError) as error:

@@ -164,8 +164,8 @@ def _warn(found: GcmDiagnostics, arrays: dict[str, np.ndarray]) -> None:
     guaranteed = arrays["guaranteed"].max(initial=0.0, where=np.isfinite(arrays["guaranteed"]))
     if guaranteed > MOST_GUARANTEED:
         reasons.append(
-            f"{guaranteed:.0%} of the agreement is guaranteed because most points lie in cells of one label or one "
-            "prediction, so the result is the normalised confusion matrix by construction (use fewer axes or wider cells)"
+            f"{guaranteed:.0%} of the agreement is guaranteed, because most points lie in cells of one label or one "
+            "prediction: the result is the normalised confusion matrix by construction (take fewer axes or wider cells)"
         )
     above = arrays["overlap"] - arrays["null_overlap"]
     if (above < DEVIATIONS * arrays["null_sd"]).any():
@@ -191,7 +191,9 @@ def _overlap(S: np.ndarray, T: np.ndarray) -> float:
 
 
 def _off_diagonal(S: np.ndarray) -> np.ndarray:
-    return np.maximum(S - np.diag(np.diagonal(S)), 0.0)  # rounding may leave less than nothing
+    off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave less than nothing
+    np.fill_diagonal(off, 0.0)
+    return off
 
 
 def _missing(normalized: np.ndarray, n_classes: int) -> float:

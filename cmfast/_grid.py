@@ -118,10 +118,9 @@ class Grid:
 
     def shifted(self, fraction: float) -> Self:
         """Return the grid whose origin is moved back by `fraction` of a width on every axis."""
-        number = fraction if isinstance(fraction, int | float) else float(fraction)
-        if not np.isfinite(number):
+        if not np.isfinite(float(fraction)):
             _validate.refuse("Grid.shifted", "fraction", "finite", fraction)
-        return type(self)(self.origin - number * self.width, self.width)
+        return type(self)(self.origin - float(fraction) * self.width, self.width)
 
     @classmethod
     def scott(
@@ -164,7 +163,7 @@ class Grid:
         --------
         >>> import cmfast
         >>> cmfast.Grid.scott([[0.0], [1.0], [2.0], [3.0]])
-        Grid(origin=[0.0], width=[2.4652...])
+        Grid(origin=[0.0], width=[2.4651460647583008])
         """
         op = "Grid.scott"
         if n is not None:
@@ -213,7 +212,7 @@ class Grid:
         --------
         >>> import cmfast
         >>> cmfast.Grid.freedman_diaconis([[0.0], [1.0], [2.0], [3.0]])
-        Grid(origin=[0.0], width=[1.8898...])
+        Grid(origin=[0.0], width=[1.8898816108703613])
         """
         op = "Grid.freedman_diaconis"
         if n is not None:
@@ -342,22 +341,23 @@ class Grid:
         sample = columns.X[:: max(1, -(-_dispatch.meta(columns.X).shape[0] // SAMPLE))]
         varying = columns.high > columns.low
 
-        def grid(power: float) -> Self:
+        def widths(power: float) -> list[float]:
             factor = np.where(varying, 2.0**power, 1.0)
-            return cls(scott.origin, [_rounded(Decimal(float(h))) for h in scott.width * factor])
+            return [_rounded(Decimal(float(h))) for h in scott.width * factor]
 
         def companions(power: float) -> float:
-            trial = grid(power)
+            trial = Grid(scott.origin, widths(power))
             options = {"origin": trial.origin, "inverse": trial.inverse, "n_groups": None, "num_threads": num_threads}
-            values = _dispatch.to_host(_dispatch.call("sparse_histogram", sample, None, None, **options)[1])
-            number = int(values.sum())
-            return 1 + (columns.n - 1) * float((values * (values - 1)).sum()) / max(number * (number - 1), 1)
+            found = _dispatch.call("sparse_histogram", sample, None, None, **options)
+            values: np.ndarray = _dispatch.to_host(found[1])
+            number, together = float(values.sum()), float((values * (values - 1)).sum())
+            return 1.0 + (columns.n - 1) * together / max(number * (number - 1.0), 1.0)
 
         narrow, wide = -float(HALVINGS), float(HALVINGS)
         while wide - narrow > 1e-3:
             middle = (narrow + wide) / 2
             narrow, wide = (middle, wide) if companions(middle) < wanted else (narrow, middle)
-        return grid(wide)
+        return cls(scott.origin, widths(wide))
 
 
 class _Columns:

@@ -1,10 +1,11 @@
 """Tables of weights by label and prediction, from their names or as they are given."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from cmfast import _dispatch, _validate
+from cmfast._typing import Method
 from cmfast.normalizing import importance_weights
 
 METHODS = ("all", "row", "true", "col", "pred", "bi")
@@ -31,7 +32,7 @@ def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str
             _validate.choice(op, "weights", w, METHODS)
             options = {"smoothing": smoothing, "on_failure": "ignore"} if w == "bi" else {}
             names.append(w)
-            found.append(importance_weights(M, w, **options))
+            found.append(importance_weights(M, cast(Method, w), **options))
             continue
         names.append("weights" if len(several) == 1 else f"weights[{k}]")
         _, table = _dispatch.adopt(op, M=M, weights=w)

@@ -250,8 +250,8 @@ def sparse_histogram(
 
     Notes
     -----
-    Bad values: points without a cell (see :func:`cell_counts`) are left out, counted in `n_dropped` and reported once. A
-    weight that is NaN or infinite makes its own (cell, group) NaN and nothing else; that is reported as well.
+    Bad values: points without a cell (see :func:`cell_counts`) are left out, counted in `n_dropped` and reported once.
+    A weight that is NaN or infinite makes its own (cell, group) NaN and nothing else; that is reported as well.
     Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (what a weight has below
     2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads.
 
@@ -400,8 +400,8 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
 
     Notes
     -----
-    Bad values: a group with a value that is NaN, infinite or negative (INVALID) gives NaN with every other group, and is
-    reported as `on_failure` says. Synchronises the device. Reproducible: exact for counts, else summed with
+    Bad values: a group with a value that is NaN, infinite or negative (INVALID) gives NaN with every other group, and
+    is reported as `on_failure` says. Synchronises the device. Reproducible: exact for counts, else summed with
     compensation in the order of the cells.
 
     Examples
@@ -420,8 +420,9 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
             _validate.refuse(op, name, "a SparseHistogram", type(h).__name__, TypeError)
     if a.grid != b.grid:
         _validate.refuse(op, "b", f"on the grid of a, {a.grid}", b.grid)
-    arrays = dict(a=a._keys, values_a=a.values, table_a=a._table, b=b._keys, values_b=b.values, table_b=b._table)
-    adopted = _dispatch.adopt(op, **arrays)
+    first = {"a": a._keys, "values_a": a.values, "table_a": a._table}
+    second = {"b": b._keys, "values_b": b.values, "table_b": b._table}
+    adopted = _dispatch.adopt(op, **first, **second)
     options = {"ranges_a": a._ranges, "ranges_b": b._ranges, "n_groups": (a.n_groups, b.n_groups)}
     matrix, status = _dispatch.call(op, *adopted, **options)
     if _dispatch.meta(matrix).kind == "i":
@@ -513,8 +514,8 @@ def geometric_confusion_matrix(
     >>> import cmfast
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 2000)
-    >>> X = rng.normal(size=(2000, 2)) + 2 * y[:, None]
-    >>> guess = np.clip(np.rint(X.mean(axis=1) / 2), 0, 2).astype(int)
+    >>> X = rng.normal(size=(2000, 2)) + y[:, None]
+    >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
     >>> result = cmfast.geometric_confusion_matrix(X, y, guess, weights="row")
     >>> result.matrix.shape, result.diagnostics.n_cells > 100
     ((3, 3), True)

@@ -57,7 +57,7 @@ def _relative_error(smallest, shift):
 
 
 def _wide(w, total, shift, smallest):
-    """The same with as many limbs as keep 54 bits of the smallest weight."""
+    """Return the same with as many limbs as keep 54 bits of the smallest weight."""
     wide = max(shift + 62, 54 - math.frexp(smallest)[1])
     width = 62 - total.bit_length()  # limbs times counts, summed over everything, stay below 2**63
     n_limbs = -(-(wide - shift + 63) // width)

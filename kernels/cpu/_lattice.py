@@ -1,9 +1,9 @@
 """Points to cells: which integer index each coordinate has, and how the indices of a point become one sortable key.
 
-The cell key is a number in mixed radix, axis 0 most significant, so that the order of keys is the lexicographic order of
-the index rows. Where 63 bits are too few for it and the tag (label and prediction) below it, the key of a cell is its
-rank among the occupied cells, and a table of their index rows is kept beside. Which of the two it is follows from the
-exact range of the indices, so it does not depend on chunks, threads or hints.
+The cell key is a number in mixed radix, axis 0 most significant, so that the order of keys is the lexicographic order
+of the index rows. Where 63 bits are too few for it and the tag (label and prediction) below it, the key of a cell is
+its rank among the occupied cells, and a table of their index rows is kept beside. Which of the two it is follows from
+the exact range of the indices, so it does not depend on chunks, threads or hints.
 """
 
 from typing import NamedTuple
@@ -31,6 +31,12 @@ class Layout(NamedTuple):
     low: tuple[int, ...]
     extent: tuple[int, ...]
     table: np.ndarray | None
+
+
+def layout(ranges, table):
+    """Return the layout of ``(low, extent)`` and a table."""
+    low, extent = ranges
+    return Layout(low, extent, table)
 
 
 def volume(extent):
@@ -192,7 +198,8 @@ def _radix_keys(X, tags, bits, grid, layout, every, num_threads, progress):
     exact = every and volume(layout.extent) < 2**53
     kind = np.float64 if exact else np.int64
     kernel = _pack if exact else _pack_any
-    axes = [_per_axis(v, t) for v, t in zip((*grid, *layout[:2]), (np.float64, np.float64, kind, kind), strict=True)]
+    grid_axes = [_per_axis(values, np.float64) for values in grid]
+    layout_axes = [_per_axis(values, kind) for values in (layout.low, layout.extent)]
     n, m = X.shape
     keys = np.empty(n, np.int64)
     seconds = n * m * SECONDS_PER_COORDINATE
@@ -201,7 +208,8 @@ def _radix_keys(X, tags, bits, grid, layout, every, num_threads, progress):
         for begin in range(start, stop, _blocks.ROWS):
             end = min(begin + _blocks.ROWS, stop)
             for first, block in _blocks.contiguous(X, begin, end):
-                kernel(block, tags(first, first + len(block)), bits, *axes, keys[first : first + len(block)])
+                last = first + len(block)
+                kernel(block, tags(first, last), bits, *grid_axes, *layout_axes, keys[first:last])
 
     bounds = _pool.pieces(n, seconds, tile=LANES)
     _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads, progress=progress)
@@ -265,18 +273,17 @@ def _rank(columns, extents):
     Axes are folded into one number while it fits; when the next would not, the axis is replaced by ranks, and if that
     is not enough the number as well. Ranks keep order and identity, so this is exact.
     """
-    key, size = None, 1
-    for k, (index, extent) in enumerate(zip(columns, extents, strict=True)):
-        if key is None:
-            key = np.zeros(len(index), np.int64)
-        if size * extent >= 2**63:
-            occupied, index = np.unique(index, return_inverse=True)  # noqa: PLW2901
-            extent = len(occupied)  # noqa: PLW2901
-        if size * extent >= 2**63 and k:
+    key, size = np.zeros(1, np.int64), 1
+    for column, extent in zip(columns, extents, strict=True):
+        index, n = column, extent
+        if size * n >= 2**63:
+            occupied, index = np.unique(column, return_inverse=True)
+            n = len(occupied)
+        if size * n >= 2**63:
             occupied, key = np.unique(key, return_inverse=True)
             size = len(occupied)
-        key = key * extent + index
-        size *= extent
+        key = key * n + index
+        size *= n
     _, first, rank = np.unique(key, return_index=True, return_inverse=True)
     return rank.astype(np.int64, copy=False), first
 

@@ -132,6 +132,6 @@ class Accumulators:
         """Return the sums over all sets."""
         first, *others = self._all or [self.take()]
         for other in others:
-            for total, part in zip(first, other, strict=True):
-                total += part
+            for k, part in enumerate(other):
+                np.add(first[k], part, out=first[k])
         return first

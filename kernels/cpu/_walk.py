@@ -32,10 +32,10 @@ def _end_of_cell(keys, bits, i, stop):
 
 @jit(inline=True)
 def _one_prediction(keys, mask, i, j):
-    for t in range(i + 1, j):
-        if keys[t] & mask != keys[i] & mask:
-            return False
-    return True
+    t = i + 1
+    while t < j and keys[t] & mask == keys[i] & mask:
+        t += 1
+    return t == j
 
 
 @jit()
@@ -78,11 +78,11 @@ def _overlaps(keys, counts, half, Q, out_S, out_G, start, stop):
         for s in range(b):
             slot[predictions[s]] = -1
         for u in range(a):
-            row, l = out_G[labels[u]], L[u]
+            row, own = out_G[labels[u]], L[u]
             for s in range(b):
                 cell, p = row[predictions[s]], P[s]
                 for w in range(n_weights):
-                    cell[w] += min(l[w], p[w])
+                    cell[w] += min(own[w], p[w])
         i = j
 
 
@@ -197,7 +197,7 @@ def wide_overlaps(keys, counts, half, Q, width, num_threads=None):
 
 @jit()
 def _shape_of_cells(keys, counts, half, n_classes, small, out, large, start, stop):
-    """Sizes and mixedness of cells: `out` gets cells, points in pure and in unmixed cells, pairs, entries of `large`."""
+    """Count cells by size; `out` gets cells, points in pure and in unmixed cells, pairs, entries of `large`."""
     mask = (1 << half) - 1
     slot = np.full(n_classes, -1, np.int64)
     i = start
@@ -264,9 +264,9 @@ def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, tot
 
 @jit()
 def _excess(keys, counts, half, W, C, share, out_E, out_scores):
-    """What cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
+    """Sum what cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
 
-    Times `share` of the cell added to `out_E` (C, C, W), and times the table `C` (C, C, W) summed in `out_scores` (D, W).
+    Times the `share` of the cell into `out_E` (C, C, W); times the table `C` (C, C, W) into `out_scores` (D, W).
     """
     mask = (1 << half) - 1
     n_classes, n_weights = W.shape[0], W.shape[2]

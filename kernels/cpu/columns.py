@@ -59,7 +59,7 @@ def column_moments(X, *, low, high, num_threads=None):
 
     def work(i, start, stop):
         for _, block in _blocks.contiguous(X, start, stop):
-            _moments(block, low, scale, *sums[i], np.empty(m), np.empty(m))
+            _moments(block, low, scale, sums[i, 0], sums[i, 1], np.empty(m), np.empty(m))
 
     _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     first, second = sums.astype(object).sum(axis=0) if len(bounds) else np.zeros((2, m), object)

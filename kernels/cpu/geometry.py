@@ -1,7 +1,5 @@
 """Joint counts of cells and classes, sparse histograms, and the overlaps of histograms computed from them."""
 
-import itertools
-
 import numpy as np
 
 from cmfast.kernels.cpu import _fixed, _lattice, _runs, _walk
@@ -68,7 +66,7 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, num_threads=No
 
 def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_a, ranges_b, bits):
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
-    one, other = _lattice.Layout(*ranges_a, table_a), _lattice.Layout(*ranges_b, table_b)
+    one, other = _lattice.layout(ranges_a, table_a), _lattice.layout(ranges_b, table_b)
     keys_a, keys_b, layout = _lattice.align(keys_a, one, keys_b, other, bits)
     keys, counts = _runs.merge(keys_a, counts_a, keys_b, counts_b)
     return keys, counts, layout.table, (layout.low, layout.extent)
@@ -76,8 +74,7 @@ def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_
 
 def decode_cells(keys, table, *, ranges, bits):
     """Return ``(index, tags)``: index rows and what is below them, per key."""
-    layout = _lattice.Layout(*ranges, table)
-    return _lattice.index_rows(keys >> bits, layout), keys & ((1 << bits) - 1)
+    return _lattice.index_rows(keys >> bits, _lattice.layout(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys, counts, *, n_classes, num_threads=None):
@@ -98,23 +95,23 @@ def gcm(keys, counts, M, *tables, num_threads=None):
     """
     n_weights, n_classes = len(tables), M.shape[0]
     half = _bits(n_classes)
-    tables = [_fixed.quantise(np.asarray(w, np.float64), M) for w in tables]
-    status = np.array([INVALID if t is None else OK for t in tables], np.int8)
-    narrow = [w for w in range(n_weights) if tables[w] is not None and not tables[w].width]
+    fixed = [_fixed.quantise(np.asarray(w, np.float64), M) for w in tables]
+    status = np.array([INVALID if t is None else OK for t in fixed], np.int8)
+    narrow = [w for w in range(n_weights) if fixed[w] is not None and not fixed[w].width]
     out = [np.full((n_weights, *M.shape), np.nan) for _ in range(3)]
-    error = np.array([np.nan if t is None else t.error for t in tables])
+    error = np.array([np.nan if t is None else t.error for t in fixed])
     # One pass for all, unless their matrices would need more memory than the runs.
     step = len(narrow) if 16 * n_classes**2 * len(narrow) <= max(4 * int(counts.sum()), 1 << 24) else 1
     for start in range(0, len(narrow), max(step, 1)):
         some = narrow[start : start + step]
-        Q = np.ascontiguousarray(np.stack([tables[w].q for w in some], axis=2))
+        Q = np.ascontiguousarray(np.stack([fixed[w].q for w in some], axis=2))
         G = _walk.overlaps(keys, counts, half, Q, num_threads)
         for k, w in enumerate(some):
-            _bound(G[:, :, k], M, tables[w], [x[w] for x in out])
+            _bound(G[:, :, k], M, fixed[w], [x[w] for x in out])
     for w in range(n_weights):
-        if tables[w] is not None and tables[w].width:
-            G = _walk.wide_overlaps(keys, counts, half, tables[w].q, tables[w].width, num_threads)
-            _bound(G, M, tables[w], [x[w] for x in out])
+        if fixed[w] is not None and fixed[w].width:
+            G = _walk.wide_overlaps(keys, counts, half, fixed[w].q, fixed[w].width, num_threads)
+            _bound(G, M, fixed[w], [x[w] for x in out])
     return (*out, error, status)
 
 
@@ -280,7 +277,7 @@ def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_
     Returns ``(matrix, status)``; int64 where both are counts.
     """
     bits = [_bits(n) for n in n_groups]
-    one, other = _lattice.Layout(*ranges_a, table_a), _lattice.Layout(*ranges_b, table_b)
+    one, other = _lattice.layout(ranges_a, table_a), _lattice.layout(ranges_b, table_b)
     cells = _lattice.align(keys_a >> bits[0], one, keys_b >> bits[1], other, 0)[:2]
     groups = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
     counts = values_a.dtype.kind == values_b.dtype.kind == "i"
@@ -294,7 +291,7 @@ def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_
             msg = f"min_overlap: counts add up to about {mass:.3g}, which int64 cannot hold"
             raise OverflowError(msg)
     totals, rest = np.zeros((2, *n_groups), values[0].dtype)
-    _walk.common_cells(*itertools.chain.from_iterable(zip(cells, groups, values, strict=True)), totals, rest)
+    _walk.common_cells(cells[0], groups[0], values[0], cells[1], groups[1], values[1], totals, rest)
     failed = bad[0][:, None] | bad[1][None, :]
     matrix = totals + rest
     if not counts:
