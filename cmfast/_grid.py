@@ -163,7 +163,7 @@ class Grid:
         --------
         >>> import cmfast
         >>> cmfast.Grid.scott([[0.0], [1.0], [2.0], [3.0]])
-        Grid(origin=[0.0], width=[2.4651460647583008])
+        Grid(origin=[0.0], width=[2.465111017227173])
         """
         op = "Grid.scott"
         if n is not None:
@@ -351,7 +351,7 @@ class Grid:
             found = _dispatch.call("sparse_histogram", sample, None, None, **options)
             values: np.ndarray = _dispatch.to_host(found[1])
             number, together = float(values.sum()), float((values * (values - 1)).sum())
-            return 1.0 + (columns.n - 1) * together / max(number * (number - 1.0), 1.0)
+            return float(1.0 + (columns.n - 1) * together / max(number * (number - 1.0), 1.0))
 
         narrow, wide = -float(HALVINGS), float(HALVINGS)
         while wide - narrow > 1e-3:

@@ -198,8 +198,8 @@ def _radix_keys(X, tags, bits, grid, layout, every, num_threads, progress):
     exact = every and volume(layout.extent) < 2**53
     kind = np.float64 if exact else np.int64
     kernel = _pack if exact else _pack_any
-    grid_axes = [_per_axis(values, np.float64) for values in grid]
-    layout_axes = [_per_axis(values, kind) for values in (layout.low, layout.extent)]
+    origin, inverse = (_per_axis(values, np.float64) for values in grid)
+    low, extent = (_per_axis(values, kind) for values in (layout.low, layout.extent))
     n, m = X.shape
     keys = np.empty(n, np.int64)
     seconds = n * m * SECONDS_PER_COORDINATE
@@ -209,7 +209,7 @@ def _radix_keys(X, tags, bits, grid, layout, every, num_threads, progress):
             end = min(begin + _blocks.ROWS, stop)
             for first, block in _blocks.contiguous(X, begin, end):
                 last = first + len(block)
-                kernel(block, tags(first, last), bits, *grid_axes, *layout_axes, keys[first:last])
+                kernel(block, tags(first, last), bits, origin, inverse, low, extent, keys[first:last])
 
     bounds = _pool.pieces(n, seconds, tile=LANES)
     _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads, progress=progress)

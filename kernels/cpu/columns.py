@@ -67,7 +67,7 @@ def column_moments(X, *, low, high, num_threads=None):
 
 
 def column_quartiles(X, *, num_threads=None):
-    """Return (2, m) float64: lower and upper quartile, between neighbouring order statistics by linear interpolation."""
+    """Return (2, m) float64: lower and upper quartile, interpolated linearly between order statistics."""
     n, m = X.shape
     rows = np.ones(n, bool)
     for first, block in _blocks.contiguous(X, 0, n):
@@ -107,7 +107,7 @@ def pca(X, *, n_components, num_threads=None):
     scatter = np.zeros((n, n), order="F")
     for _, _, block in _finite_blocks(X):
         if len(block):
-            block -= mean
+            np.subtract(block, mean, out=block)
             scatter = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=scatter, overwrite_c=1)
     if not (count and np.isfinite(np.diagonal(scatter)).all()):
         nothing = np.full((n_components, n), np.nan), np.full(n_components, np.nan)

@@ -137,10 +137,10 @@ def _limbs(x, fixed):
 
 
 def cell_excess(keys, counts, share, W, C):
-    """What cells have above their own weighted counts, ``min(L_i, P_j) - w_ij n_ij``, for tables `W` (W, C, C).
+    """Sum what cells have above their own weighted counts, ``min(L_i, P_j) - w_ij n_ij``, for tables `W` (W, C, C).
 
-    Returns ``(E, scores)``: summed over cells with weights `share` (D,), (W, C, C); and summed over classes with weights
-    `C` (W, C, C) for every cell, (D, W). The cell keys are ``0, ..., D - 1``.
+    Returns ``(E, scores)``: summed over cells with weights `share` (D,), (W, C, C); and summed over classes with
+    weights `C` (W, C, C) for every cell, (D, W). The cell keys are ``0, ..., D - 1``.
     """
     W, C = (np.ascontiguousarray(np.moveaxis(x, 0, 2), np.float64) for x in (W, C))
     E, scores = _walk.excess(keys, counts, _bits(W.shape[0]), W, C, share)
@@ -235,7 +235,7 @@ PARTS = 4  # of 31 bits: 124 bits below the largest weight
 
 
 def _float_sums(weights, starts):
-    """Sums of floats as integers of four parts, then rounded once: independent of order.
+    """Sum floats as integers of four parts, then round once: independent of order.
 
     What a weight has below 2**-124 of the largest one is rounded off.
     """

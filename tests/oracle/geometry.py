@@ -178,10 +178,7 @@ def marginal_histogram(X, y_true, y_pred, table=None, *, origin, width, axis):
     C = _classes(None, y_true, y_pred)
     w = [[1] * C for _ in range(C)] if table is None else np.asarray(table).tolist()
     both = heights(counts, w)
-    if both is None:
-        found = dict.fromkeys({(v, (i, j)[axis]) for v, i, j in counts}, math.nan)
-    else:
-        found = both[axis]
+    found = dict.fromkeys({(v, (i, j)[axis]) for v, i, j in counts}, math.nan) if both is None else both[axis]
     keys = sorted(found)
     cells, number = _table(keys, X.shape[1]) if keys else (np.empty((0, X.shape[1]), np.int64), *_none(1))
     dtype = np.int64 if table is None else np.float64
@@ -227,7 +224,7 @@ def column_ranges(X):
 
 
 def column_moments(X):
-    """Sums of the integer positions and of their squares; the square as quotient and remainder of 2**32."""
+    """Sum the integer positions and their squares; the square as quotient and remainder of 2**32."""
     rows = _finite_rows(X)
     out = np.zeros((3, X.shape[1]), np.int64)
     for d in range(X.shape[1]):
@@ -261,9 +258,7 @@ def pca(X, n_components):
         return np.full(n, math.nan), np.tile(nan[:, None], n), nan
     mean = np.array([math.fsum(c) / len(A) for c in A.T])
     _, s, V = np.linalg.svd(np.concatenate([A - mean, np.zeros((n, n))]), full_matrices=False)
-    V = V[:n_components]
-    for row in V:
-        row *= -1.0 if row[np.argmax(np.abs(row))] < 0 else 1.0
+    V = np.array([-row if row[np.argmax(np.abs(row))] < 0 else row for row in V[:n_components]])
     share = s**2 / (s**2).sum() if (s > 0).any() else np.zeros_like(s)
     return mean, V, share[:n_components]
 
