@@ -23,6 +23,7 @@ from cmfast._progress import Bar
 
 METHODS = ("all", "row", "col", "bi")
 WIDEST = 20  # classes of a matrix that is printed
+GCM_COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
 
 
 class UsageError(Exception):
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parser().parse_args(argv)
         with _Signals(), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", cmfast.FailureWarning)
+            warnings.simplefilter("always", cmfast.DiagnosticWarning)
             try:
                 status = int(args.run(args))
             finally:
@@ -112,7 +114,11 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _normalize_options(_command(commands, "normalize", _normalize, "normalise a file of confusion matrices"))
     _confusion_options(_command(commands, "confusion", _confusion, "count a confusion matrix from a table of labels"))
+    _gcm_options(_command(commands, "gcm", _gcm, "geometric confusion matrix of embeddings"))
     _command(commands, "info", _info, "versions, threads, cache folder, GPU: what a bug report needs")
+    demo = _command(commands, "demo", _demo, "the whole story on real data: a report, numbers and matrices")
+    demo.add_argument("--out", type=Path, default=Path("cmfast-demo"), metavar="DIR", help="folder for the results")
+    demo.add_argument("--seed", type=whole_number, default=0, metavar="N", help="default 0")
     return parser
 
 
@@ -161,10 +167,36 @@ def _confusion_options(parser: Parser) -> None:
     _output_options(parser, "npy, npz, csv or json file; the last three keep the labels")
 
 
+def _gcm_options(parser: Parser) -> None:
+    parser.add_argument("input", type=Path, metavar="X.npy", help="embeddings (n, m)")
+    parser.add_argument("--labels", type=Path, required=True, metavar="Y.npy", help="true classes 0..C-1, (n,)")
+    parser.add_argument("--pred", type=Path, required=True, metavar="P.npy", help="predicted classes, (n,)")
+    parser.add_argument("--weights", choices=METHODS, nargs="+", default=list(METHODS), help="default: all four")
+    parser.add_argument(
+        "--components", type=natural_number, default=10, metavar="M", help="axes of the PCA, default 10"
+    )
+    parser.add_argument(
+        "--grid", choices=("scott", "freedman-diaconis"), default="scott", help="rule for the cell widths"
+    )
+    parser.add_argument(
+        "--seed", type=whole_number, default=0, metavar="N", help="of the permuted-label null, default 0"
+    )
+    _scaling_options(parser)
+    _output_options(parser, "npz or json file for matrices and diagnostics")
+
+
 def positive_number(text: str) -> float:
     """Read a finite number above zero; argparse puts the name of this function into its message."""
     value = float(text)
     if not (np.isfinite(value) and value > 0):
+        raise ValueError
+    return value
+
+
+def whole_number(text: str) -> int:
+    """Read an integer of at least 0."""
+    value = int(text)
+    if value < 0:
         raise ValueError
     return value
 
@@ -403,6 +435,65 @@ def _csv_table(labels: list[Any], M: np.ndarray) -> str:
     return text.getvalue()
 
 
+# gcm
+
+
+def _gcm(args: argparse.Namespace) -> int:
+    target = _table_target(args, (".npz", ".json"), args.input, args.labels, args.pred)
+    X, y, p = (_blocks.open_npy(path) for path in (args.input, args.labels, args.pred))
+    options = _given(args, "smoothing")
+    result = _compute(
+        cmfast.geometric_confusion_matrix,
+        X,
+        y,
+        p,
+        weights=args.weights,
+        n_components=args.components,
+        grid=args.grid.replace("-", "_"),
+        rng=args.seed,
+        num_threads=args.threads,
+        **options,
+    )
+    diagnostics = result.diagnostics
+    matrices = {"gcm": result.matrix, "normalized": diagnostics.normalized}
+    by_weights = [
+        {name: float(getattr(diagnostics, name)[k]) for name in GCM_COLUMNS} for k in range(len(args.weights))
+    ]
+    facts = {
+        "points": diagnostics.n_points,
+        "dropped": diagnostics.n_dropped,
+        "cells": diagnostics.n_cells,
+        "alone": diagnostics.singleton_fraction,
+        "unmixed": diagnostics.unmixed_fraction,
+        "options": {"components": args.components, "grid": args.grid, "seed": args.seed, **options},
+        "weights": dict(zip(args.weights, by_weights, strict=True)),
+    }
+    if target is not None:
+        with replacing(target) as file:
+            if target.suffix.lower() == ".npz":
+                np.savez(file, weights=np.array(args.weights), **matrices)
+            else:
+                file.write(to_json({**facts, **matrices}).encode())
+    if args.json:
+        _print_json({**facts, **matrices})
+    else:
+        _print_gcm(facts, result.matrix)
+    return 0 if np.isfinite(result.matrix).all() else 1
+
+
+def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:
+    dropped = f" ({facts['dropped']:,} not finite, left out)" if facts["dropped"] else ""
+    print(f"{facts['points']:,} points{dropped} in {facts['cells']:,} cells; {facts['alone']:.0%} are alone in theirs")
+    print("overlap of each geometric matrix with the normalised matrix of the same weights:")
+    print("weights" + "".join(name.replace("_", " ").rjust(15) for name in GCM_COLUMNS))
+    for name, values in facts["weights"].items():
+        print(name.ljust(7) + "".join(f"{values[column]:15.3f}" for column in GCM_COLUMNS))
+    classes = [str(k) for k in range(G.shape[-1])]
+    for name, matrix in zip(facts["weights"], G, strict=True):
+        print(f"\n{name}")
+        _print_matrix(matrix, classes)
+
+
 # info
 
 
@@ -414,6 +505,23 @@ def _info(args: argparse.Namespace) -> int:
         _print_json(facts)
     else:
         print(_about.text(facts))
+    return 0
+
+
+# demo
+
+
+def _demo(args: argparse.Namespace) -> int:
+    from cmfast import _demo as demo
+
+    missing = demo.missing()
+    if missing:
+        _misuse(f'demo needs {" and ".join(missing)}: pip install "cmfast[demo]"')
+    facts = demo.run(args.out, args.seed)
+    if args.json:
+        _print_json(facts)
+    else:
+        print(demo.table(facts, args.out))
     return 0
 
 

@@ -244,6 +244,10 @@ def test_an_unreadable_file_is_one_line(cmd, name):
         (("confusion", "good.xlsx"), "unknown kind of file '.xlsx'"),
         (("confusion", "good.npy", "-o", "out.txt"), "--output must end in"),
         (("confusion", "good.npy", "--smoothing", "1"), "--smoothing belongs to --normalize bi"),
+        (("gcm", "good.npy", "--labels", "good.npy"), "--pred"),
+        (("gcm", "good.npy", "--labels", "missing.npy", "--pred", "good.npy"), "missing.npy: no such file"),
+        (("demo", "--seed", "-1"), "--seed"),
+        (("demo", "--out", "good.npy"), "good.npy: is a file"),
     ],
 )
 def test_wrong_usage_is_one_line(cmd, argv, text):
@@ -252,11 +256,7 @@ def test_wrong_usage_is_one_line(cmd, argv, text):
 
 
 def test_help_and_version(cmd, capsys):
-    for argv, text in (
-        (["--help"], "normalize"),
-        (["confusion", "--help"], "--pred"),
-        (["--version"], cmfast.__version__),
-    ):
+    for argv, text in ((["--help"], "normalize"), (["gcm", "--help"], "--labels"), (["--version"], cmfast.__version__)):
         with pytest.raises(SystemExit) as stop:
             main(argv)
         assert stop.value.code == 0
@@ -480,6 +480,55 @@ def test_confusion_that_cannot_be_normalised_exits_with_1(cmd):
     assert facts["status"] == "ZERO_LINE"
     assert facts["matrix"] == [[None, None], [None, None]]
     assert err.startswith("cmfast: warning: ")
+
+
+# gcm
+
+
+def save_points(rng):
+    y = rng.integers(0, 3, 2000)
+    X = rng.normal(size=(2000, 5)) + 2 * y[:, None]
+    p = np.clip(np.rint(X.mean(axis=1) / 2), 0, 2).astype(int)
+    for name, array in {"X.npy": X, "y.npy": y, "p.npy": p}.items():
+        np.save(name, array)
+    return X, y, p
+
+
+FILES = ("X.npy", "--labels", "y.npy", "--pred", "p.npy")
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_gcm_is_the_function(cmd, rng):
+    X, y, p = save_points(rng)
+    arguments = ("gcm", *FILES, "--weights", "row", "bi", "--components", "3", "--smoothing", "0.5", "--seed", "4")
+    want = cmfast.geometric_confusion_matrix(X, y, p, weights=["row", "bi"], n_components=3, smoothing=0.5, rng=4)
+    status, out, _ = cmd(*arguments, "--json", "-o", "g.npz")
+    facts = json.loads(out)
+    assert status == 0
+    np.testing.assert_array_equal(facts["gcm"], want.matrix)
+    np.testing.assert_array_equal(facts["normalized"], want.diagnostics.normalized)
+    for k, name in enumerate(("row", "bi")):
+        assert facts["weights"][name]["overlap"] == want.diagnostics.overlap[k]
+        assert facts["weights"][name]["guaranteed"] == want.diagnostics.guaranteed[k]
+        assert facts["weights"][name]["null_overlap"] == want.diagnostics.null_overlap[k]
+    with np.load("g.npz") as archive:
+        np.testing.assert_array_equal(archive["gcm"], want.matrix)
+        assert archive["weights"].tolist() == ["row", "bi"]
+    assert cmd(*arguments, "-o", "g.json")[0] == 0
+    assert json.loads(Path("g.json").read_text())["cells"] == want.diagnostics.n_cells
+    status, out, _ = cmd(*arguments)
+    assert status == 0
+    for word in ("overlap", "guaranteed", "null overlap", "row", "bi"):
+        assert word in out
+
+
+def test_gcm_refuses_what_does_not_fit(cmd, rng):
+    _ = save_points(rng)
+    np.save("short.npy", np.zeros(5, int))
+    np.save("half.npy", np.full(2000, 0.5))
+    for name in ("short.npy", "half.npy"):
+        refused(cmd("gcm", "X.npy", "--labels", "y.npy", "--pred", name), "geometric_confusion_matrix: ")
+    refused(cmd("gcm", *FILES, "--grid", "hexagonal"), "hexagonal")
 
 
 # info

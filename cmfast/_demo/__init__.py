@@ -1,0 +1,28 @@
+"""``cmfast demo``: the whole story on real data, from training to a report."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+EXTRAS = {"sklearn": "scikit-learn"}
+
+
+def missing() -> list[str]:
+    """Return the names of the distributions that the demo needs and does not find."""
+    return [name for module, name in EXTRAS.items() if find_spec(module) is None]
+
+
+def run(out: Path, seed: int) -> dict[str, Any]:
+    """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
+    from cmfast._demo import experiment, report
+    from cmfast._progress import Bar
+
+    folder = report.prepare(out)
+    return report.write(folder, experiment.run(seed, experiment.Settings(), Bar))
+
+
+def table(numbers: dict[str, Any], out: Path) -> str:
+    """Return the results as lines for the terminal."""
+    from cmfast._demo import report
+
+    return report.table(numbers, out)

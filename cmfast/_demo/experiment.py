@@ -1,0 +1,310 @@
+"""The two experiments of the paper on the digits, and a bootstrap: numbers and matrices, no words."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+import cmfast
+from cmfast._demo import data
+from cmfast._demo.words import METHODS
+from cmfast._typing import Method
+
+Tick = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can change a result, apart from the seed."""
+
+    repeats: int = 30
+    """Independent repetitions: other halves, other imbalance, other first weights."""
+    alpha: float = 0.3
+    kept: float = 0.2
+    hidden: int = 64
+    epochs: int = 8
+    smoothing: float = 1e-3
+    """Added to every cell before bi-normalising, and before a KL divergence."""
+    other_smoothings: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0)
+    tol: float = 1e-9
+    components: int = 10
+    width_factors: tuple[float, ...] = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+    resamples: int = 100_000
+    interval: float = 0.95
+
+
+@dataclass
+class Results:
+    """What ``results.json`` and ``matrices.npz`` hold."""
+
+    numbers: dict[str, Any]
+    matrices: dict[str, np.ndarray]
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the seconds of a block to the timings."""
+        started = time.perf_counter()
+        yield
+        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - started
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One network on one test set."""
+
+    M: np.ndarray
+    X: np.ndarray
+    y: np.ndarray
+    predicted: np.ndarray
+    train_sizes: np.ndarray
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The same network after balanced and after imbalanced training."""
+
+    balanced: Trained
+    skewed: Trained
+
+
+def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Results:
+    """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
+    results = Results({"seed": seed, "settings": asdict(settings)}, {})
+    with results.timed("first_calls"):
+        _warm_up(settings)
+    repetitions = _train(seed, settings, results, bar("training", "networks"))
+    with results.timed("normalising"):
+        _compare(repetitions, settings, results)
+    with results.timed("geometry"):
+        _geometry(seed, repetitions, settings, results, bar("geometry", "matrices"))
+    _bootstrap(seed, repetitions[0].skewed.M, settings, results, bar("bootstrap", "matrices"))
+    return results
+
+
+def _warm_up(settings: Settings) -> None:
+    """Let the kernels compile (or load from the cache) where it does not count as their work."""
+    rng = np.random.default_rng(0)
+    y, predicted = rng.integers(0, data.C, (2, 5000))
+    M = cmfast.confusion_matrix(y, predicted, n_classes=data.C)
+    for method in METHODS:
+        cmfast.normalize(M, method)
+    cmfast.ipf(np.repeat(M[None], 1000, axis=0), smoothing=settings.smoothing, tol=settings.tol)
+    cmfast.overlap(M, M)
+    cmfast.kl_divergence(M, M)
+    _gcm(rng.normal(size=(5000, 12)), y, predicted, settings, seed=0)
+
+
+def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[Repetition]:
+    out = []
+    with results.timed("training"):
+        for r in range(settings.repeats):
+            rng = np.random.default_rng([seed, r])
+            split = data.digits(rng)
+            first_weights = int(rng.integers(2**31))
+            draw = {"alpha": settings.alpha, "kept": settings.kept}
+            some_train = data.imbalanced(split.y_train, rng, **draw)
+            some_test = data.imbalanced(split.y_test, rng, **draw)
+            if r == 0:
+                results.matrices["pictures"] = _one_of_each(split)
+            pair = []
+            for train, test in ((slice(None), slice(None)), (some_train, some_test)):
+                X_train, y_train = split.X_train[train], split.y_train[train]
+                network = data.train(
+                    X_train, y_train, seed=first_weights, hidden=settings.hidden, epochs=settings.epochs
+                )
+                X, y = split.X_test[test], split.y_test[test]
+                predicted = network.predict(X)
+                M = cmfast.confusion_matrix(y, predicted, n_classes=data.C)
+                sizes = np.bincount(y_train, minlength=data.C)
+                pair.append(Trained(M, data.embed(network, X), y, predicted, sizes))
+            out.append(Repetition(*pair))
+            tick(r + 1, settings.repeats)
+    return out
+
+
+def _one_of_each(split: data.Split) -> np.ndarray:
+    chosen = [split.X_test[np.flatnonzero(split.y_test == c)] for c in range(data.C)]
+    # The four ways of turning follow each other, so that four neighbours of this list are turned differently.
+    return np.stack([X[(c % 4) * (len(X) // 4)] for c, X in enumerate(chosen)]).reshape(data.C, 8, 8)
+
+
+# Experiment 1: which normalisation of the imbalanced matrix comes closest to the balanced one?
+
+
+def _compare(repetitions: list[Repetition], settings: Settings, results: Results) -> None:
+    M1 = np.stack([r.balanced.M for r in repetitions])
+    M2 = np.stack([r.skewed.M for r in repetitions])
+    eps = settings.smoothing
+    normalized = {name: _normalize(M2, name, eps, settings) for name in METHODS}
+    smoothed = {name: _normalize(M2 + eps, name, None, settings) for name in METHODS}
+    overlap = {name: cmfast.overlap(S, M1) for name, S in normalized.items()}
+    # Without the constant a cell that is empty in one matrix alone would make the divergence infinite.
+    kl = {name: cmfast.kl_divergence(M1 + eps, S) for name, S in smoothed.items()}
+    others = {f"{e:g}": cmfast.overlap(_normalize(M2, "bi", e, settings), M1).mean() for e in settings.other_smoothings}
+    results.numbers["samples"] = {
+        "classes": data.C,
+        "balanced_train": repetitions[0].balanced.train_sizes,
+        "balanced_test": M1[0].sum(axis=1),
+        "imbalanced_train": repetitions[0].skewed.train_sizes,
+        "imbalanced_test": M2[0].sum(axis=1),
+        "accuracy_balanced": _accuracy(M1),
+        "accuracy_imbalanced": _accuracy(M2),
+        "empty_cells_imbalanced": int((M2[0] == 0).sum()),
+        "never_predicted": np.flatnonzero(M2[0].sum(axis=0) == 0),
+    }
+    results.numbers["normalisation"] = {
+        "overlap": _spread(overlap, best=np.argmax),
+        "kl": _spread(kl, best=np.argmin),
+        "overlap_by_smoothing": others,
+    }
+    results.matrices |= {"balanced": M1[0], "imbalanced": M2[0]}
+    results.matrices |= {f"imbalanced_{name}": S[0] for name, S in normalized.items()}
+
+
+def _normalize(M: np.ndarray, method: Method, smoothing: float | None, settings: Settings) -> np.ndarray:
+    options: dict[str, Any] = {"smoothing": smoothing, "tol": settings.tol} if method == "bi" else {}
+    out: np.ndarray = cmfast.normalize(M, method, **options)
+    return out
+
+
+def _accuracy(M: np.ndarray) -> dict[str, Any]:
+    share = np.trace(M, axis1=-2, axis2=-1) / M.sum(axis=(-2, -1))
+    return {"shown": share[0], "mean": share.mean()}
+
+
+def _spread(by_method: dict[Method, np.ndarray], *, best: Callable[..., Any]) -> dict[str, Any]:
+    """Return, per method: the repetition that is shown, mean and standard deviation, and how often it was best."""
+    winner = best(np.stack([by_method[name] for name in METHODS]), axis=0)
+    return {
+        name: {
+            "shown": by_method[name][0],
+            "mean": by_method[name].mean(),
+            "sd": by_method[name].std(),
+            "best_in": int((winner == k).sum()),
+            "every": by_method[name],
+        }
+        for k, name in enumerate(METHODS)
+    }
+
+
+# Experiment 2: is a normalised matrix a picture of how the classes lie in the hidden layer?
+
+
+def _gcm(
+    X: np.ndarray, y: np.ndarray, predicted: np.ndarray, settings: Settings, *, seed: int, grid: Any = "scott"
+) -> Any:
+    with warnings.catch_warnings():  # what it warns of is in the numbers, and the report says it in words
+        warnings.simplefilter("ignore")
+        return cmfast.geometric_confusion_matrix(
+            X,
+            y,
+            predicted,
+            weights=list(METHODS),
+            n_classes=data.C,
+            n_components=settings.components,
+            grid=grid,
+            smoothing=settings.smoothing,
+            rng=seed,
+        )
+
+
+def _geometry(seed: int, repetitions: list[Repetition], settings: Settings, results: Results, tick: Tick) -> None:
+    found = []
+    total = len(repetitions) + len(settings.width_factors)
+    for r in repetitions:
+        found.append(_gcm(r.skewed.X, r.skewed.y, r.skewed.predicted, settings, seed=seed))
+        tick(len(found), total)
+    G = np.stack([f.matrix for f in found])
+    W = np.stack([f.diagnostics.normalized for f in found])
+    pairs = cmfast.overlap(W[:, :, None], G[:, None, :])  # repetition, normalisation, weights of the GCM
+    first = found[0].diagnostics
+    results.numbers["geometry"] = {
+        "points": first.n_points,
+        "cells": first.n_cells,
+        "alone": first.singleton_fraction,
+        "unmixed": first.unmixed_fraction,
+        "missing_mass_bi": first.missing_mass[METHODS.index("bi")],
+        "overlap_table": {
+            a: {b: {"shown": pairs[0, i, j], "mean": pairs[:, i, j].mean()} for j, b in enumerate(METHODS)}
+            for i, a in enumerate(METHODS)
+        },
+        "matched": _matched(found, pairs),
+        "by_width": _by_width(repetitions[0].skewed, seed, settings, lambda k: tick(len(found) + k, total)),
+    }
+    results.matrices |= {f"gcm_{name}": G[0, k] for k, name in enumerate(METHODS)}
+    results.matrices |= {f"weighted_{name}": W[0, k] for k, name in enumerate(METHODS)}
+
+
+def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
+    """Return, per weighting, the overlap with its own normalisation beside what chance and construction give."""
+    columns = {
+        "overlap": "overlap",
+        "guaranteed": "guaranteed",
+        "null": "null_overlap",
+        "pattern": "pattern",
+        "pattern_null": "pattern_null",
+    }
+    out: dict[str, Any] = {}
+    for k, name in enumerate(METHODS):
+        values = {key: np.array([getattr(f.diagnostics, column)[k] for f in found]) for key, column in columns.items()}
+        out[name] = {key: {"shown": v[0], "mean": v.mean(), "sd": v.std()} for key, v in values.items()}
+        out[name]["own_normalisation_best_in"] = int((pairs[:, :, k].argmax(axis=1) == k).sum())
+    return out
+
+
+def _by_width(skewed: Trained, seed: int, settings: Settings, tick: Callable[[int], object]) -> list[dict[str, float]]:
+    """Return overlap, guarantee and null of the bi-normalisation for cells narrower and wider than Scott's rule."""
+    Z = cmfast.pca(skewed.X, settings.components).transform(skewed.X)
+    scott = cmfast.Grid.scott(Z)
+    out = []
+    for k, factor in enumerate(settings.width_factors):
+        d = _gcm(skewed.X, skewed.y, skewed.predicted, settings, seed=seed, grid=scott.scaled(factor)).diagnostics
+        bi = METHODS.index("bi")
+        out.append(
+            {
+                "factor": factor,
+                "cells": d.n_cells,
+                "overlap": d.overlap[bi],
+                "guaranteed": d.guaranteed[bi],
+                "null": d.null_overlap[bi],
+            }
+        )
+        tick(k + 1)
+    return out
+
+
+# How sure are the entries? Draw the test set again, very often.
+
+
+def _bootstrap(seed: int, M: np.ndarray, settings: Settings, results: Results, tick: Tick) -> None:
+    rng = np.random.default_rng([seed, settings.repeats])
+    with results.timed("bootstrap_drawing"):
+        flat = M.reshape(-1)
+        drawn = rng.multinomial(int(flat.sum()), flat / flat.sum(), size=settings.resamples)
+        drawn = drawn.reshape(-1, *M.shape)
+    with results.timed("bootstrap_bi_normalising"):
+        scaled = cmfast.ipf(drawn, smoothing=settings.smoothing, tol=settings.tol, on_failure="ignore", progress=tick)
+    with results.timed("bootstrap_intervals"):
+        fine = scaled.matrix[scaled.status == cmfast.Status.CONVERGED]
+        tail = (1 - settings.interval) / 2
+        low, high = np.quantile(fine, (tail, 1 - tail), axis=0)
+    reference = results.matrices["balanced"] / results.matrices["balanced"].sum(axis=1, keepdims=True)
+    off = ~np.eye(data.C, dtype=bool)
+    inside = (low <= reference) & (reference <= high)
+    codes, counts = np.unique(scaled.status, return_counts=True)
+    results.numbers["bootstrap"] = {
+        "resamples": settings.resamples,
+        "statuses": {cmfast.Status(int(c)).name: int(n) for c, n in zip(codes, counts, strict=True)},
+        "largest_residual": scaled.residual[scaled.status == cmfast.Status.CONVERGED].max(initial=0.0),
+        "mean_passes": scaled.n_iter.mean(),
+        "balanced_inside_interval": float(inside[off].mean()),
+        "median_interval_width": float(np.median((high - low)[off])),
+    }
+    results.matrices |= {"bi_low": low, "bi_high": high}
+    seconds = results.timings["bootstrap_bi_normalising"]
+    results.timings["bootstrap_matrices_per_second"] = settings.resamples / seconds

@@ -1,0 +1,342 @@
+"""Figures as inline SVG: sharp at any size, no library needed, nothing fetched. Numbers in, markup out."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+
+INK, MUTED, LINE = "#1c2430", "#5d6878", "#d9dee6"
+METHOD_COLOURS = {"all": "#98a2b3", "row": "#2a9d8f", "col": "#d9922b", "bi": "#2457c5"}
+DIAGONAL, OFF_DIAGONAL = (214, 110, 24), (20, 72, 160)  # orange and blue, as in figure 4 of the paper
+CRISP = 'shape-rendering="crispEdges"'  # neighbours of one picture, without seams
+CHART = 440  # width of a chart in its own units: readable when scaled to a phone as to half a page
+
+
+class Svg:
+    """One picture; elements are added in drawing order."""
+
+    def __init__(self, width: float, height: float, label: str) -> None:
+        self._head = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(label)}">'
+        self._parts: list[str] = []
+
+    def rect(self, x: float, y: float, w: float, h: float, fill: str, *, title: str = "", more: str = "") -> None:
+        """Add a filled rectangle; `title` shows when the pointer rests on it."""
+        inner = f"<title>{escape(title)}</title>" if title else ""
+        box = f'x="{x:.1f}" y="{y:.1f}" width="{max(w, 0):.1f}" height="{h:.1f}"'
+        self._parts.append(f'<rect {box} fill="{fill}" {more}>{inner}</rect>')
+
+    def line(
+        self, x1: float, y1: float, x2: float, y2: float, colour: str = LINE, width: float = 1.0, more: str = ""
+    ) -> None:
+        """Add a straight line."""
+        self._parts.append(
+            f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
+            f'stroke-width="{width:g}" {more}/>'
+        )
+
+    def dot(self, x: float, y: float, r: float, fill: str, *, title: str = "", stroke: str = "white") -> None:
+        """Add a round mark."""
+        inner = f"<title>{escape(title)}</title>" if title else ""
+        self._parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r:g}" fill="{fill}" stroke="{stroke}">{inner}</circle>'
+        )
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        size: float = 12,
+        anchor: str = "start",
+        fill: str = INK,
+        weight: int = 400,
+        turn: bool = False,
+    ) -> None:
+        """Add a line of text; `y` is its base line. `turn` writes it upwards."""
+        turned = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turn else ""
+        self._parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" fill="{fill}" '
+            f'font-weight="{weight}"{turned}>{escape(text)}</text>'
+        )
+
+    def __str__(self) -> str:
+        return self._head + "".join(self._parts) + "</svg>"
+
+
+def shade(share: float, rgb: tuple[int, int, int]) -> str:
+    """Return a colour between white (0) and `rgb` (1)."""
+    t = min(max(share, 0.0), 1.0)
+    return "#" + "".join(f"{round(255 + (c - 255) * t):02x}" for c in rgb)
+
+
+def percent(value: float) -> str:
+    """Return a share as a short number of percent; nothing where it rounds to 0.0."""
+    p = 100 * value
+    if p >= 9.95:
+        return f"{p:.0f}"
+    return f"{p:.1f}" if p >= 0.05 else ""
+
+
+def heatmap(S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float) -> str:
+    """Draw a matrix whose mean row sum is one: true classes down, predicted classes across, cells in percent."""
+    n, cell, left, top = len(S), 30.0, 42.0, 74.0
+    svg = Svg(left + n * cell + 6, top + n * cell + 6, f"{title}: {subtitle}")
+    svg.text(left, 16, title, size=15, weight=650)
+    svg.text(left, 34, subtitle, size=11.5, fill=MUTED)
+    svg.text(left + n * cell / 2, 54, "predicted class →", size=10.5, anchor="middle", fill=MUTED)
+    svg.text(13, top + n * cell / 2, "← true class", size=10.5, anchor="middle", fill=MUTED, turn=True)
+    for k in range(n):
+        svg.text(left + (k + 0.5) * cell, top - 5, str(k), size=10.5, anchor="middle", fill=MUTED)
+        svg.text(left - 7, top + (k + 0.5) * cell + 4, str(k), size=10.5, anchor="end", fill=MUTED)
+    for i in range(n):
+        for j in range(n):
+            value = float(S[i, j])
+            scale, colour = (1.0, DIAGONAL) if i == j else (off_diagonal_max, OFF_DIAGONAL)
+            share = value / scale
+            x, y = left + j * cell, top + i * cell
+            svg.rect(
+                x + 0.5,
+                y + 0.5,
+                cell - 1,
+                cell - 1,
+                shade(share, colour),
+                title=f"true {i}, predicted {j}: {100 * value:.2f} %",
+            )
+            if percent(value):
+                ink = "white" if share > 0.55 else INK
+                svg.text(x + cell / 2, y + cell / 2 + 4, percent(value), size=10.5, anchor="middle", fill=ink)
+    svg.rect(left, top, n * cell, n * cell, "none", more=f'stroke="{LINE}"')
+    return str(svg)
+
+
+def heat_legend(most: float) -> str:
+    """Draw the colour scale that all heatmaps of the report share."""
+    svg = Svg(348, 150, "colour scale of the heatmaps")
+    svg.text(42, 16, "Colours", size=15, weight=650)
+    rows = (("correct answers (the diagonal)", DIAGONAL, 100.0), ("confusions (beside it)", OFF_DIAGONAL, 100 * most))
+    for k, (name, colour, end) in enumerate(rows):
+        y = 44 + 58 * k
+        svg.text(42, y - 5, name, size=12)
+        for step in range(60):
+            svg.rect(42 + 5 * step, y, 5.3, 16, shade((step + 0.5) / 60, colour), more=CRISP)
+        svg.text(42, y + 29, "0", size=11, fill=MUTED)
+        svg.text(342, y + 29, f"{end:.0f} % and more", size=11, anchor="end", fill=MUTED)
+    return str(svg)
+
+
+def class_sizes(sizes: dict[str, Sequence[int]], colours: dict[str, str], title: str) -> str:
+    """Draw grouped bars: how many pictures of every class there are in each set."""
+    classes = len(next(iter(sizes.values())))
+    left, top, height, group = 40.0, 46.0, 150.0, (CHART - 46.0) / classes
+    most = max(max(values) for values in sizes.values())
+    svg = Svg(CHART, top + height + 40, title)
+    svg.text(0, 14, title, size=14, weight=650)
+    x = 0.0
+    for name in sizes:
+        svg.rect(x, 25, 10, 10, colours[name])
+        svg.text(x + 15, 34, name, size=11.5, fill=MUTED)
+        x += 27 + 6.2 * len(name)
+    for tick in _ticks(most):
+        y = top + height * (1 - tick / most)
+        svg.line(left, y, CHART, y)
+        svg.text(left - 6, y + 4, f"{tick:g}", size=10.5, anchor="end", fill=MUTED)
+    width = (group - 8) / len(sizes)
+    for c in range(classes):
+        for k, (name, values) in enumerate(sizes.items()):
+            bar = height * values[c] / most
+            svg.rect(
+                left + c * group + 4 + k * width,
+                top + height - bar,
+                width - 1,
+                bar,
+                colours[name],
+                title=f"class {c}, {name}: {values[c]} pictures",
+            )
+        svg.text(left + (c + 0.5) * group, top + height + 15, str(c), size=11, anchor="middle", fill=MUTED)
+    svg.text(left + (CHART - left) / 2, top + height + 33, "class (digit)", size=11, anchor="middle", fill=MUTED)
+    return str(svg)
+
+
+def _ticks(most: float) -> Iterable[float]:
+    step = 10 ** np.floor(np.log10(most))
+    step = step if most / step >= 3 else step / 2
+    return [float(t) for t in np.arange(0, most * 1.0001, step)]
+
+
+def bars(values: dict[str, dict[str, float]], *, title: str, subtitle: str, limit: float, best: str) -> str:
+    """Draw one bar per method: the mean, whiskers of one standard deviation, a dot for the run that is shown."""
+    left, right, top, step = 44.0, 62.0, 52.0, 40.0
+    span = CHART - left - right
+    svg = Svg(CHART, top + step * len(values) + 24, title)
+    svg.text(0, 14, title, size=14, weight=650)
+    svg.text(0, 32, subtitle, size=11.5, fill=MUTED)
+    for tick in np.linspace(0, limit, 5):
+        x = left + span * tick / limit
+        svg.line(x, top - 6, x, top + step * len(values))
+        svg.text(x, top + step * len(values) + 16, f"{tick:.2g}", size=10.5, anchor="middle", fill=MUTED)
+    for k, (name, v) in enumerate(values.items()):
+        y = top + step * k
+        x = left + span * v["mean"] / limit
+        bold = 700 if name == best else 400
+        svg.text(left - 8, y + 19, name, size=13, anchor="end", weight=bold)
+        svg.rect(
+            left, y + 3, x - left, 23, METHOD_COLOURS[name], title=f"{name}: mean {v['mean']:.4f}, sd {v['sd']:.4f}"
+        )
+        low, high = (left + span * min(max(v["mean"] + s * v["sd"], 0), limit) / limit for s in (-1, 1))
+        svg.line(low, y + 14.5, high, y + 14.5, INK, 1.5)
+        svg.dot(left + span * v["shown"] / limit, y + 14.5, 4.5, "white", title=f"shown: {v['shown']:.4f}", stroke=INK)
+        svg.text(CHART, y + 19, f"{v['mean']:.3f}", size=13, anchor="end", weight=bold)
+    return str(svg)
+
+
+def lines(
+    x_labels: Sequence[str],
+    series: dict[str, Sequence[float]],
+    colours: dict[str, str],
+    *,
+    title: str,
+    x_title: str,
+    lowest: float = 0.0,
+) -> str:
+    """Draw curves in `lowest`..1 over evenly spaced settings, each named at its right end."""
+    left, right, top, height = 36.0, 92.0, 34.0, 190.0
+    svg = Svg(CHART, top + height + 42, title)
+    svg.text(0, 14, title, size=14, weight=650)
+
+    def at_height(value: float) -> float:
+        return top + height * (1 - value) / (1 - lowest)
+
+    for tick in np.linspace(lowest, 1, 6):
+        y = at_height(float(tick))
+        svg.line(left, y, CHART - right, y)
+        svg.text(left - 6, y + 4, f"{tick:g}", size=10.5, anchor="end", fill=MUTED)
+    at = [left + 12 + k * (CHART - right - left - 24) / (len(x_labels) - 1) for k in range(len(x_labels))]
+    for x, label in zip(at, x_labels, strict=True):
+        svg.text(x, top + height + 16, label, size=10.5, anchor="middle", fill=MUTED)
+    svg.text((left + CHART - right) / 2, top + height + 35, x_title, size=11, anchor="middle", fill=MUTED)
+    ends = _apart([at_height(values[-1]) for values in series.values()], 15)
+    for (name, values), end in zip(series.items(), ends, strict=True):
+        ys = [at_height(v) for v in values]
+        for (x1, y1), (x2, y2) in pairwise(zip(at, ys, strict=True)):
+            svg.line(x1, y1, x2, y2, colours[name], 2.2)
+        for x, y, v in zip(at, ys, values, strict=True):
+            svg.dot(x, y, 4, colours[name], title=f"{name}: {v:.3f}")
+        svg.text(CHART - right + 2, end + 4, name, size=11.5, fill=colours[name], weight=650)
+    return str(svg)
+
+
+def _apart(ys: Sequence[float], gap: float) -> list[float]:
+    """Return places for labels near `ys`, in the same order from top to bottom, at least `gap` apart."""
+    out = list(ys)
+    order = sorted(range(len(ys)), key=ys.__getitem__)
+    for above, below in pairwise(order):
+        out[below] = max(out[below], out[above] + gap)
+    return out
+
+
+def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> str:
+    """Draw the overlaps of normalisations (down) with geometric matrices (across)."""
+    cell_w, cell_h, left, top = 82.0, 46.0, 96.0, 62.0
+    svg = Svg(CHART, top + cell_h * len(names) + 6, "overlap of every normalisation with every geometric matrix")
+    svg.text(0, 14, "Overlap, mean over the repetitions", size=14, weight=650)
+    svg.text(left + cell_w * len(names) / 2, 36, "geometric matrix weighted by →", size=11, anchor="middle", fill=MUTED)
+    for k, name in enumerate(names):
+        svg.text(left + (k + 0.5) * cell_w, top - 7, name, size=12.5, anchor="middle")
+        svg.text(left - 10, top + (k + 0.5) * cell_h + 4, f"{name}(M)", size=12.5, anchor="end")
+    for i, row in enumerate(values):
+        for j, value in enumerate(row):
+            x, y = left + j * cell_w, top + i * cell_h
+            share = (value - 0.4) / 0.6
+            best = value == max(r[j] for r in values)
+            svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, shade(0.9 * share, OFF_DIAGONAL))
+            ink = "white" if share > 0.6 else INK
+            svg.text(
+                x + cell_w / 2,
+                y + cell_h / 2 + 5,
+                f"{value:.2f}",
+                size=13.5,
+                anchor="middle",
+                fill=ink,
+                weight=700 if best else 400,
+            )
+    return str(svg)
+
+
+def decided(values: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Draw, per weighting, the overlap beside the part that was guaranteed and what permuted labels give."""
+    left, right, top, step = 44.0, 46.0, 74.0, 42.0
+    span = CHART - left - right
+    svg = Svg(CHART, top + step * len(values) + 22, "overlap beside its guaranteed share and the permuted labels")
+    svg.text(0, 14, "How much of that was decided beforehand?", size=14, weight=650)
+    svg.rect(0, 26, 10, 10, METHOD_COLOURS["bi"], more='fill-opacity="0.35"')
+    svg.text(15, 35, "guaranteed by sparse cells", size=11.5, fill=MUTED)
+    svg.rect(172, 26, 10, 10, METHOD_COLOURS["bi"])
+    svg.text(187, 35, "earned beyond it", size=11.5, fill=MUTED)
+    svg.line(302, 24, 302, 38, "#c0322b", 3)
+    svg.text(310, 35, "with permuted labels", size=11.5, fill=MUTED)
+    for tick in (0, 0.25, 0.5, 0.75, 1):
+        x = left + span * tick
+        svg.line(x, top - 10, x, top + step * len(values) - 4)
+        svg.text(x, top + step * len(values) + 12, f"{tick:g}", size=10.5, anchor="middle", fill=MUTED)
+    for k, (name, v) in enumerate(values.items()):
+        y = top + step * k
+        sure, all_of_it = (left + span * v[key]["mean"] for key in ("guaranteed", "overlap"))
+        null = left + span * v["null"]["mean"]
+        svg.text(left - 8, y + 17, name, size=13, anchor="end")
+        svg.rect(left, y, sure - left, 25, "white")
+        svg.rect(left, y, sure - left, 25, METHOD_COLOURS[name], more='fill-opacity="0.35"')
+        svg.rect(sure, y, all_of_it - sure, 25, METHOD_COLOURS[name])
+        svg.line(null, y - 4, null, y + 29, "#c0322b", 3)
+        svg.text(CHART, y + 17, f"{v['overlap']['mean']:.2f}", size=13, anchor="end")
+    return str(svg)
+
+
+def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> str:
+    """Draw rows of (name, (low, value, high, reference)) as a range with a dot, and the reference as a diamond."""
+    left, right, top, step = 108.0, 14.0, 66.0, 24.0
+    span = CHART - left - right
+    limit = max(max(values) for _, values in rows) * 1.05
+    svg = Svg(CHART, top + step * len(rows) + 38, title)
+    svg.text(0, 14, title, size=14, weight=650)
+    svg.line(0, 32, 26, 32, METHOD_COLOURS["bi"], 5, 'stroke-opacity="0.35"')
+    svg.dot(13, 32, 5, METHOD_COLOURS["bi"])
+    svg.text(34, 36, "bi-normalised, with its interval", size=11.5, fill=MUTED)
+    svg.rect(236, 27, 9, 9, "#c0322b", more='transform="rotate(45 240.5 31.5)"')
+    svg.text(254, 36, "balanced truth", size=11.5, fill=MUTED)
+    for tick in _ticks(100 * limit):
+        x = left + span * tick / 100 / limit
+        svg.line(x, top - 10, x, top + step * len(rows))
+        svg.text(x, top + step * len(rows) + 15, f"{tick:g} %", size=10.5, anchor="middle", fill=MUTED)
+    svg.text(left + span / 2, top + step * len(rows) + 33, "share of the class", size=11, anchor="middle", fill=MUTED)
+    for k, (name, (low, value, high, reference)) in enumerate(rows):
+        y = top + step * k + 8
+        xs = [left + span * v / limit for v in (low, value, high, reference)]
+        svg.text(left - 10, y + 4, name, size=11.5, anchor="end")
+        svg.line(xs[0], y, xs[2], y, METHOD_COLOURS["bi"], 7, 'stroke-opacity="0.3" stroke-linecap="round"')
+        svg.dot(xs[1], y, 5, METHOD_COLOURS["bi"], title=f"{100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})")
+        svg.rect(
+            xs[3] - 4.5,
+            y - 4.5,
+            9,
+            9,
+            "#c0322b",
+            title=f"balanced: {100 * reference:.1f} %",
+            more=f'transform="rotate(45 {xs[3]:.1f} {y:.1f})"',
+        )
+    return str(svg)
+
+
+def pictures(images: np.ndarray, title: str) -> str:
+    """Draw small grey pictures in two rows."""
+    size, columns, gap = images.shape[-1], -(-len(images) // 2), 3.0
+    unit = (CHART + gap) / (columns * (size + gap))
+    svg = Svg(CHART, 30 + 2 * (size + gap) * unit, title)
+    svg.text(0, 14, title, size=14, weight=650)
+    for k, image in enumerate(images):
+        left, top = (k % columns) * (size + gap) * unit, 30 + (k // columns) * (size + gap) * unit
+        for (i, j), value in np.ndenumerate(image):
+            grey = f"{round(255 * (1 - float(value))):02x}"
+            svg.rect(left + j * unit, top + i * unit, unit + 0.2, unit + 0.2, f"#{grey * 3}", more=CRISP)
+    return str(svg)

@@ -1,0 +1,169 @@
+"""What the numbers say, in plain sentences, whichever way they turned out."""
+
+from typing import Any
+
+from cmfast._typing import Method
+
+METHODS: tuple[Method, ...] = ("all", "row", "col", "bi")
+Numbers = dict[str, Any]
+
+
+def seconds(value: float) -> str:
+    """Return a duration for people."""
+    return f"{value:.2f} s" if value < 10 else f"{value:.0f} s"
+
+
+def best_of(values: Numbers, *, largest: bool) -> str:
+    """Return the method with the best mean."""
+    return (max if largest else min)(METHODS, key=lambda name: float(values[name]["mean"]))
+
+
+def best_but(values: Numbers, method: str) -> str:
+    """Return the method with the largest mean among the others."""
+    return max((name for name in METHODS if name != method), key=lambda name: float(values[name]["mean"]))
+
+
+def data(numbers: Numbers) -> str:
+    """Say what was drawn and how well the networks do."""
+    settings, samples = numbers["settings"], numbers["samples"]
+    return (
+        f"Handwritten digits, each turned four ways. An imbalanced set keeps at least {100 * settings['kept']:.0f} % "
+        f"of every class and hands out the rest at random (Dirichlet, concentration {settings['alpha']:g}). The "
+        "network is small and briefly trained on purpose, because only errors tell something: it gets "
+        f"{100 * samples['accuracy_balanced']['shown']:.0f} % right after balanced training, "
+        f"{100 * samples['accuracy_imbalanced']['shown']:.0f} % after imbalanced training, each on its own test set."
+    )
+
+
+def matrices(numbers: Numbers) -> str:
+    """Say how to read the five heatmaps."""
+    never = numbers["samples"]["never_predicted"]
+    text = (
+        "Rows are the true digit, columns the network's answer, numbers are percent of a class. The first matrix is "
+        "the aim; the other four are one and the same imbalanced matrix. Stripes down or across come from classes that "
+        "are frequent, not from classes that look alike: the fewer stripes, the better the normalisation did its work."
+    )
+    if never:
+        names = " and ".join(map(str, never))
+        text += f" The network never answers {names}: its column of bi holds nothing but smoothing."
+    return text
+
+
+def verdict(numbers: Numbers) -> str:
+    """Say what the first experiment shows."""
+    overlap, repeats = numbers["normalisation"]["overlap"], numbers["settings"]["repeats"]
+    first = best_of(overlap, largest=True)
+    second = best_but(overlap, first)
+    times = f"{overlap[first]['best_in']} of {repeats} repetitions"
+    if first != "bi":
+        return (
+            f"Here bi-normalisation is not the closest: {first} shares {overlap[first]['mean']:.3f} of its mass with "
+            f"the balanced truth and is the closest in {times}; bi shares {overlap['bi']['mean']:.3f}."
+        )
+    gap = overlap[first]["mean"] - overlap[second]["mean"]
+    return (
+        f"Bi-normalisation comes closest to the balanced truth: it shares {overlap[first]['mean']:.3f} of its mass "
+        f"with it, {gap:.3f} more than {second}, the next best, and it is the closest in {times}."
+    )
+
+
+def divergence(numbers: Numbers) -> str:
+    """Say what the second measure adds to the verdict."""
+    kl = numbers["normalisation"]["kl"]
+    first = best_of(kl, largest=False)
+    return f"By Kullback-Leibler divergence the closest is {first}, at {kl[first]['mean']:.2f} nats."
+
+
+def smoothing(numbers: Numbers) -> str:
+    """Say what hangs on the smoothing constant."""
+    overlap, others = numbers["normalisation"]["overlap"], numbers["normalisation"]["overlap_by_smoothing"]
+    rival = best_but(overlap, "bi")
+    worse = [name for name, value in others.items() if value < overlap[rival]["mean"]]
+    end = (
+        f"with {' or '.join(worse)} it falls behind {rival}" if worse else f"it stays ahead of {rival} with all of them"
+    )
+    return (
+        "Empty cells have to be filled before a matrix is bi-normalised, and the constant is a choice: this report "
+        f"adds {numbers['settings']['smoothing']:g} to every cell, set beforehand, not picked for its result. Over the "
+        f"constants tried the overlap moves between {min(others.values()):.2f} and {max(others.values()):.2f}; {end}."
+    )
+
+
+def geometry(numbers: Numbers) -> str:
+    """Say what is compared in the second experiment, and which pairs fit best."""
+    matched, repeats = numbers["geometry"]["matched"], numbers["settings"]["repeats"]
+    own = ", ".join(f"{name} in {matched[name]['own_normalisation_best_in']}" for name in METHODS)
+    return (
+        "Every normalised matrix is compared with four geometric ones, which do not count errors one by one: they "
+        "measure how far the cloud of a true class and that of a predicted class overlap. Bold is the best fit of a "
+        "column; a geometric matrix is fitted best by the normalisation of its own kind, "
+        f"of {repeats} repetitions: {own}."
+    )
+
+
+def decided(numbers: Numbers) -> str:
+    """Say how much of the agreement was no discovery."""
+    bi, alone = numbers["geometry"]["matched"]["bi"], numbers["geometry"]["alone"]
+    earned = bi["overlap"]["mean"] - bi["guaranteed"]["mean"]
+    return (
+        f"Most of this agreement is no discovery: on {numbers['settings']['components']} axes {100 * alone:.0f} % of "
+        "the pictures are alone in their cell, and there the two matrices agree by construction. For bi "
+        f"{bi['guaranteed']['mean']:.2f} of {bi['overlap']['mean']:.2f} was guaranteed and {earned:.2f} earned beyond "
+        f"it; with the labels dealt out at random the overlap would still be {bi['null']['mean']:.2f}."
+    )
+
+
+def clouds(numbers: Numbers) -> str:
+    """Say how to read the two matrices side by side."""
+    missing = 100 * numbers["geometry"]["missing_mass_bi"]
+    return (
+        "Left the bi-normalised counts of errors, right the overlap of the clouds under the same weights: where both "
+        "are dark, classes that lie together are also the ones that get confused. "
+        f"{missing:.1f} % of the bi-normalised mass lies in cells without a single picture (only the smoothing "
+        "constant is in them) and is left out on both sides."
+    )
+
+
+def widths(numbers: Numbers) -> str:
+    """Say what hangs on the width of the cells."""
+    by = numbers["geometry"]["by_width"]
+    return (
+        f"The same pictures and the same network, with cells {by[0]['factor']:g} to {by[-1]['factor']:g} times as wide "
+        f"as Scott's rule says: the overlap runs from {by[0]['overlap']:.2f} to {by[-1]['overlap']:.2f}. So an overlap "
+        "says little by itself; what counts is how far it stands above its guaranteed share and above the permuted "
+        "labels."
+    )
+
+
+def bootstrap(numbers: Numbers) -> str:
+    """Say what the intervals hold, and what they do not."""
+    found, level = numbers["bootstrap"], 100 * numbers["settings"]["interval"]
+    share = 100 * found["balanced_inside_interval"]
+    text = (
+        f"The imbalanced test set is drawn again {found['resamples']:,} times and every matrix is bi-normalised; a bar "
+        f"holds the middle {level:.0f} % of the results. The balanced truth lies inside the bar for {share:.0f} % of "
+        "all confusions"
+    )
+    if share < level - 10:
+        text += (
+            ", not for "
+            f"{level:.0f} %: the bars know the chance in the test set only, not that the network itself learned from "
+            "other pictures, and a confusion that never occurred stays near zero in every draw"
+        )
+    return text + "."
+
+
+def statuses(numbers: Numbers) -> str:
+    """Say what became of the bootstrap matrices."""
+    return ", ".join(f"{count:,} {name}" for name, count in numbers["bootstrap"]["statuses"].items())
+
+
+def making(numbers: Numbers) -> str:
+    """Say how everything was set."""
+    s = numbers["settings"]
+    return (
+        f"The network has one hidden layer of {s['hidden']} units and sees its data {s['epochs']} times; both twins "
+        f"start from the same weights. {s['repeats']} repetitions with other halves of the data, other imbalance and "
+        "other first weights; what is shown as a matrix is the first of them, what is called a mean is over all. "
+        f"Bi-normalised are the counts + {s['smoothing']:g} in every cell, to a residual of {s['tol']:g}."
+    )
