@@ -5,6 +5,7 @@ from typing import Any, cast
 import numpy as np
 
 from cmfast import _dispatch, _validate
+from cmfast._failures import FailureError
 from cmfast._typing import Method
 from cmfast.normalizing import importance_weights
 
@@ -30,9 +31,8 @@ def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str
     for k, w in enumerate(several):
         if isinstance(w, str):
             _validate.choice(op, "weights", w, METHODS)
-            options = {"smoothing": smoothing, "on_failure": "ignore"} if w == "bi" else {}
             names.append(w)
-            found.append(importance_weights(M, cast(Method, w), **options))
+            found.append(_named(M, cast(Method, w), smoothing))
             continue
         names.append("weights" if len(several) == 1 else f"weights[{k}]")
         _, table = _dispatch.adopt(op, M=M, weights=w)
@@ -42,3 +42,16 @@ def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str
             _validate.refuse(op, "weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
         found.append(table)
     return found, names
+
+
+def _named(M: Any, method: Method, smoothing: Any) -> Any:
+    """Return the weights of a normalisation, NaN throughout where they do not exist.
+
+    Factors that a solver stopped at are finite, but they are not the weights; their status says so.
+    """
+    if method != "bi":
+        return importance_weights(M, method)
+    try:
+        return importance_weights(M, method, smoothing=smoothing, on_failure="raise")
+    except FailureError:
+        return importance_weights(M, "all") * float("nan")

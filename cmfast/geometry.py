@@ -369,8 +369,8 @@ def _gcm(
     def describe(index: tuple[int, ...]) -> str:
         if names[index[0]] != "bi":
             return f"{names[index[0]]}: a weight that is used is negative or not finite"
-        hint = "smoothing= would add to every cell" if smoothing is None else f"smoothing={smoothing!r}"
-        return f"the weights 'bi' do not exist for this confusion matrix ({hint})"
+        hint = "smoothing= makes them exist" if smoothing is None else f"with smoothing={smoothing!r}"
+        return f"the weights 'bi' do not exist for this confusion matrix, or were not found; {hint}"
 
     _failures.report(op, status, on_failure, failed="weightings not computed", describe=describe)
     return out, found, names
