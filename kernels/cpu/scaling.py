@@ -8,7 +8,7 @@ from cmfast.kernels.cpu import _arrays, _pool
 from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu._newton import newton
 from cmfast.kernels.cpu._sinkhorn import sinkhorn
-from cmfast.kernels.cpu._tile import begin, finish, load, new_tile
+from cmfast.kernels.cpu._tile import begin, finish, load, new_tile, store
 
 LANES = 64
 SCRATCH = 1 << 14  # cells of a tile, so that its four cubes stay in the second-level cache
@@ -22,20 +22,17 @@ SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 
 @jit()
 def _scale(
-    M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
+    R, C, M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
     smoothing, drop, bi, plain, tol, last_width, max_iter,
     out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, start, stop,
 ):  # fmt: skip
-    R, C = M.shape[1], M.shape[2]
-    flip = R < C and not plain
+    flip = R < C and not plain  # Newton's unknowns belong on the shorter side
     rows, cols = (C, R) if flip else (R, C)
     lanes = max(1, min(LANES, SCRATCH // max(1, rows * cols), stop - start))
     t = new_tile(rows, cols, lanes)
-    first = start
-    while first < stop:
+    for first in range(start, stop, lanes):
         if stop - first < lanes:
             t = new_tile(rows, cols, stop - first)
-        n = t.active.shape[0]
         if flip:
             load(t, M, m_step, col_sums, col_step, row_sums, row_step, first, flip, smoothing, drop, bi)
             begin(t, start_col, start_col_step, start_row, start_row_step, first)
@@ -46,42 +43,8 @@ def _scale(
             sinkhorn(t, tol, max_iter)
         else:
             newton(t, tol, last_width, max_iter)
-        for w in range(n):
-            finish(t, w, flip, tol)
-            _store(t, w, first + w, flip, out, write, out_row, out_col)
-            out_residual[first + w] = t.residual[w] if t.status[w] <= 1 else np.nan
-            out_n_iter[first + w] = t.n_iter[w]
-            out_status[first + w] = t.status[w]
-            out_smoothing[first + w] = t.amount[w]
-        first += n
-
-
-@jit()
-def _store(t, w, b, flip, out, write, out_row, out_col):
-    R, C, _ = t.M.shape
-    if t.status[w] > 1:
-        out_row[b] = np.nan
-        out_col[b] = np.nan
-        if write:
-            out[b] = np.nan
-        return
-    for i in range(R):
-        if flip:
-            out_col[b, i] = t.x[i, w]
-        else:
-            out_row[b, i] = t.x[i, w]
-    for j in range(C):
-        if flip:
-            out_row[b, t.order[j, w]] = t.y[j, w]
-        else:
-            out_col[b, t.order[j, w]] = t.y[j, w]
-    if write:
-        for i in range(R):
-            for j in range(C):
-                if flip:
-                    out[b, t.order[j, w], i] = t.M[i, j, w]
-                else:
-                    out[b, i, t.order[j, w]] = t.M[i, j, w]
+        finish(t, flip, tol)
+        store(t, first, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing)
 
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
@@ -104,6 +67,7 @@ def _launch(
     n = math.prod(batch)
     dtype = _arrays.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     cells, m_step = _flat(M, batch, 2)
+    cells = cells.reshape(len(cells), R * C)
     u, u_step = _flat(np.ones(R) if row_sums is None else row_sums.astype(np.float64, copy=False), batch, 1)
     v, v_step = _flat(np.ones(C) if col_sums is None else col_sums.astype(np.float64, copy=False), batch, 1)
     x, x_step = _flat(np.empty(0) if start_row is None else start_row.astype(np.float64, copy=False), batch, 1)
@@ -113,7 +77,7 @@ def _launch(
     if max_iter is None:
         max_iter = SINKHORN_SWEEPS if plain else NEWTON_STEPS
     amount = PSEUDO_BAYES if smoothing == "pseudo-bayes" else float(smoothing or 0.0)
-    out = np.empty((n, R, C) if write else (0, R, C), dtype)
+    out = np.empty((n if write else 0, R * C), dtype)
     out_row, out_col = np.empty((n, R)), np.empty((n, C))
     residual, n_iter, status, added = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n)
     options = (
@@ -132,10 +96,10 @@ def _launch(
             given = cells if m_step == 0 else cells[part]
             given = given if direct else given.astype(np.float64)
             given.flags.writeable = False
-            scaled = out[part] if dtype == np.float64 or not write else np.empty((last - first, R, C))
+            scaled = out[part] if dtype == np.float64 or not write else np.empty((last - first, R * C))
             vectors = [item for a, step in shared for item in (a[part] if step else a, step)]
             results = [a[part] for a in (out_row, out_col, residual, n_iter, status, added)]
-            _scale(given, m_step, *vectors, *options, scaled, write, *results, 0, last - first)  # type: ignore[call-arg]
+            _scale(R, C, given, m_step, *vectors, *options, scaled, write, *results, 0, last - first)  # type: ignore[call-arg]
             if write and scaled.dtype != dtype:
                 out[part] = scaled
 
