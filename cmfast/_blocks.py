@@ -189,7 +189,9 @@ def _csv_pairs(path: Path, true: str | None, pred: str | None, header: bool | No
     except UnicodeDecodeError as error:
         raise FileError(path, "is no UTF-8 text") from error
     except csv.Error as error:
-        raise FileError(path, f"line {reader.line_num}: {error}") from error
+        # The error comes from the reader, so there is one.
+        line = reader.line_num  # pyright: ignore[reportPossiblyUnboundVariable]
+        raise FileError(path, f"line {line}: {error}") from error
     except OSError as error:
         raise FileError(path, reason(error)) from error
 

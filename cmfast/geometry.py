@@ -200,9 +200,9 @@ def cell_counts(
     keys, counts, table, info, outside = _dispatch.call(op, X, y_true, y_pred, **options)
     if outside is not None:
         _refuse_outside(op, *outside)
-    low, extent, n_classes, n_dropped, first = info
+    low, extent, found, n_dropped, first = info
     _report_dropped(op, n_dropped, n, first, on_failure)
-    return CellCounts(grid, n_classes, counts, n_dropped, keys, table, (low, extent))
+    return CellCounts(grid, found, counts, n_dropped, keys, table, (low, extent))
 
 
 def sparse_histogram(
@@ -279,11 +279,11 @@ def sparse_histogram(
     keys, values, table, info, status, outside = _dispatch.call(op, X, weights, groups, **options)
     if outside is not None:
         _refuse_outside(op, *outside)
-    low, extent, n_groups, n_dropped, first = info
+    low, extent, found, n_dropped, first = info
     _report_dropped(op, n_dropped, n, first, on_failure)
     if status is not None:
         _failures.report(op, status, on_failure, failed="values not computed")
-    return SparseHistogram(grid, n_groups, values, n_dropped, keys, table, (low, extent))
+    return SparseHistogram(grid, found, values, n_dropped, keys, table, (low, extent))
 
 
 def gcm(

@@ -206,7 +206,10 @@ def _smooth(t, smoothing):
 
 @jit()
 def _survey_targets(t, flip):
-    """Make the totals equal by changing the column targets of the input; mark in `step` the lanes where a target is zero or bad or the totals disagree."""
+    """Make the totals equal by changing the column targets of the input.
+
+    Mark in `step` the lanes where a target is zero or bad or the totals disagree.
+    """
     R, C, L = t.M.shape
     t.total[:] = 0.0
     t.rho[:] = 0.0

@@ -1,5 +1,9 @@
 """Named, seeded inputs per op, ugly ones first. One module per topic; ``CASES`` maps the name of an op to its cases."""
 
-from cases import comparison, counting, geometry, normalizing, scaling, zeros
+import importlib
+import pkgutil
 
-CASES = {**comparison.CASES, **counting.CASES, **geometry.CASES, **normalizing.CASES, **scaling.CASES, **zeros.CASES}
+CASES = {}
+for _topic in pkgutil.iter_modules(__path__):
+    if not _topic.name.startswith("_"):
+        CASES |= importlib.import_module(f"cases.{_topic.name}").CASES

@@ -4,13 +4,10 @@ One module per topic; ``ORACLES`` maps the name of an op to a function that take
 NumPy arrays) and returns a tuple of the arrays that it promises, in the promised dtype and shape.
 """
 
-from oracle import comparison, counting, geometry, normalizing, scaling, zeros
+import importlib
+import pkgutil
 
-ORACLES = {
-    **comparison.ORACLES,
-    **counting.ORACLES,
-    **geometry.ORACLES,
-    **normalizing.ORACLES,
-    **scaling.ORACLES,
-    **zeros.ORACLES,
-}
+ORACLES = {}
+for _topic in pkgutil.iter_modules(__path__):
+    if not _topic.name.startswith("_"):
+        ORACLES |= importlib.import_module(f"oracle.{_topic.name}").ORACLES
