@@ -76,7 +76,7 @@ def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Resul
     """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
     results = Results({"seed": seed, "settings": asdict(settings)}, {})
     with results.timed("first_calls"):
-        _warm_up(settings)
+        _warm_up(settings, bar("compiling, on the first run only", "steps"))
     repetitions = _train(seed, settings, results, bar("training", "networks"))
     with results.timed("normalising"):
         _compare(repetitions, settings, results)
@@ -86,22 +86,30 @@ def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Resul
     return results
 
 
-def _warm_up(settings: Settings) -> None:
+def _warm_up(settings: Settings, tick: Tick) -> None:
     """Let the kernels compile (or load from the cache) where it does not count as their work."""
     rng = np.random.default_rng(0)
     y, predicted = rng.integers(0, data.C, (2, 5000))
     M = cmfast.confusion_matrix(y, predicted, n_classes=data.C)
-    for method in METHODS:
-        cmfast.normalize(M, method)
-    cmfast.ipf(np.repeat(M[None], 1000, axis=0), smoothing=settings.smoothing, tol=settings.tol)
-    cmfast.overlap(M, M)
-    cmfast.kl_divergence(M, M)
-    _gcm(rng.normal(size=(5000, 12)), y, predicted, settings, seed=0)
+    many = np.repeat(M[None], 1000, axis=0)
+    first_calls: tuple[Callable[[], object], ...] = (
+        lambda: [cmfast.normalize(M, method) for method in ("all", "row", "col")],
+        lambda: cmfast.ipf(many, smoothing=settings.smoothing, tol=settings.tol),
+        lambda: (cmfast.overlap(M, M), cmfast.kl_divergence(M, M)),
+        lambda: _gcm(rng.normal(size=(5000, 12)), y, predicted, settings, seed=0),
+    )
+    for done, call in enumerate(first_calls):
+        tick(done, len(first_calls))
+        call()
+    tick(len(first_calls), len(first_calls))
 
 
 def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[Repetition]:
+    from threadpoolctl import threadpool_limits
+
     out = []
-    with results.timed("training"):
+    # Products this small are slower on several threads, and their last bits would depend on the number of threads.
+    with results.timed("training"), threadpool_limits(1):
         for r in range(settings.repeats):
             rng = np.random.default_rng([seed, r])
             split = data.digits(rng)

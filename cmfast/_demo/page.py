@@ -47,7 +47,8 @@ th{color:#5d6878;font-weight:600}
 .wide{overflow-x:auto}
 code{font:14px ui-monospace,"Liberation Mono",Menlo,monospace;background:#eceff3;border-radius:4px;padding:1px 5px}
 footer{margin-top:44px;font-size:13.5px;color:#5d6878}
-@media(max-width:560px){main{padding:22px 12px 40px}h1{font-size:24px}figure{padding:14px 12px 10px}}
+@media(max-width:560px){main{padding:22px 12px 40px}h1{font-size:24px}figure{padding:14px 12px 10px}
+th,td{padding:5px 6px;font-size:13px}}
 """
 
 
