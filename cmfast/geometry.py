@@ -8,7 +8,8 @@ from cmfast import _dispatch, _failures, _validate
 from cmfast._cells import CellCounts, SparseHistogram
 from cmfast._diagnostics import GcmDiagnostics, diagnose
 from cmfast._grid import Grid, as_grid
-from cmfast._typing import Array, Method, OnFailure
+from cmfast._progress import reporter
+from cmfast._typing import Array, Method, OnFailure, Progress
 from cmfast._weights import is_list, tables
 from cmfast.kernels.status import Status
 
@@ -137,6 +138,7 @@ def cell_counts(
     n_classes: int | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
+    progress: Progress = None,
 ) -> CellCounts:
     """Count how many points have each (cell, label, prediction).
 
@@ -154,6 +156,8 @@ def cell_counts(
         What to do about points without a cell (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        Show progress, or call it with ``(done, total)`` points binned.
 
     Returns
     -------
@@ -188,6 +192,7 @@ def cell_counts(
     """
     op = "cell_counts"
     _validate.on_failure(op, on_failure)
+    _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     if n_classes is not None:
         n_classes = _validate.count(op, "n_classes", n_classes)
@@ -196,7 +201,13 @@ def cell_counts(
     _validate.integer(op, y_true=y_true, y_pred=y_pred)
     _validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
     grid = as_grid(op, grid, m)
-    options = {"origin": grid.origin, "inverse": grid.inverse, "n_classes": n_classes, "num_threads": num_threads}
+    options: dict[str, Any] = {
+        "origin": grid.origin,
+        "inverse": grid.inverse,
+        "n_classes": n_classes,
+        "num_threads": num_threads,
+    }
+    options["progress"] = reporter(progress, op, "points")
     keys, counts, table, info, outside = _dispatch.call(op, X, y_true, y_pred, **options)
     if outside is not None:
         _refuse_outside(op, *outside)
@@ -215,6 +226,7 @@ def sparse_histogram(
     n_groups: int | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
+    progress: Progress = None,
 ) -> SparseHistogram:
     """Histogram over the occupied cells only, one per group.
 
@@ -234,6 +246,8 @@ def sparse_histogram(
         What to do about points without a cell and sums without a value (see Notes).
     num_threads : int, optional
         Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        Show progress, or call it with ``(done, total)`` points binned.
 
     Returns
     -------
@@ -264,6 +278,7 @@ def sparse_histogram(
     """
     op = "sparse_histogram"
     _validate.on_failure(op, on_failure)
+    _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     if n_groups is not None:
         n_groups = _validate.count(op, "n_groups", n_groups)
@@ -275,7 +290,13 @@ def sparse_histogram(
     _validate.integer(op, groups=groups)
     _validate.per_point(op, n, weights=weights, groups=groups)
     grid = as_grid(op, grid, m)
-    options = {"origin": grid.origin, "inverse": grid.inverse, "n_groups": n_groups, "num_threads": num_threads}
+    options: dict[str, Any] = {
+        "origin": grid.origin,
+        "inverse": grid.inverse,
+        "n_groups": n_groups,
+        "num_threads": num_threads,
+    }
+    options["progress"] = reporter(progress, op, "points")
     keys, values, table, info, status, outside = _dispatch.call(op, X, weights, groups, **options)
     if outside is not None:
         _refuse_outside(op, *outside)
@@ -447,6 +468,7 @@ def geometric_confusion_matrix(
     rng: int | np.random.Generator = 0,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
+    progress: Progress = None,
 ) -> GcmResult:
     """Geometric confusion matrix of embedded points, with what it takes to read it.
 
@@ -473,6 +495,8 @@ def geometric_confusion_matrix(
         What to do about points that are not finite, and weightings that have no answer.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        Show progress, or call it with ``(done, total)`` points binned.
 
     Returns
     -------
@@ -522,6 +546,7 @@ def geometric_confusion_matrix(
     """
     op = "geometric_confusion_matrix"
     _validate.on_failure(op, on_failure)
+    _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     generator = _validate.generator(op, rng)
     if isinstance(grid, str):
@@ -538,7 +563,7 @@ def geometric_confusion_matrix(
     if n_components is not None:
         X = _projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
     cell_grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
-    cells = cell_counts(X, y_true, y_pred, grid=cell_grid, n_classes=n_classes, **quiet)
+    cells = cell_counts(X, y_true, y_pred, grid=cell_grid, n_classes=n_classes, progress=progress, **quiet)
     _report_dropped(op, cells.n_dropped, n, (), on_failure)
     out, found, names = _gcm(op, cells, weights, smoothing, on_failure, num_threads)
     diagnostics = diagnose(cells, names, found, out, generator, single=not is_list(weights))

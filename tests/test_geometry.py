@@ -309,3 +309,19 @@ def test_axes_of_rounding_are_left_out():
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
         cells = cmfast.geometric_confusion_matrix(wide, y, p, weights="row").cells
     assert cells.grid.n_axes == 2
+
+
+def test_progress_ends_with_all_points(rng):
+    X, y = rng.random((50_000, 3)), rng.integers(0, 3, 50_000)
+    grid = cmfast.Grid.scott(X)
+    for call in (
+        lambda report: cmfast.cell_counts(X, y, y, grid=grid, progress=report),
+        lambda report: cmfast.sparse_histogram(X, grid=grid, progress=report),
+        lambda report: cmfast.geometric_confusion_matrix(X, y, y[::-1], weights="row", progress=report),
+    ):
+        seen = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+            call(lambda done, total, seen=seen: seen.append((done, total)))
+        assert seen[-1] == (50_000, 50_000)
+        assert all(0 <= done <= total == 50_000 for done, total in seen)
