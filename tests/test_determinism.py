@@ -1,0 +1,103 @@
+"""Same bits for any number of threads, any chunking, any order of the batch, any run; for every op on its cases."""
+
+import inspect
+import re
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from calls import public
+from cases import CASES
+from checks import assert_same_bits
+
+import cmfast
+from cmfast.kernels.cpu import _pool
+from cmfast.kernels.ops import OPS
+
+
+def inputs(op):
+    """Return the number of core axes of each array argument, from the signature of the op."""
+    return [len(axes.split(",")) for axes in re.findall(r"\((.+?)\)", OPS[op].signature.partition("->")[0])]
+
+
+def arrays(result):
+    """Return the arrays of a result, whatever holds them."""
+    parts = result if isinstance(result, tuple) else (result,)
+    return tuple(np.asarray(part) for part in parts if isinstance(part, np.ndarray | np.generic))
+
+
+def run(op, args, options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.FailureWarning)
+        return arrays(public(op)(*args, **options))
+
+
+def batched(op, case):
+    """Return which arguments have the whole batch, or None if the batch of the case cannot be cut along one axis."""
+    if op == "confusion_matrix" and "n_classes" not in case.options:
+        return None  # its classes come from the whole batch
+    if any(isinstance(value, np.ndarray | tuple) for value in case.options.values()):
+        return None
+    given = [(a, core) for a, core in zip(case.args, inputs(op), strict=False) if isinstance(a, np.ndarray)]
+    batches = {a.shape[: a.ndim - core] for a, core in given} - {()}
+    if len(batches) != 1 or min(next(iter(batches))) < 2:
+        return None
+    core = iter(inputs(op))
+    return [isinstance(a, np.ndarray) and a.ndim > next(core) for a in case.args]
+
+
+def cases(wanted=lambda op, case: True):
+    return [
+        pytest.param(op, case, id=f"{op}-{case}")
+        for op in OPS
+        for case in CASES[op]
+        if "num_threads" in inspect.signature(public(op)).parameters and wanted(op, case)
+    ]
+
+
+@pytest.fixture
+def many_pieces(monkeypatch):
+    """Cut even the smallest case into as many pieces as it has elements, and use the pool for it."""
+    monkeypatch.setattr(_pool, "INLINE_SECONDS", 0.0)
+    monkeypatch.setattr(_pool, "PIECE_SECONDS", 1e-12)
+
+
+@pytest.mark.parametrize(("op", "case"), cases())
+def test_threads_and_pieces(op, case, many_pieces, monkeypatch):
+    in_pieces = [run(op, case.args, {**case.options, "num_threads": threads}) for threads in (1, 2, 5, 8, 2)]
+    monkeypatch.undo()
+    whole = run(op, case.args, case.options)
+    assert whole, "nothing to compare"
+    for one in in_pieces:
+        assert_same_bits(whole, one)
+
+
+@pytest.mark.parametrize(("op", "case"), cases(batched))
+def test_chunks_of_the_batch(op, case):
+    has_batch = batched(op, case)
+    size = next(len(a) for a, yes in zip(case.args, has_batch, strict=True) if yes)
+    whole = run(op, case.args, case.options)
+    cuts = sorted({0, 1, size // 2, size})
+    chunks = []
+    for start, stop in pairwise(cuts):
+        args = [a[start:stop] if yes else a for a, yes in zip(case.args, has_batch, strict=True)]
+        chunks.append(run(op, args, case.options))
+    for k, part in enumerate(whole):
+        assert_same_bits(part, np.concatenate([chunk[k] for chunk in chunks]))
+
+
+@pytest.mark.parametrize(("op", "case"), cases(batched))
+def test_order_of_the_batch(op, case):
+    """What stands beside a matrix, in its tile or anywhere, does not change it."""
+    has_batch = batched(op, case)
+    size = next(len(a) for a, yes in zip(case.args, has_batch, strict=True) if yes)
+    order = np.random.default_rng(3).permutation(size)
+    whole = run(op, case.args, case.options)
+    args = [a[order] if yes else a for a, yes in zip(case.args, has_batch, strict=True)]
+    for part, shuffled in zip(whole, run(op, args, case.options), strict=True):
+        assert_same_bits(part[order], shuffled)
+
+
+def test_most_ops_have_cases_that_can_be_cut():
+    assert {op for op in OPS for case in CASES[op] if batched(op, case)} == set(OPS)

@@ -1,0 +1,96 @@
+"""What becomes of bad values: one warning, one error or nothing; the same for every op that has failing cases."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from calls import parts, public
+from cases import CASES
+from checks import assert_same_bits
+
+import cmfast
+from cmfast import _failures
+from cmfast.kernels.ops import OPS
+from cmfast.kernels.status import Status
+
+FAILING = [pytest.param(op, case, id=f"{op}-{case}") for op in OPS for case in CASES[op] if case.fails]
+
+
+@pytest.mark.parametrize(("op", "case"), FAILING)
+def test_on_failure(op, case):
+    with pytest.warns(cmfast.FailureWarning, match=rf"^{op}: ") as caught:
+        warned = public(op)(*case.args, **case.options)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ignored = public(op)(*case.args, **case.options, on_failure="ignore")
+    for one, other in zip(parts(op, warned), parts(op, ignored), strict=True):
+        assert_same_bits(one, other)
+    with pytest.raises(cmfast.FailureError) as error:
+        public(op)(*case.args, **case.options, on_failure="raise")
+    assert str(error.value) == str(caught[0].message)
+    assert isinstance(error.value, ValueError)
+    assert np.asarray(error.value.status).any()
+
+
+def test_every_op_that_takes_the_option_has_a_case_that_fails():
+    assert {op for op in OPS for case in CASES[op] if case.fails} == set(OPS) - {"support"}
+
+
+def codes(**failed):
+    """Return the status of twenty elements, the named ones failed."""
+    status = np.zeros(20, np.int8)
+    for name, where in failed.items():
+        status[where] = Status[name]
+    return status
+
+
+def test_message_counts_and_names_the_first():
+    status = codes(INVALID=[4, 7, 9, 12], ZERO_LINE=[1])
+    with pytest.raises(cmfast.FailureError) as error:
+        _failures.report("op", status, "raise", failed="things not done")
+    assert str(error.value) == "op: 5 of 20 things not done (first: 1, 4, 7): 4 INVALID, 1 ZERO_LINE"
+    assert error.value.status is status
+
+
+def test_message_of_a_batch_with_axes():
+    with pytest.raises(cmfast.FailureError, match=r"2 of 20 matrices not computed \(first: \(0, 3\), \(2, 1\)\)"):
+        _failures.report("op", codes(RANGE=[3, 11]).reshape(4, 5), "raise")
+
+
+def test_message_of_a_single_matrix():
+    with pytest.raises(cmfast.FailureError, match=r"^op: matrices not computed: INVALID$"):
+        _failures.report("op", np.int8(Status.INVALID), "raise")
+
+
+def test_message_with_a_description_of_the_only_failure():
+    with pytest.raises(cmfast.FailureError, match=r"^op: INVALID \(element 3 of 20\): bad cell in \(3,\)$"):
+        _failures.report("op", codes(INVALID=[3]), "raise", describe=lambda index: f"bad cell in {index}")
+
+
+def test_status_of_tensors():
+    _failures.report("op", torch.zeros(3, dtype=torch.int8), "raise")
+    with pytest.raises(cmfast.FailureError, match="1 of 3"):
+        _failures.report("op", torch.tensor([0, 5, 0], dtype=torch.int8), "raise")
+
+
+def test_ignore_does_not_look():
+    _failures.report("op", object(), "ignore")
+
+
+def test_error_survives_pickling():
+    """As it must between the processes of joblib or multiprocessing."""
+    error = pickle.loads(pickle.dumps(_failures.FailureError("text", np.array([0, 5], np.int8))))
+    assert str(error) == "text"
+    assert error.status.tolist() == [0, 5]
+
+
+def test_a_warning_can_be_made_an_error_by_its_class():
+    S = np.full((2, 2), np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", cmfast.FailureWarning)
+        with pytest.raises(cmfast.FailureWarning):
+            cmfast.overlap(S, S)
