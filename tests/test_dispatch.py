@@ -1,0 +1,213 @@
+"""Which library an argument belongs to, what is converted, what is refused; and what importing costs."""
+
+import ast
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from checks import assert_same_bits
+from processes import ROOT, python
+
+import cmfast
+from cmfast import _dispatch
+from cmfast.kernels.ops import OPS
+
+M = np.array([[4.0, 1.0], [2.0, 3.0]])
+WANT = cmfast.normalize(M, "row")
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        M.tolist(),
+        tuple(map(tuple, M.tolist())),
+        [M[0], M[1]],
+        [M[0].tolist(), M[1]],
+        pd.DataFrame(M, index=["a", "b"], columns=["a", "b"]),
+        pl.DataFrame(M),
+        M.astype(">f8"),
+        np.asfortranarray(M),
+        M[::-1][::-1],
+        memoryview(M),
+    ],
+    ids=["lists", "tuples", "list-of-arrays", "mixed-rows", "pandas", "polars", "big-endian", "F", "views", "buffer"],
+)
+def test_whatever_numpy_takes(same):
+    assert_same_bits(cmfast.normalize(same, "row"), WANT)
+
+
+def test_zero_d_results_are_numpy_scalars():
+    assert isinstance(cmfast.overlap(M, M), np.float64)
+    assert isinstance(cmfast.ipf(M).status, np.int8)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        np.array,
+        lambda x: np.array(x, object),
+        lambda x: np.array(x, np.dtypes.StringDType()),
+        pd.Series,
+        lambda x: pd.Series(x, dtype=object),
+        lambda x: pd.Series(x, dtype="category"),
+        pl.Series,
+        pa.array,
+    ],
+    ids=["list", "U", "object", "StringDType", "pandas", "pandas-object", "pandas-category", "polars", "arrow"],
+)
+def test_strings_from_everywhere(make):
+    y, p = make(["cat", "dog", "dog"]), make(["dog", "dog", "cat"])
+    assert cmfast.confusion_matrix(y, p).tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pd.Series, lambda x: pd.Series(x, dtype="Int64"), pl.Series, pa.array, lambda x: pa.chunked_array([x[:1], x[1:]])],
+    ids=["pandas", "pandas-Int64", "polars", "arrow", "arrow-chunked"],
+)
+def test_integers_from_everywhere(make):
+    y, p = make([3, 5, 5]), make([5, 5, 3])
+    assert cmfast.confusion_matrix(y, p).tolist() == [[0, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [pd.Series(["a", None]), pd.Series([1, None], dtype="Int64"), pl.Series([1, None]), pa.array(["a", None])],
+    ids=["pandas-strings", "pandas-Int64", "polars", "arrow"],
+)
+def test_missing_labels_are_refused(missing):
+    with pytest.raises(TypeError, match=r"^confusion_matrix: y_true must be "):
+        cmfast.confusion_matrix(missing, missing)
+
+
+class Elsewhere:
+    """An array on some device that there is no adapter for."""
+
+    def __dlpack_device__(self):
+        """Return CUDA, device 0."""
+        return 2, 0
+
+    def __array__(self, *_, **__):
+        """Do what must not happen."""
+        pytest.fail("the data was moved to the host")
+
+
+class Lazy:
+    """A collection of Dask's, for what it says of itself."""
+
+    def __dask_graph__(self):
+        """Return a graph."""
+        return {}
+
+    def __array__(self, *_, **__):
+        """Do what must not happen."""
+        pytest.fail("the graph was computed")
+
+
+def test_arrays_on_a_device_are_not_moved():
+    with pytest.raises(TypeError, match=r"S is a .*Elsewhere on a device; .*copy it to the host first"):
+        cmfast.overlap(Elsewhere(), M)
+
+
+def test_lazy_arrays_are_not_computed():
+    with pytest.raises(TypeError, match=r"S is a lazy .*Lazy; .*call \.compute\(\) first"):
+        cmfast.overlap(Lazy(), M)
+
+
+def test_two_libraries():
+    with pytest.raises(TypeError, match="one library, got S from torch, T from a Python list"):
+        cmfast.overlap(torch.from_numpy(M), M.tolist())
+    with pytest.raises(TypeError, match="one library, got S from numpy, T from torch"):
+        cmfast.overlap(M, torch.from_numpy(M))
+
+
+def test_two_devices():
+    class Fake:
+        @staticmethod
+        def asarray(op, name, x):
+            return x
+
+        @staticmethod
+        def meta(x):
+            return _dispatch.Meta((), "f", 8, x.device, np.dtype(float))
+
+    class Array:
+        def __init__(self, device):
+            self.device = device
+
+    Fake.__name__ = "fake"
+    _dispatch._by_class[Array] = Fake
+    try:
+        with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
+            cmfast.overlap(Array("cuda:0"), Array("cuda:1"))
+    finally:
+        del _dispatch._by_class[Array]
+
+
+def test_subclasses_belong_to_their_library():
+    class Tensor(torch.Tensor):
+        pass
+
+    assert _dispatch.adapter(Tensor).__name__ == "cmfast._adapters._torch"
+    assert _dispatch.adapter(np.memmap).__name__ == "cmfast._adapters._numpy"
+    assert _dispatch.adapter(list).__name__ == "cmfast._adapters._numpy"
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_op_has_its_kernels(op):
+    assert callable(_dispatch.kernel(op, "cpu"))
+    if "cuda" not in OPS[op].targets:
+        with pytest.raises(NotImplementedError, match=f"^{op} has no cuda kernel"):
+            _dispatch.kernel(op, "cuda")
+
+
+HEAVY = {"numba", "scipy", "torch", "pandas", "polars", "pyarrow", "sklearn", "matplotlib", "dask", "cupy", "tqdm"}
+
+
+def loaded(code):
+    out = python("-c", f"{code}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})", cwd=ROOT)
+    return HEAVY & set(out.split())
+
+
+def test_import_loads_nothing_heavy():
+    assert loaded("import cmfast") == set()
+
+
+def test_checks_load_nothing_heavy():
+    assert (
+        loaded("import cmfast\ntry: cmfast.overlap([1], [1])\nexcept ValueError: pass\nelse: raise SystemExit(1)")
+        == set()
+    )
+
+
+def test_a_call_loads_the_kernels_and_no_other_array_library():
+    code = "import cmfast\ncmfast.confusion_matrix([0, 1], [0, 1], n_classes=2)\ncmfast.overlap([[1, 1]], [[1, 1]])"
+    assert loaded(code) <= {"numba", "scipy"}
+
+
+def test_the_oracle_imports_nothing_of_the_house():
+    """Or the tests would compare the code with itself."""
+    allowed = {"__future__", "collections", "decimal", "fractions", "functools", "itertools", "math", "numpy", "oracle"}
+    allowed |= {"dataclasses", "statistics", "typing", "heapq", "operator"}
+    files = sorted((ROOT / "tests" / "oracle").glob("*.py"))
+    assert len(files) > 3
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, path
+                names = [node.module]
+            assert {str(name).partition(".")[0] for name in names} <= allowed, f"{path.name}: {names}"
+
+
+@pytest.mark.parametrize("target", ["cmfast", "kernels"])
+def test_imports_point_one_way(target):
+    """Kernels know nothing of validation, dispatch or adapters."""
+    for path in (ROOT / "kernels").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == target:
+                assert node.module.startswith("cmfast.kernels"), f"{path}: {node.module}"

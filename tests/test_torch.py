@@ -1,0 +1,99 @@
+"""Tensors: every way their memory can lie, and what comes back."""
+
+import numpy as np
+import pytest
+import torch
+from checks import assert_same_bits
+
+import cmfast
+
+M = np.array([[4.0, 1.0], [2.0, 3.0]])
+T = torch.from_numpy(M)
+
+
+def test_results_are_tensors_on_the_cpu():
+    out = cmfast.overlap(T, T)
+    assert isinstance(out, torch.Tensor)
+    assert out.device.type == "cpu"
+    assert out.shape == ()
+    assert not out.requires_grad
+    result = cmfast.ipf(T)
+    assert all(isinstance(part, torch.Tensor) for part in result[:6])
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch._neg_view(-T),
+        torch._neg_view(-T).T.T,
+        T.t().contiguous().t(),
+        torch.stack([T, T])[1],
+        torch.stack([T, -T], -1)[..., 0],
+        T.expand(3, 2, 2)[2],
+        torch.nn.Parameter(T.clone(), requires_grad=False),
+        T.clone().requires_grad_().detach(),
+    ],
+    ids=["negative", "negative-strided", "transposed", "offset", "strided", "expanded", "parameter", "detached"],
+)
+def test_views(tensor):
+    before = tensor.clone()
+    assert_same_bits(cmfast.normalize(tensor, "row"), torch.from_numpy(cmfast.normalize(M, "row")))
+    assert torch.equal(tensor, before)
+
+
+@pytest.mark.parametrize("name", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"])
+def test_integer_types(name):
+    y = torch.tensor([0, 1, 1]).to(getattr(torch, name))
+    assert cmfast.confusion_matrix(y, y).tolist() == [[1, 0], [0, 2]]
+    assert cmfast.confusion_matrix(y, y).dtype == torch.int64
+
+
+def test_labels_as_a_list_or_a_tensor():
+    y, p = torch.tensor([3, 5, 3]), torch.tensor([5, 5, 3])
+    want = [[1, 0], [1, 1]]
+    for labels in ([5, 3], torch.tensor([5, 3]), torch._neg_view(torch.tensor([-5, -3])), np.array([5, 3])):
+        assert cmfast.confusion_matrix(y, p, labels=labels).tolist() == want
+
+
+def test_results_do_not_share_memory_with_inputs():
+    for method in ("all", "row", "col", "bi"):
+        out = cmfast.normalize(T, method)
+        assert out.data_ptr() != T.data_ptr()
+        out.zero_()
+    assert T.tolist() == M.tolist()
+
+
+def test_inference_mode_and_no_grad():
+    with torch.inference_mode():
+        assert cmfast.overlap(T.clone(), T).item() == 1.0
+    with torch.no_grad():
+        assert cmfast.overlap(T.clone(), T).item() == 1.0
+
+
+def test_results_can_be_written_to():
+    out = cmfast.confusion_matrix(torch.tensor([0, 1]), torch.tensor([0, 1]))
+    out += 1
+    assert out.tolist() == [[2, 1], [1, 2]]
+
+
+@pytest.mark.parametrize("given", ["uint8", "complex64", "float8_e4m3fn", "bfloat16", "nested", "quantised"])
+@pytest.mark.filterwarnings("ignore:.*:UserWarning")
+def test_types_without_a_counterpart(given):
+    if given == "uint8":
+        assert cmfast.overlap(T.to(torch.uint8), T).item() == 1.0
+        return
+    tensor = {
+        "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(2)]),
+        "quantised": lambda: torch.quantize_per_tensor(T.float(), 0.1, 0, torch.quint8),
+    }.get(given, lambda: T.to(getattr(torch, given)))()
+    with pytest.raises(TypeError, match=r"^overlap: S "):
+        cmfast.overlap(tensor, T)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_tensors_are_refused_not_moved():
+    with pytest.raises(NotImplementedError, match="overlap has no cuda kernel"):
+        cmfast.overlap(T.cuda(), T.cuda())
+    with pytest.raises(TypeError, match="one device"):
+        cmfast.overlap(T.cuda(), T)
