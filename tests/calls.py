@@ -121,6 +121,11 @@ def public(op: str) -> Any:
     return ENTRIES.get(op) or getattr(cmfast, op)
 
 
+def is_direct(op: str) -> bool:
+    """Return whether the op is a public function of its own name, which the general tests can call as it is."""
+    return getattr(cmfast, op, None) is public(op)
+
+
 def parts(op: str, result: Any) -> tuple[Any, ...]:
     """Return the arrays of `result` in the order of the oracle."""
     if op in PARTS:

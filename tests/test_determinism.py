@@ -99,5 +99,6 @@ def test_order_of_the_batch(op, case):
         assert_same_bits(part[order], shuffled)
 
 
-def test_most_ops_have_cases_that_can_be_cut():
-    assert {op for op in OPS for case in CASES[op] if batched(op, case)} == set(OPS)
+def test_ops_on_matrices_have_cases_that_can_be_cut():
+    matrices = {op for op in OPS if OPS[op].signature.startswith("(R,C)")}
+    assert {op for op in OPS for case in CASES[op] if batched(op, case)} >= matrices | {"confusion_matrix"}
