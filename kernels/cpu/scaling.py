@@ -12,6 +12,8 @@ from cmfast.kernels.cpu._tile import begin, finish, load, new_tile, store
 
 LANES = 64
 SCRATCH = 1 << 14  # cells of a tile, so that its four cubes stay in the second-level cache
+VECTOR = 8  # lanes below which vectors are not full: worth leaving that cache for, up to LARGE cells a matrix
+LARGE = 1 << 16
 CHUNK = 1 << 16  # cells converted to float64 at a time
 PSEUDO_BAYES = -1.0
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
@@ -23,12 +25,12 @@ SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 @jit()
 def _scale(
     R, C, M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
-    smoothing, drop, bi, plain, tol, last_width, max_iter,
+    smoothing, drop, bi, plain, tol, last_width, max_iter, lanes,
     out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, start, stop,
 ):  # fmt: skip
     flip = R < C and not plain  # Newton's unknowns belong on the shorter side
     rows, cols = (C, R) if flip else (R, C)
-    lanes = max(1, min(LANES, SCRATCH // max(1, rows * cols), stop - start))
+    lanes = max(1, min(lanes, stop - start))
     t = new_tile(rows, cols, lanes)
     for first in range(start, stop, lanes):
         if stop - first < lanes:
@@ -80,15 +82,16 @@ def _launch(
     out = np.empty((n if write else 0, R * C), dtype)
     out_row, out_col = np.empty((n, R)), np.empty((n, C))
     residual, n_iter, status, added = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n)
+    lanes = _lanes(R * C)
     options = (
         amount, empty == "drop", row_sums is None and col_sums is None, plain, tol,
-        min(1e-3, math.sqrt(1e3 * tol)), max_iter,
+        min(1e-3, math.sqrt(1e3 * tol)), max_iter, lanes,
     )  # fmt: skip
 
     shared = ((u, u_step), (v, v_step), (x, x_step), (y, y_step))
 
     def work(_, start, stop):
-        size = max(1, CHUNK // max(1, R * C))
+        size = lanes * max(1, CHUNK // max(1, R * C * lanes))
         for first in range(start, stop, size):
             last = min(first + size, stop)
             part = slice(first, last)
@@ -105,7 +108,7 @@ def _launch(
 
     seconds = n * R * C * SECONDS_PER_CELL[solver]
     _pool.run_pieces(
-        work, _pool.pieces(n, seconds, tile=LANES), seconds=seconds, num_threads=num_threads, progress=progress
+        work, _pool.pieces(n, seconds, tile=lanes), seconds=seconds, num_threads=num_threads, progress=progress
     )
     return (
         out.reshape(*batch, R, C) if write else out,
@@ -123,3 +126,10 @@ def _flat(a, batch, core):
     if math.prod(a.shape[: a.ndim - core]) == 1:
         return _arrays.flat_batch(a, core), 0
     return _arrays.flat_batch(np.broadcast_to(a, batch + a.shape[a.ndim - core :]), core), 1
+
+
+def _lanes(cells):
+    """Return how many matrices of so many cells make a tile; a choice of speed that changes no bit."""
+    if cells > LARGE:
+        return 1
+    return max(VECTOR, min(LANES, SCRATCH // max(1, cells) // VECTOR * VECTOR))
