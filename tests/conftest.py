@@ -1,5 +1,6 @@
 """Versions in the header, Hypothesis profiles, slow tests on request."""
 
+import math
 import os
 import platform
 
@@ -9,6 +10,10 @@ import numpy as np
 import pytest
 
 import cmfast
+
+if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # kernels run as plain Python, which is stricter in two places
+    np.seterr(all="ignore")  # NumPy's scalars warn of NaN and overflow
+    math.ldexp = lambda x, power: float(np.ldexp(x, power))  # Python's takes no integer of NumPy, and overflow raises
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000)

@@ -125,6 +125,6 @@ def test_the_version_is_in_one_place(built):
 def test_conformance_without_jit_and_with_checked_bounds(variable, tmp_path):
     """The first shows what Python makes of the kernels, the second every index out of bounds."""
     names = "-numpy] and not many and not C-30 and not large and not hidden and not superclasses"
-    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/test_conformance.py", "-k", names]
+    command = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/test_conformance.py", f"-k={names}"]
     environment = {variable: "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     assert " passed" in python(*command, cwd=ROOT, limit=3000, **environment)
