@@ -3,6 +3,7 @@
 The array picks the backend, leading axes are the batch, rows are the truth and columns the prediction. See the README.
 """
 
+from cmfast import metrics
 from cmfast._failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
@@ -50,6 +51,7 @@ __all__ = [
     "ipf",
     "kl_divergence",
     "l1_distance",
+    "metrics",
     "min_overlap",
     "normalize",
     "overlap",

@@ -87,6 +87,14 @@ def _table(h: Any) -> tuple[Any, ...]:
 
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
 ENTRIES: dict[str, Any] = {
+    "confusion_fractions": cmfast.metrics.confusion_fractions,
+    "label_margins": cmfast.metrics.label_margins,
+    "margins": cmfast.metrics.margins,
+    "metrics_of_matrices": cmfast.metrics.compute,
+    "metrics_of_sums": cmfast.metrics.from_sums,
+    "most_confused": cmfast.metrics.most_confused,
+    "one_vs_rest": cmfast.metrics.one_vs_rest,
+    "weighted_kappa": cmfast.metrics.kappa,
     "cell_counts": _cells,
     "cell_excess": _excess,
     "cell_shapes": _shapes,
@@ -106,6 +114,8 @@ ENTRIES: dict[str, Any] = {
 # Result of the public function -> the tuple of arrays that the oracle returns. Default: the result itself.
 PARTS: dict[str, Any] = {
     "ras": lambda result: result[1:],
+    "metrics_of_matrices": lambda found: found.values(),
+    "metrics_of_sums": lambda found: found.values(),
     "support": lambda found: (*found[:-1], *found.certificate),
     "cell_counts": lambda r: (r.cells, r.labels, r.predictions, r.counts),
     "column_ranges": lambda r: r[:2],

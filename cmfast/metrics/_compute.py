@@ -1,0 +1,320 @@
+"""Any number of metrics in one pass over the matrices, or from their sums."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, overload
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._typing import Array, OnFailure
+from cmfast.metrics import _plan
+from cmfast.metrics._plan import Undefined
+from cmfast.metrics._table import find
+
+FAILED = "matrices not evaluated"
+
+
+class Margins(NamedTuple):
+    """The sums of a batch of matrices that every metric is made of.
+
+    Attributes
+    ----------
+    diagonal, row_sums, col_sums : array, shape (..., C)
+        What was right, true and predicted, per class.
+    bands : array, shape (..., C)
+        Mass at distance k from the diagonal: ``(bands * distance).sum()`` is the distance-weighted sum of the weighted
+        kappas.
+    tops : array, shape (..., C)
+        Mass with ``max(truth, prediction) == k``, which Gerrity's score needs beside the bands.
+    total : array, shape (...)
+        Total mass.
+    status : array of int8, shape (...)
+        INVALID (all sums 0, or NaN for fractions) or CONVERGED.
+    """
+
+    diagonal: Any
+    row_sums: Any
+    col_sums: Any
+    bands: Any
+    tops: Any
+    total: Any
+    status: Any
+
+
+def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins:
+    """Diagonal, margins and distance sums of confusion matrices, in one pass.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Counts or any normalisation of them.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    Margins
+        int64 and exact for integers, else float64 (also for float32: they are sums). Library and device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not real, or not square.
+
+    Notes
+    -----
+    Bad values: a negative, NaN or infinite cell, or a total beyond int64 (INVALID), gives 0 or NaN in that matrix and
+    is reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same
+    input, same bits, for any number of threads.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> sums = metrics.margins([[5, 1], [2, 4]])
+    >>> sums.diagonal.tolist(), sums.row_sums.tolist(), sums.col_sums.tolist(), int(sums.total)
+    ([5, 4], [6, 6], [7, 5], 12)
+    """
+    op = "metrics.margins"
+    _validate.on_failure(op, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    (M,) = _dispatch.adopt(op, M=M)
+    _validate.matrices(op, square=True, M=M)
+    sums = Margins(*_dispatch.call("margins", M, num_threads=num_threads))
+    _failures.report(op, sums.status, on_failure, failed="matrices not summed")
+    return sums
+
+
+@overload
+def compute(
+    M: Array,
+    names: str,
+    /,
+    *,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Any: ...
+@overload
+def compute(
+    M: Array,
+    names: Sequence[str],
+    /,
+    *,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, Any]: ...
+def compute(
+    M: Array,
+    names: str | Sequence[str],
+    /,
+    *,
+    undefined: Undefined = "present",
+    positive: int = 1,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Any number of metrics of confusion matrices, in one pass over the cells.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Rows are the truth. Counts or any normalisation of them.
+    names : str or list of str
+        Names out of ``metrics.SCALARS``, ``metrics.PER_CLASS``, ``metrics.BINARY`` (two classes only), their aliases,
+        and ``fbeta_<beta>``. See the table in the documentation.
+    undefined : {"present", "nan", "strict", "zero", "one"}
+        What a 0/0 gives, and which classes enter an average (see Notes).
+    positive : {1, 0}
+        Which class of two is the positive one, for binary names.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, or dict of str to array
+        The array of one name, or one per name: shape (...), or (..., C) for a metric per class. float32 if `M` is, else
+        float64. Library and device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not real, or not square; an unknown name; a binary name for other than two classes.
+
+    Notes
+    -----
+    A 0/0 is a property of the data and never warns. ``"nan"``: NaN, averages run over the classes where the metric is
+    defined. ``"strict"``: NaN, also for an average with one undefined class. ``"present"``: 0, averages run over the
+    classes that are true or predicted at least once. ``"zero"``, ``"one"``: 0 or 1, averages run over all classes;
+    scores that are corrected for chance get 0 under both. :func:`defined` tells where a value was filled in.
+
+    Bad values: a negative, NaN or infinite cell, or a total beyond int64 (INVALID), gives NaN for that matrix and is
+    reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input,
+    same bits, for any number of threads. For integers every difference is exact: a coefficient near zero keeps its
+    digits, and totals up to 2**63 do not overflow.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
+    >>> found = metrics.compute(M, ["accuracy", "mcc", "recall"])
+    >>> round(float(found["mcc"]), 6), found["recall"].round(3).tolist()
+    (0.844933, [0.933, 0.933, 0.8])
+    """
+    op = "metrics.compute"
+    wanted = _plan.names_of(op, names)
+    found = evaluate(op, M, wanted, undefined, positive, on_failure, num_threads)
+    return found[0] if isinstance(names, str) else dict(zip(wanted, found, strict=True))
+
+
+def evaluate(
+    op: str,
+    M: Array,
+    names: tuple[str, ...],
+    undefined: Undefined,
+    positive: int,
+    on_failure: OnFailure,
+    num_threads: int | None,
+) -> list[Any]:
+    """Return the arrays of `names`, which are known."""
+    _options(op, undefined, positive, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    (M,) = _dispatch.adopt(op, M=M)
+    C, _ = _validate.matrices(op, square=True, M=M)
+    layout = _plan.plan(op, names, C, undefined, positive)
+    *found, status = _dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
+    _failures.report(op, status, on_failure, failed=FAILED)
+    return [found[place] for place in layout.places]
+
+
+def _options(op: str, undefined: object, positive: object, on_failure: object) -> None:
+    _plan.undefined_of(op, undefined)
+    _validate.on_failure(op, on_failure)
+    if _validate.count(op, "positive", positive) > 1:
+        _validate.refuse(op, "positive", "0 or 1", positive)
+
+
+def from_sums(
+    d: Array,
+    t: Array,
+    p: Array,
+    names: str | Sequence[str],
+    /,
+    *,
+    bands: Array | None = None,
+    tops: Array | None = None,
+    undefined: Undefined = "present",
+    positive: int = 1,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Any number of metrics from the diagonal and the margins alone; no matrix is needed.
+
+    With tens of thousands of classes a matrix does not fit into memory, three histograms do: of the labels that were
+    predicted right, of the true ones, of the predicted ones (:func:`from_labels` makes them).
+
+    Parameters
+    ----------
+    d, t, p : array, shape (..., C)
+        Diagonal, row sums (truth), column sums (prediction).
+    names : str or list of str
+        As for :func:`compute`.
+    bands, tops : array, shape (..., C), optional
+        The two sums of :class:`Margins` that metrics of ordered classes need: the linear and the quadratic kappa need
+        `bands`, ``gerrity`` needs both.
+    undefined : {"present", "nan", "strict", "zero", "one"}
+        What a 0/0 gives, as for :func:`compute`.
+    positive : {1, 0}
+        Which class of two is the positive one, for binary names.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about sums that no matrix has (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, or dict of str to array
+        The bits that :func:`compute` gives for a matrix with these sums.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Shapes that differ, arrays that are not real, an unknown name, a name that needs sums that were not given.
+
+    Notes
+    -----
+    Bad values: sums that no matrix can have (INVALID: negative, NaN, infinite, a diagonal above a margin, margins
+    with two totals) give NaN for that element and are reported as `on_failure` says. Synchronises the device unless
+    `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> round(float(metrics.from_sums([420, 280, 200], [450, 300, 250], [460, 315, 225], "mcc")), 6)
+    0.844933
+    """
+    op = "metrics.from_sums"
+    wanted = _plan.names_of(op, names)
+    _options(op, undefined, positive, on_failure)
+    num_threads = _validate.num_threads(op, num_threads)
+    given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
+    adopted = dict(zip(given, _dispatch.adopt(op, **given), strict=True))
+    _validate.real(op, **adopted)
+    shape = _validate.same_shape(op, **adopted)
+    if not shape:
+        _validate.refuse(op, "d", "of shape (..., C)", "shape ()")
+    layout = _plan.plan(op, wanted, shape[-1], undefined, positive)
+    for name in wanted:
+        for option in needs(name):
+            if adopted[option] is None:
+                _validate.refuse(op, option, f"given for {name}", "None")
+    *found, status = _dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
+    _failures.report(op, status, on_failure, failed="sums not evaluated")
+    arrays = [found[place] for place in layout.places]
+    return arrays[0] if isinstance(names, str) else dict(zip(wanted, arrays, strict=True))
+
+
+def needs(name: str) -> tuple[str, ...]:
+    """Return which sums beyond diagonal and margins the metric `name` needs."""
+    form = find(name)
+    if form is None or not form.metric.ordered:
+        return ()
+    return ("bands", "tops") if form.metric.name == "gerrity" else ("bands",)
+
+
+def defined(M: Array, name: str, /, *, num_threads: int | None = None) -> Any:
+    """Whether a metric is defined: True where no 0/0 was filled in or left out of an average.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Rows are the truth. Counts or any normalisation of them.
+    name : str
+        As for :func:`compute`.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array of bool, shape (...) or (..., C)
+        True where the policy ``"strict"`` gives a number; False also where the matrix has a bad value.
+
+    Notes
+    -----
+    Bad values: False, never reported. Does not synchronise the device. Reproducible: same input, same bits.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> metrics.defined([[9500, 0], [500, 0]], "precision").tolist()  # class 1 is never predicted
+    [True, False]
+    """
+    op = "metrics.defined"
+    if not isinstance(name, str):
+        _validate.refuse(op, "name", "one name", repr(name), TypeError)
+    value = evaluate(op, M, _plan.names_of(op, name), "strict", 1, "ignore", num_threads)[0]
+    return value == value  # noqa: PLR0124 - NaN alone differs from itself, in every array library

@@ -1,0 +1,164 @@
+"""From names to a plan: each value per class is made once, whatever is averaged from it."""
+
+import math
+from functools import lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cmfast import _validate
+from cmfast.kernels.formulas import Mode, Over, Plan, Step, Total, Value
+from cmfast.metrics._table import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
+
+Undefined: TypeAlias = Literal["present", "nan", "strict", "zero", "one"]
+
+Codes: TypeAlias = tuple[int, int, int, int, int]
+Row: TypeAlias = tuple[Codes, tuple[float, float]]
+
+_MODES = {
+    "present": Mode.PRESENT,
+    "nan": Mode.DEFINED,
+    "strict": Mode.ALL,
+    "zero": Mode.ALL,
+    "one": Mode.ALL,
+}
+
+
+class Layout(NamedTuple):
+    """A plan, and where in its results every name stands."""
+
+    plan: Plan
+    places: tuple[int, ...]
+
+
+def names_of(op: str, names: object) -> tuple[str, ...]:
+    """Return `names` as a tuple; one name is one, and each must be known."""
+    found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
+    if found is None or not all(isinstance(name, str) for name in found):
+        _validate.refuse(op, "names", "a name or a list of names", repr(names), TypeError)
+    for name in found:
+        if find(name) is None:
+            known = ", ".join((*SCALARS, *PER_CLASS, *BINARY))
+            _validate.refuse(op, "names", f"metrics (fbeta_<beta>, {known}, or aliases of these)", repr(name))
+    return found
+
+
+def undefined_of(op: str, undefined: object) -> None:
+    """Check the policy."""
+    _validate.choice(op, "undefined", undefined, _MODES)
+
+
+def fill(metric: Metric, undefined: str) -> float:
+    """Return what a 0/0 of `metric` becomes."""
+    if undefined in ("nan", "strict"):
+        return math.nan
+    return 1.0 if undefined == "one" and not metric.chance else 0.0
+
+
+@lru_cache(maxsize=256)
+def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int) -> Layout:
+    """Return the plan that makes `names`, checked to be known, of matrices of `C` classes."""
+    forms = [find(name) for name in names]
+    for name, form in zip(names, forms, strict=True):
+        if form is not None and form.metric.kind == "binary" and C != 2:
+            own = form.metric.name
+            _validate.refuse(
+                op, name, f"asked of 2 classes (per class: {own}_ovr, mean: {own}_ovr_macro)", f"{C} classes"
+            )
+    return _Planner([form for form in forms if form is not None], undefined, positive).layout()
+
+
+def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefined: str) -> Plan:
+    """Return the plan of the weighted tau alone."""
+    recall = FORMS["recall"].metric
+    given = fill(recall, undefined)
+    steps: list[Codes] = [(Step.VALUE, Value.RECALL, 0, 0, 0), (Step.REDUCE, Over.TAU_WEIGHTED, 0, int(normalize), 0)]
+    return _plan(steps, [(given, 1.0), (given, v)], weights, undefined, scalars=1, tables=0, registers=1)
+
+
+class _Planner:
+    def __init__(self, forms: list[Form], undefined: str, positive: int) -> None:
+        self.undefined, self.positive = undefined, positive
+        self.forms = list(dict.fromkeys(forms))
+        self.scalars = [form for form in self.forms if not form.per_class]
+        self.tables = [form for form in self.forms if form.per_class]
+        self.order = {form: i for i, form in enumerate(self.scalars)}
+        self.places = tuple(
+            len(self.scalars) + self.tables.index(form) if form.per_class else self.order[form] for form in forms
+        )
+
+    def register(self, form: Form) -> int:
+        """Return the register of a number per matrix; one that nobody asked for comes after the results."""
+        return self.order.setdefault(form, len(self.order))
+
+    def layout(self) -> Layout:
+        parts = {form: [self.register(FORMS[name]) for name in form.metric.of] for form in self.scalars}
+        per_value: dict[tuple[Value, float], list[Row]] = {}
+        totals: list[Row] = []
+        combined: list[Row] = []
+        for form in [*self.tables, *self.order]:
+            metric, given = form.metric, fill(form.metric, self.undefined)
+            target = self.tables.index(form) if form.per_class else self.order[form]
+            if metric.of:
+                step = Step.HARMONIC if len(metric.of) == 2 else Step.RESCALE
+                a, b = (*parts[form], 0)[:2]
+                combined.append(((step, 0, target, a, b), (given, 0.0)))
+            elif metric.total is not None or form.average == "micro":
+                code = metric.total if metric.total is not None else metric.micro
+                totals.append(((Step.TOTAL, int(code or 0), target, 0, 0), (given, 0.0)))
+            elif metric.value is not None:
+                rows = per_value.setdefault((metric.value, form.beta), [])
+                rows.append(((*self._reduction(form), target, self.positive, 0), (given, 0.0)))
+        steps: list[Row] = []
+        for (value, beta), rows in per_value.items():
+            given = math.nan if self.undefined in ("nan", "strict") else self._fill_of_value(value)
+            steps += [((Step.VALUE, value, 0, 0, 0), (given, beta)), *rows]
+        steps += [*totals, *combined]
+        plan = _plan(
+            [row for row, _ in steps],
+            [params for _, params in steps],
+            np.empty(0),
+            self.undefined,
+            scalars=len(self.scalars),
+            tables=len(self.tables),
+            registers=len(self.order),
+        )
+        return Layout(plan, self.places)
+
+    def _fill_of_value(self, value: Value) -> float:
+        return 1.0 if self.undefined == "one" and value < Value.TSS else 0.0
+
+    @staticmethod
+    def _reduction(form: Form) -> tuple[int, int]:
+        if form.per_class:
+            return Step.EACH, 0
+        if form.metric.kind == "binary":
+            return Step.REDUCE, Over.PICK
+        over = form.metric.over if form.average is None else AVERAGES[form.average]
+        return Step.REDUCE, int(over or 0)
+
+
+def _plan(
+    steps: list[Codes],
+    params: list[tuple[float, float]],
+    weights: np.ndarray,
+    undefined: str,
+    *,
+    scalars: int,
+    tables: int,
+    registers: int,
+) -> Plan:
+    codes = np.array(steps, np.int64).reshape(-1, 5)
+    totals = codes[codes[:, 0] == Step.TOTAL, 1]
+    values = codes[codes[:, 0] == Step.VALUE, 1]
+    return Plan(
+        steps=codes,
+        params=np.array(params, np.float64).reshape(-1, 2),
+        weights=weights,
+        mode=_MODES[undefined],
+        scalars=scalars,
+        tables=tables,
+        registers=registers,
+        products=bool((totals >= Total.MCC).any() or (values >= Value.TSS).any()),
+        ordered=bool((totals >= Total.KAPPA_LINEAR).any()),
+    )

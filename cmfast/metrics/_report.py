@@ -1,0 +1,138 @@
+"""A report of one confusion matrix for people: text, HTML, pandas."""
+
+import html
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import _dispatch, _validate
+from cmfast._typing import Array
+from cmfast.metrics._compute import compute, margins
+from cmfast.metrics._plan import Undefined
+
+PER_CLASS = ("precision", "recall", "f1", "jaccard")
+WHOLE = ("accuracy", "balanced_accuracy", "mcc", "kappa", "geometric_mean", "f1_of_macro")
+
+
+class Report(NamedTuple):
+    """Per-class and overall metrics of one matrix; ``print`` it, show it in a notebook, or take it as a data frame.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the columns of `rows`.
+    rows : dict of str to tuple of float
+        A row per class, then one per average.
+    overall : dict of str to float
+        Metrics of the whole matrix.
+    """
+
+    columns: tuple[str, ...]
+    rows: dict[str, tuple[float, ...]]
+    overall: dict[str, float]
+
+    def __str__(self) -> str:
+        width = max(12, *(len(name) for name in (*self.rows, *self.overall)))
+        lines = [" " * width + "".join(f"{column:>12}" for column in self.columns)]
+        lines += [f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in self._cells(name)) for name in self.rows]
+        lines += ["", *(f"{name:<{width}}{_number(value):>12}" for name, value in self.overall.items())]
+        return "\n".join(lines)
+
+    def _cells(self, name: str) -> list[str]:
+        *shares, support = self.rows[name]
+        return [*map(_number, shares), f"{support:g}"]
+
+    def to_html(self) -> str:
+        """Return two HTML tables, without style."""
+        head = "".join(f"<th>{html.escape(column)}</th>" for column in ("", *self.columns))
+        body = "".join(
+            f"<tr><th>{html.escape(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in self._cells(name)) + "</tr>"
+            for name in self.rows
+        )
+        whole = "".join(f"<tr><th>{name}</th><td>{_number(value)}</td></tr>" for name, value in self.overall.items())
+        return (
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><table><tbody>{whole}</tbody></table>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a pandas DataFrame; the overall metrics are in its ``attrs``."""
+        import pandas as pd
+
+        frame = pd.DataFrame.from_dict(self.rows, orient="index", columns=list(self.columns))
+        frame.attrs.update(self.overall)
+        return frame
+
+
+def _number(value: float) -> str:
+    return "undefined" if math.isnan(value) else f"{value:.4f}"
+
+
+def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: Undefined = "nan") -> Report:
+    """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
+
+    Parameters
+    ----------
+    M : array, shape (C, C)
+        Rows are the truth. Counts or any normalisation of them.
+    class_names : sequence of str, optional
+        Default: the class numbers.
+    undefined : {"nan", "present", "strict", "zero", "one"}
+        What a 0/0 gives, as for :func:`compute`. Here the default shows it as "undefined".
+
+    Returns
+    -------
+    Report
+        ``print(report)``, ``report.to_html()``, ``report.to_pandas()``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not one real square matrix, has bad values, or another number of classes than names.
+
+    Notes
+    -----
+    Bad values: they raise. Synchronises the device. Reproducible: same input, same text.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> print(metrics.report([[9500, 0], [500, 0]], class_names=["intact", "crack"]))
+                          precision      recall          f1     jaccard     support
+    intact                   0.9500      1.0000      0.9744      0.9500        9500
+    crack                 undefined      0.0000      0.0000      0.0000         500
+    macro                    0.9500      0.5000      0.4872      0.4750       10000
+    weighted                 0.9500      0.9500      0.9256      0.9025       10000
+    <BLANKLINE>
+    accuracy                 0.9500
+    balanced_accuracy        0.5000
+    mcc                      0.0000
+    kappa                    0.0000
+    geometric_mean           0.0000
+    f1_of_macro              0.6552
+    """
+    op = "metrics.report"
+    (M,) = _dispatch.adopt(op, M=M)
+    C, _ = _validate.matrices(op, square=True, M=M)
+    if len(_dispatch.meta(M).shape) != 2:
+        _validate.refuse(op, "M", "one matrix of shape (C, C)", f"shape {_dispatch.meta(M).shape}")
+    names = [str(k) for k in range(C)] if class_names is None else [str(name) for name in class_names]
+    if len(names) != C:
+        _validate.refuse(op, "class_names", f"{C} names", len(names))
+    if len(set(names)) != C or {"macro", "weighted"} & set(names):
+        _validate.refuse(op, "class_names", "unique, and not macro or weighted", names)
+    averages = [f"{name}_{average}" for average in ("macro", "weighted") for name in PER_CLASS]
+    found = compute(M, [*PER_CLASS, *averages, *WHOLE], undefined=undefined, on_failure="raise")
+    host = {name: np.asarray(_dispatch.to_host(value), np.float64) for name, value in found.items()}
+    sums = margins(M)
+    support = np.asarray(_dispatch.to_host(sums.row_sums), np.float64)
+    rows = {
+        name: (*(float(host[metric][k]) for metric in PER_CLASS), float(support[k])) for k, name in enumerate(names)
+    }
+    for average in ("macro", "weighted"):
+        rows[average] = (*(float(host[f"{metric}_{average}"]) for metric in PER_CLASS), float(support.sum()))
+    return Report((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE})

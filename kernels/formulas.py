@@ -1,0 +1,133 @@
+"""What a metric is made of: codes that the table of metrics and the kernels of every target share.
+
+Every metric is a function of five sums per class (see :class:`Sums`), and the way there has few kinds of steps:
+a number per class (:class:`Value`), a reduction of those over the classes (:class:`Over`), a number per matrix
+(:class:`Total`). A :class:`Plan` is a list of such steps, run on a tile of matrices while their sums are in the cache.
+"""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+
+class Sums(IntEnum):
+    """The sums of one matrix M: all have one number per class, and a matrix is never looked at again."""
+
+    DIAGONAL = 0
+    """``M[k, k]``."""
+    ROW = 1
+    """Row sums: how often the class is true."""
+    COL = 2
+    """Column sums: how often it is predicted."""
+    BAND = 3
+    """Mass at distance k from the diagonal: sum of ``M[i, j]`` with ``abs(i - j) == k``."""
+    TOP = 4
+    """Mass with ``max(i, j) == k``."""
+
+
+class Step(IntEnum):
+    """What one row of a plan does."""
+
+    VALUE = 0
+    """Make the values of one metric for every class, NaN where 0/0."""
+    EACH = 1
+    """Write them out, undefined ones filled."""
+    REDUCE = 2
+    """Reduce them over the classes."""
+    TOTAL = 3
+    """Make a number of the whole matrix."""
+    HARMONIC = 4
+    """Harmonic mean of two numbers made before; 0 when both are 0."""
+    RESCALE = 5
+    """Map a number made before from [-1, 1] to [0, 1]."""
+
+
+class Value(IntEnum):
+    """A number per class, from its own 2x2 table of one class against the rest."""
+
+    RECALL = 0
+    PRECISION = 1
+    FBETA = 2
+    JACCARD = 3
+    SPECIFICITY = 4
+    NPV = 5
+    ACCURACY = 6
+    BALANCED_ACCURACY = 7
+    GEOMETRIC_MEAN = 8
+    TAU = 9
+    TSS = 10
+    HEIDKE = 11
+    GILBERT = 12
+    DOOLITTLE = 13
+
+
+class Over(IntEnum):
+    """A reduction of the values over the classes."""
+
+    MEAN = 0
+    WEIGHTED = 1
+    """Mean weighted by the row sums, over supported classes."""
+    MIN = 2
+    GEOMETRIC = 3
+    TAU = 4
+    """One minus the root mean square distance of the values from one."""
+    TAU_WEIGHTED = 5
+    ADJUSTED = 6
+    """Mean, moved and scaled so that chance gives 0 and perfection 1."""
+    PICK = 7
+    """The value of one class."""
+
+
+class Total(IntEnum):
+    """A number per matrix."""
+
+    ACCURACY = 0
+    JACCARD_MICRO = 1
+    SPECIFICITY_MICRO = 2
+    MCC = 3
+    KAPPA = 4
+    PEIRCE = 5
+    KAPPA_LINEAR = 6
+    KAPPA_QUADRATIC = 7
+    GERRITY = 8
+
+
+class Mode(IntEnum):
+    """Which classes enter an average."""
+
+    ALL = 0
+    PRESENT = 1
+    """Those that are supported or predicted."""
+    DEFINED = 2
+    """Those whose value is defined."""
+
+
+class Plan(NamedTuple):
+    """Steps that make any number of metrics of a matrix from its sums.
+
+    Attributes
+    ----------
+    steps : array of int64, shape (steps, 5)
+        ``Step``, code, target (a register; for EACH the table), two arguments.
+    params : array of float64, shape (steps, 2)
+        What a 0/0 becomes; a parameter (beta of F-beta, v of the weighted tau).
+    weights : array of float64, shape (C,) or (0,)
+        Class weights of the weighted tau.
+    mode : Mode
+        Which classes enter an average.
+    scalars, tables : int
+        Registers that are results, the first ones of all; per-class results.
+    registers : int
+        All registers.
+    products, ordered : bool
+        Whether a step needs products of margins; whether one needs BAND or TOP.
+    """
+
+    steps: Any
+    params: Any
+    weights: Any
+    mode: Mode
+    scalars: int
+    tables: int
+    registers: int
+    products: bool
+    ordered: bool

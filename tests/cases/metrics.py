@@ -1,0 +1,155 @@
+"""Matrices for the metrics: degenerate ones first, then every type and every size of batch."""
+
+import numpy as np
+
+from cases._case import Case
+
+EVERY = (
+    "accuracy", "recall", "precision", "f1", "fbeta_2", "jaccard", "specificity", "npv", "recall_macro",
+    "recall_weighted", "recall_micro", "precision_macro", "precision_weighted", "precision_micro", "f1_macro",
+    "f1_weighted", "f1_micro", "fbeta_0.5_macro", "jaccard_macro", "jaccard_weighted", "jaccard_micro",
+    "specificity_macro", "specificity_weighted", "specificity_micro", "npv_macro", "npv_weighted", "npv_micro",
+    "balanced_accuracy", "balanced_accuracy_adjusted", "min_recall", "geometric_mean", "tau", "f1_of_macro",
+    "mcc", "kappa", "mcc_01", "kappa_01", "kappa_linear", "kappa_quadratic", "peirce", "gerrity",
+    "accuracy_ovr", "balanced_accuracy_ovr", "geometric_mean_ovr", "tau_ovr", "tss_ovr", "heidke_ovr",
+    "gilbert_ovr", "doolittle_ovr", "accuracy_ovr_macro", "balanced_accuracy_ovr_macro",
+    "geometric_mean_ovr_macro", "tau_ovr_macro", "tss_ovr_macro", "heidke_ovr_macro", "gilbert_ovr_macro",
+    "doolittle_ovr_macro",
+)  # fmt: skip
+BINARY = ("tss", "gilbert", "doolittle", "youden_j", "gss", "dss", "recall", "mcc")
+UNORDERED = tuple(name for name in EVERY if name not in ("kappa_linear", "kappa_quadratic", "gerrity"))
+
+
+def _stacks():
+    rng = np.random.default_rng(5)
+    counts = rng.integers(0, 50, (7, 4, 4))
+    bad = counts.astype(float)
+    bad[0, 0, 0], bad[3, 1, 2], bad[6, 3, 3] = np.nan, np.inf, -1.0
+    negative = counts.copy()
+    negative[0, 0, 0], negative[3, 1, 2], negative[6, 3, 3] = -1, np.iinfo(np.int64).min, -5
+    degenerate = np.zeros((9, 3, 3), int)
+    degenerate[1, 0, 0] = 5  # all in one cell of the diagonal
+    degenerate[2, 0, 1] = 5  # and off it
+    degenerate[3, 0] = 3, 2, 1  # one true class
+    degenerate[4, :, 1] = 4, 5, 6  # a constant predictor
+    degenerate[5] = [[5, 1, 1], [1, 5, 0], [0, 0, 0]]
+    degenerate[6] = [[5, 1, 0], [1, 5, 0], [1, 1, 0]]
+    degenerate[7] = [[5, 1, 0], [1, 5, 0], [0, 0, 0]]
+    degenerate[8] = [[0, 5, 0], [0, 0, 5], [5, 0, 0]]
+    huge = np.array([[[10**18, 10**18], [10**18, 2]], [[2**61, 3], [5, 2**61]], [[2**62, 0], [0, 2**62 - 1]]])
+    yield "bad", bad, True
+    yield "negative", negative, True
+    yield "too-many", np.array([[[2**62, 0], [0, 2**62]], [[1, 2], [3, 4]]]), True
+    yield "uint64-too-large", np.array([[[2**63, 1], [1, 1]], [[1, 2], [3, 4]]], np.uint64), True
+    yield "overflow", np.full((1, 2, 2), 1e308), True
+    yield "degenerate", degenerate, False
+    yield "degenerate-fractions", degenerate / 7.0, False
+    yield "huge-counts", huge, False
+    yield "huge-3", rng.integers(0, 2**58, (5, 3, 3)), False
+    yield "wide-5", rng.integers(0, 2**40, (6, 5, 5)), False
+    yield "0x0", np.empty((3, 0, 0)), False
+    yield "1x1", np.array([[[3]], [[0]]]), False
+    yield "batch-of-none", np.empty((0, 3, 3), int), False
+    yield "minus-zero", np.array([[1.0, -0.0], [2.0, 3.0]]), False
+    yield "tiny", counts[:2] * 1e-300, False
+    yield "large", counts[:2] * 1e290, False
+    yield "single", counts[0], False
+    yield "counts", counts, False
+    yield "int32", counts.astype(np.int32), False
+    yield "uint8", counts.astype(np.uint8), False
+    yield "uint64", counts.astype(np.uint64), False
+    yield "bool", counts > 20, False
+    yield "float32", counts.astype(np.float32), False
+    yield "float16", counts.astype(np.float16), False
+    yield "rows", counts / counts.sum(-1, keepdims=True), False
+    yield "perfect", np.eye(4, dtype=int) * np.arange(1, 5), False
+    yield "two-axes", rng.integers(0, 9, (2, 3, 3, 3)), False
+    yield "tiles", rng.integers(0, 4, (35, 3, 3)), False
+    yield "many-classes", rng.integers(0, 3, (1, 66, 66)), False
+
+
+def _matrices():
+    for name, M, fails in _stacks():
+        yield Case(name, (M, EVERY), fails=fails)
+        if "degenerate" in name or name in ("bad", "0x0", "1x1"):
+            for undefined in ("nan", "strict", "zero", "one"):
+                yield Case(f"{name}-{undefined}", (M, EVERY), {"undefined": undefined}, fails=fails)
+        if M.shape[-1] == 2:
+            yield Case(f"{name}-binary", (M, BINARY), fails=fails)
+    rng = np.random.default_rng(6)
+    binary = rng.integers(0, 3, (40, 2, 2))
+    for positive in (0, 1):
+        for undefined in ("present", "nan", "one"):
+            options = {"positive": positive, "undefined": undefined}
+            yield Case(f"binary-{positive}-{undefined}", (binary, BINARY), options)
+
+
+def _sums():
+    for name, M, fails in _stacks():
+        if not fails:
+            dtype = M.dtype if M.dtype.kind == "f" else np.int64
+            d = np.diagonal(M, axis1=-2, axis2=-1).astype(dtype)
+            yield Case(name, (d, M.sum(-1, dtype=dtype), M.sum(-2, dtype=dtype), UNORDERED))
+    d, t, p = np.array([[1, 2], [3, 1], [1, 1]]), np.array([[2, 2], [2, 4], [3, 1]]), np.array([[2, 2], [3, 3], [2, 1]])
+    yield Case("no-matrix-has-them", (d, t, p, UNORDERED), fails=True)
+    yield Case("negative", (-d, t, p, UNORDERED), fails=True)
+    yield Case("nan", (d * np.nan, t * 1.0, p * 1.0, UNORDERED), fails=True)
+
+
+def _weighted():
+    rng = np.random.default_rng(7)
+    for name, M, fails in _stacks():
+        C = M.shape[-1]
+        if "huge" not in name:
+            W = rng.integers(0, 9, (C, C)) * (1 - np.eye(C, dtype=int))
+            yield Case(name, (M,), {"weights": W.astype(M.dtype) if M.dtype.kind == "f" else W}, fails=fails)
+            yield Case(f"{name}-nan", (M,), {"weights": W * 0.5, "undefined": "nan"}, fails=fails)
+    yield Case("diagonal-weights", (np.ones((2, 3, 3)),), {"weights": np.ones((3, 3))}, fails=True)
+    yield Case("negative-weights", (np.ones((2, 3, 3)),), {"weights": np.eye(3) - 1}, fails=True)
+
+
+def _fractions():
+    for name, M, fails in _stacks():
+        yield Case(name, (M,), fails=fails)
+        if "degenerate" in name:
+            for undefined in ("nan", "strict", "zero", "one"):
+                yield Case(f"{name}-{undefined}", (M,), {"undefined": undefined})
+
+
+def _confused():
+    for name, M, fails in _stacks():
+        if name not in ("tiny", "large", "rows", "two-axes"):  # sums of two rounded shares may tie or not
+            yield Case(name, (M,), fails=fails)
+            yield Case(f"{name}-symmetric", (M, 2), {"by": "symmetric"}, fails=fails)
+    rng = np.random.default_rng(8)
+    powers = rng.integers(0, 9, (20, 4, 4))
+    powers[..., 0] += 64 - powers.sum(-1)  # shares and their sums without rounding
+    yield Case("rate", (powers, 6), {"by": "rate"})
+    yield Case("symmetric-rate", (powers, 100), {"by": "symmetric_rate"})
+
+
+def _labels():
+    rng = np.random.default_rng(9)
+    y, p = rng.integers(0, 5, (2, 3, 200))
+    yield Case("none", (y[:0], p[:0]))
+    yield Case("no-samples", (y[:, :0], p[:, :0]))
+    yield Case("no-samples-3", (y[:, :0], p[:, :0]), {"n_classes": 3})
+    yield Case("one", (y[0, :1], p[0, :1]))
+    yield Case("batch", (y, p))
+    yield Case("more-classes", (y, p), {"n_classes": 9})
+    yield Case("int32", (y.astype(np.int32), p.astype(np.int32)))
+    yield Case("uint8", (y.astype(np.uint8), p.astype(np.uint8)))
+    yield Case("bool", (y > 2, p > 2))
+    yield Case("many", (rng.integers(0, 30, 60_000), rng.integers(0, 30, 60_000)), {"n_classes": 30})
+
+
+CASES = {
+    "confusion_fractions": list(_fractions()),
+    "label_margins": list(_labels()),
+    "most_confused": list(_confused()),
+    "one_vs_rest": [Case(name, (M,), fails=fails) for name, M, fails in _stacks()],
+    "margins": [Case(name, (M,), fails=fails) for name, M, fails in _stacks()],
+    "metrics_of_matrices": list(_matrices()),
+    "metrics_of_sums": list(_sums()),
+    "weighted_kappa": list(_weighted()),
+}

@@ -1,0 +1,352 @@
+"""Metrics from their definitions, one matrix at a time, in fractions; roots in 50 digits."""
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+
+CHANCE = {"mcc", "kappa", "kappa_linear", "kappa_quadratic", "peirce", "gerrity", "tss", "gilbert", "doolittle"}
+ALIASES = {"sensitivity": "recall", "iou": "jaccard", "gm": "geometric_mean", "heidke": "kappa", "hss": "kappa"}
+ALIASES |= {"youden_j": "tss", "gss": "gilbert", "dss": "doolittle"}
+PER_CLASS = ("recall", "precision", "f1", "jaccard", "specificity", "npv")
+LARGEST = 2**63 - 1
+
+
+def _cells(m):
+    """Return the cells as fractions, None where the matrix has no metrics."""
+    if any(not math.isfinite(x) or x < 0 for x in m.ravel().tolist()):
+        return None
+    cells = [[Fraction(x) for x in row] for row in m.tolist()]
+    total = sum(map(sum, cells))
+    return None if (total > LARGEST if m.dtype.kind in "bui" else math.isinf(_float(total))) else cells
+
+
+def _float(x):
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf
+
+
+def _sums(cells):
+    C = len(cells)
+    return (
+        [cells[k][k] for k in range(C)],
+        [sum(row, Fraction(0)) for row in cells],
+        [sum((row[k] for row in cells), Fraction(0)) for k in range(C)],
+    )
+
+
+def _ratio(a, b):
+    return None if b == 0 else Fraction(a) / b
+
+
+def _root(x, k=2):
+    if x is None or x == 0:
+        return x
+    with localcontext(prec=50):
+        return Fraction((Decimal(x.numerator) / Decimal(x.denominator)) ** (Decimal(1) / k))
+
+
+def _mcc(covariance, truth, prediction):
+    if truth == 0 and prediction == 0:
+        return None
+    return Fraction(0) if truth * prediction == 0 else covariance / _root(truth * prediction)
+
+
+def _of_table(name, tp, fn, fp, tn, beta=1):
+    """Return a metric of one class against the rest; None where it is 0/0."""
+    P, N, n = tp + fn, fp + tn, tp + fn + fp + tn
+    tpr, tnr = _ratio(tp, P), _ratio(tn, N)
+    h = _ratio((tp + fp) * (tp + fn), n)
+    if name == "recall":
+        return tpr
+    if name == "precision":
+        return _ratio(tp, tp + fp)
+    if name in ("f1", "fbeta"):
+        b = Fraction(beta) ** 2
+        return _ratio((1 + b) * tp, b * P + tp + fp)
+    if name == "jaccard":
+        return _ratio(tp, tp + fp + fn)
+    if name == "specificity":
+        return tnr
+    if name == "npv":
+        return _ratio(tn, tn + fn)
+    if name == "accuracy":
+        return _ratio(tp + tn, n)
+    if name == "gilbert":
+        return None if h is None else _ratio(tp - h, tp + fp + fn - h)
+    if name == "heidke":
+        return _ratio(2 * (tp * tn - fp * fn), P * (fn + tn) + (tp + fp) * N)
+    if name == "doolittle":
+        degrees = P * N, (tp + fp) * (fn + tn)
+        if 0 in degrees:
+            return None if degrees == (0, 0) else Fraction(0)
+        return (tp * tn - fp * fn) ** 2 / (degrees[0] * degrees[1])
+    if tpr is None or tnr is None:
+        return None
+    return {
+        "balanced_accuracy": lambda: (tpr + tnr) / 2,
+        "geometric_mean": lambda: _root(tpr * tnr),
+        "tau": lambda: 1 - _root(((1 - tpr) ** 2 + (1 - tnr) ** 2) / 2),
+        "tss": lambda: tpr + tnr - 1,
+    }[name]()
+
+
+def _tables(sums):
+    d, t, p = sums
+    n = sum(t, Fraction(0))
+    return [(a, b - a, c - a, n - b - c + a) for a, b, c in zip(d, t, p, strict=True)]
+
+
+class _Average:
+    """Which classes enter an average under a policy, with their values; `values` is None where one is undefined."""
+
+    def __init__(self, values, sums, undefined, *, fill, supported_only=False):
+        _, t, p = sums
+        inside = range(len(values))
+        if undefined == "present":
+            inside = [k for k in inside if t[k] > 0 or p[k] > 0]
+        if undefined == "nan":
+            inside = [k for k in inside if values[k] is not None]
+        if supported_only:
+            inside = [k for k in inside if t[k] > 0]
+        self.weights = [t[k] for k in inside]
+        filled = [fill if values[k] is None else values[k] for k in inside]
+        self.values = None if None in filled or not filled else filled
+
+    def over(self, function):
+        return None if self.values is None else function(self.values)
+
+
+def _weighted_disagreement(cells, sums, weight):
+    _, t, p = sums
+    C, n = len(t), sum(t, Fraction(0))
+    met = n * sum((weight(i, j) * cells[i][j] for i in range(C) for j in range(C)), Fraction(0))
+    expected = sum((weight(i, j) * t[i] * p[j] for i in range(C) for j in range(C)), Fraction(0))
+    return None if expected == 0 else 1 - met / expected
+
+
+def _gerrity(cells, sums):
+    _, t, _ = sums
+    C, n = len(t), sum(t, Fraction(0))
+    running = [sum(t[: r + 1]) for r in range(C - 1)]
+    if C < 2 or any(x in (0, n) for x in running):
+        return None
+    odds = [(n - x) / x for x in running]
+    score = Fraction(0)
+    for i in range(C):
+        for j in range(C):
+            low, high = min(i, j), max(i, j)
+            score += cells[i][j] * (sum(1 / a for a in odds[:low]) - (high - low) + sum(odds[high:]))
+    return score / ((C - 1) * n)
+
+
+def _scalar(name, cells, sums, undefined, fill):
+    d, t, p = sums
+    C, n, a = len(d), sum(t, Fraction(0)), sum(d, Fraction(0))
+    covariance = n * a - sum((x * y for x, y in zip(t, p, strict=True)), Fraction(0))
+    truth = sum((x * (n - x) for x in t), Fraction(0))
+    recalls = _Average([_ratio(x, y) for x, y in zip(d, t, strict=True)], sums, undefined, fill=fill)
+    simple = {
+        "accuracy": lambda: _ratio(a, n),
+        "mcc": lambda: _mcc(covariance, truth, sum((x * (n - x) for x in p), Fraction(0))),
+        "kappa": lambda: _ratio(covariance, sum((x * (n - y) for x, y in zip(t, p, strict=True)), Fraction(0))),
+        "peirce": lambda: _ratio(covariance, truth),
+        "kappa_linear": lambda: _weighted_disagreement(cells, sums, lambda i, j: abs(i - j)),
+        "kappa_quadratic": lambda: _weighted_disagreement(cells, sums, lambda i, j: (i - j) ** 2),
+        "gerrity": lambda: _gerrity(cells, sums),
+        "jaccard_micro": lambda: _ratio(a, 2 * n - a),
+        "balanced_accuracy": lambda: recalls.over(lambda v: sum(v) / len(v)),
+        "min_recall": lambda: recalls.over(min),
+        "geometric_mean": lambda: recalls.over(lambda v: _root(math.prod(v), len(v))),
+        "tau": lambda: recalls.over(lambda v: 1 - _root(sum((1 - x) ** 2 for x in v) / len(v))),
+        "balanced_accuracy_adjusted": lambda: recalls.over(
+            lambda v: None if len(v) < 2 else (sum(v) / len(v) - Fraction(1, len(v))) / (1 - Fraction(1, len(v)))
+        ),
+    }
+    if name in simple:
+        return simple[name]()
+    if name in ("specificity_micro", "npv_micro"):
+        return _ratio((C - 2) * n + a, (C - 1) * n)
+    return _ratio(a, n)  # every other micro average
+
+
+def _value(name, cells, sums, undefined, positive):
+    """Return a number, a list of one per class, or None: what `name` is under a policy."""
+    name = ALIASES.get(name, name)
+    fill = {"present": Fraction(0), "zero": Fraction(0), "one": Fraction(1)}.get(undefined)
+    if name in ("mcc_01", "kappa_01"):
+        value = _value(name[:-3], cells, sums, undefined, positive)
+        return None if value is None else (value + 1) / 2
+    if name == "f1_of_macro":
+        P = _value("precision_macro", cells, sums, undefined, positive)
+        R = _value("recall_macro", cells, sums, undefined, positive)
+        if P is None or R is None:
+            return fill
+        return Fraction(0) if P + R == 0 else 2 * P * R / (P + R)
+    if name in ("tss", "gilbert", "doolittle"):
+        value = _of_table(name, *_tables(sums)[positive])
+        return Fraction(0) if value is None and fill is not None else value
+    base, beta = name, 1
+    if name.startswith("fbeta_"):
+        _, beta, *average = name.split("_")
+        base, name = "fbeta", "_".join(("fbeta", *average))
+    average = next((end for end in ("macro", "weighted", "micro") if name.endswith(f"_{end}")), None)
+    base = name if average is None else name.removesuffix(f"_{average}")
+    chance = base.removesuffix("_ovr") in CHANCE | {"heidke", "balanced_accuracy_adjusted"}
+    own = Fraction(0) if chance and fill is not None else fill
+    if base.endswith("_ovr") or (base in (*PER_CLASS, "fbeta") and average != "micro"):
+        values = [_of_table(base.removesuffix("_ovr"), *table, beta=beta) for table in _tables(sums)]
+        if average is None:
+            return [own if value is None else value for value in values]
+        entering = _Average(values, sums, undefined, fill=own, supported_only=average == "weighted")
+        weights = entering.weights if average == "weighted" else [1] * len(entering.weights)
+        value = entering.over(lambda v: sum(w * x for w, x in zip(weights, v, strict=True)) / sum(weights))
+    else:
+        value = _scalar(name, cells, sums, undefined, fill)
+    return own if value is None else value
+
+
+def _number(x):
+    return math.nan if x is None else float(x)
+
+
+def _batch(stacks, batch, C, dtype, names, of_index):
+    per_class = {name: name.removesuffix("_ovr") != name or ALIASES.get(name, name) in PER_CLASS for name in names}
+    per_class |= {name: name.count("_") == 1 for name in names if name.startswith("fbeta_")}
+    out = {name: np.full((*batch, C) if per_class[name] else batch, math.nan) for name in names}
+    for index in np.ndindex(batch):
+        cells, sums = of_index(index)
+        if sums is None:
+            continue
+        for name in names:
+            value = _value(name, cells, sums, stacks["undefined"], stacks["positive"])
+            out[name][index] = [_number(x) for x in value] if isinstance(value, list) else _number(value)
+    return tuple(array.astype(dtype) for array in out.values())
+
+
+def metrics_of_matrices(M, names, *, undefined="present", positive=1, **_):
+    def of_index(index):
+        cells = _cells(M[index])
+        return cells, None if cells is None else _sums(cells)
+
+    options = {"undefined": undefined, "positive": positive}
+    dtype = np.float32 if M.dtype == np.float32 else np.float64
+    return _batch(options, M.shape[:-2], M.shape[-1], dtype, names, of_index)
+
+
+def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, **_):
+    """Without the ordered metrics, which no diagonal and margins determine."""
+
+    def of_index(index):
+        exact = all(a.dtype.kind in "bui" for a in (d, t, p))
+        sums = [[float(x) for x in a[index]] for a in (d, t, p)]
+        if any(not math.isfinite(x) for row in sums for x in row):
+            return None, None
+        sums = [[Fraction(x) for x in a[index].tolist()] for a in (d, t, p)]
+        slack = 0 if exact else Fraction(1, 10**9) * sum(sums[1])
+        fits = all(x >= 0 for row in sums for x in row) and abs(sum(sums[1]) - sum(sums[2])) <= slack
+        fits = fits and all(min(table) >= -slack for table in _tables(sums))
+        return None, sums if fits else None
+
+    options = {"undefined": undefined, "positive": positive}
+    dtype = np.float32 if all(a.dtype == np.float32 for a in (d, t, p)) else np.float64
+    return _batch(options, d.shape[:-1], d.shape[-1], dtype, names, of_index)
+
+
+def margins(M, **_):
+    C, batch = M.shape[-1], M.shape[:-2]
+    dtype = np.float64 if M.dtype.kind == "f" else np.int64
+    blank = math.nan if dtype is np.float64 else 0
+    parts = [np.full((*batch, C), blank, dtype) for _ in range(5)]
+    total, status = np.full(batch, blank, dtype), np.full(batch, 5, np.int8)
+    for index in np.ndindex(batch):
+        cells = _cells(M[index])
+        if cells is None:
+            continue
+        bands, tops = [Fraction(0)] * C, [Fraction(0)] * C
+        for i in range(C):
+            for j in range(C):
+                bands[abs(i - j)] += cells[i][j]
+                tops[max(i, j)] += cells[i][j]
+        for part, exact in zip(parts, (*_sums(cells), bands, tops), strict=True):
+            part[index] = [dtype(x) for x in exact]
+        total[index] = dtype(sum(map(sum, cells)))
+        status[index] = 0
+    return (*parts, total, status)
+
+
+def weighted_kappa(M, *, weights, undefined="present", **_):
+    out = np.full(M.shape[:-2], math.nan)
+    table = _cells(np.asarray(weights))
+    for index in np.ndindex(M.shape[:-2]):
+        cells = _cells(M[index])
+        if cells is not None and table is not None and not any(table[k][k] for k in range(len(table))):
+            value = _weighted_disagreement(cells, _sums(cells), lambda i, j: table[i][j])
+            out[index] = (math.nan if undefined in ("nan", "strict") else 0.0) if value is None else float(value)
+    return (out.astype(np.float32 if M.dtype == np.float32 else np.float64),)
+
+
+def one_vs_rest(M, **_):
+    C, batch = M.shape[-1], M.shape[:-2]
+    dtype = np.int64 if M.dtype.kind in "bui" else np.float32 if M.dtype == np.float32 else np.float64
+    out = np.full((*batch, C, 2, 2), 0 if dtype is np.int64 else math.nan, dtype)
+    for index in np.ndindex(batch):
+        cells = _cells(M[index])
+        if cells is not None:
+            for k, (tp, fn, fp, tn) in enumerate(_tables(_sums(cells))):
+                out[(*index, k)] = [[dtype(tn), dtype(fp)], [dtype(fn), dtype(tp)]]
+    return (out,)
+
+
+def confusion_fractions(M, *, undefined="present", **_):
+    out = np.full(M.shape, math.nan)
+    fill = {"present": 0.0, "zero": 0.0, "one": 1.0}.get(undefined, math.nan)
+    for index in np.ndindex(M.shape[:-2]):
+        cells = _cells(M[index])
+        if cells is not None:
+            for i, row in enumerate(cells):
+                out[(*index, i)] = [float(x / sum(row)) if sum(row) else fill for x in row]
+    return (out.astype(np.float32 if M.dtype == np.float32 else np.float64),)
+
+
+def most_confused(M, k=5, *, by="count", **_):
+    C, batch = M.shape[-1], M.shape[:-2]
+    symmetric = by.startswith("symmetric")
+    pairs = [(i, j) for i in range(C) for j in range(i + 1 if symmetric else 0, C) if i != j]
+    k = min(k, len(pairs))
+    value, row, col = np.full((*batch, k), math.nan), np.full((*batch, k), -1), np.full((*batch, k), -1)
+    for index in np.ndindex(batch):
+        cells = _cells(M[index])
+        if cells is None:
+            continue
+        if by.endswith("rate"):
+            cells = [[x / sum(line) if sum(line) else Fraction(0) for x in line] for line in cells]
+        size = {(i, j): cells[i][j] + (cells[j][i] if symmetric else 0) for i, j in pairs}
+        largest = sorted(pairs, key=lambda pair: -float(size[pair]))[:k]  # rounded: ties are ties of what is returned
+        if k == 0:
+            continue
+        value[index], row[index], col[index] = ([float(size[x]) for x in largest], *zip(*largest, strict=True))
+    return value, row, col
+
+
+def label_margins(y, p, *, n_classes=None, **_):
+    C = n_classes if n_classes is not None else max([0, *y.ravel().tolist(), *p.ravel().tolist()]) + 1 if y.size else 0
+    M = np.zeros((*y.shape[:-1], C, C), np.int64)
+    for index in np.ndindex(y.shape):
+        M[(*index[:-1], int(y[index]), int(p[index]))] += 1
+    return margins(M)
+
+
+ORACLES = {
+    "confusion_fractions": confusion_fractions,
+    "label_margins": label_margins,
+    "margins": margins,
+    "metrics_of_matrices": metrics_of_matrices,
+    "metrics_of_sums": metrics_of_sums,
+    "most_confused": most_confused,
+    "one_vs_rest": one_vs_rest,
+    "weighted_kappa": weighted_kappa,
+}

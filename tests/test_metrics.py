@@ -1,0 +1,260 @@
+"""What the papers and other libraries say of metrics, where they are right and where they are not; and the policies."""
+
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sklearn.metrics as skm
+import torch
+from cases.metrics import EVERY
+
+import cmfast
+from cmfast import metrics
+
+PUBLISHED = json.loads((Path(__file__).parent / "data" / "metrics.json").read_text())
+GLOSSARY, TEAMS = PUBLISHED["paper001"], PUBLISHED["paper003"]["teams"]
+FINLEY, EDGES = PUBLISHED["paper004"]["finley_1884"], PUBLISHED["edge_3class"]
+
+
+def close(got, want):
+    np.testing.assert_allclose(np.asarray(got, float), np.asarray(want, float), rtol=1e-12, atol=1e-12, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", GLOSSARY)
+def test_glossary(name):
+    block = GLOSSARY[name]
+    M = np.array(block["cm"])
+    for values, matrix in ((block["metrics"], M), (block.get("row_normalised", {}), M / M.sum(1, keepdims=True))):
+        for metric, value in metrics.compute(matrix, list(values), undefined="nan").items():
+            close(value, values[metric])
+    if "kappa_custom" in block:
+        custom = block["kappa_custom"]
+        close(metrics.kappa(M, weights=custom["weights"]), custom["value"])
+
+
+@pytest.mark.parametrize("undefined", ["nan", "strict", "present", "zero", "one"])
+@pytest.mark.parametrize("name", EDGES)
+def test_policies_on_absent_unsupported_and_unpredicted_classes(name, undefined):
+    block = EDGES[name]
+    if undefined in block["policies"]:
+        values = block["policies"][undefined]
+        for metric, value in metrics.compute(block["cm"], list(values), undefined=undefined).items():
+            close(value, values[metric])
+    for metric, value in block["defined"].items():
+        assert np.asarray(metrics.defined(block["cm"], metric)).tolist() == value, metric
+
+
+@pytest.mark.parametrize("team", TEAMS)
+@pytest.mark.parametrize("kind", ["counts", "row_normalised"])
+def test_paper_003(team, kind):
+    M = np.array(TEAMS[team]["cm"])
+    M = M if kind == "counts" else M / M.sum(1, keepdims=True)
+    for name, value in TEAMS[team][kind].items():
+        if name == "f1_of_first_two_classes":  # what the paper's code computes and prints as sF1, the mean over classes
+            close(metrics.f1(M)[:2].mean(), value)
+            assert abs(metrics.f1(M, average="macro") - value) > 0.01
+        elif name.startswith("kappa_") and name != "kappa_01":
+            close((metrics.compute(M, name.removesuffix("_01")) + 1) / 2, value)
+        else:
+            close(metrics.compute(M, name), value)
+
+
+def test_paper_004_on_finleys_tornadoes():
+    values = dict(FINLEY["metrics"])
+    for name in ("precision", "recall", "f1"):
+        close(metrics.compute(FINLEY["cm"], name)[1], values.pop(name))
+    for name, value in metrics.compute(FINLEY["cm"], list(values)).items():
+        close(value, values[name])
+    printed = FINLEY["as_printed_in_paper004"]
+    assert printed["dss (wrong)"] > 1 >= metrics.doolittle(FINLEY["cm"])
+    assert abs(printed["tss (wrong)"] - metrics.tss(FINLEY["cm"])) > 0.3
+
+
+def test_paper_001_prints_both_kappas_of_its_grades_too_low():
+    grades = np.array([[315, 28, 7, 0], [36, 237, 24, 3], [0, 30, 152, 18], [0, 0, 16, 134]])
+    assert round(float(metrics.kappa(grades)), 3) == 0.777  # "approximately 0.72"
+    assert round(float(metrics.kappa(grades, weights="linear")), 3) == 0.853  # "approximately 0.78"
+    # "Conservative" is reversed as well: more Fair is called Good than Good is called Fair.
+    shares = metrics.confusion_fractions(grades)
+    assert shares[1, 0] == 0.12 > shares[0, 1] == 0.08
+
+
+def test_paper_001_recommends_weighted_recall_which_hides_the_minority():
+    trivial = GLOSSARY["trivial_crack"]["cm"]
+    assert metrics.recall(trivial, average="weighted") == metrics.accuracy(trivial) == 0.95
+    assert metrics.precision(trivial, average="macro") == 0.475
+    assert metrics.precision(trivial, average="macro", undefined="nan") == 0.95
+
+
+def test_zero_diagonal_does_not_mean_minus_one():
+    close(metrics.mcc([[0, 5, 0], [0, 0, 5], [5, 0, 0]]), -0.5)
+    close(metrics.mcc([[0, 0, 5, 0], [0, 0, 0, 5], [0, 0, 0, 0], [0, 0, 0, 0]]), 0)
+    assert metrics.mcc([[0, 3], [4, 0]]) == -1
+
+
+def test_integers_are_exact_where_floats_cancel_or_overflow():
+    assert metrics.mcc([[10**18, 10**18], [10**18, 2]]) == pytest.approx(-0.5, rel=1e-14)
+    assert metrics.mcc([[10**8, 1000], [1000, 100]]) == pytest.approx(0.09089909100908991, rel=1e-14)
+    assert metrics.mcc([[99999000, 500], [500, 0]]) == pytest.approx(-5.000025000125e-06, rel=1e-12)
+    assert metrics.mcc(np.diag([7, 49, 3])) == metrics.kappa(np.diag([7, 49, 3])) == 1
+
+
+@pytest.mark.parametrize("M", [[[5, 0], [0, 0]], [[0, 0], [0, 5]], [[0, 5], [0, 0]]])
+def test_mcc_of_two_degenerate_margins_is_undefined(M):
+    assert metrics.mcc(M) == 0
+    assert np.isnan(metrics.mcc(M, undefined="nan"))
+
+
+@pytest.mark.parametrize("M", [[[5, 0], [3, 0]], [[5, 3], [0, 0]], [[9500, 0], [500, 0]]])
+def test_mcc_of_one_degenerate_margin_is_zero(M):
+    assert metrics.mcc(M, undefined="strict") == 0
+
+
+def labels(M):
+    i, j = np.nonzero(M)
+    return np.repeat(i, M[i, j]), np.repeat(j, M[i, j])
+
+
+@pytest.mark.parametrize(("undefined", "zero_division"), [("zero", 0), ("one", 1), ("nan", np.nan)])
+def test_same_averages_as_scikit_learn(undefined, zero_division, rng):
+    for M in [*(np.array(block["cm"]) for block in EDGES.values()), *rng.integers(0, 4, (20, 4, 4))]:
+        y, p = labels(M)
+        every = range(len(M))
+        for average in ("macro", "weighted", "micro"):
+            options = {"labels": every, "average": average, "zero_division": zero_division}
+            for name, theirs in (
+                ("precision", skm.precision_score),
+                ("recall", skm.recall_score),
+                ("f1", skm.f1_score),
+            ):
+                close(metrics.compute(M, f"{name}_{average}", undefined=undefined), theirs(y, p, **options))
+        if undefined != "nan":  # it knows no NaN here
+            close(
+                metrics.jaccard(M, undefined=undefined),
+                skm.jaccard_score(y, p, labels=every, average=None, zero_division=zero_division),
+            )
+
+
+def test_same_scores_as_scikit_learn(rng):
+    for M in rng.integers(0, 6, (30, 4, 4)):
+        y, p = labels(M)
+        close(metrics.mcc(M), skm.matthews_corrcoef(y, p))
+        close(metrics.kappa(M), skm.cohen_kappa_score(y, p))
+        for weights in ("linear", "quadratic"):
+            close(metrics.kappa(M, weights=weights), skm.cohen_kappa_score(y, p, weights=weights, labels=range(4)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            close(metrics.balanced_accuracy(M, undefined="nan"), skm.balanced_accuracy_score(y, p))
+
+
+def test_sums_give_the_bits_of_the_matrix(rng):
+    for M in (rng.integers(0, 20, (50, 6, 6)), rng.random((50, 6, 6)), rng.integers(0, 2**55, (9, 6, 6))):
+        sums = metrics.margins(M)
+        want = metrics.compute(M, EVERY)
+        got = metrics.from_sums(*sums[:3], EVERY, bands=sums.bands, tops=sums.tops)
+        for name in EVERY:
+            assert got[name].tobytes() == want[name].tobytes(), name
+
+
+def test_same_bits_for_any_number_of_threads_and_any_neighbours(rng):
+    M = rng.integers(0, 50, (20_000, 5, 5))
+    M[7] *= 2**50  # through two words
+    M[9] = -1
+    want = metrics.compute(M, EVERY, on_failure="ignore", num_threads=1)
+    order = rng.permutation(len(M))
+    shuffled = metrics.compute(M[order], EVERY, on_failure="ignore", num_threads=5)
+    for name in EVERY:
+        assert want[name][order].tobytes() == shuffled[name].tobytes(), name
+    for i in (0, 7, 31, 19_999):
+        alone = metrics.compute(M[i], EVERY)
+        for name in EVERY:
+            assert np.asarray(alone[name]).tobytes() == want[name][i].tobytes(), name
+
+
+def test_tau_weighted_is_not_bounded_below_unless_normalised():
+    worst = [[0, 5], [5, 0]]
+    close(metrics.tau_weighted(worst, [10, 10]), 1 - np.sqrt(10))
+    close(metrics.tau_weighted(worst, [10, 10], normalize=True), 0)
+    M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
+    close(metrics.tau_weighted(M, [1, 1, 1]), metrics.tau(M))
+    close(metrics.tau_weighted(M, [5, 5, 5], normalize=True), metrics.tau(M))
+
+
+def test_every_function_is_its_row_of_the_table():
+    M = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])
+    for metric in metrics.METRICS:
+        for name in (metric.name, *metric.aliases):
+            if metric.kind == "binary":
+                assert getattr(metrics, name)([[5, 1], [2, 4]]) == metrics.compute([[5, 1], [2, 4]], name)
+            elif name == "fbeta":
+                close(metrics.fbeta(M, 2), metrics.compute(M, "fbeta_2"))
+            elif not name.endswith("_ovr"):
+                close(getattr(metrics, name)(M), metrics.compute(M, name))
+    assert len(set(metrics.SCALARS)) == len(metrics.SCALARS)
+
+
+def test_tensors_give_tensors():
+    found = metrics.compute(torch.tensor([[5, 1], [2, 4]]), ["mcc", "recall"])
+    assert all(isinstance(value, torch.Tensor) for value in found.values())
+    assert isinstance(metrics.defined(torch.ones(3, 2, 2), "mcc"), torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: metrics.compute([[1]], "nonsense"), ValueError, "metrics.compute: names must be metrics"),
+        (lambda: metrics.compute([[1]], 3), TypeError, "metrics.compute: names must be a name or a list of names"),
+        (lambda: metrics.tss(np.ones((3, 3))), ValueError, "tss_ovr_macro"),
+        (lambda: metrics.mcc(np.ones((2, 3))), ValueError, "metrics.mcc: M must be square"),
+        (lambda: metrics.mcc([[1]], undefined="maybe"), ValueError, "metrics.mcc: undefined must be one of"),
+        (lambda: metrics.fbeta([[1]], 0), ValueError, "metrics.fbeta: beta must be finite and above 0"),
+        (lambda: metrics.from_sums([1], [1], [1], "gerrity"), ValueError, "bands must be given for gerrity"),
+        (
+            lambda: metrics.from_sums([1], [1], [1, 2], "mcc"),
+            ValueError,
+            "metrics.from_sums: arrays must have one shape",
+        ),
+        (lambda: metrics.tss([[1, 1], [1, 1]], positive=2), ValueError, "metrics.tss: positive must be 0 or 1"),
+        (lambda: metrics.mcc([[-1, 0], [0, 1]], on_failure="raise"), cmfast.FailureError, "metrics.mcc"),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_labels_without_a_matrix(rng):
+    y, p = rng.integers(0, 7, (2, 3, 500))
+    want = metrics.compute(cmfast.confusion_matrix(y, p, n_classes=7), EVERY)
+    for name, value in metrics.from_labels(y, p, EVERY, n_classes=7).items():
+        assert value.tobytes() == want[name].tobytes(), name
+    with pytest.raises(ValueError, match=r"labels must be in 0\.\.2"):
+        metrics.label_margins([0, 3], [0, 1], n_classes=3)
+
+
+@pytest.mark.parametrize("name", ["surface3", "surface4"])
+def test_tables_of_the_glossary(name):
+    block = GLOSSARY[name]
+    tables = metrics.one_vs_rest(block["cm"]).reshape(-1, 4)
+    assert tables.tolist() == block["one_vs_rest_tn_fp_fn_tp"]
+    for by, rows in block["most_confused"].items():
+        value, row, col = metrics.most_confused(block["cm"], len(rows), by=by)
+        close(value, [r[0] for r in rows])
+        assert list(zip(row.tolist(), col.tolist(), strict=True)) == [(r[1], r[2]) for r in rows]
+
+
+def test_report():
+    M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
+    report = metrics.report(M, class_names=["a", "<b>", "c"])
+    assert "&lt;b&gt;" in report.to_html()
+    frame = report.to_pandas()
+    assert frame.loc["macro", "f1"] == metrics.f1(M, average="macro")
+    assert frame.attrs["mcc"] == metrics.mcc(M)
+    assert str(metrics.report(torch.tensor(M))).splitlines()[0].split() == list(report.columns)
+    for names in (["a"], ["a", "a", "b"], ["a", "b", "macro"]):
+        with pytest.raises(ValueError, match="class_names must be"):
+            metrics.report(M, class_names=names)
+    with pytest.raises(ValueError, match="one matrix"):
+        metrics.report([M, M])
