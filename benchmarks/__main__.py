@@ -11,11 +11,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import counting, geometry, latency, scaling
+from benchmarks import counting, geometry, latency, metrics, scaling
 from benchmarks._job import Job
 from benchmarks._measure import interleaved, peak_extra_bytes, timed
 
-PARTS: dict[str, Callable[..., list[Job]]] = {"count": counting.jobs, "bi": scaling.jobs, "gcm": geometry.jobs}
+PARTS: dict[str, Callable[..., list[Job]]] = {
+    "count": counting.jobs,
+    "bi": scaling.jobs,
+    "gcm": geometry.jobs,
+    "metrics": metrics.jobs,
+}
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars")
 
 

@@ -99,3 +99,75 @@ def numpy_unique_cells(X, origin, inverse):
     index = np.floor((X.astype(np.float64) - origin) * inverse).astype(np.int64)
     cells, cell, counts = np.unique(index, axis=0, return_inverse=True, return_counts=True)
     return cells, counts, cell.ravel()
+
+
+def numpy_metrics(M):
+    """NumPy expressions over the whole batch: every metric of one number per matrix; every class true and predicted."""
+    C = M.shape[-1]
+    n = M.sum((-2, -1), dtype=float)
+    d = np.diagonal(M, axis1=-2, axis2=-1).astype(float)
+    t, p = M.sum(-1, dtype=float), M.sum(-2, dtype=float)
+    a, N = d.sum(-1), n[:, None]
+    tn = N - t - p + d
+    cov = d * tn - (t - d) * (p - d)
+    recall, precision, specificity, npv = d / t, d / p, tn / (N - t), tn / (N - p)
+    f1, jaccard = 2 * d / (t + p), d / (t + p - d)
+    out = {"accuracy": a / n, "balanced_accuracy": recall.mean(-1), "min_recall": recall.min(-1)}
+    by_class = {
+        "recall": recall, "precision": precision, "f1": f1, "jaccard": jaccard, "specificity": specificity, "npv": npv
+    }  # fmt: skip
+    for name, values in by_class.items():
+        out[f"{name}_macro"] = values.mean(-1)
+        out[f"{name}_weighted"] = (t * values).sum(-1) / n
+        out[f"{name}_micro"] = a / n
+    out["jaccard_micro"] = a / (2 * n - a)
+    out["specificity_micro"] = out["npv_micro"] = ((C - 2) * n + a) / ((C - 1) * n)
+    out["balanced_accuracy_adjusted"] = (out["balanced_accuracy"] - 1 / C) / (1 - 1 / C)
+    out["geometric_mean"] = recall.prod(-1) ** (1 / C)
+    out["tau"] = 1 - np.sqrt(((1 - recall) ** 2).mean(-1))
+    P, R = out["precision_macro"], out["recall_macro"]
+    out["f1_of_macro"] = 2 * P * R / (P + R)
+    whole, truth, chance = cov.sum(-1), (t * (N - t)).sum(-1), (t * (N - p)).sum(-1)
+    out["mcc"] = whole / np.sqrt(truth * (p * (N - p)).sum(-1))
+    out["kappa"], out["peirce"] = whole / chance, whole / truth
+    out["mcc_01"], out["kappa_01"] = (out["mcc"] + 1) / 2, (out["kappa"] + 1) / 2
+    i = np.arange(C)
+    for name, W in (("kappa_linear", abs(i[:, None] - i)), ("kappa_quadratic", (i[:, None] - i) ** 2)):
+        out[name] = 1 - n * np.einsum("bij,ij->b", M, W) / np.einsum("bi,ij,bj->b", t, W, p, optimize=True)
+    below = t.cumsum(-1)[:, :-1]
+    odds = (N - below) / below
+    low = np.concatenate([np.zeros_like(N), (1 / odds).cumsum(-1)], -1)
+    high = np.concatenate([odds[:, ::-1].cumsum(-1)[:, ::-1], np.zeros_like(N)], -1)
+    least, most = np.minimum(i[:, None], i), np.maximum(i[:, None], i)
+    out["gerrity"] = ((low[:, least] + high[:, most] - (most - least)) * M).sum((-2, -1)) / ((C - 1) * n)
+    out["accuracy_ovr_macro"] = ((d + tn) / N).mean(-1)
+    out["balanced_accuracy_ovr_macro"] = ((recall + specificity) / 2).mean(-1)
+    out["geometric_mean_ovr_macro"] = np.sqrt(recall * specificity).mean(-1)
+    out["tau_ovr_macro"] = (1 - np.sqrt(((1 - recall) ** 2 + (1 - specificity) ** 2) / 2)).mean(-1)
+    out["tss_ovr_macro"] = (cov / (t * (N - t))).mean(-1)
+    out["heidke_ovr_macro"] = (2 * cov / (t * (N - p) + p * (N - t))).mean(-1)
+    hits = t * p / N
+    out["gilbert_ovr_macro"] = ((d - hits) / (t + p - d - hits)).mean(-1)
+    out["doolittle_ovr_macro"] = (cov**2 / (t * (N - t) * p * (N - p))).mean(-1)
+    return out
+
+
+def sklearn_metrics(labels):
+    """scikit-learn, from the labels of one matrix at a time: the metrics that it has."""
+    import sklearn.metrics as skm
+
+    found = []
+    for y, p in labels:
+        precision, recall, f1, _ = skm.precision_recall_fscore_support(y, p, average="macro", zero_division=0)
+        row = {
+            "accuracy": skm.accuracy_score(y, p),
+            "balanced_accuracy": skm.balanced_accuracy_score(y, p),
+            "mcc": skm.matthews_corrcoef(y, p),
+            "jaccard_macro": skm.jaccard_score(y, p, average="macro"),
+            "precision_macro": precision,
+            "recall_macro": recall,
+            "f1_macro": f1,
+        }
+        kappas = {"kappa": None, "kappa_linear": "linear", "kappa_quadratic": "quadratic"}
+        found.append(row | {name: skm.cohen_kappa_score(y, p, weights=w) for name, w in kappas.items()})
+    return {name: np.array([row[name] for row in found]) for name in found[0]}

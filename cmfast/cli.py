@@ -114,6 +114,7 @@ def _parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _normalize_options(_command(commands, "normalize", _normalize, "normalise a file of confusion matrices"))
     _confusion_options(_command(commands, "confusion", _confusion, "count a confusion matrix from a table of labels"))
+    _metrics_options(_command(commands, "metrics", _metrics, "metrics of a table of labels, or of a file of matrices"))
     _gcm_options(_command(commands, "gcm", _gcm, "geometric confusion matrix of embeddings"))
     _command(commands, "info", _info, "versions, threads, cache folder, GPU: what a bug report needs")
     demo = _command(commands, "demo", _demo, "the whole story on real data: a report, numbers and matrices")
@@ -165,6 +166,21 @@ def _confusion_options(parser: Parser) -> None:
     parser.add_argument("--normalize", choices=METHODS, help="normalise the matrix")
     _scaling_options(parser)
     _output_options(parser, "npy, npz, csv or json file; the last three keep the labels")
+
+
+def _metrics_options(parser: Parser) -> None:
+    parser.add_argument("input", type=Path, metavar="FILE", help="labels as for confusion, or npy matrices (..., C, C)")
+    parser.add_argument("--true", metavar="COLUMN", help="name or number of the column of the truth (default: first)")
+    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction (default: second)")
+    parser.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
+    )
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
+    parser.add_argument(
+        "--undefined", choices=("present", "nan", "strict", "zero", "one"), default="nan", help="a 0/0; default nan"
+    )
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
 
 def _gcm_options(parser: Parser) -> None:
@@ -376,6 +392,56 @@ def _confusion(args: argparse.Namespace) -> int:
     else:
         _print_matrix(M, [str(label) for label in labels])
     return 0 if status.ok else 1
+
+
+# metrics
+
+
+def _metrics(args: argparse.Namespace) -> int:
+    matrices = _stored_matrices(args.input)
+    if matrices is None:
+        labels, M = _count(args)
+    else:
+        labels, M = list(range(matrices.shape[-1])), matrices
+    names = args.only or list(cmfast.metrics.SCALARS)
+    options = {"undefined": args.undefined, "num_threads": args.threads}
+    found = _compute(cmfast.metrics.compute, M, names, **options)
+    failed = _compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
+    facts = {name: np.asarray(value).tolist() for name, value in found.items()}
+    if args.json:
+        _print_json({"labels": labels, "matrices": int(np.size(failed)), "metrics": facts})
+    elif M.ndim == 2 and not args.only and not np.any(failed):
+        print(cmfast.metrics.report(M, class_names=[str(label) for label in labels], undefined=args.undefined))
+    else:
+        _print_metrics(found, [str(label) for label in labels])
+    return int(np.any(failed))
+
+
+def _stored_matrices(path: Path) -> np.ndarray | None:
+    """Return the matrices of an npy file, None where the file holds labels: (n, 2) but for n = 2."""
+    if path.suffix.lower() != ".npy":
+        return None
+    M = _blocks.open_npy(path)
+    return M if M.ndim >= 2 and M.shape[-1] == M.shape[-2] else None
+
+
+def _print_metrics(found: dict[str, Any], labels: list[str]) -> None:
+    """Print one line per number; of a batch its mean, least and largest, and how many are undefined."""
+    rows: dict[str, np.ndarray] = {}
+    for name, value in found.items():
+        per_class = name not in cmfast.metrics.SCALARS and np.ndim(value) > 0 and np.shape(value)[-1] == len(labels)
+        parts = {f"{name} {label}": value[..., k] for k, label in enumerate(labels)} if per_class else {name: value}
+        rows |= {key: np.ravel(part) for key, part in parts.items()}
+    width = max(map(len, rows))
+    if all(part.size == 1 for part in rows.values()):
+        for name, part in rows.items():
+            print(f"{name:<{width}}{part[0]:>12.4f}")
+        return
+    print(" " * width + "".join(f"{head:>12}" for head in ("mean", "least", "largest", "undefined")))
+    for name, part in rows.items():
+        known = part[~np.isnan(part)]
+        cells = [f"{f(known):.4f}" if known.size else "-" for f in (np.mean, np.min, np.max)]
+        print(f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in (*cells, str(part.size - known.size))))
 
 
 def _table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Path) -> Path | None:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from cmfast.kernels.ops import OPS
+from cmfast.metrics import METRICS, Metric
 
 HERE = Path(__file__).parent
 MERGE = {None: "batch axes are independent", "sum": "integer tables add", "cells": "sorted cells merge"}
@@ -29,7 +30,34 @@ def support() -> str:
     return "\n".join(rows) + "\n"
 
 
-PAGES = {"support.md": support}
+def metrics_table() -> str:
+    """Return the table of the metrics."""
+    rows = [
+        "# Every metric",
+        "",
+        "Generated from `cmfast/metrics/_table.py` by `python docs/generate.py`. Per matrix: `d`, `t`, `p` are",
+        "diagonal, row sums (truth) and column sums (prediction), `n` the total, `a` the sum of `d`, `e` the sum of",
+        "`t p`. One class against the rest has `tp = d`, `fn = t - d`, `fp = p - d`, `tn = n - t - p + d`.",
+        "",
+        "A metric per class also has the averages named in the last column, as `recall_macro`. `fbeta` is written with",
+        "its beta: `fbeta_2`, `fbeta_0.5_macro`.",
+        "",
+        "| name | also | one number per | formula | range | 0/0 when | averages |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*rows, *map(_metric, METRICS)]) + "\n"
+
+
+def _metric(metric: Metric) -> str:
+    per = {"matrix": "matrix", "class": "class", "binary": "2x2 matrix"}[metric.kind]
+    low, high = (f"{x:.3g}" for x in (metric.low, metric.high))
+    bounds = f"({low}, {high}]" if low == "-inf" else f"[{low}, {high}]"
+    averages = "" if metric.kind != "class" else "macro" if metric.micro is None else "macro, weighted, micro"
+    also = ", ".join(f"`{name}`" for name in metric.aliases)
+    return f"| `{metric.name}` | {also} | {per} | {metric.formula} | {bounds} | {metric.undefined} | {averages} |"
+
+
+PAGES = {"support.md": support, "metrics_table.md": metrics_table}
 
 
 def main(argv: list[str] | None = None) -> int:

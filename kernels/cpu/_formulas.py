@@ -309,24 +309,32 @@ def _at_most_one(x):
 @jit()
 def enter(values, tile, count, mode, fill, filled, entering, members):
     """Fill in what is undefined, and mark the classes that enter an average."""
+    t, p = tile[ROW], tile[COL]
+    C = tile.shape[1]
     for w in range(count):
         members[w] = 0.0
-    for k in range(tile.shape[1]):
+    if mode == PRESENT:
+        for k in range(C):
+            for w in range(count):
+                entering[k, w] = 1.0 if t[k, w] > 0 or p[k, w] > 0 else 0.0
+    elif mode == DEFINED:
+        for k in range(C):
+            for w in range(count):
+                entering[k, w] = 0.0 if np.isnan(values[k, w]) else 1.0
+    else:
+        for k in range(C):
+            for w in range(count):
+                entering[k, w] = 1.0
+    for k in range(C):
         for w in range(count):
-            value = values[k, w]
-            inside = 1.0
-            if mode == PRESENT:
-                inside = 1.0 if tile[ROW, k, w] > 0 or tile[COL, k, w] > 0 else 0.0
-            elif mode == DEFINED:
-                inside = 0.0 if np.isnan(value) else 1.0
+            inside, value = entering[k, w], values[k, w]
             value = fill if np.isnan(value) else value
             filled[k, w] = value if inside > 0.0 else 0.0
-            entering[k, w] = inside
             members[w] += inside
 
 
 @jit()
-def reduce(how, pick, fill, parameter, weights, tile, count, values, filled, entering, members, out):
+def reduce(how, pick, fill, parameter, weights, tile, count, values, filled, entering, members, spare, out):
     """Reduce the values of a tile over the classes; what has no answer becomes `fill`."""
     C = tile.shape[1]
     if how == PICK:
@@ -343,11 +351,19 @@ def reduce(how, pick, fill, parameter, weights, tile, count, values, filled, ent
         for w in range(count):
             out[w] = out[w] if members[w] > 0.0 else np.nan
     elif how == GEOMETRIC:
-        for w in range(count):
-            out[w] = _geometric_mean(filled[:, w], entering[:, w], members[w])
+        _geometric_mean(filled, entering, members, count, spare, out)
     elif how == WEIGHTED:
+        t = tile[ROW]
         for w in range(count):
-            out[w] = _weighted_mean(tile[ROW, :, w], filled[:, w], entering[:, w])
+            out[w] = 0.0
+            spare[w] = 0.0
+        for k in range(C):
+            for w in range(count):
+                weight = np.float64(t[k, w]) if entering[k, w] > 0.0 else 0.0
+                out[w] += weight * filled[k, w] if weight > 0.0 else 0.0
+                spare[w] += weight
+        for w in range(count):
+            out[w] /= spare[w]
     elif how == TAU_WEIGHTED:
         normalized = pick == 1
         for w in range(count):
@@ -377,34 +393,26 @@ def reduce(how, pick, fill, parameter, weights, tile, count, values, filled, ent
 
 
 @jit()
-def _weighted_mean(t, filled, entering):
-    total, weight = 0.0, 0.0
-    for k in range(t.shape[0]):
-        if entering[k] > 0.0 and t[k] > 0:
-            weight += t[k]
-            total += t[k] * filled[k]
-    return total / weight
-
-
-@jit()
-def _geometric_mean(filled, entering, members):
+def _geometric_mean(filled, entering, members, count, exponent, out):
     """Mantissas are multiplied, exponents counted: the product of hundreds of recalls would underflow."""
     huge, tiny = 2.0**512, 2.0**-256
-    product, exponent = 1.0, 0
+    for w in range(count):
+        out[w] = 1.0
+        exponent[w] = 0.0
     for k in range(filled.shape[0]):
-        if entering[k] > 0.0:
-            value = filled[k]
-            while 0.0 < value < tiny:
-                value *= huge
-                exponent += 512
-            product *= value
-            while 0.0 < product < tiny:
-                product *= huge
-                exponent += 512
-    if members == 0.0:
-        return np.nan
-    root = product ** (1.0 / members)
-    return root if exponent == 0 else root * 2.0 ** (-exponent / members)
+        for w in range(count):
+            value = filled[k, w] if entering[k, w] > 0.0 else 1.0
+            for _ in range(2):  # the least float64 takes two steps
+                small = 0.0 < value < tiny
+                value = value * huge if small else value
+                exponent[w] += 512.0 if small else 0.0
+            value *= out[w]
+            small = 0.0 < value < tiny
+            out[w] = value * huge if small else value
+            exponent[w] += 512.0 if small else 0.0
+    for w in range(count):
+        root = out[w] ** (1.0 / members[w]) if members[w] > 0.0 else np.nan
+        out[w] = root if exponent[w] == 0.0 else root * 2.0 ** (-exponent[w] / members[w])
 
 
 @jit()
@@ -491,8 +499,8 @@ def _gerrity(tile, n, w):
 
 
 @jit()
-def run(steps, params, weights, mode, tile, total, count, cov, products, values, filled, entering, members, registers,
-        tables, first):  # fmt: skip
+def run(steps, params, weights, mode, tile, total, count, cov, products, values, filled, entering, members, spare,
+        registers, tables, first):  # fmt: skip
     """Run a plan on a tile; per-class results go to ``tables[table, first : first + count]``."""
     for s in range(steps.shape[0]):
         step, code, target, a, b = steps[s, 0], steps[s, 1], steps[s, 2], steps[s, 3], steps[s, 4]
@@ -507,7 +515,7 @@ def run(steps, params, weights, mode, tile, total, count, cov, products, values,
                     tables[target, first + w, k] = fill if np.isnan(value) else value
         elif step == REDUCE:
             out = registers[target]
-            reduce(code, a, fill, parameter, weights, tile, count, values, filled, entering, members, out)
+            reduce(code, a, fill, parameter, weights, tile, count, values, filled, entering, members, spare, out)
         elif step == TOTAL:
             whole(code, fill, tile, total, count, products, registers[target])
         elif step == HARMONIC:

@@ -66,7 +66,7 @@ def _evaluate(tiles, totals, status, exact, limit, steps, params, weights, mode,
     C, size = tiles.shape[2], tiles.shape[3]
     scratch = np.empty((8, size), tiles.dtype)
     cov, values, filled, entering = np.empty((4, C, size))
-    sums, members = np.empty((8, size)), np.empty(size)
+    sums, members, spare = np.empty((8, size)), np.empty(size), np.empty(size)
     made = np.empty((registers, size))
     for i in range(tiles.shape[0]):
         first = start + i * size
@@ -76,7 +76,7 @@ def _evaluate(tiles, totals, status, exact, limit, steps, params, weights, mode,
         if products:
             _formulas.make_products(tile, total, count, limit, ordered, cov, sums, scratch)
         _formulas.run(steps, params, weights, mode, tile, total, count, cov, sums, values, filled, entering, members,
-                      made, tables, first)  # fmt: skip
+                      spare, made, tables, first)  # fmt: skip
         for w in range(count):
             code = status[i, w]
             out_status[first + w] = code
