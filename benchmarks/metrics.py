@@ -9,7 +9,7 @@ from cmfast import metrics
 
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs; `small` ones end in a fraction of a second."""
-    sizes = ((3, 100), (10, 100), (40, 10)) if small else ((3, 4_000_000), (10, 1_000_000), (100, 10_000), (1000, 20))
+    sizes = ((3, 100), (10, 100), (40, 10)) if small else ((3, 2_000_000), (10, 1_000_000), (100, 2_000), (1000, 20))
     return [_job(C, B) for C, B in sizes]
 
 
