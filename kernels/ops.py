@@ -66,5 +66,6 @@ OPS: dict[str, Op] = {
     "one_vs_rest": Op("confusions", "(C,C)->(C,2,2)"),
     "confusion_fractions": Op("confusions", "(C,C)->(C,C)"),
     "most_confused": Op("confusions", "(C,C)->(k),(k),(k)"),
+    "threshold_matrices": Op("thresholds", "(n),(n)->(t),(t,2,2)"),
     "label_margins": Op("confusions", "(n),(n)->(C),(C),(C),(C),(C),()", merge="sum"),
 }

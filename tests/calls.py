@@ -94,6 +94,7 @@ ENTRIES: dict[str, Any] = {
     "metrics_of_sums": cmfast.metrics.from_sums,
     "most_confused": cmfast.metrics.most_confused,
     "one_vs_rest": cmfast.metrics.one_vs_rest,
+    "threshold_matrices": cmfast.metrics.threshold_matrices,
     "weighted_kappa": cmfast.metrics.kappa,
     "cell_counts": _cells,
     "cell_excess": _excess,

@@ -258,3 +258,43 @@ def test_report():
             metrics.report(M, class_names=names)
     with pytest.raises(ValueError, match="one matrix"):
         metrics.report([M, M])
+
+
+def test_thresholds_are_scikit_learns_roc_curve(rng):
+    s, y = rng.integers(0, 20, 300) / 20, rng.integers(0, 2, 300)
+    thresholds, matrices = metrics.threshold_matrices(s, y)
+    keep = np.flatnonzero(np.append(thresholds[1:] != thresholds[:-1], True))
+    fpr, tpr, theirs = skm.roc_curve(y, s, drop_intermediate=False)
+    np.testing.assert_array_equal(thresholds[keep], theirs)
+    close(metrics.recall(matrices)[keep, 1], tpr)
+    close(1 - metrics.specificity(matrices)[keep, 1], fpr)
+
+
+def test_pycm_agrees_where_it_answers(rng):
+    pycm = pytest.importorskip("pycm")
+    for M in [*(rng.integers(0, 9, (8, 4, 4)) + np.eye(4, dtype=int)), np.array(GLOSSARY["surface3"]["cm"])]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs = pycm.ConfusionMatrix(matrix={i: dict(enumerate(row)) for i, row in enumerate(M.tolist())})
+        ours = metrics.compute(M, ["accuracy", "mcc", "kappa", "recall_macro", "precision_macro", "f1_macro"])
+        whole = (
+            theirs.Overall_ACC,
+            theirs.Overall_MCC,
+            theirs.Kappa,
+            theirs.TPR_Macro,
+            theirs.PPV_Macro,
+            theirs.F1_Macro,
+        )
+        close(list(ours.values()), whole)
+        close(metrics.specificity(M), list(theirs.TNR.values()))
+        close(metrics.npv(M), list(theirs.NPV.values()))
+
+
+def test_imbalanced_learn_agrees_on_the_geometric_mean(rng):
+    imblearn = pytest.importorskip("imblearn.metrics")
+    for M in rng.integers(0, 9, (8, 4, 4)) + np.eye(4, dtype=int):
+        close(metrics.geometric_mean(M), imblearn.geometric_mean_score(*labels(M)))
+    # Its macro form is the geometric mean of macro recall and macro specificity, not that of the recalls.
+    M = np.array(GLOSSARY["surface3"]["cm"])
+    macro = imblearn.geometric_mean_score(*labels(M), average="macro")
+    assert abs(macro - metrics.geometric_mean(M)) > 0.01

@@ -45,6 +45,7 @@ from cmfast.metrics._labels import from_labels, label_margins
 from cmfast.metrics._report import Report, report
 from cmfast.metrics._table import BINARY, METRICS, PER_CLASS, SCALARS, Metric
 from cmfast.metrics._tables import Confusions, confusion_fractions, most_confused, one_vs_rest
+from cmfast.metrics._thresholds import ThresholdMatrices, threshold_matrices
 
 __all__ = [
     "BINARY",
@@ -55,6 +56,7 @@ __all__ = [
     "Margins",
     "Metric",
     "Report",
+    "ThresholdMatrices",
     "accuracy",
     "balanced_accuracy",
     "balanced_accuracy_adjusted",
@@ -97,6 +99,7 @@ __all__ = [
     "specificity",
     "tau",
     "tau_weighted",
+    "threshold_matrices",
     "tss",
     "youden_j",
 ]

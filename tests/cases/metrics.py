@@ -143,10 +143,28 @@ def _labels():
     yield Case("many", (rng.integers(0, 30, 60_000), rng.integers(0, 30, 60_000)), {"n_classes": 30})
 
 
+def _thresholds():
+    rng = np.random.default_rng(10)
+    s, y = rng.random((3, 40)), rng.integers(0, 2, (3, 40))
+    bad, wrong = s.copy(), y.copy()
+    bad[0, 0], wrong[2, 39] = np.nan, 2
+    yield Case("nan", (bad, y), fails=True)
+    yield Case("label-2", (s, wrong), fails=True)
+    yield Case("infinite", (np.array([-np.inf, np.inf, 0.0, -0.0, 5e-324]), np.array([0, 1, 1, 0, 1])))
+    yield Case("none", (s[:, :0], y[:, :0]))
+    yield Case("batch-of-none", (s[:0], y[:0]))
+    yield Case("one", (s[0, :1], y[0, :1]))
+    yield Case("ties", (rng.integers(0, 4, (5, 30)) / 4, rng.integers(0, 2, (5, 30))))
+    yield Case("all-equal", (np.zeros(9), np.arange(9) % 2))
+    yield Case("float32", (s.astype(np.float32), y))
+    yield Case("integers", (rng.integers(-5, 5, 30), rng.integers(0, 2, 30).astype(bool)))
+
+
 CASES = {
     "confusion_fractions": list(_fractions()),
     "label_margins": list(_labels()),
     "most_confused": list(_confused()),
+    "threshold_matrices": list(_thresholds()),
     "one_vs_rest": [Case(name, (M,), fails=fails) for name, M, fails in _stacks()],
     "margins": [Case(name, (M,), fails=fails) for name, M, fails in _stacks()],
     "metrics_of_matrices": list(_matrices()),

@@ -340,6 +340,21 @@ def label_margins(y, p, *, n_classes=None, **_):
     return margins(M)
 
 
+def threshold_matrices(scores, y, **_):
+    n, batch = scores.shape[-1], scores.shape[:-1]
+    kind = scores.dtype if scores.dtype.kind == "f" else np.float64
+    thresholds, matrices = np.full((*batch, n + 1), np.nan, kind), np.zeros((*batch, n + 1, 2, 2), np.int64)
+    for index in np.ndindex(batch):
+        s, labels = scores[index].tolist(), [int(x) for x in y[index]]
+        if any(math.isnan(x) for x in s) or set(labels) - {0, 1}:
+            continue
+        thresholds[index] = [math.inf, *sorted(s, reverse=True)]
+        for k, threshold in enumerate([None, *sorted(s, reverse=True)]):
+            for x, label in zip(s, labels, strict=True):
+                matrices[(*index, k, label, int(threshold is not None and x >= threshold))] += 1
+    return thresholds, matrices
+
+
 ORACLES = {
     "confusion_fractions": confusion_fractions,
     "label_margins": label_margins,
@@ -348,5 +363,6 @@ ORACLES = {
     "metrics_of_sums": metrics_of_sums,
     "most_confused": most_confused,
     "one_vs_rest": one_vs_rest,
+    "threshold_matrices": threshold_matrices,
     "weighted_kappa": weighted_kappa,
 }
