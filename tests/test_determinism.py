@@ -23,6 +23,7 @@ def inputs(op):
 
 def arrays(result):
     """Return the arrays of a result, whatever holds them."""
+    result = tuple(result.values()) if isinstance(result, dict) else result
     parts = result if isinstance(result, tuple) else (result,)
     return tuple(np.asarray(part) for part in parts if isinstance(part, np.ndarray | np.generic))
 
