@@ -62,7 +62,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
             self.disable()
 
 
-def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False) -> Callable[[F], F]:
+def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: bool = False) -> Callable[[F], F]:
     """Compile a kernel on first use, without the GIL.
 
     Parameters
@@ -72,11 +72,16 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False) -> Call
         and ``ninf`` would delete the checks for NaN and infinity, so they are refused.
     inline : bool
         Inline this function into the kernels that call it.
+    inner : bool
+        Only kernels call this function, never Python: it needs no wrapper that unpacks Python objects, which for a
+        tuple of thirty arrays takes longer to compile than the function itself.
     """
     if not fastmath <= {"reassoc", "nsz", "contract", "arcp"}:
         msg = f"fastmath: {sorted(fastmath)} has flags that break NaN"
         raise ValueError(msg)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+    if inner:
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     if inline:
         options["inline"] = "always"
 

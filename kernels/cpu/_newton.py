@@ -15,17 +15,16 @@ MAX_ITER = int(Status.MAX_ITER)
 
 PLAIN_SWEEPS = 3
 PAIRED_SWEEPS = 2
-MAX_STEPS = 200
 SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain: e**w - 1 - w <= w * w
 
 
-@jit()
+@jit(inner=True)
 def newton(t, tol, last_width, max_iter):
     """Scale every active lane of the tile; leaves factors, counts and statuses."""
     _start(t)
     t.rho[:] = np.inf
     t.rho_before[:] = np.inf
-    for _ in range(MAX_STEPS + 2):
+    for _ in range(max_iter + 2):
         _row_pass(t)
         if not _still_moving(t, tol, last_width, max_iter):
             return
@@ -37,7 +36,7 @@ def newton(t, tol, last_width, max_iter):
             t.status[w] = MAX_ITER
 
 
-@jit()
+@jit(inner=True)
 def _start(t):
     """Find the pairing and the first factors."""
     R, C, L = t.M.shape
@@ -63,7 +62,7 @@ def _start(t):
             t.n_iter[w] += np.int64(t.active[w] * t.paired[w]) * PAIRED_SWEEPS
 
 
-@jit()
+@jit(inner=True)
 def _pair_by_diagonal(t):
     """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j."""
     _, C, L = t.M.shape
@@ -80,7 +79,7 @@ def _pair_by_diagonal(t):
             t.paired[w] = 1.0 if t.M[0, 0, w] > 0.0 else 0.0
 
 
-@jit()
+@jit(inner=True)
 def _dominates(t, w):
     """Whether the diagonal of the classes that are not dropped dominates."""
     _, C, _ = t.M.shape
@@ -97,7 +96,7 @@ def _dominates(t, w):
     return True
 
 
-@jit()
+@jit(inner=True)
 def _pair_by_search(t, w):
     """Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal."""
     _, C, _ = t.M.shape
@@ -135,7 +134,7 @@ def _pair_by_search(t, w):
     t.paired[w] = 1.0
 
 
-@jit()
+@jit(inner=True)
 def _plain_sweep(t):
     """One sweep of Sinkhorn and Knopp on the lanes without a pairing."""
     R, C, L = t.M.shape
@@ -157,7 +156,7 @@ def _plain_sweep(t):
             t.y[j, w] = y if t.paired[w] == 0.0 else t.y[j, w]
 
 
-@jit()
+@jit(inner=True)
 def _paired_start(t):
     _, C, L = t.M.shape
     for i in range(C):
@@ -175,7 +174,7 @@ def _paired_start(t):
                 t.x[i, w] = t.u[i, w] / s if t.u[i, w] > 0.0 else 0.0
 
 
-@jit()
+@jit(inner=True)
 def _paired_sweep(t):
     """Solve row i and column i together, exactly, for every i: balances the flows that single rows cannot see."""
     _, C, _ = t.M.shape
@@ -192,7 +191,7 @@ def _paired_sweep(t):
 # The three sums below take four terms at a time, in order: fewer loads and stores of the sum, the same bits.
 
 
-@jit()
+@jit(inner=True)
 def _add_row(total, M, i, y, start, stop):
     """Add the sum of m_ij y_j over ``start <= j < stop``."""
     L = total.shape[0]
@@ -211,7 +210,7 @@ def _add_row(total, M, i, y, start, stop):
             total[w] += M[i, j, w] * y[j, w]
 
 
-@jit()
+@jit(inner=True)
 def _add_column(total, M, j, x, start, stop):
     """Add the sum of m_ij x_i over ``start <= i < stop``."""
     L = total.shape[0]
@@ -230,7 +229,7 @@ def _add_column(total, M, j, x, start, stop):
             total[w] += M[i, j, w] * x[i, w]
 
 
-@jit()
+@jit(inner=True)
 def _add_products(total, Q, j, k):
     """Add the sum of q_ij q_ik over i."""
     R, _, L = Q.shape
@@ -249,7 +248,7 @@ def _add_products(total, Q, j, k):
             total[w] += Q[i, j, w] * Q[i, k, w]
 
 
-@jit()
+@jit(inner=True)
 def _solve_pair(row, col, middle, u, v, paired, x, y):
     """Find x and y with x (middle y + row) = u and y (middle x + col) = v."""
     for w in range(x.shape[0]):
@@ -269,7 +268,7 @@ def _solve_pair(row, col, middle, u, v, paired, x, y):
         y[w] = new_y if good else y[w]
 
 
-@jit()
+@jit(inner=True)
 def _row_pass(t):
     """Make the rows exact; leave cells, flows, sources and the residual."""
     R, C, L = t.M.shape
@@ -327,7 +326,7 @@ def _row_pass(t):
         t.residual[w] /= t.total[w]
 
 
-@jit()
+@jit(inner=True)
 def _still_moving(t, tol, last_width, max_iter):
     """Stop the lanes that are done or lost; return whether any goes on."""
     moving = False
@@ -351,7 +350,7 @@ def _still_moving(t, tol, last_width, max_iter):
     return moving
 
 
-@jit()
+@jit(inner=True)
 def _weights(t):
     _, C, _ = t.M.shape
     for j in range(1, C):
@@ -360,7 +359,7 @@ def _weights(t):
             _add_products(t.W[j, k], t.Q, j, k)
 
 
-@jit()
+@jit(inner=True)
 def _eliminate(t):
     """Solve L d = q + flows by star-mesh elimination, from the last column down, and substitute back."""
     R, C, L = t.M.shape
@@ -398,7 +397,7 @@ def _eliminate(t):
             t.d[k, w] *= t.r[k, w]
 
 
-@jit()
+@jit(inner=True)
 def _advance(t):
     """Choose the length of the step without a line search, and take it."""
     _, C, L = t.M.shape

@@ -13,7 +13,7 @@ MAX_ITER = int(Status.MAX_ITER)
 ROUNDING = 1e-15
 
 
-@jit()
+@jit(inner=True)
 def sinkhorn(t, tol, max_iter):
     """Row step, then column step, until the residual of a whole sweep is at most `tol`."""
     L = t.active.shape[0]
@@ -33,7 +33,7 @@ def sinkhorn(t, tol, max_iter):
             t.active[w] = 0.0
 
 
-@jit()
+@jit(inner=True)
 def _sweep(t):
     R, C, L = t.M.shape
     for j in range(C):
@@ -55,7 +55,7 @@ def _sweep(t):
             t.y[j, w] = y if t.active[w] != 0.0 else t.y[j, w]
 
 
-@jit()
+@jit(inner=True)
 def _measure(t, tol):
     """Stop the lanes whose rows fit; the columns fit by rounding alone after a column step."""
     R, C, L = t.M.shape

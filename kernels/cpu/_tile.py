@@ -66,7 +66,7 @@ class Tile(NamedTuple):
     status: np.ndarray  # (L,)
 
 
-@jit()
+@jit(inner=True)
 def new_tile(R, C, L):
     """Return an empty tile; F and W only where Newton's method needs them."""
     return Tile(
@@ -108,7 +108,7 @@ def new_tile(R, C, L):
     )
 
 
-@jit()
+@jit(inner=True)
 def load(t, M, m_step, row_sums, row_step, col_sums, col_step, first, flip, smoothing, drop, bi):
     """Fill the tile with the matrices from `first` on, cells in one axis; decide the lanes that have no answer."""
     C, L = t.v.shape
@@ -135,7 +135,7 @@ def load(t, M, m_step, row_sums, row_step, col_sums, col_step, first, flip, smoo
             _equilibrate(t, w)
 
 
-@jit()
+@jit(inner=True)
 def _gather_cells(cells, M, first, step, flip):
     R, C, L = cells.shape
     row_stride, col_stride = (1, R) if flip else (C, 1)
@@ -152,7 +152,7 @@ def _gather_cells(cells, M, first, step, flip):
                 cells[i, j, w] = M[(first + w) * step, i * row_stride + j * col_stride]
 
 
-@jit()
+@jit(inner=True)
 def _gather_lines(lines, values, first, step):
     n, L = lines.shape
     for i in range(n):
@@ -164,7 +164,7 @@ def _gather_lines(lines, values, first, step):
                 lines[i, w] = values[first + w, i]
 
 
-@jit()
+@jit(inner=True)
 def _survey_cells(t):
     """Refuse NaN, infinite and negative cells; leave the smallest positive cell in `a`, the largest in `b`."""
     R, C, L = t.M.shape
@@ -184,7 +184,7 @@ def _survey_cells(t):
         t.status[w] = OK if t.step[w] == 0.0 else INVALID
 
 
-@jit()
+@jit(inner=True)
 def _smooth(t, smoothing):
     """Add `smoothing` to every cell; below zero: the pseudo-Bayes rule."""
     R, C, L = t.M.shape
@@ -204,7 +204,7 @@ def _smooth(t, smoothing):
                 t.amount[w] = _pseudo_bayes(t, w)
 
 
-@jit()
+@jit(inner=True)
 def _survey_targets(t, flip):
     """Make the totals equal by changing the column targets of the input.
 
@@ -235,14 +235,14 @@ def _survey_targets(t, flip):
             changed[k, w] *= t.rho[w]
 
 
-@jit()
+@jit(inner=True)
 def _decide(t, w, flip, drop, bi):
     """Look closely at a lane with zero cells or unusual targets."""
     status = _check_lines(t, w, drop, bi)
     return _check_totals(t, w, flip) if status == OK else status
 
 
-@jit()
+@jit(inner=True)
 def _pseudo_bayes(t, w):
     """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it."""
     R, C, _ = t.M.shape
@@ -282,7 +282,7 @@ def _pseudo_bayes(t, w):
     return k
 
 
-@jit()
+@jit(inner=True)
 def _check_lines(t, w, drop, bi):
     """Set the targets of dropped lines to zero; an empty line with a positive target has no answer."""
     R, C, _ = t.M.shape
@@ -308,7 +308,7 @@ def _check_lines(t, w, drop, bi):
     return OK
 
 
-@jit()
+@jit(inner=True)
 def _check_totals(t, w, flip):
     """Make the totals equal by changing the column targets of the input, clear dropped lines, look for empty ones."""
     R, C, _ = t.M.shape
@@ -354,7 +354,7 @@ def _check_totals(t, w, flip):
     return OK
 
 
-@jit()
+@jit(inner=True)
 def _equilibrate(t, w):
     """Bring the cells together by powers of two, which is exact: logarithms of rows and columns get mean zero."""
     R, C, _ = t.M.shape
@@ -381,7 +381,7 @@ def _equilibrate(t, w):
             t.M[i, j, w] = math.ldexp(t.M[i, j, w], -t.row_power[i, w] - t.col_power[j, w])
 
 
-@jit()
+@jit(inner=True)
 def _park(t, w):
     """Put ones into a lane that has no answer: it costs nothing and divides by nothing."""
     R, C, _ = t.M.shape
@@ -395,7 +395,7 @@ def _park(t, w):
         t.v[j, w] = 1.0
 
 
-@jit()
+@jit(inner=True)
 def permute(t, w):
     """Bring column ``order[j]`` to place j."""
     R, C, _ = t.M.shape
@@ -414,7 +414,7 @@ def permute(t, w):
         t.col_power[j, w] = np.int64(t.d[j, w])
 
 
-@jit()
+@jit(inner=True)
 def finish(t, flip, tol):
     """Put the factors in the gauge, scale the cells, and measure again what is returned."""
     C, L = t.y.shape
@@ -443,7 +443,7 @@ def finish(t, flip, tol):
             _undo_powers(t, w, -t.rest[w] if flip else t.rest[w])
 
 
-@jit()
+@jit(inner=True)
 def _gauge(t, first, targets, second, powers):
     """Divide the factors `first` by their geometric mean and multiply the others by it.
 
@@ -472,7 +472,7 @@ def _gauge(t, first, targets, second, powers):
             second[j, w] *= t.b[w]
 
 
-@jit()
+@jit(inner=True)
 def _scale_cells(t):
     R, C, L = t.M.shape
     t.residual[:] = 0.0
@@ -495,7 +495,7 @@ def _scale_cells(t):
         t.residual[w] /= t.total[w]
 
 
-@jit()
+@jit(inner=True)
 def _check_factors(t):
     """Mark in `step` the lanes with a factor that is not positive and finite."""
     R, C, L = t.M.shape
@@ -510,7 +510,7 @@ def _check_factors(t):
             t.step[w] = t.step[w] if good else 1.0
 
 
-@jit()
+@jit(inner=True)
 def _undo_powers(t, w, rest):
     """Turn the factors of the equilibrated matrix into those of the input."""
     for i in range(t.x.shape[0]):
@@ -523,7 +523,7 @@ def _undo_powers(t, w, rest):
             t.status[w] = RANGE
 
 
-@jit()
+@jit(inner=True)
 def _geometric_mean(factors, targets, powers, w):
     """Geometric mean of the factors that are not dropped, and the power of two that `powers` add to it."""
     product = 1.0
@@ -548,7 +548,7 @@ def _geometric_mean(factors, targets, powers, w):
     return math.ldexp(mean, power // n), whole - power // n
 
 
-@jit()
+@jit(inner=True)
 def begin(t, start_row, row_step, start_col, col_step, first):
     """Set the column factors to start from: the caller's, where these are positive and finite, else one."""
     R, C, L = t.M.shape
@@ -574,7 +574,7 @@ def begin(t, start_row, row_step, start_col, col_step, first):
                 t.y[j, w] = t.v[j, w] / c if t.v[j, w] > 0.0 else 1.0
 
 
-@jit()
+@jit(inner=True)
 def _usable(factors, targets, w):
     """Whether the factors of the lines that are not dropped are positive and finite."""
     for k in range(factors.shape[0]):  # noqa: SIM110 (Numba has no generators)
@@ -583,7 +583,7 @@ def _usable(factors, targets, w):
     return True
 
 
-@jit()
+@jit(inner=True)
 def store(t, first, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing):
     """Write the results of the tile from element `first` on."""
     if flip:
@@ -608,7 +608,7 @@ def store(t, first, flip, write, out, out_row, out_col, out_residual, out_n_iter
                 out[b] = np.nan
 
 
-@jit()
+@jit(inner=True)
 def _scatter_cells(cells, out, first, flip):
     R, C, L = cells.shape
     row_stride, col_stride = (1, R) if flip else (C, 1)
@@ -625,7 +625,7 @@ def _scatter_cells(cells, out, first, flip):
                 out[first + w, i * row_stride + j * col_stride] = cells[i, j, w]
 
 
-@jit()
+@jit(inner=True)
 def _scatter_lines(lines, out, first):
     n, L = lines.shape
     for w in range(L):
