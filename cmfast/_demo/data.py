@@ -23,7 +23,7 @@ def digits(rng: np.random.Generator) -> Split:
     """
     from sklearn.datasets import load_digits
 
-    found = load_digits()
+    found: Any = load_digits()
     classes = [rng.permutation(np.flatnonzero(found.target == c)) for c in range(C)]
     half = min(len(members) for members in classes) // 2
     halves = [np.concatenate([m[k * half : (k + 1) * half] for m in classes]) for k in (0, 1)]
@@ -53,9 +53,9 @@ def train(X: np.ndarray, y: np.ndarray, *, seed: int, hidden: int, epochs: int) 
     """Return a network with one hidden layer; the same `seed` starts from the same weights."""
     from sklearn.neural_network import MLPClassifier
 
-    network = MLPClassifier(
-        (hidden,), solver="sgd", learning_rate_init=0.01, momentum=0.9, batch_size=32, random_state=seed
-    )
+    # Typed loosely: scikit-learn's annotations, read off its defaults, know batch_size as a string only.
+    options: dict[str, Any] = {"solver": "sgd", "learning_rate_init": 0.01, "momentum": 0.9, "batch_size": 32}
+    network = MLPClassifier((hidden,), random_state=seed, **options)
     for _ in range(epochs):
         network.partial_fit(X, y, classes=np.arange(C))
     return network

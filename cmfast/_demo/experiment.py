@@ -150,9 +150,9 @@ def _compare(repetitions: list[Repetition], settings: Settings, results: Results
     eps = settings.smoothing
     normalized = {name: _normalize(M2, name, eps, settings) for name in METHODS}
     smoothed = {name: _normalize(M2 + eps, name, None, settings) for name in METHODS}
-    overlap = {name: cmfast.overlap(S, M1) for name, S in normalized.items()}
+    overlap: dict[Method, Any] = {name: cmfast.overlap(S, M1) for name, S in normalized.items()}
     # Without the constant a cell that is empty in one matrix alone would make the divergence infinite.
-    kl = {name: cmfast.kl_divergence(M1 + eps, S) for name, S in smoothed.items()}
+    kl: dict[Method, Any] = {name: cmfast.kl_divergence(M1 + eps, S) for name, S in smoothed.items()}
     others = {f"{e:g}": cmfast.overlap(_normalize(M2, "bi", e, settings), M1).mean() for e in settings.other_smoothings}
     results.numbers["samples"] = {
         "classes": data.C,
