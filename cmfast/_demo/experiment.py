@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -150,9 +150,9 @@ def _compare(repetitions: list[Repetition], settings: Settings, results: Results
     eps = settings.smoothing
     normalized = {name: _normalize(M2, name, eps, settings) for name in METHODS}
     smoothed = {name: _normalize(M2 + eps, name, None, settings) for name in METHODS}
-    overlap: dict[Method, Any] = {name: cmfast.overlap(S, M1) for name, S in normalized.items()}
+    overlap = {name: cmfast.overlap(S, M1) for name, S in normalized.items()}
     # Without the constant a cell that is empty in one matrix alone would make the divergence infinite.
-    kl: dict[Method, Any] = {name: cmfast.kl_divergence(M1 + eps, S) for name, S in smoothed.items()}
+    kl = {name: cmfast.kl_divergence(M1 + eps, S) for name, S in smoothed.items()}
     others = {f"{e:g}": cmfast.overlap(_normalize(M2, "bi", e, settings), M1).mean() for e in settings.other_smoothings}
     results.numbers["samples"] = {
         "classes": data.C,
@@ -185,7 +185,7 @@ def _accuracy(M: np.ndarray) -> dict[str, Any]:
     return {"shown": share[0], "mean": share.mean()}
 
 
-def _spread(by_method: dict[Method, np.ndarray], *, best: Callable[..., Any]) -> dict[str, Any]:
+def _spread(by_method: Mapping[Any, np.ndarray], *, best: Callable[..., Any]) -> dict[str, Any]:
     """Return, per method: the repetition that is shown, mean and standard deviation, and how often it was best."""
     winner = best(np.stack([by_method[name] for name in METHODS]), axis=0)
     return {
