@@ -13,7 +13,8 @@ import cmfast
 
 if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # kernels run as plain Python, which is stricter in two places
     np.seterr(all="ignore")  # NumPy's scalars warn of NaN and overflow
-    math.ldexp = lambda x, power: float(np.ldexp(x, power))  # Python's takes no integer of NumPy, and overflow raises
+    # Python's own takes no integer of NumPy and raises on overflow.
+    math.ldexp = lambda x, power: float(np.ldexp(x, int(power)))
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000)
