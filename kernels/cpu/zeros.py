@@ -8,7 +8,6 @@ Sets of rows and of columns are rows of 32-bit words, kept in int64 so that no s
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,85 +38,34 @@ SECONDS_PER_CELL = 5e-9
 SECONDS_PER_MATRIX = 3e-7
 
 
-class Pattern(NamedTuple):
-    """One zero pattern, what becomes of it, and the scratch for that."""
-
-    positive: np.ndarray  # (R, C) bool, given: whether the cell is above zero
-    dead: np.ndarray  # (R, C) bool, found: cells above zero that are zero under every feasible matrix
-    row_block: np.ndarray  # (R,) found: block of the row, -1 without a target
-    col_block: np.ndarray  # (C,)
-    rows: np.ndarray  # (R,) bool, found if infeasible: rows that want too much
-    cols: np.ndarray  # (C,) bool: all columns that they reach
-    row_cap: np.ndarray  # (R,) targets as integers
-    col_cap: np.ndarray  # (C,)
-    unmet: np.ndarray  # (R,) what is left of them
-    spare: np.ndarray  # (C,)
-    reach: np.ndarray  # (R, words) columns that the row reaches
-    users: np.ndarray  # (C, words) rows that reach the column
-    feeds: np.ndarray  # (R, words) columns that get flow from the row
-    fed: np.ndarray  # (C, words) rows that send flow into the column
-    flow: np.ndarray  # (C, R) how much; (0, 0) where all targets are equal, and a flow is 0 or 1
-    level_rows: np.ndarray  # (levels, words) rows at each distance from one with unmet target
-    level_cols: np.ndarray  # (levels, words)
-    path_rows: np.ndarray  # (levels,)
-    path_cols: np.ndarray  # (levels,)
-    seen_rows: np.ndarray  # (words,)
-    seen_cols: np.ndarray  # (words,)
-    order: np.ndarray  # (R,)
-    stack: np.ndarray  # (R,)
-
-
 @jit()
-def new_pattern(R, C, equal):
-    """Return an empty pattern; `equal` promises that all targets that are not zero are the same number."""
-    row_words = (R + WORD - 1) // WORD
-    col_words = (C + WORD - 1) // WORD
-    levels = min(R, C) + 1
-    return Pattern(
-        np.empty((R, C), np.bool_),
-        np.empty((R, C), np.bool_),
-        np.empty(R, np.int64),
-        np.empty(C, np.int64),
-        np.empty(R, np.bool_),
-        np.empty(C, np.bool_),
-        np.empty(R, np.int64),
-        np.empty(C, np.int64),
-        np.empty(R, np.int64),
-        np.empty(C, np.int64),
-        np.empty((R, col_words), np.int64),
-        np.empty((C, row_words), np.int64),
-        np.empty((R, col_words), np.int64),
-        np.empty((C, row_words), np.int64),
-        np.empty((0, 0) if equal else (C, R), np.int64),
-        np.empty((levels, row_words), np.int64),
-        np.empty((levels, col_words), np.int64),
-        np.empty(levels, np.int64),
-        np.empty(levels, np.int64),
-        np.empty(row_words, np.int64),
-        np.empty(col_words, np.int64),
-        np.empty(R, np.int64),
-        np.empty(R, np.int64),
-    )
+def classify(positive, u, v, dead, row_block, col_block, rows, cols):
+    """Classify a zero pattern under nonnegative row targets `u` and column targets `v` with one total.
 
-
-@jit()
-def classify(z, u, v):
-    """Classify ``z.positive`` under nonnegative row targets `u` and column targets `v` with one total.
-
-    Returns CONVERGED (total support: factors exist), LIMIT_ONLY (``z.dead`` has cells) or INFEASIBLE (``z.rows`` and
-    ``z.cols`` say why). Lines with target zero take no part.
+    Returns CONVERGED (total support: factors exist), LIMIT_ONLY or INFEASIBLE. Lines with target zero take no part.
+    Fills `dead`, the blocks of rows and columns, and, if infeasible, `rows` that want too much and the `cols` that
+    they reach.
     """
-    slack = _capacities(z, u, v)
-    _pack(z)
-    if z.row_cap.shape[0] > 0 and _greedy(z) > 0:
-        _augment(z)
-    _weigh(z, slack)
-    left = z.unmet.sum()
-    if left > slack or (left > 0 and _starved(z)):
-        _cut(z, slack)
+    R, C = positive.shape
+    dead[:] = False
+    row_block[:] = -1
+    col_block[:] = -1
+    rows[:] = False
+    cols[:] = False
+    unmet, spare, slack, equal = _capacities(u, v)
+    reach, users = _pack(positive, unmet, spare)
+    fed = np.zeros(users.shape, np.int64)
+    flow = np.zeros((0, 0) if equal else (C, R), np.int64)  # of equal targets a flow is 0 or 1: `fed` says it
+    row_caps, col_caps = unmet.copy(), spare.copy()
+    if _greedy(positive, unmet, spare, flow, fed) > 0:
+        _augment(reach, unmet, spare, flow, fed)
+    feeds = _weigh(row_caps, col_caps, slack, flow, fed, reach.shape[1])
+    left = unmet.sum()
+    if left > slack or (left > 0 and (_starved(unmet, row_caps) or _starved(spare, col_caps))):
+        _cut(unmet, slack, reach, fed, rows, cols)
         return INFEASIBLE
-    _blocks(z)
-    return LIMIT_ONLY if _mark_dead(z) else OK
+    _blocks(row_caps, reach, users, feeds, fed, row_block, col_block)
+    return LIMIT_ONLY if _mark_dead(positive, row_block, col_block, dead) else OK
 
 
 # --- sets -------------------------------------------------------------------------------------------------------------
@@ -130,315 +78,270 @@ def _lowest(word):
 
 
 @jit()
-def _insert(lines, k, member):
-    lines[k, member >> 5] |= 1 << (member & 31)
+def _has(members, k):
+    return (members[k >> 5] >> (k & 31)) & 1 != 0
 
 
 @jit()
-def _remove(lines, k, member):
-    lines[k, member >> 5] &= ~(1 << (member & 31))
+def _mark(members, k):
+    members[k >> 5] |= 1 << (k & 31)
 
 
 @jit()
-def _first_common(a, i, b, j):
-    """Return the smallest member of both ``a[i]`` and ``b[j]``, or -1."""
-    for w in range(a.shape[1]):
-        both = a[i, w] & b[j, w]
+def _drop(members, k):
+    members[k >> 5] &= ~(1 << (k & 31))
+
+
+@jit()
+def _first_common(a, b):
+    """Return the smallest member of both `a` and `b`, or -1."""
+    for w in range(len(a)):
+        both = a[w] & b[w]
         if both:
             return w * WORD + _lowest(both)
     return -1
 
 
 @jit()
-def _first_new(a, i, seen):
-    """Return the smallest member of ``a[i]`` that is not in `seen`, or -1."""
-    for w in range(a.shape[1]):
-        new = a[i, w] & ~seen[w]
+def _first_new(a, seen):
+    """Return the smallest member of `a` that is not in `seen`, or -1."""
+    for w in range(len(a)):
+        new = a[w] & ~seen[w]
         if new:
             return w * WORD + _lowest(new)
     return -1
-
-
-@jit()
-def _has(seen, member):
-    return (seen[member >> 5] >> (member & 31)) & 1
-
-
-@jit()
-def _mark(seen, member):
-    seen[member >> 5] |= 1 << (member & 31)
 
 
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
 @jit()
-def _capacities(z, u, v):
-    """Turn the targets into integers with one total; return the slack that counts as zero, in their unit."""
-    R, C = z.positive.shape
+def _capacities(u, v):
+    """Turn the targets into integers with one total.
+
+    Returns them for rows and for columns, the slack that counts as zero in their unit, and whether all are 0 or 1.
+    """
     U, V, one = 0.0, 0.0, 0.0
     equal, whole = True, True
     lines = 0
-    for i in range(R):
-        t = u[i]
-        U += t
-        whole = whole and t == math.floor(t)
-        if t > 0.0:
-            one = t if one == 0.0 else one
-            equal = equal and t == one
+    for i in range(len(u)):
+        U += u[i]
+        whole = whole and u[i] == math.floor(u[i])
+        if u[i] > 0.0:
+            one = u[i] if one == 0.0 else one
+            equal = equal and u[i] == one
             lines += 1
-    for j in range(C):
-        t = v[j]
-        V += t
-        whole = whole and t == math.floor(t)
-        if t > 0.0:
-            equal = equal and t == one
+    for j in range(len(v)):
+        V += v[j]
+        whole = whole and v[j] == math.floor(v[j])
+        if v[j] > 0.0:
+            equal = equal and v[j] == one
             lines -= 1
-    slack = 0
-    if equal and lines == 0:
-        for i in range(R):
-            z.row_cap[i] = u[i] > 0.0
-        for j in range(C):
-            z.col_cap[j] = v[j] > 0.0
-    elif whole and U == V and U <= EXACT:
-        for i in range(R):
-            z.row_cap[i] = np.int64(u[i])
-        for j in range(C):
-            z.col_cap[j] = np.int64(v[j])
-    else:
-        slack = _to_grid(z, u, v, max(U, V))
-    z.unmet[:] = z.row_cap
-    z.spare[:] = z.col_cap
-    return slack
+    equal = equal and lines == 0
+    whole = whole and U == V and U <= EXACT
+    shift = GRID - math.frexp(max(U, V))[1]
+    row_caps, col_caps = np.empty(len(u), np.int64), np.empty(len(v), np.int64)
+    for i in range(len(u)):
+        row_caps[i] = _capacity(u[i], equal, whole, shift)
+    for j in range(len(v)):
+        col_caps[j] = _capacity(v[j], equal, whole, shift)
+    if equal or whole:
+        return row_caps, col_caps, 0, equal
+    # What rounding and the totals differ by, far below the largest target.
+    col_caps[np.argmax(col_caps)] += row_caps.sum() - col_caps.sum()
+    return row_caps, col_caps, np.int64(SLACK * math.ldexp(max(U, V), shift)), False
 
 
 @jit()
-def _to_grid(z, u, v, total):
-    R, C = z.positive.shape
-    shift = GRID - math.frexp(total)[1]
-    gap = 0
-    for i in range(R):
-        z.row_cap[i] = max(1, np.int64(math.ldexp(u[i], shift))) if u[i] > 0.0 else 0
-        gap += z.row_cap[i]
-    largest = 0
-    for j in range(C):
-        z.col_cap[j] = max(1, np.int64(math.ldexp(v[j], shift))) if v[j] > 0.0 else 0
-        gap -= z.col_cap[j]
-        if z.col_cap[j] > z.col_cap[largest]:
-            largest = j
-    z.col_cap[largest] += gap  # rounding, and what the totals differ by: far below the largest target
-    return np.int64(SLACK * math.ldexp(total, shift))
+def _capacity(target, equal, whole, shift):
+    if equal or target == 0.0:
+        return np.int64(target > 0.0)
+    return np.int64(target) if whole else max(1, np.int64(math.ldexp(target, shift)))
 
 
 @jit()
-def _pack(z):
-    """Write the positive cells between lines that have a target as sets."""
-    R, C = z.positive.shape
-    z.reach[:] = 0
-    z.users[:] = 0
-    z.feeds[:] = 0
-    z.fed[:] = 0
+def _pack(positive, row_caps, col_caps):
+    """Return the columns that each row reaches and the rows that reach each column, lines without target left out."""
+    R, C = positive.shape
+    reach = np.zeros((R, (C + WORD - 1) // WORD), np.int64)
+    users = np.zeros((C, (R + WORD - 1) // WORD), np.int64)
     for i in range(R):
-        if z.row_cap[i] > 0:
+        if row_caps[i] > 0:
             row_word, row_bit = i >> 5, 1 << (i & 31)
             for j in range(C):
-                if z.positive[i, j] and z.col_cap[j] > 0:
-                    z.reach[i, j >> 5] |= 1 << (j & 31)
-                    z.users[j, row_word] |= row_bit
+                if positive[i, j] and col_caps[j] > 0:
+                    reach[i, j >> 5] |= 1 << (j & 31)
+                    users[j, row_word] |= row_bit
+    return reach, users
 
 
 @jit()
-def _add(z, i, j, amount):
+def _add(flow, fed, i, j, amount):
     """Let row i send `amount` more (or, below zero, less) into column j."""
-    if z.flow.shape[0] == 0:
-        positive = amount > 0
-    else:
-        z.flow[j, i] += amount
-        positive = z.flow[j, i] > 0
+    positive = amount > 0
+    if flow.shape[0] > 0:
+        flow[j, i] += amount
+        positive = flow[j, i] > 0
     if positive:
-        _insert(z.fed, j, i)
+        fed[j, i >> 5] |= 1 << (i & 31)
     else:
-        _remove(z.fed, j, i)
+        fed[j, i >> 5] &= ~(1 << (i & 31))
 
 
 @jit()
-def _sent(z, i, j):
-    return 1 if z.flow.shape[0] == 0 else z.flow[j, i]
-
-
-@jit()
-def _greedy(z):
+def _greedy(positive, unmet, spare, flow, fed):
     """Send what can be sent directly, through the diagonal first; return what is left."""
-    R, C = z.positive.shape
-    z.flow[:] = 0
+    R, C = positive.shape
     left = 0
     for i in range(R):
-        if i < C and z.positive[i, i]:
-            amount = min(z.unmet[i], z.spare[i])
-            if amount > 0:
-                _add(z, i, i, amount)
-                z.unmet[i] -= amount
-                z.spare[i] -= amount
-        left += z.unmet[i]
+        amount = min(unmet[i], spare[i]) if i < C and positive[i, i] else 0
+        if amount > 0:
+            _add(flow, fed, i, i, amount)
+            unmet[i] -= amount
+            spare[i] -= amount
+        left += unmet[i]
     if left == 0:
         return 0
     left = 0
     for i in range(R):
         for j in range(C):
-            if z.unmet[i] == 0:
+            if unmet[i] == 0:
                 break
-            amount = min(z.unmet[i], z.spare[j]) if z.positive[i, j] else 0
+            amount = min(unmet[i], spare[j]) if positive[i, j] else 0
             if amount > 0:
-                _add(z, i, j, amount)
-                z.unmet[i] -= amount
-                z.spare[j] -= amount
-        left += z.unmet[i]
+                _add(flow, fed, i, j, amount)
+                unmet[i] -= amount
+                spare[j] -= amount
+        left += unmet[i]
     return left
 
 
 @jit()
-def _augment(z):
+def _augment(reach, unmet, spare, flow, fed):
     """Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching)."""
+    levels = min(len(unmet), len(spare)) + 1
+    level_rows = np.empty((levels, fed.shape[1]), np.int64)  # rows at each distance from one with unmet target
+    level_cols = np.empty((levels, reach.shape[1]), np.int64)
+    path_rows, path_cols = np.empty(levels, np.int64), np.empty(levels, np.int64)
     while True:
-        depth = _levels(z)
+        depth = _levels(reach, unmet, spare, fed, level_rows, level_cols)
         if depth < 0:
             return
-        for i in range(z.unmet.shape[0]):
-            while z.unmet[i] > 0 and _push(z, i, depth):
-                pass
+        for i in range(len(unmet)):
+            while unmet[i] > 0 and _find_path(
+                i, depth, reach, spare, fed, level_rows, level_cols, path_rows, path_cols
+            ):
+                _shift(depth, path_rows, path_cols, unmet, spare, flow, fed)
 
 
 @jit()
-def _levels(z):
-    """Lines by their distance from rows with unmet targets; return the level of the first spare column, or -1."""
-    R = z.unmet.shape[0]
-    z.seen_rows[:] = 0
-    z.seen_cols[:] = 0
-    z.level_rows[0] = 0
-    for i in range(R):
-        if z.unmet[i] > 0:
-            _insert(z.level_rows, 0, i)
-    for k in range(z.level_rows.shape[0]):
-        _join(z.level_rows, k, z.seen_rows, z.reach, z.level_cols, k)
-        if _spread(z.level_cols, k, z.seen_cols) == 0:
+def _levels(reach, unmet, spare, fed, level_rows, level_cols):
+    """Sort lines by their distance from unmet rows; return the level of the first spare column, or -1."""
+    seen_rows, seen_cols = np.zeros(fed.shape[1], np.int64), np.zeros(reach.shape[1], np.int64)
+    level_rows[0] = 0
+    for i in range(len(unmet)):
+        if unmet[i] > 0:
+            level_rows[0, i >> 5] |= 1 << (i & 31)
+    for k in range(len(level_rows)):
+        if not _spread(level_rows[k], seen_rows, reach, level_cols[k], seen_cols):
             return -1
-        if _any_spare(z, k):
-            return k
-        if k + 1 == z.level_rows.shape[0]:
-            return -1
-        _join(z.level_cols, k, z.seen_cols, z.fed, z.level_rows, k + 1)
-        if _spread(z.level_rows, k + 1, z.seen_rows) == 0:
+        for j in range(len(spare)):
+            if spare[j] > 0 and _has(level_cols[k], j):
+                return k
+        if k + 1 == len(level_rows) or not _spread(level_cols[k], seen_cols, fed, level_rows[k + 1], seen_rows):
             return -1
     return -1
 
 
 @jit()
-def _join(levels, k, seen, sets, out, at):
-    """Put into ``out[at]`` the union of ``sets`` over the members of ``levels[k]``, which become seen."""
-    out[at] = 0
-    for w in range(levels.shape[1]):
-        left = levels[k, w]
+def _spread(level, seen, sets, following, following_seen):
+    """Put into `following` what `sets` hold for the members of `level` and is not seen; return whether that is any."""
+    following[:] = 0
+    for w in range(len(level)):
+        left = level[w]
         seen[w] |= left
         while left:
             member = w * WORD + _lowest(left)
             left &= left - 1
-            for q in range(out.shape[1]):
-                out[at, q] |= sets[member, q]
-
-
-@jit()
-def _spread(levels, k, seen):
-    """Take what is seen out of ``levels[k]``; return whether anything is left."""
+            for q in range(len(following)):
+                following[q] |= sets[member, q]
     some = 0
-    for w in range(levels.shape[1]):
-        levels[k, w] &= ~seen[w]
-        some |= levels[k, w]
-    return some
+    for q in range(len(following)):
+        following[q] &= ~following_seen[q]
+        some |= following[q]
+    return some != 0
 
 
 @jit()
-def _any_spare(z, k):
-    for w in range(z.level_cols.shape[1]):
-        left = z.level_cols[k, w]
-        while left:
-            if z.spare[w * WORD + _lowest(left)] > 0:
-                return True
-            left &= left - 1
-    return False
-
-
-@jit()
-def _push(z, root, depth):
-    """Send flow from row `root` along a shortest path to a spare column; lines that lead nowhere leave their level."""
+def _find_path(root, depth, reach, spare, fed, level_rows, level_cols, path_rows, path_cols):
+    """Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level."""
     k = 0
-    z.path_rows[0] = root
+    path_rows[0] = root
     while k >= 0:
-        i = z.path_rows[k]
-        j = _first_common(z.reach, i, z.level_cols, k)
+        i = path_rows[k]
+        j = _first_common(reach[i], level_cols[k])
         if j < 0:
-            _remove(z.level_rows, k, i)
+            _drop(level_rows[k], i)
             k -= 1
             continue
-        z.path_cols[k] = j
+        path_cols[k] = j
         if k == depth:
-            if z.spare[j] > 0:
-                _shift(z, depth)
+            if spare[j] > 0:
                 return True
-            _remove(z.level_cols, k, j)
+            _drop(level_cols[k], j)
             continue
-        r = _first_common(z.fed, j, z.level_rows, k + 1)
+        r = _first_common(fed[j], level_rows[k + 1])
         if r < 0:
-            _remove(z.level_cols, k, j)
+            _drop(level_cols[k], j)
             continue
         k += 1
-        z.path_rows[k] = r
+        path_rows[k] = r
     return False
 
 
 @jit()
-def _shift(z, depth):
+def _shift(depth, path_rows, path_cols, unmet, spare, flow, fed):
     """Send as much along the path as it takes."""
-    root, last = z.path_rows[0], z.path_cols[depth]
-    amount = min(z.unmet[root], z.spare[last])
-    for k in range(depth):
-        amount = min(amount, _sent(z, z.path_rows[k + 1], z.path_cols[k]))
+    root, last = path_rows[0], path_cols[depth]
+    amount = min(unmet[root], spare[last])
+    if flow.shape[0] > 0:
+        for k in range(depth):
+            amount = min(amount, flow[path_cols[k], path_rows[k + 1]])
     for k in range(depth + 1):
-        _add(z, z.path_rows[k], z.path_cols[k], amount)
+        _add(flow, fed, path_rows[k], path_cols[k], amount)
         if k < depth:
-            _add(z, z.path_rows[k + 1], z.path_cols[k], -amount)
-    z.unmet[root] -= amount
-    z.spare[last] -= amount
+            _add(flow, fed, path_rows[k + 1], path_cols[k], -amount)
+    unmet[root] -= amount
+    spare[last] -= amount
 
 
 @jit()
-def _weigh(z, slack):
-    """Write the flows by row as well, and forget those that are rounding only.
+def _weigh(row_caps, col_caps, slack, flow, fed, words):
+    """Return the columns that each row feeds; forget, there and in `fed`, the flows that are rounding only.
 
     A line that gets more than half of its target (see `_starved`) keeps at least its largest flow.
     """
-    R, C = z.positive.shape
-    lines = 2 * max(R, C)
-    for j in range(C):
-        for w in range(z.fed.shape[1]):
-            left = z.fed[j, w]
+    feeds = np.zeros((len(row_caps), words), np.int64)
+    lines = 2 * max(len(row_caps), len(col_caps))
+    for j in range(len(col_caps)):
+        for w in range(fed.shape[1]):
+            left = fed[j, w]
             while left:
                 i = w * WORD + _lowest(left)
                 left &= left - 1
-                if slack == 0 or z.flow[j, i] > min(slack, min(z.row_cap[i], z.col_cap[j]) // lines):
-                    _insert(z.feeds, i, j)
+                if slack == 0 or flow[j, i] > min(slack, min(row_caps[i], col_caps[j]) // lines):
+                    feeds[i, j >> 5] |= 1 << (j & 31)
                 else:
-                    _remove(z.fed, j, i)
+                    _drop(fed[j], i)
+    return feeds
 
 
 @jit()
-def _starved(z):
+def _starved(missing, caps):
     """Whether a line lacks half of its target or more: no rounding error, however small that target is."""
-    R, C = z.positive.shape
     found = False
-    for i in range(R):
-        found = found or (z.row_cap[i] > 0 and 2 * z.unmet[i] >= z.row_cap[i])
-    for j in range(C):
-        found = found or (z.col_cap[j] > 0 and 2 * z.spare[j] >= z.col_cap[j])
+    for k in range(len(caps)):
+        found = found or (caps[k] > 0 and 2 * missing[k] >= caps[k])
     return found
 
 
@@ -446,143 +349,137 @@ def _starved(z):
 
 
 @jit()
-def _cut(z, slack):
+def _cut(unmet, slack, reach, fed, rows, cols):
     """Collect the rows that share columns, directly or not, with rows that stay unmet: together they want too much."""
-    R = z.unmet.shape[0]
-    z.dead[:] = False
-    z.row_block[:] = -1
-    z.col_block[:] = -1
-    z.seen_rows[:] = 0
-    z.rows[:] = False
-    z.cols[:] = False
+    seen = np.zeros(fed.shape[1], np.int64)
+    stack = np.empty(len(rows), np.int64)
     depth = 0
-    largest = z.unmet.max()
-    for i in range(R):
+    largest = unmet.max()
+    noise = slack // len(rows)
+    for i in range(len(rows)):
         # Where something larger is missing, what rounding left unmet proves nothing.
-        if z.unmet[i] > 0 and (z.unmet[i] > slack // R or largest <= slack // R):
-            _mark(z.seen_rows, i)
-            z.stack[depth] = i
+        if unmet[i] > 0 and (unmet[i] > noise or largest <= noise):
+            _mark(seen, i)
+            stack[depth] = i
             depth += 1
     while depth > 0:
         depth -= 1
-        i = z.stack[depth]
-        z.rows[i] = True
-        for j in range(z.cols.shape[0]):
-            if z.cols[j] or not (z.reach[i, j >> 5] >> (j & 31)) & 1:
-                continue
-            z.cols[j] = True
-            for w in range(z.fed.shape[1]):
-                new = z.fed[j, w] & ~z.seen_rows[w]
-                z.seen_rows[w] |= new
-                while new:
-                    z.stack[depth] = w * WORD + _lowest(new)
-                    depth += 1
-                    new &= new - 1
+        i = stack[depth]
+        rows[i] = True
+        for j in range(len(cols)):
+            if not cols[j] and _has(reach[i], j):
+                cols[j] = True
+                depth = _visit(fed[j], seen, stack, depth)
 
 
 @jit()
-def _blocks(z):
+def _visit(found, seen, stack, depth):
+    """Put what is in `found` and not in `seen` on the stack and into `seen`; return the new depth."""
+    for w in range(len(seen)):
+        new = found[w] & ~seen[w]
+        seen[w] |= new
+        while new:
+            stack[depth] = w * WORD + _lowest(new)
+            depth += 1
+            new &= new - 1
+    return depth
+
+
+@jit()
+def _blocks(row_caps, reach, users, feeds, fed, row_block, col_block):
     """Write the strongly connected components of row -> column (positive cell) -> row (flow), counted by first row."""
-    n = _finishing_order(z)
-    z.row_block[:] = -1
-    z.col_block[:] = -1
-    z.seen_rows[:] = 0
+    order = _finishing_order(row_caps, reach, fed)
+    seen = np.zeros(fed.shape[1], np.int64)
+    stack = np.empty(len(row_caps), np.int64)
     count = 0
-    for k in range(n - 1, -1, -1):
-        if not _has(z.seen_rows, z.order[k]):
-            _collect(z, z.order[k], count)
+    for k in range(len(order) - 1, -1, -1):
+        if not _has(seen, order[k]):
+            _collect(order[k], count, users, feeds, seen, stack, row_block, col_block)
             count += 1
-    z.stack[:] = -1  # old number -> new number
+    renumbered = stack
+    renumbered[:] = -1
     count = 0
-    for i in range(z.row_block.shape[0]):
-        old = z.row_block[i]
+    for i in range(len(row_block)):
+        old = row_block[i]
         if old >= 0:
-            if z.stack[old] < 0:
-                z.stack[old] = count
+            if renumbered[old] < 0:
+                renumbered[old] = count
                 count += 1
-            z.row_block[i] = z.stack[old]
-    for j in range(z.col_block.shape[0]):
-        if z.col_block[j] >= 0:
-            z.col_block[j] = z.stack[z.col_block[j]]
+            row_block[i] = renumbered[old]
+    for j in range(len(col_block)):
+        if col_block[j] >= 0:
+            col_block[j] = renumbered[col_block[j]]
 
 
 @jit()
-def _finishing_order(z):
-    """Order the rows by the end of a depth-first search (first half of Kosaraju's algorithm); return their number."""
-    z.seen_rows[:] = 0
-    z.seen_cols[:] = 0
+def _finishing_order(row_caps, reach, fed):
+    """Order the rows by the end of a depth-first search (first half of Kosaraju's algorithm)."""
+    R = len(row_caps)
+    order, stack = np.empty(R, np.int64), np.empty(R, np.int64)
+    seen_rows, seen_cols = np.zeros(fed.shape[1], np.int64), np.zeros(reach.shape[1], np.int64)
     n = 0
-    for root in range(z.row_cap.shape[0]):
-        if z.row_cap[root] == 0 or _has(z.seen_rows, root):
+    for root in range(R):
+        if row_caps[root] == 0 or _has(seen_rows, root):
             continue
-        _mark(z.seen_rows, root)
-        z.stack[0] = root
+        _mark(seen_rows, root)
+        stack[0] = root
         depth = 1
         while depth > 0:
-            r = _next_row(z, z.stack[depth - 1])
+            r = _next_row(reach[stack[depth - 1]], fed, seen_rows, seen_cols)
             if r >= 0:
-                _mark(z.seen_rows, r)
-                z.stack[depth] = r
+                _mark(seen_rows, r)
+                stack[depth] = r
                 depth += 1
             else:
                 depth -= 1
-                z.order[n] = z.stack[depth]
+                order[n] = stack[depth]
                 n += 1
-    return n
+    return order[:n]
 
 
 @jit()
-def _next_row(z, i):
-    """Return a row not seen yet that sends flow into a column that row i reaches, or -1; close columns without one."""
+def _next_row(reached, fed, seen_rows, seen_cols):
+    """Return a row not seen yet that feeds one of the columns in `reached`, or -1; close columns without one."""
     while True:
-        j = _first_new(z.reach, i, z.seen_cols)
+        j = _first_new(reached, seen_cols)
         if j < 0:
             return -1
-        r = _first_new(z.fed, j, z.seen_rows)
+        r = _first_new(fed[j], seen_rows)
         if r >= 0:
             return r
-        _mark(z.seen_cols, j)
+        _mark(seen_cols, j)
 
 
 @jit()
-def _collect(z, root, block):
+def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
     """Give `block` to every line from which `root` can be reached, as far as it has none (the second half)."""
-    _mark(z.seen_rows, root)
-    z.stack[0] = root
+    _mark(seen, root)
+    stack[0] = root
     depth = 1
     while depth > 0:
         depth -= 1
-        i = z.stack[depth]
-        z.row_block[i] = block
-        for w in range(z.feeds.shape[1]):
-            left = z.feeds[i, w]
+        i = stack[depth]
+        row_block[i] = block
+        for w in range(feeds.shape[1]):
+            left = feeds[i, w]
             while left:
                 j = w * WORD + _lowest(left)
                 left &= left - 1
-                if z.col_block[j] >= 0:
-                    continue
-                z.col_block[j] = block
-                for q in range(z.users.shape[1]):
-                    new = z.users[j, q] & ~z.seen_rows[q]
-                    z.seen_rows[q] |= new
-                    while new:
-                        z.stack[depth] = q * WORD + _lowest(new)
-                        depth += 1
-                        new &= new - 1
+                if col_block[j] < 0:
+                    col_block[j] = block
+                    depth = _visit(users[j], seen, stack, depth)
 
 
 @jit()
-def _mark_dead(z):
+def _mark_dead(positive, row_block, col_block, dead):
     """Mark the positive cells between different blocks; return whether there are any."""
-    R, C = z.positive.shape
-    z.rows[:] = False
-    z.cols[:] = False
+    R, C = positive.shape
     found = False
     for i in range(R):
-        block = z.row_block[i]
         for j in range(C):
-            z.dead[i, j] = z.positive[i, j] and block >= 0 and z.col_block[j] >= 0 and z.col_block[j] != block
-            found = found or z.dead[i, j]
+            if positive[i, j] and row_block[i] != col_block[j] and row_block[i] >= 0 and col_block[j] >= 0:
+                dead[i, j] = True
+                found = True
     return found
 
 
@@ -590,7 +487,7 @@ def _mark_dead(z):
 
 
 @jit()
-def _look(z, M):
+def _look(M, positive):
     """Read the matrix once; return its number of zeros, or -1 if a cell is NaN, infinite or negative."""
     R, C = M.shape
     zeros, good = 0, True
@@ -598,120 +495,106 @@ def _look(z, M):
         for j in range(C):
             m = M[i, j]
             good = good and 0.0 <= m < np.inf
-            z.positive[i, j] = m > 0.0
+            positive[i, j] = m > 0.0
             zeros += m == 0.0
     return zeros if good else -1
 
 
 @jit()
-def _check_targets(u, v, sums):
-    """Put both totals into `sums` and make that of `v` equal to that of `u`; return the status that follows."""
-    sums[0] = 0.0
-    sums[1] = 0.0
+def _check_targets(u, v):
+    """Make the total of `v` equal to that of `u`; return the status that follows."""
+    U, V = 0.0, 0.0
     good = True
-    for i in range(u.shape[0]):
+    for i in range(len(u)):
         good = good and 0.0 <= u[i] < np.inf
-        sums[0] += u[i]
-    for j in range(v.shape[0]):
+        U += u[i]
+    for j in range(len(v)):
         good = good and 0.0 <= v[j] < np.inf
-        sums[1] += v[j]
+        V += v[j]
     if not good:
         return INVALID
-    if not (sums[0] < np.inf and sums[1] < np.inf):
+    if not (np.inf > U and np.inf > V):
         return RANGE
-    if not abs(sums[0] - sums[1]) <= TOTALS_RTOL * max(sums[0], sums[1]):
+    if not abs(U - V) <= TOTALS_RTOL * max(U, V):
         return TOTALS
-    if sums[0] != sums[1]:
-        ratio = sums[0] / sums[1]
-        for j in range(v.shape[0]):
-            v[j] *= ratio
+    if U != V:
+        for j in range(len(v)):
+            v[j] *= U / V
     return OK
 
 
 @jit()
-def _mark_empty_lines(z, u, v):
+def _mark_empty_lines(positive, u, v, rows, cols):
     """Mark empty rows with a target, else all rows and what they reach if some column with a target is empty."""
-    R, C = z.positive.shape
+    R, C = positive.shape
     found = False
     for i in range(R):
-        z.rows[i] = u[i] > 0.0
+        rows[i] = u[i] > 0.0
         for j in range(C):
-            z.rows[i] = z.rows[i] and not (z.positive[i, j] and v[j] > 0.0)
-        found = found or z.rows[i]
+            rows[i] = rows[i] and not (positive[i, j] and v[j] > 0.0)
+        found = found or rows[i]
     if found:
-        z.cols[:] = False
+        cols[:] = False
         return True
     for j in range(C):
-        z.cols[j] = v[j] == 0.0
+        cols[j] = v[j] == 0.0
         for i in range(R):
-            z.cols[j] = z.cols[j] or (z.positive[i, j] and u[i] > 0.0)
-        found = found or not z.cols[j]
+            cols[j] = cols[j] or (positive[i, j] and u[i] > 0.0)
+        found = found or not cols[j]
     if found:
         for i in range(R):
-            z.rows[i] = u[i] > 0.0
+            rows[i] = u[i] > 0.0
     return found
 
 
 @jit()
-def _clear(z, block):
-    z.dead[:] = False
-    z.rows[:] = False
-    z.cols[:] = False
-    z.row_block[:] = block
-    z.col_block[:] = block
-
-
-@jit()
-def _support_one(z, M, u, v, sums):
-    """Fill `z` and `sums` for one matrix; return its status. Changes `v`."""
-    zeros = _look(z, M)
-    _clear(z, -1)
-    status = _check_targets(u, v, sums)
+def _support_one(M, u, v, positive, dead, row_block, col_block, rows, cols, sums):
+    """Fill the answers for one matrix and return its status. Changes `v`."""
+    zeros = _look(M, positive)
+    status = _check_targets(u, v)
+    dead[:] = False
+    rows[:] = status == TOTALS and zeros >= 0
+    cols[:] = status == TOTALS and zeros >= 0
+    row_block[:] = -1
+    col_block[:] = -1
+    sums[:] = np.nan
     if zeros < 0 or status == INVALID:
-        sums[:] = np.nan
         return INVALID
-    if status == TOTALS:
-        z.rows[:] = True
-        z.cols[:] = True
-        return TOTALS
-    positive_targets = status == OK and np.all(u > 0.0) and np.all(v > 0.0)
-    if zeros == 0 and positive_targets:
-        z.row_block[:] = 0
-        z.col_block[:] = 0
-    elif status == OK and _mark_empty_lines(z, u, v):
+    if status == OK and zeros == 0 and np.all(u > 0.0) and np.all(v > 0.0):
+        row_block[:] = 0
+        col_block[:] = 0
+    elif status == OK and _mark_empty_lines(positive, u, v, rows, cols):
         status = ZERO_LINE
     elif status == OK:
-        status = classify(z, u, v)
+        status = classify(positive, u, v, dead, row_block, col_block, rows, cols)
     sums[:] = 0.0
-    for i in range(u.shape[0]):
-        sums[0] += u[i] if z.rows[i] else 0.0
-    for j in range(v.shape[0]):
-        sums[1] += v[j] if z.cols[j] else 0.0
+    for i in range(len(u)):
+        sums[0] += u[i] if rows[i] else 0.0
+    for j in range(len(v)):
+        sums[1] += v[j] if cols[j] else 0.0
     return status
 
 
 @jit()
 def _support(
-    M, m_step, row_sums, row_step, col_sums, col_step, equal,
+    M, m_step, row_sums, row_step, col_sums, col_step,
     out_status, out_dead, out_row_block, out_col_block, out_rows, out_cols, out_sums, start, stop,
 ):  # fmt: skip
     R, C = M.shape[1:]
-    z = new_pattern(R, C, equal)
-    v = np.empty(C)
+    positive = np.empty((R, C), np.bool_)
+    u, v = np.empty(R), np.empty(C)
     for b in range(start, stop):
+        u[:] = row_sums[b * row_step]
         v[:] = col_sums[b * col_step]
-        out_status[b] = _support_one(z, M[b * m_step], row_sums[b * row_step], v, out_sums[b])
-        out_dead[b] = z.dead
-        out_row_block[b] = z.row_block
-        out_col_block[b] = z.col_block
-        out_rows[b] = z.rows
-        out_cols[b] = z.cols
+        out_status[b] = _support_one(
+            M[b * m_step], u, v, positive,
+            out_dead[b], out_row_block[b], out_col_block[b], out_rows[b], out_cols[b], out_sums[b],
+        )  # fmt: skip
 
 
 def support(M, row_sums, col_sums, *, num_threads=None):
     """Status, dead cells, blocks of rows and columns; certificate: rows, columns, what they want and what there is."""
     R, C = M.shape[-2:]
-    equal = row_sums is None and col_sums is None and R == C
     u = np.ones((R, 1)) if row_sums is None else row_sums[..., :, None].astype(np.float64)
     v = np.ones((1, C)) if col_sums is None else col_sums[..., None, :].astype(np.float64)
     batch, (M3, u3, v3), (m_step, row_step, col_step) = _arrays.broadcast_batches(2, _arrays.as_floating(M), u, v)
@@ -720,7 +603,7 @@ def support(M, row_sums, col_sums, *, num_threads=None):
         np.empty(n, np.int8), np.empty((n, R, C), np.bool_), np.empty((n, R), np.int64), np.empty((n, C), np.int64),
         np.empty((n, R), np.bool_), np.empty((n, C), np.bool_), np.empty((n, 2)),
     )  # fmt: skip
-    args = (M3, m_step, u3.reshape(len(u3), R), row_step, v3.reshape(len(v3), C), col_step, equal, *found)
+    args = (M3, m_step, u3.reshape(len(u3), R), row_step, v3.reshape(len(v3), C), col_step, *found)
     seconds = n * (R * C * SECONDS_PER_CELL + SECONDS_PER_MATRIX)
     _pool.run(_support, args, n, seconds=seconds, num_threads=num_threads)
     status, dead, row_block, col_block, rows, cols, sums = (a.reshape(batch + a.shape[1:]) for a in found)
