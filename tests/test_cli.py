@@ -263,11 +263,17 @@ def test_help_and_version(cmd, capsys):
         assert text in capsys.readouterr().out
 
 
+def _listen():
+    # A shell starts its background jobs with the interrupt ignored, and their children inherit that.
+    _ = signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(*argv, **options):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: PLW1509
         [sys.executable, "-m", "cmfast", *argv],
         env=environment,
+        preexec_fn=_listen,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
