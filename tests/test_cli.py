@@ -270,10 +270,10 @@ def _listen():
 
 def start(*argv, **options):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(  # noqa: PLW1509
+    return subprocess.Popen(
         [sys.executable, "-m", "cmfast", *argv],
         env=environment,
-        preexec_fn=_listen,
+        preexec_fn=_listen,  # noqa: PLW1509  # no threads here
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
