@@ -1,6 +1,5 @@
 """A report of one confusion matrix for people: text, HTML, pandas."""
 
-import html
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -46,9 +45,11 @@ class Report(NamedTuple):
 
     def to_html(self) -> str:
         """Return two HTML tables, without style."""
-        head = "".join(f"<th>{html.escape(column)}</th>" for column in ("", *self.columns))
+        from html import escape
+
+        head = "".join(f"<th>{escape(column)}</th>" for column in ("", *self.columns))
         body = "".join(
-            f"<tr><th>{html.escape(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in self._cells(name)) + "</tr>"
+            f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in self._cells(name)) + "</tr>"
             for name in self.rows
         )
         whole = "".join(f"<tr><th>{name}</th><td>{_number(value)}</td></tr>" for name, value in self.overall.items())
