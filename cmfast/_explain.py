@@ -9,6 +9,7 @@ import numpy as np
 
 from cmfast import _dispatch
 from cmfast.kernels.status import Status
+from cmfast.zeros import support
 
 if TYPE_CHECKING:
     from cmfast.scaling import ScalingResult
@@ -56,7 +57,10 @@ def unscaled(
     if status is Status.LIMIT_ONLY and result.matrix is not None:
         dead = np.argwhere((A > 0) & (_element(result.matrix, batch, 2, index) == 0))
         return f"no scaling exists, the limit has {len(dead)} cells at zero (first: {_place(dead[0])}); {SMOOTH}"
-    return f"its zeros allow no matrix with these sums; {SMOOTH}"
+    if options["empty"] == "drop" and arrays[1] is None:
+        used = A.any(0) | A.any(1)
+        u, v = u * used, v * used
+    return f"{support(A, u, v).explain()}; {SMOOTH}"
 
 
 def smoothed(M: np.ndarray, smoothing: float | str | None) -> np.ndarray:

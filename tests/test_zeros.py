@@ -223,3 +223,35 @@ def test_same_bits_for_any_number_of_threads_and_any_neighbours():
     first, second = cmfast.support(M, num_threads=1), cmfast.support(M[::-1], num_threads=5)
     for a, b in zip((*first[:-1], *first.certificate), (*second[:-1], *second.certificate), strict=True):
         np.testing.assert_array_equal(a, b[::-1])
+
+
+@pytest.mark.parametrize("case", PUBLISHED, ids=lambda c: c["id"])
+def test_ipf_returns_the_exact_limit_or_the_certificate(case):
+    result = cmfast.ipf(
+        case["input"], case["row_sums"], case["col_sums"], smoothing=case["smoothing"], tol=1e-13, on_failure="ignore"
+    )
+    assert Status(result.status).name == case["status"]
+    if case["status"] == "INFEASIBLE":
+        assert np.isnan(result.matrix).all()
+        with pytest.warns(cmfast.FailureWarning, match=r"rows \[1, 2\] must together sum to 2 but reach only column 0"):
+            cmfast.ipf(case["input"])
+        return
+    np.testing.assert_allclose(result.matrix, case["expected"], rtol=1e-11, atol=1e-15)
+    assert np.isnan(result.row_scale).all() == (case["status"] == "LIMIT_ONLY")
+
+
+@pytest.mark.parametrize("C", [2, 5, 9])
+def test_ipf_agrees_with_support_on_every_pattern(C):
+    M = random_patterns(C, 600, C, C, min(1.0, 2.2 / C + 0.1)) + 0.0
+    rng = np.random.default_rng(C)
+    M[::5] = rng.random(M[::5].shape) + 0.1
+    found = cmfast.support(M)
+    result = cmfast.ipf(M, on_failure="ignore")
+    np.testing.assert_array_equal(result.status, found.status)
+    good = found.status <= Status.LIMIT_ONLY
+    P = result.matrix[good]
+    np.testing.assert_allclose(P.sum(1), 1, atol=1e-8)
+    np.testing.assert_allclose(P.sum(2), 1, atol=1e-8)
+    np.testing.assert_array_equal(P > 0, (M > 0)[good] & ~found.dead_cells[good])
+    alone = cmfast.ipf(M[7], on_failure="ignore")
+    np.testing.assert_array_equal(alone.matrix, result.matrix[7])

@@ -7,6 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu import _arrays, _pool
 from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu._newton import newton
+from cmfast.kernels.cpu._prune import amend, has_zero, prune
 from cmfast.kernels.cpu._sinkhorn import sinkhorn
 from cmfast.kernels.cpu._tile import begin, finish, load, new_tile, store
 
@@ -83,8 +84,9 @@ def _launch(
     out_row, out_col = np.empty((n, R)), np.empty((n, C))
     residual, n_iter, status, added = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n)
     lanes = _lanes(R * C)
+    bi = row_sums is None and col_sums is None
     options = (
-        amount, empty == "drop", row_sums is None and col_sums is None, plain, tol,
+        amount, empty == "drop", bi, plain, tol,
         min(1e-3, math.sqrt(1e3 * tol)), max_iter, lanes,
     )  # fmt: skip
 
@@ -102,7 +104,14 @@ def _launch(
             scaled = out[part] if dtype == np.float64 or not write else np.empty((last - first, R * C))
             vectors = [item for a, step in shared for item in (a[part] if step else a, step)]
             results = [a[part] for a in (out_row, out_col, residual, n_iter, status, added)]
-            _scale(R, C, given, m_step, *vectors, *options, scaled, write, *results, 0, last - first)  # type: ignore[call-arg]
+            codes, step = None, m_step
+            if amount == 0.0 and not plain and has_zero(given):
+                lines = u if not u_step else u[part], u_step, v if not v_step else v[part], v_step
+                given, codes = prune(R, C, given, m_step, lines, empty == "drop", bi, last - first)
+                step = 1
+            _scale(R, C, given, step, *vectors, *options, scaled, write, *results, 0, last - first)  # type: ignore[call-arg]
+            if codes is not None:
+                amend(codes, out_row[part], out_col[part], status[part])
             if write and scaled.dtype != dtype:
                 out[part] = scaled
 

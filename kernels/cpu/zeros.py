@@ -38,7 +38,7 @@ SECONDS_PER_CELL = 5e-9
 SECONDS_PER_MATRIX = 3e-7
 
 
-@jit()
+@jit(inner=True)
 def classify(positive, u, v, dead, row_block, col_block, rows, cols):
     """Classify a zero pattern under nonnegative row targets `u` and column targets `v` with one total.
 
@@ -71,28 +71,28 @@ def classify(positive, u, v, dead, row_block, col_block, rows, cols):
 # --- sets -------------------------------------------------------------------------------------------------------------
 
 
-@jit()
+@jit(inner=True)
 def _lowest(word):
     """Return the place of the lowest bit of a word that is not zero."""
     return _PLACE[(((word & -word) * _DE_BRUIJN) & 0xFFFFFFFF) >> 27]
 
 
-@jit()
+@jit(inner=True)
 def _has(members, k):
     return (members[k >> 5] >> (k & 31)) & 1 != 0
 
 
-@jit()
+@jit(inner=True)
 def _mark(members, k):
     members[k >> 5] |= 1 << (k & 31)
 
 
-@jit()
+@jit(inner=True)
 def _drop(members, k):
     members[k >> 5] &= ~(1 << (k & 31))
 
 
-@jit()
+@jit(inner=True)
 def _first_common(a, b):
     """Return the smallest member of both `a` and `b`, or -1."""
     for w in range(len(a)):
@@ -102,7 +102,7 @@ def _first_common(a, b):
     return -1
 
 
-@jit()
+@jit(inner=True)
 def _first_new(a, seen):
     """Return the smallest member of `a` that is not in `seen`, or -1."""
     for w in range(len(a)):
@@ -115,7 +115,7 @@ def _first_new(a, seen):
 # --- the network ------------------------------------------------------------------------------------------------------
 
 
-@jit()
+@jit(inner=True)
 def _capacities(u, v):
     """Turn the targets into integers with one total.
 
@@ -152,14 +152,14 @@ def _capacities(u, v):
     return row_caps, col_caps, np.int64(SLACK * math.ldexp(max(U, V), shift)), False
 
 
-@jit()
+@jit(inner=True)
 def _capacity(target, equal, whole, shift):
     if equal or target == 0.0:
         return np.int64(target > 0.0)
     return np.int64(target) if whole else max(1, np.int64(math.ldexp(target, shift)))
 
 
-@jit()
+@jit(inner=True)
 def _pack(positive, row_caps, col_caps):
     """Return the columns that each row reaches and the rows that reach each column, lines without target left out."""
     R, C = positive.shape
@@ -175,7 +175,7 @@ def _pack(positive, row_caps, col_caps):
     return reach, users
 
 
-@jit()
+@jit(inner=True)
 def _add(flow, fed, i, j, amount):
     """Let row i send `amount` more (or, below zero, less) into column j."""
     positive = amount > 0
@@ -188,7 +188,7 @@ def _add(flow, fed, i, j, amount):
         fed[j, i >> 5] &= ~(1 << (i & 31))
 
 
-@jit()
+@jit(inner=True)
 def _greedy(positive, unmet, spare, flow, fed):
     """Send what can be sent directly, through the diagonal first; return what is left."""
     R, C = positive.shape
@@ -216,7 +216,7 @@ def _greedy(positive, unmet, spare, flow, fed):
     return left
 
 
-@jit()
+@jit(inner=True)
 def _augment(reach, unmet, spare, flow, fed):
     """Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching)."""
     levels = min(len(unmet), len(spare)) + 1
@@ -234,7 +234,7 @@ def _augment(reach, unmet, spare, flow, fed):
                 _shift(depth, path_rows, path_cols, unmet, spare, flow, fed)
 
 
-@jit()
+@jit(inner=True)
 def _levels(reach, unmet, spare, fed, level_rows, level_cols):
     """Sort lines by their distance from unmet rows; return the level of the first spare column, or -1."""
     seen_rows, seen_cols = np.zeros(fed.shape[1], np.int64), np.zeros(reach.shape[1], np.int64)
@@ -253,7 +253,7 @@ def _levels(reach, unmet, spare, fed, level_rows, level_cols):
     return -1
 
 
-@jit()
+@jit(inner=True)
 def _spread(level, seen, sets, following, following_seen):
     """Put into `following` what `sets` hold for the members of `level` and is not seen; return whether that is any."""
     following[:] = 0
@@ -272,7 +272,7 @@ def _spread(level, seen, sets, following, following_seen):
     return some != 0
 
 
-@jit()
+@jit(inner=True)
 def _find_path(root, depth, reach, spare, fed, level_rows, level_cols, path_rows, path_cols):
     """Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level."""
     k = 0
@@ -299,7 +299,7 @@ def _find_path(root, depth, reach, spare, fed, level_rows, level_cols, path_rows
     return False
 
 
-@jit()
+@jit(inner=True)
 def _shift(depth, path_rows, path_cols, unmet, spare, flow, fed):
     """Send as much along the path as it takes."""
     root, last = path_rows[0], path_cols[depth]
@@ -315,7 +315,7 @@ def _shift(depth, path_rows, path_cols, unmet, spare, flow, fed):
     spare[last] -= amount
 
 
-@jit()
+@jit(inner=True)
 def _weigh(row_caps, col_caps, slack, flow, fed, words):
     """Return the columns that each row feeds; forget, there and in `fed`, the flows that are rounding only.
 
@@ -336,7 +336,7 @@ def _weigh(row_caps, col_caps, slack, flow, fed, words):
     return feeds
 
 
-@jit()
+@jit(inner=True)
 def _starved(missing, caps):
     """Whether a line lacks half of its target or more: no rounding error, however small that target is."""
     found = False
@@ -348,7 +348,7 @@ def _starved(missing, caps):
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
-@jit()
+@jit(inner=True)
 def _cut(unmet, slack, reach, fed, rows, cols):
     """Collect the rows that share columns, directly or not, with rows that stay unmet: together they want too much."""
     seen = np.zeros(fed.shape[1], np.int64)
@@ -372,7 +372,7 @@ def _cut(unmet, slack, reach, fed, rows, cols):
                 depth = _visit(fed[j], seen, stack, depth)
 
 
-@jit()
+@jit(inner=True)
 def _visit(found, seen, stack, depth):
     """Put what is in `found` and not in `seen` on the stack and into `seen`; return the new depth."""
     for w in range(len(seen)):
@@ -385,7 +385,7 @@ def _visit(found, seen, stack, depth):
     return depth
 
 
-@jit()
+@jit(inner=True)
 def _blocks(row_caps, reach, users, feeds, fed, row_block, col_block):
     """Write the strongly connected components of row -> column (positive cell) -> row (flow), counted by first row."""
     order = _finishing_order(row_caps, reach, fed)
@@ -411,7 +411,7 @@ def _blocks(row_caps, reach, users, feeds, fed, row_block, col_block):
             col_block[j] = renumbered[col_block[j]]
 
 
-@jit()
+@jit(inner=True)
 def _finishing_order(row_caps, reach, fed):
     """Order the rows by the end of a depth-first search (first half of Kosaraju's algorithm)."""
     R = len(row_caps)
@@ -437,7 +437,7 @@ def _finishing_order(row_caps, reach, fed):
     return order[:n]
 
 
-@jit()
+@jit(inner=True)
 def _next_row(reached, fed, seen_rows, seen_cols):
     """Return a row not seen yet that feeds one of the columns in `reached`, or -1; close columns without one."""
     while True:
@@ -450,7 +450,7 @@ def _next_row(reached, fed, seen_rows, seen_cols):
         _mark(seen_cols, j)
 
 
-@jit()
+@jit(inner=True)
 def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
     """Give `block` to every line from which `root` can be reached, as far as it has none (the second half)."""
     _mark(seen, root)
@@ -470,7 +470,7 @@ def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
                     depth = _visit(users[j], seen, stack, depth)
 
 
-@jit()
+@jit(inner=True)
 def _mark_dead(positive, row_block, col_block, dead):
     """Mark the positive cells between different blocks; return whether there are any."""
     R, C = positive.shape
@@ -486,7 +486,7 @@ def _mark_dead(positive, row_block, col_block, dead):
 # --- the op -----------------------------------------------------------------------------------------------------------
 
 
-@jit()
+@jit(inner=True)
 def _look(M, positive):
     """Read the matrix once; return its number of zeros, or -1 if a cell is NaN, infinite or negative."""
     R, C = M.shape
@@ -500,7 +500,7 @@ def _look(M, positive):
     return zeros if good else -1
 
 
-@jit()
+@jit(inner=True)
 def _check_targets(u, v):
     """Make the total of `v` equal to that of `u`; return the status that follows."""
     U, V = 0.0, 0.0
@@ -523,7 +523,7 @@ def _check_targets(u, v):
     return OK
 
 
-@jit()
+@jit(inner=True)
 def _mark_empty_lines(positive, u, v, rows, cols):
     """Mark empty rows with a target, else all rows and what they reach if some column with a target is empty."""
     R, C = positive.shape
@@ -547,7 +547,7 @@ def _mark_empty_lines(positive, u, v, rows, cols):
     return found
 
 
-@jit()
+@jit(inner=True)
 def _support_one(M, u, v, positive, dead, row_block, col_block, rows, cols, sums):
     """Fill the answers for one matrix and return its status. Changes `v`."""
     zeros = _look(M, positive)
