@@ -8,10 +8,8 @@ nonnegative numbers. Where row i and column i are paired the diagonal never ente
 import numpy as np
 
 from cmfast.kernels.cpu._jit import jit
-from cmfast.kernels.cpu._tile import RANGE, permute
-from cmfast.kernels.status import Status
-
-MAX_ITER = int(Status.MAX_ITER)
+from cmfast.kernels.cpu._tile import LANES, MAX_ITER, RANGE, permute
+from cmfast.kernels.cpu._vector import absolute, fma, load, some, splat, sqrt, store, where
 
 PLAIN_SWEEPS = 3
 PAIRED_SWEEPS = 2
@@ -21,9 +19,10 @@ SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certa
 @jit(inner=True)
 def newton(t, tol, last_width, max_iter):
     """Scale every active lane of the tile; leaves factors, counts and statuses."""
+    S = t.S
     _start(t)
-    t.rho[:] = np.inf
-    t.rho_before[:] = np.inf
+    store(S, t.rho, splat(np.inf))
+    store(S, t.rho_before, splat(np.inf))
     for _ in range(max_iter + 2):
         _row_pass(t)
         if not _still_moving(t, tol, last_width, max_iter):
@@ -31,67 +30,68 @@ def newton(t, tol, last_width, max_iter):
         _weights(t)
         _eliminate(t)
         _advance(t)
-    for w in range(t.active.shape[0]):
-        if t.active[w] != 0.0:
-            t.status[w] = MAX_ITER
+    active = load(S, t.active) != 0.0
+    store(S, t.status, where(active, float(MAX_ITER), load(S, t.status)))
 
 
 @jit(inner=True)
 def _start(t):
     """Find the pairing and the first factors."""
-    R, C, L = t.M.shape
-    t.paired[:] = 0.0
-    searched = False
+    S, R, C = t.S, t.R, t.C
+    active = load(S, t.active)
+    paired = splat(0.0)
     if R == C:
         _pair_by_diagonal(t)
-        for w in range(L):
-            searched = searched or (t.paired[w] == 0.0 and t.active[w] != 0.0)
-    if R != C or searched:
+        paired = load(S, t.paired)
+    store(S, t.paired, paired)
+    if some((paired == 0.0) & (active != 0.0)):
         for _ in range(PLAIN_SWEEPS):
             _plain_sweep(t)
-        for w in range(L):
-            if t.paired[w] == 0.0:
-                t.n_iter[w] += np.int64(t.active[w]) * PLAIN_SWEEPS
-                if R == C and t.active[w] != 0.0:
+        store(S, t.n_iter, load(S, t.n_iter) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
+        if R == C:
+            for w in range(LANES):
+                if S[t.paired, w] == 0.0 and S[t.active, w] != 0.0:
                     _pair_by_search(t, w)
     if R == C:
         _paired_start(t)
         for _ in range(PAIRED_SWEEPS):
             _paired_sweep(t)
-        for w in range(L):
-            t.n_iter[w] += np.int64(t.active[w] * t.paired[w]) * PAIRED_SWEEPS
+        store(S, t.n_iter, fma(active * load(S, t.paired), float(PAIRED_SWEEPS), load(S, t.n_iter)))
 
 
 @jit(inner=True)
 def _pair_by_diagonal(t):
     """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j."""
-    _, C, L = t.M.shape
-    t.paired[:] = 1.0
+    S, C = t.S, t.C
+    good = splat(0.0) == 0.0
     for i in range(C):
+        m = load(S, t.M + i * C + i)
+        good = good & (m > 0.0)
         for j in range(i):
-            for w in range(L):
-                good = t.M[i, i, w] * t.M[j, j, w] > t.M[i, j, w] * t.M[j, i, w]
-                t.paired[w] = t.paired[w] if good else 0.0
-    for w in range(L):
-        if t.paired[w] == 0.0:
-            t.paired[w] = 1.0 if _dominates(t, w) else 0.0
-        elif C == 1:
-            t.paired[w] = 1.0 if t.M[0, 0, w] > 0.0 else 0.0
+            across = load(S, t.M + i * C + j) * load(S, t.M + j * C + i)
+            good = good & (m * load(S, t.M + j * C + j) > across)
+    store(S, t.paired, where(good, 1.0, splat(0.0)))
+    if some(~good):
+        for w in range(LANES):
+            if S[t.paired, w] == 0.0 and _dominates(t, w):
+                S[t.paired, w] = 1.0
 
 
 @jit(inner=True)
 def _dominates(t, w):
     """Whether the diagonal of the classes that are not dropped dominates."""
-    _, C, _ = t.M.shape
+    S, C = t.S, t.C
     for i in range(C):
-        if (t.u[i, w] == 0.0) != (t.v[i, w] == 0.0):
+        if (S[t.u + i, w] == 0.0) != (S[t.v + i, w] == 0.0):
             return False
-        if t.u[i, w] == 0.0:
+        if S[t.u + i, w] == 0.0:
             continue
-        if t.M[i, i, w] == 0.0:
+        m = S[t.M + i * C + i, w]
+        if m == 0.0:
             return False
         for j in range(i):
-            if t.u[j, w] > 0.0 and not t.M[i, i, w] * t.M[j, j, w] > t.M[i, j, w] * t.M[j, i, w]:
+            across = S[t.M + i * C + j, w] * S[t.M + j * C + i, w]
+            if S[t.u + j, w] > 0.0 and not m * S[t.M + j * C + j, w] > across:
                 return False
     return True
 
@@ -99,334 +99,329 @@ def _dominates(t, w):
 @jit(inner=True)
 def _pair_by_search(t, w):
     """Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal."""
-    _, C, _ = t.M.shape
-    for j in range(C):
-        t.p[j, w] = -1.0
+    S, C = t.S, t.C
+    S[t.p : t.p + C, w] = -1.0
     distinct = True
     for i in range(C):
-        if t.u[i, w] == 0.0:
+        if S[t.u + i, w] == 0.0:
             continue
+        row = t.M + i * C
         best = 0
         for j in range(C):
-            if t.M[i, j, w] * t.y[j, w] > t.M[i, best, w] * t.y[best, w]:
+            if S[row + j, w] * S[t.y + j, w] > S[row + best, w] * S[t.y + best, w]:
                 best = j
-        distinct = distinct and t.p[best, w] < 0.0
-        t.p[best, w] = i
+        distinct = distinct and S[t.p + best, w] < 0.0
+        S[t.p + best, w] = i
     if distinct:
         i = 0
         for j in range(C):  # what is left over is dropped on both sides, if their numbers agree
-            if t.p[j, w] < 0.0:
-                while i < C and t.u[i, w] > 0.0:
+            if S[t.p + j, w] < 0.0:
+                while i < C and S[t.u + i, w] > 0.0:
                     i += 1
-                distinct = distinct and t.v[j, w] == 0.0
-                t.p[j, w] = i
+                distinct = distinct and S[t.v + j, w] == 0.0
+                S[t.p + j, w] = i
                 i += 1
     if distinct:
-        t.paired[w] = 1.0
-        t.moved[w] = 1.0
+        S[t.paired, w] = 1.0
+        S[t.moved, w] = 1.0
         for j in range(C):
-            t.order[np.int64(t.p[j, w]), w] = j
+            S[t.order + np.int64(S[t.p + j, w]), w] = j
         permute(t, w)
         return
     for i in range(C):
-        if (t.u[i, w] > 0.0 and t.M[i, i, w] == 0.0) or (t.u[i, w] == 0.0) != (t.v[i, w] == 0.0):
+        zero = S[t.u + i, w] == 0.0
+        if zero != (S[t.v + i, w] == 0.0) or (not zero and S[t.M + i * C + i, w] == 0.0):
             return
-    t.paired[w] = 1.0
+    S[t.paired, w] = 1.0
 
 
 @jit(inner=True)
 def _plain_sweep(t):
     """One sweep of Sinkhorn and Knopp on the lanes without a pairing."""
-    R, C, L = t.M.shape
+    S, R, C = t.S, t.R, t.C
+    single = load(S, t.paired) == 0.0
     for j in range(C):
-        t.col[j] = 0.0
+        store(S, t.col + j, splat(0.0))
     for i in range(R):
-        t.a[:] = 0.0
+        row = t.M + i * C
+        total = splat(0.0)
         for j in range(C):
-            for w in range(L):
-                t.a[w] += t.M[i, j, w] * t.y[j, w]
-        for w in range(L):
-            t.x[i, w] = t.u[i, w] / t.a[w] if t.u[i, w] > 0.0 else 0.0
+            total = fma(load(S, row + j), load(S, t.y + j), total)
+        u = load(S, t.u + i)
+        x = where(u > 0.0, u / total, 0.0)
+        store(S, t.x + i, x)
         for j in range(C):
-            for w in range(L):
-                t.col[j, w] += t.M[i, j, w] * t.x[i, w]
+            store(S, t.col + j, fma(load(S, row + j), x, load(S, t.col + j)))
     for j in range(C):
-        for w in range(L):
-            y = t.v[j, w] / t.col[j, w] if t.v[j, w] > 0.0 else 0.0
-            t.y[j, w] = y if t.paired[w] == 0.0 else t.y[j, w]
+        v = load(S, t.v + j)
+        y = where(v > 0.0, v / load(S, t.col + j), 0.0)
+        store(S, t.y + j, where(single, y, load(S, t.y + j)))
 
 
 @jit(inner=True)
 def _paired_start(t):
-    _, C, L = t.M.shape
+    S, C = t.S, t.C
+    paired = load(S, t.paired) != 0.0
+    cold = load(S, t.warm) == 0.0
     for i in range(C):
-        for w in range(L):
-            m = t.M[i, i, w]
-            positive = t.u[i, w] > 0.0 and m > 0.0 and t.paired[w] != 0.0
-            t.x[i, w] = np.sqrt(t.u[i, w] / m) if positive else 0.0
-            t.y[i, w] = np.sqrt(t.v[i, w] / m) if positive and t.warm[w] == 0.0 else t.y[i, w]
-    for w in range(L):
-        if t.warm[w] != 0.0 and t.paired[w] != 0.0:
-            for i in range(C):
-                s = 0.0
-                for j in range(C):
-                    s += t.M[i, j, w] * t.y[j, w]
-                t.x[i, w] = t.u[i, w] / s if t.u[i, w] > 0.0 else 0.0
+        u = load(S, t.u + i)
+        m = load(S, t.M + i * C + i)
+        positive = (u > 0.0) & (m > 0.0) & paired
+        store(S, t.x + i, where(positive, sqrt(u / m), 0.0))
+        store(S, t.y + i, where(positive & cold, sqrt(load(S, t.v + i) / m), load(S, t.y + i)))
+    warm = paired & ~cold
+    if some(warm):
+        for i in range(C):
+            total = splat(0.0)
+            for j in range(C):
+                total = fma(load(S, t.M + i * C + j), load(S, t.y + j), total)
+            u = load(S, t.u + i)
+            store(S, t.x + i, where(warm, where(u > 0.0, u / total, 0.0), load(S, t.x + i)))
 
 
 @jit(inner=True)
 def _paired_sweep(t):
-    """Solve row i and column i together, exactly, for every i: balances the flows that single rows cannot see."""
-    _, C, _ = t.M.shape
+    """Solve row i and column i together, exactly, for every i: balances the flows that single rows cannot see.
+
+    That is x (m y + a) = u and y (m x + b) = v, with the paired cell m and the sums a of the row and b of the column.
+    """
+    S, C = t.S, t.C
+    paired = load(S, t.paired) != 0.0
     for i in range(C):
-        t.a[:] = 0.0
-        t.b[:] = 0.0
-        _add_row(t.a, t.M, i, t.y, 0, i)
-        _add_row(t.a, t.M, i, t.y, i + 1, C)
-        _add_column(t.b, t.M, i, t.x, 0, i)
-        _add_column(t.b, t.M, i, t.x, i + 1, C)
-        _solve_pair(t.a, t.b, t.M[i, i], t.u[i], t.v[i], t.paired, t.x[i], t.y[i])
-
-
-# The three sums below take four terms at a time, in order: fewer loads and stores of the sum, the same bits.
-
-
-@jit(inner=True)
-def _add_row(total, M, i, y, start, stop):
-    """Add the sum of m_ij y_j over ``start <= j < stop``."""
-    L = total.shape[0]
-    whole = start + (stop - start) // 4 * 4
-    for j in range(start, whole, 4):
-        for w in range(L):
-            total[w] = (
-                total[w]
-                + M[i, j, w] * y[j, w]
-                + M[i, j + 1, w] * y[j + 1, w]
-                + M[i, j + 2, w] * y[j + 2, w]
-                + M[i, j + 3, w] * y[j + 3, w]
-            )
-    for j in range(whole, stop):
-        for w in range(L):
-            total[w] += M[i, j, w] * y[j, w]
-
-
-@jit(inner=True)
-def _add_column(total, M, j, x, start, stop):
-    """Add the sum of m_ij x_i over ``start <= i < stop``."""
-    L = total.shape[0]
-    whole = start + (stop - start) // 4 * 4
-    for i in range(start, whole, 4):
-        for w in range(L):
-            total[w] = (
-                total[w]
-                + M[i, j, w] * x[i, w]
-                + M[i + 1, j, w] * x[i + 1, w]
-                + M[i + 2, j, w] * x[i + 2, w]
-                + M[i + 3, j, w] * x[i + 3, w]
-            )
-    for i in range(whole, stop):
-        for w in range(L):
-            total[w] += M[i, j, w] * x[i, w]
-
-
-@jit(inner=True)
-def _add_products(total, Q, j, k):
-    """Add the sum of q_ij q_ik over i."""
-    R, _, L = Q.shape
-    whole = R // 4 * 4
-    for i in range(0, whole, 4):
-        for w in range(L):
-            total[w] = (
-                total[w]
-                + Q[i, j, w] * Q[i, k, w]
-                + Q[i + 1, j, w] * Q[i + 1, k, w]
-                + Q[i + 2, j, w] * Q[i + 2, k, w]
-                + Q[i + 3, j, w] * Q[i + 3, k, w]
-            )
-    for i in range(whole, R):
-        for w in range(L):
-            total[w] += Q[i, j, w] * Q[i, k, w]
-
-
-@jit(inner=True)
-def _solve_pair(row, col, middle, u, v, paired, x, y):
-    """Find x and y with x (middle y + row) = u and y (middle x + col) = v."""
-    for w in range(x.shape[0]):
-        m = middle[w]
-        A = m * row[w]
-        B = row[w] * col[w] + m * (v[w] - u[w])
-        G = u[w] * col[w]
-        D = np.sqrt(B * B + 4.0 * A * G)
-        # One quotient, chosen by its operands: a choice between two divisions would not vectorise.
-        above = 2.0 * G if B >= 0.0 else D - B
-        below = B + D if B >= 0.0 else 2.0 * A
-        new_x = above / below
-        new_y = v[w] / (m * new_x + col[w])
+        row = t.M + i * C
+        a = splat(0.0)
+        b = splat(0.0)
+        for j in range(i):
+            a = fma(load(S, row + j), load(S, t.y + j), a)
+            b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+        for j in range(i + 1, C):
+            a = fma(load(S, row + j), load(S, t.y + j), a)
+            b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+        m, u, v = load(S, row + i), load(S, t.u + i), load(S, t.v + i)
+        A = m * a
+        B = a * b + m * (v - u)
+        G = u * b
+        D = sqrt(B * B + 4.0 * A * G)
+        # One quotient, chosen by its operands, instead of two divisions.
+        x = where(B >= 0.0, 2.0 * G, D - B) / where(B >= 0.0, B + D, 2.0 * A)
+        y = v / fma(m, x, b)
         # A lane without pairing, a dropped class, an underflow: the pair stays as it is.
-        good = (new_x > 0.0) & (new_x < np.inf) & (new_y > 0.0) & (new_y < np.inf) & (paired[w] != 0.0)
-        x[w] = new_x if good else x[w]
-        y[w] = new_y if good else y[w]
+        good = (x > 0.0) & (x < np.inf) & (y > 0.0) & (y < np.inf) & paired
+        store(S, t.x + i, where(good, x, load(S, t.x + i)))
+        store(S, t.y + i, where(good, y, load(S, t.y + i)))
 
 
 @jit(inner=True)
 def _row_pass(t):
     """Make the rows exact; leave cells, flows, sources and the residual."""
-    R, C, L = t.M.shape
-    square = R == C
+    if t.R == t.C:
+        _square_rows(t)
+    else:
+        _plain_rows(t)
+
+
+@jit(inner=True)
+def _square_rows(t):
+    S, C = t.S, t.C
+    paired = load(S, t.paired)
     for j in range(C):
-        t.col[j] = 0.0
-        t.diag[j] = 0.0
+        store(S, t.col + j, splat(0.0))
+    for i in range(C):
+        row = t.M + i * C
+        scaled = t.Q + i * C
+        a = splat(0.0)
+        for j in range(i):
+            a = fma(load(S, row + j), load(S, t.y + j), a)
+        for j in range(i + 1, C):
+            a = fma(load(S, row + j), load(S, t.y + j), a)
+        b = load(S, row + i) * load(S, t.y + i)
+        u = load(S, t.u + i)
+        x = where(u > 0.0, u / (a + b), 0.0)
+        root = load(S, t.root + i)
+        store(S, t.x + i, x)
+        store(S, t.off + i, x * a)
+        store(S, t.diag + i, x * b)
+        store(S, scaled + i, x * b * root)
+        # Of the flows between two columns the later row completes what the earlier one began.
+        for j in range(i):
+            cell = x * load(S, row + j) * load(S, t.y + j)
+            store(S, scaled + j, cell * root)
+            store(S, t.col + j, load(S, t.col + j) + cell)
+            store(S, t.F + i * C + j, fma(cell, paired, load(S, t.F + i * C + j)))
+        for j in range(i + 1, C):
+            cell = x * load(S, row + j) * load(S, t.y + j)
+            store(S, scaled + j, cell * root)
+            store(S, t.col + j, load(S, t.col + j) + cell)
+            store(S, t.F + j * C + i, -cell * paired)
+    together = paired != 0.0
+    residual = splat(0.0)
+    for j in range(C):
+        v = load(S, t.v + j)
+        balance = v - load(S, t.u + j)
+        col = load(S, t.col + j)
+        plain = v - (col + load(S, t.diag + j))
+        store(S, t.q + j, where(together, balance, plain))
+        residual = residual + absolute(where(together, balance + (load(S, t.off + j) - col), plain))
+    store(S, t.residual, residual / load(S, t.total))
+
+
+@jit(inner=True)
+def _plain_rows(t):
+    S, R, C = t.S, t.R, t.C
+    for j in range(C):
+        store(S, t.col + j, splat(0.0))
     for i in range(R):
-        t.a[:] = 0.0
+        row = t.M + i * C
+        total = splat(0.0)
         for j in range(C):
-            if not (square and i == j):
-                for w in range(L):
-                    t.a[w] += t.M[i, j, w] * t.y[j, w]
-        t.b[:] = 0.0
-        if square:
-            for w in range(L):
-                t.b[w] = t.M[i, i, w] * t.y[i, w]
-        for w in range(L):
-            x = t.u[i, w] / (t.a[w] + t.b[w])
-            t.x[i, w] = x if t.u[i, w] > 0.0 else 0.0
-            t.off[i, w] = t.x[i, w] * t.a[w]
-            t.a[w] = 1.0 / np.sqrt(t.u[i, w]) if t.u[i, w] > 0.0 else 0.0
+            total = fma(load(S, row + j), load(S, t.y + j), total)
+        u = load(S, t.u + i)
+        x = where(u > 0.0, u / total, 0.0)
+        root = load(S, t.root + i)
+        store(S, t.x + i, x)
         for j in range(C):
-            if square and i == j:
-                for w in range(L):
-                    cell = t.x[i, w] * t.b[w]
-                    t.diag[j, w] = cell
-                    t.Q[i, j, w] = cell * t.a[w]
-                continue
-            for w in range(L):
-                cell = t.x[i, w] * t.M[i, j, w] * t.y[j, w]
-                t.col[j, w] += cell
-                t.Q[i, j, w] = cell * t.a[w]
-            if square:
-                if j > i:
-                    for w in range(L):
-                        t.F[j, i, w] = -t.x[i, w] * t.M[i, j, w] * t.y[j, w] * t.paired[w]
-                else:
-                    for w in range(L):
-                        t.F[i, j, w] += t.x[i, w] * t.M[i, j, w] * t.y[j, w] * t.paired[w]
-    t.residual[:] = 0.0
+            cell = x * load(S, row + j) * load(S, t.y + j)
+            store(S, t.Q + i * C + j, cell * root)
+            store(S, t.col + j, load(S, t.col + j) + cell)
+    residual = splat(0.0)
     for j in range(C):
-        for w in range(L):
-            if square:
-                balance = t.v[j, w] - t.u[j, w]
-                g = balance + (t.off[j, w] - t.col[j, w])
-                plain = t.v[j, w] - (t.col[j, w] + t.diag[j, w])
-                t.q[j, w] = balance if t.paired[w] != 0.0 else plain
-                g = g if t.paired[w] != 0.0 else plain
-            else:
-                g = t.v[j, w] - t.col[j, w]
-                t.q[j, w] = g
-            t.residual[w] += abs(g)
-    for w in range(L):
-        t.residual[w] /= t.total[w]
+        gap = load(S, t.v + j) - load(S, t.col + j)
+        store(S, t.q + j, gap)
+        residual = residual + absolute(gap)
+    store(S, t.residual, residual / load(S, t.total))
 
 
 @jit(inner=True)
 def _still_moving(t, tol, last_width, max_iter):
     """Stop the lanes that are done or lost; return whether any goes on."""
-    moving = False
-    for w in range(t.active.shape[0]):
-        if t.active[w] == 0.0:
-            continue
-        # The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too,
-        # or have stopped shrinking at the level of rounding.
-        small = t.rho[w] <= last_width or (t.rho[w] < 0.1 and t.rho[w] >= 0.5 * t.rho_before[w])
-        if t.residual[w] <= tol and small:
-            t.active[w] = 0.0
-        elif not t.residual[w] < np.inf:
-            t.active[w] = 0.0
-            t.status[w] = RANGE
-        elif t.n_iter[w] >= max_iter:
-            t.active[w] = 0.0
-            t.status[w] = MAX_ITER
-        else:
-            t.n_iter[w] += 1
-            moving = True
-    return moving
+    S = t.S
+    active = load(S, t.active) != 0.0
+    residual, rho, n_iter = load(S, t.residual), load(S, t.rho), load(S, t.n_iter)
+    # The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too,
+    # or have stopped shrinking at the level of rounding.
+    small = (rho <= last_width) | ((rho < 0.1) & (rho >= 0.5 * load(S, t.rho_before)))
+    lost = active & ~(residual < np.inf)
+    active = active & ~lost & ~((residual <= tol) & small)
+    late = active & (n_iter >= float(max_iter))
+    active = active & ~late
+    status = where(lost, float(RANGE), load(S, t.status))
+    store(S, t.status, where(late, float(MAX_ITER), status))
+    store(S, t.active, where(active, 1.0, splat(0.0)))
+    store(S, t.n_iter, n_iter + where(active, 1.0, splat(0.0)))
+    return some(active)
 
 
 @jit(inner=True)
 def _weights(t):
-    _, C, _ = t.M.shape
+    """W_jk = sum over i of q_ij q_ik for k < j, four columns at a time: fewer loads for each product."""
+    S, R, C = t.S, t.R, t.C
     for j in range(1, C):
-        for k in range(j):
-            t.W[j, k] = 0.0
-            _add_products(t.W[j, k], t.Q, j, k)
+        W = t.W + j * C
+        whole = j - j % 4
+        for k in range(0, whole, 4):
+            a = splat(0.0)
+            b = splat(0.0)
+            c = splat(0.0)
+            d = splat(0.0)
+            for row in range(t.Q, t.Q + R * C, C):
+                q = load(S, row + j)
+                a = fma(q, load(S, row + k), a)
+                b = fma(q, load(S, row + k + 1), b)
+                c = fma(q, load(S, row + k + 2), c)
+                d = fma(q, load(S, row + k + 3), d)
+            store(S, W + k, a)
+            store(S, W + k + 1, b)
+            store(S, W + k + 2, c)
+            store(S, W + k + 3, d)
+        for k in range(whole, j):
+            a = splat(0.0)
+            for row in range(t.Q, t.Q + R * C, C):
+                a = fma(load(S, row + j), load(S, row + k), a)
+            store(S, W + k, a)
 
 
 @jit(inner=True)
 def _eliminate(t):
     """Solve L d = q + flows by star-mesh elimination, from the last column down, and substitute back."""
-    R, C, L = t.M.shape
-    square = R == C
+    S, C = t.S, t.C
+    square = t.R == C
     for k in range(C - 1, 0, -1):
-        t.a[:] = 0.0
+        W = t.W + k * C
+        F = t.F + k * C
+        total = splat(0.0)
         for j in range(k):
-            for w in range(L):
-                t.a[w] += t.W[k, j, w]
-        for w in range(L):
-            t.r[k, w] = 1.0 / t.a[w] if t.a[w] > 0.0 else 0.0
-            t.d[k, w] = t.q[k, w]
+            total = total + load(S, W + j)
+        r = where(total > 0.0, 1.0 / total, 0.0)
+        store(S, t.r + k, r)
+        q = load(S, t.q + k)
+        d = q
         for j in range(k):
-            for w in range(L):
-                t.p[j, w] = t.W[k, j, w] * t.r[k, w]
-                t.q[j, w] += t.p[j, w] * t.q[k, w]
+            p = load(S, W + j) * r
+            store(S, t.p + j, p)
+            store(S, t.q + j, fma(p, q, load(S, t.q + j)))
         if square:
             for j in range(k):
-                for w in range(L):
-                    t.d[k, w] += t.F[k, j, w]
-        for j in range(1, k):
+                d = d + load(S, F + j)
+        store(S, t.d + k, d)
+        for j in range(k - 1, 0, -1):  # the next pivot row first: what needs it need not wait for the others
+            p = load(S, t.p + j)
+            row = t.W + j * C
             for i in range(j):
-                for w in range(L):
-                    t.W[j, i, w] += t.p[j, w] * t.W[k, i, w]
-                if square:
-                    for w in range(L):
-                        t.F[j, i, w] += t.p[j, w] * t.F[k, i, w] - t.p[i, w] * t.F[k, j, w]
-    for w in range(L):
-        t.d[0, w] = 0.0
+                store(S, row + i, fma(p, load(S, W + i), load(S, row + i)))
+            if square:
+                f = load(S, F + j)
+                row = t.F + j * C
+                for i in range(j):
+                    flow = fma(p, load(S, F + i), load(S, row + i))
+                    store(S, row + i, flow - load(S, t.p + i) * f)
+    store(S, t.d, splat(0.0))
     for k in range(1, C):
+        d = load(S, t.d + k)
         for j in range(k):
-            for w in range(L):
-                t.d[k, w] += t.W[k, j, w] * t.d[j, w]
-        for w in range(L):
-            t.d[k, w] *= t.r[k, w]
+            d = fma(load(S, t.W + k * C + j), load(S, t.d + j), d)
+        store(S, t.d + k, d * load(S, t.r + k))
 
 
 @jit(inner=True)
 def _advance(t):
     """Choose the length of the step without a line search, and take it."""
-    _, C, L = t.M.shape
-    t.a[:] = 0.0
-    t.b[:] = 0.0
+    S, C = t.S, t.C
+    low = splat(0.0)
+    high = splat(0.0)
     for j in range(C):
-        for w in range(L):
-            d = t.d[j, w]
-            t.a[w] = d if d < t.a[w] else t.a[w]
-            t.b[w] = d if d > t.b[w] else t.b[w]
-    for w in range(L):
-        rho = t.b[w] - t.a[w]
-        t.a[w] = 0.5 * (t.a[w] + t.b[w])  # keep the factors centred
-        t.rho_before[w] = t.rho[w]
-        t.rho[w] = rho
-        t.step[w] = 1.0 if rho <= SAFE_WIDTH else max(SAFE_WIDTH, np.log1p(rho)) / rho
-        t.step[w] *= t.active[w]
+        d = load(S, t.d + j)
+        low = where(d < low, d, low)
+        high = where(d > high, d, high)
+    rho = high - low
+    store(S, t.rho_before, load(S, t.rho))
+    store(S, t.rho, rho)
+    wide = ~(rho <= SAFE_WIDTH)
+    step = splat(1.0)
+    if some(wide):
+        store(S, t.p, where(wide, rho, 1.0))
+        for w in range(LANES):
+            if S[t.p, w] > SAFE_WIDTH:
+                S[t.p, w] = max(SAFE_WIDTH, np.log1p(S[t.p, w])) / S[t.p, w]
+        step = load(S, t.p)
+    active = load(S, t.active) != 0.0
+    middle = 0.5 * (low + high)  # keep the factors centred
     for j in range(C):
-        for w in range(L):
-            t.y[j, w] *= _exp(t.step[w] * (t.d[j, w] - t.a[w]))
+        y = load(S, t.y + j)
+        store(S, t.y + j, where(active, y * _exp(step * (load(S, t.d + j) - middle)), y))
 
 
-@jit(inline=True)
+@jit(inner=True)
 def _exp(z):
     """Positive and close to e**z, exact to second order at 0; the size of a step need not be exact, speed counts."""
     h = z * 0.03125
-    p = 1.0 + h * (1.0 + h * (1 / 2 + h * (1 / 6 + h * (1 / 24 + h * (1 / 120 + h * (1 / 720))))))
-    p *= p
-    p *= p
-    p *= p
-    p *= p
+    p = fma(h, 1 / 720, splat(1 / 120))
+    p = fma(h, p, 1 / 24)
+    p = fma(h, p, 1 / 6)
+    p = fma(h, p, 1 / 2)
+    p = fma(h, p, 1.0)
+    p = fma(h, p, 1.0)
+    p = p * p
+    p = p * p
+    p = p * p
+    p = p * p
     return p * p

@@ -3,10 +3,8 @@
 import numpy as np
 
 from cmfast.kernels.cpu._jit import jit
-from cmfast.kernels.cpu._tile import RANGE
-from cmfast.kernels.status import Status
-
-MAX_ITER = int(Status.MAX_ITER)
+from cmfast.kernels.cpu._tile import MAX_ITER, RANGE
+from cmfast.kernels.cpu._vector import absolute, fma, load, some, splat, store, where
 
 # A sweep sees the rows only, before the factors are put in their gauge; the residual that is returned, measured again,
 # differs by rounding. Near a slow convergence that difference would turn "just converged" into "not quite".
@@ -16,62 +14,54 @@ ROUNDING = 1e-15
 @jit(inner=True)
 def sinkhorn(t, tol, max_iter):
     """Row step, then column step, until the residual of a whole sweep is at most `tol`."""
-    L = t.active.shape[0]
-    t.residual[:] = np.inf
+    S = t.S
     for _ in range(max_iter):
-        moving = False
-        for w in range(L):
-            t.n_iter[w] += np.int64(t.active[w])
-            moving = moving or t.active[w] != 0.0
-        if not moving:
+        active = load(S, t.active)
+        if not some(active != 0.0):
             return
+        store(S, t.n_iter, load(S, t.n_iter) + active)
         _sweep(t)
         _measure(t, tol - min(ROUNDING, 0.5 * tol))
-    for w in range(L):
-        if t.active[w] != 0.0:
-            t.status[w] = MAX_ITER
-            t.active[w] = 0.0
+    active = load(S, t.active) != 0.0
+    store(S, t.status, where(active, float(MAX_ITER), load(S, t.status)))
+    store(S, t.active, splat(0.0))
 
 
 @jit(inner=True)
 def _sweep(t):
-    R, C, L = t.M.shape
+    S, R, C = t.S, t.R, t.C
+    active = load(S, t.active) != 0.0
     for j in range(C):
-        t.col[j] = 0.0
+        store(S, t.col + j, splat(0.0))
     for i in range(R):
-        t.a[:] = 0.0
+        row = t.M + i * C
+        total = splat(0.0)
         for j in range(C):
-            for w in range(L):
-                t.a[w] += t.M[i, j, w] * t.y[j, w]
-        for w in range(L):
-            x = t.u[i, w] / t.a[w] if t.u[i, w] > 0.0 else 0.0
-            t.x[i, w] = x if t.active[w] != 0.0 else t.x[i, w]
+            total = fma(load(S, row + j), load(S, t.y + j), total)
+        u = load(S, t.u + i)
+        x = where(active, where(u > 0.0, u / total, 0.0), load(S, t.x + i))
+        store(S, t.x + i, x)
         for j in range(C):
-            for w in range(L):
-                t.col[j, w] += t.x[i, w] * t.M[i, j, w]
+            store(S, t.col + j, fma(x, load(S, row + j), load(S, t.col + j)))
     for j in range(C):
-        for w in range(L):
-            y = t.v[j, w] / t.col[j, w] if t.v[j, w] > 0.0 else 0.0
-            t.y[j, w] = y if t.active[w] != 0.0 else t.y[j, w]
+        v = load(S, t.v + j)
+        y = where(v > 0.0, v / load(S, t.col + j), 0.0)
+        store(S, t.y + j, where(active, y, load(S, t.y + j)))
 
 
 @jit(inner=True)
 def _measure(t, tol):
     """Stop the lanes whose rows fit; the columns fit by rounding alone after a column step."""
-    R, C, L = t.M.shape
-    t.residual[:] = 0.0
+    S, R, C = t.S, t.R, t.C
+    residual = splat(0.0)
     for i in range(R):
-        t.a[:] = 0.0
+        total = splat(0.0)
         for j in range(C):
-            for w in range(L):
-                t.a[w] += t.M[i, j, w] * t.y[j, w]
-        for w in range(L):
-            t.residual[w] += abs(t.x[i, w] * t.a[w] - t.u[i, w])
-    for w in range(L):
-        t.residual[w] /= t.total[w]
-        if t.active[w] != 0.0:
-            if not t.residual[w] < np.inf:
-                t.active[w] = 0.0
-                t.status[w] = RANGE
-            elif t.residual[w] <= tol:
-                t.active[w] = 0.0
+            total = fma(load(S, t.M + i * C + j), load(S, t.y + j), total)
+        residual = residual + absolute(load(S, t.x + i) * total - load(S, t.u + i))
+    residual = residual / load(S, t.total)
+    active = load(S, t.active) != 0.0
+    lost = active & ~(residual < np.inf)
+    store(S, t.residual, residual)
+    store(S, t.status, where(lost, float(RANGE), load(S, t.status)))
+    store(S, t.active, where(active & ~lost & ~(residual <= tol), 1.0, splat(0.0)))

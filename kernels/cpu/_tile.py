@@ -1,7 +1,10 @@
-"""Up to 64 matrices side by side, lane last: every inner loop runs over lanes and adds nothing across them.
+"""Eight matrices side by side, one a lane: nothing is ever added across lanes.
 
 So small matrices fill whole vectors, and each lane sees the same operations in the same order whatever stands beside
 it: the bits of a result do not depend on its neighbours, nor on how many there are.
+
+Everything a tile holds lies in one array of lines of eight numbers; the fields of a tile say where. That is one
+pointer for the compiler instead of forty, and small matrices stay in the first-level cache.
 """
 
 import math
@@ -10,6 +13,19 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.cpu._vector import (
+    WIDTH,
+    absolute,
+    load,
+    load_block,
+    new_lines,
+    some,
+    splat,
+    sqrt,
+    store,
+    store_block,
+    where,
+)
 from cmfast.kernels.status import Status
 
 OK = int(Status.CONVERGED)
@@ -19,220 +35,215 @@ ZERO_LINE = int(Status.ZERO_LINE)
 RANGE = int(Status.RANGE)
 MAX_ITER = int(Status.MAX_ITER)
 
+LANES = WIDTH
 WIDE = 1e100  # entries outside [1/WIDE, WIDE] are brought nearer by powers of two
 TOTALS_RTOL = 1e-9
 EQUILIBRATION_ROUNDS = 3
 TINY = 1e-290
-BLOCK = 8  # lanes in a cache line
 
 
 class Tile(NamedTuple):
-    """One tile and its scratch. Axes: R rows, C columns, L lanes."""
+    """The lines of eight matrices and their scratch. Axes: R rows, C columns; truth values are 1.0 and 0.0."""
 
-    M: np.ndarray  # (R, C, L) matrices, after smoothing, dropping, powers of two and pairing
-    Q: np.ndarray  # (R, C, L) scaled cells over sqrt(u)
-    W: np.ndarray  # (C, C, L) weights of the graph on the columns, lower half
-    F: np.ndarray  # (C, C, L) flows between columns, antisymmetric, lower half
-    u: np.ndarray  # (R, L) row targets
-    v: np.ndarray  # (C, L) column targets
-    x: np.ndarray  # (R, L) row factors
-    y: np.ndarray  # (C, L) column factors
-    off: np.ndarray  # (R, L) row sums of scaled cells, without the paired one
-    col: np.ndarray  # (C, L) column sums, likewise
-    diag: np.ndarray  # (C, L) the paired cells, scaled
-    q: np.ndarray  # (C, L) sources
-    d: np.ndarray  # (C, L) Newton step in log y
-    p: np.ndarray  # (C, L) scratch of the elimination
-    r: np.ndarray  # (C, L)
-    row_power: np.ndarray  # (R, L) M holds the input times 2 ** -(row_power + col_power)
-    col_power: np.ndarray  # (C, L)
-    order: np.ndarray  # (C, L) column of the input at each place
-    a: np.ndarray  # (L,) scratch
-    b: np.ndarray  # (L,)
-    total: np.ndarray  # (L,) mass
-    amount: np.ndarray  # (L,) smoothing
-    residual: np.ndarray  # (L,)
-    rho: np.ndarray  # (L,) width of the last step
-    rho_before: np.ndarray  # (L,)
-    step: np.ndarray  # (L,)
-    active: np.ndarray  # (L,) 1.0 while the lane moves, else 0.0
-    paired: np.ndarray  # (L,) 1.0 where row i and column i belong together, else 0.0
-    zeros: np.ndarray  # (L,) 1.0 where a cell is zero, else 0.0
-    far: np.ndarray  # (L,) 1.0 where M holds powers of two, else 0.0
-    rest: np.ndarray  # (L,) power of two that the gauge still has to move from one side to the other
-    moved: np.ndarray  # (L,) 1.0 where `order` is not the identity, else 0.0
-    warm: np.ndarray  # (L,) 1.0 where the caller gave the factors to start from, else 0.0
-    n_iter: np.ndarray  # (L,)
-    status: np.ndarray  # (L,)
+    S: np.ndarray  # (lines, 8) all numbers
+    R: int
+    C: int
+    M: int  # R C lines: matrices, after smoothing, dropping, powers of two and pairing
+    Q: int  # R C: scaled cells over sqrt(u)
+    W: int  # C C: weights of the graph on the columns, lower half
+    F: int  # C C: flows between columns, antisymmetric, lower half
+    u: int  # R: row targets
+    v: int  # C: column targets
+    x: int  # R: row factors
+    y: int  # C: column factors
+    root: int  # R: 1 / sqrt(u)
+    off: int  # R: row sums of scaled cells, without the paired one
+    col: int  # C: column sums, likewise
+    diag: int  # C: the paired cells, scaled
+    q: int  # C: sources
+    d: int  # C: Newton step in log y
+    p: int  # C: scratch of the elimination
+    r: int  # C
+    row_power: int  # R: M holds the input times 2 ** -(row_power + col_power)
+    col_power: int  # C
+    order: int  # C: column of the input at each place
+    low: int  # 1: smallest positive cell
+    high: int  # 1: largest cell
+    total: int  # 1: mass
+    amount: int  # 1: smoothing
+    residual: int  # 1
+    rho: int  # 1: width of the last step
+    rho_before: int  # 1
+    active: int  # 1: whether the lane moves
+    paired: int  # 1: whether row i and column i belong together
+    zeros: int  # 1: whether a cell is zero
+    odd: int  # 1: whether a target is zero or bad or the totals disagree
+    far: int  # 1: whether M holds powers of two
+    rest: int  # 1: power of two that the gauge still has to move from one side to the other
+    moved: int  # 1: whether `order` is not the identity
+    warm: int  # 1: whether the caller gave the factors to start from
+    n_iter: int  # 1
+    status: int  # 1
 
 
 @jit(inner=True)
-def new_tile(R, C, L):
-    """Return an empty tile; F and W only where Newton's method needs them."""
+def new_tile(R, C, newton):
+    """Return an empty tile; Q, W and F only where Newton's method needs them."""
+    square, cube = (C * C, R * C) if newton else (0, 0)
+    Q = R * C
+    W = Q + cube
+    F = W + square
+    u = F + square
+    v = u + R
+    x = v + C
+    y = x + R
+    root = y + C
+    off = root + R
+    col = off + R
+    diag = col + C
+    q = diag + C
+    d = q + C
+    p = d + C
+    r = p + C
+    row_power = r + C
+    col_power = row_power + R
+    order = col_power + C
+    k = order + C  # the single lines
     return Tile(
-        np.empty((R, C, L)),
-        np.empty((R, C, L)),
-        np.empty((C, C, L)),
-        np.empty((C, C, L)),
-        np.empty((R, L)),
-        np.empty((C, L)),
-        np.empty((R, L)),
-        np.empty((C, L)),
-        np.empty((R, L)),
-        np.empty((C, L)),
-        np.empty((C, L)),
-        np.empty((C, L)),
-        np.empty((C, L)),
-        np.empty((C, L)),
-        np.empty((C, L)),
-        np.empty((R, L), np.int64),
-        np.empty((C, L), np.int64),
-        np.empty((C, L), np.int64),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L),
-        np.empty(L, np.int64),
-        np.empty(L, np.int64),
-        np.empty(L, np.int8),
-    )
+        new_lines(k + 17), R, C, 0, Q, W, F, u, v, x, y, root, off, col, diag, q, d, p, r, row_power, col_power,
+        order, k, k + 1, k + 2, k + 3, k + 4, k + 5, k + 6, k + 7, k + 8, k + 9, k + 10, k + 11, k + 12, k + 13, k + 14,
+        k + 15, k + 16,
+    )  # fmt: skip
 
 
 @jit(inner=True)
-def load(t, M, m_step, row_sums, row_step, col_sums, col_step, first, flip, smoothing, drop, bi):
-    """Fill the tile with the matrices from `first` on, cells in one axis; decide the lanes that have no answer."""
-    C, L = t.v.shape
-    _gather_cells(t.M, M, first, m_step, flip)
-    _gather_lines(t.u, row_sums, first, row_step)
-    _gather_lines(t.v, col_sums, first, col_step)
-    for j in range(C):
-        t.order[j] = j
-    t.n_iter[:] = 0
-    t.moved[:] = 0.0
-    t.far[:] = 0.0
-    t.row_power[:] = 0
-    t.col_power[:] = 0
-    _survey_cells(t)
+def load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi):
+    """Fill the tile with the matrices from `first` on, cells in one axis; decide the lanes that have no answer.
+
+    Lanes past `last` repeat it.
+    """
+    S = t.S
+    _gather_cells(t, M, m_step, first, last, flip)
+    _gather_lines(S, t.u, t.R, row_sums, row_step, first, last)
+    _gather_lines(S, t.v, t.C, col_sums, col_step, first, last)
+    for j in range(t.C):
+        store(S, t.order + j, splat(float(j)))
+        store(S, t.col_power + j, splat(0.0))
+    for i in range(t.R):
+        store(S, t.row_power + i, splat(0.0))
+    for k in (t.n_iter, t.moved, t.far, t.rest):
+        store(S, k, splat(0.0))
+    store(S, t.active, splat(1.0))
     _smooth(t, smoothing)
     _survey_targets(t, flip)
-    for w in range(L):
-        t.active[w] = 1.0
-        if t.status[w] == OK and (t.zeros[w] != 0.0 or t.step[w] != 0.0):
-            t.status[w] = _decide(t, w, flip, drop, bi)
-        if t.status[w] != OK:
-            _park(t, w)
-        elif t.a[w] < 1.0 / WIDE or t.b[w] > WIDE:
-            _equilibrate(t, w)
+    status = load(S, t.status)
+    narrow = (load(S, t.low) >= 1.0 / WIDE) & (load(S, t.high) <= WIDE)
+    if some((status != OK) | (load(S, t.zeros) != 0.0) | (load(S, t.odd) != 0.0) | ~narrow):
+        for w in range(LANES):
+            if S[t.status, w] == OK and (S[t.zeros, w] != 0.0 or S[t.odd, w] != 0.0):
+                S[t.status, w] = _decide(t, w, flip, drop, bi)
+            if S[t.status, w] != OK:
+                _park(t, w)
+            elif S[t.low, w] < 1.0 / WIDE or S[t.high, w] > WIDE:
+                _equilibrate(t, w)
+    for i in range(t.R):
+        u = load(S, t.u + i)
+        store(S, t.root + i, where(u > 0.0, 1.0 / sqrt(u), 0.0))
 
 
 @jit(inner=True)
-def _gather_cells(cells, M, first, step, flip):
-    R, C, L = cells.shape
-    row_stride, col_stride = (1, R) if flip else (C, 1)
-    whole = L - L % BLOCK
-    for w in range(0, whole, BLOCK):  # a block of lanes fills one cache line of the tile
+def _gather_cells(t, M, step, first, last, flip):
+    """Copy the cells; note which lanes have NaN, infinite, negative or zero cells, and the range of the others."""
+    S, R, C = t.S, t.R, t.C
+    rows = (
+        first * step,
+        min(first + 1, last) * step,
+        min(first + 2, last) * step,
+        min(first + 3, last) * step,
+        min(first + 4, last) * step,
+        min(first + 5, last) * step,
+        min(first + 6, last) * step,
+        min(first + 7, last) * step,
+    )
+    cells = R * C
+    if flip or cells < LANES:
+        row_stride, col_stride = (1, R) if flip else (C, 1)
         for i in range(R):
             for j in range(C):
                 c = i * row_stride + j * col_stride
-                for k in range(BLOCK):
-                    cells[i, j, w + k] = M[(first + w + k) * step, c]
-    for w in range(whole, L):
-        for i in range(R):
-            for j in range(C):
-                cells[i, j, w] = M[(first + w) * step, i * row_stride + j * col_stride]
+                for w in range(LANES):
+                    S[t.M + i * C + j, w] = M[rows[w], c]
+    else:
+        for k in range(0, cells, LANES):
+            c = min(k, cells - LANES)  # the last block overlaps the one before
+            load_block(S, t.M + c, M, rows, c)
+    good = splat(0.0) == 0.0
+    zero = ~good
+    low = splat(np.inf)
+    high = splat(0.0)
+    for k in range(t.M, t.M + cells):
+        m = load(S, k)
+        good = good & (m >= 0.0) & (m < np.inf)
+        zero = zero | (m == 0.0)
+        low = where((m > 0.0) & (m < low), m, low)
+        high = where(m > high, m, high)
+    store(S, t.low, low)
+    store(S, t.high, high)
+    store(S, t.zeros, where(zero, 1.0, splat(0.0)))
+    store(S, t.status, where(good, float(OK), splat(float(INVALID))))
 
 
 @jit(inner=True)
-def _gather_lines(lines, values, first, step):
-    n, L = lines.shape
+def _gather_lines(S, k, n, values, step, first, last):
     for i in range(n):
         if step == 0:
-            for w in range(L):
-                lines[i, w] = values[0, i]
+            store(S, k + i, splat(values[0, i]))
         else:
-            for w in range(L):
-                lines[i, w] = values[first + w, i]
-
-
-@jit(inner=True)
-def _survey_cells(t):
-    """Refuse NaN, infinite and negative cells; leave the smallest positive cell in `a`, the largest in `b`."""
-    R, C, L = t.M.shape
-    t.a[:] = np.inf
-    t.b[:] = 0.0
-    t.zeros[:] = 0.0
-    t.step[:] = 0.0
-    for i in range(R):
-        for j in range(C):
-            for w in range(L):
-                m = t.M[i, j, w]
-                t.step[w] = t.step[w] if 0.0 <= m < np.inf else 1.0
-                t.zeros[w] = 1.0 if m == 0.0 else t.zeros[w]
-                t.a[w] = m if 0.0 < m < t.a[w] else t.a[w]
-                t.b[w] = m if m > t.b[w] else t.b[w]
-    for w in range(L):
-        t.status[w] = OK if t.step[w] == 0.0 else INVALID
+            for w in range(LANES):
+                S[k + i, w] = values[min(first + w, last), i]
 
 
 @jit(inner=True)
 def _smooth(t, smoothing):
     """Add `smoothing` to every cell; below zero: the pseudo-Bayes rule."""
-    R, C, L = t.M.shape
-    t.amount[:] = max(smoothing, 0.0)
+    S = t.S
+    store(S, t.amount, splat(max(smoothing, 0.0)))
     if smoothing > 0.0:
-        t.zeros[:] = 0.0
-        for i in range(R):
-            for j in range(C):
-                for w in range(L):
-                    t.M[i, j, w] += smoothing
-        for w in range(L):
-            t.a[w] += smoothing
-            t.b[w] += smoothing
+        for k in range(t.M, t.M + t.R * t.C):
+            store(S, k, load(S, k) + smoothing)
+        # With no positive cell `low` is infinite, and each cell is now the smoothing.
+        low = load(S, t.low)
+        store(S, t.low, where((load(S, t.zeros) != 0.0) | (low == np.inf), smoothing, low + smoothing))
+        store(S, t.high, load(S, t.high) + smoothing)
+        store(S, t.zeros, splat(0.0))
     elif smoothing < 0.0:
-        for w in range(L):
-            if t.status[w] == OK:
-                t.amount[w] = _pseudo_bayes(t, w)
+        for w in range(LANES):
+            if S[t.status, w] == OK:
+                S[t.amount, w] = _pseudo_bayes(t, w)
 
 
 @jit(inner=True)
 def _survey_targets(t, flip):
-    """Make the totals equal by changing the column targets of the input.
-
-    Mark in `step` the lanes where a target is zero or bad or the totals disagree.
-    """
-    R, C, L = t.M.shape
-    t.total[:] = 0.0
-    t.rho[:] = 0.0
-    t.step[:] = 0.0
-    for i in range(R):
-        for w in range(L):
-            t.total[w] += t.u[i, w]
-            t.step[w] = t.step[w] if t.u[i, w] > 0.0 else 1.0
-    for j in range(C):
-        for w in range(L):
-            t.rho[w] += t.v[j, w]
-            t.step[w] = t.step[w] if t.v[j, w] > 0.0 else 1.0
-    for w in range(L):
-        U = t.total[w]
-        V = t.rho[w]
-        plain = 0.0 < U < np.inf and abs(U - V) <= TOTALS_RTOL * max(U, V) and t.step[w] == 0.0
-        t.step[w] = 0.0 if plain else 1.0
-        t.total[w] = V if flip else U
-        t.rho[w] = (V / U if flip else U / V) if plain else 1.0
-    changed = t.u if flip else t.v
-    for k in range(changed.shape[0]):
-        for w in range(L):
-            changed[k, w] *= t.rho[w]
+    """Make the totals equal by changing the column targets of the input; mark unusual lanes as odd."""
+    S = t.S
+    U = splat(0.0)
+    V = splat(0.0)
+    good = U == 0.0
+    for k in range(t.u, t.u + t.R):
+        U = U + load(S, k)
+        good = good & (load(S, k) > 0.0)
+    for k in range(t.v, t.v + t.C):
+        V = V + load(S, k)
+        good = good & (load(S, k) > 0.0)
+    larger = where(U > V, U, V)
+    good = good & (U > 0.0) & (larger < np.inf) & (absolute(U - V) <= larger * TOTALS_RTOL)
+    store(S, t.odd, where(good, 0.0, splat(1.0)))
+    given, other = (V, U) if flip else (U, V)
+    store(S, t.total, given)
+    ratio = where(good & (U != V), given / other, 1.0)
+    changed, n = (t.u, t.R) if flip else (t.v, t.C)
+    for k in range(changed, changed + n):
+        store(S, k, load(S, k) * ratio)
 
 
 @jit(inner=True)
@@ -243,67 +254,70 @@ def _decide(t, w, flip, drop, bi):
 
 
 @jit(inner=True)
-def _pseudo_bayes(t, w):
-    """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it."""
-    R, C, _ = t.M.shape
-    for i in range(R):
-        t.off[i, w] = 0.0
-    for j in range(C):
-        t.col[j, w] = 0.0
-    N = 0.0
-    squares = 0.0
-    scale = t.b[w]  # so that squares stay in range
-    if scale == 0.0:
-        return 0.0
+def _sum_lines(t, w):
+    """Leave the sums of the rows in `off` and of the columns in `col`; return that of all."""
+    S, R, C = t.S, t.R, t.C
+    S[t.off : t.off + R, w] = 0.0
+    S[t.col : t.col + C, w] = 0.0
+    total = 0.0
     for i in range(R):
         for j in range(C):
-            m = t.M[i, j, w] / scale
-            t.off[i, w] += m
-            t.col[j, w] += m
-            N += m
-            squares += m * m
+            m = S[t.M + i * C + j, w]
+            S[t.off + i, w] += m
+            S[t.col + j, w] += m
+            total += m
+    return total
+
+
+@jit(inner=True)
+def _pseudo_bayes(t, w):
+    """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it."""
+    S, R, C = t.S, t.R, t.C
+    if S[t.high, w] == 0.0:
+        return 0.0
+    scale = math.ldexp(1.0, math.frexp(S[t.high, w])[1] - 1)  # so that squares stay in range; dividing by it is exact
+    for k in range(t.M, t.M + R * C):
+        S[k, w] /= scale
+    N = _sum_lines(t, w)
+    squares = 0.0
     gap = 0.0
     for i in range(R):
         for j in range(C):
-            e = t.off[i, w] * t.col[j, w] / N - t.M[i, j, w] / scale
+            m = S[t.M + i * C + j, w]
+            e = S[t.off + i, w] * S[t.col + j, w] / N - m
+            squares += m * m
             gap += e * e
-    k = (N * N - squares) / gap if gap > 0.0 else np.inf
-    weight = k / (N * scale + k) if k < np.inf else 1.0
-    t.a[w] = np.inf
-    t.zeros[w] = 0.0
+    strength = (N * N - squares) / gap if gap > 0.0 else np.inf
+    weight = strength / (N * scale + strength) if strength < np.inf else 1.0
+    S[t.low, w] = np.inf
+    S[t.zeros, w] = 0.0
     for i in range(R):
         for j in range(C):
-            e = t.off[i, w] * t.col[j, w] / N * scale
-            t.M[i, j, w] = (1.0 - weight) * t.M[i, j, w] + weight * e
-            if t.M[i, j, w] > 0.0:
-                t.a[w] = min(t.a[w], t.M[i, j, w])
+            e = S[t.off + i, w] * S[t.col + j, w] / N * scale
+            m = (1.0 - weight) * (S[t.M + i * C + j, w] * scale) + weight * e
+            S[t.M + i * C + j, w] = m
+            if m > 0.0:
+                S[t.low, w] = min(S[t.low, w], m)
             else:
-                t.zeros[w] = 1.0
-    return k
+                S[t.zeros, w] = 1.0
+    return strength
 
 
 @jit(inner=True)
 def _check_lines(t, w, drop, bi):
-    """Set the targets of dropped lines to zero; an empty line with a positive target has no answer."""
-    R, C, _ = t.M.shape
-    for i in range(R):
-        t.off[i, w] = 0.0
-    for j in range(C):
-        t.col[j, w] = 0.0
-    for i in range(R):
-        for j in range(C):
-            t.off[i, w] += t.M[i, j, w]
-            t.col[j, w] += t.M[i, j, w]
+    """Set the targets of dropped lines to zero; refuse bad ones."""
+    S, R, C = t.S, t.R, t.C
+    _sum_lines(t, w)
     if drop and bi:
         for i in range(R):
-            if t.off[i, w] == 0.0 and t.col[i, w] == 0.0:
-                t.u[i, w] = 0.0
-                t.v[i, w] = 0.0
+            if S[t.off + i, w] == 0.0 and S[t.col + i, w] == 0.0:
+                S[t.u + i, w] = 0.0
+                S[t.v + i, w] = 0.0
     for i in range(R):
-        if not 0.0 <= t.u[i, w] < np.inf:
+        if not 0.0 <= S[t.u + i, w] < np.inf:
             return INVALID
     for j in range(C):
-        if not 0.0 <= t.v[j, w] < np.inf:
+        if not 0.0 <= S[t.v + j, w] < np.inf:
             return INVALID
     return OK
 
@@ -311,45 +325,38 @@ def _check_lines(t, w, drop, bi):
 @jit(inner=True)
 def _check_totals(t, w, flip):
     """Make the totals equal by changing the column targets of the input, clear dropped lines, look for empty ones."""
-    R, C, _ = t.M.shape
+    S, R, C = t.S, t.R, t.C
     U = 0.0
     V = 0.0
     dropped = False
     for i in range(R):
-        U += t.u[i, w]
-        dropped = dropped or t.u[i, w] == 0.0
+        U += S[t.u + i, w]
+        dropped = dropped or S[t.u + i, w] == 0.0
     for j in range(C):
-        V += t.v[j, w]
-        dropped = dropped or t.v[j, w] == 0.0
+        V += S[t.v + j, w]
+        dropped = dropped or S[t.v + j, w] == 0.0
     if not (np.inf > U and np.inf > V):
         return RANGE
     if not abs(U - V) <= TOTALS_RTOL * max(U, V):
         return TOTALS
     given = V if flip else U
-    t.total[w] = given if given > 0.0 else 1.0
+    S[t.total, w] = given if given > 0.0 else 1.0
     if U != V:
         for i in range(R):
-            t.u[i, w] *= given / U
+            S[t.u + i, w] *= given / U
         for j in range(C):
-            t.v[j, w] *= given / V
+            S[t.v + j, w] *= given / V
     if dropped:
         for i in range(R):
             for j in range(C):
-                if t.u[i, w] == 0.0 or t.v[j, w] == 0.0:
-                    t.M[i, j, w] = 0.0
-        for i in range(R):
-            t.off[i, w] = 0.0
-        for j in range(C):
-            t.col[j, w] = 0.0
-        for i in range(R):
-            for j in range(C):
-                t.off[i, w] += t.M[i, j, w]
-                t.col[j, w] += t.M[i, j, w]
+                if S[t.u + i, w] == 0.0 or S[t.v + j, w] == 0.0:
+                    S[t.M + i * C + j, w] = 0.0
+        _sum_lines(t, w)
     for i in range(R):
-        if t.u[i, w] > 0.0 and t.off[i, w] == 0.0:
+        if S[t.u + i, w] > 0.0 and S[t.off + i, w] == 0.0:
             return ZERO_LINE
     for j in range(C):
-        if t.v[j, w] > 0.0 and t.col[j, w] == 0.0:
+        if S[t.v + j, w] > 0.0 and S[t.col + j, w] == 0.0:
             return ZERO_LINE
     return OK
 
@@ -357,250 +364,254 @@ def _check_totals(t, w, flip):
 @jit(inner=True)
 def _equilibrate(t, w):
     """Bring the cells together by powers of two, which is exact: logarithms of rows and columns get mean zero."""
-    R, C, _ = t.M.shape
-    t.far[w] = 1.0
+    S, R, C = t.S, t.R, t.C
+    S[t.far, w] = 1.0
     for _ in range(EQUILIBRATION_ROUNDS):
         for i in range(R):
-            total = 0
-            n = 0
+            total = 0.0
+            n = 0.0
             for j in range(C):
-                if t.M[i, j, w] > 0.0:
-                    total += math.frexp(t.M[i, j, w])[1] - t.col_power[j, w]
-                    n += 1
-            t.row_power[i, w] = total // n if n > 0 else 0
+                m = S[t.M + i * C + j, w]
+                if m > 0.0:
+                    total += float(math.frexp(m)[1]) - S[t.col_power + j, w]
+                    n += 1.0
+            S[t.row_power + i, w] = np.floor(total / n) if n > 0.0 else 0.0
         for j in range(C):
-            total = 0
-            n = 0
+            total = 0.0
+            n = 0.0
             for i in range(R):
-                if t.M[i, j, w] > 0.0:
-                    total += math.frexp(t.M[i, j, w])[1] - t.row_power[i, w]
-                    n += 1
-            t.col_power[j, w] = total // n if n > 0 else 0
+                m = S[t.M + i * C + j, w]
+                if m > 0.0:
+                    total += float(math.frexp(m)[1]) - S[t.row_power + i, w]
+                    n += 1.0
+            S[t.col_power + j, w] = np.floor(total / n) if n > 0.0 else 0.0
     for i in range(R):
         for j in range(C):
-            t.M[i, j, w] = math.ldexp(t.M[i, j, w], -t.row_power[i, w] - t.col_power[j, w])
+            power = -S[t.row_power + i, w] - S[t.col_power + j, w]
+            S[t.M + i * C + j, w] = math.ldexp(S[t.M + i * C + j, w], int(power))
 
 
 @jit(inner=True)
 def _park(t, w):
     """Put ones into a lane that has no answer: it costs nothing and divides by nothing."""
-    R, C, _ = t.M.shape
-    t.active[w] = 0.0
-    t.total[w] = 1.0
-    for i in range(R):
-        t.u[i, w] = 1.0
-        for j in range(C):
-            t.M[i, j, w] = 1.0
-    for j in range(C):
-        t.v[j, w] = 1.0
+    S = t.S
+    S[t.active, w] = 0.0
+    S[t.total, w] = 1.0
+    S[t.u : t.u + t.R, w] = 1.0
+    S[t.v : t.v + t.C, w] = 1.0
+    S[t.M : t.M + t.R * t.C, w] = 1.0
 
 
 @jit(inner=True)
 def permute(t, w):
     """Bring column ``order[j]`` to place j."""
-    R, C, _ = t.M.shape
-    for i in range(R):
-        for j in range(C):
-            t.p[j, w] = t.M[i, t.order[j, w], w]
-        for j in range(C):
-            t.M[i, j, w] = t.p[j, w]
-    for j in range(C):
-        t.p[j, w] = t.v[t.order[j, w], w]
-        t.r[j, w] = t.y[t.order[j, w], w]
-        t.d[j, w] = t.col_power[t.order[j, w], w]
-    for j in range(C):
-        t.v[j, w] = t.p[j, w]
-        t.y[j, w] = t.r[j, w]
-        t.col_power[j, w] = np.int64(t.d[j, w])
+    for i in range(t.R):
+        _permute_line(t, w, t.M + i * t.C)
+    for k in (t.v, t.y, t.col_power):
+        _permute_line(t, w, k)
+
+
+@jit(inner=True)
+def _permute_line(t, w, k):
+    S = t.S
+    for j in range(t.C):
+        S[t.p + j, w] = S[k + np.int64(S[t.order + j, w]), w]
+    for j in range(t.C):
+        S[k + j, w] = S[t.p + j, w]
 
 
 @jit(inner=True)
 def finish(t, flip, tol):
     """Put the factors in the gauge, scale the cells, and measure again what is returned."""
-    C, L = t.y.shape
-    for w in range(L):
-        if t.moved[w] != 0.0:
-            for j in range(C):
-                t.r[t.order[j, w], w] = j
-            for j in range(C):
-                t.order[j, w] = np.int64(t.r[j, w])
-            permute(t, w)
+    S, C = t.S, t.C
+    if some(load(S, t.moved) != 0.0):
+        for w in range(LANES):
+            if S[t.moved, w] != 0.0:
+                for j in range(C):
+                    S[t.r + np.int64(S[t.order + j, w]), w] = j
+                S[t.order : t.order + C, w] = S[t.r : t.r + C, w]
+                permute(t, w)
     for j in range(C):
-        for w in range(L):
-            t.y[j, w] = t.y[j, w] if t.v[j, w] > 0.0 else 0.0
+        store(S, t.y + j, where(load(S, t.v + j) > 0.0, load(S, t.y + j), 0.0))
     if flip:
-        _gauge(t, t.y, t.v, t.x, t.col_power)
+        _gauge(t, t.y, t.v, t.C, t.x, t.R, t.col_power)
     else:
-        _gauge(t, t.x, t.u, t.y, t.row_power)
+        _gauge(t, t.x, t.u, t.R, t.y, t.C, t.row_power)
     _scale_cells(t)
-    _check_factors(t)
-    for w in range(L):
-        if t.status[w] <= MAX_ITER and not (t.residual[w] < np.inf and t.step[w] == 0.0):
-            t.status[w] = RANGE
-        elif t.status[w] == OK and not t.residual[w] <= tol:
-            t.status[w] = MAX_ITER
-        if t.far[w] != 0.0:
-            _undo_powers(t, w, -t.rest[w] if flip else t.rest[w])
+    good = _positive(S, t.x, t.u, t.R) & _positive(S, t.y, t.v, t.C)
+    status, residual = load(S, t.status), load(S, t.residual)
+    lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & good)
+    status = where(lost, float(RANGE), status)
+    status = where((status == float(OK)) & ~(residual <= tol), float(MAX_ITER), status)
+    store(S, t.status, status)
+    if some(load(S, t.far) != 0.0):
+        for w in range(LANES):
+            if S[t.far, w] != 0.0:
+                _undo_powers(t, w, -S[t.rest, w] if flip else S[t.rest, w])
 
 
 @jit(inner=True)
-def _gauge(t, first, targets, second, powers):
+def _gauge(t, first, targets, n, second, m, powers):
     """Divide the factors `first` by their geometric mean and multiply the others by it.
 
     What the powers of two in M add to that is left in `rest`.
     """
-    n, L = first.shape
-    t.a[:] = 0.0
-    t.b[:] = 1.0
-    t.step[:] = 1.0
+    S = t.S
+    count = splat(0.0)
+    product = splat(1.0)
+    least = splat(1.0)
     for i in range(n):
-        for w in range(L):
-            there = targets[i, w] > 0.0
-            t.a[w] += 1.0 if there else 0.0
-            t.b[w] *= first[i, w] if there else 1.0
-            t.step[w] = t.b[w] if t.b[w] < t.step[w] else t.step[w]
-    for w in range(L):
-        if t.step[w] > TINY and t.b[w] < 1.0 / TINY and t.far[w] == 0.0:
-            t.b[w] = np.exp(np.log(t.b[w]) / t.a[w]) if t.a[w] > 0.0 else 1.0
-        elif t.status[w] <= MAX_ITER:
-            t.b[w], t.rest[w] = _geometric_mean(first, targets, powers, w)
+        there = load(S, targets + i) > 0.0
+        count = count + where(there, 1.0, splat(0.0))
+        product = product * where(there, load(S, first + i), 1.0)
+        least = where(product < least, product, least)
+    store(S, t.rho, product)
+    store(S, t.rho_before, least)
+    store(S, t.residual, count)
+    for w in range(LANES):
+        product, least, count = S[t.rho, w], S[t.rho_before, w], S[t.residual, w]
+        if least > TINY and product < 1.0 / TINY and S[t.far, w] == 0.0:
+            S[t.rho, w] = np.exp(np.log(product) / count) if count > 0.0 else 1.0
+        elif S[t.status, w] <= MAX_ITER:
+            S[t.rho, w], S[t.rest, w] = _geometric_mean(S, first, targets, n, powers, w)
+    mean = load(S, t.rho)
     for i in range(n):
-        for w in range(L):
-            first[i, w] /= t.b[w]
-    for j in range(second.shape[0]):
-        for w in range(L):
-            second[j, w] *= t.b[w]
+        store(S, first + i, load(S, first + i) / mean)
+    for j in range(m):
+        store(S, second + j, load(S, second + j) * mean)
 
 
 @jit(inner=True)
 def _scale_cells(t):
-    R, C, L = t.M.shape
-    t.residual[:] = 0.0
+    S, R, C = t.S, t.R, t.C
+    residual = splat(0.0)
     for j in range(C):
-        t.col[j] = 0.0
+        store(S, t.col + j, splat(0.0))
     for i in range(R):
-        t.a[:] = 0.0
+        x = load(S, t.x + i)
+        total = splat(0.0)
         for j in range(C):
-            for w in range(L):
-                cell = t.x[i, w] * t.M[i, j, w] * t.y[j, w]
-                t.M[i, j, w] = cell
-                t.a[w] += cell
-                t.col[j, w] += cell
-        for w in range(L):
-            t.residual[w] += abs(t.a[w] - t.u[i, w])
+            k = t.M + i * C + j
+            cell = x * load(S, k) * load(S, t.y + j)
+            store(S, k, cell)
+            total = total + cell
+            store(S, t.col + j, load(S, t.col + j) + cell)
+        residual = residual + absolute(total - load(S, t.u + i))
     for j in range(C):
-        for w in range(L):
-            t.residual[w] += abs(t.col[j, w] - t.v[j, w])
-    for w in range(L):
-        t.residual[w] /= t.total[w]
+        residual = residual + absolute(load(S, t.col + j) - load(S, t.v + j))
+    store(S, t.residual, residual / load(S, t.total))
 
 
 @jit(inner=True)
-def _check_factors(t):
-    """Mark in `step` the lanes with a factor that is not positive and finite."""
-    R, C, L = t.M.shape
-    t.step[:] = 0.0
-    for i in range(R):
-        for w in range(L):
-            good = 0.0 < t.x[i, w] < np.inf or t.u[i, w] == 0.0
-            t.step[w] = t.step[w] if good else 1.0
-    for j in range(C):
-        for w in range(L):
-            good = 0.0 < t.y[j, w] < np.inf or t.v[j, w] == 0.0
-            t.step[w] = t.step[w] if good else 1.0
+def _positive(S, factors, targets, n):
+    """Return the lanes whose factors are all positive and finite, but where the target is zero."""
+    good = splat(0.0) == 0.0
+    for i in range(n):
+        f = load(S, factors + i)
+        good = good & (((f > 0.0) & (f < np.inf)) | (load(S, targets + i) == 0.0))
+    return good
 
 
 @jit(inner=True)
 def _undo_powers(t, w, rest):
     """Turn the factors of the equilibrated matrix into those of the input."""
-    for i in range(t.x.shape[0]):
-        t.x[i, w] = math.ldexp(t.x[i, w], -t.row_power[i, w] - rest)
-        if t.u[i, w] > 0.0 and not 0.0 < t.x[i, w] < np.inf:
-            t.status[w] = RANGE
-    for j in range(t.y.shape[0]):
-        t.y[j, w] = math.ldexp(t.y[j, w], rest - t.col_power[j, w])
-        if t.v[j, w] > 0.0 and not 0.0 < t.y[j, w] < np.inf:
-            t.status[w] = RANGE
+    S = t.S
+    for i in range(t.R):
+        S[t.x + i, w] = math.ldexp(S[t.x + i, w], int(-S[t.row_power + i, w] - rest))
+        if S[t.u + i, w] > 0.0 and not 0.0 < S[t.x + i, w] < np.inf:
+            S[t.status, w] = RANGE
+    for j in range(t.C):
+        S[t.y + j, w] = math.ldexp(S[t.y + j, w], int(rest - S[t.col_power + j, w]))
+        if S[t.v + j, w] > 0.0 and not 0.0 < S[t.y + j, w] < np.inf:
+            S[t.status, w] = RANGE
 
 
 @jit(inner=True)
-def _geometric_mean(factors, targets, powers, w):
+def _geometric_mean(S, factors, targets, count, powers, w):
     """Geometric mean of the factors that are not dropped, and the power of two that `powers` add to it."""
     product = 1.0
     power = 0
     given = 0
     n = 0
-    for i in range(factors.shape[0]):
-        if targets[i, w] > 0.0:
-            fraction, exponent = math.frexp(factors[i, w])
+    for i in range(count):
+        if S[targets + i, w] > 0.0:
+            fraction, exponent = math.frexp(S[factors + i, w])
             product *= fraction
             power += exponent
-            given -= powers[i, w]
+            given -= int(S[powers + i, w])
             n += 1
             if product < 1e-200:
                 product, exponent = math.frexp(product)
                 power += exponent
     if n == 0:
-        return 1.0, 0
+        return 1.0, 0.0
     whole = (power + given) // n
     part = (power + given) - whole * n
     mean = np.exp((np.log(product) + part * np.log(2.0)) / n)
-    return math.ldexp(mean, power // n), whole - power // n
+    return math.ldexp(mean, power // n), float(whole - power // n)
 
 
 @jit(inner=True)
-def begin(t, start_row, row_step, start_col, col_step, first):
+def begin(t, start_row, row_step, start_col, col_step, first, last):
     """Set the column factors to start from: the caller's, where these are positive and finite, else one."""
-    R, C, L = t.M.shape
+    S, R, C = t.S, t.R, t.C
     for j in range(C):
-        for w in range(L):
-            t.y[j, w] = math.ldexp(1.0, t.col_power[j, w])
-    t.warm[:] = 0.0
-    for w in range(L):
-        if t.status[w] != OK:
+        store(S, t.y + j, splat(1.0))
+    store(S, t.warm, splat(0.0))
+    if start_row.shape[1] == 0 and start_col.shape[1] == 0 and not some(load(S, t.far) != 0.0):
+        return
+    for w in range(LANES):
+        for j in range(C):
+            S[t.y + j, w] = math.ldexp(1.0, int(S[t.col_power + j, w]))
+        if S[t.status, w] != OK:
             continue
-        if start_col.shape[1] > 0 and _usable(start_col[(first + w) * col_step], t.v, w):
-            t.warm[w] = 1.0
+        b = min(first + w, last)
+        if start_col.shape[1] > 0 and _usable(start_col[b * col_step], S, t.v, w):
+            S[t.warm, w] = 1.0
             for j in range(C):
-                t.y[j, w] = math.ldexp(start_col[(first + w) * col_step, j], t.col_power[j, w])
-        elif start_row.shape[1] > 0 and _usable(start_row[(first + w) * row_step], t.u, w):
-            t.warm[w] = 1.0
+                S[t.y + j, w] = math.ldexp(start_col[b * col_step, j], int(S[t.col_power + j, w]))
+        elif start_row.shape[1] > 0 and _usable(start_row[b * row_step], S, t.u, w):
+            S[t.warm, w] = 1.0
             for j in range(C):
                 c = 0.0
                 for i in range(R):
-                    if t.u[i, w] > 0.0:
-                        x = math.ldexp(start_row[(first + w) * row_step, i], t.row_power[i, w])
-                        c += x * t.M[i, j, w]
-                t.y[j, w] = t.v[j, w] / c if t.v[j, w] > 0.0 else 1.0
+                    if S[t.u + i, w] > 0.0:
+                        x = math.ldexp(start_row[b * row_step, i], int(S[t.row_power + i, w]))
+                        c += x * S[t.M + i * C + j, w]
+                S[t.y + j, w] = S[t.v + j, w] / c if S[t.v + j, w] > 0.0 else 1.0
 
 
 @jit(inner=True)
-def _usable(factors, targets, w):
+def _usable(factors, S, targets, w):
     """Whether the factors of the lines that are not dropped are positive and finite."""
     for k in range(factors.shape[0]):  # noqa: SIM110 (Numba has no generators)
-        if targets[k, w] > 0.0 and not 0.0 < factors[k] < np.inf:
+        if S[targets + k, w] > 0.0 and not 0.0 < factors[k] < np.inf:
             return False
     return True
 
 
 @jit(inner=True)
-def store(t, first, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing):
-    """Write the results of the tile from element `first` on."""
-    if flip:
-        _scatter_lines(t.x, out_col, first)
-        _scatter_lines(t.y, out_row, first)
-    else:
-        _scatter_lines(t.x, out_row, first)
-        _scatter_lines(t.y, out_col, first)
-    if write:
-        _scatter_cells(t.M, out, first, flip)
-    for w in range(t.status.shape[0]):
+def store_tile(t, first, last, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing):
+    """Write the results of the lanes of elements `first` to `last`."""
+    S = t.S
+    n = min(last + 1 - first, LANES)
+    rows, cols = (t.y, t.x) if flip else (t.x, t.y)
+    _scatter(S, rows, out_row, first, n)
+    _scatter(S, cols, out_col, first, n)
+    if write and flip:
+        for i in range(t.R):
+            for j in range(t.C):
+                for w in range(n):
+                    out[first + w, j * t.R + i] = S[t.M + i * t.C + j, w]
+    elif write:
+        _scatter(S, t.M, out, first, n)
+    for w in range(n):
         b = first + w
-        out_residual[b] = t.residual[w]
-        out_n_iter[b] = t.n_iter[w]
-        out_status[b] = t.status[w]
-        out_smoothing[b] = t.amount[w]
-        if t.status[w] > MAX_ITER:
+        out_residual[b] = S[t.residual, w]
+        out_n_iter[b] = np.int64(S[t.n_iter, w])
+        out_status[b] = np.int8(S[t.status, w])
+        out_smoothing[b] = S[t.amount, w]
+        if S[t.status, w] > MAX_ITER:
             out_residual[b] = np.nan
             out_row[b] = np.nan
             out_col[b] = np.nan
@@ -609,25 +620,14 @@ def store(t, first, flip, write, out, out_row, out_col, out_residual, out_n_iter
 
 
 @jit(inner=True)
-def _scatter_cells(cells, out, first, flip):
-    R, C, L = cells.shape
-    row_stride, col_stride = (1, R) if flip else (C, 1)
-    whole = L - L % BLOCK
-    for w in range(0, whole, BLOCK):
-        for i in range(R):
-            for j in range(C):
-                c = i * row_stride + j * col_stride
-                for k in range(BLOCK):
-                    out[first + w + k, c] = cells[i, j, w + k]
-    for w in range(whole, L):
-        for i in range(R):
-            for j in range(C):
-                out[first + w, i * row_stride + j * col_stride] = cells[i, j, w]
-
-
-@jit(inner=True)
-def _scatter_lines(lines, out, first):
-    n, L = lines.shape
-    for w in range(L):
-        for i in range(n):
-            out[first + w, i] = lines[i, w]
+def _scatter(S, k, out, first, n):
+    """Write the lines from `k` on to the first `n` elements."""
+    m = out.shape[1]
+    if n < LANES or m < LANES:
+        for c in range(m):
+            for w in range(n):
+                out[first + w, c] = S[k + c, w]
+    else:
+        for start in range(0, m, LANES):
+            c = min(start, m - LANES)  # the last block overlaps the one before
+            store_block(S, k + c, out, first, c)

@@ -9,12 +9,8 @@ from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu._newton import newton
 from cmfast.kernels.cpu._prune import amend, has_zero, prune
 from cmfast.kernels.cpu._sinkhorn import sinkhorn
-from cmfast.kernels.cpu._tile import begin, finish, load, new_tile, store
+from cmfast.kernels.cpu._tile import LANES, begin, finish, load_tile, new_tile, store_tile
 
-LANES = 64
-SCRATCH = 1 << 14  # cells of a tile, so that its four cubes stay in the second-level cache
-VECTOR = 8  # lanes below which vectors are not full: worth leaving that cache for, up to LARGE cells a matrix
-LARGE = 1 << 16
 CHUNK = 1 << 16  # cells converted to float64 at a time
 PSEUDO_BAYES = -1.0
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
@@ -26,28 +22,27 @@ SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 @jit()
 def _scale(
     R, C, M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
-    smoothing, drop, bi, plain, tol, last_width, max_iter, lanes,
+    smoothing, drop, bi, plain, tol, last_width, max_iter,
     out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, start, stop,
 ):  # fmt: skip
     flip = R < C and not plain  # Newton's unknowns belong on the shorter side
-    rows, cols = (C, R) if flip else (R, C)
-    lanes = max(1, min(lanes, stop - start))
-    t = new_tile(rows, cols, lanes)
-    for first in range(start, stop, lanes):
-        if stop - first < lanes:
-            t = new_tile(rows, cols, stop - first)
+    t = new_tile(C, R, not plain) if flip else new_tile(R, C, not plain)
+    for first in range(start, stop, LANES):
+        last = stop - 1
         if flip:
-            load(t, M, m_step, col_sums, col_step, row_sums, row_step, first, flip, smoothing, drop, bi)
-            begin(t, start_col, start_col_step, start_row, start_row_step, first)
+            load_tile(t, M, m_step, col_sums, col_step, row_sums, row_step, first, last, flip, smoothing, drop, bi)
+            begin(t, start_col, start_col_step, start_row, start_row_step, first, last)
         else:
-            load(t, M, m_step, row_sums, row_step, col_sums, col_step, first, flip, smoothing, drop, bi)
-            begin(t, start_row, start_row_step, start_col, start_col_step, first)
+            load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi)
+            begin(t, start_row, start_row_step, start_col, start_col_step, first, last)
         if plain:
             sinkhorn(t, tol, max_iter)
         else:
             newton(t, tol, last_width, max_iter)
         finish(t, flip, tol)
-        store(t, first, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing)
+        store_tile(
+            t, first, last, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing
+        )
 
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
@@ -83,25 +78,22 @@ def _launch(
     out = np.empty((n if write else 0, R * C), dtype)
     out_row, out_col = np.empty((n, R)), np.empty((n, C))
     residual, n_iter, status, added = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n)
-    lanes = _lanes(R * C)
     bi = row_sums is None and col_sums is None
     options = (
         amount, empty == "drop", bi, plain, tol,
-        min(1e-3, math.sqrt(1e3 * tol)), max_iter, lanes,
+        min(1e-3, math.sqrt(1e3 * tol)), max_iter,
     )  # fmt: skip
 
     shared = ((u, u_step), (v, v_step), (x, x_step), (y, y_step))
 
     def work(_, start, stop):
-        size = lanes * max(1, CHUNK // max(1, R * C * lanes))
+        size = LANES * max(1, CHUNK // max(1, R * C * LANES))
         for first in range(start, stop, size):
             last = min(first + size, stop)
             part = slice(first, last)
-            direct = cells.dtype == np.float64
-            given = cells if m_step == 0 else cells[part]
-            given = given if direct else given.astype(np.float64)
+            given = np.ascontiguousarray(cells if m_step == 0 else cells[part], np.float64)[:]
             given.flags.writeable = False
-            scaled = out[part] if dtype == np.float64 or not write else np.empty((last - first, R * C))
+            scaled = out[part] if dtype == np.float64 else np.empty((last - first if write else 0, R * C))
             vectors = [item for a, step in shared for item in (a[part] if step else a, step)]
             results = [a[part] for a in (out_row, out_col, residual, n_iter, status, added)]
             codes, step = None, m_step
@@ -117,7 +109,7 @@ def _launch(
 
     seconds = n * R * C * SECONDS_PER_CELL[solver]
     _pool.run_pieces(
-        work, _pool.pieces(n, seconds, tile=lanes), seconds=seconds, num_threads=num_threads, progress=progress
+        work, _pool.pieces(n, seconds, tile=LANES), seconds=seconds, num_threads=num_threads, progress=progress
     )
     return (
         out.reshape(*batch, R, C) if write else out,
@@ -135,10 +127,3 @@ def _flat(a, batch, core):
     if math.prod(a.shape[: a.ndim - core]) == 1:
         return _arrays.flat_batch(a, core), 0
     return _arrays.flat_batch(np.broadcast_to(a, batch + a.shape[a.ndim - core :]), core), 1
-
-
-def _lanes(cells):
-    """Return how many matrices of so many cells make a tile; a choice of speed that changes no bit."""
-    if cells > LARGE:
-        return 1
-    return max(VECTOR, min(LANES, SCRATCH // max(1, cells) // VECTOR * VECTOR))
