@@ -110,6 +110,9 @@ def run_pieces(
     inside a piece runs inline, so nesting can neither deadlock nor oversubscribe. `progress` is called from this
     thread only, at most about ten times a second, with the part of the range that is done.
     """
+    if len(bounds) == 1 and progress is None:
+        work(0, *bounds[0])  # the short way: a single matrix costs microseconds
+        return
     total = bounds[-1][1] if bounds else 0
     serial = len(bounds) < 2 or seconds < INLINE_SECONDS or getattr(_inside, "yes", False)
     threads = 1 if serial else min(num_threads or cpu_count(), len(bounds), MAX_THREADS)

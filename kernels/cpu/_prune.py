@@ -8,6 +8,7 @@ from cmfast.kernels.status import Status
 
 MAX_ITER = int(Status.MAX_ITER)
 QUICK = 62  # classes whose set fits into one word
+UNDECIDED = -1
 
 
 @jit()
@@ -31,11 +32,14 @@ def _prune(R, C, M, m_step, row_sums, row_step, col_sums, col_step, drop, bi, ou
         cells = M[b * m_step]
         out[b] = cells
         codes[b] = OK
+        if bi and C <= QUICK:
+            codes[b] = _decide_by_diagonal(cells, drop, reach, out[b])
+            if codes[b] != UNDECIDED:
+                continue
+            codes[b] = OK
         u[:] = row_sums[b * row_step]
         v[:] = col_sums[b * col_step]
         if not _plausible(cells, positive, u, v, rows, cols, drop and bi):
-            continue
-        if bi and C <= QUICK and _totally_supported(positive, u, reach):
             continue
         codes[b] = classify(positive, u, v, dead, row_block, col_block, rows, cols)
         if codes[b] == INFEASIBLE:
@@ -93,23 +97,68 @@ def _plausible(cells, positive, u, v, rows, cols, drop):
 
 
 @jit(inner=True)
-def _totally_supported(positive, u, reach):
-    """Whether the diagonal is positive and every class that a positive cell leads to leads back (Warshall)."""
+def _decide_by_diagonal(cells, drop, reach, out):
+    """Clear what dies where the diagonal of a square matrix is positive; return OK, LIMIT_ONLY or UNDECIDED.
+
+    Then the diagonal is a perfect matching, and a cell lives if the class it leads to leads back.
+    """
     n = len(reach)
+    good, union = True, 0
     for i in range(n):
-        if u[i] > 0.0 and not positive[i, i]:
-            return False
-        reach[i] = 1 << i
+        bits = 0
         for j in range(n):
-            reach[i] |= np.int64(positive[i, j]) << j
+            m = cells[i * n + j]
+            good &= (m >= 0.0) & (m < np.inf)
+            bits |= np.int64(m > 0.0) << j
+        reach[i] = bits
+        union |= bits
+    if not good:
+        return OK  # which the solver reports
+    present = 0
+    for i in range(n):
+        if reach[i] >> i & 1:
+            present |= 1 << i
+        elif not (drop and reach[i] == 0 and not union >> i & 1):
+            return UNDECIDED
+    if present == 0:
+        return UNDECIDED
+    if _strongly_connected(reach, present):
+        return OK
+    code = OK
+    _close(reach)
+    for i in range(n):
+        for j in range(n):
+            if not reach[j] >> i & 1 and out[i * n + j] > 0.0:
+                out[i * n + j] = 0.0
+                code = LIMIT_ONLY
+    return code
+
+
+@jit(inner=True)
+def _strongly_connected(reach, present):
+    """Whether the first class reaches all the others, and they it."""
+    n = len(reach)
+    first = present & -present
+    there, back, before = first, first, 0
+    while before != there:
+        before = there
+        for i in range(n):
+            there |= reach[i] * (there >> i & 1)
+    before = 0
+    while before != back:
+        before = back
+        for i in range(n):
+            back |= np.int64(reach[i] & back != 0) << i
+    return there == present and back == present
+
+
+@jit(inner=True)
+def _close(reach):
+    """Make `reach` transitive (Warshall)."""
+    n = len(reach)
     for k in range(n):
         for i in range(n):
-            reach[i] |= reach[k] * ((reach[i] >> k) & 1)
-    for i in range(n):
-        for j in range(n):
-            if positive[i, j] and reach[i] != reach[j]:
-                return False
-    return True
+            reach[i] |= reach[k] * (reach[i] >> k & 1)
 
 
 def prune(R, C, M, m_step, targets, drop, bi, n):

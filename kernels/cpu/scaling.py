@@ -1,6 +1,7 @@
 """Matrix scaling to given margins: the launchers of ``ipf`` and ``ras`` and the loop over tiles."""
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -61,15 +62,14 @@ def _launch(
 ):  # fmt: skip
     R, C = M.shape[-2:]
     vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
-    batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors))
+    batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
     dtype = _arrays.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     cells, m_step = _flat(M, batch, 2)
     cells = cells.reshape(len(cells), R * C)
-    u, u_step = _flat(np.ones(R) if row_sums is None else row_sums.astype(np.float64, copy=False), batch, 1)
-    v, v_step = _flat(np.ones(C) if col_sums is None else col_sums.astype(np.float64, copy=False), batch, 1)
-    x, x_step = _flat(np.empty(0) if start_row is None else start_row.astype(np.float64, copy=False), batch, 1)
-    y, y_step = _flat(np.empty(0) if start_col is None else start_col.astype(np.float64, copy=False), batch, 1)
+    u, u_step = _lines(row_sums, batch, R)
+    v, v_step = _lines(col_sums, batch, C)
+    shared = ((u, u_step), (v, v_step), _lines(start_row, batch, 0), _lines(start_col, batch, 0))
     plain = solver == "sinkhorn"
     tol = max(float(tol), FLOOR)
     if max_iter is None:
@@ -83,8 +83,6 @@ def _launch(
         amount, empty == "drop", bi, plain, tol,
         min(1e-3, math.sqrt(1e3 * tol)), max_iter,
     )  # fmt: skip
-
-    shared = ((u, u_step), (v, v_step), (x, x_step), (y, y_step))
 
     def work(_, start, stop):
         size = LANES * max(1, CHUNK // max(1, R * C * LANES))
@@ -120,6 +118,18 @@ def _launch(
         status.reshape(batch),
         added.reshape(batch),
     )
+
+
+def _lines(a, batch, default):
+    """Return targets or factors as a flat batch of float64 and its step; `default` ones where none are given."""
+    return (_ones(default), 0) if a is None else _flat(a.astype(np.float64, copy=False), batch, 1)
+
+
+@cache
+def _ones(n):
+    ones = np.ones((1, n))
+    ones.flags.writeable = False
+    return ones
 
 
 def _flat(a, batch, core):
