@@ -275,6 +275,52 @@ def test_extreme_entries():
     np.testing.assert_allclose(x * y, [1e-300, 1e10], rtol=1e-6)
 
 
+def imbalance(P):
+    """Worst relative difference of what two sets of lines exchange, over all sets: small cells count as large ones."""
+    n, worst = len(P), 0.0
+    sets = [np.array(k, bool) for k in np.ndindex(*[2] * n) if 0 < sum(k) < n]
+    for rows in sets:
+        for cols in sets:
+            if rows.sum() == cols.sum():
+                a, b = P[np.ix_(rows, ~cols)].sum(), P[np.ix_(~rows, cols)].sum()
+                if max(a, b) > 1e-280:
+                    worst = max(worst, abs(a - b) / max(a, b))
+    return worst
+
+
+@pytest.mark.parametrize("span", [20, 50, 150])
+@pytest.mark.parametrize("C", [2, 3, 4, 10])
+def test_any_range_of_entries_converges_down_to_the_smallest_cell(span, C):
+    rng = np.random.default_rng(span + C)
+    M = 10.0 ** rng.uniform(-span, span, (60, C, C))
+    P, *_, status, _ = ipf(M)
+    assert (status == Status.CONVERGED).all()
+    np.testing.assert_allclose(P.sum(-1), 1, atol=1e-9)
+    np.testing.assert_allclose(P.sum(-2), 1, atol=1e-9)
+    if C < 5:
+        assert max(imbalance(p) for p in P) < 2e-6
+
+
+def test_cells_beyond_the_range_of_the_factors_end_as_range():
+    rng = np.random.default_rng(0)
+    P, _, _, residual, _, status, _ = ipf(10.0 ** rng.uniform(-300, 300, (300, 3, 3)))
+    good = status == Status.CONVERGED
+    assert 200 < good.sum() < 300
+    assert (status[~good] == Status.RANGE).all()
+    assert np.isnan(P[~good]).all()
+    assert (residual[good] <= 1e-9).all()
+    assert max(imbalance(p) for p in P[good]) < 2e-6
+
+
+def test_a_start_for_entries_of_any_range_belongs_to_the_columns_as_they_came():
+    M = 10.0 ** np.random.default_rng(3).uniform(-40, 40, (50, 6, 6))
+    first = ipf(M, tol=1e-13)
+    again = ipf(M, start_row=first[1], start_col=first[2])
+    np.testing.assert_allclose(again[0], first[0], rtol=1e-6)
+    assert (again[4] == 3).all()  # two sweeps and one step to see that nothing moves
+    assert first[4].max() > 6
+
+
 def test_zero_patterns_without_scaling_are_never_called_converged():
     support_only = np.array([[1.0, 1.0], [0.0, 1.0]])
     infeasible = np.array([[1.0, 1, 1], [1, 0, 0], [1, 0, 0]])

@@ -13,6 +13,7 @@ from cmfast.kernels.cpu._vector import absolute, fma, load, some, splat, sqrt, s
 
 PLAIN_SWEEPS = 3
 PAIRED_SWEEPS = 2
+NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
 SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain: e**w - 1 - w <= w * w
 
 
@@ -70,6 +71,7 @@ def _pair_by_diagonal(t):
         for j in range(i):
             across = load(S, t.M + i * C + j) * load(S, t.M + j * C + i)
             good = good & (m * load(S, t.M + j * C + j) > across)
+    good = good | (load(S, t.chosen) != 0.0)
     store(S, t.paired, where(good, 1.0, splat(0.0)))
     if some(~good):
         for w in range(LANES):
@@ -351,7 +353,7 @@ def _eliminate(t):
         total = splat(0.0)
         for j in range(k):
             total = total + load(S, W + j)
-        r = where(total > 0.0, 1.0 / total, 0.0)
+        r = where(total >= NORMAL, 1.0 / total, 0.0)
         store(S, t.r + k, r)
         q = load(S, t.q + k)
         d = q

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cmfast.kernels.cpu._far import pair_and_balance
 from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu._vector import (
     WIDTH,
@@ -37,6 +38,7 @@ MAX_ITER = int(Status.MAX_ITER)
 
 LANES = WIDTH
 WIDE = 1e100  # entries outside [1/WIDE, WIDE] are brought nearer by powers of two
+SPAN = 1e24  # ratio of two cells beyond which products of cells tell too little to pair rows and columns by
 TOTALS_RTOL = 1e-9
 EQUILIBRATION_ROUNDS = 3
 TINY = 1e-290
@@ -81,6 +83,7 @@ class Tile(NamedTuple):
     far: int  # 1: whether M holds powers of two
     rest: int  # 1: power of two that the gauge still has to move from one side to the other
     moved: int  # 1: whether `order` is not the identity
+    chosen: int  # 1: whether the pairing was found already
     warm: int  # 1: whether the caller gave the factors to start from
     n_iter: int  # 1
     status: int  # 1
@@ -110,14 +113,14 @@ def new_tile(R, C, newton):
     order = col_power + C
     k = order + C  # the single lines
     return Tile(
-        new_lines(k + 17), R, C, 0, Q, W, F, u, v, x, y, root, off, col, diag, q, d, p, r, row_power, col_power,
+        new_lines(k + 18), R, C, 0, Q, W, F, u, v, x, y, root, off, col, diag, q, d, p, r, row_power, col_power,
         order, k, k + 1, k + 2, k + 3, k + 4, k + 5, k + 6, k + 7, k + 8, k + 9, k + 10, k + 11, k + 12, k + 13, k + 14,
-        k + 15, k + 16,
+        k + 15, k + 16, k + 17,
     )  # fmt: skip
 
 
 @jit(inner=True)
-def load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi):
+def load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi, plain):
     """Fill the tile with the matrices from `first` on, cells in one axis; decide the lanes that have no answer.
 
     Lanes past `last` repeat it.
@@ -131,21 +134,22 @@ def load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last,
         store(S, t.col_power + j, splat(0.0))
     for i in range(t.R):
         store(S, t.row_power + i, splat(0.0))
-    for k in (t.n_iter, t.moved, t.far, t.rest):
+    for k in (t.n_iter, t.moved, t.far, t.rest, t.chosen):
         store(S, k, splat(0.0))
     store(S, t.active, splat(1.0))
     _smooth(t, smoothing)
     _survey_targets(t, flip)
     status = load(S, t.status)
-    narrow = (load(S, t.low) >= 1.0 / WIDE) & (load(S, t.high) <= WIDE)
+    low, high = load(S, t.low), load(S, t.high)
+    narrow = (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= SPAN * low)
     if some((status != OK) | (load(S, t.zeros) != 0.0) | (load(S, t.odd) != 0.0) | ~narrow):
         for w in range(LANES):
             if S[t.status, w] == OK and (S[t.zeros, w] != 0.0 or S[t.odd, w] != 0.0):
                 S[t.status, w] = _decide(t, w, flip, drop, bi)
             if S[t.status, w] != OK:
                 _park(t, w)
-            elif S[t.low, w] < 1.0 / WIDE or S[t.high, w] > WIDE:
-                _equilibrate(t, w)
+            elif S[t.low, w] < 1.0 / WIDE or S[t.high, w] > SPAN * S[t.low, w] or S[t.high, w] > WIDE:
+                _bring_near(t, w, plain)
     for i in range(t.R):
         u = load(S, t.u + i)
         store(S, t.root + i, where(u > 0.0, 1.0 / sqrt(u), 0.0))
@@ -362,10 +366,50 @@ def _check_totals(t, w, flip):
 
 
 @jit(inner=True)
-def _equilibrate(t, w):
-    """Bring the cells together by powers of two, which is exact: logarithms of rows and columns get mean zero."""
+def _bring_near(t, w, plain):
+    """Take powers of two out of the cells of a lane, which is exact; with a pairing where one is wanted and exists."""
+    S, R, C = t.S, t.R, t.C
+    paired = R == C and not plain
+    for i in range(R):
+        paired = paired and S[t.u + i, w] > 0.0
+    for j in range(C):
+        paired = paired and S[t.v + j, w] > 0.0
+    if paired:
+        A = np.empty((C, C))
+        for i in range(C):
+            for j in range(C):
+                m = S[t.M + i * C + j, w]
+                A[i, j] = math.log2(m) if m > 0.0 else -np.inf
+        order = np.empty(C, np.int64)
+        row_power, col_power = np.empty(C), np.empty(C)
+        if pair_and_balance(A, order, row_power, col_power):
+            S[t.chosen, w] = 1.0
+            S[t.moved, w] = 1.0
+            S[t.row_power : t.row_power + C, w] = row_power
+            S[t.col_power : t.col_power + C, w] = col_power
+            _divide_by_powers(t, w)
+            for j in range(C):
+                S[t.order + j, w] = order[j]
+            permute(t, w)
+            return
+    if S[t.low, w] < 1.0 / WIDE or S[t.high, w] > WIDE:
+        _equilibrate(t, w)
+
+
+@jit(inner=True)
+def _divide_by_powers(t, w):
     S, R, C = t.S, t.R, t.C
     S[t.far, w] = 1.0
+    for i in range(R):
+        for j in range(C):
+            power = -S[t.row_power + i, w] - S[t.col_power + j, w]
+            S[t.M + i * C + j, w] = math.ldexp(S[t.M + i * C + j, w], int(power))
+
+
+@jit(inner=True)
+def _equilibrate(t, w):
+    """Bring the cells together: the logarithms of rows and columns get mean zero."""
+    S, R, C = t.S, t.R, t.C
     for _ in range(EQUILIBRATION_ROUNDS):
         for i in range(R):
             total = 0.0
@@ -385,10 +429,7 @@ def _equilibrate(t, w):
                     total += float(math.frexp(m)[1]) - S[t.row_power + i, w]
                     n += 1.0
             S[t.col_power + j, w] = np.floor(total / n) if n > 0.0 else 0.0
-    for i in range(R):
-        for j in range(C):
-            power = -S[t.row_power + i, w] - S[t.col_power + j, w]
-            S[t.M + i * C + j, w] = math.ldexp(S[t.M + i * C + j, w], int(power))
+    _divide_by_powers(t, w)
 
 
 @jit(inner=True)
@@ -561,16 +602,18 @@ def begin(t, start_row, row_step, start_col, col_step, first, last):
     if start_row.shape[1] == 0 and start_col.shape[1] == 0 and not some(load(S, t.far) != 0.0):
         return
     for w in range(LANES):
-        for j in range(C):
-            S[t.y + j, w] = math.ldexp(1.0, int(S[t.col_power + j, w]))
+        if S[t.chosen, w] == 0.0:
+            for j in range(C):
+                S[t.y + j, w] = math.ldexp(1.0, int(S[t.col_power + j, w]))
         if S[t.status, w] != OK:
             continue
         b = min(first + w, last)
-        if start_col.shape[1] > 0 and _usable(start_col[b * col_step], S, t.v, w):
+        if start_col.shape[1] > 0 and _usable(start_col[b * col_step], S, t.v, t.order, w):
             S[t.warm, w] = 1.0
             for j in range(C):
-                S[t.y + j, w] = math.ldexp(start_col[b * col_step, j], int(S[t.col_power + j, w]))
-        elif start_row.shape[1] > 0 and _usable(start_row[b * row_step], S, t.u, w):
+                given = start_col[b * col_step, int(S[t.order + j, w])]
+                S[t.y + j, w] = math.ldexp(given, int(S[t.col_power + j, w]))
+        elif start_row.shape[1] > 0 and _usable(start_row[b * row_step], S, t.u, -1, w):
             S[t.warm, w] = 1.0
             for j in range(C):
                 c = 0.0
@@ -582,10 +625,11 @@ def begin(t, start_row, row_step, start_col, col_step, first, last):
 
 
 @jit(inner=True)
-def _usable(factors, S, targets, w):
-    """Whether the factors of the lines that are not dropped are positive and finite."""
-    for k in range(factors.shape[0]):  # noqa: SIM110 (Numba has no generators)
-        if S[targets + k, w] > 0.0 and not 0.0 < factors[k] < np.inf:
+def _usable(factors, S, targets, order, w):
+    """Whether the factors of the lines that are not dropped are positive and finite; `order` is -1 for rows."""
+    for k in range(factors.shape[0]):
+        factor = factors[k if order < 0 else int(S[order + k, w])]
+        if S[targets + k, w] > 0.0 and not 0.0 < factor < np.inf:
             return False
     return True
 

@@ -31,10 +31,14 @@ def _scale(
     for first in range(start, stop, LANES):
         last = stop - 1
         if flip:
-            load_tile(t, M, m_step, col_sums, col_step, row_sums, row_step, first, last, flip, smoothing, drop, bi)
+            load_tile(
+                t, M, m_step, col_sums, col_step, row_sums, row_step, first, last, flip, smoothing, drop, bi, plain
+            )
             begin(t, start_col, start_col_step, start_row, start_row_step, first, last)
         else:
-            load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi)
+            load_tile(
+                t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi, plain
+            )
             begin(t, start_row, start_row_step, start_col, start_col_step, first, last)
         if plain:
             sinkhorn(t, tol, max_iter)
