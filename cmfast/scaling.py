@@ -115,8 +115,10 @@ def ipf(
     -----
     Bad values: a matrix that cannot be scaled gets NaN and a code in `status`, is reported as `on_failure` says, and
     touches no other. INVALID: a cell or target that is NaN, infinite or negative. TOTALS: row and column targets of
-    different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64. MAX_ITER
-    keeps its last iterate; a matrix with zeros that allow no scaling ends so too, never as CONVERGED. Synchronises the
+    different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64. INFEASIBLE:
+    zeros that leave no matrix with these sums. LIMIT_ONLY counts as success and still warns: zeros for which only the
+    limit of the iteration exists; `matrix` is that limit, the factors are NaN (see :func:`cmfast.support`). MAX_ITER
+    keeps its last iterate. Nothing else is ever called CONVERGED than what was measured again. Synchronises the
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads and any
     neighbours in the batch.
 
