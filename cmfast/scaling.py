@@ -82,7 +82,7 @@ def ipf(
     tol : float
         Absolute bound of `ScalingResult.residual`. The epsilon of the paper is ``tol`` times the total of the targets.
     max_iter : int, optional
-        Most passes over the matrix; default: 10,000 sweeps or 200 Newton steps.
+        Most passes over the matrix; default: 200 where these are Newton steps alone (up to 64 classes), else 10,000.
     solver : {"auto", "newton", "sinkhorn"}
         ``"sinkhorn"`` is algorithm 1 of the paper and nothing else. ``"newton"`` converges in a few steps where that
         takes thousands of sweeps; ``"auto"`` picks per matrix. These two also demand that the last step was small,
@@ -115,10 +115,11 @@ def ipf(
     -----
     Bad values: a matrix that cannot be scaled gets NaN and a code in `status`, is reported as `on_failure` says, and
     touches no other. INVALID: a cell or target that is NaN, infinite or negative. TOTALS: row and column targets of
-    different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64. INFEASIBLE:
-    zeros that leave no matrix with these sums. LIMIT_ONLY counts as success and still warns: zeros for which only the
-    limit of the iteration exists; `matrix` is that limit, the factors are NaN (see :func:`cmfast.support`). MAX_ITER
-    keeps its last iterate. Nothing else is ever called CONVERGED than what was measured again. Synchronises the
+    different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64.
+    INFEASIBLE: zeros that leave no matrix with these sums. LIMIT_ONLY counts as success and still warns: zeros for
+    which only the limit of the iteration exists; `matrix` is that limit, the factors are NaN (see
+    :func:`cmfast.support`). MAX_ITER keeps its last iterate. CONVERGED means measured again on what is returned.
+    Synchronises the
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads and any
     neighbours in the batch.
 

@@ -15,7 +15,7 @@ SWEEPS = 2000
 STILL = 0.01  # change of a factor, in powers of two, that needs no further sweep
 
 
-@jit(inner=True)
+@jit()
 def pair_and_balance(A, order, row_power, col_power):
     """Fill the column paired with each row and the powers of two to divide by; `A` is log2 of a square matrix.
 

@@ -103,9 +103,9 @@ def _decide_by_diagonal(cells, drop, reach, out):
     Then the diagonal is a perfect matching, and a cell lives if the class it leads to leads back.
     """
     n = len(reach)
-    good, union = True, 0
+    good, union = True, np.int64(0)
     for i in range(n):
-        bits = 0
+        bits = np.int64(0)
         for j in range(n):
             m = cells[i * n + j]
             good &= (m >= 0.0) & (m < np.inf)
@@ -114,7 +114,7 @@ def _decide_by_diagonal(cells, drop, reach, out):
         union |= bits
     if not good:
         return OK  # which the solver reports
-    present = 0
+    present = np.int64(0)
     for i in range(n):
         if reach[i] >> i & 1:
             present |= 1 << i

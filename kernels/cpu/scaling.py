@@ -5,17 +5,19 @@ from functools import cache
 
 import numpy as np
 
-from cmfast.kernels.cpu import _arrays, _pool
+from cmfast.kernels.cpu import _arrays, _pool, _single
 from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu._newton import newton
 from cmfast.kernels.cpu._prune import amend, has_zero, prune
 from cmfast.kernels.cpu._sinkhorn import sinkhorn
 from cmfast.kernels.cpu._tile import LANES, begin, finish, load_tile, new_tile, store_tile
 
+SHORT = 64  # lines on the shorter side of matrices that go eight at a time
+SMALL = 1 << 14  # and their cells
 CHUNK = 1 << 16  # cells converted to float64 at a time
 PSEUDO_BAYES = -1.0
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
-SINKHORN_SWEEPS = 10_000
+SWEEPS = 10_000
 NEWTON_STEPS = 200
 SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 
@@ -76,8 +78,9 @@ def _launch(
     shared = ((u, u_step), (v, v_step), _lines(start_row, batch, 0), _lines(start_col, batch, 0))
     plain = solver == "sinkhorn"
     tol = max(float(tol), FLOOR)
+    small = min(R, C) <= SHORT and R * C <= SMALL
     if max_iter is None:
-        max_iter = SINKHORN_SWEEPS if plain else NEWTON_STEPS
+        max_iter = NEWTON_STEPS if small and not plain else SWEEPS
     amount = PSEUDO_BAYES if smoothing == "pseudo-bayes" else float(smoothing or 0.0)
     out = np.empty((n if write else 0, R * C), dtype)
     out_row, out_col = np.empty((n, R)), np.empty((n, C))
@@ -103,7 +106,11 @@ def _launch(
                 lines = u if not u_step else u[part], u_step, v if not v_step else v[part], v_step
                 given, codes = prune(R, C, given, m_step, lines, empty == "drop", bi, last - first)
                 step = 1
-            _scale(R, C, given, step, *vectors, *options, scaled, write, *results, 0, last - first)  # type: ignore[call-arg]
+            task = (R, C, given, step, *vectors, *options, scaled, write, *results)
+            if small:
+                _scale(*task, 0, last - first)  # type: ignore[call-arg]
+            else:
+                _single.scale(*task, num_threads)  # type: ignore[call-arg]
             if codes is not None:
                 amend(codes, out_row[part], out_col[part], status[part])
             if write and scaled.dtype != dtype:

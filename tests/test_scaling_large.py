@@ -1,0 +1,130 @@
+"""Matrices of many classes, which are scaled one at a time: every family of difficulty, and what must not change it."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from test_scaling_kernel import confusion, exact, hessenberg, near_permutation, superclasses, tridiagonal
+
+import cmfast
+from cmfast import Status
+
+FAMILIES = {
+    "confusion .6": lambda C: confusion(2, C, 0.6, 0.5),
+    "confusion .99": lambda C: confusion(2, C, 0.99, 1e-3),
+    "confusion .9999": lambda C: confusion(2, C, 0.9999, 1e-12),
+    "uniform": lambda C: np.random.default_rng(1).uniform(size=(2, C, C)),
+    "wide": lambda C: 10.0 ** np.random.default_rng(2).uniform(-12, 12, size=(2, C, C)),
+    "near permutation": lambda C: near_permutation(2, C, 1e-9),
+    "superclasses": lambda C: superclasses(2, C, 1e-12),
+    "tridiagonal": lambda C: tridiagonal(C, 1e-12)[None],
+    "Hessenberg": lambda C: hessenberg(C)[None],
+}
+
+
+def check(M, result, u, v, tol=1e-9):
+    assert (result.status == Status.CONVERGED).all(), (result.status, result.residual)
+    P = result.matrix
+    again = (abs(P.sum(-1) - u).sum(-1) + abs(P.sum(-2) - v).sum(-1)) / np.sum(u, -1)
+    assert (again <= 2 * tol).all()
+    scaled = result.row_scale[..., :, None] * M * result.col_scale[..., None, :]
+    np.testing.assert_allclose(P, scaled, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(np.log(result.row_scale).mean(-1), 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("C", [65, 100, 200, 300])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_converges(family, C):
+    M = FAMILIES[family](C)
+    ones = np.ones(C)
+    check(M, cmfast.ipf(M), ones, ones)
+
+
+@pytest.mark.parametrize("family", ["confusion .99", "superclasses", "near permutation"])
+def test_a_thousand_classes_converge(family):
+    M = FAMILIES[family](1000)[:1]
+    ones = np.ones(1000)
+    check(M, cmfast.ipf(M), ones, ones)
+
+
+@pytest.mark.parametrize("shape", [(70, 200), (200, 70), (20_000, 3), (3, 20_000), (300, 400)])
+def test_margins_of_any_shape(shape):
+    rng = np.random.default_rng(4)
+    M = rng.gamma(0.3, size=shape) + 1e-9
+    u, v = 10.0 ** rng.uniform(-3, 3, shape[0]), 10.0 ** rng.uniform(-3, 3, shape[1])
+    v *= u.sum() / v.sum()
+    check(M, cmfast.ipf(M, u, v), u, v)
+
+
+@pytest.mark.parametrize("family", ["confusion .9999", "superclasses"])
+def test_small_cells_are_right_where_the_residual_cannot_see_them(family):
+    M = FAMILIES[family](66)[0]
+    result = cmfast.ipf(M, tol=1e-13)
+    want = exact(M, np.ones(66), np.ones(66), digits=50)
+    np.testing.assert_allclose(result.matrix, want, rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["auto", "sinkhorn"])
+@pytest.mark.parametrize("C", [90, 600])
+def test_threads_and_neighbours_change_no_bit(C, solver):
+    M = confusion(3, C, 0.9, 1e-3)
+    M[1, 0, 0] = np.nan
+    options = {"solver": solver, "max_iter": 30, "on_failure": "ignore"}
+    alone = cmfast.ipf(M[2], num_threads=1, **options)
+    for threads in (1, 2, 5, 8):
+        result = cmfast.ipf(M, num_threads=threads, **options)
+        assert result.status[1] == Status.INVALID
+        for a, b in zip(result, alone, strict=True):
+            assert_same_bits(np.asarray(a[2]), np.asarray(b))
+
+
+def test_the_sweeps_are_those_of_the_paper():
+    M = confusion(1, 80, 0.9, 1e-3)[0]
+    x, y = np.ones(80), np.ones(80)
+    for k in range(1, 6):
+        x = 1 / (M @ y)
+        y = 1 / (x @ M)
+        result = cmfast.ipf(M, solver="sinkhorn", max_iter=k, on_failure="ignore")
+        assert result.n_iter == k
+        np.testing.assert_allclose(result.matrix, x[:, None] * M * y, rtol=1e-12)
+
+
+def test_zeros_end_as_they_do_for_few_classes():
+    C = 80
+    M = confusion(1, C, 0.9, 1e-3)[0]
+    M[:40, 40:] = 0.0  # one way only: these classes are taken for the others, never the reverse
+    result = cmfast.ipf(M, on_failure="ignore")
+    assert result.status == Status.LIMIT_ONLY
+    assert (result.matrix[40:, :40] == 0).all()
+    np.testing.assert_allclose(result.matrix.sum(0), 1, atol=1e-8)
+    M[:41, 40:] = 0.0
+    assert cmfast.ipf(M, on_failure="ignore").status == Status.INFEASIBLE
+    M[3] = 0.0
+    assert cmfast.ipf(M, on_failure="ignore").status == Status.ZERO_LINE
+    M = confusion(1, C, 0.9, 1e-3)[0]
+    M[7], M[:, 7] = 0.0, 0.0
+    result = cmfast.ipf(M, empty="drop")
+    assert result.status == Status.CONVERGED
+    assert result.matrix[7].sum() == result.row_scale[7] == 0
+
+
+@pytest.mark.parametrize("smoothing", [0.5, "pseudo-bayes"])
+def test_smoothing_and_starts(smoothing):
+    M = np.floor(confusion(1, 70, 0.9, 0.0)[0]) + np.eye(70)
+    result = cmfast.ipf(M, smoothing=smoothing)
+    assert result.status == Status.CONVERGED
+    if smoothing == 0.5:
+        check(M + 0.5, result, np.ones(70), np.ones(70))
+    again = cmfast.ipf(M, smoothing=smoothing, start=result)
+    np.testing.assert_allclose(again.matrix, result.matrix, rtol=1e-5)
+
+
+def test_a_large_matrix_is_not_copied_more_than_once():
+    M = np.random.default_rng(0).uniform(size=(2000, 2000))
+    cmfast.ipf(M[:200, :200])
+    tracemalloc.start()
+    cmfast.ipf(M)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.2 * M.nbytes  # the result, and a little
