@@ -117,14 +117,13 @@ def test_positive_matrices_converge(name, solver, tol):
     assert_scaled(M, ipf(M, solver=solver, tol=tol), ones, ones, tol)
 
 
-@pytest.mark.parametrize("name", POSITIVE)
+@pytest.mark.parametrize("name", [name for name, Ms in POSITIVE.items() if Ms.shape[-1] <= 10])
 def test_every_cell_is_right(name):
-    M = POSITIVE[name][0]
-    ones = np.ones(len(M))
-    # Entries over 24 orders of magnitude: cells of 1e-20 cannot keep more digits.
-    rtol = 1e-7 if name == "wide" else 1e-10
-    np.testing.assert_allclose(ipf(M, tol=1e-14)[0], exact(M, ones, ones), rtol=rtol)
-    np.testing.assert_allclose(ipf(M, tol=1e-9)[0], exact(M, ones, ones), rtol=1e-5)
+    for M in POSITIVE[name][:4]:
+        ones = np.ones(len(M))
+        want = exact(M, ones, ones)
+        np.testing.assert_allclose(ipf(M, tol=1e-12)[0], want, rtol=1e-10)
+        np.testing.assert_allclose(ipf(M, tol=1e-9)[0], want, rtol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(3, 7), (7, 3), (5, 5), (1, 4), (4, 1), (30, 8), (8, 30)])

@@ -8,7 +8,7 @@ nonnegative numbers. Where row i and column i are paired the diagonal never ente
 import numpy as np
 
 from cmfast.kernels.cpu._jit import jit
-from cmfast.kernels.cpu._tile import LANES, MAX_ITER, RANGE, permute
+from cmfast.kernels.cpu._tile import LANES, MAX_ITER, RANGE, dominates, permute
 from cmfast.kernels.cpu._vector import absolute, fma, load, some, splat, sqrt, store, where
 
 PLAIN_SWEEPS = 3
@@ -75,27 +75,8 @@ def _pair_by_diagonal(t):
     store(S, t.paired, where(good, 1.0, splat(0.0)))
     if some(~good):
         for w in range(LANES):
-            if S[t.paired, w] == 0.0 and _dominates(t, w):
+            if S[t.paired, w] == 0.0 and dominates(t, w):
                 S[t.paired, w] = 1.0
-
-
-@jit(inner=True)
-def _dominates(t, w):
-    """Whether the diagonal of the classes that are not dropped dominates."""
-    S, C = t.S, t.C
-    for i in range(C):
-        if (S[t.u + i, w] == 0.0) != (S[t.v + i, w] == 0.0):
-            return False
-        if S[t.u + i, w] == 0.0:
-            continue
-        m = S[t.M + i * C + i, w]
-        if m == 0.0:
-            return False
-        for j in range(i):
-            across = S[t.M + i * C + j, w] * S[t.M + j * C + i, w]
-            if S[t.u + j, w] > 0.0 and not m * S[t.M + j * C + j, w] > across:
-                return False
-    return True
 
 
 @jit(inner=True)

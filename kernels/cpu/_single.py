@@ -11,7 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu import _large, _pool
 from cmfast.kernels.cpu._far import pair_and_balance
-from cmfast.kernels.cpu._tile import INVALID, MAX_ITER, OK, RANGE, SPAN, TOTALS, TOTALS_RTOL, WIDE, ZERO_LINE
+from cmfast.kernels.cpu._tile import INVALID, MAX_ITER, OK, RANGE, SPAN, TOTALS, TOTALS_RTOL, VAST, WIDE, ZERO_LINE
 
 BLOCK_CELLS = 1 << 15  # cells of a block of rows, at least
 MAX_BLOCKS = 64
@@ -175,7 +175,8 @@ def _check_targets(M, u, v, zero, drop):
 def _bring_near(M, low, high, plain):
     """Take powers of two out of cells that span too much; return the rest, these powers and a pairing, if any."""
     R, C = M.shape
-    if R == C and not plain and (low < 1.0 / WIDE or high > WIDE or high > SPAN * low):
+    far = low < 1.0 / WIDE or high > WIDE or high > VAST * low
+    if R == C and not plain and (far or (high > SPAN * low and not _large.dominates(M))):
         order, row, col = np.empty(C, np.int64), np.empty(C), np.empty(C)
         if pair_and_balance(np.log2(M), order, row, col):
             row, col = row.astype(np.int64), col.astype(np.int64)

@@ -38,7 +38,8 @@ MAX_ITER = int(Status.MAX_ITER)
 
 LANES = WIDTH
 WIDE = 1e100  # entries outside [1/WIDE, WIDE] are brought nearer by powers of two
-SPAN = 1e24  # ratio of two cells beyond which products of cells tell too little to pair rows and columns by
+SPAN = 1e18  # ratio of two cells from which on rows and columns are paired in logarithms, but for a dominant diagonal
+VAST = 1e30  # ratio from which on the start is balanced there too
 TOTALS_RTOL = 1e-9
 EQUILIBRATION_ROUNDS = 3
 TINY = 1e-290
@@ -148,7 +149,7 @@ def load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last,
                 S[t.status, w] = _decide(t, w, flip, drop, bi)
             if S[t.status, w] != OK:
                 _park(t, w)
-            elif S[t.low, w] < 1.0 / WIDE or S[t.high, w] > SPAN * S[t.low, w] or S[t.high, w] > WIDE:
+            elif _spans_much(t, w):
                 _bring_near(t, w, plain)
     for i in range(t.R):
         u = load(S, t.u + i)
@@ -363,6 +364,33 @@ def _check_totals(t, w, flip):
         if S[t.v + j, w] > 0.0 and S[t.col + j, w] == 0.0:
             return ZERO_LINE
     return OK
+
+
+@jit(inner=True)
+def dominates(t, w):
+    """Whether the diagonal of the classes that are not dropped dominates."""
+    S, C = t.S, t.C
+    for i in range(C):
+        if (S[t.u + i, w] == 0.0) != (S[t.v + i, w] == 0.0):
+            return False
+        if S[t.u + i, w] == 0.0:
+            continue
+        m = S[t.M + i * C + i, w]
+        if m == 0.0:
+            return False
+        for j in range(i):
+            across = S[t.M + i * C + j, w] * S[t.M + j * C + i, w]
+            if S[t.u + j, w] > 0.0 and not m * S[t.M + j * C + j, w] > across:
+                return False
+    return True
+
+
+@jit(inner=True)
+def _spans_much(t, w):
+    low, high = t.S[t.low, w], t.S[t.high, w]
+    if low < 1.0 / WIDE or high > WIDE or high > VAST * low:
+        return True
+    return high > SPAN * low and not (t.R == t.C and dominates(t, w))
 
 
 @jit(inner=True)

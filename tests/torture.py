@@ -1,0 +1,185 @@
+"""Families of hard matrices, and what an independent look at the results of scaling says of them.
+
+``python tests/torture.py 1000000`` writes the table of ``docs/scaling_proof.md``; nothing here asks cmfast whether it
+is right: zero patterns are classified with SciPy's matchings, margins are added up again in extended precision.
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
+
+CONVERGED, LIMIT_ONLY, INFEASIBLE, INVALID, ZERO_LINE = 0, 2, 3, 5, 6
+CLASSES = (2, 3, 5, 10, 16, 24, 32, 48, 64)
+TOL = 1e-9
+
+
+def counts(rng, B, C, accuracy, most=1000):
+    """Confusion matrices of imbalanced classes with Dirichlet errors."""
+    errors = rng.gamma(0.5, size=(B, C, C)) * (1 - np.eye(C)) + 1e-300
+    P = accuracy * np.eye(C) + (1 - accuracy) * errors / errors.sum(-1, keepdims=True)
+    return rng.poisson(P * np.exp(rng.uniform(np.log(100), np.log(most), size=(B, C, 1)))).astype(float)
+
+
+def blocks(rng, B, C, coupling):
+    """Two groups of classes that are confused within, and hardly between."""
+    same = np.arange(C)[:, None] // max(1, C // 2) == np.arange(C) // max(1, C // 2)
+    return rng.uniform(0.1, 1, size=(B, C, C)) * np.where(same, 1.0, coupling)
+
+
+def chain(rng, B, C, rest):
+    """Each class is confused with the next one only."""
+    near = abs(np.subtract.outer(np.arange(C), np.arange(C))) <= 1
+    return near * rng.uniform(0.1, 1, size=(B, C, C)) + rest
+
+
+def hidden(rng, B, C, eps):
+    """Permutations with a little of everything, in units of all sizes."""
+    M = np.stack([np.eye(C)[rng.permutation(C)] for _ in range(B)]) + eps * rng.uniform(0.1, 1, size=(B, C, C))
+    return M * np.exp(rng.normal(0, 3, size=(B, 1, C)))
+
+
+def pattern(rng, B, C, share):
+    """Zeros anywhere."""
+    return rng.integers(1, 100, size=(B, C, C)) * (rng.random((B, C, C)) < share).astype(float)
+
+
+def one_way(rng, B, C):
+    """Total support but for cells that lead one way: these die."""
+    M = counts(rng, B, C, 0.8) + 0.5
+    cut = rng.integers(1, C, size=B)
+    low = np.arange(C)[None, :] < cut[:, None]
+    return np.where(low[:, :, None] & ~low[:, None, :], 0.0, M)
+
+
+POSITIVE = {
+    "uniform": lambda rng, B, C: rng.uniform(1e-3, 1, size=(B, C, C)),
+    "accuracy .6 + .5": lambda rng, B, C: counts(rng, B, C, 0.6) + 0.5,
+    "accuracy .9 + 1e-3": lambda rng, B, C: counts(rng, B, C, 0.9) + 1e-3,
+    "accuracy .99 + 1e-6": lambda rng, B, C: counts(rng, B, C, 0.99) + 1e-6,
+    "accuracy .999 + 1e-12": lambda rng, B, C: counts(rng, B, C, 0.999) + 1e-12,
+    "counts to 1e9, .99 + 1e-12": lambda rng, B, C: counts(rng, B, C, 0.99, 1e9) + 1e-12,
+    "two groups, 1e-6": lambda rng, B, C: blocks(rng, B, C, 1e-6),
+    "two groups, 1e-12": lambda rng, B, C: blocks(rng, B, C, 1e-12),
+    "chain + 1e-12": lambda rng, B, C: chain(rng, B, C, 1e-12),
+    "hidden permutation, 1e-9": lambda rng, B, C: hidden(rng, B, C, 1e-9),
+    "entries 1e-12 to 1e12": lambda rng, B, C: 10 ** rng.uniform(-12, 12, size=(B, C, C)),
+    "entries 1e-100 to 1e100": lambda rng, B, C: 10 ** rng.uniform(-100, 100, size=(B, C, C)),
+}
+ZEROS = {
+    "raw counts, accuracy .9": lambda rng, B, C: counts(rng, B, C, 0.9),
+    "raw counts, accuracy .99": lambda rng, B, C: counts(rng, B, C, 0.99),
+    "one cell in two": lambda rng, B, C: pattern(rng, B, C, 0.5),
+    "few cells": lambda rng, B, C: pattern(rng, B, C, min(1.0, 3 / C)),
+    "one way": one_way,
+}
+MARGINS = ("margins over six orders", "rectangular")
+
+
+def expected(M):
+    """Return the status that the zeros of a square matrix impose, and which cells live."""
+    positive = M > 0
+    if not (positive.any(0).all() and positive.any(1).all()):
+        return ZERO_LINE, positive
+    match = maximum_bipartite_matching(csr_array(positive), perm_type="column")
+    if (match < 0).any():
+        return INFEASIBLE, positive
+    # Rows are the nodes: from a row to the one that is matched with a column it reaches.
+    owner = np.empty(len(M), int)
+    owner[match] = np.arange(len(M))
+    _, group = connected_components(csr_array(positive[:, match]), directed=True, connection="strong")
+    alive = positive & (group[:, None] == group[owner][None, :])
+    return (CONVERGED if (alive == positive).all() else LIMIT_ONLY), alive
+
+
+def wrong_scaling(M, result, u, v):
+    """Return which elements are not diag(x) M diag(y) with the margins, added up again in extended precision."""
+    P = result.matrix.astype(np.longdouble)
+    missed = abs(P.sum(-1) - u).sum(-1) + abs(P.sum(-2) - v).sum(-1)
+    again = result.row_scale[..., :, None] * M * result.col_scale[..., None, :]
+    apart = (abs(P - again) > 1e-12 * abs(P) + 1e-300).any((-1, -2))
+    return ~(missed / u.sum(-1) <= TOL * (1 + 1e-6)) | apart
+
+
+def wrong_zeros(M, result):
+    """Return which elements have another status than their zeros impose, or a limit that is none."""
+    wrong = np.zeros(len(M), bool)
+    for b, m in enumerate(M):
+        status, alive = expected(m)
+        P = result.matrix[b]
+        wrong[b] = result.status[b] != status
+        if status in (CONVERGED, LIMIT_ONLY):
+            missed = abs(P.sum(0) - 1).sum() + abs(P.sum(1) - 1).sum()
+            wrong[b] |= not missed / len(m) <= TOL * (1 + 1e-6) or ((P > 0) != alive).any()
+        else:
+            wrong[b] |= not np.isnan(P).all()
+    return wrong
+
+
+def run(total, seed=0, say=lambda text: None):
+    """Scale about `total` matrices; return rows of (family, number, statuses, worst residual, most passes, wrong)."""
+    import cmfast
+
+    names = [*POSITIVE, *MARGINS, *ZEROS]
+    weights = 1 / np.array(CLASSES)
+    weights /= weights.sum()
+    rows = []
+    for number, family in enumerate(names):
+        rng = np.random.default_rng([seed, number])
+        statuses, worst, most, wrong, n = Counter(), 0.0, 0, 0, 0
+        for C, weight in zip(CLASSES, weights, strict=True):
+            left = max(1, round(total / len(names) * weight))
+            while left:
+                B = min(left, max(1, 400_000 // C**2))
+                left -= B
+                u = v = np.ones(C)
+                if family in MARGINS:
+                    R = C if family == MARGINS[0] else int(rng.integers(1, 2 * C + 1))
+                    M = rng.gamma(0.5, size=(B, R, C)) + 1e-6
+                    u, v = 10 ** rng.uniform(-3, 3, (B, R)), 10 ** rng.uniform(-3, 3, (B, C))
+                    v *= (u.sum(-1) / v.sum(-1))[:, None]
+                    result = cmfast.ipf(M, u, v, tol=TOL, on_failure="ignore")
+                else:
+                    M = (POSITIVE | ZEROS)[family](rng, B, C)
+                    result = cmfast.ipf(M, tol=TOL, on_failure="ignore")
+                if family in ZEROS:
+                    wrong += int(wrong_zeros(M, result).sum())
+                else:
+                    wrong += int((wrong_scaling(M, result, u, v) | (result.status != CONVERGED)).sum())
+                n += B
+                statuses.update(cmfast.Status(int(s)).name for s in result.status)
+                worst = max(worst, float(np.nanmax(result.residual, initial=0.0)))
+                most = max(most, int(result.n_iter.max()))
+        rows.append((family, n, statuses, worst, most, wrong))
+        say(line(rows[-1]))
+    return rows
+
+
+def line(row):
+    """Return a row of the table."""
+    family, n, statuses, worst, most, wrong = row
+    found = ", ".join(f"{k:,} {name}" for name, k in statuses.most_common())
+    return f"| {family} | {n:,} | {found} | {worst:.1e} | {most} | {wrong} |"
+
+
+def page(rows):
+    """Return the page of the documentation."""
+    total, wrong = sum(row[1] for row in rows), sum(row[5] for row in rows)
+    return f"""# A million hard matrices
+
+Written by `python tests/torture.py {total}`; continuous integration runs a tenth of it (`tests/test_torture.py`). Sizes
+2 to 64, `tol` {TOL:.0e}. *Wrong* counts every matrix whose status is not what SciPy's matchings say of its zeros, every
+positive matrix that did not converge, and every CONVERGED one whose margins, added up again in extended precision,
+miss the tolerance: {wrong} of {total:,}.
+
+| family | matrices | statuses | worst residual | most passes | wrong |
+|---|---|---|---|---|---|
+{chr(10).join(map(line, rows))}
+"""
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent.parent / "docs" / "scaling_proof.md").write_text(page(run(int(sys.argv[1]), say=print)))
