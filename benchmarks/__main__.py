@@ -20,7 +20,9 @@ PARTS: dict[str, Callable[..., list[Job]]] = {
     "bi": scaling.jobs,
     "gcm": geometry.jobs,
     "metrics": metrics.jobs,
+    "scaling": scaling.full_jobs,
 }
+QUICK = ("count", "bi", "gcm", "metrics")
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars")
 
 
@@ -115,7 +117,7 @@ def main(argv: list[str] | None = None) -> int:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {versions}\n")
     rows = []
-    for name in options.only or PARTS:
+    for name in options.only or (QUICK if options.quick else PARTS):
         for job in PARTS[name](small=options.smoke):
             row = measure(job, seconds=seconds)
             rows.append(row)
