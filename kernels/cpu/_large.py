@@ -78,14 +78,41 @@ def measure(M, u, y, x, error, sums, out, rows, start, stop):
 
 
 @jit()
+def sweeps(M, u, v, x, last, y, error, sums, k, target, max_iter, patience):
+    """Sweep until the residual is at most `target`; return how often, the residual, and whether that was given up.
+
+    `last` and `y` are the factors that the residual belongs to. It is given up where more than `patience` sweeps
+    would be left at the present rate.
+    """
+    total, before = 0.0, np.inf
+    for i in range(u.shape[0]):
+        total += u[i]
+    while True:
+        last[:] = x
+        sweep(M, u, y, x, error, sums, M.shape[0], 0, 1)
+        residual = error[0] / total
+        if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
+            return k, residual, False
+        if k > 1 and before < np.inf:
+            rate = residual / before
+            if rate >= 1.0 or np.log(residual / target) > patience * -np.log(rate):
+                return k, residual, True
+        before = residual if k > 0 else np.inf
+        for j in range(v.shape[0]):
+            y[j] = v[j] / sums[0, j]
+        k += 1
+
+
+@jit()
 def smallest(M, x, y):
-    """Return the smallest positive scaled cell."""
-    low = np.inf
+    """Return the smallest positive scaled cell, and whether a cell is zero."""
+    low, zero = np.inf, False
     for i in range(M.shape[0]):
         for j in range(M.shape[1]):
             cell = x[i] * M[i, j] * y[j]
+            zero |= cell == 0.0
             low = cell if 0.0 < cell < low else low
-    return low
+    return low, zero
 
 
 @jit()

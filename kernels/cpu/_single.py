@@ -13,7 +13,7 @@ from cmfast.kernels.cpu import _large, _pool
 from cmfast.kernels.cpu._far import pair_and_balance
 from cmfast.kernels.cpu._tile import INVALID, MAX_ITER, OK, RANGE, SPAN, TOTALS, TOTALS_RTOL, VAST, WIDE, ZERO_LINE
 
-BLOCK_CELLS = 1 << 15  # cells of a block of rows, at least
+BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
 MAX_BLOCKS = 64
 SECONDS_PER_CELL = 1e-9
 ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
@@ -48,20 +48,33 @@ class _Rows:
         _pool.run(kernel, (*args, self.rows), self.blocks, seconds=seconds, num_threads=self.num_threads)
         return self.sums.sum(0)
 
-    def sweep(self, x, y):
-        """Row step into `x`; return the column sums and the residual that the old factors had."""
-        sums = self.run(_large.sweep, self.M, self.u, y, x, self.error, self.sums)
-        residual = self.error.sum() / self.total
-        if not residual < np.inf:
-            raise _Lost
-        return sums, residual
-
     def hidden(self, x, y, last_width):
         """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`.
 
-        Every such flow goes through at least one positive cell, so it is no smaller than the smallest.
+        Every such flow goes through at least one positive cell; without zeros through one of nearly every line.
         """
-        return last_width * _large.smallest(self.M, x, y) / self.total
+        low, zero = _large.smallest(self.M, x, y)
+        return last_width * low * (1 if zero else max(1, min(self.M.shape) - 1)) / self.total
+
+    def sweeps(self, x, last, y, k, target, max_iter, patience):
+        """Do what the kernel of this name does, with the rows of a large matrix shared between threads."""
+        if self.blocks == 1:
+            options = (k, target, max_iter, patience)
+            return _large.sweeps(self.M, self.u, self.v, x, last, y, self.error, self.sums, *options)
+        before = np.inf
+        while True:
+            last[:] = x
+            sums = self.run(_large.sweep, self.M, self.u, y, x, self.error, self.sums)
+            residual = self.error.sum() / self.total
+            if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
+                return k, residual, False
+            if k > 1 and before < np.inf:
+                rate = residual / before
+                if rate >= 1.0 or math.log(residual / target) > patience * -math.log(rate):
+                    return k, residual, True
+            before = residual if k > 0 else np.inf
+            y[:] = self.v / sums
+            k += 1
 
 
 def scale(
@@ -241,28 +254,20 @@ def _sweep(problem, y, tol, last_width, max_iter, plain):
     The status is None then.
     """
     x = np.zeros(len(problem.u))
-    target, before = tol - min(ROUNDING, 0.5 * tol), np.inf
-    hidden = None
-    for k in range(max_iter + 1):
-        last = x.copy()
-        sums, residual = problem.sweep(x, y)
-        if k > 0 and residual <= target:
-            if plain:
-                return last, y, k, OK
-            if hidden is None:
-                hidden = problem.hidden(last, y, last_width)
-                target = min(target, max(hidden, ROUNDING))
-            if residual <= target:
-                return last, y, k, OK if hidden >= ROUNDING else None
-        if k == max_iter:
-            return last, y, k, MAX_ITER
-        if not plain and k > 1:
-            rate = residual / before
-            if rate >= 1.0 or math.log(residual / target) > PATIENCE * -math.log(rate):
-                return last, y, k, None
-        before = residual
-        y = problem.v / sums
-    raise AssertionError
+    last, y = np.empty_like(x), np.array(y)
+    target = tol - min(ROUNDING, 0.5 * tol)
+    patience = np.inf if plain else PATIENCE
+    k, residual, slow = problem.sweeps(x, last, y, 0, target, max_iter, patience)
+    if not (plain or slow) and residual <= target:
+        hidden = problem.hidden(last, y, last_width)
+        if hidden < ROUNDING:
+            return last, y, k, None
+        if residual > hidden:
+            x = last.copy()
+            k, residual, slow = problem.sweeps(x, last, y, k, min(target, hidden), max_iter, patience)
+    if not residual < np.inf:
+        raise _Lost
+    return last, y, k, None if slow else OK if residual <= target else MAX_ITER
 
 
 def _newton(problem, x, y, tol, last_width, max_iter, n_iter, order, warm):

@@ -118,7 +118,11 @@ def _launch(
 
     seconds = n * R * C * SECONDS_PER_CELL[solver]
     _pool.run_pieces(
-        work, _pool.pieces(n, seconds, tile=LANES), seconds=seconds, num_threads=num_threads, progress=progress
+        work,
+        _pool.pieces(n, seconds, tile=LANES if small else 1),
+        seconds=seconds,
+        num_threads=num_threads,
+        progress=progress,
     )
     return (
         out.reshape(*batch, R, C) if write else out,
