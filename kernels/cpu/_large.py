@@ -8,22 +8,28 @@ import numpy as np
 
 from cmfast.kernels.cpu._jit import jit
 
+LINE = 8  # numbers in a cache line
 SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several parts, which vectors need
-NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
 
 
 @jit()
 def survey(M):
     """Return the smallest positive cell, the largest cell, and whether one is zero, and one NaN, infinite, negative."""
-    low, high, zero, bad = np.inf, 0.0, False, False
+    C = M.shape[1]
+    low, high, least, odd = np.full(C, np.inf), np.zeros(C), np.full(C, np.inf), np.zeros(C)
     for i in range(M.shape[0]):
-        for j in range(M.shape[1]):
+        for j in range(C):
             m = M[i, j]
-            bad |= not 0.0 <= m < np.inf
-            zero |= m == 0.0
-            low = m if 0.0 < m < low else low
-            high = m if m > high else high
-    return low, high, zero, bad
+            positive = m if m > 0.0 else np.inf
+            low[j] = positive if positive < low[j] else low[j]
+            high[j] = m if m > high[j] else high[j]
+            least[j] = m if m < least[j] else least[j]
+            odd[j] += m - m  # NaN from then on, of NaN and infinity
+    zero, bad = False, False
+    for j in range(C):
+        zero |= least[j] == 0.0
+        bad |= least[j] < 0.0 or odd[j] != 0.0
+    return low.min(), high.max(), zero, bad
 
 
 @jit(inner=True, fastmath=SUM)
@@ -106,24 +112,22 @@ def sweeps(M, u, v, x, last, y, error, sums, k, target, max_iter, patience):
 @jit()
 def smallest(M, x, y):
     """Return the smallest positive scaled cell, and whether a cell is zero."""
-    low, zero = np.inf, False
+    C = M.shape[1]
+    low, least = np.full(C, np.inf), np.full(C, np.inf)
     for i in range(M.shape[0]):
-        for j in range(M.shape[1]):
+        for j in range(C):
             cell = x[i] * M[i, j] * y[j]
-            zero |= cell == 0.0
-            low = cell if 0.0 < cell < low else low
-    return low, zero
+            positive = cell if cell > 0.0 else np.inf
+            low[j] = positive if positive < low[j] else low[j]
+            least[j] = cell if cell < least[j] else least[j]
+    return low.min(), least.min() == 0.0
 
 
 @jit()
 def largest_of_rows(M, y, order):
     """Write the column of the largest scaled cell of each row."""
     for i in range(M.shape[0]):
-        best, most = 0, -1.0
-        for j in range(M.shape[1]):
-            if M[i, j] * y[j] > most:
-                best, most = j, M[i, j] * y[j]
-        order[i] = best
+        order[i] = _largest(M[i], y)
 
 
 @jit()
@@ -139,23 +143,38 @@ def dominates(M):
     return True
 
 
-@jit()
+@jit(fastmath=SUM)
 def paired_sweep(M, u, v, x, y):
-    """Solve row i and column i together, for every i: x (m y + a) = u and y (m x + b) = v."""
+    """Solve row i and column i together, for every i: x (m y + a) = u and y (m x + b) = v.
+
+    The columns are summed eight at a time, which is a cache line of every row.
+    """
     n = M.shape[0]
-    for i in range(n):
-        m = M[i, i]
-        a = _dot(M[i, :i], y[:i]) + _dot(M[i, i + 1 :], y[i + 1 :])
-        b = _dot(M[:i, i], x[:i]) + _dot(M[i + 1 :, i], x[i + 1 :])
-        A = m * a
-        B = a * b + m * (v[i] - u[i])
-        G = u[i] * b
-        D = np.sqrt(B * B + 4.0 * A * G)
-        new_x = 2.0 * G / (B + D) if B >= 0.0 else (D - B) / (2.0 * A)
-        new_y = v[i] / (m * new_x + b)
-        if 0.0 < new_x < np.inf and 0.0 < new_y < np.inf:
-            x[i] = new_x
-            y[i] = new_y
+    sums, kept = np.empty(LINE), np.empty(LINE)
+    for first in range(0, n, LINE):
+        last = min(first + LINE, n)
+        kept[: last - first] = x[first:last]
+        x[first:last] = 0.0  # the rows of this block change on the way: they are added at the end
+        sums[:] = 0.0
+        for k in range(n):
+            for t in range(last - first):
+                sums[t] += x[k] * M[k, first + t]
+        x[first:last] = kept[: last - first]
+        for i in range(first, last):
+            m = M[i, i]
+            a = _dot(M[i, :i], y[:i]) + _dot(M[i, i + 1 :], y[i + 1 :])
+            b = sums[i - first]
+            for k in range(first, last):
+                b += x[k] * M[k, i] if k != i else 0.0
+            A = m * a
+            B = a * b + m * (v[i] - u[i])
+            G = u[i] * b
+            D = np.sqrt(B * B + 4.0 * A * G)
+            new_x = 2.0 * G / (B + D) if B >= 0.0 else (D - B) / (2.0 * A)
+            new_y = v[i] / (m * new_x + b)
+            if 0.0 < new_x < np.inf and 0.0 < new_y < np.inf:
+                x[i] = new_x
+                y[i] = new_y
 
 
 @jit()
@@ -184,97 +203,36 @@ def _add_cells(out, m, y, x):
 
 
 @jit()
-def dense_step(M, u, x, y, q, paired, d):
-    """Solve L d = q + flows by star-mesh elimination, L with the weights W_jk = sum of p_ij p_ik / u_i over i.
-
-    Only additions of nonnegative numbers; `q` is used up.
-    """
-    R, C = M.shape
-    W, F = np.zeros((C, C)), np.zeros((C if paired else 0, C))
-    Q = np.empty((4, C))
-    for first in range(0, R, 4):
-        for r in range(4):
-            i = first + r
-            if i < R:
-                root = x[i] / np.sqrt(u[i])
-                for j in range(C):
-                    Q[r, j] = root * M[i, j] * y[j]
-            else:
-                Q[r] = 0.0
-        _add_four(W, Q)
-    if paired:
-        for i in range(C):
-            for j in range(i):
-                F[i, j] += x[i] * M[i, j] * y[j]
-            for j in range(i + 1, C):
-                F[j, i] -= x[i] * M[i, j] * y[j]
-    _eliminate(W, F, q, paired, d)
-
-
-# Rows are named by number here: a view of a row costs more than a short loop over it.
-
-
-@jit(inner=True)
-def _add_four(W, Q):
-    """Add the products of the columns of four rows."""
-    for j in range(1, W.shape[0]):
-        a, b, c, d = Q[0, j], Q[1, j], Q[2, j], Q[3, j]
-        for k in range(j):
-            W[j, k] += a * Q[0, k] + b * Q[1, k] + c * Q[2, k] + d * Q[3, k]
-
-
-@jit(inner=True, fastmath=SUM)
-def _sum_row(A, k):
-    total = 0.0
-    for j in range(k):
-        total += A[k, j]
-    return total
-
-
-@jit(inner=True)
-def _eliminate(W, F, q, paired, d):
-    C = W.shape[0]
-    p, r = np.empty(C), np.zeros(C)
-    for k in range(C - 1, 0, -1):
-        total = _sum_row(W, k)
-        d[k] = q[k] + _sum_row(F, k) if paired else q[k]
-        r[k] = 1.0 / total if total >= NORMAL else 0.0
-        for j in range(k):
-            p[j] = W[k, j] * r[k]
-            q[j] += p[j] * q[k]
-        for j in range(1, k):
-            share = p[j]
-            for i in range(j):
-                W[j, i] += share * W[k, i]
-            if paired:
-                flow = F[k, j]
-                for i in range(j):
-                    F[j, i] += share * F[k, i] - p[i] * flow
-    d[0] = 0.0
-    for k in range(1, C):
-        total = d[k]
-        for j in range(k):
-            total += W[k, j] * d[j]
-        d[k] = total * r[k]
-
-
-@jit()
-def diagonal(M, u, x, y, sums, rows, start, stop):
+def diagonal(M, u, x, y, sums, paired, rows, start, stop):
     """Sum over i of p_ij (u_i - p_ij) / u_i, the diagonal of L; what the largest cell of a row lacks is added up."""
-    R, C = M.shape
-    P = np.empty(C)
+    R = M.shape[0]
     for block in range(start, stop):
         sums[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
-            top = 0
-            for j in range(C):
-                P[j] = x[i] * M[i, j] * y[j]
-                top = j if P[j] > P[top] else top
-            rest = 0.0
-            for j in range(C):
-                rest += P[j] if j != top else 0.0
-            for j in range(C):
-                sums[block, j] += P[j] * (u[i] - P[j] if j != top else rest) / u[i]
+            top = i if paired else _largest(M[i], y)
+            rest = _add_lacks(sums[block, :top], M[i, :top], y[:top], x[i], u[i])
+            rest += _add_lacks(sums[block, top + 1 :], M[i, top + 1 :], y[top + 1 :], x[i], u[i])
+            sums[block, top] += x[i] * M[i, top] * y[top] * rest / u[i]
+
+
+@jit(inner=True)
+def _largest(m, y):
+    best, most = 0, -1.0
+    for j in range(m.shape[0]):
+        if m[j] * y[j] > most:
+            best, most = j, m[j] * y[j]
+    return best
+
+
+@jit(inner=True, fastmath=SUM)
+def _add_lacks(out, m, y, x, u):
+    """Add p (u - p) / u for each cell p of a row; return the sum of the cells."""
+    total, share = 0.0, 1.0 / u
+    for j in range(m.shape[0]):
+        cell = x * m[j] * y[j]
+        out[j] += cell * (1.0 - cell * share)
+        total += cell
+    return total
 
 
 @jit()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu import _large, _pool
+from cmfast.kernels.cpu._dense import dense_step
 from cmfast.kernels.cpu._far import pair_and_balance
 from cmfast.kernels.cpu._tile import INVALID, MAX_ITER, OK, RANGE, SPAN, TOTALS, TOTALS_RTOL, VAST, WIDE, ZERO_LINE
 
@@ -361,14 +362,14 @@ def _direction(problem, x, y, g, residual, paired, dense):
             return d, products, False
     d = np.empty(C)
     q = problem.v - problem.u if paired else g.copy()
-    _large.dense_step(problem.M, problem.u, x, y, q, paired, d)
+    dense_step(problem.M, problem.u, x, y, q, paired, d)
     return d, 0, True
 
 
 def _conjugate_gradients(problem, x, y, g, residual, paired):
     """Solve L d = g roughly; None where elimination would be quicker."""
     M, u, C = problem.M, problem.u, len(g)
-    scale = problem.run(_large.diagonal, M, u, x, y, problem.sums)
+    scale = problem.run(_large.diagonal, M, u, x, y, problem.sums, paired)
     scale = np.where(scale > 0.0, scale, 1.0)
     goal = min(0.1, math.sqrt(residual)) * abs(g).sum()
     most = C // 3 if C <= RESCUE else 4 * C
