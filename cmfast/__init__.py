@@ -3,7 +3,7 @@
 The array picks the backend, leading axes are the batch, rows are the truth and columns the prediction. See the README.
 """
 
-from cmfast import metrics
+from cmfast import contingency, metrics, uncertainty
 from cmfast._failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
@@ -45,6 +45,7 @@ __all__ = [
     "bi_normalize",
     "cell_counts",
     "confusion_matrix",
+    "contingency",
     "gcm",
     "geometric_confusion_matrix",
     "importance_weights",
@@ -59,4 +60,5 @@ __all__ = [
     "ras",
     "sparse_histogram",
     "support",
+    "uncertainty",
 ]

@@ -67,5 +67,6 @@ OPS: dict[str, Op] = {
     "confusion_fractions": Op("confusions", "(C,C)->(C,C)"),
     "most_confused": Op("confusions", "(C,C)->(k),(k),(k)"),
     "threshold_matrices": Op("thresholds", "(n),(n)->(t),(t,2,2)"),
+    "resample": Op("uncertainty", "(C,C),(C)->(k,C,C)"),
     "label_margins": Op("confusions", "(n),(n)->(C),(C),(C),(C),(C),()", merge="sum"),
 }

@@ -95,6 +95,7 @@ ENTRIES: dict[str, Any] = {
     "most_confused": cmfast.metrics.most_confused,
     "one_vs_rest": cmfast.metrics.one_vs_rest,
     "threshold_matrices": cmfast.metrics.threshold_matrices,
+    "resample": cmfast.uncertainty.resample,
     "weighted_kappa": cmfast.metrics.kappa,
     "cell_counts": _cells,
     "cell_excess": _excess,

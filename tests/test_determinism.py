@@ -38,6 +38,8 @@ def batched(op, case):
     """Return which arguments have the whole batch, or None if the batch of the case cannot be cut along one axis."""
     if op == "confusion_matrix" and "n_classes" not in case.options:
         return None  # its classes come from the whole batch
+    if op == "resample":
+        return None  # its streams are numbered by the place in the batch
     if any(isinstance(value, np.ndarray | tuple) for value in case.options.values()):
         return None
     given = [(a, core) for a, core in zip(case.args, inputs(op), strict=False) if isinstance(a, np.ndarray)]

@@ -1,0 +1,108 @@
+"""How far a confusion matrix, and so any metric of it, could be off because its samples are few."""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from cmfast import _dispatch, _failures, _validate
+from cmfast._typing import Array, OnFailure
+
+__all__ = ["resample"]
+
+Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
+
+
+def resample(
+    M: Array,
+    missed: Array | None = None,
+    /,
+    *,
+    n_replicates: int = 1000,
+    scheme: Scheme = "multinomial",
+    n: int | None = None,
+    rng: int | np.random.Generator = 0,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Draw confusion matrices that other samples of the same kind would have given.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Counts; or any shares of them if `n` is given.
+    missed : array, shape (..., C), optional
+        Samples of each class that got no prediction: what a detector did not find. They take part in the draw and are
+        left out of the result.
+    n_replicates : int
+        Matrices to draw for each one.
+    scheme : {"multinomial", "row_multinomial", "expected_rounded"}
+        What is random (see Notes).
+    n : int, optional
+        Samples in each replicate; default: as many as `M` and `missed` hold. Not for "row_multinomial", which keeps
+        the number of samples of every class.
+    rng : int or numpy.random.Generator
+        Seed of the draws.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices that cannot be drawn from; their replicates are 0.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array of int64, shape (..., n_replicates, C, C)
+        Library and device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Matrices that are not square or not real; `missed` of another shape; `n` together with "row_multinomial".
+
+    Notes
+    -----
+    - "multinomial": all cells, as if the labelled samples were drawn again with replacement.
+    - "row_multinomial": each row for itself, for class counts that are fixed by design.
+    - "expected_rounded": only the class counts are random; a cell is its rounded expectation,
+      ``round(round(N_i * found_i) * share_ij)``, half to even. This is what the source simulates. Most of the spread
+      of the other cells is missing, and on normalised matrices much of what is left comes from the rounding; use it
+      for comparison with the source alone.
+
+    Bad values: a matrix with a negative or not finite cell, or with fractions and no `n` (INVALID), or with no mass to
+    draw `n` samples from (ZERO_LINE), gives zeros there and nowhere else, and is reported as `on_failure` says.
+    Synchronises the device. Reproducible: a stream for each place in the batch, so the same `rng` gives the same bits
+    for any number of threads.
+
+    References
+    ----------
+    Foucart, notebook 4.4.2.3, Normalized confusion matrix (the scheme "expected_rounded").
+
+    Examples
+    --------
+    >>> from cmfast import metrics, uncertainty
+    >>> replicates = uncertainty.resample([[420, 15, 15], [10, 280, 10], [30, 20, 200]], n_replicates=4000, rng=1)
+    >>> replicates.shape
+    (4000, 3, 3)
+    >>> round(float(metrics.accuracy(replicates).std()), 3)  # sqrt(0.9 * 0.1 / 1000) is 0.0095
+    0.01
+    """
+    op = "uncertainty.resample"
+    _validate.choice(op, "scheme", scheme, ("multinomial", "row_multinomial", "expected_rounded"))
+    _validate.on_failure(op, on_failure)
+    n_replicates = _validate.count(op, "n_replicates", n_replicates)
+    num_threads = _validate.num_threads(op, num_threads)
+    if n is not None:
+        n = _validate.count(op, "n", n)
+        if scheme == "row_multinomial":
+            _validate.refuse(op, "n", 'None with scheme="row_multinomial"', n)
+    generator = _validate.generator(op, rng)
+    M, missed = _dispatch.adopt(op, M=M, missed=missed)
+    _validate.matrices(op, square=True, M=M)
+    shape = _dispatch.meta(M).shape[:-1]
+    _validate.real(op, missed=missed)
+    if missed is not None and _dispatch.meta(missed).shape != shape:
+        _validate.refuse(
+            op, "missed", f"of shape {shape}, one entry per class", f"shape {_dispatch.meta(missed).shape}"
+        )
+    options = {"n_replicates": n_replicates, "scheme": scheme, "n": n, "seed": int(generator.integers(2**63))}
+    replicates, status = _dispatch.call("resample", M, missed, num_threads=num_threads, **options)
+    _failures.report(op, status, on_failure, failed="matrices not resampled")
+    return replicates

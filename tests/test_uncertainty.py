@@ -1,0 +1,119 @@
+"""Replicates against theory, and the published simulation with what is wrong in it."""
+
+import numpy as np
+import pytest
+
+import cmfast
+from cmfast import metrics, uncertainty
+
+# Foucart, notebook 4.4.2.3: four teams; the first column holds what was not detected.
+TEAMS = np.array(
+    [
+        [[831, 6098, 260, 8, 12], [507, 79, 7214, 2, 1], [8, 5, 39, 118, 2], [102, 16, 11, 8, 170]],
+        [[824, 6240, 88, 0, 57], [500, 162, 7131, 4, 6], [10, 1, 18, 133, 10], [115, 16, 1, 11, 164]],
+        [[1152, 5960, 96, 0, 1], [860, 76, 6864, 3, 0], [11, 1, 20, 137, 3], [99, 30, 8, 11, 159]],
+        [[690, 6193, 302, 2, 22], [349, 179, 7274, 1, 0], [12, 3, 38, 117, 2], [90, 30, 7, 25, 155]],
+    ]
+)
+MISSED, COUNTS = TEAMS[..., 0], TEAMS[..., 1:]
+NAMES = ["accuracy", "geometric_mean", "mcc_01", "f1_of_macro", "kappa_01"]
+# The columns Acc, GM, MCCn, hF1, kUn as printed: of the counts, then of the rows divided by their sums.
+PRINTED = np.array(
+    [
+        [0.968, 0.867, 0.970, 0.902, 0.970, 0.873, 0.867, 0.919, 0.883, 0.916],
+        [0.973, 0.904, 0.975, 0.897, 0.975, 0.907, 0.904, 0.939, 0.908, 0.938],
+        [0.981, 0.892, 0.982, 0.928, 0.982, 0.897, 0.892, 0.933, 0.901, 0.931],
+        [0.957, 0.834, 0.959, 0.870, 0.959, 0.843, 0.834, 0.899, 0.851, 0.895],
+    ]
+)
+# The column sF1 as printed is the mean F1 of the first two classes, not of the four.
+PRINTED_SF1 = np.array([[0.972, 0.887], [0.978, 0.931], [0.984, 0.915], [0.962, 0.872]])
+RIGHT_F1_MACRO = np.array([[0.900, 0.873], [0.895, 0.906]])  # teams 1 and 2
+# Printed widths at 15000, 5000 and 1000 samples, counts then normalised.
+WIDTHS = {
+    15000: ([0.001, 0.003, 0.001, 0.006, 0.001], [0.003, 0.003, 0.002, 0.003, 0.002]),
+    5000: ([0.002, 0.011, 0.002, 0.011, 0.002], [0.010, 0.011, 0.006, 0.009, 0.006]),
+    1000: ([0.006, 0.056, 0.005, 0.046, 0.005], [0.052, 0.056, 0.035, 0.054, 0.034]),
+}
+
+
+def widths(scheme, n, *, normalized, n_replicates=5000, rng=0):
+    """Return the largest width over the teams, for every metric, as the source takes it."""
+    M = uncertainty.resample(COUNTS, MISSED, n_replicates=n_replicates, scheme=scheme, n=n, rng=rng)
+    found = metrics.compute(cmfast.normalize(M, "row") if normalized else M, NAMES)
+    out = []
+    for name in NAMES:
+        ordered = np.sort(found[name], axis=-1)
+        low, high = ordered[:, int(0.025 * n_replicates)], ordered[:, int(0.975 * n_replicates)]
+        out.append((high - low).max())
+    return np.array(out)
+
+
+def test_table_of_the_source():
+    tables = [metrics.compute(M, NAMES) for M in (COUNTS, cmfast.normalize(COUNTS, "row"))]
+    found = np.stack([table[name] for table in tables for name in NAMES], -1)
+    np.testing.assert_allclose(found, PRINTED, atol=5.001e-4)
+
+
+def test_its_macro_f1_stops_after_two_classes():
+    per_class = [metrics.f1(M) for M in (COUNTS, cmfast.normalize(COUNTS, "row"))]
+    first_two = np.stack([f[:, :2].mean(-1) for f in per_class], -1)
+    np.testing.assert_allclose(first_two, PRINTED_SF1, atol=5.001e-4)
+    right = np.stack([metrics.f1(M, average="macro") for M in (COUNTS, cmfast.normalize(COUNTS, "row"))], -1)
+    np.testing.assert_allclose(right[:2], RIGHT_F1_MACRO, atol=5.001e-4)
+    assert (np.abs(right - PRINTED_SF1) > 0.01).all()
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+@pytest.mark.parametrize("normalized", [False, True])
+def test_its_simulation(n, normalized):
+    printed = np.array(WIDTHS[n][normalized])
+    runs = np.array([widths("expected_rounded", n, normalized=normalized, rng=seed) for seed in range(6)])
+    # Cells are rounded, so widths jump from stream to stream: half a last digit beyond the range of six streams, and
+    # a sixth of the value more at 1000 samples.
+    slack = 5.001e-4 + printed * (1 / 6 if n == 1000 else 0.05)
+    assert (printed >= runs.min(0) - slack).all()
+    assert (printed <= runs.max(0) + slack).all()
+
+
+def test_real_draws_are_wider():
+    for n in WIDTHS:
+        ratio = widths("multinomial", n, normalized=True) / widths("expected_rounded", n, normalized=True)
+        assert (ratio > 1.5).all()
+
+
+@pytest.mark.parametrize("scheme", ["multinomial", "row_multinomial"])
+def test_moments(scheme):
+    M = np.array([[30, 10, 0], [5, 50, 5], [1, 2, 97]])
+    drawn = uncertainty.resample(M, n_replicates=40000, scheme=scheme, rng=8)
+    total = M.sum() if scheme == "multinomial" else M.sum(1, keepdims=True)
+    variance = M * (1 - M / total)
+    np.testing.assert_array_less(np.abs(drawn.mean(0) - M), 5 * np.sqrt(variance / 40000) + 1e-12)
+    np.testing.assert_allclose(drawn.var(0), variance, rtol=0.1)
+    assert (drawn.sum((-1, -2)) == M.sum()).all()
+    if scheme == "row_multinomial":
+        assert (drawn.sum(-1) == M.sum(1)).all()
+
+
+def test_places_in_the_batch_have_streams_of_their_own():
+    drawn = uncertainty.resample(COUNTS[[0, 0]], n_replicates=50)
+    assert (drawn[0] != drawn[1]).any()
+    np.testing.assert_array_equal(drawn[0], uncertainty.resample(COUNTS[0], n_replicates=50))
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"scheme": "bootstrap"}, "scheme must be one of"),
+        ({"scheme": "row_multinomial", "n": 5}, 'n must be None with scheme="row_multinomial", got 5'),
+        ({"n_replicates": -1}, "n_replicates must be at least 0, got -1"),
+    ],
+)
+def test_bad_options(options, text):
+    with pytest.raises(ValueError, match=text):
+        uncertainty.resample(COUNTS, **options)
+
+
+def test_missed_has_one_entry_per_class():
+    with pytest.raises(ValueError, match=r"missed must be of shape \(4, 4\)"):
+        uncertainty.resample(COUNTS, MISSED[0])
