@@ -17,13 +17,13 @@ def log_part(a):
 CLOSED = {
     "accuracy": lambda r: (r - 1) / (6 * (r + 1)),
     "precision": lambda r: 1 / 2 - ((1 - r * r) / 2 * math.log(1 + r) + r * r / 2 * math.log(r) + r / 2) / r,
-    "f1": lambda r: 2 * (log_part(2) - log_part(1)) - 2 / r * (log_part(1 + r) - log_part(r)),
+    "f1": lambda r: 2 * (log_part(2) - log_part(1)) - 2 / r * (log_part(1 + r) - log_part(1)),
 }
 AGNOSTIC = ["recall", "balanced_accuracy", "geometric_mean", "tss", "youden_j", "peirce", "tau"]
 
 
 @pytest.mark.parametrize("r", [2.0, 5.0, 100.0])
-@pytest.mark.parametrize("metric", ["accuracy", "precision"])
+@pytest.mark.parametrize("metric", ["accuracy", "precision", "f1"])
 def test_sensitivity_is_the_closed_form_within_its_error(metric, r):
     found = contingency.imbalance_sensitivity(metric, r)
     assert abs(found.value - CLOSED[metric](r)) <= found.error + 1e-12
