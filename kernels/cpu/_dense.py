@@ -11,6 +11,7 @@ import numpy as np
 from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu._vector import WIDTH, fma, load, new_lines, splat, store
 
+SUM = frozenset({"reassoc", "contract"})  # sums along a row in several parts, which vectors need
 PANEL = 16  # pivots eliminated together; a multiple of the tile of 4 rows and 2 lines
 NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
 ROWS = 128  # rows of Q that stay in the cache
@@ -43,13 +44,7 @@ def dense_step(M, u, x, y, q, paired, d):
         else:
             _update(S, flat, per, W, P, k0, k1)
         k1 = k0
-    d[0] = 0.0
-    for k in range(1, C):
-        row = (W + k * per) * WIDTH
-        total = d[k]
-        for j in range(k):
-            total += flat[row + j] * d[j]
-        d[k] = total * r[k]
+    _substitute(flat, per * WIDTH, W * WIDTH, r, d)
 
 
 @jit(inner=True)
@@ -108,7 +103,7 @@ def _flows(flat, width, C, F, u):
             to[k] = root * flat[j * width + k] - math.sqrt(u[k]) * flat[k * width + j]
 
 
-@jit(inner=True, fastmath=frozenset({"contract"}))
+@jit(inner=True, fastmath=SUM)
 def _panel(flat, width, W, F, P, k0, k1, paired, q, d, r):
     """Eliminate the nodes from k1 - 1 down to k0 within their own rows."""
     for k in range(k1 - 1, k0 - 1, -1):
@@ -131,6 +126,17 @@ def _panel(flat, width, W, F, P, k0, k1, paired, q, d, r):
             p[j] = w[j] * r[k]
             q[j] += p[j] * q[k]
         d[k] = q[k] + flow
+
+
+@jit(inner=True, fastmath=SUM)
+def _substitute(flat, width, W, r, d):
+    d[0] = 0.0
+    for k in range(1, len(d)):
+        w = flat[W + k * width : W + k * width + k]
+        total = 0.0
+        for j in range(k):
+            total += w[j] * d[j]
+        d[k] = (d[k] + total) * r[k]
 
 
 @jit(inner=True, fastmath=frozenset({"contract"}))

@@ -25,11 +25,12 @@ def survey(M):
             high[j] = m if m > high[j] else high[j]
             least[j] = m if m < least[j] else least[j]
             odd[j] += m - m  # NaN from then on, of NaN and infinity
-    zero, bad = False, False
-    for j in range(C):
+    lowest, highest, zero, bad = np.inf, 0.0, False, False
+    for j in range(C):  # NumPy's own minimum takes a second to compile
+        lowest, highest = min(lowest, low[j]), max(highest, high[j])
         zero |= least[j] == 0.0
         bad |= least[j] < 0.0 or odd[j] != 0.0
-    return low.min(), high.max(), zero, bad
+    return lowest, highest, zero, bad
 
 
 @jit(inner=True, fastmath=SUM)
@@ -120,7 +121,11 @@ def smallest(M, x, y):
             positive = cell if cell > 0.0 else np.inf
             low[j] = positive if positive < low[j] else low[j]
             least[j] = cell if cell < least[j] else least[j]
-    return low.min(), least.min() == 0.0
+    lowest, zero = np.inf, False
+    for j in range(C):
+        lowest = min(lowest, low[j])
+        zero |= least[j] == 0.0
+    return lowest, zero
 
 
 @jit()
