@@ -38,7 +38,7 @@ def dense_step(M, u, x, y, q, paired, d):
     k1 = C
     while k1 > 0:
         k0 = (k1 - 1) // PANEL * PANEL
-        _panel(flat, per * WIDTH, W * WIDTH, F * WIDTH, P * WIDTH, k0, k1, paired, q, d, r)
+        _panel(S, flat, per * WIDTH, W * WIDTH, F * WIDTH, P * WIDTH, k0, k1, paired, q, d, r)
         if paired:
             _update_flows(S, flat, per, W, F, P, k0, k1)
         else:
@@ -104,16 +104,12 @@ def _flows(flat, width, C, F, u):
 
 
 @jit(inner=True, fastmath=SUM)
-def _panel(flat, width, W, F, P, k0, k1, paired, q, d, r):
+def _panel(S, flat, width, W, F, P, k0, k1, paired, q, d, r):
     """Eliminate the nodes from k1 - 1 down to k0 within their own rows."""
     for k in range(k1 - 1, k0 - 1, -1):
         w, f = flat[W + k * width : W + k * width + k], flat[F + k * width : F + k * width + k]
         p = flat[P + (k - k0) * width : P + (k - k0) * width + k]
-        for above in range(k1 - 1, k, -1):
-            _take(w, flat[W + above * width :], flat[P + (above - k0) * width + k])
-            if paired:
-                _take(f, flat[F + above * width :], flat[P + (above - k0) * width + k])
-                _take(f, flat[P + (above - k0) * width :], -flat[F + above * width + k])
+        _take(S, flat, width, W, F, P, k0, k, k1, paired)
         total = 0.0
         flow = 0.0
         for j in range(k):
@@ -139,10 +135,20 @@ def _substitute(flat, width, W, r, d):
         d[k] = (d[k] + total) * r[k]
 
 
-@jit(inner=True, fastmath=frozenset({"contract"}))
-def _take(to, row, factor):
-    for j in range(len(to)):
-        to[j] += factor * row[j]
+@jit(inner=True)
+def _take(S, flat, width, W, F, P, k0, k, k1, paired):
+    """Let row k take what the nodes above it in the panel send; past its end nothing is ever read."""
+    per = width // WIDTH
+    for column in range((k + WIDTH - 1) // WIDTH):
+        w, f = load(S, W // WIDTH + k * per + column), load(S, F // WIDTH + k * per + column)
+        for above in range(k1 - 1, k, -1):
+            share = flat[P + (above - k0) * width + k]
+            w = fma(share, load(S, W // WIDTH + above * per + column), w)
+            if paired:
+                f = fma(share, load(S, F // WIDTH + above * per + column), f)
+                f = f - flat[F + above * width + k] * load(S, P // WIDTH + (above - k0) * per + column)
+        store(S, W // WIDTH + k * per + column, w)
+        store(S, F // WIDTH + k * per + column, f)
 
 
 @jit(inner=True)
