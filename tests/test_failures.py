@@ -96,3 +96,11 @@ def test_a_warning_can_be_made_an_error_by_its_class():
         warnings.simplefilter("error", cmfast.FailureWarning)
         with pytest.raises(cmfast.FailureWarning):
             cmfast.overlap(S, S)
+
+
+def test_an_exact_limit_is_no_failure_but_warns():
+    with pytest.warns(cmfast.FailureWarning, match="LIMIT_ONLY"):
+        result = cmfast.ipf([[1, 1], [0, 1]], on_failure="raise")
+    assert result.matrix.tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(cmfast.FailureError, match="1 LIMIT_ONLY"):
+        cmfast.ipf([[[1, 1], [0, 1]], [[1, 0], [1, 0]]], on_failure="raise")
