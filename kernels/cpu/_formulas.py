@@ -256,12 +256,12 @@ def class_values(code, beta, tile, total, count, cov, values):
         for k in range(C):
             for w in range(count):
                 hit, reject = _rates(total[w], d[k, w], t[k, w], p[k, w])
-                values[k, w] = math.sqrt(hit * reject)
+                values[k, w] = np.sqrt(hit * reject)
     elif code == OVR_TAU:
         for k in range(C):
             for w in range(count):
                 hit, reject = _rates(total[w], d[k, w], t[k, w], p[k, w])
-                values[k, w] = 1.0 - math.sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5)
+                values[k, w] = 1.0 - np.sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5)
     elif code == TSS:
         for k in range(C):
             for w in range(count):
@@ -377,7 +377,7 @@ def reduce(how, pick, fill, parameter, weights, tile, count, values, filled, ent
                     away = 1.0 - filled[k, w]
                     out[w] += entering[k, w] * (away * away)
             for w in range(count):
-                out[w] = 1.0 - math.sqrt(out[w] / members[w])
+                out[w] = 1.0 - np.sqrt(out[w] / members[w])
         else:
             for k in range(C):
                 for w in range(count):
@@ -426,8 +426,8 @@ def _tau_weighted(weights, v, normalized, filled, entering, members):
     if members == 0.0:
         return np.nan
     if normalized:
-        return max(0.0, 1.0 - math.sqrt(square / weight)) ** v
-    return v - v * math.sqrt(square / members)
+        return max(0.0, 1.0 - np.sqrt(square / weight)) ** v
+    return v - v * np.sqrt(square / members)
 
 
 @jit()
@@ -451,7 +451,7 @@ def whole(code, fill, tile, total, count, products, out):
     elif code == MCC:
         for w in range(count):
             truth, prediction = products[TRUTH, w], products[PREDICTION, w]
-            value = products[COVARIANCE, w] / math.sqrt(truth * prediction)
+            value = products[COVARIANCE, w] / np.sqrt(truth * prediction)
             # One degenerate margin: the limit is 0 from every direction. Two: there is none.
             value = 0.0 if truth == 0.0 or prediction == 0.0 else min(1.0, max(-1.0, value))
             out[w] = np.nan if truth == 0.0 and prediction == 0.0 else value
