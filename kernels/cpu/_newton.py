@@ -8,7 +8,7 @@ nonnegative numbers. Where row i and column i are paired the diagonal never ente
 import numpy as np
 
 from cmfast.kernels.cpu._jit import jit
-from cmfast.kernels.cpu._tile import LANES, MAX_ITER, RANGE, dominates, permute
+from cmfast.kernels.cpu._tile import LANES, MAX_ITER, RANGE, dominates, fill, permute
 from cmfast.kernels.cpu._vector import absolute, fma, load, some, splat, sqrt, store, where
 
 PLAIN_SWEEPS = 3
@@ -83,7 +83,7 @@ def _pair_by_diagonal(t):
 def _pair_by_search(t, w):
     """Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal."""
     S, C = t.S, t.C
-    S[t.p : t.p + C, w] = -1.0
+    fill(S, t.p, C, w, -1.0)
     distinct = True
     for i in range(C):
         if S[t.u + i, w] == 0.0:

@@ -259,11 +259,18 @@ def _decide(t, w, flip, drop, bi):
 
 
 @jit(inner=True)
+def fill(S, k, n, w, value):
+    """Write one number to a lane of `n` lines; a slice would take seconds to compile."""
+    for i in range(k, k + n):
+        S[i, w] = value
+
+
+@jit(inner=True)
 def _sum_lines(t, w):
     """Leave the sums of the rows in `off` and of the columns in `col`; return that of all."""
     S, R, C = t.S, t.R, t.C
-    S[t.off : t.off + R, w] = 0.0
-    S[t.col : t.col + C, w] = 0.0
+    fill(S, t.off, R, w, 0.0)
+    fill(S, t.col, C, w, 0.0)
     total = 0.0
     for i in range(R):
         for j in range(C):
@@ -413,8 +420,9 @@ def _bring_near(t, w, plain):
         if pair_and_balance(A, order, row_power, col_power):
             S[t.chosen, w] = 1.0
             S[t.moved, w] = 1.0
-            S[t.row_power : t.row_power + C, w] = row_power
-            S[t.col_power : t.col_power + C, w] = col_power
+            for j in range(C):
+                S[t.row_power + j, w] = row_power[j]
+                S[t.col_power + j, w] = col_power[j]
             _divide_by_powers(t, w)
             for j in range(C):
                 S[t.order + j, w] = order[j]
@@ -466,9 +474,9 @@ def _park(t, w):
     S = t.S
     S[t.active, w] = 0.0
     S[t.total, w] = 1.0
-    S[t.u : t.u + t.R, w] = 1.0
-    S[t.v : t.v + t.C, w] = 1.0
-    S[t.M : t.M + t.R * t.C, w] = 1.0
+    fill(S, t.u, t.R, w, 1.0)
+    fill(S, t.v, t.C, w, 1.0)
+    fill(S, t.M, t.R * t.C, w, 1.0)
 
 
 @jit(inner=True)
@@ -498,7 +506,8 @@ def finish(t, flip, tol):
             if S[t.moved, w] != 0.0:
                 for j in range(C):
                     S[t.r + np.int64(S[t.order + j, w]), w] = j
-                S[t.order : t.order + C, w] = S[t.r : t.r + C, w]
+                for j in range(C):
+                    S[t.order + j, w] = S[t.r + j, w]
                 permute(t, w)
     for j in range(C):
         store(S, t.y + j, where(load(S, t.v + j) > 0.0, load(S, t.y + j), 0.0))
@@ -685,10 +694,16 @@ def store_tile(t, first, last, flip, write, out, out_row, out_col, out_residual,
         out_smoothing[b] = S[t.amount, w]
         if S[t.status, w] > MAX_ITER:
             out_residual[b] = np.nan
-            out_row[b] = np.nan
-            out_col[b] = np.nan
+            _blank(out_row, b)
+            _blank(out_col, b)
             if write:
-                out[b] = np.nan
+                _blank(out, b)
+
+
+@jit(inner=True)
+def _blank(out, b):
+    for c in range(out.shape[1]):
+        out[b, c] = np.nan
 
 
 @jit(inner=True)
