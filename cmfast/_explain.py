@@ -56,7 +56,8 @@ def unscaled(
         return _not_converged(A, u, v, *factors, residual=float(residual), n_iter=int(n_iter), options=options)
     if status is Status.LIMIT_ONLY and result.matrix is not None:
         dead = np.argwhere((A > 0) & (_element(result.matrix, batch, 2, index) == 0))
-        return f"no scaling exists, the limit has {len(dead)} cells at zero (first: {_place(dead[0])}); {SMOOTH}"
+        cells = "1 positive cell" if len(dead) == 1 else f"{len(dead)} positive cells, first"
+        return f"no scaling exists, and this limit takes {cells} {_place(dead[0])}, to zero; {SMOOTH}"
     if options["empty"] == "drop" and arrays[1] is None:
         used = A.any(0) | A.any(1)
         u, v = u * used, v * used

@@ -44,6 +44,7 @@ def report(
     *,
     failed: str = "matrices not computed",
     describe: Callable[[tuple[int, ...]], str] | None = None,
+    limit_is_answer: bool = False,
 ) -> None:
     """Do what `on_failure` asks about the elements whose status is not CONVERGED.
 
@@ -54,11 +55,13 @@ def report(
     status : array of int8, shape (...)
         Codes of :class:`Status`. Read once, which synchronises the device, unless `on_failure` is ``"ignore"``.
     on_failure : {"raise", "warn", "ignore"}
-        Validated by the caller. LIMIT_ONLY is no failure: it warns, also where failures raise.
+        Validated by the caller.
     failed : str
         What did not happen, in the plural.
     describe : callable, optional
         Text for one index of the batch; used where one element alone failed.
+    limit_is_answer : bool
+        LIMIT_ONLY gave a result, if not the one that was asked for: it warns, also where failures raise.
     """
     if on_failure == "ignore":
         return
@@ -66,8 +69,8 @@ def report(
         return
     codes = _dispatch.to_host(status)
     if codes.any():
-        if on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
-            on_failure = "warn"  # an exact limit is an answer, if not the one that was asked for
+        if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
+            on_failure = "warn"
         announce(message(op, codes, np.flatnonzero(codes), failed, describe), on_failure, status)
 
 

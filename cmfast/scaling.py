@@ -230,7 +230,9 @@ def scale(op: str, kernel: str, *arrays: Array, on_failure: OnFailure = "warn", 
     """Do `kernel` ("ipf" or "ras") for the public function `op`, and report what failed."""
     _validate.on_failure(op, on_failure)
     result, describe = solve(op, kernel, *arrays, **options)
-    _failures.report(op, result.status, on_failure, failed=FAILED, describe=describe)
+    # The limit is a matrix; factors that lead to it do not exist.
+    limit = kernel == "ipf"
+    _failures.report(op, result.status, on_failure, failed=FAILED, describe=describe, limit_is_answer=limit)
     return result
 
 

@@ -104,3 +104,9 @@ def test_an_exact_limit_is_no_failure_but_warns():
     assert result.matrix.tolist() == [[1, 0], [0, 1]]
     with pytest.raises(cmfast.FailureError, match="1 LIMIT_ONLY"):
         cmfast.ipf([[[1, 1], [0, 1]], [[1, 0], [1, 0]]], on_failure="raise")
+
+
+@pytest.mark.parametrize("op", [cmfast.ras, lambda M, **options: cmfast.importance_weights(M, "bi", **options)])
+def test_factors_that_only_a_limit_would_have_are_a_failure(op):
+    with pytest.raises(cmfast.FailureError, match="LIMIT_ONLY"):
+        op([[1, 1], [0, 1]], on_failure="raise")
