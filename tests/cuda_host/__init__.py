@@ -1,0 +1,45 @@
+"""CUDA on the host, for tests: the part of CuPy's interface that this project uses, with kernels run by the CPU.
+
+The CUDA sources are compiled by g++ against ``cuda_host.h`` and the launchers of ``kernels/cuda`` call them as they
+call CuPy: an array brings its library along, and that of the arrays made here is this package. Nothing falls back: a
+function, an intrinsic or an implicit copy to the host that is not here is an error.
+
+What it cannot show: speed; a missing memory fence; barriers of the whole grid; that ``-ftz=true`` and fused
+multiply-adds, which NVRTC has and g++ is told not to have, do no harm.
+"""
+
+from cuda_host._arrays import (
+    arange,
+    asarray,
+    ascontiguousarray,
+    broadcast_to,
+    concatenate,
+    empty,
+    flatnonzero,
+    ndarray,
+    searchsorted,
+    synchronisations,
+    unique,
+    zeros,
+)
+from cuda_host._build import MODE, missing
+from cuda_host._module import RawModule, schedule
+
+__all__ = [
+    "MODE",
+    "RawModule",
+    "arange",
+    "asarray",
+    "ascontiguousarray",
+    "broadcast_to",
+    "concatenate",
+    "empty",
+    "flatnonzero",
+    "missing",
+    "ndarray",
+    "schedule",
+    "searchsorted",
+    "synchronisations",
+    "unique",
+    "zeros",
+]

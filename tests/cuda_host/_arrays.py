@@ -1,0 +1,242 @@
+"""``ndarray`` with the functions of CuPy that the launchers use; the data are NumPy's, behind red zones.
+
+Stricter than NumPy where a GPU is: nothing becomes a host array or a Python number unnoticed. Whatever reads a value
+on the host counts as a synchronisation.
+"""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+RED = 64  # bytes before and after each array
+MARK = 0xA5
+POISON = 0xFF  # NaN of every float, -1 of every integer: nobody may rely on what empty() holds
+
+_state = SimpleNamespace(synchronisations=0)
+
+
+def synchronisations() -> int:
+    """Return how often the host has waited for a value so far."""
+    return int(_state.synchronisations)
+
+
+def _synchronise() -> None:
+    _state.synchronisations += 1
+
+
+class Device:
+    """The only device."""
+
+    id = 0
+
+    def __enter__(self) -> "Device":
+        """Do what CuPy does there: choose it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Choose what was chosen before."""
+
+
+class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
+    """An array on the device that the tests have."""
+
+    def __init__(self, host: np.ndarray, zone: np.ndarray | None = None) -> None:
+        self._host = host
+        self._zone = zone
+
+    device = Device()
+    shape = property(lambda self: self._host.shape)
+    dtype = property(lambda self: self._host.dtype)
+    ndim = property(lambda self: self._host.ndim)
+    size = property(lambda self: self._host.size)
+    itemsize = property(lambda self: self._host.itemsize)
+    nbytes = property(lambda self: self._host.nbytes)
+    strides = property(lambda self: self._host.strides)
+    flags = property(lambda self: self._host.flags)
+    data = property(lambda self: SimpleNamespace(ptr=self._host.ctypes.data))
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __repr__(self) -> str:
+        return f"cuda_host.{self._host!r}"
+
+    def check_red_zones(self) -> None:
+        """Raise if something was written before or after the memory of this array."""
+        if self._zone is not None and not ((self._zone[:RED] == MARK).all() and (self._zone[-RED:] == MARK).all()):
+            msg = f"a kernel wrote beyond an array of shape {self.shape}"
+            raise RuntimeError(msg)
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray:
+        """Refuse, as CuPy does."""
+        msg = "implicit conversion to a NumPy array"
+        raise TypeError(msg)
+
+    def get(self) -> np.ndarray:
+        """Return a copy on the host."""
+        _synchronise()
+        return self._host.copy()
+
+    def _number(self, kind: Any) -> Any:
+        _synchronise()
+        return kind(self._host)
+
+    def __bool__(self) -> bool:
+        return self._number(bool)
+
+    def __int__(self) -> int:
+        return self._number(int)
+
+    def __float__(self) -> float:
+        return self._number(float)
+
+    def __index__(self) -> int:
+        return self._number(int)
+
+    def tolist(self) -> Any:
+        """Return the values as Python's."""
+        return self.get().tolist()
+
+    def item(self) -> Any:
+        """Return the only value as Python's."""
+        return self._number(np.ndarray.item)
+
+    def __getitem__(self, index: Any) -> "ndarray":
+        """Return a view, or a copy of what an array picks; a mask needs to know on the host how much that is."""
+        if isinstance(index, ndarray) and index.dtype == bool:
+            _synchronise()
+        return _view(self._host[_plain(index)], self)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write values."""
+        self._host[_plain(index)] = _plain(value)
+
+    def reshape(self, *shape: Any) -> "ndarray":
+        """Return a view where strides allow one, else a copy."""
+        return _view(self._host.reshape(*shape), self)
+
+    def view(self, dtype: Any) -> "ndarray":
+        """Return the same bytes as another type."""
+        return _view(self._host.view(dtype), self)
+
+    def astype(self, dtype: Any, copy: bool = True) -> "ndarray":
+        """Convert."""
+        if not copy and self.dtype == dtype:
+            return self
+        with np.errstate(all="ignore"):
+            return asarray(self._host.astype(dtype))
+
+    def __eq__(self, other: object) -> Any:
+        return _apply("__eq__", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _apply("__ne__", self, other)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return value._host if isinstance(value, ndarray) else value
+
+
+def _view(host: np.ndarray, base: ndarray) -> ndarray:
+    """Return `host` as an array: with the memory of `base` if it lies there, else in memory of its own."""
+    if isinstance(host, np.ndarray) and base._zone is not None and np.may_share_memory(host, base._zone):
+        return ndarray(host, base._zone)
+    return asarray(host)
+
+
+def _apply(name: str, *values: Any) -> ndarray:
+    if any(isinstance(value, np.ndarray) for value in values):
+        msg = "Unsupported type <class 'numpy.ndarray'>"  # as CuPy says it
+        raise TypeError(msg)
+    first, *rest = map(_plain, values)
+    with np.errstate(all="ignore"):
+        return asarray(getattr(np.asarray(first), name)(*rest))
+
+
+def _operator(name: str) -> Any:
+    return lambda *values: _apply(name, *values)
+
+
+for _name in ("lt", "le", "gt", "ge", "or", "and", "xor", "add", "sub", "mul", "truediv", "floordiv", "mod", "invert",
+              "neg", "radd", "rsub", "rmul", "rtruediv", "lshift", "rshift", "ror", "rand"):  # fmt: skip
+    setattr(ndarray, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _method(name: str) -> Any:
+    def method(self: ndarray, *args: Any, **options: Any) -> ndarray:
+        with np.errstate(all="ignore"):
+            return asarray(getattr(self._host, name)(*map(_plain, args), **options))
+
+    return method
+
+
+for _name in ("sum", "min", "max", "any", "all", "ravel", "take", "copy"):
+    setattr(ndarray, _name, _method(_name))
+
+
+def empty(shape: Any, dtype: Any = float) -> ndarray:
+    """Return an array full of poison, between red zones."""
+    dtype = np.dtype(dtype)
+    n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    zone = np.full(n + 2 * RED, MARK, np.uint8)
+    zone[RED : RED + n] = POISON
+    return ndarray(zone[RED : RED + n].view(dtype).reshape(shape), zone)
+
+
+def zeros(shape: Any, dtype: Any = float) -> ndarray:
+    """Return zeros."""
+    out = empty(shape, dtype)
+    out._host[...] = 0
+    return out
+
+
+def asarray(host: Any, dtype: Any = None) -> ndarray:
+    """Copy to the device; an array of the device is returned as it is."""
+    if isinstance(host, ndarray):
+        return host if dtype is None or host.dtype == dtype else host.astype(dtype)
+    host = np.asarray(host, dtype)
+    out = empty(host.shape, host.dtype)
+    out._host[...] = host
+    return out
+
+
+def ascontiguousarray(array: ndarray, dtype: Any = None) -> ndarray:
+    """Return `array` in the order of C, itself if it is that already."""
+    if array.flags.c_contiguous and (dtype is None or array.dtype == dtype):
+        return array
+    return asarray(np.ascontiguousarray(array._host, dtype))
+
+
+def broadcast_to(array: ndarray, shape: tuple[int, ...]) -> ndarray:
+    """Return a view."""
+    return _view(np.broadcast_to(array._host, shape), array)
+
+
+def concatenate(arrays: Any, axis: int = 0) -> ndarray:
+    """Return the arrays one behind another."""
+    return asarray(np.concatenate([a._host for a in arrays], axis))
+
+
+def arange(*bounds: int) -> ndarray:
+    """Return integers."""
+    return asarray(np.arange(*bounds))
+
+
+def unique(array: ndarray) -> ndarray:
+    """Return the sorted values; how many there are must be known on the host."""
+    _synchronise()
+    return asarray(np.unique(array._host))
+
+
+def flatnonzero(array: ndarray) -> ndarray:
+    """Return where values are not zero; how many there are must be known on the host."""
+    _synchronise()
+    return asarray(np.flatnonzero(array._host))
+
+
+def searchsorted(a: ndarray, v: ndarray) -> ndarray:
+    """Return where the values belong."""
+    return asarray(np.searchsorted(a._host, v._host))

@@ -1,0 +1,96 @@
+"""From a CUDA source to a shared library, kept by the hash of everything it is made from."""
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+HERE = Path(__file__).parent
+HEADER = HERE / "cuda_host.h"
+INTERFACE = HERE / "engine.h"
+ENGINE = HERE / "engine.cpp"
+
+# What a process looks for: nothing special, or what a sanitizer or gcov finds. A sanitizer must be preloaded.
+MODE = os.environ.get("CUDA_HOST_MODE", "")
+_MODES = {
+    "": ("-O1",),
+    "address": ("-O1", "-g", "-fsanitize=address"),
+    "thread": ("-O1", "-g", "-fsanitize=thread", "-DCUDA_HOST_THREADS"),
+    "coverage": ("-O0", "--coverage"),
+}
+_FLAGS = (
+    "-std=c++20", "-fPIC", "-pthread",
+    "-ffp-contract=off",  # the same bits on every machine
+    "-fvisibility=hidden", "-fno-gnu-unique",  # or two libraries in one process share their fibers
+    "-Wall", "-Werror", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wno-unused-function",
+)  # fmt: skip
+
+
+def missing() -> str | None:
+    """Return why kernels cannot be run here, or None; an error where CMFAST_REQUIRE_CUDA_HOST=1 says that they must."""
+    reason = None
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        reason = f"the CUDA sources run on x86-64 Linux hosts only, this is {sys.platform} on {platform.machine()}"
+    elif shutil.which("g++") is None:
+        reason = "the CUDA sources need g++ to run on the host, and there is none"
+    if reason and os.environ.get("CMFAST_REQUIRE_CUDA_HOST") == "1":
+        raise RuntimeError(reason)
+    return reason
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"cmfast-cuda-host-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        msg = f"{folder} belongs to somebody else"
+        raise PermissionError(msg)
+    return folder
+
+
+def _run(arguments: list[str], cwd: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # that is for the kernels
+    done = subprocess.run(["g++", *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        msg = f"g++ {' '.join(arguments)}\n{done.stderr}"
+        raise RuntimeError(msg)
+
+
+def _made(text: str, suffix: str, source: str, *options: str) -> Path:
+    """Return the file that g++ makes from `source` (in C++) with `options`; made once per `text`."""
+    flags = (*_FLAGS, *_MODES[MODE])
+    key = hashlib.sha256("\0".join((text, source, *flags, _version())).encode()).hexdigest()[:20]
+    file = _folder() / f"{key}{suffix}"
+    if not file.exists():
+        # In a folder of its own first, so that two processes do not write one file.
+        with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+            (Path(scratch) / f"{key}.cpp").write_text(source)
+            _run([*flags, f"-I{HERE}", f"{key}.cpp", *options, "-o", file.name], Path(scratch))
+            (Path(scratch) / file.name).rename(file)
+    return file
+
+
+@cache
+def _version() -> str:
+    return subprocess.run(["g++", "--version"], capture_output=True, text=True, check=True).stdout
+
+
+@cache
+def _engine() -> Path:
+    text = INTERFACE.read_text() + ENGINE.read_text()
+    return _made(text, ".o", f'#include "{ENGINE}"\n', "-c")
+
+
+def library(code: str, exports: dict[str, str]) -> Path:
+    """Return the shared library of the kernels in `code`; `exports` maps C names to kernels, templates with arguments.
+
+    With ``coverage`` the notes of the compiler stand beside it.
+    """
+    lines = [f'#include "{HEADER.name}"', code, f'#line 1 "{HEADER.name}"']
+    lines += [f"CUDA_HOST_EXPORT({name}, {kernel})" for name, kernel in exports.items()]
+    text = HEADER.read_text() + INTERFACE.read_text() + ENGINE.read_text()
+    return _made(text, ".so", "\n".join(lines) + "\n", "-shared", str(_engine()))

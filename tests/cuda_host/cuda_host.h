@@ -1,0 +1,157 @@
+// What CUDA C++ gives the kernels of this project, for g++ (-std=c++20): tests run them on a machine without a GPU.
+// Only what is here exists, so anything else a kernel uses is a compile error and never a wrong result.
+#pragma once
+#include "engine.h"
+
+#include <utility>
+
+#define CM_HOST 1
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define CM_DYN_SMEM(T, name) T* name = reinterpret_cast<T*>(cuda_host::shared())
+
+namespace cuda_host {
+
+inline unsigned lane() { return current().index & 31u; }
+
+template <class... A, unsigned long... I>
+inline void call(void (*kernel)(A...), void** arguments, std::index_sequence<I...>) {
+  kernel(*reinterpret_cast<std::remove_cv_t<A>*>(arguments[I])...);
+}
+
+template <class... A>
+inline void call(void (*kernel)(A...), void** arguments) {
+  call(kernel, arguments, std::index_sequence_for<A...>{});
+}
+
+// One value per lane of the mask, and who reads whose.
+template <class T>
+inline T exchange(unsigned mask, T value, unsigned source) {
+  static_assert(sizeof(T) <= sizeof(unsigned long long));
+  __builtin_memcpy(&mailbox(lane()), &value, sizeof value);
+  warp_barrier(mask);
+  if (!(mask >> source & 1u)) fail("a shuffle reads a lane outside its mask");
+  T got;
+  __builtin_memcpy(&got, &mailbox(source), sizeof got);
+  warp_barrier(mask);
+  return got;
+}
+
+}  // namespace cuda_host
+
+#define threadIdx (cuda_host::current().thread)
+#define blockIdx (cuda_host::current().block)
+#define gridDim (cuda_host::grid_size())
+#define blockDim (cuda_host::block_size())
+#define __syncthreads() cuda_host::block_barrier(__LINE__)
+
+inline void __syncwarp(unsigned mask = 0xffffffffu) { cuda_host::warp_barrier(mask); }
+
+template <class T>
+inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+  return cuda_host::exchange(mask, value, (cuda_host::lane() & ~(width - 1u)) | (source & (width - 1u)));
+}
+
+template <class T>
+inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
+  const unsigned lane = cuda_host::lane(), source = lane ^ bits;
+  return cuda_host::exchange(mask, value, source / width == lane / width ? source : lane);
+}
+
+template <class T>
+inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const unsigned lane = cuda_host::lane();
+  return cuda_host::exchange(mask, value, (lane & (width - 1u)) + delta < unsigned(width) ? lane + delta : lane);
+}
+
+template <class T>
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  const unsigned lane = cuda_host::lane();
+  return cuda_host::exchange(mask, value, (lane & (width - 1u)) >= delta ? lane - delta : lane);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  cuda_host::mailbox(cuda_host::lane()) = predicate != 0;
+  cuda_host::warp_barrier(mask);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1u) votes |= unsigned(cuda_host::mailbox(lane) & 1u) << lane;
+  cuda_host::warp_barrier(mask);
+  return votes;
+}
+
+inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask; }
+
+template <class T>
+inline T atomicAdd(T* where, std::type_identity_t<T> value) {
+  static_assert(std::is_integral_v<T>, "a sum of floats by atomics depends on who comes first");
+  return __atomic_fetch_add(where, value, __ATOMIC_RELAXED);
+}
+
+template <class T>
+inline T atomicOr(T* where, std::type_identity_t<T> value) {
+  return __atomic_fetch_or(where, value, __ATOMIC_RELAXED);
+}
+
+template <class T>
+inline T atomicMax(T* where, std::type_identity_t<T> value) {
+  T old = __atomic_load_n(where, __ATOMIC_RELAXED);
+  while (old < value && !__atomic_compare_exchange_n(where, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+template <class T>
+inline T atomicMin(T* where, std::type_identity_t<T> value) {
+  T old = __atomic_load_n(where, __ATOMIC_RELAXED);
+  while (value < old && !__atomic_compare_exchange_n(where, &old, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+template <class T>
+inline T atomicCAS(T* where, std::type_identity_t<T> old, std::type_identity_t<T> value) {
+  __atomic_compare_exchange_n(where, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return old;
+}
+
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
+inline int __clzll(long long bits) { return bits ? __builtin_clzll((unsigned long long)bits) : 64; }
+
+inline unsigned __float_as_uint(float x) { return __builtin_bit_cast(unsigned, x); }
+inline float __uint_as_float(unsigned bits) { return __builtin_bit_cast(float, bits); }
+inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
+inline double __longlong_as_double(long long bits) { return __builtin_bit_cast(double, bits); }
+
+extern "C" {
+double log(double) noexcept;
+double exp(double) noexcept;
+double sqrt(double) noexcept;
+double fabs(double) noexcept;
+double rint(double) noexcept;
+double ldexp(double, int) noexcept;
+double fmin(double, double) noexcept;
+double fmax(double, double) noexcept;
+}
+
+template <class T>
+inline T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+inline T max(T a, T b) {
+  return a < b ? b : a;
+}
+
+// One exported C function per kernel: config is grid x, y, z, block x, y, z, bytes of shared memory, seed.
+#define CUDA_HOST_EXPORT(id, ...)                                                                                   \
+  extern "C" __attribute__((visibility("default"))) const char* id(const unsigned* config, void** arguments) {      \
+    return cuda_host::launch([](void** values) { cuda_host::call(__VA_ARGS__, values); }, arguments, config);       \
+  }

@@ -1,0 +1,25 @@
+// Between the kernels and what runs them.
+#pragma once
+
+struct dim3 {
+  unsigned x, y, z;
+};
+
+namespace cuda_host {
+
+struct Thread {
+  dim3 thread, block;
+  unsigned index;  // within the block
+};
+
+Thread& current();
+const dim3& grid_size();
+const dim3& block_size();
+unsigned char* shared();
+void block_barrier(int line);
+void warp_barrier(unsigned mask);
+unsigned long long& mailbox(unsigned lane);
+void fail(const char* what);
+const char* launch(void (*kernel)(void**), void** arguments, const unsigned* config);
+
+}  // namespace cuda_host

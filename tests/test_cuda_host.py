@@ -1,0 +1,157 @@
+"""The host that runs the CUDA sources: it runs what is right, and finds what is wrong."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import cuda_host
+import numpy as np
+import pytest
+from processes import ROOT
+
+FAULTS = Path(cuda_host.__file__).with_name("faults.cu").read_text()
+SEEDS = (0, 1, 2)
+N = 128
+
+
+def run(name, *args, blocks=1, threads=N, shared=0):
+    """Launch one kernel of faults.cu."""
+    kernel = cuda_host.RawModule(code=FAULTS, name_expressions=(name,)).get_function(name)
+    kernel((blocks,), (threads,), args, shared_mem=shared)
+
+
+def mirror(name):
+    """Run a kernel that reverses two blocks of numbers; return what it made of them and what it should have."""
+    x = np.arange(2 * N, dtype=np.float32)
+    out = cuda_host.empty(2 * N, np.float32)
+    run(name, cuda_host.asarray(x), out, blocks=2, shared=4 * N)
+    return out.get(), x.reshape(2, N)[:, ::-1].ravel()
+
+
+def sanitized(mode, *kernels):
+    """Run faults in a process with a sanitizer; return its exit status and what it says."""
+    found = subprocess.run(
+        ["g++", f"-print-file-name=lib{mode[0]}san.so"], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    environment = {
+        **os.environ,
+        "CUDA_HOST_MODE": mode,
+        "LD_PRELOAD": found.stdout.strip(),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", "cuda_host", *kernels]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(params=SEEDS, ids="seed-{}".format)
+def seed(request):
+    """Run kernels in three orders."""
+    with cuda_host.schedule(request.param):
+        yield request.param
+
+
+pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+
+
+def test_a_right_kernel_is_right(seed):
+    np.testing.assert_array_equal(*mirror("right"))
+
+
+@pytest.mark.usefixtures("seed")
+def test_a_missing_barrier_gives_wrong_values():
+    got, want = mirror("barrier_missing")
+    assert np.isnan(got).any()
+    assert (got != want).any()
+
+
+@pytest.mark.usefixtures("seed")
+@pytest.mark.parametrize(
+    ("name", "report"),
+    [
+        ("barrier_left", "left before a __syncthreads"),
+        ("barriers_apart", "different __syncthreads"),
+        ("lane_left", "deadlock"),
+        ("lane_outside", "outside its mask"),
+        ("lane_not_in_mask", "not in its own mask"),
+    ],
+)
+def test_a_fault_of_barriers_is_reported(name, report):
+    with pytest.raises(RuntimeError, match=report):
+        run(name, cuda_host.zeros(N, np.float32))
+
+
+@pytest.mark.usefixtures("seed")
+def test_a_write_beyond_an_array_is_reported():
+    run("write_beyond", cuda_host.zeros(2 * N, np.float32), np.int32(2 * N - 1), blocks=2)
+    with pytest.raises(RuntimeError, match="wrote beyond"):
+        run("write_beyond", cuda_host.zeros(200, np.float32), np.int32(200), blocks=2)
+
+
+def test_memory_that_nobody_wrote_is_poison():
+    assert np.isnan(cuda_host.empty(3, np.float32).get()).all()
+    assert (cuda_host.empty(3, np.int64).get() == -1).all()
+    out = cuda_host.zeros(N, np.float32)
+    run("never_written", out, shared=4 * N)
+    assert np.isnan(out.get()).all()
+
+
+def test_the_address_sanitizer_finds_what_is_out_of_bounds():
+    status, said = sanitized("address", "right")
+    assert status == 0, said
+    for name in ("read_beyond", "shared_beyond"):
+        status, said = sanitized("address", name)
+        assert status != 0, name
+        assert "heap-buffer-overflow" in said, said
+        assert name in said
+
+
+def test_the_thread_sanitizer_finds_races():
+    status, said = sanitized("thread", "right")
+    assert status == 0, said
+    races = ("barrier_missing", "update_lost", "blocks_collide")
+    status, said = sanitized("thread", *races)
+    assert status != 0
+    for name in races:
+        assert re.search(rf"data race .*\b{name}\b", said), said
+
+
+def test_what_no_gpu_does_is_refused():
+    out = cuda_host.zeros(N, np.float32)
+    with pytest.raises(ValueError, match="no GPU has a block"):
+        run("barrier_left", out, threads=2048)
+    with pytest.raises(ValueError, match="no GPU has a grid"):
+        run("barrier_left", out, blocks=0)
+    with pytest.raises(ValueError, match="shared memory"):
+        run("barrier_left", out, shared=64 << 10)
+    with pytest.raises(TypeError, match="NumPy scalars, not int"):
+        run("write_beyond", out, 3)
+    with pytest.raises(ValueError, match="name_expressions"):
+        cuda_host.RawModule(code=FAULTS).get_function("right")
+
+
+def test_what_is_no_cuda_does_not_compile():
+    code = "__global__ void k(float* x) { atomicAdd(x, 1.0f); }"
+    with pytest.raises(RuntimeError, match="depends on who comes first"):
+        cuda_host.RawModule(code=code, name_expressions=("k",)).get_function("k")
+    code = "__global__ void k(float* x) { x[0] = __expf(x[1]); }"
+    with pytest.raises(RuntimeError, match="__expf"):
+        cuda_host.RawModule(code=code, name_expressions=("k",)).get_function("k")
+
+
+def test_reading_on_the_host_is_counted():
+    x = cuda_host.asarray(np.arange(3))
+    before = cuda_host.synchronisations()
+    y = (x[1:] + 1).sum()
+    assert cuda_host.synchronisations() == before
+    assert int(y) == 5
+    assert x.get().tolist() == [0, 1, 2]
+    assert cuda_host.synchronisations() == before + 2
+    with pytest.raises(TypeError, match="implicit conversion"):
+        np.asarray(x)
+    with pytest.raises(TypeError, match="Unsupported type"):
+        x + np.arange(3)
