@@ -168,10 +168,11 @@ def _warn(found: GcmDiagnostics, arrays: dict[str, np.ndarray]) -> None:
             "prediction: the result is the normalised confusion matrix by construction (take fewer axes or wider cells)"
         )
     above = arrays["overlap"] - arrays["null_overlap"]
-    if (above < DEVIATIONS * arrays["null_sd"]).any():
+    if (above <= DEVIATIONS * arrays["null_sd"]).any():
         reasons.append("the overlap is not above that of permuted labels")
     if found.n_cells < FEWEST_CELLS:
-        reasons.append(f"there are only {found.n_cells} occupied cells")
+        cells = "is only 1 occupied cell" if found.n_cells == 1 else f"are only {found.n_cells} occupied cells"
+        reasons.append(f"there {cells}")
     missing = arrays["missing_mass"].max(initial=0.0, where=np.isfinite(arrays["missing_mass"]))
     if missing > MOST_MISSING:
         reasons.append(f"smoothing puts {missing:.1%} of the bi-normalised mass where there are no points")

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from cmfast.scaling import ScalingResult
 
 SMOOTH = "smoothing= makes a scaling exist"
+OUT_OF_RANGE = "a weight leaves the range of the result"
 
 
 def unnormalised(M: Any) -> str:
     """Say what is wrong with a matrix that :func:`normalize` or :func:`importance_weights` gave NaN."""
-    return _bad_value(M=_dispatch.to_host(M)) or "a weight leaves the range of the result"
+    return _bad_value(M=_dispatch.to_host(M)) or OUT_OF_RANGE
 
 
 def unscaled(
@@ -49,15 +50,16 @@ def unscaled(
     with np.errstate(all="ignore"):
         A = smoothed(M, options["smoothing"])
     if status is Status.ZERO_LINE:
-        return _empty_line(A, u, v, ones=arrays[1] is None)
+        return _empty_line(A, u, v, ones=arrays[1] is None, smooth=options["smoothing"] is None)
     if status is Status.MAX_ITER:
         factors = _element(result.row_scale, batch, 1, index), _element(result.col_scale, batch, 1, index)
         residual, n_iter = _element(result.residual, batch, 0, index), _element(result.n_iter, batch, 0, index)
         return _not_converged(A, u, v, *factors, residual=float(residual), n_iter=int(n_iter), options=options)
     if status is Status.LIMIT_ONLY and result.matrix is not None:
         dead = np.argwhere((A > 0) & (_element(result.matrix, batch, 2, index) == 0))
-        cells = "1 positive cell" if len(dead) == 1 else f"{len(dead)} positive cells, first"
-        return f"no scaling exists, and this limit takes {cells} {_place(dead[0])}, to zero; {SMOOTH}"
+        where = _place(dead[0])
+        cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
+        return f"no scaling exists, and this limit takes {cells} to zero; {SMOOTH}"
     if options["empty"] == "drop" and arrays[1] is None:
         used = A.any(0) | A.any(1)
         u, v = u * used, v * used
@@ -108,15 +110,17 @@ def _unequal_totals(u: np.ndarray, v: np.ndarray) -> str:
     return f"row targets add up to {a:.12g}, column targets to {b:.12g} (relative gap {gap:.1e}; 1e-9 allowed)"
 
 
-def _empty_line(A: np.ndarray, u: np.ndarray, v: np.ndarray, *, ones: bool) -> str:
-    rows, cols = ~A.any(1) & (u > 0), ~A.any(0) & (v > 0)
-    name, line, target = ("row", rows, u) if rows.any() else ("column", cols, v)
-    if not line.any():
-        return "a row or column is empty but its target is not"
+def _empty_line(A: np.ndarray, u: np.ndarray, v: np.ndarray, *, ones: bool, smooth: bool) -> str:
+    used = A * ((u > 0)[:, None] & (v > 0))
+    rows, cols = ~used.any(1) & (u > 0), ~used.any(0) & (v > 0)
+    name, line, target, cells = ("row", rows, u, A) if rows.any() else ("column", cols, v, A.T)
     i = int(np.flatnonzero(line)[0])
+    what = "has positive cells only where the target is zero" if cells[i].any() else "is empty"
     # empty="drop" helps where a class is empty both ways, and only without targets.
-    cure = 'give empty="drop" or smoothing=' if ones and np.array_equal(rows, cols) else "drop it or give smoothing="
-    return f"{name} {i} is empty but its target is {target[i]:g}; {cure}"
+    drop = 'give empty="drop" or' if ones and np.array_equal(rows, cols) else "drop it or give"
+    # The pseudo-Bayes prior has the margins of the matrix: what is empty stays so.
+    cure = f"{drop} smoothing={'' if smooth else ' a number'}"
+    return f"{name} {i} {what} but its target is {target[i]:g}; {cure}"
 
 
 def _not_converged(

@@ -118,6 +118,7 @@ def _overlap_and_slope(S: np.ndarray, T: np.ndarray) -> tuple[float, np.ndarray]
 def _deviation(scores: np.ndarray, repeats: np.ndarray, number: np.ndarray) -> np.ndarray:
     """Return the deviation of one permutation, and of this simulation: over cells of each size, added up."""
     variance = np.zeros(scores.shape[1])
-    for part, k, n in zip(np.split(scores, np.cumsum(repeats)[:-1]), repeats, number, strict=True):
+    parts = np.split(scores, np.cumsum(repeats))[:-1]  # none where every point is alone in its cell
+    for part, k, n in zip(parts, repeats, number, strict=True):
         variance += part.var(axis=0, ddof=1) * (n + n * n / k)
     return np.sqrt(variance)

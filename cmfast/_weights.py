@@ -8,6 +8,7 @@ from cmfast import _dispatch, _validate
 from cmfast._failures import FailureError
 from cmfast._typing import Method
 from cmfast.normalizing import importance_weights
+from cmfast.scaling import checked_smoothing
 
 METHODS = ("all", "row", "true", "col", "pred", "bi")
 
@@ -26,6 +27,7 @@ def _ndim(w: Any) -> int:
 def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str]]:
     """Return the tables (W, C, C) of `weights` for the confusion matrix `M`, in its library, and a name of each."""
     several = list(weights) if is_list(weights) else [weights]
+    smoothing = checked_smoothing(op, smoothing)
     n_classes = _dispatch.meta(M).shape[0]
     found, names = [], []
     for k, w in enumerate(several):
@@ -35,6 +37,7 @@ def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str
             found.append(_named(M, cast(Method, w), smoothing))
             continue
         names.append("weights" if len(several) == 1 else f"weights[{k}]")
+        _validate.required(op, weights=w)
         _, table = _dispatch.adopt(op, M=M, weights=w)
         _validate.real(op, weights=table)
         if _dispatch.meta(table).shape != (n_classes, n_classes):

@@ -124,7 +124,7 @@ def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") 
     if m > n:
         _validate.refuse("pca", "n_components", f"at most {n}, the columns of X", m)
     mean, components, ratio, n_dropped, first = _dispatch.call("pca", X, n_components=m)
-    _report_dropped("pca", n_dropped, n_rows, first, on_failure)
+    _report_dropped("pca", n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
 
 
@@ -265,7 +265,8 @@ def sparse_histogram(
     Notes
     -----
     Bad values: points without a cell (see :func:`cell_counts`) are left out, counted in `n_dropped` and reported once.
-    A weight that is NaN or infinite makes its own (cell, group) NaN and nothing else; that is reported as well.
+    A weight that is NaN or infinite (INVALID), or a sum beyond the range of the values (RANGE), makes its own
+    (cell, group) NaN and nothing else; that is reported as well.
     Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (what a weight has below
     2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads.
 
@@ -351,10 +352,11 @@ def gcm(
 
     Notes
     -----
-    Bad values: a weighting with a weight that is NaN, infinite or negative where there are points (INVALID) gives NaN
-    and is reported as `on_failure` says; others beside it are as always. Where there are no points the weight is not
-    read. Synchronises the device. Reproducible: weights are rounded to integers once and all sums are sums of integers,
-    so the bits do not depend on threads, chunks or the order of the points. Elementwise, ``weights * M <= gcm``.
+    Bad values: a weighting with a weight that is NaN, infinite or negative where there are points, or with sums beyond
+    float64, gives NaN (INVALID) and is reported as `on_failure` says; others beside it are as always. Where there are
+    no points the weight is not read. Synchronises the device. Reproducible: weights are rounded to integers once and
+    all sums are sums of integers, so the bits do not depend on threads, chunks or the order of the points. Elementwise,
+    ``weights * M <= gcm``.
 
     References
     ----------
@@ -389,7 +391,7 @@ def _gcm(
 
     def describe(index: tuple[int, ...]) -> str:
         if names[index[0]] != "bi":
-            return f"{names[index[0]]}: a weight that is used is negative or not finite"
+            return f"{names[index[0]]}: a weight that is used is negative, not finite or too large"
         hint = "smoothing= makes them exist" if smoothing is None else f"with smoothing={smoothing!r}"
         return f"the weights 'bi' do not exist for this confusion matrix, or were not found; {hint}"
 
@@ -582,10 +584,17 @@ def _projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> 
     )
 
 
-def _report_dropped(op: str, n_dropped: int, n: int, first: tuple[int, ...], on_failure: OnFailure) -> None:
+def _report_dropped(
+    op: str,
+    n_dropped: int,
+    n: int,
+    first: tuple[int, ...],
+    on_failure: OnFailure,
+    why: str = "a coordinate is not finite or too far from the grid",
+) -> None:
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
-        text = f"{op}: {n_dropped} of {n} points left out{where}: a coordinate is not finite or too far from the grid"
+        text = f"{op}: {n_dropped} of {n} points left out{where}: {why}"
         _failures.announce(text, on_failure, np.int8(Status.INVALID))
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from cmfast import _dispatch, _failures, _validate
-from cmfast._explain import unnormalised
+from cmfast._explain import OUT_OF_RANGE, unnormalised
 from cmfast._progress import reporter
 from cmfast._typing import Array, Empty, Method, OnFailure, Progress, Smoothing, Solver, Start
 from cmfast.scaling import OPTIONS, scale, solve
@@ -147,7 +147,11 @@ def importance_weights(
     (M,) = _dispatch.adopt("importance_weights", M=M)
     factors = (result.row_scale, result.col_scale, result.status)
     out, status = _dispatch.call("importance_weights", M, *factors, method=by, num_threads=num_threads)
-    _failures.report("importance_weights", status, on_failure, failed=FAILED, describe=describe)
+
+    def why(index: tuple[int, ...]) -> str:
+        return describe(index) if _dispatch.to_host(result.status)[index] else OUT_OF_RANGE
+
+    _failures.report("importance_weights", status, on_failure, failed=FAILED, describe=why)
     return out
 
 

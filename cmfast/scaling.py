@@ -14,6 +14,7 @@ EMPTY = ("nan", "drop")
 # What ipf takes beside its arrays and on_failure, num_threads, progress.
 OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
 FAILED = "matrices not scaled"
+FACTORS = ("row_scale of start", "col_scale of start")
 
 
 class ScalingResult(NamedTuple):
@@ -83,6 +84,7 @@ def ipf(
         Absolute bound of `ScalingResult.residual`. The epsilon of the paper is ``tol`` times the total of the targets.
     max_iter : int, optional
         Most passes over the matrix; default: 200 where these are Newton steps alone (up to 64 classes), else 10,000.
+        With Newton's method the sweeps it starts from (five at most) and a step under way are finished in any case.
     solver : {"auto", "newton", "sinkhorn"}
         ``"sinkhorn"`` is algorithm 1 of the paper and nothing else. ``"newton"`` converges in a few steps where that
         takes thousands of sweeps; ``"auto"`` picks per matrix. These two also demand that the last step was small,
@@ -257,15 +259,15 @@ def solve(
     _validate.choice(op, "empty", empty, EMPTY)
     _validate.progress(op, progress)
     options = {
-        "smoothing": _smoothing(op, smoothing),
+        "smoothing": checked_smoothing(op, smoothing),
         "empty": empty,
         "tol": _validate.positive(op, "tol", tol),
         "max_iter": None if max_iter is None else _validate.count(op, "max_iter", max_iter, least=1),
         "solver": solver,
     }
     num_threads = _validate.num_threads(op, num_threads)
-    start_row, start_col = _pair(op, start)
-    arrays = _dispatch.adopt(op, M=M, row_sums=row_sums, col_sums=col_sums, start_row=start_row, start_col=start_col)
+    factors = dict(zip(FACTORS, _pair(op, start), strict=True))
+    arrays = _dispatch.adopt(op, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(op, *arrays)
     report = reporter(progress, op, "matrices")
     out = _dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
@@ -273,7 +275,8 @@ def solve(
     return result, lambda index: _explain.unscaled(index, batch, arrays[:3], result, options)
 
 
-def _smoothing(op: str, smoothing: Any) -> float | str | None:
+def checked_smoothing(op: str, smoothing: Any) -> float | str | None:
+    """Return the option as the kernels take it."""
     if smoothing is None:
         return None
     if isinstance(smoothing, str):
@@ -306,7 +309,7 @@ def _shapes(op: str, M: Any, row_sums: Any, col_sums: Any, start_row: Any, start
         if row_sums is None or col_sums is None:
             _validate.refuse(op, "row_sums and col_sums", "given both or neither", "only one")
     shapes = {"M": _dispatch.meta(M).shape[:-2]}
-    lines = {"row_sums": row_sums, "col_sums": col_sums, "start_row": start_row, "start_col": start_col}
+    lines = dict(zip(("row_sums", "col_sums", *FACTORS), (row_sums, col_sums, start_row, start_col), strict=True))
     for (name, line), length in zip(lines.items(), core * 2, strict=True):
         if line is not None:
             shapes[name] = _validate.vectors(op, name, line, length)

@@ -70,12 +70,21 @@ class Support(NamedTuple):
         str
             One sentence.
 
+        Raises
+        ------
+        TypeError, IndexError
+            `index` is not one place in the batch.
+
         Examples
         --------
         >>> import cmfast
         >>> cmfast.support([[[1, 1], [0, 1]], [[1, 0], [1, 0]]]).explain(0)
         'no scaling exists, only a limit: 1 positive cell goes to zero (first: [0, 1]), 2 blocks are left'
         """
+        shape = _dispatch.to_host(self.status).shape
+        place = index if isinstance(index, tuple) else (index,)
+        if len(place) != len(shape) or not all(hasattr(k, "__index__") for k in place):
+            _validate.refuse("Support.explain", "index", f"one place in a batch of shape {shape}", index, TypeError)
         return _explain(*(_dispatch.to_host(part)[index] for part in (*self[:-1], *self.certificate)))
 
 

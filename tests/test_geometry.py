@@ -281,6 +281,34 @@ def test_diagnostics_are_of_the_cells():
     assert "overlap" in str(d)
 
 
+@pytest.mark.parametrize("n", [1, 300])
+def test_points_that_are_all_alone(n):
+    X, y, p = points(n, 10, 3, 21)
+    grid = cmfast.Grid([0.0] * 10, [1e-3] * 10)
+    with pytest.warns(cmfast.DiagnosticWarning, match="not above that of permuted labels"):
+        _, cells, d = cmfast.geometric_confusion_matrix(X, y, p, weights="row", n_components=None, grid=grid)
+    assert d.n_cells == len(cells) == n
+    assert d.singleton_fraction == d.guaranteed == d.overlap == d.null_overlap == 1
+    assert d.null_sd == 0
+
+
+@pytest.mark.parametrize("weights", [np.full((3, 3), 1e308), np.diag([1e308, 1.0, 2.0]) + 1])
+def test_weights_too_large_for_their_sums(weights):
+    X, y, p = points(300, 2, 3, 22)
+    cells = cmfast.cell_counts(X, y, p, grid=cmfast.Grid.scott(X))
+    with pytest.warns(cmfast.FailureWarning, match="too large"):
+        assert np.isnan(cmfast.gcm(cells, weights)).all()
+
+
+def test_weightings_that_are_none_are_refused():
+    X, y, p = points(30, 2, 3, 23)
+    cells = cmfast.cell_counts(X, y, p, grid=cmfast.Grid.scott(X))
+    with pytest.raises(TypeError, match="gcm: weights must be an array, got None"):
+        cmfast.gcm(cells, None)
+    with pytest.raises(ValueError, match=r"^gcm: smoothing must be finite and above 0, got -1"):
+        cmfast.gcm(cells, "row", smoothing=-1)
+
+
 def test_says_once_why_the_agreement_says_little():
     X, y, p = points(500, 10, 4, 17)
     with pytest.warns(cmfast.DiagnosticWarning, match="by construction") as caught:

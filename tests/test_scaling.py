@@ -211,6 +211,7 @@ def test_progress_is_reported_up_to_the_end():
         ([[1, 1], [0, 0]], {}, "ZERO_LINE: row 1 is empty but its target is 1; drop it or give smoothing="),
         ([[1, 0], [1, 0]], {}, "ZERO_LINE: column 1 is empty but its target is 1; drop it or give smoothing="),
         ([[1, 0], [0, 0]], {}, 'ZERO_LINE: row 1 is empty but its target is 1; give empty="drop" or smoothing='),
+        ([[1, 0], [0, 0]], {"smoothing": "pseudo-bayes"}, 'give empty="drop" or smoothing= a number'),
         ([[5e-324, 1e-323], [5e-324, 5e-324]], {}, "RANGE: scale factors leave the float64 range"),
         (
             [[900, 3], [5, 1]],
@@ -235,6 +236,8 @@ def test_the_only_failure_of_a_batch_is_named():
 
 def test_messages_about_targets():
     M = np.ones((2, 3))
+    text = message(cmfast.ipf, [[0, 2], [5, 0]], [2, 2], [4, 0])
+    assert "ZERO_LINE: row 0 has positive cells only where the target is zero but its target is 2;" in text
     assert "negative value at row_sums[1]" in message(cmfast.ipf, M, [3, -1], [1, 1, 0])
     assert "NaN value at col_sums[2]" in message(cmfast.ipf, M, [2, 1], [1, 1, np.nan])
     text = message(cmfast.ipf, M, [2, 1], [1, 1, 2])
@@ -259,6 +262,8 @@ def test_messages_about_a_batch():
     assert message(cmfast.normalize, M, "row") == "normalize: INVALID (element 1 of 6): NaN value at M[0, 0]"
     tiny = np.full((2, 2), 5e-324)
     assert message(cmfast.importance_weights, tiny, "row").endswith("RANGE: a weight leaves the range of the result")
+    small = np.full((2, 2), 1e-45, np.float32)  # factors in range, their products not
+    assert message(cmfast.importance_weights, small, "bi").endswith("RANGE: a weight leaves the range of the result")
 
 
 def test_on_failure():
@@ -308,7 +313,7 @@ def test_on_failure():
             (np.ones((2, 2)),),
             {"start": (np.ones(2), np.ones(3))},
             ValueError,
-            r"start_col must be of shape \(\.\.\., 2\)",
+            r"col_scale of start must be of shape \(\.\.\., 2\)",
         ),
         ((np.ones((2, 2)),), {"on_failure": "print"}, ValueError, "on_failure must be one of"),
         ((np.ones((2, 2)),), {"num_threads": 0}, ValueError, "num_threads must be at least 1"),

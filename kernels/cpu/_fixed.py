@@ -27,20 +27,25 @@ class Fixed(NamedTuple):
 
 
 def quantise(W, M):
-    """Return the table `W` in fixed point for counts `M`, or None if a weight in use is not finite or negative."""
+    """Return the table `W` in fixed point for counts `M`, or None.
+
+    None if a weight in use is negative or not finite, or so large that sums leave float64.
+    """
     used = M > 0
     w = np.where(used, W, 0.0)
     if not (np.isfinite(w) & (w >= 0)).all():
         return None
     in_use = W[used]
-    if in_use.size == 0 or (in_use == in_use[0]).all():
-        return Fixed(used.astype(np.int64), 0, float(in_use[0]) if in_use.size else 0.0, 0, 0.0)
+    if in_use.size == 0:
+        return Fixed(used.astype(np.int64), 0, 0.0, 0, 0.0)
     with np.errstate(over="ignore"):
         mass = w * M
         # In index order, not pairwise: the shift is then the same wherever it is computed.
         top = float(max(np.cumsum(mass, axis=1)[:, -1].max(), np.cumsum(mass, axis=0)[-1].max()))
     if not math.isfinite(top):
         return None
+    if (in_use == in_use[0]).all():
+        return Fixed(used.astype(np.int64), 0, float(in_use[0]), 0, 0.0)
     fraction, exponent = math.frexp(top)
     shift = 62 - (exponent - 1 if fraction == 0.5 else exponent)
     smallest = float(w[w > 0].min())

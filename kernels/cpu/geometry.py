@@ -5,7 +5,7 @@ import numpy as np
 from cmfast.kernels.cpu import _fixed, _lattice, _runs, _walk
 from cmfast.kernels.status import Status
 
-OK, INVALID = int(Status.CONVERGED), int(Status.INVALID)
+OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 FIRST = 3  # positions that a message names
 
 
@@ -207,7 +207,10 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
         starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1)) if kept else np.empty(0, np.int64)
         values = _sums(weights[order], starts)
         keys = keys[starts]
-    status = np.isnan(values).astype(np.int8) * np.int8(INVALID) if values.dtype.kind == "f" else None
+    status = None
+    if values.dtype.kind == "f":
+        status = np.where(np.isnan(values), INVALID, np.where(np.isinf(values), RANGE, OK)).astype(np.int8)
+        values[status == RANGE] = np.nan
     info = (layout.low, layout.extent, n_groups, n_dropped, first)
     return keys, values, layout.table, info, status, None
 

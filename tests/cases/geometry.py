@@ -161,6 +161,8 @@ def _histograms():
     yield Case("weights-of-all-sizes", (X, w * 10.0 ** rng.integers(-12, 12, 70), y), _grid(2, 3))
     yield Case("subnormal-weights", (X, rng.integers(0, 9, 70) * 5e-324, y), _grid(2, 3))
     yield Case("huge-weights", (X, w * 1e307, y), _grid(2, 0.5))
+    yield Case("sums-beyond-float64", (X, np.full(len(X), 1e308), y), _grid(2, 5.0), fails=True)
+    yield Case("sums-beyond-float32", (X, np.full(len(X), 1e38, np.float32), y), _grid(2), fails=True)
     yield Case("minus-zero-weights", (X, w * 0.0, y), _grid(2))
     yield Case("cancelling", (np.zeros((4, 1)), np.array([1e16, 1.0, -1e16, 1.0]), None), _grid(1))
     yield Case("more-groups", (X, None, y), {**_grid(2), "n_groups": 9})

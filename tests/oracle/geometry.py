@@ -153,7 +153,12 @@ def _sum(weights):
     if any(isinstance(w, float) and not math.isfinite(w) for w in weights):
         return math.nan
     total = sum(map(Fraction, weights))
-    return int(total) if all(isinstance(w, int | bool) for w in weights) else float(total)
+    if all(isinstance(w, int | bool) for w in weights):
+        return int(total)
+    try:
+        return float(total)
+    except OverflowError:
+        return math.nan
 
 
 def sparse_histogram(X, weights=None, groups=None, *, origin, width, n_groups=None):
@@ -169,7 +174,11 @@ def sparse_histogram(X, weights=None, groups=None, *, origin, width, n_groups=No
     dtype = np.int64
     if weights is not None and weights.dtype.kind == "f":
         dtype = np.float32 if weights.dtype == np.float32 else np.float64
-    return cells, number, np.array([_sum(entries[k]) for k in keys], dtype)
+    values = [_sum(entries[k]) for k in keys]
+    if dtype != np.int64:
+        largest = float(np.finfo(dtype).max)
+        values = [x if abs(x) <= largest else math.nan for x in values]
+    return cells, number, np.array(values, dtype)
 
 
 def marginal_histogram(X, y_true, y_pred, table=None, *, origin, width, axis):
