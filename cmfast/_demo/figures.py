@@ -272,10 +272,10 @@ def decided(values: dict[str, dict[str, dict[str, float]]]) -> str:
     svg.text(0, 14, "How much of that was decided beforehand?", size=14, weight=650)
     svg.rect(0, 26, 10, 10, METHOD_COLOURS["bi"], more='fill-opacity="0.35"')
     svg.text(15, 35, "guaranteed by sparse cells", size=11.5, fill=MUTED)
-    svg.rect(184, 26, 10, 10, METHOD_COLOURS["bi"])
-    svg.text(199, 35, "earned beyond it", size=11.5, fill=MUTED)
-    svg.line(314, 24, 314, 38, "#c0322b", 3)
-    svg.text(322, 35, "with permuted labels", size=11.5, fill=MUTED)
+    svg.rect(168, 26, 10, 10, METHOD_COLOURS["bi"])
+    svg.text(183, 35, "earned beyond it", size=11.5, fill=MUTED)
+    svg.line(290, 24, 290, 38, "#c0322b", 3)
+    svg.text(298, 35, "labels permuted", size=11.5, fill=MUTED)
     for tick in (0, 0.25, 0.5, 0.75, 1):
         x = left + span * tick
         svg.line(x, top - 10, x, top + step * len(values) - 4)

@@ -39,7 +39,8 @@ def matrices(numbers: Numbers) -> str:
     """Say how to read the five heatmaps."""
     never = numbers["samples"]["never_predicted"]
     text = (
-        "Rows are the true digit, columns the network's answer, numbers are percent of a class. The first matrix is "
+        "Rows are the true digit, columns the network's answer, numbers are percent of a class (of the average "
+        "class where the whole is divided by its total). The first matrix is "
         "the aim; the other four are one and the same imbalanced matrix. Stripes down or across come from classes that "
         "are frequent, not from classes that look alike: the fewer stripes, the better the normalisation did its work."
     )
