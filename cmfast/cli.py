@@ -202,32 +202,43 @@ def _gcm_options(parser: Parser) -> None:
 
 
 def positive_number(text: str) -> float:
-    """Read a finite number above zero; argparse puts the name of this function into its message."""
-    value = float(text)
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError
+    """Read a finite number above zero."""
+    value: float = _number(text, float, lambda value: np.isfinite(value) and value > 0, "a number above 0")
     return value
 
 
 def whole_number(text: str) -> int:
     """Read an integer of at least 0."""
-    value = int(text)
-    if value < 0:
-        raise ValueError
+    value: int = _number(text, int, lambda value: value >= 0, "an integer of at least 0")
     return value
 
 
 def natural_number(text: str) -> int:
     """Read an integer of at least 1."""
-    value = int(text)
-    if value < 1:
-        raise ValueError
+    value: int = _number(text, int, lambda value: value >= 1, "an integer of at least 1")
     return value
 
 
 def smoothing(text: str) -> float | str:
     """Read a finite number above zero, or "pseudo-bayes"."""
-    return text if text == "pseudo-bayes" else positive_number(text)
+    if text == "pseudo-bayes":
+        return text
+    try:
+        return positive_number(text)
+    except argparse.ArgumentTypeError:
+        msg = f"must be a number above 0 or pseudo-bayes, got {text!r}"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def _number(text: str, read: Callable[[str], Any], fits: Callable[[Any], bool], wanted: str) -> Any:
+    try:
+        value = read(text)
+    except ValueError:
+        value = None
+    if value is None or not fits(value):
+        msg = f"must be {wanted}, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return value
 
 
 def _given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -256,9 +267,7 @@ def _normalize(args: argparse.Namespace) -> int:
         codes_target = check_target(args.status, force=args.force, sources=(args.input, args.output))
         if codes_target == target:
             _misuse("--status and --output are the same file")
-    M = _blocks.open_npy(args.input)
-    if M.ndim < 2:
-        raise FileError(args.input, f"must hold matrices (..., C, C), but its shape is {M.shape}")
+    M = _matrices(args.input, square=args.method == "bi")
     blocks = _blocks.MatrixBlocks(M, int(args.block_mb * 2**20))
     started = time.perf_counter()
     codes, residual, dtype = _normalize_file(blocks, target, args, options)
@@ -283,6 +292,17 @@ def _normalize(args: argparse.Namespace) -> int:
     else:
         _print_normalized(facts)
     return 1 if facts["failed"] else 0
+
+
+def _matrices(path: Path, *, square: bool) -> np.ndarray:
+    """Map a file of matrices; what the functions would refuse is refused here by the name of the file."""
+    M = _blocks.open_npy(path)
+    if M.ndim < 2 or (square and M.shape[-2] != M.shape[-1]):
+        what = "square matrices (..., C, C)" if square else "matrices (..., R, C)"
+        raise FileError(path, f"must hold {what}, but its shape is {M.shape}")
+    if M.dtype.kind not in "buif" or M.itemsize > 8:
+        raise FileError(path, f"must hold real numbers of at most 64 bits, but its dtype is {M.dtype}")
+    return M
 
 
 def _normalize_file(

@@ -207,10 +207,10 @@ BAD_FILES = {
     "empty.npy": "empty.npy: is no npy file",
     "archive.npz": "archive.npz: is an npz archive",
     "objects.npy": "objects.npy: holds Python objects",
-    "vector.npy": "vector.npy: must hold matrices",
-    "complex.npy": "complex128",
-    "strings.npy": "real numbers",
-    "oblong.npy": "square",
+    "vector.npy": "vector.npy: must hold square matrices",
+    "complex.npy": "complex.npy: must hold real numbers of at most 64 bits, but its dtype is complex128",
+    "strings.npy": "strings.npy: must hold real numbers",
+    "oblong.npy": "oblong.npy: must hold square matrices (..., C, C), but its shape is (4, 2, 3)",
 }
 
 
@@ -231,9 +231,15 @@ def test_an_unreadable_file_is_one_line(cmd, name):
         (("normalize", "good.npy", "-o", "o.npy", "--method", "diagonal"), "diagonal"),
         (("normalize", "good.npy", "-o", "o.npy", "--tol", "0"), "--tol"),
         (("normalize", "good.npy", "-o", "o.npy", "--tol", "nan"), "--tol"),
-        (("normalize", "good.npy", "-o", "o.npy", "--smoothing", "much"), "--smoothing"),
+        (
+            ("normalize", "good.npy", "-o", "o.npy", "--smoothing", "much"),
+            "must be a number above 0 or pseudo-bayes, got 'much'",
+        ),
         (("normalize", "good.npy", "-o", "o.npy", "--smoothing", "-1"), "--smoothing"),
-        (("normalize", "good.npy", "-o", "o.npy", "--threads", "0"), "--threads"),
+        (
+            ("normalize", "good.npy", "-o", "o.npy", "--threads", "0"),
+            "--threads: must be an integer of at least 1, got '0'",
+        ),
         (("normalize", "good.npy", "-o", "o.npy", "--method", "row", "--tol", "1e-3"), "--tol belongs to --method bi"),
         (("normalize", "good.npy", "-o", "nowhere/o.npy"), "there is no folder"),
         (("normalize", "good.npy", "-o", "folder.npy"), "is a folder"),
