@@ -2,7 +2,7 @@
 
 Every metric is a function of five sums per class (see :class:`Sums`), and the way there has few kinds of steps:
 a number per class (:class:`Value`), a reduction of those over the classes (:class:`Over`), a number per matrix
-(:class:`Total`). A :class:`Plan` is a list of such steps, run on a tile of matrices while their sums are in the cache.
+(:class:`Total`). A :class:`Plan` is a list of such steps, run on a few matrices while their sums are in the cache.
 """
 
 from enum import IntEnum
@@ -118,8 +118,8 @@ class Plan(NamedTuple):
         Registers that are results, the first ones of all; per-class results.
     registers : int
         All registers.
-    products, ordered : bool
-        Whether a step needs products of margins; whether one needs BAND or TOP.
+    rates, products, ordered : bool
+        Whether a step needs the recall or the specificity of every class; products of margins; BAND or TOP.
     """
 
     steps: Any
@@ -129,5 +129,6 @@ class Plan(NamedTuple):
     scalars: int
     tables: int
     registers: int
+    rates: bool
     products: bool
     ordered: bool

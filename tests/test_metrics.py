@@ -158,6 +158,14 @@ def test_sums_give_the_bits_of_the_matrix(rng):
             assert got[name].tobytes() == want[name].tobytes(), name
 
 
+def test_same_bits_whatever_else_is_asked_for(rng):
+    M = rng.integers(0, 20, (9, 4, 4))
+    want = metrics.compute(M, EVERY)
+    for names in (EVERY[::-1], *([name] for name in EVERY), ["geometric_mean", "f1_of_macro", "tau"]):
+        for name, value in metrics.compute(M, names).items():
+            assert value.tobytes() == want[name].tobytes(), name
+
+
 def test_same_bits_for_any_number_of_threads_and_any_neighbours(rng):
     M = rng.integers(0, 50, (20_000, 5, 5))
     M[7] *= 2**50  # through two words

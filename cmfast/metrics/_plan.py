@@ -24,6 +24,15 @@ _MODES = {
 }
 
 
+_OF_RATES = (
+    Value.RECALL,
+    Value.SPECIFICITY,
+    Value.BALANCED_ACCURACY,
+    Value.GEOMETRIC_MEAN,
+    Value.TAU,
+)
+
+
 class Layout(NamedTuple):
     """A plan, and where in its results every name stands."""
 
@@ -159,6 +168,7 @@ def _plan(
         scalars=scalars,
         tables=tables,
         registers=registers,
+        rates=bool(np.isin(values, _OF_RATES).any()),
         products=bool((totals >= Total.MCC).any() or (values >= Value.TSS).any()),
         ordered=bool((totals >= Total.KAPPA_LINEAR).any()),
     )

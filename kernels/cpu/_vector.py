@@ -32,7 +32,10 @@ def store(lines, k, value):
 
 
 def load_block(lines, k, a, rows, column):
-    """Fill eight lines from line `k` on with ``a[rows, column : column + 8]``, transposed; `rows` is eight numbers."""
+    """Fill eight lines from line `k` on with ``a[rows, column : column + 8]``, transposed; `rows` is eight places.
+
+    The array may hold int64, int32, float64 or float32.
+    """
     for w in range(WIDTH):
         lines[k : k + WIDTH, w] = a[rows[w], column : column + WIDTH]
 
@@ -40,6 +43,16 @@ def load_block(lines, k, a, rows, column):
 def store_block(lines, k, a, row, column):
     """Write eight lines from line `k` on to ``a[row : row + 8, column : column + 8]``, transposed."""
     a[row : row + WIDTH, column : column + WIDTH] = lines[k : k + WIDTH].T
+
+
+def load_row(a, row, column):
+    """Return ``a[row, column : column + 8]`` as float64."""
+    return a[row, column : column + WIDTH].astype(np.float64)
+
+
+def store_row(a, row, column, value):
+    """Write a vector to ``a[row, column : column + 8]``, in the type of the array."""
+    a[row, column : column + WIDTH] = value
 
 
 def splat(x):
@@ -189,7 +202,7 @@ def _pack(context, builder, sig, args):
     return value
 
 
-@jit(inner=True)
+@jit()
 def new_lines(n):
     """Return `n` empty lines, none of which lies across two cache lines."""
     numbers = np.empty((n + 1) * WIDTH)
@@ -197,8 +210,20 @@ def new_lines(n):
     return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
 
 
+_NUMBERS_OF = {
+    types.float64: ir.DoubleType(),
+    types.float32: ir.FloatType(),
+    types.int64: ir.IntType(64),
+    types.int32: ir.IntType(32),
+}
+
+
+def _is_table(a, *dtypes):
+    return isinstance(a, types.Array) and a.dtype in dtypes and a.ndim == 2 and a.layout == "C"
+
+
 def _is_lines(a):
-    return isinstance(a, types.Array) and a.dtype == types.float64 and a.ndim == 2 and a.layout == "C"
+    return _is_table(a, types.float64)
 
 
 @infer_global(load)
@@ -220,8 +245,24 @@ class _Store(AbstractTemplate):
 @infer_global(load_block)
 class _LoadBlock(AbstractTemplate):
     def generic(self, args, kws):
-        if len(args) == 5 and not kws and _is_lines(args[0]) and args[0].mutable and _is_lines(args[2]):
+        if len(args) == 5 and not kws and _is_lines(args[0]) and args[0].mutable and _is_table(args[2], *_NUMBERS_OF):
             return signature(types.none, args[0], types.intp, args[2], _PLACES, types.intp)
+        return None
+
+
+@infer_global(load_row)
+class _LoadRow(AbstractTemplate):
+    def generic(self, args, kws):
+        if len(args) == 3 and not kws and _is_table(args[0], *_NUMBERS_OF):
+            return signature(vector, args[0], types.intp, types.intp)
+        return None
+
+
+@infer_global(store_row)
+class _StoreRow(AbstractTemplate):
+    def generic(self, args, kws):
+        if len(args) == 4 and not kws and _is_table(args[0], types.float64, types.float32) and args[0].mutable:
+            return signature(types.none, args[0], types.intp, types.intp, vector)
         return None
 
 
@@ -271,14 +312,37 @@ def _cell(context, builder, kind, value, row, column):
     array = context.make_array(kind)(context, builder, value)
     cols = builder.extract_value(array.shape, 1)
     start = builder.gep(array.data, [builder.add(builder.mul(row, cols), column)])
-    return builder.bitcast(start, _VECTOR.as_pointer())
+    return builder.bitcast(start, ir.VectorType(_NUMBERS_OF[kind.dtype], WIDTH).as_pointer())
+
+
+def _cells(context, builder, kind, value, row, column):
+    """Load eight numbers of a row, as float64."""
+    place = _cell(context, builder, kind, value, row, column)
+    cells = builder.load(place, align=kind.dtype.bitwidth // 8)
+    if isinstance(kind.dtype, types.Integer):
+        return builder.sitofp(cells, _VECTOR)
+    return cells if kind.dtype == types.float64 else builder.fpext(cells, _VECTOR)
+
+
+@lower_builtin(load_row, types.Array, types.intp, types.intp)
+def _load_row(context, builder, sig, args):
+    return _cells(context, builder, sig.args[0], *args)
+
+
+@lower_builtin(store_row, types.Array, types.intp, types.intp, vector)
+def _store_row(context, builder, sig, args):
+    kind, value = sig.args[0], args[3]
+    if kind.dtype == types.float32:
+        value = builder.fptrunc(value, ir.VectorType(ir.FloatType(), WIDTH))
+    builder.store(value, _cell(context, builder, kind, *args[:3]), align=kind.dtype.bitwidth // 8)
+    return context.get_dummy_value()
 
 
 @lower_builtin(load_block, types.Array, types.intp, types.Array, _PLACES, types.intp)
 def _load_block(context, builder, sig, args):
     lines, k, a, rows, column = args
     places = cgutils.unpack_tuple(builder, rows, WIDTH)
-    cells = [builder.load(_cell(context, builder, sig.args[2], a, row, column), align=ALIGNMENT) for row in places]
+    cells = [_cells(context, builder, sig.args[2], a, row, column) for row in places]
     for w, line in enumerate(_transposed(builder, cells)):
         place = _address(context, builder, sig.args[0], lines, builder.add(k, ir.Constant(k.type, w)))
         builder.store(line, place, align=ALIGNMENT)

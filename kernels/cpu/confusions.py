@@ -4,7 +4,9 @@ import numpy as np
 
 from cmfast.kernels.cpu import _arrays, _pool
 from cmfast.kernels.cpu._jit import jit
-from cmfast.kernels.cpu.metrics import SECONDS_PER_CELL, margins
+from cmfast.kernels.cpu.metrics import margins
+
+SECONDS_PER_PAIR = 3e-9
 
 
 def one_vs_rest(M, *, num_threads=None):
@@ -72,7 +74,7 @@ def most_confused(M, *, k, by, num_threads=None):
     out, row, col = np.empty((n, k)), np.empty((n, k), np.int64), np.empty((n, k), np.int64)
     args = (flat, t.reshape(n, C), np.reshape(status, n), rate, symmetric, k, out, row, col)
     if k:
-        seconds = 3 * n * C * C * SECONDS_PER_CELL
+        seconds = n * C * C * SECONDS_PER_PAIR
         _pool.run(_most_confused, args, n, seconds=seconds, num_threads=num_threads)
     shape = (*batch, k)
     return out.reshape(shape), row.reshape(shape), col.reshape(shape), status

@@ -47,6 +47,8 @@ def _stacks():
     yield "huge-counts", huge, False
     yield "huge-3", rng.integers(0, 2**58, (5, 3, 3)), False
     yield "wide-5", rng.integers(0, 2**40, (6, 5, 5)), False
+    yield "products-beyond-a-float", rng.integers(0, 2**25, (11, 3, 3)), False
+    yield "sums-beyond-a-float", rng.integers(2**48, 2**52, (11, 3, 3)), False
     yield "0x0", np.empty((3, 0, 0)), False
     yield "1x1", np.array([[[3]], [[0]]]), False
     yield "batch-of-none", np.empty((0, 3, 3), int), False
@@ -66,6 +68,10 @@ def _stacks():
     yield "two-axes", rng.integers(0, 9, (2, 3, 3, 3)), False
     yield "tiles", rng.integers(0, 4, (35, 3, 3)), False
     yield "many-classes", rng.integers(0, 3, (1, 66, 66)), False
+    yield "rows-of-one-matrix", rng.random((2, 33, 33)), False
+    spoiled = rng.random((3, 33, 33))
+    spoiled[0, 32, 31], spoiled[2, 0, 0] = np.nan, -1e-9
+    yield "bad-rows-of-one-matrix", spoiled, True
 
 
 def _matrices():
