@@ -11,7 +11,7 @@ import numpy as np
 from cmfast.kernels.ops import OPS
 
 # Root module of an array's class -> adapter, imported when the first such array comes.
-ADAPTERS = {"numpy": "_numpy", "torch": "_torch"}
+ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch"}
 _by_class: dict[type, ModuleType] = {}
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Target = Literal["cpu", "cuda"]
+BOTH: frozenset[Target] = frozenset({"cpu", "cuda"})
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Op:
 
 OPS: dict[str, Op] = {
     "confusion_matrix": Op("counting", "(n),(n)->(C,C)", merge="sum"),
-    "overlap": Op("comparison", "(R,C),(R,C)->()"),
-    "l1_distance": Op("comparison", "(R,C),(R,C)->()"),
-    "kl_divergence": Op("comparison", "(R,C),(R,C)->()"),
-    "normalize": Op("normalizing", "(R,C)->(R,C)", rtol=(1e-6, 1e-12)),
-    "importance_weights": Op("normalizing", "(R,C),(R),(C),()->(R,C)", rtol=(1e-6, 1e-12)),
+    "overlap": Op("comparison", "(R,C),(R,C)->()", BOTH),
+    "l1_distance": Op("comparison", "(R,C),(R,C)->()", BOTH),
+    "kl_divergence": Op("comparison", "(R,C),(R,C)->()", BOTH),
+    "normalize": Op("normalizing", "(R,C)->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
+    "importance_weights": Op("normalizing", "(R,C),(R),(C),()->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
     "ipf": Op("scaling", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
     "ras": Op("scaling", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
@@ -58,7 +59,7 @@ OPS: dict[str, Op] = {
     "marginal_histogram": Op("geometry", "(k),(k),(C,C),(C,C)->(n),(n)"),
     "gcm": Op("geometry", "(k),(k),(C,C),(W,C,C)->(W,C,C)"),
     "min_overlap": Op("geometry", "(k),(k),(l),(l)->(G,H)"),
-    "margins": Op("metrics", "(C,C)->(C),(C),(C),(C),(C),()"),
+    "margins": Op("metrics", "(C,C)->(C),(C),(C),(C),(C),()", BOTH),
     "metrics_of_matrices": Op("metrics", "(C,C)->*", rtol=(1e-6, 1e-12)),
     # A difference of two sums over all cells: absolute 1e-13, so relative to a value near zero less.
     "weighted_kappa": Op("metrics", "(C,C),(C,C)->()", rtol=(1e-6, 1e-10)),

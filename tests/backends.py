@@ -2,12 +2,17 @@
 
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cuda_host
 import numpy as np
+import on_cuda_host  # noqa: F401
 import torch
+
+from cmfast.kernels.ops import OPS, Target
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")
 
@@ -20,6 +25,8 @@ class Backend:
     make: Callable[[np.ndarray], Any]
     accepts: Callable[[np.ndarray], bool] = lambda a: True
     library: str = "numpy"
+    target: Target = "cpu"
+    running: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def __str__(self) -> str:
         return self.name
@@ -61,6 +68,24 @@ def _torch_transposed(a: np.ndarray) -> torch.Tensor:
     )
 
 
+def _on_cuda_host(seed: int, layout: str, make: Callable[[Any], Any]) -> Backend:
+    """Return the CUDA kernels on the host, in the order of `seed`."""
+    library, name = "cuda_host", f"cuda-host-{seed}-{layout}"
+    return Backend(name, make, library=library, target="cuda", running=lambda: cuda_host.schedule(seed))
+
+
+def _cuda_reversed(a: np.ndarray) -> cuda_host.ndarray:
+    every = tuple(slice(None, None, -1) for _ in a.shape)
+    return cuda_host.asarray(a[every])[every]
+
+
+def _cuda_strided(a: np.ndarray) -> cuda_host.ndarray:
+    every = tuple(slice(None, None, 2) for _ in a.shape)
+    wide = cuda_host.zeros(tuple(2 * n for n in a.shape), a.dtype)
+    wide[every] = cuda_host.asarray(a)
+    return wide[every]
+
+
 _TORCH_TYPES = {np.dtype(t) for t in ("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")}
 
 
@@ -84,6 +109,11 @@ BACKENDS = [
     Backend("torch", _torch, _in_torch, "torch"),
     Backend("torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _in_torch(a), "torch"),
 ]
+CUDA_HOST = [
+    _on_cuda_host(0, "contiguous", cuda_host.asarray),
+    _on_cuda_host(1, "reversed", _cuda_reversed),
+    _on_cuda_host(2, "strided", _cuda_strided),
+]
 
 
 def arrays_of(case: Any) -> list[np.ndarray]:
@@ -98,9 +128,16 @@ def _items(value: Any) -> tuple[Any, ...]:
 
 def supports(backend: Backend, case: Any) -> bool:
     """Return whether `backend` can hold the arrays of `case`; one that it cannot hold differently stays as it is."""
-    if backend.library == "torch":
+    if backend.library != "numpy":
         return all(_in_torch(a) for a in arrays_of(case))
     return any(backend.accepts(a) for a in arrays_of(case))
+
+
+def has_kernels(backend: Backend, op: str, case: Any) -> bool:
+    """Return whether every op that a case goes through has a kernel for the target of `backend`."""
+    words = [value for value in (*case.args, *case.options.values()) if isinstance(value, str)]
+    ops = {op, "ipf", "ras"} if "bi" in words else {op}
+    return all(backend.target in OPS[each].targets for each in ops)
 
 
 def convert(backend: Backend, value: Any) -> Any:

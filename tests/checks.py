@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import cuda_host
 import numpy as np
 import torch
 from oracle._bounds import Within
@@ -15,11 +16,15 @@ def library(x: Any) -> str:
         return "torch"
     if isinstance(x, np.ndarray | np.generic):
         return "numpy"
+    if isinstance(x, cuda_host.ndarray):
+        return "cuda_host"
     return type(x).__name__
 
 
 def host(x: Any) -> np.ndarray:
     """Return an ndarray with the values of `x`."""
+    if isinstance(x, cuda_host.ndarray):
+        return x.get()
     return x.numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
 
 

@@ -3,8 +3,9 @@
 import copy
 from functools import cache
 
+import cuda_host
 import pytest
-from backends import BACKENDS, convert, supports
+from backends import BACKENDS, CUDA_HOST, convert, has_kernels, supports
 from calls import call
 from cases import CASES
 from checks import assert_matches, assert_same_bits
@@ -16,8 +17,8 @@ COMBINATIONS = [
     pytest.param(op, case, backend, id=f"{op}-{case}-{backend}")
     for op in sorted(OPS)
     for case in CASES.get(op, ())
-    for backend in BACKENDS
-    if supports(backend, case)
+    for backend in (*BACKENDS, *CUDA_HOST)
+    if supports(backend, case) and has_kernels(backend, op, case)
 ]
 
 
@@ -40,7 +41,10 @@ def test_matches_the_oracle(op, case, backend):
     args = tuple(convert(backend, a) for a in case.args)
     options = {name: convert(backend, value) for name, value in case.options.items()}
     before = copy.deepcopy(args), copy.deepcopy(options)
-    got = call(op, args, options, fails=case.fails)
+    if backend.library == "cuda_host" and cuda_host.missing():
+        pytest.skip(cuda_host.missing())
+    with backend.running():
+        got = call(op, args, options, fails=case.fails)
     want = expected(op, case.id)
     assert len(got) == len(want), op
     for one, wanted in zip(got, want, strict=True):

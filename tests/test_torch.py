@@ -92,8 +92,11 @@ def test_types_without_a_counterpart(given):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda_tensors_are_refused_not_moved():
-    with pytest.raises(NotImplementedError, match="overlap has no cuda kernel"):
-        cmfast.overlap(T.cuda(), T.cuda())
+def test_cuda_tensors_are_not_moved():
+    out = cmfast.overlap(T.cuda(), T.cuda())
+    assert out.device.type == "cuda"
+    assert float(out) == 1.0
+    with pytest.raises(NotImplementedError, match="support has no cuda kernel"):
+        cmfast.support(T.cuda())
     with pytest.raises(TypeError, match="one device"):
         cmfast.overlap(T.cuda(), T)

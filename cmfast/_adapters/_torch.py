@@ -58,10 +58,40 @@ def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Share the tensors with NumPy, run the op there, share the results back."""
     first = next(array for array in arrays if array is not None)
     if first.device.type == "cuda":
-        return _dispatch.kernel(op, "cuda")(*arrays, **options)
+        return _on_cuda(op, first.device, arrays, options)
     hosts = [None if array is None else _share(array) for array in arrays]
     out = _dispatch.call(op, *hosts, **options)
     return tuple(map(_tensor, out)) if isinstance(out, tuple) else _tensor(out)
+
+
+class _Current:
+    """The stream that torch works on, in the protocol by which CuPy takes it; torch's own has it since 2.9 only."""
+
+    def __init__(self, device: Any) -> None:
+        self._stream = torch.cuda.current_stream(device)
+
+    def __cuda_stream__(self) -> tuple[int, int]:  # the protocol's name
+        """Return the version of the protocol, and the address."""
+        return 0, self._stream.cuda_stream
+
+
+def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Share the tensors with CuPy, run the op on torch's own stream, so in its order, share the results back."""
+    _dispatch.kernel(op, "cuda")
+    try:
+        import cupy  # noqa: TID251
+    except ImportError as error:
+        msg = f"{op}: tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
+        raise ImportError(msg) from error
+    with cupy.cuda.Device(device.index), cupy.cuda.Stream.from_external(_Current(device)):
+        shared = [None if array is None else cupy.from_dlpack(array.resolve_neg()) for array in arrays]
+        out = _dispatch.call(op, *shared, **options)
+        parts = [torch.from_dlpack(x) if isinstance(x, cupy.ndarray) else x for x in _items(out)]
+    return tuple(parts) if isinstance(out, tuple) else parts[0]
+
+
+def _items(out: Any) -> tuple[Any, ...]:
+    return out if isinstance(out, tuple) else (out,)
 
 
 def _share(x: Any) -> np.ndarray:

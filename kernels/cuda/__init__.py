@@ -1,1 +1,1 @@
-"""CUDA C++ kernels and their CuPy launchers. No op of the table has a ``cuda`` target yet."""
+"""CUDA C++ kernels and the code that launches them, on CuPy arrays."""

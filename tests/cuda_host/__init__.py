@@ -23,7 +23,7 @@ from cuda_host._arrays import (
     zeros,
 )
 from cuda_host._build import MODE, missing
-from cuda_host._module import RawModule, schedule
+from cuda_host._module import RawModule, schedule, siblings
 
 __all__ = [
     "MODE",
@@ -39,6 +39,7 @@ __all__ = [
     "ndarray",
     "schedule",
     "searchsorted",
+    "siblings",
     "synchronisations",
     "unique",
     "zeros",

@@ -15,7 +15,7 @@ from cuda_host._build import library
 # The names of all kernels of a source, once it is known which there are: a library is built with all of them at once,
 # which takes g++ a tenth of the time of one library per kernel.
 Siblings = Callable[[str], Sequence[str]]
-_siblings: list[Siblings] = [re.compile(r"^__global__ void (\w+)\(", re.MULTILINE).findall]
+_siblings: list[Siblings] = [re.compile(r"(?<!>\n)^__global__ void (?!__)(\w+)\(", re.MULTILINE).findall]
 _libraries: dict[str, dict[str, Any]] = {}
 _state = SimpleNamespace(seed=0)
 

@@ -1,0 +1,47 @@
+"""Overlap, L1 distance and KL divergence of two batches of matrices, each divided by its own total."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda import _arrays
+from cmfast.kernels.cuda._module import NAMES, Kernel, library
+
+_INSTANCES = tuple(product(("float", "double"), _arrays.WIDTHS))
+_OVERLAP, _L1_DISTANCE, _KL_DIVERGENCE = KERNELS = tuple(
+    Kernel("comparison", f"cmfast_{op}_pairs", _INSTANCES) for op in ("overlap", "l1_distance", "kl_divergence")
+)
+
+
+def _compare(kernel: Kernel, S: Any, T: Any) -> tuple[Any, Any]:
+    xp, dtype = library(S), _arrays.result_dtype(S, T)
+    pair = (_arrays.as_floating(x).astype(dtype, copy=False) for x in (S, T))  # exact: float32 beside float64 widens
+    batch, (P, Q), (p_step, q_step) = _arrays.broadcast_batches(2, *pair)
+    cells, n = S.shape[-2] * S.shape[-1], math.prod(batch)
+    out, status = xp.empty(n, dtype), xp.empty(n, np.int8)
+    if n:
+        width = _arrays.width(cells)
+        arguments = (P, p_step, Q, q_step, cells, n, out, status)
+        shared = _arrays.team_scratch(width)
+        kernel.launch((NAMES[dtype], width), _arrays.blocks(n, width), arguments, shared=shared)
+    return out.reshape(batch), status.reshape(batch)
+
+
+def overlap(S: Any, T: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
+    """Erbani et al., section 5.3: the sum of the smaller of the two shares."""
+    del num_threads
+    return _compare(_OVERLAP, S, T)
+
+
+def l1_distance(S: Any, T: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
+    """Erbani et al., C.2: 2 - 2 overlap, summed on its own so that small distances keep their digits."""
+    del num_threads
+    return _compare(_L1_DISTANCE, S, T)
+
+
+def kl_divergence(S: Any, T: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
+    """Natural logarithm; infinite where T is zero under mass of S."""
+    del num_threads
+    return _compare(_KL_DIVERGENCE, S, T)

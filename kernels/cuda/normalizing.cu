@@ -1,0 +1,135 @@
+// Division by totals, row sums or column sums, and the weights that do the same sample by sample.
+
+enum Lines { ALL = 0, ROW = 1, COL = 2 };
+
+// A sum of finite cells that overflows is taken again over cells times this, which then keep all their digits.
+constexpr double SHRINK = 0x1p-64;
+
+// What the cells of a line are multiplied with: shrink first, then 1 / total.
+struct Share {
+  double shrink, total;
+  __device__ __forceinline__ double of(double x) const { return x * shrink / total; }
+  __device__ __forceinline__ double weight() const { return shrink / total; }
+};
+
+template <int W, typename T>
+__device__ __forceinline__ double line_sum(const T* p, i64 first, i64 count, double unit) {
+  double total = 0.0;
+  for (i64 k = first; k < count; k += W) total += widen(p[k]) * unit;
+  return team_sum<W>(total);
+}
+
+// The share of a line that the team adds up together; a line without mass is divided by `empty`.
+template <int W, typename T>
+__device__ __forceinline__ Share line_share(const T* p, int rank, i64 count, double empty) {
+  const double total = line_sum<W>(p, rank, count, 1.0);
+  const bool huge = total == CM_INF;
+  double small = 0.0;
+  if (warp_any(huge)) small = line_sum<W>(p, rank, count, SHRINK);
+  return huge ? Share{SHRINK, small} : Share{1.0, total > 0.0 ? total : empty};
+}
+
+// The share of a column, by one thread.
+template <typename T>
+__device__ __forceinline__ Share column_share(const T* p, i64 R, i64 C, double empty) {
+  double total = 0.0, small = 0.0;
+  for (i64 i = 0; i < R; ++i) {
+    const double x = widen(p[i * C]);
+    total += x;
+    small += x * SHRINK;
+  }
+  return total == CM_INF ? Share{SHRINK, small} : Share{1.0, total > 0.0 ? total : empty};
+}
+
+template <int W, typename T>
+__device__ __forceinline__ bool any_bad(const T* p, int rank, i64 cells) {
+  bool bad = false;
+  for (i64 k = rank; k < cells; k += W) {
+    const double x = widen(p[k]);
+    bad |= !(x >= 0.0 && x < CM_INF);
+  }
+  return team_any<W>(bad);
+}
+
+// Give every cell of a matrix what `value` makes of it and the share of its line. Each thread writes the same cells
+// whatever is written.
+template <int W, typename T, typename O, typename Value>
+__device__ __forceinline__ void each_line(const T* p, i64 R, i64 C, int lines, const Team<W>& team, double empty, O* q,
+                                          Value value) {
+  if (lines == COL) {
+    for (i64 j = team.rank; j < C; j += W) {
+      const Share share = column_share(p + j, R, C, empty);
+      if (team.mine())
+        for (i64 i = 0; i < R; ++i) q[i * C + j] = value(p[i * C + j], share);
+    }
+    return;
+  }
+  const i64 count = lines == ALL ? R * C : C;
+  for (i64 first = 0; first < R * C; first += count) {
+    const Share share = line_share<W>(p + first, team.rank, count, empty);
+    if (team.mine())
+      for (i64 k = team.rank; k < count; k += W) q[first + k] = value(p[first + k], share);
+  }
+}
+
+template <typename T, typename O, int W>
+__global__ void cmfast_normalize_lines(const T* __restrict__ M, i64 R, i64 C, int lines, i64 n, O* __restrict__ out,
+                                       signed char* __restrict__ out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const T* p = M + team.matrix() * R * C;
+    const bool bad = any_bad<W>(p, team.rank, R * C);
+    each_line<W>(p, R, C, lines, team, 1.0, out + team.matrix() * R * C,
+                 [=](T x, Share share) { return narrow<O>(bad ? CM_NAN : share.of(widen(x))); });
+    if (team.mine() && team.rank == 0) out_status[team.matrix()] = bad ? CM_INVALID : CM_CONVERGED;
+  }
+}
+
+// Status of a table of weights; one with an infinite weight becomes NaN.
+template <int W, typename O>
+__device__ __forceinline__ int in_range(O* q, i64 cells, const Team<W>& team, bool wild) {
+  wild = team_any<W>(wild);
+  if (wild && team.mine())
+    for (i64 k = team.rank; k < cells; k += W) q[k] = narrow<O>(CM_NAN);
+  return wild ? CM_RANGE : CM_CONVERGED;
+}
+
+template <typename T, typename O, int W>
+__global__ void cmfast_importance_weights_lines(const T* __restrict__ M, i64 R, i64 C, int lines, i64 n,
+                                                O* __restrict__ out, signed char* __restrict__ out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const T* p = M + team.matrix() * R * C;
+    O* q = out + team.matrix() * R * C;
+    const bool bad = any_bad<W>(p, team.rank, R * C);
+    bool wild = false;
+    // A line without mass has weight zero: one over infinity.
+    each_line<W>(p, R, C, lines, team, CM_INF, q, [=, &wild](T, Share share) {
+      const O weight = narrow<O>(bad ? CM_NAN : share.weight());
+      wild |= !bad && !(widen(weight) < CM_INF);
+      return weight;
+    });
+    __syncthreads();  // below, other threads write the cells
+    const int status = in_range<W>(q, R * C, team, wild);
+    if (team.mine() && team.rank == 0) out_status[team.matrix()] = bad ? CM_INVALID : status;
+  }
+}
+
+// Products of factors, for matrices whose scaling ended with the status that is given.
+template <typename O, int W>
+__global__ void cmfast_importance_weights_factors(const double* __restrict__ row_scale,
+                                                  const double* __restrict__ col_scale, i64 R, i64 C, i64 n,
+                                                  O* __restrict__ out, signed char* __restrict__ out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const double* row = row_scale + team.matrix() * R;
+    const double* col = col_scale + team.matrix() * C;
+    O* q = out + team.matrix() * R * C;
+    const bool scaled = out_status[team.matrix()] == CM_CONVERGED;
+    bool wild = false;
+    for (i64 k = team.rank; k < R * C; k += W) {
+      const O weight = narrow<O>(row[k / C] * col[k % C]);
+      wild |= scaled && !(widen(weight) < CM_INF);
+      if (team.mine()) q[k] = weight;
+    }
+    const int status = in_range<W>(q, R * C, team, wild);
+    if (team.mine() && team.rank == 0 && scaled) out_status[team.matrix()] = status;
+  }
+}

@@ -1,0 +1,75 @@
+"""Division by totals, row sums or column sums, and the weights that do the same sample by sample."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda import _arrays
+from cmfast.kernels.cuda._module import NAMES, Kernel, library
+
+LINES = {"all": 0, "row": 1, "col": 2}
+
+_TYPES = (("float", "float"), ("double", "double"), ("i64", "double"))
+_BY_LINE = tuple((*types, width) for types, width in product(_TYPES, _arrays.WIDTHS))
+_NORMALIZE = Kernel("normalizing", "cmfast_normalize_lines", _BY_LINE, registers=72)
+_WEIGHTS = Kernel("normalizing", "cmfast_importance_weights_lines", _BY_LINE, registers=72)
+_FACTORS = Kernel(
+    "normalizing", "cmfast_importance_weights_factors", tuple(product(("float", "double"), _arrays.WIDTHS))
+)
+KERNELS = (_NORMALIZE, _WEIGHTS, _FACTORS)
+
+
+def _by_line(kernel: Kernel, M: Any, method: str) -> tuple[Any, Any]:
+    xp, dtype = library(M), _arrays.result_dtype(M)
+    R, C = M.shape[-2:]
+    n = math.prod(M.shape[:-2])
+    out, status = xp.empty((n, R * C), dtype), xp.zeros(n, np.int8)
+    if out.size:
+        cells = _arrays.flat_batch(M if M.dtype == np.int64 else _arrays.as_floating(M), 2)
+        width = _arrays.width(R * C if method == "all" else C)
+        arguments = (cells, R, C, LINES[method], n, out, status)
+        instance = (NAMES[cells.dtype], NAMES[dtype], width)
+        kernel.launch(instance, _arrays.blocks(n, width), arguments, shared=_arrays.team_scratch(width))
+    return out.reshape(M.shape), status.reshape(M.shape[:-2])
+
+
+def normalize(M: Any, *, method: str, num_threads: int | None = None, progress: Any = None) -> tuple[Any, Any]:
+    """Erbani et al., equation (1); a line without mass stays zero."""
+    del num_threads
+    return _with_progress(progress, M, _by_line(_NORMALIZE, M, method))
+
+
+def importance_weights(
+    M: Any,
+    row_scale: Any,
+    col_scale: Any,
+    scaled: Any,
+    *,
+    method: str,
+    num_threads: int | None = None,
+    progress: Any = None,
+) -> tuple[Any, Any]:
+    """Erbani et al., appendix F: w_a, w_r and w_c of `M`; w_b of its factors, scaled with status `scaled`."""
+    del num_threads
+    if method != "bi":
+        return _with_progress(progress, M, _by_line(_WEIGHTS, M, method))
+    xp, dtype = library(M), _arrays.result_dtype(M)
+    R, C = M.shape[-2:]
+    n = math.prod(M.shape[:-2])
+    out, status = xp.empty((n, R * C), dtype), scaled.reshape(n).astype(np.int8)
+    if out.size:
+        width = _arrays.width(R * C)
+        arguments = (_arrays.flat_batch(row_scale, 1), _arrays.flat_batch(col_scale, 1), R, C, n, out, status)
+        shared = _arrays.team_scratch(width)
+        _FACTORS.launch((NAMES[dtype], width), _arrays.blocks(n, width), arguments, shared=shared)
+    return _with_progress(progress, M, (out.reshape(M.shape), status.reshape(M.shape[:-2])))
+
+
+def _with_progress(progress: Any, M: Any, result: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Say that all is done: one launch has no parts."""
+    if progress is not None:
+        n = math.prod(M.shape[:-2])
+        progress(n, n)
+    return result

@@ -1,0 +1,125 @@
+"""The compiler that CuPy uses, without a GPU; ``python tests/nvrtc.py`` prints what kernels take of the hardware."""
+
+import ctypes
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cmfast.kernels.cuda import _module
+
+ARCHITECTURES = ("sm_80", "sm_90")
+# CuPy appends this, so it is what kernels are compiled with; and the assembler is to say what it made.
+EXTRA = ("-ftz=true", "--ptxas-options=-v")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a thread of one instance of a kernel takes, in registers and in bytes."""
+
+    registers: int
+    stack: int
+    spill_stores: int
+    spill_loads: int
+
+
+def _file() -> Path | None:
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        for file in sorted(Path(folder).glob("cu13/lib/libnvrtc.so.*")):
+            return file
+    return None
+
+
+def missing() -> str | None:
+    """Return why nothing can be compiled here, or None."""
+    return None if _file() else "the CUDA sources are compiled by nvidia-cuda-nvrtc, which is not installed"
+
+
+@cache
+def _library() -> Any:
+    return ctypes.CDLL(str(_file()))
+
+
+class Program:
+    """A source, for as long as the compiler keeps what it made of it."""
+
+    def __init__(self, source: str) -> None:
+        self._handle = ctypes.c_void_p()
+        self._call("CreateProgram", ctypes.byref(self._handle), source.encode(), b"source.cu", 0, None, None, of=False)
+
+    def _call(self, name: str, *arguments: Any, of: bool = True) -> None:
+        status = getattr(_library(), f"nvrtc{name}")(*((self._handle,) if of else ()), *arguments)
+        if status:
+            log = self._text("ProgramLog") if name == "CompileProgram" else ""
+            msg = f"nvrtc{name}: error {status}\n{log}"
+            raise RuntimeError(msg)
+
+    def _text(self, what: str) -> str:
+        size = ctypes.c_size_t()
+        self._call(f"Get{what}Size", ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        self._call(f"Get{what}", text)
+        return text.value.decode()
+
+    def compile(self, expressions: Sequence[str], architecture: str) -> dict[str, Usage]:
+        """Return what each of the kernels `expressions` takes; a warning is an error."""
+        for expression in expressions:
+            self._call("AddNameExpression", expression.encode())
+        options = [o.encode() for o in (*_module.OPTIONS, f"-arch={architecture}", *EXTRA)]
+        self._call("CompileProgram", len(options), (ctypes.c_char_p * len(options))(*options))
+        log = self._text("ProgramLog")
+        if "warning" in log:
+            raise RuntimeError(log)
+        return {expression: _usage(log, self._lowered(expression)) for expression in expressions}
+
+    def _lowered(self, expression: str) -> str:
+        name = ctypes.c_char_p()
+        self._call("GetLoweredName", expression.encode(), ctypes.byref(name))
+        return (name.value or b"").decode()
+
+    def __del__(self) -> None:
+        """Let go of it."""
+        _library().nvrtcDestroyProgram(ctypes.byref(self._handle))
+
+
+def _usage(log: str, name: str) -> Usage:
+    found = re.search(
+        rf"Function properties for {re.escape(name)}\n"
+        r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
+        r".*?Used (\d+) registers",
+        log,
+    )
+    if found is None:
+        msg = f"the compiler says nothing about {name}:\n{log}"
+        raise LookupError(msg)
+    stack, stores, loads, registers = map(int, found.groups())
+    return Usage(registers, stack, stores, loads)
+
+
+@cache
+def usage(topic: str, architecture: str) -> dict[str, Usage]:
+    """Return what every instance of every kernel of a topic takes."""
+    kernels = [kernel for kernel in _module.table() if kernel.topic == topic]
+    expressions = [kernel.expression(instance) for kernel in kernels for instance in kernel.instances]
+    return Program(_module.source(topic)).compile(expressions, architecture)
+
+
+def main() -> int:
+    """Print the table."""
+    print("| kernel | " + " | ".join(f"{a}: registers, stack, spills" for a in ARCHITECTURES) + " |")
+    print("|---" * (1 + len(ARCHITECTURES)) + "|")
+    for kernel in _module.table():
+        for expression in map(kernel.expression, kernel.instances):
+            found = [usage(kernel.topic, architecture)[expression] for architecture in ARCHITECTURES]
+            cells = [f"{u.registers}, {u.stack}, {u.spill_stores + u.spill_loads}" for u in found]
+            print(f"| `{expression}` | " + " | ".join(cells) + " |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Every instance of every CUDA kernel, compiled for the GPUs that are promised, with what it takes of them."""
+
+import numpy as np
+import nvrtc
+import pytest
+from processes import ROOT
+
+from cmfast.kernels.cuda import _module
+from cmfast.kernels.ops import OPS
+
+KERNELS = _module.table()
+needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
+
+
+@needs_the_compiler
+@pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_nothing_is_spilled(kernel, architecture):
+    for instance in kernel.instances:
+        found = nvrtc.usage(kernel.topic, architecture)[kernel.expression(instance)]
+        assert (found.stack, found.spill_stores, found.spill_loads) == (0, 0, 0), (instance, found)
+        assert found.registers <= kernel.registers, (instance, found)
+
+
+@needs_the_compiler
+def test_what_spills_is_seen():
+    source = "__global__ void k(const double* x, double* y, int n) { double a[9]; for (int i = 0; i < 9; ++i)"
+    source += " a[i] = x[i * n]; y[0] = a[n % 9]; }"
+    (found,) = nvrtc.Program(source).compile(["k"], "sm_80").values()
+    assert found.stack == 72
+
+
+@needs_the_compiler
+@pytest.mark.parametrize("body", ["no_such_thing();", "int unused = 0;"])
+def test_errors_and_warnings_are_seen(body):
+    with pytest.raises(RuntimeError, match=r"no_such_thing|unused"):
+        nvrtc.Program(f"__global__ void k() {{ {body} }}").compile(["k"], "sm_80")
+
+
+def test_names_say_whose_a_kernel_is():
+    ops = [op for op, entry in OPS.items() if "cuda" in entry.targets]
+    for kernel in KERNELS:
+        assert any(kernel.name.startswith(f"cmfast_{op}_") for op in ops), kernel.name
+        assert kernel.instances
+        templates, parameters = kernel.signature
+        assert all(len(instance) == len(templates) for instance in kernel.instances)
+        known = {*_module.TYPES, *templates}
+        assert {parameter.type for parameter in parameters} <= known, kernel.name
+    assert len({kernel.name for kernel in KERNELS}) == len(KERNELS)
+
+
+def test_every_kernel_of_the_sources_is_in_the_table():
+    text = "".join(path.read_text() for path in (ROOT / "kernels" / "cuda").glob("*.cu"))
+    assert text.count("__global__ ") == len(KERNELS)
+
+
+def test_shared_memory_is_asked_for_in_one_way():
+    """The host forgets, and poisons, only what a launch asks for."""
+    for path in (ROOT / "kernels" / "cuda").glob("*.cu"):
+        assert "__shared__" not in path.read_text(), path.name
+
+
+def test_wrong_arguments_are_refused():
+    kernel = next(kernel for kernel in KERNELS if kernel.name == "cmfast_overlap_pairs")
+    parameter = kernel.signature[1][0]
+    types = {"T": "double"}
+    good = np.zeros((4, 4))
+    assert _module._value("k", parameter, types, good) is good
+    for bad in (good.astype(np.float32), good[:, ::2]):
+        with pytest.raises(TypeError, match=r"^k: P must be contiguous float64, got float"):
+            _module._value("k", parameter, types, bad)
+    with pytest.raises(LookupError, match="not compiled for"):
+        kernel.launch(("half", "8"), 1, ())
