@@ -33,5 +33,10 @@ def embeddings(n: int, m: int, C: int, seed: int = 0) -> tuple[np.ndarray, np.nd
     y = rng.integers(0, C, n)
     X = (centres[y] + rng.normal(size=(n, m))).astype(np.float32)
     # The nearest centre, without the squared norm of x that all distances share.
-    p = np.argmin((centres**2).sum(-1) - 2 * (X @ centres.T.astype(np.float32)), axis=1)
+    p = np.empty(n, np.int64)
+    for start in range(0, n, 1 << 16):
+        block = X[start : start + (1 << 16)]
+        p[start : start + len(block)] = np.argmin(
+            (centres**2).sum(-1) - 2 * (block @ centres.T.astype(np.float32)), axis=1
+        )
     return X, y, p

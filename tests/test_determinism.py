@@ -12,7 +12,7 @@ from cases import CASES
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cpu import _pool
+from cmfast.kernels.cpu import _partition, _pool
 from cmfast.kernels.ops import OPS
 
 
@@ -64,6 +64,7 @@ def many_pieces(monkeypatch):
     """Cut even the smallest case into as many pieces as it has elements, and use the pool for it."""
     monkeypatch.setattr(_pool, "INLINE_SECONDS", 0.0)
     monkeypatch.setattr(_pool, "PIECE_SECONDS", 1e-12)
+    monkeypatch.setattr(_partition, "FEWEST", 1)
 
 
 @pytest.mark.parametrize(("op", "case"), cases())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.cpu import _blocks, _pool
+from cmfast.kernels.cpu import _blocks, _pool, _vector
 from cmfast.kernels.cpu._jit import jit
 
 SECONDS_PER_COORDINATE = 8e-10
@@ -159,16 +159,41 @@ def index_ranges(X, origin, inverse, num_threads=None):
 # Keys.
 
 
+@jit(inline=True)
+def _key(numbers, start, chunks, constants):
+    """Key of the cell of the point whose coordinates begin at `start`, as float64: exact, because it is below 2**53."""
+    key = _vector.splat(0.0)
+    for c in range(len(chunks)):
+        x = _vector.load_numbers(numbers, start + c * _vector.WIDTH)
+        # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
+        k = _vector.floor((x - _vector.load(constants, 4 * c)) * _vector.load(constants, 4 * c + 1))
+        key = _vector.fma(k - _vector.load(constants, 4 * c + 2), _vector.load(constants, 4 * c + 3), key)
+    return np.int64(_vector.total(key))
+
+
 @jit()
-def _pack(X, tags, bits, origin, inverse, low, extent, out):
-    """Keys of points that all have a cell, by a radix sum in float64: exact, because it stays below 2**53."""
-    for r in range(X.shape[0]):
-        cell = 0.0
-        for d in range(len(origin)):
-            # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
-            k = np.floor((np.float64(X[r, d]) - origin[d]) * inverse[d])
-            cell = cell * extent[d] + (k - low[d])
-        out[r] = (np.int64(cell) << bits) | tags[r]
+def _pack(numbers, m, tags, bits, chunks, constants, out):
+    """Keys of points that all have a cell. `numbers` are their coordinates, point after point; see `_constants`.
+
+    The last vector of a point reaches into the next one, where it counts for nothing.
+    """
+    width = len(chunks) * _vector.WIDTH
+    inside = min(out.shape[0], max(numbers.shape[0] - width + m, 0) // m)
+    for r in range(inside):
+        out[r] = (_key(numbers, r * m, chunks, constants) << bits) | tags[r]
+    last = np.zeros(width, numbers.dtype)
+    for r in range(inside, out.shape[0]):
+        for d in range(m):
+            last[d] = numbers[r * m + d]
+        out[r] = (_key(last, 0, chunks, constants) << bits) | tags[r]
+
+
+def _constants(origin, inverse, layout):
+    """Return origin, inverse width, lowest index and place value of the axes as lines of eight, the four by turns."""
+    place = [volume(layout.extent[d + 1 :]) for d in range(len(origin))]
+    columns = np.array([origin, inverse, layout.low, place], np.float64)
+    columns = np.pad(columns, ((0, 0), (0, -columns.shape[1] % _vector.WIDTH)))
+    return np.ascontiguousarray(columns.reshape(4, -1, _vector.WIDTH).swapaxes(0, 1)).reshape(-1, _vector.WIDTH)
 
 
 @jit()
@@ -193,48 +218,52 @@ def _per_axis(values, dtype):
     return tuple(values) if len(values) <= MOST_UNROLLED else values
 
 
-def _radix_keys(X, tags, bits, grid, layout, every, num_threads, progress):
-    """Return the keys of all points in mixed radix."""
-    exact = every and volume(layout.extent) < 2**53
-    kind = np.float64 if exact else np.int64
-    kernel = _pack if exact else _pack_any
-    origin, inverse = (_per_axis(values, np.float64) for values in grid)
-    low, extent = (_per_axis(values, kind) for values in (layout.low, layout.extent))
-    n, m = X.shape
-    keys = np.empty(n, np.int64)
-    seconds = n * m * SECONDS_PER_COORDINATE
+def filler(X, tags, bits, origin, inverse, layout, every):
+    """Return ``fill(start, stop, out)``, which computes the keys of a range of points in mixed radix.
 
-    def work(_, start, stop):
-        for begin in range(start, stop, _blocks.ROWS):
-            end = min(begin + _blocks.ROWS, stop)
-            for first, block in _blocks.contiguous(X, begin, end):
-                last = first + len(block)
-                kernel(block, tags(first, last), bits, origin, inverse, low, extent, keys[first:last])
-
-    bounds = _pool.pieces(n, seconds, tile=LANES)
-    _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads, progress=progress)
-    return keys
-
-
-def pack(X, tags, bits, origin, inverse, *, num_threads=None, progress=None):
-    """Return ``(keys, layout, every)``: one key per point, ``DROPPED`` for a point without a cell.
-
-    `tags` is a function of a range of rows that gives their tags, int64 below ``2**bits``. `every` tells whether all
-    points have a cell.
+    `tags` is a function of a range of points that gives their tags, int64 below ``2**bits``; `every` tells whether all
+    points have a cell. One without a cell gets ``DROPPED``.
     """
-    low, extent, every = index_ranges(X, origin, inverse, num_threads)
-    layout = Layout(low, extent, None)
-    if fits(extent, bits):
-        keys = _radix_keys(X, tags, bits, (origin, inverse), layout, every, num_threads, progress)
-        return keys, layout, every
-    return _ranked_keys(X, tags, bits, origin, inverse, layout, progress)
+    m = X.shape[1]
+    if every and volume(layout.extent) < 2**53:
+        constants, chunks = _constants(origin, inverse, layout), (0,) * -(-m // _vector.WIDTH)
+
+        def keys_of(block, tagged, out):
+            _pack(block.reshape(-1), m, tagged, bits, chunks, constants, out)
+    else:
+        start_of, steps = (_per_axis(values, np.float64) for values in (origin, inverse))
+        low, extent = (_per_axis(values, np.int64) for values in (layout.low, layout.extent))
+
+        def keys_of(block, tagged, out):
+            _pack_any(block, tagged, bits, start_of, steps, low, extent, out)
+
+    def fill(start, stop, out):
+        for begin in range(start, stop, _blocks.ROWS):
+            for first, block in _blocks.contiguous(X, begin, min(begin + _blocks.ROWS, stop)):
+                last = first + len(block)
+                keys_of(block, tags(first, last), out[first - start : last - start])
+
+    return fill
+
+
+def first_without_cell(X, origin, inverse, most):
+    """Return the numbers of the first points, at most `most`, that have no cell."""
+    found = []
+    for first, block in _blocks.contiguous(X, 0, len(X)):
+        for begin in range(0, len(block), _blocks.ROWS):
+            with np.errstate(invalid="ignore", over="ignore"):
+                there = np.abs((block[begin : begin + _blocks.ROWS] - origin) * inverse) < MOST_INDEX
+            found += (np.flatnonzero(~there.all(axis=1))[:most] + (first + begin)).tolist()
+            if len(found) >= most:
+                return tuple(found[:most])
+    return tuple(found)
 
 
 # Ranks, for keys that do not fit.
 
 
-def _ranked_keys(X, tags, bits, origin, inverse, layout, progress):
-    """Keys of points whose cells are numbered by rank. Exact for any number of axes and any range of indices."""
+def ranked_keys(X, tags, bits, origin, inverse, layout, progress):
+    """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
     n, m = X.shape
     kept = np.ones(n, bool)
 
@@ -264,7 +293,7 @@ def _ranked_keys(X, tags, bits, origin, inverse, layout, progress):
     keys[rows] = (rank << bits) | tags(0, n)[rows]
     if progress is not None:
         progress(n, n)
-    return keys, Layout(layout.low, layout.extent, table), len(rows) == n
+    return keys, Layout(layout.low, layout.extent, table)
 
 
 def _rank(columns, extents):

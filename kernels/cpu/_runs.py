@@ -12,29 +12,22 @@ SECONDS_PER_KEY = 3e-9
 
 
 @jit()
-def _heads(keys, start, stop):
-    """How many runs begin in a range that itself begins with one."""
-    n = 0 if start == stop else 1
-    for i in range(start + 1, stop):
-        n += keys[i] != keys[i - 1]
-    return n
+def encode_into(keys, out_keys, out_counts):
+    """Write the runs of sorted `keys` to the beginning of two arrays and return their number.
 
-
-@jit()
-def _compact(keys, counts, start, stop):
-    """Write the distinct keys of a range to its beginning, and their counts; the write never overtakes the read."""
-    if start == stop:
-        return
-    head = start
-    run = 0
-    for i in range(start, stop):
-        if keys[i] != keys[head]:
-            counts[run] = i - head
-            keys[start + run] = keys[head]
-            run += 1
-            head = i
-    counts[run] = stop - head
-    keys[start + run] = keys[head]
+    `out_keys` may be `keys`: no key is overwritten before it is read. Without branches, which short runs would defeat.
+    """
+    run = -1
+    last = ~keys[0] if keys.shape[0] else 0
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        run += key != last
+        last = key
+        out_keys[run] = key
+        out_counts[run] = i + 1
+    for r in range(run, 0, -1):
+        out_counts[r] -= out_counts[r - 1]
+    return run + 1
 
 
 @jit()
@@ -56,22 +49,33 @@ def encode(keys, num_threads=None):
     """Turn sorted `keys` into ``(keys, counts)`` of their runs. `keys` is used up: its memory holds the result."""
     seconds = len(keys) * SECONDS_PER_KEY
     bounds = cut(keys, 0, seconds)
-    number = np.zeros(len(bounds) + 1, np.int64)
+    counts = np.empty(len(keys), np.int64)
+    number = [0] * len(bounds)
 
-    def count(i, start, stop):
-        number[i + 1] = _heads(keys, start, stop)
+    def work(i, start, stop):
+        number[i] = encode_into(keys[start:stop], keys[start:stop], counts[start:stop])
 
-    _pool.run_pieces(count, bounds, seconds=seconds, num_threads=num_threads)
-    offsets = np.cumsum(number)
-    counts = np.empty(offsets[-1], np.int64)
+    _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    total = 0
+    for (start, _), n in zip(bounds, number, strict=True):
+        for values in (keys, counts):
+            values[total : total + n] = values[start : start + n]
+        total += n
+    for values in (keys, counts):
+        values.resize(total, refcheck=False)  # gives the rest back without a copy; nobody else has seen these arrays
+    return keys, counts
 
-    def compact(i, start, stop):
-        _compact(keys, counts[offsets[i] : offsets[i + 1]], start, stop)
 
-    _pool.run_pieces(compact, bounds, seconds=seconds, num_threads=num_threads)
-    for (start, _), (first, last) in zip(bounds, pairwise(offsets), strict=True):
-        keys[first:last] = keys[start : start + last - first]
-    keys.resize(offsets[-1], refcheck=False)  # gives the rest back without a copy; nobody else has seen this array
+def joined(parts):
+    """Return ``(keys, counts)`` of runs in parts, in this order. The list is used up, which frees the memory."""
+    total = sum(len(keys) for keys, _ in parts)
+    keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
+    stop = total
+    while parts:
+        some, number = parts.pop()
+        start = stop - len(some)
+        keys[start:stop], counts[start:stop] = some, number
+        stop = start
     return keys, counts
 
 

@@ -55,6 +55,11 @@ def store_row(a, row, column, value):
     a[row, column : column + WIDTH] = value
 
 
+def load_numbers(numbers, k):
+    """Return ``numbers[k : k + 8]`` of a C-contiguous array of float32 or float64, as float64."""
+    return numbers[k : k + WIDTH].astype(np.float64)
+
+
 def splat(x):
     """Return a vector of eight times the number."""
     return np.full(WIDTH, float(x))
@@ -83,6 +88,17 @@ def sqrt(a):
 def absolute(a):
     """Return the absolute values."""
     return np.abs(a)
+
+
+def floor(a):
+    """Return the largest integers that are not larger."""
+    return np.floor(a)
+
+
+def total(a):
+    """Return the sum of the lanes, by halves."""
+    a = a[:4] + a[4:]
+    return (a[0] + a[2]) + (a[1] + a[3])
 
 
 def some(mask):
@@ -183,6 +199,7 @@ _define(where, vector, (mask, vector, vector), lambda b, m, x, y: b.select(m, x,
 _define(fma, vector, (vector, vector, vector), _intrinsic("fmuladd"))
 _define(sqrt, vector, (vector,), _intrinsic("sqrt"))
 _define(absolute, vector, (vector,), _intrinsic("fabs"))
+_define(floor, vector, (vector,), _intrinsic("floor"))
 _define(some, types.boolean, (mask,), lambda b, m: b.icmp_unsigned("!=", b.bitcast(m, ir.IntType(8)), ir.IntType(8)(0)))
 _NUMBERS = signature(vector, *[types.float64] * WIDTH)
 _typed(splat, signature(vector, types.float64))
@@ -200,6 +217,24 @@ def _pack(context, builder, sig, args):
     for k, number in enumerate(args):
         value = builder.insert_element(value, number, ir.Constant(ir.IntType(32), k))
     return value
+
+
+def _halves(builder, value, width):
+    """Return the lower and the upper half of a vector of `width` numbers."""
+    for first in (0, width // 2):
+        picks = [ir.IntType(32)(first + k) for k in range(width // 2)]
+        kind = ir.VectorType(ir.IntType(32), width // 2)
+        yield builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), ir.Constant(kind, picks))
+
+
+def _total(builder, value):
+    for width in (8, 4):
+        value = builder.fadd(*_halves(builder, value, width))
+    ends = [builder.extract_element(value, ir.IntType(32)(k)) for k in range(2)]
+    return builder.fadd(*ends)
+
+
+_define(total, types.float64, (vector,), _total)
 
 
 @jit()
@@ -226,6 +261,10 @@ def _is_lines(a):
     return _is_table(a, types.float64)
 
 
+def _is_numbers(a):
+    return isinstance(a, types.Array) and a.dtype in (types.float32, types.float64) and a.ndim == 1 and a.layout == "C"
+
+
 @infer_global(load)
 class _Load(AbstractTemplate):
     def generic(self, args, kws):
@@ -239,6 +278,14 @@ class _Store(AbstractTemplate):
     def generic(self, args, kws):
         if len(args) == 3 and not kws and _is_lines(args[0]) and args[0].mutable and args[2] is vector:
             return signature(types.none, args[0], types.intp, vector)
+        return None
+
+
+@infer_global(load_numbers)
+class _LoadNumbers(AbstractTemplate):
+    def generic(self, args, kws):
+        if len(args) == 2 and not kws and _is_numbers(args[0]) and isinstance(args[1], types.Integer):
+            return signature(vector, args[0], types.intp)
         return None
 
 
@@ -289,6 +336,17 @@ def _load(context, builder, sig, args):
 def _store(context, builder, sig, args):
     builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1]), align=ALIGNMENT)
     return context.get_dummy_value()
+
+
+@lower_builtin(load_numbers, types.Array, types.intp)
+def _load_numbers(context, builder, sig, args):
+    kind = sig.args[0]
+    data = context.make_array(kind)(context, builder, args[0]).data
+    narrow = kind.dtype == types.float32
+    numbers = ir.VectorType(ir.FloatType(), WIDTH) if narrow else _VECTOR
+    place = builder.bitcast(builder.gep(data, [args[1]]), numbers.as_pointer())
+    value = builder.load(place, align=4 if narrow else ALIGNMENT)
+    return builder.fpext(value, _VECTOR) if narrow else value
 
 
 def _transposed(builder, rows):

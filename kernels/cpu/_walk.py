@@ -178,7 +178,8 @@ def overlaps(keys, counts, half, Q, num_threads=None):
     def kernel(S, G, start, stop):
         _overlaps(keys, counts, half, Q, S, G, start, stop)
 
-    threads = num_threads if len(keys) > 2 * Q.size else 1
+    # Adding up the matrices of the threads must cost less than a thread saves; a run costs about 30 additions.
+    threads = num_threads if 8 * len(keys) > Q.size else 1
     seconds = len(keys) * SECONDS_PER_RUN
     S, G = _walk(kernel, keys, 2 * half, seconds, [Q.shape[:2], Q.shape], threads)
     G += Q * S[:, :, None]

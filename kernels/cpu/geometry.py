@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from cmfast.kernels.cpu import _fixed, _lattice, _runs, _walk
+from cmfast.kernels.cpu import _fixed, _lattice, _partition, _pool, _runs, _walk
 from cmfast.kernels.status import Status
 
 OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 FIRST = 3  # positions that a message names
+SECONDS_PER_LABEL = 1e-9
 
 
 def _bits(n):
@@ -14,12 +15,27 @@ def _bits(n):
     return max(n - 1, 0).bit_length()
 
 
-def _classes(limit, **labels):
+def _classes(limit, num_threads, **labels):
     """Return ``(n_classes, outside)``: see `cell_counts`."""
-    spans = [(int(y.min()), int(y.max())) if y.size else (0, -1) for y in labels.values()]
+    spans = [_span(y, num_threads) for y in labels.values()]
     if min(low for low, _ in spans) < 0 or (limit is not None and max(high for _, high in spans) >= limit):
         return limit, _outside(limit, **labels)
     return max(high for _, high in spans) + 1 if limit is None else limit, None
+
+
+def _span(y, num_threads):
+    """Smallest and largest label, (0, -1) without any."""
+    if not y.size:
+        return 0, -1
+    seconds = y.size * SECONDS_PER_LABEL
+    bounds = _pool.pieces(y.size, seconds)
+    low, high = [0] * len(bounds), [0] * len(bounds)
+
+    def work(i, start, stop):
+        low[i], high[i] = int(y[start:stop].min()), int(y[start:stop].max())
+
+    _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    return min(low), max(high)
 
 
 def _outside(limit, **labels):
@@ -33,12 +49,28 @@ def _outside(limit, **labels):
     raise AssertionError
 
 
-def _first_dropped(keys, every):
-    """Return how many points have no cell, and the first of them."""
-    if every:
-        return 0, ()
-    where = np.flatnonzero(keys == _lattice.DROPPED)
-    return int(where.size), tuple(map(int, where[:FIRST]))
+def _plan(X, tags, bits, origin, inverse, num_threads, progress):
+    """Return ``(fill, keys, layout, every)``: a function for keys, or the keys themselves where cells are ranked."""
+    low, extent, every = _lattice.index_ranges(X, origin, inverse, num_threads)
+    layout = _lattice.Layout(low, extent, None)
+    if _lattice.fits(extent, bits):
+        return _lattice.filler(X, tags, bits, origin, inverse, layout, every), None, layout, every
+    return None, *_lattice.ranked_keys(X, tags, bits, origin, inverse, layout, progress), every
+
+
+def _runs_of_points(X, tags, bits, origin, inverse, num_threads, progress):
+    """Count the points of every key; return ``(keys, counts, layout, n_dropped, first_dropped)``."""
+    fill, keys, layout, every = _plan(X, tags, bits, origin, inverse, num_threads, progress)
+    if keys is None:
+        limit = max(_lattice.volume(layout.extent) << bits, 1)
+        keys, counts = _partition.sorted_runs(fill, len(X), limit, num_threads, progress)
+    else:
+        keys.sort()
+        keys, counts = _runs.encode(keys, num_threads)
+    if every or keys[-1] != _lattice.DROPPED:
+        return keys, counts, layout, 0, ()
+    first = _lattice.first_without_cell(X, origin, inverse, FIRST)
+    return keys[:-1], counts[:-1], layout, int(counts[-1]), first
 
 
 def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, num_threads=None, progress=None):
@@ -47,7 +79,7 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, num_threads=No
     Returns ``(keys, counts, table), (low, extent, n_classes, n_dropped, first_dropped), outside``. `outside` is None,
     or ``(name, limit, number, first)`` of the labels that are no class, and then there is nothing else.
     """
-    n_classes, outside = _classes(n_classes, y_true=y_true, y_pred=y_pred)
+    n_classes, outside = _classes(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return None, None, None, None, outside
     half = _bits(n_classes)
@@ -55,12 +87,8 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, num_threads=No
     def tags(start, stop):
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
 
-    options = {"num_threads": num_threads, "progress": progress}
-    keys, layout, every = _lattice.pack(X, tags, 2 * half, origin, inverse, **options)
-    n_dropped, first = _first_dropped(keys, every)
-    keys.sort()
-    keys.resize(len(keys) - n_dropped, refcheck=False)
-    keys, counts = _runs.encode(keys, num_threads)
+    found = _runs_of_points(X, tags, 2 * half, origin, inverse, num_threads, progress)
+    keys, counts, layout, n_dropped, first = found
     return keys, counts, layout.table, (layout.low, layout.extent, n_classes, n_dropped, first), None
 
 
@@ -101,7 +129,7 @@ def gcm(keys, counts, M, *tables, num_threads=None):
     out = [np.full((n_weights, *M.shape), np.nan) for _ in range(3)]
     error = np.array([np.nan if t is None else t.error for t in fixed])
     # One pass for all, unless their matrices would need more memory than the runs.
-    step = len(narrow) if 16 * n_classes**2 * len(narrow) <= max(4 * int(counts.sum()), 1 << 24) else 1
+    step = len(narrow) if 16 * n_classes**2 * len(narrow) <= max(16 * int(counts.sum()), 1 << 24) else 1
     for start in range(0, len(narrow), max(step, 1)):
         some = narrow[start : start + step]
         Q = np.ascontiguousarray(np.stack([fixed[w].q for w in some], axis=2))
@@ -185,7 +213,7 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
     if groups is None:
         n_groups = 1
     else:
-        n_groups, outside = _classes(n_groups, groups=groups)
+        n_groups, outside = _classes(n_groups, num_threads, groups=groups)
         if outside is not None:
             return None, None, None, None, None, outside
     bits = _bits(n_groups)
@@ -193,15 +221,16 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
     def tags(start, stop):
         return np.zeros(stop - start, np.int64) if groups is None else groups[start:stop].astype(np.int64)
 
-    options = {"num_threads": num_threads, "progress": progress}
-    keys, layout, every = _lattice.pack(X, tags, bits, origin, inverse, **options)
-    n_dropped, first = _first_dropped(keys, every)
-    kept = len(keys) - n_dropped
     if weights is None:
-        keys.sort()
-        keys.resize(kept, refcheck=False)
-        keys, values = _runs.encode(keys, num_threads)
+        found = _runs_of_points(X, tags, bits, origin, inverse, num_threads, progress)
+        keys, values, layout, n_dropped, first = found
     else:
+        fill, keys, layout, every = _plan(X, tags, bits, origin, inverse, num_threads, progress)
+        if keys is None:
+            keys = _partition.keys(fill, len(X), num_threads, progress)
+        n_dropped = 0 if every else int((keys == _lattice.DROPPED).sum())
+        first = _lattice.first_without_cell(X, origin, inverse, FIRST) if n_dropped else ()
+        kept = len(keys) - n_dropped
         order = np.argsort(keys, kind="stable")[:kept]
         keys = keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1)) if kept else np.empty(0, np.int64)

@@ -1,0 +1,87 @@
+"""Points dealt to buckets: the same runs as one sort of everything, whatever the keys look like."""
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+
+import cmfast
+from cmfast.kernels.cpu import _partition
+
+N = 4_000
+
+
+@pytest.fixture(params=[(64, 16), (1000, 3), (512, 500)], ids=["few", "uneven", "many"])
+def small_blocks(request, monkeypatch):
+    """Deal blocks of so many points to buckets of so many, as if there were millions."""
+    rows, bucket = request.param
+    monkeypatch.setattr(_partition, "FEWEST", 1)
+    monkeypatch.setattr(_partition, "ROWS", rows)
+    monkeypatch.setattr(_partition, "BUCKET", bucket)
+    monkeypatch.setattr(_partition, "SAMPLE", 256)
+
+
+def keys_of(name):
+    rng = np.random.default_rng(5)
+    return {
+        "spread": rng.integers(0, 2**50, N),
+        "narrow": rng.integers(0, 50, N),
+        "one": np.full(N, 7),
+        "skewed": np.where(rng.random(N) < 0.9, 3, rng.integers(0, 2**40, N)),
+        "sorted": np.arange(N),
+        "falling": np.arange(N)[::-1].copy(),
+        "ends": np.where(rng.random(N) < 0.5, 0, 2**62 - 1),
+        "without": np.where(rng.random(N) < 0.3, np.iinfo(np.int64).max, rng.integers(0, 1000, N)),
+    }[name].astype(np.int64)
+
+
+@pytest.mark.parametrize("name", ["spread", "narrow", "one", "skewed", "sorted", "falling", "ends", "without"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_runs_are_those_of_the_sorted_keys(name, threads, small_blocks, monkeypatch):
+    monkeypatch.setattr("cmfast.kernels.cpu._pool.INLINE_SECONDS", 0.0)
+    keys = keys_of(name)
+
+    def fill(start, stop, out):
+        out[:] = keys[start:stop]
+
+    inside = keys[keys < np.iinfo(np.int64).max]
+    found, counts = _partition.sorted_runs(fill, N, int(inside.max()) + 1, threads)
+    want, number = np.unique(keys, return_counts=True)
+    assert_same_bits(found, want)
+    assert_same_bits(counts, number)
+
+
+def test_buckets_split_the_points():
+    keys = np.random.default_rng(0).integers(0, 2**50, 1 << 18)
+
+    def fill(start, stop, out):
+        out[:] = keys[start:stop]
+
+    table, shift = _partition._buckets(fill, len(keys), 2**50)
+    sizes = np.bincount(table[keys >> shift])
+    assert len(sizes) > 4
+    assert sizes.max() < 2 * len(keys) / len(sizes)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+@pytest.mark.parametrize("m", [1, 7, 8, 9, 17, 24])
+def test_cells_are_those_of_the_definition(m, dtype, small_blocks):
+    rng = np.random.default_rng(m)
+    X = (rng.normal(size=(N, m)) * 3).astype(dtype)
+    X[:, 2:] = np.round(X[:, 2:] / 9) * 9  # few cells, so that keys of many axes fit
+    y, p = rng.integers(0, 5, (2, N))
+    grid = cmfast.Grid(rng.normal(size=m), rng.uniform(0.5, 9.0, m))
+    index = np.floor((X.astype(np.float64) - grid.origin) * grid.inverse).astype(np.int64)
+    want, counts = np.unique(np.column_stack([index, y, p]), axis=0, return_counts=True)
+    cells = cmfast.cell_counts(X, y, p, grid=grid)
+    assert_same_bits(np.column_stack([cells.cells, cells.labels, cells.predictions]), want)
+    assert_same_bits(cells.counts, counts)
+
+
+def test_points_without_a_cell_are_counted_and_named(small_blocks):
+    X = np.random.default_rng(1).normal(size=(N, 2))
+    X[[5, 700, 701, 3999], [0, 1, 0, 1]] = [np.nan, np.inf, -np.inf, 1e300]
+    zeros = np.zeros(N, np.int64)
+    with pytest.warns(cmfast.FailureWarning, match=r"4 of 4000 points left out \(first: 5, 700, 701\)"):
+        cells = cmfast.cell_counts(X, zeros, zeros, grid=cmfast.Grid([0.0, 0.0], [0.5, 0.5]))
+    assert cells.n_dropped == 4
+    assert cells.n_points == N - 4
