@@ -30,6 +30,32 @@ from cmfast.kernels.cpu import caller
 print(caller.total(np.arange(4.0)), sum(caller.total.stats.cache_hits.values()))
 """
 
+SUMS = """
+import hashlib
+import numpy as np
+from cmfast.kernels.cpu import _dense, _large
+rng = np.random.default_rng(0)
+found = hashlib.sha256()
+for n in (37, 140):
+    M = 10.0 ** rng.uniform(-20, 20, (n, n))
+    u, x, y, z = rng.random((4, n)) + 0.1
+    sums, error, last, d = np.empty((1, n)), np.empty(1), np.empty(n), np.empty(n)
+    for paired in (False, True):
+        _large.diagonal(M, u, x, y, sums, paired, n, 0, 1)
+        found.update(sums)
+        _large.product(M, u, x, y, z, sums, paired, n, 0, 1)
+        found.update(sums)
+        _large.row_pass(M, u, y, x, last, d, sums, paired, n, 0, 1)
+        found.update(sums)
+        _dense.dense_step(M, u, x, y, z.copy(), paired, d)
+        found.update(d)
+    _large.sweep(M, u, y, x, error, sums, n, 0, 1)
+    found.update(x)
+    _large.sweeps(M, u, u, x, last, y, error, sums, 0, 1e-9, 9, np.inf)
+    found.update(y)
+print(found.hexdigest())
+"""
+
 
 @pytest.fixture
 def copy(tmp_path, monkeypatch):
@@ -57,6 +83,11 @@ def test_second_process_compiles_nothing_and_an_edited_callee_is_seen(copy):
     (cpu / "callee.py").write_text(CALLEE.format(factor=5.0))
     assert ask() == (30.0, 0)
     assert ask() == (30.0, 1)
+
+
+def test_the_process_that_compiles_gets_the_bits_of_those_that_load(tmp_path):
+    first, second = (python("-c", SUMS, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first == second
 
 
 def test_no_writable_place_at_all(copy, tmp_path):

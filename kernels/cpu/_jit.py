@@ -82,6 +82,10 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
     if inner:
         options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        if fastmath:
+            # A sum in several parts depends on how it was compiled, and a function of its own is compiled again within
+            # each that calls it: which copy is run differs between the process that compiles and those that load.
+            options["forceinline"] = True
     if inline:
         options["inline"] = "always"
 

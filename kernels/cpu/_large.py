@@ -47,7 +47,7 @@ def _add_scaled(out, a, factor):
         out[k] += factor * a[k]
 
 
-@jit()
+@jit(inline=True)
 def sweep(M, u, y, x, error, sums, rows, start, stop):
     """Set x = u / (M y); `error` gets what the rows missed with the old x, `sums` the column sums with the new one."""
     R = M.shape[0]
