@@ -187,6 +187,18 @@ def test_without_scikit_learn_the_extra_is_named(tmp_path, capsys, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_that_cannot_take_the_results_costs_no_minute(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(experiment, "run", None)
+    mine = tmp_path / "results.json"
+    mine.write_text("mine")
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert f"{mine}: exists already and is not of an earlier demo" in capsys.readouterr().err
+    assert mine.read_text() == "mine"
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert main(["demo", "--out", str(tmp_path / "new")]) == 2
+    assert "no permission to write into this folder" in capsys.readouterr().err
+
+
 def test_the_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(experiment, "Settings", lambda: SMALL)
     assert main(["demo", "--out", str(tmp_path / "out"), "--seed", "5", "--json"]) == 0

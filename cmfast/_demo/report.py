@@ -1,5 +1,6 @@
 """The files of the demo, and its table for the terminal. Every number in them is one of ``results.json``."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +11,38 @@ from cmfast._demo.experiment import Results
 from cmfast._demo.words import METHODS
 from cmfast._output import FileError, plain, replacing, to_json
 
+FILES = ("matrices.npz", "results.json", "report.html")
+
 
 def prepare(out: Path) -> Path:
-    """Make the folder, before a minute of work is spent on results that have no place."""
+    """Make the folder, before a minute of work is spent on results that have no place.
+
+    An earlier demo is replaced; a file that only has the name of one of its files is not.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise FileError(out, "is a file, give the name of a folder") from None
     except OSError as error:
         raise FileError(out, f"cannot be made ({error.strerror})") from error
+    if not os.access(out, os.W_OK):
+        raise FileError(out, "no permission to write into this folder")
+    there = [out / name for name in FILES if (out / name).exists()]
+    if 0 < len(there) < len(FILES):
+        raise FileError(there[0], "exists already and is not of an earlier demo, choose another --out")
     return out
 
 
 def write(out: Path, results: Results) -> dict[str, Any]:
     """Write ``matrices.npz``, ``results.json`` and ``report.html``; return the numbers."""
     numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
-    with replacing(out / "matrices.npz") as file:
+    matrices, results_file, report = (out / name for name in FILES)
+    with replacing(matrices) as file:
         arrays: dict[str, Any] = results.matrices  # a type checker would take one for an option
         np.savez_compressed(file, **arrays)
-    with replacing(out / "results.json") as file:
+    with replacing(results_file) as file:
         file.write(to_json(numbers).encode())
-    with replacing(out / "report.html") as file:
+    with replacing(report) as file:
         file.write(page.whole(numbers, results.matrices).encode())
     return numbers
 
