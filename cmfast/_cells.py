@@ -13,7 +13,7 @@ import numpy as np
 from cmfast import _dispatch, _failures, _validate
 from cmfast._grid import Grid
 from cmfast._typing import Array, Method, OnFailure
-from cmfast._weights import tables
+from cmfast._weights import is_list, tables
 
 Ranges = tuple[tuple[int, ...], tuple[int, ...]]
 FORMAT = 1  # of the files
@@ -187,7 +187,13 @@ class CellCounts:
         return self.__add__(other)
 
     def confusion_matrix(self) -> Array:
-        """Return the confusion matrix of the points that were counted: int64, shape (C, C)."""
+        """Return the confusion matrix of the points that were counted.
+
+        Returns
+        -------
+        array of int64, shape (C, C)
+            Rows are the labels, columns the predictions. Exact; does not synchronise the device.
+        """
         return _dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
 
     def label_histogram(
@@ -208,6 +214,26 @@ class CellCounts:
         -------
         SparseHistogram
             Groups are the labels.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Weights that are no name and no real (C, C) table, or a list of them.
+
+        Notes
+        -----
+        Bad values: weights that do not exist, or with a sum beyond float64, give NaN throughout (INVALID), and that is
+        reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: the values
+        do not depend on the order of the points.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> grid = cmfast.Grid([0.0], [1.0])
+        >>> cells = cmfast.cell_counts([[0.1], [0.2], [0.3], [3.0]], [0, 0, 1, 1], [0, 1, 1, 1], grid=grid)
+        >>> h = cells.label_histogram()
+        >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
+        ([[0], [0], [3]], [0, 1, 1], [2, 1, 1])
         """
         return self._histogram("CellCounts.label_histogram", weights, smoothing, on_failure, 0)
 
@@ -229,12 +255,34 @@ class CellCounts:
         -------
         SparseHistogram
             Groups are the predictions.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Weights that are no name and no real (C, C) table, or a list of them.
+
+        Notes
+        -----
+        Bad values: weights that do not exist, or with a sum beyond float64, give NaN throughout (INVALID), and that is
+        reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: the values
+        do not depend on the order of the points.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> grid = cmfast.Grid([0.0], [1.0])
+        >>> cells = cmfast.cell_counts([[0.1], [0.2], [0.3], [3.0]], [0, 0, 1, 1], [0, 1, 1, 1], grid=grid)
+        >>> h = cells.prediction_histogram()
+        >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
+        ([[0], [0], [3]], [0, 1, 1], [1, 2, 1])
         """
         return self._histogram("CellCounts.prediction_histogram", weights, smoothing, on_failure, 1)
 
     def _histogram(self, op: str, weights: Any, smoothing: Any, on_failure: OnFailure, axis: int) -> SparseHistogram:
         _validate.on_failure(op, on_failure)
         M = self.confusion_matrix()
+        if is_list(weights):
+            _validate.refuse(op, "weights", "one name or one table", "a list", TypeError)
         W = None if weights is None else tables(op, M, weights, smoothing)[0][0]
         options = {"n_classes": self.n_classes, "axis": axis}
         keys, values, status = _dispatch.call("marginal_histogram", self._keys, self.counts, M, W, **options)
@@ -242,9 +290,30 @@ class CellCounts:
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the counts to an ``.npz`` file, without pickle; :meth:`load` reads it.
+        """Write the counts to a file in the format of ``.npz``, without pickle; :meth:`load` reads it.
 
-        The arrays are little-endian, so the file can be read on any machine.
+        Parameters
+        ----------
+        path : str or path
+            Taken as it is: no suffix is added, and a file that exists is replaced.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+
+        Notes
+        -----
+        The arrays are little-endian, so the file can be read on any machine. Synchronises the device.
+
+        Examples
+        --------
+        >>> import cmfast, os, tempfile
+        >>> cells = cmfast.cell_counts([[0.1], [3.0]], [0, 1], [0, 1], grid=cmfast.Grid([0.0], [1.0]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     cells.save(os.path.join(folder, "cells.npz"))
+        ...     cmfast.CellCounts.load(os.path.join(folder, "cells.npz"))
+        <CellCounts: 2 points, 2 triples, 1 axes, 2 classes>
         """
         arrays: dict[str, Any] = {
             "format": np.array(FORMAT, "<i8"),
@@ -264,10 +333,22 @@ class CellCounts:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read what :meth:`save` wrote; the arrays are NumPy's.
+        """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or path
+            The file; it need not be trusted, nothing in it is run.
+
+        Returns
+        -------
+        CellCounts
+            Its arrays are NumPy's, whatever library was saved.
 
         Raises
         ------
+        OSError
+            The file cannot be read.
         ValueError
             The file is no such file, of another format, or its parts contradict each other.
         """

@@ -110,17 +110,55 @@ class Grid:
         return float(np.log(self.width).sum())
 
     def scaled(self, factor: float) -> Self:
-        """Return the grid with all widths times `factor` (above 0) and the same origin.
+        """Return the grid with all widths times a factor and the same origin.
 
-        A power of two gives nested grids, on which a geometric confusion matrix is monotone.
+        Parameters
+        ----------
+        factor : float
+            Above 0. A power of two gives nested grids, on which a geometric confusion matrix is monotone.
+
+        Returns
+        -------
+        Grid
+
+        Raises
+        ------
+        TypeError, ValueError
+            `factor` is no finite number above 0, or a width leaves the range of float64.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.Grid([0.0], [1.5]).scaled(2)
+        Grid(origin=[0.0], width=[3.0])
         """
         return type(self)(self.origin, self.width * _validate.positive("Grid.scaled", "factor", factor))
 
     def shifted(self, fraction: float) -> Self:
-        """Return the grid whose origin is moved back by `fraction` of a width on every axis."""
-        if not np.isfinite(float(fraction)):
-            _validate.refuse("Grid.shifted", "fraction", "finite", fraction)
-        return type(self)(self.origin - float(fraction) * self.width, self.width)
+        """Return the grid whose origin is moved back by a fraction of a width on every axis.
+
+        Parameters
+        ----------
+        fraction : float
+            Share of a width; a whole number gives the same cells with other indices.
+
+        Returns
+        -------
+        Grid
+
+        Raises
+        ------
+        TypeError, ValueError
+            `fraction` is no finite number, or the origin leaves the range of float64.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.Grid([0.0], [1.5]).shifted(0.5)
+        Grid(origin=[-0.75], width=[1.5])
+        """
+        distance = _validate.finite("Grid.shifted", "fraction", fraction) * self.width
+        return type(self)(self.origin - distance, self.width)
 
     @classmethod
     def scott(
@@ -153,7 +191,9 @@ class Grid:
         -----
         sigma is the standard deviation with divisor N, of positions on a scale of 2**20 steps between the smallest and
         the largest value, summed as integers; widths are rounded to 24 significant bits. So the same points give the
-        same bits in any order and for any number of threads. Synchronises the device.
+        same bits in any order and for any number of threads: reproducible.
+
+        Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
 
         References
         ----------
@@ -205,8 +245,14 @@ class Grid:
 
         Notes
         -----
-        Quartiles are interpolated linearly between order statistics. Memory: one column in float64. Same points, same
-        bits. Synchronises the device.
+        Quartiles are interpolated linearly between order statistics. Memory: one column in float64.
+
+        Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
+        Reproducible: same points, same bits, in any order and for any number of threads.
+
+        References
+        ----------
+        Freedman and Diaconis, On the histogram as a density estimator: L2 theory, 1981.
 
         Examples
         --------
@@ -263,7 +309,8 @@ class Grid:
 
         Notes
         -----
-        Same points, same bits. Synchronises the device.
+        Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
+        Reproducible: same points, same bits, in any order and for any number of threads.
 
         Examples
         --------
@@ -323,8 +370,10 @@ class Grid:
         -----
         The factor is found by bisection on every k-th row, about 100,000 of them. From N' of N points the mean is
         estimated as ``1 + (N - 1) s / (N' (N' - 1))``, s the number of ordered pairs of them that share a cell. Where
-        that many points are never (or always) together, the widest (or narrowest) grid tried is returned. Same points
-        in the same order, same bits. Synchronises the device.
+        that many points are never (or always) together, the widest (or narrowest) grid tried is returned.
+
+        Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
+        Reproducible: same points in the same order, same bits, for any number of threads.
 
         Examples
         --------

@@ -137,13 +137,22 @@ def count(op: str, name: str, value: Any, *, least: int = 0) -> int:
     return number
 
 
-def positive(op: str, name: str, value: Any) -> float:
-    """Return `value` as a float; it must be a finite real number above zero."""
+def finite(op: str, name: str, value: Any, *, wanted: str = "finite") -> float:
+    """Return `value` as a float; it must be a finite real number."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         refuse(op, name, "a number", f"{type(value).__name__} {value!r}", TypeError)
     number = float(value)
-    if not (np.isfinite(number) and number > 0):
-        refuse(op, name, "finite and above 0", value)
+    if not np.isfinite(number):
+        refuse(op, name, wanted, value)
+    return number
+
+
+def positive(op: str, name: str, value: Any) -> float:
+    """Return `value` as a float; it must be a finite real number above zero."""
+    wanted = "finite and above 0"
+    number = finite(op, name, value, wanted=wanted)
+    if number <= 0:
+        refuse(op, name, wanted, value)
     return number
 
 

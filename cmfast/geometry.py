@@ -50,9 +50,37 @@ class Projection(NamedTuple):
     explained_variance_ratio: Array
 
     def transform(self, X: Array, /, *, num_threads: int | None = None) -> Array:
-        """Return ``(X - mean) @ components.T``: float64, shape (N, m).
+        """Return ``(X - mean) @ components.T``.
 
-        A row that is not finite becomes NaN. Works in blocks; `X` is never copied as a whole.
+        Parameters
+        ----------
+        X : array, shape (N, n)
+            Points; real numbers of any type.
+        num_threads : int, optional
+            Most threads to use; default: what the process may use.
+
+        Returns
+        -------
+        array of float64, shape (N, m)
+            Library and device of `X`, which must be those of the points that the axes are of.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Another library or device; not a real array with n columns.
+
+        Notes
+        -----
+        Bad values: a row that is not finite becomes NaN, without a word. Does not synchronise the device.
+        Reproducible: same input, same bits, for any number of threads. Works in blocks: `X` is never copied as a whole.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> axes = cmfast.pca([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]], 1)
+        >>> axes.transform([[3.0, 4.0], [9.0, 12.0]]).round(6)
+        array([[ 0.],
+               [10.]])
         """
         op = "Projection.transform"
         num_threads = _validate.num_threads(op, num_threads)
@@ -109,6 +137,10 @@ def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") 
     Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
     between linear algebra libraries. Memory: two blocks and the (n, n) covariance, never a second `X`. Accuracy is that
     of a covariance: axes whose variance is below 1e-14 of the largest are noise.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix D.1.
 
     Examples
     --------
@@ -169,6 +201,8 @@ def cell_counts(
     TypeError, ValueError
         Arrays of two libraries or devices, or of wrong type; shapes that do not agree; ids that are no class: how many,
         and the first of them.
+    OverflowError
+        More cells and classes than 63 bits can tell apart.
 
     See Also
     --------
@@ -181,6 +215,10 @@ def cell_counts(
     Synchronises the device. Reproducible: same points, same bits, in any order, for any number of threads, and for any
     parts merged in any order. Memory: 8 bytes per point and 8 per distinct triple. (Where cells, labels and predictions
     need more than 63 bits, cells are ranked: slower, about 80 bytes per point.)
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix G.
 
     Examples
     --------
@@ -260,7 +298,7 @@ def sparse_histogram(
     TypeError, ValueError
         Arrays of two libraries or devices, or of wrong type; shapes that do not agree; groups outside.
     OverflowError
-        A sum of integer weights that int64 cannot hold.
+        A sum of integer weights that int64 cannot hold; more cells and groups than 63 bits can tell apart.
 
     Notes
     -----
@@ -269,6 +307,10 @@ def sparse_histogram(
     (cell, group) NaN and nothing else; that is reported as well.
     Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (what a weight has below
     2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix D.1.
 
     Examples
     --------
@@ -426,6 +468,10 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
     Bad values: a group with a value that is NaN, infinite or negative (INVALID) gives NaN with every other group, and
     is reported as `on_failure` says. Synchronises the device. Reproducible: exact for counts, else summed with
     compensation in the order of the cells.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.3 and appendix G.
 
     Examples
     --------

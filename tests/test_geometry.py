@@ -169,6 +169,12 @@ def test_grid_refuses_what_is_no_grid():
         _ = cmfast.Grid.scott(np.empty((0, 2)))
 
 
+@pytest.mark.parametrize(("fraction", "error"), [("half", TypeError), (None, TypeError), (np.nan, ValueError)])
+def test_a_shift_is_a_number(fraction, error):
+    with pytest.raises(error, match=r"Grid.shifted: fraction must be"):
+        cmfast.Grid([0.0], [1.0]).shifted(fraction)
+
+
 def test_labels_outside_are_counted_and_named():
     grid = cmfast.Grid([0.0], [1.0])
     with pytest.raises(ValueError, match=r"y_pred must be in 0\.\.1, got 2 outside \(first: 2 at 0, -1 at 2\)"):
@@ -305,6 +311,8 @@ def test_weightings_that_are_none_are_refused():
     cells = cmfast.cell_counts(X, y, p, grid=cmfast.Grid.scott(X))
     with pytest.raises(TypeError, match="gcm: weights must be an array, got None"):
         cmfast.gcm(cells, None)
+    with pytest.raises(TypeError, match="weights must be one name or one table, got a list"):
+        cells.label_histogram(["row", "col"])
     with pytest.raises(ValueError, match=r"^gcm: smoothing must be finite and above 0, got -1"):
         cmfast.gcm(cells, "row", smoothing=-1)
 

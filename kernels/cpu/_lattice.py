@@ -320,7 +320,7 @@ def _rank(columns, extents):
 def require(n_cells, bits):
     """Refuse what not even ranks can hold."""
     if n_cells << bits >= int(DROPPED):
-        msg = f"{n_cells} cells times 2**{bits} pairs of classes do not fit into 63 bits"
+        msg = f"{n_cells} cells times 2**{bits} pairs of classes (or groups) do not fit into 63 bits"
         raise OverflowError(msg)
 
 
