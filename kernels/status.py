@@ -1,6 +1,8 @@
 """What became of one element of a batch. The CUDA prelude takes its codes from here."""
 
+import operator
 from enum import IntEnum
+from typing import Self
 
 
 class Status(IntEnum):
@@ -23,6 +25,14 @@ class Status(IntEnum):
     INVALID = 5
     ZERO_LINE = 6
     RANGE = 7
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self | None:
+        """Take whatever is an index, as the scalars of torch are."""
+        try:
+            return cls._value2member_map_.get(operator.index(value))  # type: ignore[arg-type, return-value]
+        except TypeError:
+            return None
 
     @property
     def ok(self) -> bool:
