@@ -49,9 +49,9 @@ def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_thread
 
     Notes
     -----
-    Bad values: a pair with a NaN, an infinite or a negative cell (INVALID) or a matrix without mass (ZERO_LINE) gives
-    NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the device unless `on_failure` is
-    "ignore". Reproducible: same input, same bits, for any number of threads.
+    Bad values: a pair with a NaN, an infinite or a negative cell or a total beyond float64 (INVALID), or a matrix
+    without mass (ZERO_LINE), gives NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the
+    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
 
     References
     ----------
@@ -94,9 +94,9 @@ def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_th
 
     Notes
     -----
-    Bad values: a pair with a NaN, an infinite or a negative cell (INVALID) or a matrix without mass (ZERO_LINE) gives
-    NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the device unless `on_failure` is
-    "ignore". Reproducible: same input, same bits, for any number of threads.
+    Bad values: a pair with a NaN, an infinite or a negative cell or a total beyond float64 (INVALID), or a matrix
+    without mass (ZERO_LINE), gives NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the
+    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
 
     References
     ----------
@@ -136,9 +136,9 @@ def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = "warn", num_
 
     Notes
     -----
-    Bad values: a pair with a NaN, an infinite or a negative cell (INVALID) or a matrix without mass (ZERO_LINE) gives
-    NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the device unless `on_failure` is
-    "ignore". Reproducible: same input, same bits, for any number of threads.
+    Bad values: a pair with a NaN, an infinite or a negative cell or a total beyond float64 (INVALID), or a matrix
+    without mass (ZERO_LINE), gives NaN there and nowhere else, and is reported as `on_failure` says. Synchronises the
+    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
 
     References
     ----------

@@ -66,14 +66,18 @@ def confusion_matrix(
 
     Notes
     -----
-    Bad values: a matrix that a weight with NaN or infinity falls into (INVALID), or whose sums float32 cannot hold
-    (RANGE), is NaN throughout and reported as `on_failure` says; matrices beside it are as always.
+    Bad values: a matrix that a weight with NaN or infinity falls into, or whose sums float64 (INVALID) or float32
+    (RANGE) cannot hold, is NaN throughout and reported as `on_failure` says; matrices beside it are as always.
     Synchronises the device. Reproducible: same input, same bits, for any number of threads.
 
     Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels (give ``astype(int)``),
     `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
 
     Memory: the result, and for fewer than 16 rows of samples partial tables that are smaller than the labels.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 3.1.
 
     Examples
     --------

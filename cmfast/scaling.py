@@ -125,6 +125,9 @@ def ipf(
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads and any
     neighbours in the batch.
 
+    Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are right to a relative 1e-6 with the
+    default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision).
+
     References
     ----------
     Erbani et al., On the Normalization of Confusion Matrices, section 3.2 and appendix B, algorithms 1 and 2.

@@ -250,7 +250,7 @@ def _solve(M, u, v, start_x, start_y, order, rule, num_threads):
 
 
 def _sweep(problem, y, tol, last_width, max_iter, plain):
-    """Row step, then column step (Algorithm 2 of paper 000); without `plain`, give up where it would be slow.
+    """Row step, then column step (Erbani et al., algorithm 2); without `plain`, give up where it would be slow.
 
     The status is None then.
     """
@@ -273,21 +273,13 @@ def _sweep(problem, y, tol, last_width, max_iter, plain):
 
 def _newton(problem, x, y, tol, last_width, max_iter, n_iter, order, warm):
     """Newton's method on the dual; the factors it starts from are those of the sweeps."""
-    M, u, v = problem.M, problem.u, problem.v
-    R, C = M.shape
     order = _pairing(problem, y) if order is None else order
     paired = order is not None
     if paired:
-        if (order != np.arange(C)).any():
-            M = np.ascontiguousarray(M[:, order])
-        v, y = v[order], y[order]
-        problem = _Rows(M, u, v, problem.num_threads)
-        if not warm:
-            middle = M.diagonal()
-            x, y = np.sqrt(u / middle), np.sqrt(v / middle)
-        for _ in range(PAIRED_SWEEPS):
-            _large.paired_sweep(M, u, v, x, y)
+        problem, y = _paired_start(problem, x, y, order, warm)
         n_iter += PAIRED_SWEEPS
+    M, u, v = problem.M, problem.u, problem.v
+    R, C = M.shape
     x, off, diag = np.empty(R), np.zeros(R), np.zeros(R)
     rho, rho_before, dense, trial = np.inf, np.inf, C <= DENSE, None
     hidden, status = None, MAX_ITER
@@ -333,6 +325,20 @@ def _newton(problem, x, y, tol, last_width, max_iter, n_iter, order, warm):
         back[order] = y
         y = back
     return x, y, n_iter, status
+
+
+def _paired_start(problem, x, y, order, warm):
+    """Bring the column paired with each row to its place; return that problem and the column factors."""
+    M, u, v = problem.M, problem.u, problem.v[order]
+    if (order != np.arange(len(order))).any():
+        M = np.ascontiguousarray(M[:, order])
+    y = y[order]
+    if not warm:
+        middle = M.diagonal()
+        x, y = np.sqrt(u / middle), np.sqrt(v / middle)
+    for _ in range(PAIRED_SWEEPS):
+        _large.paired_sweep(M, u, v, x, y)
+    return _Rows(M, u, v, problem.num_threads), y
 
 
 def _pairing(problem, y):

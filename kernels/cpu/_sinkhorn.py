@@ -1,4 +1,4 @@
-"""Plain iterative proportional fitting in factors (Algorithm 2 of paper 000) for a tile, nothing added."""
+"""Plain iterative proportional fitting in factors (Erbani et al., algorithm 2) for a tile, nothing added."""
 
 import numpy as np
 

@@ -113,12 +113,12 @@ def _compare(kernel, S, T, num_threads):
 
 
 def overlap(S, T, *, num_threads=None):
-    """Paper 000, section 5.3: the sum of the smaller of the two shares."""
+    """Erbani et al., section 5.3: the sum of the smaller of the two shares."""
     return _compare(_overlap, S, T, num_threads)
 
 
 def l1_distance(S, T, *, num_threads=None):
-    """Paper 000, C.2: 2 - 2 overlap, summed on its own so that small distances keep their digits."""
+    """Erbani et al., C.2: 2 - 2 overlap, summed on its own so that small distances keep their digits."""
     return _compare(_l1_distance, S, T, num_threads)
 
 

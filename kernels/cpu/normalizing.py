@@ -156,12 +156,12 @@ def _by_line(kernel, M, method, num_threads, progress):
 
 
 def normalize(M, *, method, num_threads=None, progress=None):
-    """Paper 000, equation (1); a line without mass stays zero."""
+    """Erbani et al., equation (1); a line without mass stays zero."""
     return _by_line(_normalize, M, method, num_threads, progress)
 
 
 def importance_weights(M, row_scale, col_scale, scaled, *, method, num_threads=None, progress=None):
-    """Paper 000, appendix F: w_a, w_r and w_c of `M`; w_b of its factors, whose scaling ended with status `scaled`."""
+    """Erbani et al., appendix F: w_a, w_r, w_c of `M`; w_b of its factors, whose scaling ended with status `scaled`."""
     if method != "bi":
         return _by_line(_importance_weights, M, method, num_threads, progress)
     R, C = M.shape[-2:]

@@ -102,7 +102,7 @@ def _smooth(A, smoothing):
 
 
 def _algorithm_1(A, u, v, tol, most):
-    """Paper 000, appendix B, to the letter; return the factors, the number of sweeps and the residual."""
+    """Erbani et al., appendix B, to the letter; return the factors, the number of sweeps and the residual."""
     R, C = len(u), len(v)
     Q = [line[:] for line in A]
     total = sum(u) or Decimal(1)
