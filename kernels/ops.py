@@ -34,7 +34,7 @@ class Op:
 
 
 OPS: dict[str, Op] = {
-    "confusion_matrix": Op("counting", "(n),(n)->(C,C)", merge="sum"),
+    "confusion_matrix": Op("counting", "(n),(n)->(C,C)", BOTH, merge="sum"),
     "overlap": Op("comparison", "(R,C),(R,C)->()", BOTH),
     "l1_distance": Op("comparison", "(R,C),(R,C)->()", BOTH),
     "kl_divergence": Op("comparison", "(R,C),(R,C)->()", BOTH),

@@ -1,0 +1,199 @@
+"""Confusion matrices from labels: counted in shared memory where the tables fit, with atomics on integers."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._arrays import team_scratch
+from cmfast.kernels.cuda._module import NAMES, SHARED, THREADS, Kernel, library
+
+JOB = 1 << 13  # samples that a block should have at least
+JOBS = 1 << 12  # beyond so many blocks each gets more samples instead
+COPIES = 8  # tables in shared memory, one per warp: threads that count the same cell wait for each other
+DIGIT = 28
+HEADROOM = 5  # digits: three that a weight touches, two for carries
+MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
+
+_LABELS = ("unsigned char", "int", "i64")
+_WEIGHTED = tuple(product(_LABELS, ("float", "double")))
+_COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(_LABELS, ("0", "1"))), 80)
+_EXPONENTS = Kernel("counting", "cmfast_confusion_matrix_exponents", _WEIGHTED, 80)
+_ADD = Kernel("counting", "cmfast_confusion_matrix_add", _WEIGHTED)
+_ROUND = Kernel("counting", "cmfast_confusion_matrix_round", (("float",), ("double",)))
+KERNELS = (_COUNT, _EXPONENTS, _ADD, _ROUND)
+
+# Types that kernels are compiled for; a negative id seen as unsigned is far outside, as it must be.
+_VIEWS: dict[np.dtype[Any], Any] = {
+    np.dtype(np.int64): np.int64,
+    np.dtype(np.uint64): np.int64,
+    np.dtype(np.int32): np.int32,
+    np.dtype(np.uint8): np.uint8,
+    np.dtype(np.bool_): np.uint8,
+}
+
+
+class _Samples:
+    """The label arrays as rows of samples, and how blocks share them."""
+
+    def __init__(self, y_true: Any, y_pred: Any, weight: Any, groups: Any) -> None:
+        self.xp = library(y_true)
+        arrays = [a for a in (y_true, y_pred, weight, groups) if a is not None]
+        self.batch = np.broadcast_shapes(*(a.shape[:-1] for a in arrays))
+        self.n, self.rows = y_true.shape[-1], math.prod(self.batch)
+        as_int = y_true.dtype != y_pred.dtype or y_true.dtype not in _VIEWS
+        self.labels = [self._rows(y.astype(np.int64) if as_int else y.view(_VIEWS[y.dtype])) for y in (y_true, y_pred)]
+        self.label_type = NAMES[self.labels[0][0].dtype]
+        self.groups = (None, 0) if groups is None else self._rows(groups.astype(np.int64, copy=False))
+        self.weight = None
+        if weight is not None:
+            exact = weight.dtype in (np.float32, np.float64)
+            self.weight = self._rows(weight if exact else weight.astype(np.float64))
+
+    def _rows(self, array: Any) -> tuple[Any, int]:
+        """Return a contiguous array, and the step from row to row: 0 for one that serves all."""
+        shared = math.prod(array.shape[:-1]) == 1
+        if not shared and array.shape[:-1] != self.batch:
+            array = self.xp.broadcast_to(array, (*self.batch, self.n))
+        return self.xp.ascontiguousarray(array), 0 if shared else self.n
+
+    def tables(self, n_classes: int, n_groups: int) -> tuple[Any, Any, int]:
+        """Return the tables ``(rows, G, C, C)``, their status, and how many pairs lie outside."""
+        shape = (self.rows, n_groups, n_classes, n_classes)
+        make = self._counts if self.weight is None else self._weights
+        return make(shape) if self.rows * self.n else self._nothing(shape)
+
+    def _nothing(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
+        dtype = np.int64 if self.weight is None else self._result()
+        return self.xp.zeros(shape, dtype), self.xp.zeros(shape[:2], np.int8), 0
+
+    def _result(self) -> np.dtype[Any]:
+        assert self.weight is not None
+        dtype: np.dtype[Any] = self.weight[0].dtype
+        return dtype
+
+    def _jobs(self, together: int) -> tuple[int, int, int]:
+        """Return rows per block, parts per row, and the number of blocks: from the shapes alone."""
+        if together > 1:
+            return together, 1, -(-self.rows // together)
+        least = max(JOB, -(-self.rows * self.n // JOBS))
+        parts = -(-self.n // least)
+        return 1, parts, self.rows * parts
+
+    def _common(self, shape: tuple[int, ...], together: int, parts: int) -> tuple[list[Any], list[Any]]:
+        """Return the arguments that all kernels begin with, and those that follow the weights."""
+        _, n_groups, n_classes, _ = shape
+        (t, t_step), (p, p_step), (g, g_step) = *self.labels, self.groups
+        return [t, t_step, p, p_step, g, g_step], [self.n, self.rows, together, parts, 0, n_classes, n_groups]
+
+    def _counts(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
+        cells = math.prod(shape[1:])
+        room = SHARED // 4 // max(1, cells)
+        together, parts, blocks = self._jobs(max(1, min(room, JOB // self.n, self.rows)))
+        copies = max(1, min(COPIES, room // together))
+        held = room > 0
+        out, outside = self.xp.zeros(shape, np.uint64), self.xp.zeros(1, np.uint64)
+        arrays, numbers = self._common(shape, together, parts)
+        bytes_held = max(4 * cells * together * copies if held else 0, team_scratch(str(THREADS)))
+        instance = (self.label_type, str(int(held)))
+        _COUNT.launch(instance, blocks, [*arrays, *numbers, copies, out, outside], shared=bytes_held)
+        return out.view(np.int64), self.xp.zeros(shape[:2], np.int8), int(outside.get()[0])  # synchronises
+
+    def _weights(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
+        assert self.weight is not None
+        dtype = self._result()
+        instance = (self.label_type, NAMES[dtype])
+        together, parts, blocks = self._jobs(max(1, min(JOB // self.n, self.rows)))
+        arrays, numbers = self._common(shape, together, parts)
+        found, flags = self.xp.asarray(np.array([4096, -4096, 0])), self.xp.zeros(shape[:2], np.int32)
+        shared = team_scratch(str(THREADS))
+        common = [*arrays, *self.weight, *numbers]
+        _EXPONENTS.launch(instance, blocks, [*common, found, flags], shared=shared)
+        lowest, highest, outside = found.get().tolist()  # synchronises
+        base, digits = (lowest, (highest - lowest) // DIGIT + HEADROOM) if highest >= lowest else (0, 1)
+        digit = self.xp.zeros((*shape, digits), np.uint64)
+        _ADD.launch(instance, blocks, [*common, base, digits, digit])
+        out, status = self.xp.empty(shape, dtype), self.xp.empty(shape[:2], np.int8)
+        tables, cells = math.prod(shape[:2]), math.prod(shape[2:])
+        if tables:
+            arguments = (digit.view(np.int64), digits, base, flags, cells, tables, out, status)
+            _ROUND.launch((NAMES[dtype],), -(-tables * 32 // THREADS), arguments)
+        return out, status, outside
+
+
+def confusion_matrix(
+    y_true: Any,
+    y_pred: Any,
+    weight: Any,
+    groups: Any,
+    *,
+    n_classes: int | None,
+    labels: np.ndarray | None,
+    n_groups: int | None,
+    num_threads: int | None = None,
+) -> tuple[Any, Any, Any]:
+    """Count pairs; see the public function.
+
+    Returns the matrices, their status, and what lies outside: None, or a tuple of the name of the argument, the limit,
+    the number of values, and the first of them as (index, value).
+    """
+    del num_threads
+    n_tables = 1
+    if groups is not None:
+        lowest, highest = (int(groups.min()), int(groups.max())) if groups.size else (0, -1)  # synchronises
+        n_tables = highest + 1 if n_groups is None else n_groups
+        if lowest < 0 or highest >= n_tables:
+            return None, None, _outside(n_groups, groups=groups)
+    if n_classes is None:
+        codes_true, codes_pred, size = _numbered(y_true, y_pred, labels)
+        samples = _Samples(codes_true, codes_pred, weight, groups)
+        table, status, _ = samples.tables(size, n_tables)  # pairs without a number are to be left out
+    else:
+        samples = _Samples(y_true, y_pred, weight, groups)
+        table, status, outside = samples.tables(n_classes, n_tables)
+        if outside:
+            return None, None, _outside(n_classes, y_true=y_true, y_pred=y_pred)
+    shape = (*samples.batch, *(table.shape[1:2] if groups is not None else ()))
+    return table.reshape(*shape, *table.shape[2:]), status.reshape(shape), None
+
+
+def _numbered(y_true: Any, y_pred: Any, labels: np.ndarray | None) -> tuple[Any, Any, int]:
+    """Labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1."""
+    found = [_distinct(y) for y in (y_true, y_pred)]
+    names = sorted(set().union(*(values for values, _ in found))) if labels is None else labels.tolist()
+    index = {name: k for k, name in enumerate(names)}
+    xp, codes = library(y_true), []
+    for values, positions in found:
+        numbers = xp.asarray(np.array([index.get(value, -1) for value in values] or [-1], np.int64))
+        codes.append(numbers[positions])
+    return codes[0], codes[1], len(names)
+
+
+def _distinct(y: Any) -> tuple[list[int], Any]:
+    """Return the values that occur in `y`, sorted, as Python integers, and where each entry of `y` is among them."""
+    xp = library(y)
+    if not y.size:
+        return [], y.astype(np.int64)
+    low, high = int(y.min()), int(y.max())  # synchronises
+    if high - low >= MOST_LABELS:
+        values = xp.unique(y)  # synchronises
+        return values.tolist(), xp.searchsorted(values, y)
+    offset = (y - np.uint64(low)).astype(np.int64) if y.dtype == np.uint64 else y.astype(np.int64) - low
+    seen = xp.zeros(high - low + 1, np.bool_)
+    seen[offset] = True
+    occur = seen.get()  # synchronises
+    return (np.flatnonzero(occur).astype(object) + low).tolist(), xp.asarray(np.cumsum(occur) - 1)[offset]
+
+
+def _outside(limit: int | None, **arrays: Any) -> tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]:
+    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values."""
+    for name, array in arrays.items():
+        flat = (array if array.dtype == np.uint64 else array.astype(np.int64)).ravel()
+        bad = flat < 0 if limit is None else (flat < 0) | (flat >= limit)
+        where = library(array).flatnonzero(bad)  # synchronises
+        if where.size:
+            places, values = where[:3].get(), flat[where[:3]].get()  # synchronises
+            indices = [tuple(map(int, np.unravel_index(k, array.shape))) for k in places]
+            return name, limit, where.size, list(zip(indices, values.tolist(), strict=True))
+    raise AssertionError

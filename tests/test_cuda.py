@@ -1,0 +1,201 @@
+"""What the CUDA kernels promise beyond the cases of the conformance suite, run on the host."""
+
+import contextlib
+
+import cuda_host
+import numpy as np
+import pytest
+import test_conformance
+from backends import BACKENDS, CUDA_HOST
+from cases import CASES
+from checks import assert_same_bits, host
+
+import cmfast
+from cmfast.kernels.cuda import _module
+from cmfast.kernels.ops import OPS
+
+pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+
+MATRICES = np.random.default_rng(3).integers(0, 50, (5, 4, 4)).astype(float)
+BAD = MATRICES.copy()
+BAD[2, 1, 1] = np.nan
+
+CALLS = {
+    "overlap": lambda M, **options: cmfast.overlap(M, M[::-1], **options),
+    "l1_distance": lambda M, **options: cmfast.l1_distance(M, M[::-1], **options),
+    "kl_divergence": lambda M, **options: cmfast.kl_divergence(M, M[::-1], **options),
+    "normalize": lambda M, **options: cmfast.normalize(M, "row", **options),
+    "importance_weights": lambda M, **options: cmfast.importance_weights(M, "col", **options),
+    "margins": cmfast.metrics.margins,
+}
+
+
+@contextlib.contextmanager
+def synchronisations(wanted):
+    """Assert how often the host waits for the device in the block."""
+    before = cuda_host.synchronisations()
+    yield
+    assert cuda_host.synchronisations() - before == wanted
+
+
+@pytest.mark.parametrize("op", CALLS)
+def test_nothing_waits_where_failures_are_ignored(op):
+    for M in (MATRICES, BAD):
+        there = cuda_host.asarray(M)
+        with synchronisations(0):
+            CALLS[op](there, on_failure="ignore")
+    there = cuda_host.asarray(MATRICES)
+    with synchronisations(1):
+        CALLS[op](there)
+    with pytest.warns(cmfast.FailureWarning):
+        CALLS[op](cuda_host.asarray(BAD))
+
+
+@pytest.mark.parametrize("op", CALLS)
+@pytest.mark.parametrize("C", [3, 20, 140])
+def test_neighbours_and_schedules_change_no_bit(op, C):
+    M = cuda_host.asarray(np.random.default_rng(C).random((3, C, C)))
+    alone = [CALLS[op](M[k : k + 1]) for k in (0, 1, 2)]
+    for seed in (0, 1, 2):
+        with cuda_host.schedule(seed):
+            pairs = op in ("overlap", "l1_distance", "kl_divergence")
+            together = CALLS[op](cuda_host.asarray(np.repeat(M.get()[1:2], 3, 0)) if pairs else M)
+        for part, *parts in zip(_parts(together), *map(_parts, alone), strict=True):
+            assert_same_bits(host(part)[1], host(parts[1])[0])
+
+
+def _parts(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("op", CALLS)
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("C", [7, 33, 130])
+def test_every_width_agrees_with_the_cpu(op, C, dtype):
+    M = np.random.default_rng(C).integers(1, 90, (3, C, C)).astype(dtype)
+    on_cpu, on_cuda = _parts(CALLS[op](M)), _parts(CALLS[op](cuda_host.asarray(M)))
+    for one, other in zip(on_cpu, on_cuda, strict=True):
+        rtol = OPS[op].rtol[0 if host(one).dtype == np.float32 else 1]
+        assert host(other).dtype == host(one).dtype
+        np.testing.assert_allclose(host(other), one, rtol=10 * rtol if host(one).dtype.kind == "f" else 0)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"sample_weight": None}, {"groups": None}], ids=["counts", "weights", "groups"]
+)
+@pytest.mark.parametrize("C", [2, 50, 130])
+@pytest.mark.parametrize("label", ["u1", "i4", "i8"])
+def test_many_samples(label, C, options):
+    """So many that several blocks share a row; and more classes than shared memory has room for."""
+    rng = np.random.default_rng(C)
+    n = 30_000
+    y, p = rng.integers(0, C, (2, n)).astype(label)
+    make = {"sample_weight": lambda: rng.random(n) * 10.0 ** rng.integers(-30, 30, n), "groups": lambda: y % 3}
+    given = {name: make[name]() for name in options}
+    on_cpu = cmfast.confusion_matrix(y, p, n_classes=C, **given)
+    there = {name: cuda_host.asarray(value) for name, value in given.items()}
+    on_cuda = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=C, **there)
+    np.testing.assert_allclose(on_cuda.get(), on_cpu, rtol=1e-13 if on_cpu.dtype.kind == "f" else 0)
+
+
+def test_sums_of_weights_are_exact():
+    """In whatever order: a sum of floats would lose the small ones, or depend on who comes first."""
+    w = np.array([1e300, 1.0, 5e-324, -1e300, -1.0, 2.0**-60])
+    zeros = np.zeros(6, int)
+    want = 2.0**-60  # and 5e-324, which is rounded away
+    for order in (slice(None), slice(None, None, -1)):
+        labels, weights = cuda_host.asarray(zeros), cuda_host.asarray(w[order])
+        assert cmfast.confusion_matrix(labels, labels, n_classes=1, sample_weight=weights).get() == want
+
+
+def test_denormal_floats_are_numbers():
+    """CuPy's compiler flushes them to zero wherever it may."""
+    M = cuda_host.asarray(np.array([[1, 3], [1, 1]], np.uint32).view(np.float32))
+    assert cmfast.normalize(M, "row").get()[0].tolist() == [0.25, 0.75]
+    tiny = cuda_host.asarray(np.array([1e-45, 3e-45], np.float32))
+    labels = cuda_host.asarray(np.array([0, 0]))
+    assert cmfast.confusion_matrix(labels, labels, n_classes=1, sample_weight=tiny).get() == np.float32(4e-45)
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({}, {"n_classes": 3}),
+        ({"groups": [0, 1, 5, -1]}, {"n_classes": 9}),
+        ({"groups": [0, 1, 5, 1]}, {"n_classes": 9, "n_groups": 2}),
+    ],
+    ids=["labels", "negative-groups", "groups"],
+)
+@pytest.mark.parametrize("dtype", ["i1", "i8"])
+def test_errors_of_values_read_as_on_the_cpu(given, options, dtype):
+    y = np.array([0, 7, 3, -1], dtype)
+    given = {name: np.array(value, dtype) for name, value in given.items()}
+    with pytest.raises(ValueError, match=r"outside \(first: ") as on_cpu:
+        cmfast.confusion_matrix(y, y, **given, **options)
+    there = {name: cuda_host.asarray(value) for name, value in given.items()}
+    with pytest.raises(ValueError, match=r"outside \(first: ") as on_cuda:
+        cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(y), **there, **options)
+    assert str(on_cuda.value) == str(on_cpu.value)
+
+
+def test_libraries_do_not_mix():
+    with pytest.raises(TypeError, match="one library, got S from cuda_host, T from numpy"):
+        cmfast.overlap(cuda_host.asarray(MATRICES), MATRICES)
+
+
+def test_an_op_without_a_kernel_says_so():
+    with pytest.raises(NotImplementedError, match=r"^support has no cuda kernel \(has: cpu\)"):
+        cmfast.support(cuda_host.asarray(MATRICES))
+
+
+HELD = "    if (HELD) {\n      __syncthreads();\n"
+ZEROED = "held[k] = 0;\n      __syncthreads();"
+CARRIED = "const i64 x = digit[k] + carry;"
+
+# Faults in the sources: topic, text, what replaces it, op, a case that must then fail.
+FAULTS = {
+    "counted-before-zero": ("counting", ZEROED, ZEROED[:12], "confusion_matrix", "rows"),
+    "added-before-counted": ("counting", HELD, HELD.replace("__syncthreads();", ""), "confusion_matrix", "rows"),
+    "carry-lost": ("counting", CARRIED, CARRIED.replace("+ carry", ""), "confusion_matrix", "weights"),
+    "bad-cell-unseen": ("comparison", "bad = team_any<W>(bad) ||", "bad =", "overlap", "bad-first-middle-last"),
+    "reduction-too-wide": ("prelude", "(W < 32 ? W : 32) / 2", "16", "overlap", "counts"),
+    "infinite-sum": ("normalizing", "Share{SHRINK, small}", "Share{1.0, total}", "normalize", "row-overflowing-sums"),
+    "sum-too-large-unseen": ("metrics", "|| crowded", "", "margins", "too-many"),
+    "distance-twice": ("metrics", "k ? plus(above, below) : above", "plus(above, below)", "margins", "counts"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_planted_in_the_sources_are_found(monkeypatch, name):
+    topic, text, other, op, case_id = FAULTS[name]
+    honest = _module.source
+
+    def source(of):
+        code = honest(of)
+        assert topic not in (of, "prelude") or text in code
+        return code.replace(text, other)
+
+    _module._function.cache_clear()
+    monkeypatch.setattr(_module, "source", source)
+    case = next(case for case in CASES[op] if case.id == case_id)
+    try:
+        failed = [_fails(op, case, backend) for backend in CUDA_HOST]
+    finally:
+        _module._function.cache_clear()
+    assert any(failed)
+
+
+def _fails(op, case, backend):
+    try:
+        test_conformance.test_matches_the_oracle(op, case, backend)
+    except (AssertionError, RuntimeError):
+        return True
+    return False
+
+
+def test_the_faults_above_are_the_reason():
+    for _, _, _, op, case_id in FAULTS.values():
+        case = next(case for case in CASES[op] if case.id == case_id)
+        assert not _fails(op, case, CUDA_HOST[0])
+        assert test_conformance.expected(op, case_id)
+    assert not {backend.name for backend in BACKENDS} & {backend.name for backend in CUDA_HOST}
