@@ -1,0 +1,244 @@
+"""Pictures of surfaces and paths. ``from_*`` computes, ``__init__`` holds data, ``plot`` draws."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast import _dispatch, _validate
+from cmfast._typing import Array
+from cmfast.contingency._path import learning_path
+from cmfast.contingency._surface import is_signed, metric_surface
+from cmfast.metrics import margins
+
+COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red, as in the source
+
+
+def _axes(op: str, ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt  # noqa: TID251
+    except ImportError as error:
+        msg = f'{op}: pictures need matplotlib: pip install "cmfast[plot]"'
+        raise ImportError(msg) from error
+    return plt.subplots()[1]
+
+
+class SurfaceDisplay:
+    """A metric over the whole contingency space.
+
+    Parameters
+    ----------
+    surface : array, shape (size, size)
+        Element ``[i, j]`` is at the i-th true positive rate and the j-th true negative rate of an even grid on [0, 1].
+    metric : str
+        Its name, for the title.
+    r : float
+        Negatives per positive, for the title.
+    low, high : float
+        Ends of the colour scale: fixed, so that pictures compare.
+
+    Attributes
+    ----------
+    ax_, figure_, contours_ : matplotlib objects
+        What was drawn, after :meth:`plot`.
+
+    See Also
+    --------
+    metric_surface : The numbers alone.
+
+    Examples
+    --------
+    >>> from cmfast.contingency import SurfaceDisplay
+    >>> display = SurfaceDisplay.from_metric("f1", r=5)
+    >>> display.surface.shape, float(display.surface[-1, -1])
+    ((101, 101), 1.0)
+    """
+
+    def __init__(self, surface: Any, *, metric: str = "", r: float = 1.0, low: float = -1.0, high: float = 1.0) -> None:
+        self.surface = surface
+        self.metric = metric
+        self.r = r
+        self.low = low
+        self.high = high
+
+    @classmethod
+    def from_metric(cls, metric: str, r: float = 1.0, *, size: int = 101, rescale: bool = False) -> "SurfaceDisplay":
+        """Compute the surface of a metric.
+
+        Parameters
+        ----------
+        metric : str
+            A name of :func:`cmfast.metrics.compute`. Of a metric per class, the value of class 1 is taken.
+        r : float
+            Imbalance: negatives (class 0) per positive (class 1).
+        size : int
+            Nodes along each axis.
+        rescale : bool
+            Map metrics with the range [-1, 1] to [0, 1].
+
+        Returns
+        -------
+        SurfaceDisplay
+            Not drawn yet.
+        """
+        if isinstance(r, bool) or not isinstance(r, int | float | np.integer | np.floating):
+            _validate.refuse("contingency.SurfaceDisplay", "r", "a number", repr(r), TypeError)
+        surface = metric_surface(metric, r, size, rescale=rescale)
+        low = 0.0 if rescale or not is_signed(metric) else -1.0
+        return cls(surface, metric=metric, r=float(r), low=low)
+
+    def plot(self, *, ax: Any = None, levels: int = 11, colorbar: bool = True) -> "SurfaceDisplay":
+        """Draw the surface as filled contours.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; default: a new figure.
+        levels : int
+            Contour lines, evenly spaced from `low` to `high`.
+        colorbar : bool
+            Whether to draw the colour scale.
+
+        Returns
+        -------
+        SurfaceDisplay
+            Itself; `ax_` and `figure_` are set. Nothing is shown.
+        """
+        ax = _axes("contingency.SurfaceDisplay", ax)
+        axis = np.linspace(0.0, 1.0, len(self.surface))
+        scale = np.linspace(self.low, self.high, levels)
+        half = axis[1] / 2.0 if len(axis) > 1 else 0.5  # the first and last nodes are on the edges
+        box = (-half, 1.0 + half, -half, 1.0 + half)
+        shown = ax.imshow(
+            self.surface, origin="lower", extent=box, interpolation="bilinear", cmap=COLOURS, vmin=-1.0, vmax=1.0
+        )
+        self.contours_ = ax.contour(axis, axis, self.surface, scale, colors="black", linewidths=0.4)
+        if colorbar:
+            ax.figure.colorbar(shown, ax=ax, ticks=scale[:: max(1, levels // 5)])
+        _label(ax, f"{self.metric}, r = {self.r:g}" if self.metric else "")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _label(ax: Any, title: str, x: str = "true negative rate", y: str = "true positive rate") -> None:
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=x, ylabel=y, title=title, aspect="equal")
+
+
+class PathDisplay:
+    """Training runs in the plane of two recalls, over the surface of a metric.
+
+    Parameters
+    ----------
+    points : array, shape (runs, E, 2)
+        Recall of the first and the second class at every checkpoint, in order.
+    length : array, shape (runs,)
+        Length of each path, for the legend.
+    surface : SurfaceDisplay, optional
+        What to draw below.
+    classes : tuple of int
+        Which two classes the axes are.
+    n_classes : int
+        How many there are: two have names (true negative rate, true positive rate).
+
+    Attributes
+    ----------
+    ax_, figure_, lines_ : matplotlib objects
+        What was drawn, after :meth:`plot`.
+
+    See Also
+    --------
+    learning_path : The numbers alone.
+
+    Examples
+    --------
+    >>> from cmfast.contingency import PathDisplay
+    >>> display = PathDisplay.from_matrices([[[10, 0], [10, 0]], [[10, 0], [5, 5]], [[5, 5], [5, 5]]])
+    >>> display.points.tolist(), display.length
+    ([[[1.0, 0.0], [1.0, 0.5], [0.5, 0.5]]], array([1.]))
+    """
+
+    def __init__(
+        self,
+        points: Any,
+        *,
+        length: Any,
+        surface: SurfaceDisplay | None = None,
+        classes: tuple[int, int] = (0, 1),
+        n_classes: int = 2,
+    ) -> None:
+        self.points = points
+        self.length = length
+        self.surface = surface
+        self.classes = classes
+        self.n_classes = n_classes
+
+    @classmethod
+    def from_matrices(
+        cls, M: Array, /, *, metric: str | None = None, classes: tuple[int, int] = (0, 1)
+    ) -> "PathDisplay":
+        """Compute the paths of training runs.
+
+        Parameters
+        ----------
+        M : array, shape (..., E, C, C)
+            The matrices of E checkpoints, in order; the leading axes are runs.
+        metric : str, optional
+            Draw its surface below, at the imbalance of the first matrix. For two classes only.
+        classes : tuple of int
+            The two classes whose recalls are the axes; the length is that in the space of all
+            recalls.
+
+        Returns
+        -------
+        PathDisplay
+            Not drawn yet.
+        """
+        op = "contingency.PathDisplay"
+        (M,) = _dispatch.adopt(op, M=M)
+        C, _ = _validate.matrices(op, square=True, M=M)
+        if metric is not None and (C, tuple(classes)) != (2, (0, 1)):
+            _validate.refuse(op, "metric", "None but for 2 classes in their order", repr(metric))
+        if len({*classes}) != 2 or not {*classes} <= {*range(C)}:
+            _validate.refuse(op, "classes", f"two of 0..{C - 1}", repr(classes))
+        path = learning_path(M)
+        points = np.asarray(path.points).reshape(-1, *path.points.shape[-2:])[..., list(classes)]
+        surface = None
+        if metric is not None:
+            support = np.asarray(margins(M).row_sums, float).reshape(-1, C)
+            if not support[0].all():
+                _validate.refuse(op, "M", "with both classes true in the first matrix, to draw a surface", support[0])
+            surface = SurfaceDisplay.from_metric(metric, float(support[0, 0] / support[0, 1]))
+        return cls(points, length=np.asarray(path.length).reshape(-1), surface=surface, classes=classes, n_classes=C)
+
+    def plot(self, *, ax: Any = None) -> "PathDisplay":
+        """Draw every run from its first checkpoint (a ring) to its last (a disc).
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; default: a new figure.
+
+        Returns
+        -------
+        PathDisplay
+            Itself; `ax_` and `figure_` are set. Nothing is shown.
+        """
+        ax = _axes("contingency.PathDisplay", ax)
+        if self.surface is not None:
+            self.surface.plot(ax=ax)
+        self.lines_ = []
+        for run, length in zip(self.points, self.length, strict=True):
+            style: dict[str, Any] = {"marker": ".", "markersize": 3, "linewidth": 1, "clip_on": False}
+            (line,) = ax.plot(*run.T, label=f"length {length:.2f}", **style)
+            colour = line.get_color()
+            ax.plot(*run[:1].T, "o", markerfacecolor="white", markeredgecolor=colour, clip_on=False)
+            ax.plot(*run[-1:].T, "o", color=colour, clip_on=False)
+            self.lines_.append(line)
+        if 1 <= len(self.lines_) <= 8:
+            ax.legend(loc="lower left", fontsize="small")
+        rates = ("true negative rate", "true positive rate")
+        x, y = (rates[k] if self.n_classes == 2 else f"recall of class {k}" for k in self.classes)
+        _label(ax, f"over {self.surface.metric}, r = {self.surface.r:g}" if self.surface is not None else "", x, y)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self

@@ -1,0 +1,85 @@
+"""Pictures of the contingency space: scikit-learn's contract, and that they show the numbers."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+
+from cmfast import contingency
+from cmfast.contingency import PathDisplay, SurfaceDisplay
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+RUN = np.array([[[10, 0], [10, 0]], [[10, 0], [5, 5]], [[5, 5], [5, 5]]])
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: SurfaceDisplay.from_metric("f1", 5), lambda: PathDisplay.from_matrices(RUN, metric="f1")]
+)
+def test_contract(make):
+    display = make()
+    assert not plt.get_fignums()  # from_* computes, nothing is drawn
+    assert not hasattr(display, "ax_")
+    assert display.plot() is display
+    assert display.ax_.figure is display.figure_
+    figure, axes = plt.subplots()
+    assert display.plot(ax=axes).ax_ is axes
+    assert display.figure_ is figure
+    figure.canvas.draw()
+
+
+@pytest.mark.parametrize(("metric", "low"), [("f1", 0), ("tss", -1), ("mcc", -1), ("tau", 0)])
+def test_a_surface_shows_the_metric_on_its_scale(metric, low):
+    display = SurfaceDisplay.from_metric(metric, 5, size=21).plot(levels=5)
+    np.testing.assert_array_equal(display.surface, contingency.metric_surface(metric, 5, 21))
+    (image,) = display.ax_.images
+    np.testing.assert_array_equal(image.get_array(), display.surface)
+    assert image.get_clim() == (-1, 1)
+    np.testing.assert_allclose(display.contours_.levels, np.linspace(low, 1, 5))
+    assert display.ax_.get_title() == f"{metric}, r = 5"
+    # The centre of the first and of the last pixel are the corners of the space.
+    left, right, *_ = image.get_extent()
+    assert left + (right - left) / 21 / 2 == pytest.approx(0)
+    assert right - (right - left) / 21 / 2 == pytest.approx(1)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+def test_paths_show_the_recalls(kind):
+    display = PathDisplay.from_matrices(kind(np.stack([RUN, RUN[::-1]])), metric="accuracy").plot()
+    assert len(display.lines_) == 2
+    np.testing.assert_array_equal(display.lines_[0].get_xydata(), [[1, 0], [1, 0.5], [0.5, 0.5]])
+    np.testing.assert_array_equal(display.lines_[1].get_xydata(), [[0.5, 0.5], [1, 0.5], [1, 0]])
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == ["length 1.00"] * 2
+    assert display.ax_.get_xlabel() == "true negative rate"
+    assert display.surface.r == 1
+
+
+def test_paths_of_two_of_many_classes():
+    M = np.random.default_rng(3).integers(1, 9, (4, 5, 5))
+    display = PathDisplay.from_matrices(M, classes=(4, 1)).plot()
+    np.testing.assert_allclose(display.lines_[0].get_xydata()[:, 0], M[:, 4, 4] / M[:, 4].sum(-1))
+    assert display.ax_.get_ylabel() == "recall of class 1"
+    assert display.length[0] == contingency.learning_path(M).length
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: SurfaceDisplay.from_metric("f1", [1, 5]), TypeError, "r must be a number"),
+        (lambda: SurfaceDisplay.from_metric("f7"), ValueError, "f7"),
+        (lambda: PathDisplay.from_matrices(np.ones((2, 3, 3)), metric="f1"), ValueError, "metric must be None"),
+        (lambda: PathDisplay.from_matrices(RUN, classes=(0, 2)), ValueError, r"classes must be two of 0\.\.1"),
+        (lambda: PathDisplay.from_matrices(RUN, classes=(1, 1)), ValueError, r"classes must be two of 0\.\.1"),
+        (lambda: PathDisplay.from_matrices(RUN * [[1], [0]], metric="f1"), ValueError, "both classes true"),
+    ],
+)
+def test_bad_arguments(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
