@@ -15,7 +15,7 @@ BLOCK_BYTES = 32 << 20  # of matrices, per block: long enough to keep every thre
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
-Pair = tuple[np.ndarray, np.ndarray]
+Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, and maybe one more
 Tick = Callable[[int, int], object]
 
 
@@ -77,15 +77,16 @@ class MatrixBlocks:
                 yield self._M[np.unravel_index(np.arange(start, stop), self.batch)] if self.batch else self._M[None]
 
 
-def iter_pairs(path: Path, true: str | None, pred: str | None, *, header: bool | None, tick: Tick) -> Iterator[Pair]:
-    """Yield blocks ``(y_true, y_pred)`` of two columns of a table; labels are integers or strings.
+def iter_columns(path: Path, wanted: Wanted, *, header: bool | None, tick: Tick) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield blocks of columns of a table, one array for each that is wanted; labels are integers or strings.
 
     Parameters
     ----------
     path : Path
         npy ``(n, 2)`` or with named fields, csv, tsv, Parquet, Arrow or Feather, told by the suffix.
-    true, pred : str or None
-        Names or numbers of the columns; None takes the first two.
+    wanted : tuple of str or None
+        Names or numbers of the columns of the truth and the prediction, where None takes the first that is not named
+        otherwise; a third one must be named.
     header : bool or None
         Whether the first line of a csv file holds names; None tells it from the line, or refuses.
     tick : callable
@@ -93,33 +94,32 @@ def iter_pairs(path: Path, true: str | None, pred: str | None, *, header: bool |
     """
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        return _npy_pairs(path, true, pred, tick)
+        return _npy_columns(path, wanted, tick)
     if suffix in {".parquet", ".pq"}:
-        return _arrow_pairs(path, true, pred, tick, _parquet_batches)
+        return _arrow_columns(path, wanted, tick, _parquet_batches)
     if suffix in {".arrow", ".feather", ".ipc"}:
-        return _arrow_pairs(path, true, pred, tick, _ipc_batches)
+        return _arrow_columns(path, wanted, tick, _ipc_batches)
     if suffix in {".csv", ".tsv", ".txt"}:
-        return _csv_pairs(path, true, pred, header, tick)
+        return _csv_columns(path, wanted, header, tick)
     raise FileError(path, f"unknown kind of file {suffix!r} (known: npy, csv, tsv, txt, parquet, arrow, feather)")
 
 
-def _npy_pairs(path: Path, true: str | None, pred: str | None, tick: Tick) -> Iterator[Pair]:
+def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[tuple[np.ndarray, ...]]:
     table = open_npy(path)
     if table.dtype.names:
         names = list(table.dtype.names)
-        columns = [table[names[k]] for k in _columns(path, names, true, pred)]
+        columns = [table[names[k]] for k in _columns(path, names, wanted)]
     else:
         if table.ndim != 2 or table.shape[1] < 2:
             raise FileError(path, f"must be of shape (n, 2), truth and prediction, but is {table.shape}")
         names = [str(k) for k in range(table.shape[1])]
-        columns = [table[:, k] for k in _columns(path, names, true, pred)]
+        columns = [table[:, k] for k in _columns(path, names, wanted)]
     if any(column.ndim != 1 for column in columns):
         raise FileError(path, "a named field must hold one label per row")
     n = len(columns[0])
     for start in range(0, max(n, 1), ROWS):
         stop = min(start + ROWS, n)
-        first, second = (_labels(path, np.array(column[start:stop]), start) for column in columns)
-        yield first, second
+        yield tuple(_labels(path, np.array(column[start:stop]), start) for column in columns)
         tick(stop, n)
 
 
@@ -136,19 +136,23 @@ def _labels(path: Path, values: np.ndarray, start: int) -> np.ndarray:
     raise FileError(path, f"labels must be integers or strings, not {values.dtype}")
 
 
-def _columns(path: Path, names: list[str], true: str | None, pred: str | None) -> tuple[int, int]:
-    """Return the places of the two columns: by name, by number, or the first two."""
-    if len(names) < 2:
-        raise FileError(path, f"needs two columns, truth and prediction, but has {len(names)}")
-    places = _column(path, names, true, 0), _column(path, names, pred, 1)
+def _columns(path: Path, names: list[str], wanted: Wanted) -> list[int]:
+    """Return the places of the columns: by name, by number, or the first ones that are not named otherwise."""
+    given = [None if name is None else _column(path, names, name) for name in wanted]
+    if len(names) < len(wanted):
+        what = ("two columns, truth and prediction", "a column for each: truth, prediction, group")[len(wanted) - 2]
+        raise FileError(path, f"needs {what}, but has {len(names)}")
+    third = given[2:]
+    free = [k for k in range(len(names)) if k not in third]
+    places = [free[k] if place is None else place for k, place in enumerate(given)]
     if places[0] == places[1]:
         raise FileError(path, f"truth and prediction are both column {names[places[0]]!r}; give --true and --pred")
+    if len(set(places)) < len(places):
+        raise FileError(path, f"column {names[places[2]]!r} cannot be --by and --true or --pred")
     return places
 
 
-def _column(path: Path, names: list[str], wanted: str | None, default: int) -> int:
-    if wanted is None:
-        return default
+def _column(path: Path, names: list[str], wanted: str) -> int:
     if wanted in names:
         return names.index(wanted)
     if wanted.isdecimal() and int(wanted) < len(names):
@@ -156,7 +160,7 @@ def _column(path: Path, names: list[str], wanted: str | None, default: int) -> i
     raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)})")
 
 
-def _csv_pairs(path: Path, true: str | None, pred: str | None, header: bool | None, tick: Tick) -> Iterator[Pair]:
+def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) -> Iterator[tuple[np.ndarray, ...]]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     try:
         total = path.stat().st_size
@@ -166,10 +170,10 @@ def _csv_pairs(path: Path, true: str | None, pred: str | None, header: bool | No
             first = next(reader, None)
             if first is None:
                 raise FileError(path, "is empty")
-            named = _has_header(path, first, true, pred) if header is None else header
+            named = _has_header(path, first, wanted) if header is None else header
             names = [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
-            t, p = _columns(path, names, true, pred)
-            block: list[tuple[str, str]] = []
+            places = _columns(path, names, wanted)
+            block: list[list[str]] = []
             for row in reader if named else chain([first], reader):
                 if not row:
                     continue
@@ -177,14 +181,14 @@ def _csv_pairs(path: Path, true: str | None, pred: str | None, header: bool | No
                     raise FileError(
                         path, f"line {reader.line_num} has {len(row)} columns, the first line has {len(first)}"
                     )
-                block.append((row[t].strip(), row[p].strip()))
+                block.append([row[k].strip() for k in places])
                 if not all(block[-1]):
                     raise FileError(path, f"line {reader.line_num} has an empty label")
                 if len(block) == ROWS:
-                    yield _strings(block)
+                    yield _strings(block, len(places))
                     block = []
                     tick(min(raw.tell(), total), total)
-            yield _strings(block)
+            yield _strings(block, len(places))
             tick(total, total)
     except UnicodeDecodeError as error:
         raise FileError(path, "is no UTF-8 text") from error
@@ -196,15 +200,14 @@ def _csv_pairs(path: Path, true: str | None, pred: str | None, header: bool | No
         raise FileError(path, reason(error)) from error
 
 
-def _strings(block: list[tuple[str, str]]) -> Pair:
-    table = np.array(block, dtype=np.str_).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
+def _strings(block: list[list[str]], columns: int) -> tuple[np.ndarray, ...]:
+    return tuple(np.array(block, dtype=np.str_).reshape(-1, columns).T)
 
 
-def _has_header(path: Path, first: list[str], true: str | None, pred: str | None) -> bool:
+def _has_header(path: Path, first: list[str], wanted: Wanted) -> bool:
     """Return whether the first line holds names. A wrong guess would lose a sample or invent a class: so no guess."""
     cells = [cell.strip() for cell in first]
-    if any(name is not None and not name.isdecimal() for name in (true, pred)):
+    if any(name is not None and not name.isdecimal() for name in wanted):
         return True
     if len(cells) >= 2 and cells[0].lower() in TRUE_NAMES and cells[1].lower() in PRED_NAMES:
         return True
@@ -222,19 +225,19 @@ def is_integer(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdecimal()
 
 
-def _arrow_pairs(
-    path: Path, true: str | None, pred: str | None, tick: Tick, batches: Callable[[Path], Any]
-) -> Iterator[Pair]:
+def _arrow_columns(
+    path: Path, wanted: Wanted, tick: Tick, batches: Callable[[Path], Any]
+) -> Iterator[tuple[np.ndarray, ...]]:
     try:
         import pyarrow as pa
     except ImportError:
         raise FileError(path, 'reading this format needs pyarrow: pip install "cmfast[io]"') from None
     try:
         names, total, parts = batches(path)
-        t, p = _columns(path, names, true, pred)
+        chosen = [names[k] for k in _columns(path, names, wanted)]
         done = 0
-        for batch in parts([names[t], names[p]]):
-            yield _arrow_labels(path, batch.column(names[t])), _arrow_labels(path, batch.column(names[p]))
+        for batch in parts(chosen):
+            yield tuple(_arrow_labels(path, batch.column(name)) for name in chosen)
             done += batch.num_rows
             tick(done, total)
     except pa.ArrowInvalid as error:

@@ -175,6 +175,7 @@ def _metrics_options(parser: Parser) -> None:
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
+    parser.add_argument("--by", metavar="COLUMN", help="name or number of a column: a matrix for each of its values")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
     parser.add_argument(
         "--undefined", choices=("present", "nan", "strict", "zero", "one"), default="nan", help="a 0/0; default nan"
@@ -385,7 +386,7 @@ def _confusion(args: argparse.Namespace) -> int:
     if args.smoothing is not None and args.normalize != "bi":
         _misuse("--smoothing belongs to --normalize bi")
     target = _table_target(args, (".npy", ".npz", ".csv", ".json"), args.input)
-    labels, M = _count(args)
+    labels, _, (M,) = _count(args)
     status = cmfast.Status.CONVERGED
     if args.normalize is not None:
         options = _given(args, "smoothing")
@@ -418,22 +419,36 @@ def _confusion(args: argparse.Namespace) -> int:
 
 
 def _metrics(args: argparse.Namespace) -> int:
-    matrices = _stored_matrices(args.input)
-    if matrices is None:
-        labels, M = _count(args)
+    matrices = None if args.by is not None else _stored_matrices(args.input)
+    if args.by is not None:
+        labels, groups, M = _count(args, by=args.by)
+    elif matrices is None:
+        labels, groups, (M,) = _count(args)
     else:
-        labels, M = list(range(matrices.shape[-1])), matrices
+        labels, groups, M = list(range(matrices.shape[-1])), [], matrices
     names = args.only or list(cmfast.metrics.SCALARS)
-    options = {"undefined": args.undefined, "num_threads": args.threads}
-    found = _compute(cmfast.metrics.compute, M, names, **options)
+    found = _compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = _compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
-    facts = {name: np.asarray(value).tolist() for name, value in found.items()}
-    if args.json:
-        _print_json({"labels": labels, "matrices": int(np.size(failed)), "metrics": facts})
-    elif M.ndim == 2 and not args.only and not np.any(failed):
-        print(cmfast.metrics.report(M, class_names=[str(label) for label in labels], undefined=args.undefined))
+    texts = [str(label) for label in labels]
+    if args.json and args.by is None:
+        _print_json({"labels": labels, "matrices": int(np.size(failed)), "metrics": found})
+    elif args.json:
+        samples = M.sum((1, 2)).tolist()
+        each = [{name: value[g] for name, value in found.items()} for g in range(len(groups))]
+        entries = [
+            {"group": group, "samples": n, "metrics": values}
+            for group, n, values in zip(groups, samples, each, strict=True)
+        ]
+        _print_json({"labels": labels, "by": args.by, "groups": entries})
+    elif args.by is not None and args.only:
+        _print_groups(args.by, groups, found, texts)
+    elif not args.only and (args.by is not None or M.ndim == 2) and not np.any(failed):
+        for k, matrix in enumerate(M if args.by is not None else [M]):
+            if args.by is not None:
+                print(f"{chr(10) if k else ''}{args.by} = {groups[k]}: {matrix.sum():,} samples")
+            print(cmfast.metrics.report(matrix, class_names=texts, undefined=args.undefined))
     else:
-        _print_metrics(found, [str(label) for label in labels])
+        _print_metrics(found, texts)
     return int(np.any(failed))
 
 
@@ -445,13 +460,30 @@ def _stored_matrices(path: Path) -> np.ndarray | None:
     return M if M.ndim >= 2 and M.shape[-1] == M.shape[-2] else None
 
 
-def _print_metrics(found: dict[str, Any], labels: list[str]) -> None:
-    """Print one line per number; of a batch its mean, least and largest, and how many are undefined."""
+def _numbers(found: dict[str, Any], labels: list[str]) -> dict[str, np.ndarray]:
+    """Return one array per number of a matrix: a metric per class has a name for every class."""
     rows: dict[str, np.ndarray] = {}
     for name, value in found.items():
         per_class = name not in cmfast.metrics.SCALARS and np.ndim(value) > 0 and np.shape(value)[-1] == len(labels)
         parts = {f"{name} {label}": value[..., k] for k, label in enumerate(labels)} if per_class else {name: value}
         rows |= {key: np.ravel(part) for key, part in parts.items()}
+    return rows
+
+
+def _print_groups(by: str, groups: list[Any], found: dict[str, Any], labels: list[str]) -> None:
+    """Print one line per group, one column per number."""
+    columns = _numbers(found, labels)
+    texts = [str(group) for group in groups]
+    width = max(map(len, (by, *texts)))
+    print(f"{by:<{width}}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in columns))
+    for g, text in enumerate(texts):
+        cells = (f"{part[g]:>{max(12, len(name) + 2)}.4f}" for name, part in columns.items())
+        print(f"{text:<{width}}" + "".join(cells))
+
+
+def _print_metrics(found: dict[str, Any], labels: list[str]) -> None:
+    """Print one line per number; of a batch its mean, least and largest, and how many are undefined."""
+    rows = _numbers(found, labels)
     width = max(map(len, rows))
     if all(part.size == 1 for part in rows.values()):
         for name, part in rows.items():
@@ -472,29 +504,40 @@ def _table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources:
     return check_target(args.output, force=args.force, sources=sources)
 
 
-def _count(args: argparse.Namespace) -> tuple[list[Any], np.ndarray]:
-    """Return the labels in order and the matrix; the file is read once, in blocks, and counts add up exactly."""
-    total = np.zeros((0, 0), np.int64)
+def _count(args: argparse.Namespace, by: str | None = None) -> tuple[list[Any], list[Any], np.ndarray]:
+    """Return labels, groups (values of the column `by`) and a matrix for each; the file is read once, in blocks."""
+    total = np.zeros((0, 0, 0), np.int64)
     places: dict[Any, int] = {}
+    groups: dict[Any, int] = {}
+    wanted = (args.true, args.pred) if by is None else (args.true, args.pred, by)
     tick = (lambda done, total: None) if args.quiet else Bar("confusion")
-    for y_true, y_pred in _blocks.iter_pairs(args.input, args.true, args.pred, header=args.header, tick=tick):
+    for y_true, y_pred, *third in _blocks.iter_columns(args.input, wanted, header=args.header, tick=tick):
         if y_true.size == 0:
             continue
         found = np.unique(np.concatenate([y_true, y_pred]))
-        part = _compute(cmfast.confusion_matrix, y_true, y_pred, labels=found, num_threads=args.threads)
+        names, group = np.unique(third[0] if third else np.zeros(len(y_true), int), return_inverse=True)
+        options = {"labels": found, "groups": group, "n_groups": len(names), "num_threads": args.threads}
+        part = _compute(cmfast.confusion_matrix, y_true, y_pred, **options)
         where = [places.setdefault(label, len(places)) for label in found.tolist()]
-        new = len(places) - len(total)
-        total = np.pad(total, ((0, new), (0, new)))
-        total[np.ix_(where, where)] += part
-    labels = list(places)
-    if not labels:
+        which = [groups.setdefault(name, len(groups)) for name in names.tolist()]
+        more, new = len(groups) - len(total), len(places) - total.shape[1]
+        total = np.pad(total, ((0, more), (0, new), (0, new)))
+        total[np.ix_(which, where, where)] += part
+    if not places:
         raise FileError(args.input, "holds no samples")
+    labels, order = _in_order(list(places))
+    teams, turn = _in_order(list(groups))
+    return labels, teams, total[np.ix_(turn, order, order)]
+
+
+def _in_order(labels: list[Any]) -> tuple[list[Any], list[int]]:
+    """Return labels sorted, and where each stood; texts that are all integers become numbers."""
     if all(isinstance(label, str) and _blocks.is_integer(label) for label in labels):
         numbers = [int(label) for label in labels]
         if len(set(numbers)) == len(numbers):  # "01" and "1" stay two strings
             labels = numbers
     order = sorted(range(len(labels)), key=labels.__getitem__)
-    return [labels[k] for k in order], total[np.ix_(order, order)]
+    return [labels[k] for k in order], order
 
 
 def _write_confusion(target: Path, labels: list[Any], M: np.ndarray, facts: dict[str, Any]) -> None:

@@ -3,8 +3,10 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
+import cmfast
 from cmfast import cli, metrics
 
 M = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])
@@ -39,6 +41,62 @@ def test_chosen_metrics_of_a_batch(tmp_path, capsys):
     assert lines[0] == ["mean", "least", "largest", "undefined"]
     assert lines[1] == ["mcc", f"{(metrics.mcc(M) + 1) / 2:.4f}", "0.8449", "1.0000", "1"]
     assert lines[4][:2] == ["recall", "2"]
+
+
+@pytest.fixture(params=["csv", "parquet", "npy"])
+def grouped(request, tmp_path):
+    """Return a table of truth, prediction and group in one of the formats, how to ask for the group, the matrices."""
+    rng = np.random.default_rng(2)
+    rows = np.stack([rng.integers(0, 3, 500), rng.integers(0, 3, 500), rng.integers(7, 11, 500)], 1)
+    rows[rows[:, 2] == 8, :2] %= 2  # class 2 is absent there
+    path = tmp_path / f"labels.{request.param}"
+    if request.param == "npy":
+        np.save(path, rows)
+    elif request.param == "csv":
+        # The group may stand anywhere: the first two of the others are truth and prediction.
+        lines = [f"{group},{truth},{guess}" for truth, guess, group in rows.tolist()]
+        path.write_text("site,truth,guess\n" + "\n".join(lines) + "\n")
+    else:
+        pd.DataFrame(rows, columns=["truth", "guess", "site"]).to_parquet(path)
+    matrices = cmfast.confusion_matrix(rows[:, 0], rows[:, 1], n_classes=3, groups=rows[:, 2] - 7, n_groups=4)
+    return [str(path), "--quiet", "--by", "2" if request.param == "npy" else "site"], matrices
+
+
+def test_groups_as_json(grouped, capsys):
+    arguments, matrices = grouped
+    assert cli.main(["metrics", *arguments, "--json", "--only", "mcc", "recall"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["labels"] == [0, 1, 2]
+    assert [(entry["group"], entry["samples"]) for entry in found["groups"]] == [
+        (7 + g, matrix.sum()) for g, matrix in enumerate(matrices)
+    ]
+    for entry, matrix in zip(found["groups"], matrices, strict=True):
+        want = metrics.compute(matrix, ["mcc", "recall"], undefined="nan")
+        assert entry["metrics"]["mcc"] == want["mcc"]
+        assert entry["metrics"]["recall"] == [None if np.isnan(x) else x for x in want["recall"]]
+
+
+def test_groups_as_tables(grouped, capsys):
+    arguments, matrices = grouped
+    assert cli.main(["metrics", *arguments]) == 0
+    parts = capsys.readouterr().out.split("\n\n" + arguments[-1])
+    assert parts[1].split("\n", 1)[1].rstrip() == str(metrics.report(matrices[1])).rstrip()
+    assert cli.main(["metrics", *arguments, "--only", "accuracy"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[1:]] == [
+        [str(7 + g), f"{metrics.accuracy(matrix):.4f}"] for g, matrix in enumerate(matrices)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("by", "text"),
+    [("truth", "cannot be --by and --true"), ("nothing", "has no column 'nothing'"), ("1", "a column for each")],
+)
+def test_groups_need_a_column_of_their_own(csv, capsys, by, text):
+    if by == "truth":
+        csv.write_text("truth,guess,site\n1,1,2\n")
+    assert cli.main(["metrics", str(csv), "--quiet", "--header", "--true", "truth", "--pred", "guess", "--by", by]) == 2
+    assert text in capsys.readouterr().err
 
 
 def test_bad_matrices_give_status_one(tmp_path, capsys):
