@@ -28,7 +28,10 @@ PRINTED = np.array(
 )
 # The column sF1 as printed is the mean F1 of the first two classes, not of the four.
 PRINTED_SF1 = np.array([[0.972, 0.887], [0.978, 0.931], [0.984, 0.915], [0.962, 0.872]])
-RIGHT_F1_MACRO = np.array([[0.900, 0.873], [0.895, 0.906]])  # teams 1 and 2
+RIGHT_F1_MACRO = np.array([[0.900, 0.873], [0.895, 0.906], [0.926, 0.895], [0.868, 0.840]])
+# Printed widths of sF1 at 15000, 5000 and 1000 samples; then what they are for the mean over all four classes.
+WIDTHS_SF1 = {15000: (0.001, 0.002), 5000: (0.001, 0.007), 1000: (0.003, 0.035)}
+RIGHT_WIDTHS_SF1 = {15000: (0.007, 0.003), 5000: (0.012, 0.010), 1000: (0.050, 0.054)}
 # Printed widths at 15000, 5000 and 1000 samples, counts then normalised.
 WIDTHS = {
     15000: ([0.001, 0.003, 0.001, 0.006, 0.001], [0.003, 0.003, 0.002, 0.003, 0.002]),
@@ -37,16 +40,21 @@ WIDTHS = {
 }
 
 
-def widths(scheme, n, *, normalized, n_replicates=5000, rng=0):
-    """Return the largest width over the teams, for every metric, as the source takes it."""
+def width(values):
+    """Return the largest width over the teams, as the source takes it."""
+    ordered, n = np.sort(values, axis=-1), values.shape[-1]
+    return (ordered[:, int(0.975 * n)] - ordered[:, int(0.025 * n)]).max()
+
+
+def replicates(scheme, n, *, normalized, n_replicates=5000, rng=0):
     M = uncertainty.resample(COUNTS, MISSED, n_replicates=n_replicates, scheme=scheme, n=n, rng=rng)
-    found = metrics.compute(cmfast.normalize(M, "row") if normalized else M, NAMES)
-    out = []
-    for name in NAMES:
-        ordered = np.sort(found[name], axis=-1)
-        low, high = ordered[:, int(0.025 * n_replicates)], ordered[:, int(0.975 * n_replicates)]
-        out.append((high - low).max())
-    return np.array(out)
+    return cmfast.normalize(M, "row") if normalized else M
+
+
+def widths(scheme, n, *, normalized, rng=0):
+    """Return the width of every metric."""
+    found = metrics.compute(replicates(scheme, n, normalized=normalized, rng=rng), NAMES)
+    return np.array([width(found[name]) for name in NAMES])
 
 
 def test_table_of_the_source():
@@ -60,8 +68,16 @@ def test_its_macro_f1_stops_after_two_classes():
     first_two = np.stack([f[:, :2].mean(-1) for f in per_class], -1)
     np.testing.assert_allclose(first_two, PRINTED_SF1, atol=5.001e-4)
     right = np.stack([metrics.f1(M, average="macro") for M in (COUNTS, cmfast.normalize(COUNTS, "row"))], -1)
-    np.testing.assert_allclose(right[:2], RIGHT_F1_MACRO, atol=5.001e-4)
+    np.testing.assert_allclose(right, RIGHT_F1_MACRO, atol=5.001e-4)
     assert (np.abs(right - PRINTED_SF1) > 0.01).all()
+
+
+@pytest.mark.parametrize("n", WIDTHS)
+@pytest.mark.parametrize("normalized", [False, True])
+def test_its_widths_of_macro_f1_are_those_of_two_classes(n, normalized):
+    f1 = metrics.f1(replicates("expected_rounded", n, normalized=normalized))
+    assert width(f1[..., :2].mean(-1)) == pytest.approx(WIDTHS_SF1[n][normalized], abs=1e-3)
+    assert width(f1.mean(-1)) == pytest.approx(RIGHT_WIDTHS_SF1[n][normalized], rel=0.1, abs=5e-4)
 
 
 @pytest.mark.parametrize("n", WIDTHS)
@@ -78,8 +94,9 @@ def test_its_simulation(n, normalized):
 
 def test_real_draws_are_wider():
     for n in WIDTHS:
-        ratio = widths("multinomial", n, normalized=True) / widths("expected_rounded", n, normalized=True)
-        assert (ratio > 1.5).all()
+        for normalized in (False, True):
+            real, rounded = (widths(s, n, normalized=normalized) for s in ("multinomial", "expected_rounded"))
+            assert (real / rounded > 2.5).all()
 
 
 @pytest.mark.parametrize("scheme", ["multinomial", "row_multinomial"])
