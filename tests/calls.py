@@ -4,7 +4,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import torch
 
 import cmfast
 from cmfast import _dispatch
@@ -31,6 +30,8 @@ def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     counts = _dispatch.to_host(draws)[tuple(where.T)]
     keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
     if not isinstance(draws, np.ndarray):
+        import torch
+
         keys, counts = torch.from_numpy(keys), torch.from_numpy(counts)
     return _dispatch.call("cell_excess", *_dispatch.adopt("cell_excess", keys=keys, counts=counts), share, W, C)
 

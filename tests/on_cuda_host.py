@@ -1,11 +1,14 @@
 """Lets `cmfast` take `cuda_host` arrays: through the CuPy adapter, to its own CUDA launchers and kernels."""
 
 from importlib import import_module
+from typing import Any
 
 import cuda_host
+import numpy as np
 
 from cmfast import _dispatch
 from cmfast.kernels.cuda import _module
+from cmfast.kernels.ops import OPS
 
 
 def instances(code: str) -> list[str]:
@@ -16,3 +19,17 @@ def instances(code: str) -> list[str]:
 
 cuda_host.siblings(instances)
 _dispatch._by_class[cuda_host.ndarray] = import_module("cmfast._adapters._cupy")
+
+
+def has_kernels(op: str, case: Any) -> bool:
+    """Return whether every op that a case goes through has a CUDA kernel."""
+    words = [value for value in (*case.args, *case.options.values()) if isinstance(value, str)]
+    ops = {op, "ipf", "ras"} if "bi" in words else {op}
+    return all("cuda" in OPS[each].targets for each in ops)
+
+
+def on_device(value: Any) -> Any:
+    """Return `value`, if it is an array on the device; a tuple with what it holds there."""
+    if isinstance(value, tuple):
+        return tuple(map(on_device, value))
+    return cuda_host.asarray(value) if isinstance(value, np.ndarray) else value

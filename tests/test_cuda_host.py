@@ -32,17 +32,8 @@ def mirror(name):
 
 def sanitized(mode, *kernels):
     """Run faults in a process with a sanitizer; return its exit status and what it says."""
-    found = subprocess.run(
-        ["g++", f"-print-file-name=lib{mode[0]}san.so"], capture_output=True, text=True, check=True
-    )  # fmt: skip
-    environment = {
-        **os.environ,
-        "CUDA_HOST_MODE": mode,
-        "LD_PRELOAD": found.stdout.strip(),
-        "ASAN_OPTIONS": "detect_leaks=0",
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests"))),
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    environment = cuda_host.environment(mode)
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
     command = [sys.executable, "-m", "cuda_host", *kernels]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr

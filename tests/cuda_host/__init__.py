@@ -22,7 +22,7 @@ from cuda_host._arrays import (
     unique,
     zeros,
 )
-from cuda_host._build import MODE, missing
+from cuda_host._build import MODE, covered, environment, missing
 from cuda_host._module import RawModule, schedule, siblings
 
 __all__ = [
@@ -33,7 +33,9 @@ __all__ = [
     "ascontiguousarray",
     "broadcast_to",
     "concatenate",
+    "covered",
     "empty",
+    "environment",
     "flatnonzero",
     "missing",
     "ndarray",

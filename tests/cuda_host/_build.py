@@ -1,12 +1,15 @@
 """From a CUDA source to a shared library, kept by the hash of everything it is made from."""
 
+import contextlib
 import hashlib
+import json
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +46,16 @@ def missing() -> str | None:
     return reason
 
 
+def environment(mode: str) -> dict[str, str]:
+    """Return the environment of a process in which kernels are built and run in `mode`."""
+    env = {**os.environ, "CUDA_HOST_MODE": mode, "OPENBLAS_NUM_THREADS": "1"}
+    if mode in ("address", "thread"):
+        name = f"lib{mode[0]}san.so"
+        found = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+        env |= {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}  # Python leaks at its end
+    return env
+
+
 def _folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"cmfast-cuda-host-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -66,12 +79,36 @@ def _made(text: str, suffix: str, source: str, *options: str) -> Path:
     key = hashlib.sha256("\0".join((text, source, *flags, _version())).encode()).hexdigest()[:20]
     file = _folder() / f"{key}{suffix}"
     if not file.exists():
-        # In a folder of its own first, so that two processes do not write one file.
-        with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
-            (Path(scratch) / f"{key}.cpp").write_text(source)
-            _run([*flags, f"-I{HERE}", f"{key}.cpp", *options, "-o", file.name], Path(scratch))
-            (Path(scratch) / file.name).rename(file)
+        with _scratch(file) as folder:
+            (folder / f"{key}.cpp").write_text(source)
+            _run([*flags, f"-I{HERE}", f"{key}.cpp", *options, "-o", file.name], folder)
+            (folder / file.name).rename(file)
     return file
+
+
+@contextlib.contextmanager
+def _scratch(file: Path) -> Iterator[Path]:
+    """Give a folder of its own to make `file` in, so that two processes do not write one file."""
+    if MODE == "coverage":  # counts are written beside the notes of the compiler, so these stay
+        notes = file.with_suffix(".gcov")
+        notes.mkdir()
+        yield notes
+        return
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        yield Path(folder)
+
+
+def covered() -> dict[str, dict[int, int]]:
+    """Return how often each line of each source has run, in processes that are over, in the mode ``coverage``."""
+    counts: dict[str, dict[int, int]] = {}
+    for data in sorted(_folder().glob("*.gcov/*.gcda")):
+        command = ["gcov", "--json-format", "--stdout", data.name]
+        done = subprocess.run(command, cwd=data.parent, capture_output=True, text=True, check=True)
+        for file in json.loads(done.stdout)["files"]:
+            lines = counts.setdefault(file["file"], {})
+            for line in file["lines"]:
+                lines[line["line_number"]] = lines.get(line["line_number"], 0) + line["count"]
+    return counts
 
 
 @cache
@@ -86,10 +123,7 @@ def _engine() -> Path:
 
 
 def library(code: str, exports: dict[str, str]) -> Path:
-    """Return the shared library of the kernels in `code`; `exports` maps C names to kernels, templates with arguments.
-
-    With ``coverage`` the notes of the compiler stand beside it.
-    """
+    """Return the shared library of the kernels in `code`; `exports` maps C names to kernels and their instances."""
     lines = [f'#include "{HEADER.name}"', code, f'#line 1 "{HEADER.name}"']
     lines += [f"CUDA_HOST_EXPORT({name}, {kernel})" for name, kernel in exports.items()]
     text = HEADER.read_text() + INTERFACE.read_text() + ENGINE.read_text()

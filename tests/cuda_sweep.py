@@ -1,0 +1,81 @@
+"""Run every CUDA kernel on the cases of the conformance suite in a mode of `cuda_host`, and say what it finds.
+
+``python tests/cuda_sweep.py address | thread | coverage``. The results are not looked at here.
+"""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import cuda_host
+import numpy as np
+from calls import public
+from cases import CASES
+from on_cuda_host import has_kernels, on_device
+
+from cmfast import _dispatch
+from cmfast.kernels.ops import OPS
+
+LEAST_COVERED = 0.95
+# Threads of the host take a thousand times longer than fibers: what races on many matrices does so on few.
+MANY = ("many", "large", "float64-overflow", "overflowing")
+
+
+def calls(mode: str) -> Iterator[tuple[str, Any]]:
+    """Yield op and case, as far as arrays on a device can hold it."""
+    for op in sorted(OPS):
+        for case in CASES[op]:
+            arrays = [a for a in (*case.args, *case.options.values()) if hasattr(a, "dtype")]
+            numbers = all(a.dtype.kind in "biuf" for a in arrays)
+            few = mode != "thread" or not any(word in case.id for word in MANY)
+            if "cuda" in OPS[op].targets and has_kernels(op, case) and numbers and few:
+                yield op, case
+
+
+def sweep(mode: str) -> None:
+    """Run all of them in this process."""
+    number = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op, case in calls(mode):
+            options = {name: on_device(value) for name, value in case.options.items()}
+            public(op)(*map(on_device, case.args), **options)
+            number += 1
+    factors()
+    print(f"{mode}: {number} calls")
+
+
+def factors() -> None:
+    """Make weights of factors, good and bad ones."""
+    for dtype in (np.float32, np.float64):
+        scale = np.array([[1.0, 2.0], [1e200, 1e200], [np.nan, 1.0]])
+        given = on_device((np.ones((3, 2, 2), dtype), scale, scale, np.array([0, 0, 5], np.int8)))
+        _dispatch.call("importance_weights", *given, method="bi")
+
+
+def report() -> int:
+    """Print the share of lines of the sources that ran, and those that did not; 1 if they are too many."""
+    worst = 1.0
+    for name, lines in sorted(cuda_host.covered().items()):
+        if name.endswith((".cu", ".cuh")):
+            missed = [line for line, count in sorted(lines.items()) if not count]
+            share = 1 - len(missed) / len(lines)
+            worst = min(worst, share)
+            print(f"{name}: {share:.1%} of {len(lines)} lines, not {missed}")
+    return int(worst < LEAST_COVERED)
+
+
+def main() -> int:
+    """Start a process in the mode that was asked for."""
+    (mode,) = sys.argv[1:]
+    if mode == cuda_host.MODE:
+        sweep(mode)
+        return 0
+    done = subprocess.run([sys.executable, __file__, mode], env=cuda_host.environment(mode), check=False)
+    return done.returncode or (report() if mode == "coverage" else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
