@@ -1,13 +1,14 @@
 """Every way an array can reach a kernel, one line each. A backend that cannot hold an array makes no test of it."""
 
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cuda_host
+import gpu
 import numpy as np
 import on_cuda_host
 import torch
@@ -114,6 +115,37 @@ CUDA_HOST = [
     _on_cuda_host(1, "reversed", _cuda_reversed),
     _on_cuda_host(2, "strided", _cuda_strided),
 ]
+
+
+def _on_gpu() -> list[Backend]:
+    """Return the CUDA kernels on the GPU, if there is one."""
+    if gpu.missing():
+        return []
+    import cupy
+
+    @contextmanager
+    def stream() -> Iterator[None]:
+        cupy.cuda.get_current_stream().synchronize()
+        with cupy.cuda.Stream(non_blocking=True) as other:
+            yield
+            other.synchronize()
+
+    def strided(a: np.ndarray) -> Any:
+        every = tuple(slice(None, None, 2) for _ in a.shape)
+        wide = cupy.zeros(tuple(2 * n for n in a.shape), a.dtype)
+        wide[every] = cupy.asarray(a)
+        return wide[every]
+
+    return [
+        Backend("cupy", cupy.asarray, library="cupy", target="cuda"),
+        Backend(
+            "cupy-strided-stream", lambda a: cupy.asarray(_strided(a)), library="cupy", target="cuda", running=stream
+        ),
+        Backend("torch-cuda", lambda a: _torch(a).cuda(), library="torch-cuda", target="cuda"),
+    ]
+
+
+GPU = _on_gpu()
 
 
 def arrays_of(case: Any) -> list[np.ndarray]:

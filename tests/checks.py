@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import cuda_host
 import numpy as np
 import torch
 from oracle._bounds import Within
@@ -13,19 +12,19 @@ from cmfast.kernels.ops import OPS
 def library(x: Any) -> str:
     """Return the library of an array or scalar."""
     if isinstance(x, torch.Tensor):
-        return "torch"
+        return "torch" if x.device.type == "cpu" else f"torch-{x.device.type}"
     if isinstance(x, np.ndarray | np.generic):
         return "numpy"
-    if isinstance(x, cuda_host.ndarray):
-        return "cuda_host"
+    if hasattr(x, "dtype"):
+        return type(x).__module__.partition(".")[0]
     return type(x).__name__
 
 
 def host(x: Any) -> np.ndarray:
     """Return an ndarray with the values of `x`."""
-    if isinstance(x, cuda_host.ndarray):
+    if library(x) in ("cuda_host", "cupy"):
         return x.get()
-    return x.numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
+    return x.cpu().numpy() if isinstance(x, torch.Tensor) else np.asarray(x)
 
 
 def assert_matches(

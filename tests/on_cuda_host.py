@@ -1,5 +1,6 @@
 """Lets `cmfast` take `cuda_host` arrays: through the CuPy adapter, to its own CUDA launchers and kernels."""
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -28,8 +29,8 @@ def has_kernels(op: str, case: Any) -> bool:
     return all("cuda" in OPS[each].targets for each in ops)
 
 
-def on_device(value: Any) -> Any:
-    """Return `value`, if it is an array on the device; a tuple with what it holds there."""
+def on_device(value: Any, make: Callable[[np.ndarray], Any]) -> Any:
+    """Return `value` as `make` makes it if it is an array, a tuple with what it holds made so."""
     if isinstance(value, tuple):
-        return tuple(map(on_device, value))
-    return cuda_host.asarray(value) if isinstance(value, np.ndarray) else value
+        return tuple(on_device(item, make) for item in value)
+    return make(value) if isinstance(value, np.ndarray) else value

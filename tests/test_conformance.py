@@ -5,7 +5,7 @@ from functools import cache
 
 import cuda_host
 import pytest
-from backends import BACKENDS, CUDA_HOST, convert, has_kernels, supports
+from backends import BACKENDS, CUDA_HOST, GPU, convert, has_kernels, supports
 from calls import call
 from cases import CASES
 from checks import assert_matches, assert_same_bits
@@ -14,10 +14,10 @@ from oracle import ORACLES
 from cmfast.kernels.ops import OPS
 
 COMBINATIONS = [
-    pytest.param(op, case, backend, id=f"{op}-{case}-{backend}")
+    pytest.param(op, case, backend, id=f"{op}-{case}-{backend}", marks=[pytest.mark.gpu] if backend in GPU else [])
     for op in sorted(OPS)
     for case in CASES.get(op, ())
-    for backend in (*BACKENDS, *CUDA_HOST)
+    for backend in (*BACKENDS, *CUDA_HOST, *GPU)
     if supports(backend, case) and has_kernels(backend, op, case)
 ]
 
@@ -45,6 +45,8 @@ def test_matches_the_oracle(op, case, backend):
         pytest.skip(cuda_host.missing())
     with backend.running():
         got = call(op, args, options, fails=case.fails)
+        if backend.target == "cuda":
+            assert_same_bits(call(op, args, options, fails=case.fails), got)
     want = expected(op, case.id)
     assert len(got) == len(want), op
     for one, wanted in zip(got, want, strict=True):
