@@ -9,6 +9,7 @@ from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
 from cmfast.counting import confusion_matrix
 from cmfast.geometry import (
+    CellAccumulator,
     CellCounts,
     GcmDiagnostics,
     GcmResult,
@@ -28,6 +29,7 @@ from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
 
 __all__ = [
+    "CellAccumulator",
     "CellCounts",
     "Certificate",
     "DiagnosticWarning",

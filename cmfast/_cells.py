@@ -4,6 +4,7 @@ Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is
 ``kernels.cpu._lattice`` and hidden here: what is read are index rows.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Self
@@ -22,6 +23,17 @@ FORMAT = 1  # of the files
 def bits(n: int) -> int:
     """Return the bits of a number below `n`."""
     return max(n - 1, 0).bit_length()
+
+
+def union(one: Ranges, other: Ranges) -> Ranges:
+    """Return the smallest ranges ``(low, extent)`` that hold two; extent 0 on an axis: there is none."""
+    if not all(one[1]):
+        return other
+    if not all(other[1]):
+        return one
+    low = tuple(map(min, one[0], other[0]))
+    ends = [[a + n for a, n in zip(*ranges, strict=True)] for ranges in (one, other)]
+    return low, tuple(max(a, b) - c for a, b, c in zip(*ends, low, strict=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,6 +197,30 @@ class CellCounts:
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
+
+    @classmethod
+    def merge(cls, parts: Iterable[Self], /) -> Self:
+        """Merge the counts of any number of parts: as ``sum(parts)``, but no count is walked over more than log times.
+
+        Parameters
+        ----------
+        parts : iterable of CellCounts
+            On one grid, with one number of classes; read one by one, so a generator may make them as they are needed.
+
+        Raises
+        ------
+        ValueError
+            No part at all; parts of different grids or numbers of classes.
+        """
+        stack: list[Self] = []
+        for part in parts:
+            push(stack, part)
+        if not stack:
+            _validate.refuse("CellCounts.merge", "parts", "at least one", "none")
+        while len(stack) > 1:
+            last = stack.pop()
+            stack[-1] += last
+        return stack[0]
 
     def confusion_matrix(self) -> Array:
         """Return the confusion matrix of the points that were counted.
@@ -395,6 +431,14 @@ class CellCounts:
             _agree(worst < n_classes, "classes")
             _agree(float(counts.sum(dtype=np.float64)) < 2.0**62, "counts")
         return cls(grid, n_classes, counts, n_dropped, keys, table, (low, extent))
+
+
+def push(stack: list[Any], cells: CellCounts) -> None:
+    """Put `cells` on a stack where each entry is more than twice as long as the next; merge until that is so."""
+    stack.append(cells)
+    while len(stack) > 1 and len(stack[-2]) <= 2 * len(stack[-1]):
+        last = stack.pop()
+        stack[-1] += last
 
 
 def _agree(holds: bool, what: str) -> None:

@@ -4,16 +4,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate
+from cmfast import _binning, _dispatch, _failures, _validate
+from cmfast._accumulator import CellAccumulator, count_in_parts
 from cmfast._cells import CellCounts, SparseHistogram
 from cmfast._diagnostics import GcmDiagnostics, diagnose
 from cmfast._grid import Grid, as_grid
 from cmfast._progress import reporter
+from cmfast._scratch import Scratch
 from cmfast._typing import Array, Method, OnFailure, Progress
 from cmfast._weights import is_list, tables
-from cmfast.kernels.status import Status
 
 __all__ = [
+    "CellAccumulator",
     "CellCounts",
     "GcmDiagnostics",
     "GcmResult",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 Weights = Method | Array | list[Method | Array]
+MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
 RULES = ("scott", "freedman_diaconis")
 
 
@@ -156,7 +159,7 @@ def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") 
     if m > n:
         _validate.refuse("pca", "n_components", f"at most {n}, the columns of X", m)
     mean, components, ratio, n_dropped, first = _dispatch.call("pca", X, n_components=m)
-    _report_dropped("pca", n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
+    _binning.report_dropped("pca", n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
 
 
@@ -228,30 +231,8 @@ def cell_counts(
     >>> cells.cells.tolist(), cells.counts.tolist()
     ([[0, 0], [2, -1]], [2, 1])
     """
-    op = "cell_counts"
-    _validate.on_failure(op, on_failure)
-    _validate.progress(op, progress)
-    num_threads = _validate.num_threads(op, num_threads)
-    if n_classes is not None:
-        n_classes = _validate.count(op, "n_classes", n_classes)
-    X, y_true, y_pred = _dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
-    n, m = _validate.points(op, X=X)
-    _validate.integer(op, y_true=y_true, y_pred=y_pred)
-    _validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
-    grid = as_grid(op, grid, m)
-    options: dict[str, Any] = {
-        "origin": grid.origin,
-        "inverse": grid.inverse,
-        "n_classes": n_classes,
-        "num_threads": num_threads,
-    }
-    options["progress"] = reporter(progress, op, "points")
-    keys, counts, table, info, outside = _dispatch.call(op, X, y_true, y_pred, **options)
-    if outside is not None:
-        _refuse_outside(op, *outside)
-    low, extent, found, n_dropped, first = info
-    _report_dropped(op, n_dropped, n, first, on_failure)
-    return CellCounts(grid, found, counts, n_dropped, keys, table, (low, extent))
+    options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
+    return _binning.count("cell_counts", X, y_true, y_pred, grid, n_classes=n_classes, **options)
 
 
 def sparse_histogram(
@@ -342,9 +323,9 @@ def sparse_histogram(
     options["progress"] = reporter(progress, op, "points")
     keys, values, table, info, status, outside = _dispatch.call(op, X, weights, groups, **options)
     if outside is not None:
-        _refuse_outside(op, *outside)
+        _binning.refuse_outside(op, *outside)
     low, extent, found, n_dropped, first = info
-    _report_dropped(op, n_dropped, n, first, on_failure)
+    _binning.report_dropped(op, n_dropped, n, first, on_failure)
     if status is not None:
         _failures.report(op, status, on_failure, failed="values not computed")
     return SparseHistogram(grid, found, values, n_dropped, keys, table, (low, extent))
@@ -611,8 +592,9 @@ def geometric_confusion_matrix(
     if n_components is not None:
         X = _projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
     cell_grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
-    cells = cell_counts(X, y_true, y_pred, grid=cell_grid, n_classes=n_classes, progress=progress, **quiet)
-    _report_dropped(op, cells.n_dropped, n, (), on_failure)
+    options: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads, "progress": progress}
+    cells = count_in_parts(op, X, y_true, y_pred, cell_grid, **options)
+    _binning.report_dropped(op, cells.n_dropped, n, (), on_failure)
     out, found, names = _gcm(op, cells, weights, smoothing, on_failure, num_threads)
     diagnostics = diagnose(cells, names, found, out, generator, single=not is_list(weights))
     return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)
@@ -625,26 +607,12 @@ def _projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> 
     if not keep_all:
         noise = float(np.finfo(np.float64).eps) * _dispatch.meta(X).shape[1]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
-    return Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m]).transform(
-        X, num_threads=num_threads
-    )
-
-
-def _report_dropped(
-    op: str,
-    n_dropped: int,
-    n: int,
-    first: tuple[int, ...],
-    on_failure: OnFailure,
-    why: str = "a coordinate is not finite or too far from the grid",
-) -> None:
-    if n_dropped:
-        where = f" (first: {', '.join(map(str, first))})" if first else ""
-        text = f"{op}: {n_dropped} of {n} points left out{where}: {why}"
-        _failures.announce(text, on_failure, np.int8(Status.INVALID))
-
-
-def _refuse_outside(op: str, name: str, limit: int | None, number: int, first: list[tuple[int, int]]) -> None:
-    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
-    what = ", ".join(f"{value} at {index}" for index, value in first)
-    _validate.refuse(op, name, wanted, f"{number} outside (first: {what})")
+    kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
+    n = _dispatch.meta(X).shape[0]
+    if n * m * 8 <= MOST_PROJECTED:
+        return kept.transform(X, num_threads=num_threads)
+    with Scratch() as out:
+        rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
+        for start in range(0, n, rows):
+            out.append(_dispatch.to_host(kept.transform(X[start : start + rows], num_threads=num_threads)))
+        return out.mapped()

@@ -361,3 +361,22 @@ def test_progress_ends_with_all_points(rng):
             call(lambda done, total, seen=seen: seen.append((done, total)))
         assert seen[-1] == (50_000, 50_000)
         assert all(0 <= done <= total == 50_000 for done, total in seen)
+
+
+def test_points_that_are_too_many_for_memory_give_the_same(monkeypatch):
+    X, y, p = points(3_000, 6, 4, 8)
+    X[[100, 2_500]] = np.nan
+    options = {"weights": WEIGHTS, "n_components": 3, "on_failure": "ignore"}
+
+    def everything():
+        result = cmfast.geometric_confusion_matrix(X, y, p, **options)
+        return *parts(result.cells), result.matrix, result.diagnostics.null_overlap, result.cells.n_dropped
+
+    want = everything()
+    monkeypatch.setattr("cmfast._accumulator.PART", 700)
+    monkeypatch.setattr("cmfast.geometry.MOST_PROJECTED", 10_000)
+    for a, b in zip(everything(), want, strict=True):
+        assert_same_bits(a, b)
+    y[2_999] = -1
+    with pytest.raises(ValueError, match=r"y_true must be in 0\.\.3, got 1 outside \(first: -1 at 2999\)"):
+        cmfast.geometric_confusion_matrix(X, y, p, **options)

@@ -2,6 +2,7 @@
 
 import threading
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -98,14 +99,26 @@ def _merge(a, m, b, n, out, number):
     return k
 
 
-def merge(keys_a, counts_a, keys_b, counts_b):
+def merge(keys_a, counts_a, keys_b, counts_b, num_threads=None):
     """Merge the runs of two sets of keys."""
     size = len(keys_a) + len(keys_b)
-    keys, counts = np.empty(size, np.int64), np.empty(size, np.int64)
-    n = _merge(keys_a, counts_a, keys_b, counts_b, keys, counts)
-    keys.resize(n, refcheck=False)
-    counts.resize(n, refcheck=False)
-    return keys, counts
+    seconds = size * SECONDS_PER_KEY
+    longer = max(keys_a, keys_b, key=len)
+    # Pieces end at keys of the longer set, so they hold about as many of it; a key is in one piece alone.
+    ends = longer[[start for start, _ in _pool.pieces(len(longer), seconds)[1:]]]
+    cuts = [[0, *np.searchsorted(keys, ends).tolist(), len(keys)] for keys in (keys_a, keys_b)]
+    parts: list[Any] = [None] * (len(ends) + 1)
+
+    def work(i, *_):
+        a, b = (slice(cut[i], cut[i + 1]) for cut in cuts)
+        most = a.stop - a.start + b.stop - b.start
+        keys, counts = np.empty(most, np.int64), np.empty(most, np.int64)
+        n = _merge(keys_a[a], counts_a[a], keys_b[b], counts_b[b], keys, counts)
+        parts[i] = (keys, counts) if n == most else (keys[:n].copy(), counts[:n].copy())
+
+    bounds = [(i, i + 1) for i in range(len(parts))]
+    _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    return parts[0] if len(parts) == 1 else joined(parts)
 
 
 class Accumulators:

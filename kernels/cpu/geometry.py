@@ -49,18 +49,21 @@ def _outside(limit, **labels):
     raise AssertionError
 
 
-def _plan(X, tags, bits, origin, inverse, num_threads, progress):
+def _plan(X, tags, bits, origin, inverse, num_threads, progress, ranges=None):
     """Return ``(fill, keys, layout, every)``: a function for keys, or the keys themselves where cells are ranked."""
     low, extent, every = _lattice.index_ranges(X, origin, inverse, num_threads)
     layout = _lattice.Layout(low, extent, None)
+    if ranges is not None:
+        wider = _lattice.union(layout, _lattice.layout(ranges, None), bits)
+        layout = wider if wider.table is None else layout
     if _lattice.fits(extent, bits):
         return _lattice.filler(X, tags, bits, origin, inverse, layout, every), None, layout, every
     return None, *_lattice.ranked_keys(X, tags, bits, origin, inverse, layout, progress), every
 
 
-def _runs_of_points(X, tags, bits, origin, inverse, num_threads, progress):
+def _runs_of_points(X, tags, bits, origin, inverse, num_threads, progress, ranges=None):
     """Count the points of every key; return ``(keys, counts, layout, n_dropped, first_dropped)``."""
-    fill, keys, layout, every = _plan(X, tags, bits, origin, inverse, num_threads, progress)
+    fill, keys, layout, every = _plan(X, tags, bits, origin, inverse, num_threads, progress, ranges)
     if keys is None:
         limit = max(_lattice.volume(layout.extent) << bits, 1)
         keys, counts = _partition.sorted_runs(fill, len(X), limit, num_threads, progress)
@@ -73,8 +76,8 @@ def _runs_of_points(X, tags, bits, origin, inverse, num_threads, progress):
     return keys[:-1], counts[:-1], layout, int(counts[-1]), first
 
 
-def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, num_threads=None, progress=None):
-    """Count the triples (cell, label, prediction).
+def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, num_threads=None, progress=None):
+    """Count the triples (cell, label, prediction). The keys have room for the cells of `ranges`, ``(low, extent)``.
 
     Returns ``(keys, counts, table), (low, extent, n_classes, n_dropped, first_dropped), outside``. `outside` is None,
     or ``(name, limit, number, first)`` of the labels that are no class, and then there is nothing else.
@@ -87,16 +90,16 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, num_threads=No
     def tags(start, stop):
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
 
-    found = _runs_of_points(X, tags, 2 * half, origin, inverse, num_threads, progress)
+    found = _runs_of_points(X, tags, 2 * half, origin, inverse, num_threads, progress, ranges)
     keys, counts, layout, n_dropped, first = found
     return keys, counts, layout.table, (layout.low, layout.extent, n_classes, n_dropped, first), None
 
 
-def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_a, ranges_b, bits):
+def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_a, ranges_b, bits, num_threads=None):
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
     one, other = _lattice.layout(ranges_a, table_a), _lattice.layout(ranges_b, table_b)
     keys_a, keys_b, layout = _lattice.align(keys_a, one, keys_b, other, bits)
-    keys, counts = _runs.merge(keys_a, counts_a, keys_b, counts_b)
+    keys, counts = _runs.merge(keys_a, counts_a, keys_b, counts_b, num_threads)
     return keys, counts, layout.table, (layout.low, layout.extent)
 
 
