@@ -246,6 +246,16 @@ def _arrow_columns(
         raise FileError(path, reason(error)) from error
 
 
+def arrow_batches(path: Path) -> Any:
+    """Return ``(names, rows, batches)`` of a Parquet or Arrow file; ``batches(columns)`` reads them one by one."""
+    try:
+        with path.open("rb"):  # whether it can be read at all is told better by the system
+            pass
+        return (_parquet_batches if path.suffix.lower() in {".parquet", ".pq"} else _ipc_batches)(path)
+    except OSError as error:
+        raise FileError(path, reason(error)) from error
+
+
 def _parquet_batches(path: Path) -> Any:
     import pyarrow.parquet as pq
 

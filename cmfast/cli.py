@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import cmfast
-from cmfast import _blocks
+from cmfast import _blocks, _points
 from cmfast._output import FileError, check_target, replacing, to_json, write_block, write_npy_header
 from cmfast._progress import Bar
 
@@ -185,12 +185,17 @@ def _metrics_options(parser: Parser) -> None:
 
 
 def _gcm_options(parser: Parser) -> None:
-    parser.add_argument("input", type=Path, metavar="X.npy", help="embeddings (n, m)")
-    parser.add_argument("--labels", type=Path, required=True, metavar="Y.npy", help="true classes 0..C-1, (n,)")
-    parser.add_argument("--pred", type=Path, required=True, metavar="P.npy", help="predicted classes, (n,)")
+    parser.add_argument(
+        "input", type=Path, metavar="X", help="embeddings (n, m): npy, zarr, or a Parquet, Arrow or Feather table"
+    )
+    parser.add_argument("--labels", required=True, metavar="Y", help="true classes 0..C-1: file (n,), or column of X")
+    parser.add_argument("--pred", required=True, metavar="P", help="predicted classes: file (n,), or column of X")
+    parser.add_argument(
+        "--features", nargs="+", metavar="COLUMN", help="columns of a table with the embeddings (default: all others)"
+    )
     parser.add_argument("--weights", choices=METHODS, nargs="+", default=list(METHODS), help="default: all four")
     parser.add_argument(
-        "--components", type=natural_number, default=10, metavar="M", help="axes of the PCA, default 10"
+        "--components", type=components, default=10, metavar="M", help="axes of the PCA, default 10; none: no PCA"
     )
     parser.add_argument(
         "--grid", choices=("scott", "freedman-diaconis"), default="scott", help="rule for the cell widths"
@@ -218,6 +223,13 @@ def natural_number(text: str) -> int:
     """Read an integer of at least 1."""
     value: int = _number(text, int, lambda value: value >= 1, "an integer of at least 1")
     return value
+
+
+def components(text: str) -> int | None:
+    """Read an integer of at least 1, or "none"."""
+    if text == "none":
+        return None
+    return natural_number(text)
 
 
 def smoothing(text: str) -> float | str:
@@ -568,8 +580,13 @@ def _csv_table(labels: list[Any], M: np.ndarray) -> str:
 
 
 def _gcm(args: argparse.Namespace) -> int:
-    target = _table_target(args, (".npz", ".json"), args.input, args.labels, args.pred)
-    X, y, p = (_blocks.open_npy(path) for path in (args.input, args.labels, args.pred))
+    table = args.input.suffix.lower() in _points.TABLES
+    if args.features and not table:
+        _misuse("--features belongs to a table")
+    sources = (args.input,) if table else (args.input, Path(args.labels), Path(args.pred))
+    target = _table_target(args, (".npz", ".json"), *sources)
+    tick = (lambda done, total: None) if args.quiet else Bar("read", "points")
+    X, y, p = _points.open_points(args.input, args.labels, args.pred, args.features, tick=tick)
     options = _given(args, "smoothing")
     result = _compute(
         cmfast.geometric_confusion_matrix,
@@ -581,6 +598,7 @@ def _gcm(args: argparse.Namespace) -> int:
         grid=args.grid.replace("-", "_"),
         rng=args.seed,
         num_threads=args.threads,
+        progress=None if args.quiet else Bar("gcm", "points"),
         **options,
     )
     diagnostics = result.diagnostics

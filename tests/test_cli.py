@@ -564,3 +564,71 @@ def test_the_module_is_the_command(tmp_path):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert json.loads(out)["cmfast"] == cmfast.__version__
+
+
+def save_tables(X, y, p):
+    """Write the same points in every format; yield the arguments that read them."""
+    import pyarrow as pa
+    import pyarrow.feather
+    import pyarrow.parquet
+    import zarr
+
+    columns = {f"x{k}": X[:, k] for k in range(X.shape[1])}
+    pyarrow.parquet.write_table(pa.table({**columns, "y": y, "p": p}), "wide.parquet", row_group_size=300)
+    yield "wide.parquet", "--labels", "y", "--pred", "p"
+    pyarrow.parquet.write_table(pa.table({"name": [str(k) for k in y], **columns, "y": y, "p": p}), "named.pq")
+    yield "named.pq", "--labels", "y", "--pred", "p", "--features", *columns
+    lists = pa.table({"y": y.astype(np.uint8), "embedding": X.tolist(), "p": p.astype(np.int16)})
+    pyarrow.parquet.write_table(lists, "lists.parquet")
+    yield "lists.parquet", "--labels", "y", "--pred", "p"
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(X.ravel()), X.shape[1])
+    pyarrow.feather.write_feather(pa.table({"e": fixed, "y": y, "p": p}), "fixed.feather", compression="uncompressed")
+    yield "fixed.feather", "--labels", "y", "--pred", "p"
+    zarr.create_array("X.zarr", data=X, chunks=(170, 2))
+    zarr.create_array("y.zarr", data=y, chunks=(1000,))
+    yield "X.zarr", "--labels", "y.zarr", "--pred", "p.npy"
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_gcm_reads_every_format(cmd, rng, monkeypatch):
+    monkeypatch.setattr("cmfast._points.BYTES", 10_000)
+    X, y, p = save_points(rng)
+    for arguments in save_tables(X, y, p):
+        for choice, n_components in (("2", 2), ("none", None)):
+            want = cmfast.geometric_confusion_matrix(X, y, p, weights="row", n_components=n_components)
+            status, out, err = cmd("gcm", *arguments, "--weights", "row", "--components", choice, "--json")
+            assert status == 0, err
+            np.testing.assert_array_equal(json.loads(out)["gcm"], [want.matrix])
+
+
+def test_gcm_refuses_tables_that_it_cannot_use(cmd, rng):
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    X, y, p = save_points(rng)
+    tables = {
+        "missing": {"x": X[:, 0], "y": pa.array([None, *y[1:].tolist()]), "p": p},
+        "words": {"x": y.astype(str), "y": y, "p": p},
+        "ragged": {"x": [[0.0]] * 1999 + [[0.0, 1.0]], "y": y, "p": p},
+        "empty": {"x": X[:0, 0], "y": y[:0], "p": p[:0]},
+        "float": {"x": X[:, 0], "y": y + 0.5, "p": p},
+        "bare": {"y": y, "p": p},
+    }
+    said = {
+        "missing": "a label is missing in column 'y'",
+        "words": "column 'x' must hold numbers",
+        "ragged": "not all of one length",
+        "empty": "has no rows",
+        "float": "column 'y' must hold class ids",
+        "bare": "no columns but the labels",
+    }
+    for name, table in tables.items():
+        pyarrow.parquet.write_table(pa.table(table), f"{name}.parquet")
+        refused(cmd("gcm", f"{name}.parquet", "--labels", "y", "--pred", "p", "--quiet"), said[name])
+    refused(cmd("gcm", "bare.parquet", "--labels", "y", "--pred", "q"), "has no column 'q' (has: y, p)")
+    refused(cmd("gcm", "none.parquet", "--labels", "y", "--pred", "p"), "none.parquet: no such file")
+    Path("text.parquet").write_text("no table")
+    refused(cmd("gcm", "text.parquet", "--labels", "y", "--pred", "p"), "text.parquet: not readable")
+    refused(cmd("gcm", "none.zarr", "--labels", "y.npy", "--pred", "p.npy"), "none.zarr: is no zarr array")
+    refused(cmd("gcm", *FILES, "--features", "x"), "--features belongs to a table")
+    refused(cmd("gcm", *FILES, "--components", "0"), "--components")
