@@ -77,8 +77,10 @@ def _cells(M: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> tuple[
     # A cell of many points is drawn by the counts of its pairs, one of few points by the points.
     by_counts = (sizes > 4 * len(pairs)) | (sizes > total // 4)
     owner, chosen = _points(total, np.where(by_counts, 0, sizes), rng)
-    found = [(owner << (2 * half)) | pairs[np.searchsorted(np.cumsum(number), chosen, side="right")]]
-    keys, counts = np.unique(found[0], return_counts=True)
+    # Points in order of their pairs, and pairs in order of their numbers: the keys are sorted.
+    found = (owner << (2 * half)) | pairs[np.searchsorted(np.cumsum(number), chosen, side="right")]
+    first = np.flatnonzero(np.diff(found, prepend=-1))
+    keys, counts = found[first], np.diff(first, append=len(found))
     for cell in np.flatnonzero(by_counts):
         if total < MOST_SAMPLED:
             drawn = rng.multivariate_hypergeometric(number, int(sizes[cell]), method="marginals")
@@ -92,18 +94,17 @@ def _cells(M: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> tuple[
 
 
 def _points(total: int, sizes: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw `sizes` distinct points of `total` each: their owners and numbers, sorted by owner.
+    """Draw `sizes` distinct points of `total` each: their owners and numbers, sorted by both.
 
     What was drawn twice is drawn again, which leaves every subset equally likely.
     """
-    owners = np.arange(len(sizes))
-    found = np.empty(0, np.int64)
-    missing = sizes
-    while missing.any():
-        owner = np.repeat(owners, missing)
-        found = np.union1d(found, owner * total + rng.integers(0, total, len(owner)))
-        missing = sizes - np.bincount(found // total, minlength=len(sizes))
-    return found // max(total, 1), found % max(total, 1)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    start = owner * total
+    found = np.sort(start + rng.integers(0, max(total, 1), len(owner)))
+    while (again := np.flatnonzero(found[1:] == found[:-1])).size:
+        found[again] = start[again] + rng.integers(0, total, len(again))
+        found.sort()
+    return owner, found - start
 
 
 def _overlap_and_slope(S: np.ndarray, T: np.ndarray) -> tuple[float, np.ndarray]:

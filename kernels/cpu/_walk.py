@@ -264,7 +264,7 @@ def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, tot
 
 
 @jit()
-def _excess(keys, counts, half, W, C, share, out_E, out_scores):
+def _excess(keys, counts, half, W, C, share, out_E, out_scores, start, stop):
     """Sum what cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
 
     Times the `share` of the cell into `out_E` (C, C, W); times the table `C` (C, C, W) into `out_scores` (D, W).
@@ -274,9 +274,9 @@ def _excess(keys, counts, half, W, C, share, out_E, out_scores):
     slot = np.full(n_classes, -1, np.int64)
     labels, predictions = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
     L, P = np.empty((n_classes, n_weights)), np.empty((n_classes, n_weights))
-    i = 0
-    while i < keys.shape[0]:
-        j = _end_of_cell(keys, 2 * half, i, keys.shape[0])
+    i = start
+    while i < stop:
+        j = _end_of_cell(keys, 2 * half, i, stop)
         cell = keys[i] >> (2 * half)
         first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
         if first == last or _one_prediction(keys, mask, i, j):
@@ -313,8 +313,17 @@ def _excess(keys, counts, half, W, C, share, out_E, out_scores):
         i = j
 
 
-def excess(keys, counts, half, W, C, share):
-    """Return ``(E, scores)`` in float64, summed in the order of the cells; see `_excess`."""
-    E, scores = np.zeros(W.shape), np.zeros((len(share), W.shape[2]))
-    _excess(keys, counts, half, W, C, share, E, scores)
-    return E, scores
+def excess(keys, counts, half, W, C, share, num_threads=None):
+    """Return ``(E, scores)`` in float64, summed in the order of the cells within pieces and of these; see `_excess`."""
+    seconds = len(keys) * 4 * SECONDS_PER_RUN
+    bounds = _runs.cut(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // W.size)))
+    E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))
+
+    def work(i, start, stop):
+        _excess(keys, counts, half, W, C, share, E[i], scores, start, stop)
+
+    _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    total = np.zeros(W.shape)
+    for part in E:
+        total += part
+    return total, scores

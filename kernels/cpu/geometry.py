@@ -167,14 +167,14 @@ def _limbs(x, fixed):
     return x[..., None] if fixed.width else x
 
 
-def cell_excess(keys, counts, share, W, C):
+def cell_excess(keys, counts, share, W, C, *, num_threads=None):
     """Sum what cells have above their own weighted counts, ``min(L_i, P_j) - w_ij n_ij``, for tables `W` (W, C, C).
 
     Returns ``(E, scores)``: summed over cells with weights `share` (D,), (W, C, C); and summed over classes with
     weights `C` (W, C, C) for every cell, (D, W). The cell keys are ``0, ..., D - 1``.
     """
     W, C = (np.ascontiguousarray(np.moveaxis(x, 0, 2), np.float64) for x in (W, C))
-    E, scores = _walk.excess(keys, counts, _bits(W.shape[0]), W, C, share)
+    E, scores = _walk.excess(keys, counts, _bits(W.shape[0]), W, C, share, num_threads)
     return np.ascontiguousarray(np.moveaxis(E, 2, 0)), scores
 
 
