@@ -16,12 +16,14 @@ from cmfast.geometry import (
     Grid,
     Projection,
     SparseHistogram,
+    WidthCurve,
     cell_counts,
     gcm,
     geometric_confusion_matrix,
     min_overlap,
     pca,
     sparse_histogram,
+    width_curve,
 )
 from cmfast.kernels.status import Status
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
@@ -43,6 +45,7 @@ __all__ = [
     "SparseHistogram",
     "Status",
     "Support",
+    "WidthCurve",
     "__version__",
     "bi_normalize",
     "cell_counts",
@@ -63,4 +66,5 @@ __all__ = [
     "sparse_histogram",
     "support",
     "uncertainty",
+    "width_curve",
 ]

@@ -113,6 +113,21 @@ def diagnose(
     cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: np.random.Generator, *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel, and warn once if it says little."""
+    found = describe(cells, names, tables, out, rng, single=single)
+    _warn(found)
+    return found
+
+
+def overlaps(out: Any) -> list[float]:
+    """Return the overlap of the normalised with the geometric matrix, per weighting of the result of the kernel."""
+    matrix, normalized = (_dispatch.to_host(x) for x in out[:2])
+    return [_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
+
+
+def describe(
+    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: np.random.Generator, *, single: bool
+) -> GcmDiagnostics:
+    """Return the diagnostics of the result `out` of the kernel."""
     matrix, normalized, upper, error = (_dispatch.to_host(x) for x in out[:4])
     shapes = _dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
     sizes, number, totals = (_dispatch.to_host(x) for x in shapes)
@@ -123,7 +138,7 @@ def diagnose(
     null = _null.simulate(_dispatch.to_host(cells.confusion_matrix()), W, normalized, sizes, number, rng)
     excess = matrix - normalized
     values = {
-        "overlap": [_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)],
+        "overlap": overlaps(out),
         "guaranteed": [_ratio(a.sum(), b.sum()) for a, b in zip(normalized, matrix, strict=True)],
         "null_overlap": null.overlap,
         "null_sd": null.sd,
@@ -136,7 +151,7 @@ def diagnose(
         "weight_error": error,
     }
     arrays = {name: np.array(x, np.float64) for name, x in values.items()}
-    found = GcmDiagnostics(
+    return GcmDiagnostics(
         n_points=n_points,
         n_dropped=cells.n_dropped,
         n_cells=n_cells,
@@ -154,13 +169,13 @@ def diagnose(
         upper=out[2][0] if single else out[2],
         **{name: float(x[0]) if single else x for name, x in arrays.items()},
     )
-    _warn(found, arrays)
-    return found
 
 
-def _warn(found: GcmDiagnostics, arrays: dict[str, np.ndarray]) -> None:
+def _warn(found: GcmDiagnostics) -> None:
     """Say once, in plain words, why the agreement says little."""
     reasons = []
+    names = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
+    arrays = {name: np.atleast_1d(np.asarray(getattr(found, name))) for name in names}
     guaranteed = arrays["guaranteed"].max(initial=0.0, where=np.isfinite(arrays["guaranteed"]))
     if guaranteed > MOST_GUARANTEED:
         reasons.append(

@@ -7,12 +7,14 @@ import numpy as np
 from cmfast import _binning, _dispatch, _failures, _validate
 from cmfast._accumulator import CellAccumulator, count_in_parts
 from cmfast._cells import CellCounts, SparseHistogram
+from cmfast._curve import WidthCurve, width_curve
 from cmfast._diagnostics import GcmDiagnostics, diagnose
+from cmfast._embedding import Weights, embedded, weighted
 from cmfast._grid import Grid, as_grid
 from cmfast._progress import reporter
-from cmfast._scratch import Scratch
-from cmfast._typing import Array, Method, OnFailure, Progress
-from cmfast._weights import is_list, tables
+from cmfast._projection import Projection, pca
+from cmfast._typing import Array, OnFailure, Progress
+from cmfast._weights import is_list
 
 __all__ = [
     "CellAccumulator",
@@ -22,76 +24,15 @@ __all__ = [
     "Grid",
     "Projection",
     "SparseHistogram",
+    "WidthCurve",
     "cell_counts",
     "gcm",
     "geometric_confusion_matrix",
     "min_overlap",
     "pca",
     "sparse_histogram",
+    "width_curve",
 ]
-
-Weights = Method | Array | list[Method | Array]
-MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
-RULES = ("scott", "freedman_diaconis")
-
-
-class Projection(NamedTuple):
-    """Principal axes of a set of points.
-
-    Attributes
-    ----------
-    mean : array of float64, shape (n,)
-        Of the points.
-    components : array of float64, shape (m, n)
-        Orthonormal rows, by falling variance. The entry of largest magnitude of each is positive.
-    explained_variance_ratio : array of float64, shape (m,)
-        Share of the variance along each; 0 where all points are the same.
-    """
-
-    mean: Array
-    components: Array
-    explained_variance_ratio: Array
-
-    def transform(self, X: Array, /, *, num_threads: int | None = None) -> Array:
-        """Return ``(X - mean) @ components.T``.
-
-        Parameters
-        ----------
-        X : array, shape (N, n)
-            Points; real numbers of any type.
-        num_threads : int, optional
-            Most threads to use; default: what the process may use.
-
-        Returns
-        -------
-        array of float64, shape (N, m)
-            Library and device of `X`, which must be those of the points that the axes are of.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Another library or device; not a real array with n columns.
-
-        Notes
-        -----
-        Bad values: a row that is not finite becomes NaN, without a word. Does not synchronise the device.
-        Reproducible: same input, same bits, for any number of threads. Works in blocks: `X` is never copied as a whole.
-
-        Examples
-        --------
-        >>> import cmfast
-        >>> axes = cmfast.pca([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]], 1)
-        >>> axes.transform([[3.0, 4.0], [9.0, 12.0]]).round(6)
-        array([[ 0.],
-               [10.]])
-        """
-        op = "Projection.transform"
-        num_threads = _validate.num_threads(op, num_threads)
-        X, mean, components = _dispatch.adopt(op, X=X, mean=self.mean, components=self.components)
-        n = _dispatch.meta(components).shape[1]
-        if _validate.points(op, X=X)[1] != n:
-            _validate.refuse(op, "X", f"of shape (N, {n}), as the points of pca", f"shape {_dispatch.meta(X).shape}")
-        return _dispatch.call("project", X, mean, components, num_threads=num_threads)
 
 
 class GcmResult(NamedTuple):
@@ -110,57 +51,6 @@ class GcmResult(NamedTuple):
     matrix: Array
     cells: CellCounts
     diagnostics: GcmDiagnostics
-
-
-def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") -> Projection:
-    """Principal component analysis from the covariance matrix, summed block by block.
-
-    Parameters
-    ----------
-    X : array, shape (N, n)
-        Points; real numbers of any type.
-    n_components : int
-        Number m of axes, at most n.
-    on_failure : {"warn", "raise", "ignore"}
-        What to do about rows that are not finite; they take part in nothing.
-
-    Returns
-    -------
-    Projection
-        ``mean``, ``components``, ``explained_variance_ratio`` and ``transform(X)``; in float64, in the library of `X`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Not a real (N, n) array; `n_components` not between 1 and n.
-
-    Notes
-    -----
-    Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all is NaN.
-    Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
-    between linear algebra libraries. Memory: two blocks and the (n, n) covariance, never a second `X`. Accuracy is that
-    of a covariance: axes whose variance is below 1e-14 of the largest are noise.
-
-    References
-    ----------
-    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix D.1.
-
-    Examples
-    --------
-    >>> import cmfast
-    >>> axes = cmfast.pca([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]], 1)
-    >>> axes.components.round(6), axes.explained_variance_ratio.round(6)
-    (array([[0.707107, 0.707107]]), array([1.]))
-    """
-    _validate.on_failure("pca", on_failure)
-    m = _validate.count("pca", "n_components", n_components, least=1)
-    (X,) = _dispatch.adopt("pca", X=X)
-    n_rows, n = _validate.points("pca", X=X)
-    if m > n:
-        _validate.refuse("pca", "n_components", f"at most {n}, the columns of X", m)
-    mean, components, ratio, n_dropped, first = _dispatch.call("pca", X, n_components=m)
-    _binning.report_dropped("pca", n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
-    return Projection(mean, components, ratio)
 
 
 def cell_counts(
@@ -399,27 +289,8 @@ def gcm(
     num_threads = _validate.num_threads(op, num_threads)
     if not isinstance(cells, CellCounts):
         _validate.refuse(op, "cells", "CellCounts", type(cells).__name__, TypeError)
-    out, _, _ = _gcm(op, cells, weights, smoothing, on_failure, num_threads)
+    out, _, _ = weighted(op, cells, weights, smoothing, on_failure, num_threads)
     return out[0] if is_list(weights) else out[0][0]
-
-
-def _gcm(
-    op: str, cells: CellCounts, weights: Any, smoothing: Any, on_failure: OnFailure, num_threads: int | None
-) -> tuple[tuple[Any, ...], list[Any], list[str]]:
-    """Return all that the kernel does, the tables of weights and their names."""
-    M = cells.confusion_matrix()
-    found, names = tables(op, M, weights, smoothing)
-    out = _dispatch.call("gcm", cells._keys, cells.counts, M, *found, num_threads=num_threads)
-    status = _dispatch.to_host(out[-1])
-
-    def describe(index: tuple[int, ...]) -> str:
-        if names[index[0]] != "bi":
-            return f"{names[index[0]]}: a weight that is used is negative, not finite or too large"
-        hint = "smoothing= makes them exist" if smoothing is None else f"with smoothing={smoothing!r}"
-        return f"the weights 'bi' do not exist for this confusion matrix, or were not found; {hint}"
-
-    _failures.report(op, status, on_failure, failed="weightings not computed", describe=describe)
-    return out, found, names
 
 
 def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFailure = "warn") -> Array:
@@ -578,41 +449,10 @@ def geometric_confusion_matrix(
     _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     generator = _validate.generator(op, rng)
-    if isinstance(grid, str):
-        _validate.choice(op, "grid", grid, RULES)
-    if n_components is not None:
-        n_components = _validate.count(op, "n_components", n_components, least=1)
-    X, y_true, y_pred = _dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
-    n, m = _validate.points(op, X=X)
-    _validate.integer(op, y_true=y_true, y_pred=y_pred)
-    _validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
-    if isinstance(grid, Grid):
-        as_grid(op, grid, m if n_components is None else min(n_components, m))
-    quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
-    if n_components is not None:
-        X = _projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
-    cell_grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
+    points = embedded(op, X, y_true, y_pred, n_components, grid, num_threads)
     options: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads, "progress": progress}
-    cells = count_in_parts(op, X, y_true, y_pred, cell_grid, **options)
-    _binning.report_dropped(op, cells.n_dropped, n, (), on_failure)
-    out, found, names = _gcm(op, cells, weights, smoothing, on_failure, num_threads)
+    cells = count_in_parts(op, points.X, points.y_true, points.y_pred, points.grid, **options)
+    _binning.report_dropped(op, cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
+    out, found, names = weighted(op, cells, weights, smoothing, on_failure, num_threads)
     diagnostics = diagnose(cells, names, found, out, generator, single=not is_list(weights))
     return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)
-
-
-def _projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
-    """Return `X` on its principal axes, without those that are nothing but rounding."""
-    axes = pca(X, m, on_failure="ignore")
-    ratio = _dispatch.to_host(axes.explained_variance_ratio)
-    if not keep_all:
-        noise = float(np.finfo(np.float64).eps) * _dispatch.meta(X).shape[1]
-        m = max(1, int((ratio > noise * ratio[:1]).sum()))
-    kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
-    n = _dispatch.meta(X).shape[0]
-    if n * m * 8 <= MOST_PROJECTED:
-        return kept.transform(X, num_threads=num_threads)
-    with Scratch() as out:
-        rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
-        for start in range(0, n, rows):
-            out.append(_dispatch.to_host(kept.transform(X[start : start + rows], num_threads=num_threads)))
-        return out.mapped()

@@ -374,9 +374,42 @@ def test_points_that_are_too_many_for_memory_give_the_same(monkeypatch):
 
     want = everything()
     monkeypatch.setattr("cmfast._accumulator.PART", 700)
-    monkeypatch.setattr("cmfast.geometry.MOST_PROJECTED", 10_000)
+    monkeypatch.setattr("cmfast._projection.MOST_PROJECTED", 10_000)
     for a, b in zip(everything(), want, strict=True):
         assert_same_bits(a, b)
     y[2_999] = -1
     with pytest.raises(ValueError, match=r"y_true must be in 0\.\.3, got 1 outside \(first: -1 at 2999\)"):
         cmfast.geometric_confusion_matrix(X, y, p, **options)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("weights", ["row", ["all", "col"]])
+def test_width_curve_is_the_function_at_every_grid(weights):
+    X, y, p = points(2_000, 5, 4, 9)
+    curve = cmfast.width_curve(X, y, p, factors=(1, 2), origins=3, weights=weights, n_components=3)
+    grid = cmfast.Grid.scott(cmfast.pca(X, 3).transform(X))
+    for f, factor in enumerate((1, 2)):
+        at = [
+            cmfast.geometric_confusion_matrix(
+                X, y, p, weights=weights, n_components=3, grid=grid.scaled(factor).shifted(k / 3)
+            ).diagnostics
+            for k in range(3)
+        ]
+        overlaps = np.array([d.overlap for d in at])
+        assert_same_bits(curve.overlaps[f], overlaps)
+        assert_same_bits(np.asarray(curve.origin_spread[f]), np.asarray(overlaps.max(axis=0) - overlaps.min(axis=0)))
+        assert curve.diagnostics[f].n_cells == at[0].n_cells
+        np.testing.assert_array_equal(curve.diagnostics[f].guaranteed, at[0].guaranteed)
+    lines = str(curve).splitlines()
+    assert len(lines) == 1 + 2 * np.size(weights)
+    assert len(set(map(len, lines))) == 1, "columns stand under their heads"
+
+
+def test_width_curve_refuses_what_is_no_width():
+    X, y, p = points(100, 2, 2, 9)
+    with pytest.raises(ValueError, match="width_curve: factors must be"):
+        cmfast.width_curve(X, y, p, factors=(1, 0))
+    with pytest.raises(ValueError, match="factors must be at least one number"):
+        cmfast.width_curve(X, y, p, factors=())
+    with pytest.raises(ValueError, match="origins must be"):
+        cmfast.width_curve(X, y, p, origins=0)

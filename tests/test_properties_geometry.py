@@ -32,9 +32,9 @@ def tables(C, draw_seed):
 
 def kernel(cells, weights):
     """Return the matrix and its bounds, as the diagnostics have them."""
-    from cmfast.geometry import _gcm
+    from cmfast._embedding import weighted
 
-    (matrix, normalized, upper, *_), _, _ = _gcm("gcm", cells, weights, None, "raise", None)
+    (matrix, normalized, upper, *_), _, _ = weighted("gcm", cells, weights, None, "raise", None)
     return matrix, normalized, upper
 
 

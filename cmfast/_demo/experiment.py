@@ -267,23 +267,28 @@ def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
 
 def _by_width(skewed: Trained, seed: int, settings: Settings, tick: Callable[[int], object]) -> list[dict[str, float]]:
     """Return overlap, guarantee and null of the bi-normalisation for cells narrower and wider than Scott's rule."""
-    Z = cmfast.pca(skewed.X, settings.components).transform(skewed.X)
-    scott = cmfast.Grid.scott(Z)
-    out = []
-    for k, factor in enumerate(settings.width_factors):
-        d = _gcm(skewed.X, skewed.y, skewed.predicted, settings, seed=seed, grid=scott.scaled(factor)).diagnostics
-        bi = METHODS.index("bi")
-        out.append(
-            {
-                "factor": factor,
-                "cells": d.n_cells,
-                "overlap": d.overlap[bi],
-                "guaranteed": d.guaranteed[bi],
-                "null": d.null_overlap[bi],
-            }
-        )
-        tick(k + 1)
-    return out
+    curve = cmfast.width_curve(
+        skewed.X,
+        skewed.y,
+        skewed.predicted,
+        factors=settings.width_factors,
+        n_classes=data.C,
+        n_components=settings.components,
+        smoothing=settings.smoothing,
+        rng=seed,
+        progress=lambda done, total: tick(len(settings.width_factors) * done // total),
+    )
+    return [
+        {
+            "factor": factor,
+            "cells": d.n_cells,
+            "overlap": d.overlap,
+            "guaranteed": d.guaranteed,
+            "null": d.null_overlap,
+            "origin_spread": spread,
+        }
+        for factor, d, spread in zip(curve.factors, curve.diagnostics, curve.origin_spread.tolist(), strict=True)
+    ]
 
 
 # How sure are the entries? Draw the test set again, very often.

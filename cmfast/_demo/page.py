@@ -15,6 +15,7 @@ Numbers = dict[str, Any]
 Matrices = Mapping[str, np.ndarray]
 
 SET_COLOURS = {"imbalanced training": "#7c9bd6", "imbalanced test": "#2457c5", "balanced": "#ccd2db"}
+WIDTH_COLUMNS = ("overlap", "guaranteed", "null", "origin_spread")
 CURVE_COLOURS = {"overlap": "#2457c5", "guaranteed": "#8aa6e0", "permuted": "#c0322b"}
 SHOWN_PAIRS = 12
 
@@ -210,11 +211,8 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> str:
         x_title="cell width, in units of Scott's rule",
     )
     widths = _table(
-        ("width", "cells", "overlap", "guaranteed", "permuted"),
-        [
-            (f"{w['factor']:g}", f"{w['cells']:,}", *(f"{w[key]:.3f}" for key in ("overlap", "guaranteed", "null")))
-            for w in by
-        ],
+        ("width", "cells", "overlap", "guaranteed", "permuted", "origin"),
+        [(f"{w['factor']:g}", f"{w['cells']:,}", *(f"{w[key]:.3f}" for key in WIDTH_COLUMNS)) for w in by],
     )
     return (
         "<h2>3. Does the matrix show how the classes lie?</h2>"

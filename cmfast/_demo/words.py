@@ -130,9 +130,10 @@ def widths(numbers: Numbers) -> str:
     by = numbers["geometry"]["by_width"]
     return (
         f"The same pictures and the same network, with cells {by[0]['factor']:g} to {by[-1]['factor']:g} times as wide "
-        f"as Scott's rule says: the overlap runs from {by[0]['overlap']:.2f} to {by[-1]['overlap']:.2f}. So an overlap "
-        "says little by itself; what counts is how far it stands above its guaranteed share and above the permuted "
-        "labels."
+        f"as Scott's rule says: the overlap runs from {by[0]['overlap']:.2f} to {by[-1]['overlap']:.2f}, and moving "
+        f"the grid by parts of a cell changes it by up to {max(w['origin_spread'] for w in by):.2f} (origin). So an "
+        "overlap says little by itself; what counts is how far it stands above its guaranteed share and above the "
+        "permuted labels."
     )
 
 

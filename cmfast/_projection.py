@@ -1,0 +1,139 @@
+"""Principal axes of points, and the points on them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from cmfast import _binning, _dispatch, _validate
+from cmfast._scratch import Scratch
+from cmfast._typing import Array, OnFailure
+
+MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
+
+
+class Projection(NamedTuple):
+    """Principal axes of a set of points.
+
+    Attributes
+    ----------
+    mean : array of float64, shape (n,)
+        Of the points.
+    components : array of float64, shape (m, n)
+        Orthonormal rows, by falling variance. The entry of largest magnitude of each is positive.
+    explained_variance_ratio : array of float64, shape (m,)
+        Share of the variance along each; 0 where all points are the same.
+    """
+
+    mean: Array
+    components: Array
+    explained_variance_ratio: Array
+
+    def transform(self, X: Array, /, *, num_threads: int | None = None) -> Array:
+        """Return ``(X - mean) @ components.T``.
+
+        Parameters
+        ----------
+        X : array, shape (N, n)
+            Points; real numbers of any type.
+        num_threads : int, optional
+            Most threads to use; default: what the process may use.
+
+        Returns
+        -------
+        array of float64, shape (N, m)
+            Library and device of `X`, which must be those of the points that the axes are of.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Another library or device; not a real array with n columns.
+
+        Notes
+        -----
+        Bad values: a row that is not finite becomes NaN, without a word. Does not synchronise the device.
+        Reproducible: same input, same bits, for any number of threads. Works in blocks: `X` is never copied as a whole.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> axes = cmfast.pca([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]], 1)
+        >>> axes.transform([[3.0, 4.0], [9.0, 12.0]]).round(6)
+        array([[ 0.],
+               [10.]])
+        """
+        op = "Projection.transform"
+        num_threads = _validate.num_threads(op, num_threads)
+        X, mean, components = _dispatch.adopt(op, X=X, mean=self.mean, components=self.components)
+        n = _dispatch.meta(components).shape[1]
+        if _validate.points(op, X=X)[1] != n:
+            _validate.refuse(op, "X", f"of shape (N, {n}), as the points of pca", f"shape {_dispatch.meta(X).shape}")
+        return _dispatch.call("project", X, mean, components, num_threads=num_threads)
+
+
+def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") -> Projection:
+    """Principal component analysis from the covariance matrix, summed block by block.
+
+    Parameters
+    ----------
+    X : array, shape (N, n)
+        Points; real numbers of any type.
+    n_components : int
+        Number m of axes, at most n.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about rows that are not finite; they take part in nothing.
+
+    Returns
+    -------
+    Projection
+        ``mean``, ``components``, ``explained_variance_ratio`` and ``transform(X)``; in float64, in the library of `X`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a real (N, n) array; `n_components` not between 1 and n.
+
+    Notes
+    -----
+    Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all is NaN.
+    Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
+    between linear algebra libraries. Memory: two blocks and the (n, n) covariance, never a second `X`. Accuracy is that
+    of a covariance: axes whose variance is below 1e-14 of the largest are noise.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix D.1.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> axes = cmfast.pca([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]], 1)
+    >>> axes.components.round(6), axes.explained_variance_ratio.round(6)
+    (array([[0.707107, 0.707107]]), array([1.]))
+    """
+    _validate.on_failure("pca", on_failure)
+    m = _validate.count("pca", "n_components", n_components, least=1)
+    (X,) = _dispatch.adopt("pca", X=X)
+    n_rows, n = _validate.points("pca", X=X)
+    if m > n:
+        _validate.refuse("pca", "n_components", f"at most {n}, the columns of X", m)
+    mean, components, ratio, n_dropped, first = _dispatch.call("pca", X, n_components=m)
+    _binning.report_dropped("pca", n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
+    return Projection(mean, components, ratio)
+
+
+def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
+    """Return `X` on its principal axes, without those that are nothing but rounding."""
+    axes = pca(X, m, on_failure="ignore")
+    ratio = _dispatch.to_host(axes.explained_variance_ratio)
+    if not keep_all:
+        noise = float(np.finfo(np.float64).eps) * _dispatch.meta(X).shape[1]
+        m = max(1, int((ratio > noise * ratio[:1]).sum()))
+    kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
+    n = _dispatch.meta(X).shape[0]
+    if n * m * 8 <= MOST_PROJECTED:
+        return kept.transform(X, num_threads=num_threads)
+    with Scratch() as out:
+        rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
+        for start in range(0, n, rows):
+            out.append(_dispatch.to_host(kept.transform(X[start : start + rows], num_threads=num_threads)))
+        return out.mapped()
