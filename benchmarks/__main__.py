@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import counting, geometry, latency, metrics, scaling
+from benchmarks import counting, geometry, labels, latency, metrics, scaling, uncertainty
 from benchmarks._job import Job
 from benchmarks._measure import interleaved, peak_extra_bytes, timed
 
@@ -20,9 +20,11 @@ PARTS: dict[str, Callable[..., list[Job]]] = {
     "bi": scaling.jobs,
     "gcm": geometry.jobs,
     "metrics": metrics.jobs,
+    "labels": labels.jobs,
+    "resample": uncertainty.jobs,
     "scaling": scaling.full_jobs,
 }
-QUICK = ("count", "bi", "gcm", "metrics")
+QUICK = ("count", "bi", "gcm", "metrics", "labels", "resample")
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars")
 
 
@@ -60,6 +62,7 @@ def _against(job: Job, rival: Any, ours: float, seconds: float) -> dict[str, Any
         "ratio": scaled / ours,
         "repetitions": len(runs),
         "note": rival.check(result),
+        "extra_bytes": peak_extra_bytes(rival.run) if job.memory else None,
     }
 
 
@@ -75,9 +78,10 @@ def lines(row: dict[str, Any]) -> Iterator[str]:
     yield f"  {'plain ' + row['limit']:<20}{_time(row['limit_seconds']):>10}   we take {row['times_limit']:.1f} x"
     for rival in row["rivals"]:
         runs = "one run" if rival["repetitions"] == 1 else f"{rival['repetitions']} runs"
+        peak = "" if rival["extra_bytes"] is None else f"; {rival['extra_bytes'] / 1e6:,.0f} MB extra"
         yield (
             f"  {rival['name']:<20}{_time(rival['seconds_for_all_items']):>10}   we are {rival['ratio']:,.1f} x faster"
-            f"  ({rival['note']}; {runs} of {rival['items']:,})"
+            f"  ({rival['note']}; {runs} of {rival['items']:,}{peak})"
         )
 
 

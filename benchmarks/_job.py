@@ -49,6 +49,8 @@ class Job:
         "copy" or "read".
     rivals : list of Rival
         Empty where nobody does it.
+    memory : bool
+        Whether the peak memory of rivals is measured too, in one more call of each.
     """
 
     name: str
@@ -60,3 +62,4 @@ class Job:
     limit: Callable[[], Any]
     limit_name: str
     rivals: list[Rival] = field(default_factory=list)
+    memory: bool = False

@@ -182,3 +182,76 @@ def sklearn_metrics(labels):
         kappas = {"kappa": None, "kappa_linear": "linear", "kappa_quadratic": "quadratic"}
         found.append(row | {name: skm.cohen_kappa_score(y, p, weights=w) for name, w in kappas.items()})
     return {name: np.array([row[name] for row in found]) for name in found[0]}
+
+
+def numpy_simulation(teams, sizes, n_repetitions):
+    """NumPy in the form of the notebook: a loop over repetitions and teams, one matrix and one metric at a time."""
+    rng = np.random.default_rng(0)
+    support, found = teams.sum(-1), teams[..., 1:].sum(-1)
+    shares, rates = teams[..., 1:] / found[..., None], found / support
+    functions = (_accuracy, _geometric_mean, _mcc, _f1_of_macro, _f1_macro, _kappa)
+    values = np.empty((len(sizes), 2, len(functions), len(teams), n_repetitions))
+    edges = np.cumsum(support[0] / support[0].sum())[:-1]
+    for s, n in enumerate(sizes):
+        for repetition in range(n_repetitions):
+            drawn = np.bincount(np.searchsorted(edges, rng.random(n)), minlength=teams.shape[1])
+            for team in range(len(teams)):
+                detected = np.round(drawn * rates[team])
+                M = np.round(detected[:, None] * shares[team])
+                for kind, matrix in enumerate((M, M / M.sum(1, keepdims=True))):
+                    for k, function in enumerate(functions):
+                        values[s, kind, k, team, repetition] = function(matrix)
+    ordered = np.sort(values, axis=-1)
+    return (ordered[..., int(0.975 * n_repetitions)] - ordered[..., int(0.025 * n_repetitions)]).max(-1)
+
+
+def _accuracy(M):
+    return np.trace(M) / M.sum()
+
+
+def _geometric_mean(M):
+    return np.prod(np.diag(M) / M.sum(1)) ** (1 / len(M))
+
+
+def _mcc(M):
+    n, t, p = M.sum(), M.sum(1), M.sum(0)
+    return (1 + (n * np.trace(M) - t @ p) / np.sqrt((n * n - t @ t) * (n * n - p @ p))) / 2
+
+
+def _kappa(M):
+    n, chance = M.sum(), M.sum(1) @ M.sum(0)
+    return (1 + (n * np.trace(M) - chance) / (n * n - chance)) / 2
+
+
+def _f1_of_macro(M):
+    P, R = (np.diag(M) / M.sum(0)).mean(), (np.diag(M) / M.sum(1)).mean()
+    return 2 * P * R / (P + R)
+
+
+def _f1_macro(M):
+    return (2 * np.diag(M) / (M.sum(0) + M.sum(1))).mean()
+
+
+def sklearn_label_metrics(y, p):
+    """scikit-learn's macro and weighted precision, recall and F1, and the accuracy: it needs no matrix for these."""
+    import sklearn.metrics as skm
+
+    found = {"accuracy": skm.accuracy_score(y, p)}
+    for average in ("macro", "weighted"):
+        values = skm.precision_recall_fscore_support(y, p, average=average, zero_division=0)
+        found |= {f"{name}_{average}": x for name, x in zip(("precision", "recall", "f1"), values[:3], strict=True)}
+    return found
+
+
+def torchmetrics_label_metrics(y, p, C):
+    """Macro precision, recall and F1 by torchmetrics, which counts all pairs of classes."""
+    import torch
+    from torchmetrics.functional import classification
+
+    y, p = torch.from_numpy(y), torch.from_numpy(p)
+    functions = {
+        "precision_macro": classification.multiclass_precision,
+        "recall_macro": classification.multiclass_recall,
+        "f1_macro": classification.multiclass_f1_score,
+    }
+    return {name: float(function(p, y, C, validate_args=False)) for name, function in functions.items()}

@@ -1,0 +1,66 @@
+"""The simulation of Foucart's notebook 4.4.2.3: how far metrics spread when the samples of each class vary."""
+
+import numpy as np
+
+import cmfast
+from benchmarks import rivals
+from benchmarks._job import Job, Rival
+from cmfast import metrics, uncertainty
+
+# Four teams; the first column holds what was not detected.
+TEAMS = np.array(
+    [
+        [[831, 6098, 260, 8, 12], [507, 79, 7214, 2, 1], [8, 5, 39, 118, 2], [102, 16, 11, 8, 170]],
+        [[824, 6240, 88, 0, 57], [500, 162, 7131, 4, 6], [10, 1, 18, 133, 10], [115, 16, 1, 11, 164]],
+        [[1152, 5960, 96, 0, 1], [860, 76, 6864, 3, 0], [11, 1, 20, 137, 3], [99, 30, 8, 11, 159]],
+        [[690, 6193, 302, 2, 22], [349, 179, 7274, 1, 0], [12, 3, 38, 117, 2], [90, 30, 7, 25, 155]],
+    ]
+)
+MISSED, COUNTS = TEAMS[..., 0], TEAMS[..., 1:]
+NAMES = ["accuracy", "geometric_mean", "mcc_01", "f1_of_macro", "f1_macro", "kappa_01"]
+SIZES = (15_000, 5_000, 1_000)
+
+
+def jobs(*, small: bool = False) -> list[Job]:
+    """Return the job: all three sizes, counts and rows divided by their sums, six metrics, their widths."""
+    n = 40 if small else 5000
+    few = max(1, n // 100)
+
+    def check(found):
+        assert found.shape == (len(SIZES), 2, len(NAMES))
+        assert 0.001 < found[0, 0, 1] < 0.01, "the width of the geometric mean at 15,000 samples is .003"
+        assert (found[2] > found[0]).all(), "fewer samples, wider"
+        return "widths of 6 metrics"
+
+    return [
+        Job(
+            "resample",
+            f"{len(SIZES)} sizes x {n:,} repetitions x 4 teams x 2 matrices 4x4",
+            len(SIZES) * n,
+            "repetitions",
+            lambda threads: simulate(n, num_threads=threads),
+            check,
+            np.zeros((len(SIZES), 2, n, 4, 4, 4)).copy,
+            "copy",
+            [Rival("its loop in NumPy", lambda: rivals.numpy_simulation(TEAMS, SIZES, few), len(SIZES) * few, _looped)],
+        )
+    ]
+
+
+def _looped(found):
+    assert found.shape == (len(SIZES), 2, len(NAMES))
+    return "widths of 6 metrics"
+
+
+def simulate(n_replicates, scheme="expected_rounded", *, num_threads=None):
+    """Return the width of every metric: sizes, counts or normalised, metrics."""
+    out = np.empty((len(SIZES), 2, len(NAMES)))
+    for s, n in enumerate(SIZES):
+        options = {"n": n, "n_replicates": n_replicates, "scheme": scheme, "num_threads": num_threads}
+        M = uncertainty.resample(COUNTS, MISSED, **options)
+        for kind, matrices in enumerate((M, cmfast.normalize(M, "row", num_threads=num_threads))):
+            found = metrics.compute(matrices, NAMES, num_threads=num_threads)
+            ends = int(0.025 * n_replicates), int(0.975 * n_replicates)
+            values = np.partition(np.stack([found[name] for name in NAMES]), ends, axis=-1)
+            out[s, kind] = (values[..., ends[1]] - values[..., ends[0]]).max(-1)
+    return out
