@@ -30,6 +30,9 @@ def _job(C: int, B: int) -> Job:
     against = [Rival("NumPy expressions", lambda: rivals.numpy_metrics(part), len(part), check)]
     if labels:
         against.append(Rival("scikit-learn", lambda: rivals.sklearn_metrics(labels), len(labels), check))
+    if C <= 10:
+        few = min(20, B)
+        against.append(Rival("PyCM", lambda: rivals.pycm_metrics(M[:few]), few, check))
     return Job(
         f"metrics {C}",
         f"{B:,} int64 matrices {C}x{C}",

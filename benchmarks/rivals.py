@@ -184,6 +184,24 @@ def sklearn_metrics(labels):
     return {name: np.array([row[name] for row in found]) for name in found[0]}
 
 
+def pycm_metrics(M):
+    """PyCM, from one matrix at a time; it makes all its statistics at once."""
+    from pycm import ConfusionMatrix
+
+    names = {
+        "accuracy": "Overall_ACC",
+        "mcc": "Overall_MCC",
+        "kappa": "Kappa",
+        "recall_macro": "TPR_Macro",
+        "precision_macro": "PPV_Macro",
+        "f1_macro": "F1_Macro",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [ConfusionMatrix(matrix={i: dict(enumerate(row)) for i, row in enumerate(m)}) for m in M.tolist()]
+    return {name: np.array([getattr(one, theirs) for one in found]) for name, theirs in names.items()}
+
+
 def numpy_simulation(teams, sizes, n_repetitions):
     """NumPy in the form of the notebook: a loop over repetitions and teams, one matrix and one metric at a time."""
     rng = np.random.default_rng(0)
