@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from checks import assert_same_bits
+from processes import python
 from test_scaling_kernel import confusion, exact, hessenberg, near_permutation, superclasses, tridiagonal
 
 import cmfast
@@ -128,3 +129,17 @@ def test_a_large_matrix_is_not_copied_more_than_once():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1.2 * M.nbytes  # the result, and a little
+
+
+ROWS_ALONE = """
+import hashlib
+import cmfast, numpy as np
+rng = np.random.default_rng(0)
+M, x = rng.uniform(0.1, 1, (700, 700)) ** 5, rng.uniform(0.5, 2, 700)
+print(hashlib.sha256(cmfast.ipf(M, start=(x, np.full(700, np.nan))).matrix).hexdigest())
+"""
+
+
+def test_a_start_of_rows_alone_does_not_depend_on_the_threads_of_the_blas(tmp_path):
+    first, second = (python("-c", ROWS_ALONE, cwd=tmp_path, OPENBLAS_NUM_THREADS=n) for n in ("1", "2"))
+    assert first == second

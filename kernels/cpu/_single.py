@@ -49,6 +49,11 @@ class _Rows:
         _pool.run(kernel, (*args, self.rows), self.blocks, seconds=seconds, num_threads=self.num_threads)
         return self.sums.sum(0)
 
+    def column_sums(self, x):
+        """Return x @ M with the same bits for any number of threads, which a BLAS does not promise."""
+        nothing = np.empty((0, len(self.v)))
+        return self.run(_large.measure, self.M, self.u, np.ones(len(self.v)), x, self.error, self.sums, nothing)
+
     def hidden(self, x, y, last_width):
         """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`.
 
@@ -239,7 +244,7 @@ def _solve(M, u, v, start_x, start_y, order, rule, num_threads):
     problem = _Rows(M, u, v, num_threads)
     y, warm = start_y, start_x is not None or start_y is not None
     if y is None:
-        y = np.ones(len(v)) if start_x is None else v / (start_x @ M)
+        y = np.ones(len(v)) if start_x is None else v / problem.column_sums(start_x)
     try:
         x, y, n_iter, status = _sweep(problem, y, tol, last_width, max_iter, plain)
         if status is None:
