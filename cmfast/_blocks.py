@@ -170,6 +170,9 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
             first = next(reader, None)
             if first is None:
                 raise FileError(path, "is empty")
+            if len(first) < 2:
+                between = "tabs" if delimiter == "\t" else "commas"
+                raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
             named = _has_header(path, first, wanted) if header is None else header
             names = [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
             places = _columns(path, names, wanted)

@@ -321,7 +321,7 @@ class Grid:
         op = "Grid.regular"
         columns = _Columns(op, X, on_failure, num_threads)
         m = len(columns.low)
-        many = [bins] * m if isinstance(bins, int | np.integer) else list(bins)
+        many = list(bins) if isinstance(bins, Sequence | np.ndarray) else [bins] * m
         if len(many) != m:
             _validate.refuse(op, "bins", f"one number or {m}", f"{len(many)} numbers")
         parts = [_validate.count(op, "bins", b, least=1) for b in many]

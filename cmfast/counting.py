@@ -102,6 +102,7 @@ def confusion_matrix(
         n_groups = _validate.count(_OP, "n_groups", n_groups)
         if groups is None:
             _validate.refuse(_OP, "n_groups", "None without groups", n_groups)
+    y_true, y_pred = (_typed(y, labels) for y in (y_true, y_pred))
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     arrays = dict(zip(arrays, _dispatch.adopt(_OP, **arrays), strict=True))
     _check(n_classes, **arrays)
@@ -115,6 +116,13 @@ def confusion_matrix(
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
     _failures.report(_OP, status, on_failure)
     return matrix
+
+
+def _typed(y: Array, labels: Any) -> Array:
+    """Return `y`; a list without any label, which NumPy takes for floats, as integers or as what `labels` are."""
+    if isinstance(y, list | tuple) and not y:
+        return np.empty(0, np.int64 if labels is None else np.asarray(labels).dtype)
+    return y
 
 
 def _check(n_classes: int | None, **arrays: Any) -> None:

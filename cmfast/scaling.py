@@ -121,9 +121,8 @@ def ipf(
     INFEASIBLE: zeros that leave no matrix with these sums. LIMIT_ONLY counts as success and still warns: zeros for
     which only the limit of the iteration exists; `matrix` is that limit, the factors are NaN (see
     :func:`cmfast.support`). MAX_ITER keeps its last iterate. CONVERGED means measured again on what is returned.
-    Synchronises the
-    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads and any
-    neighbours in the batch.
+    Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
+    threads and any neighbours in the batch.
 
     Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are right to a relative 1e-6 with the
     default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision).

@@ -53,6 +53,14 @@ def test_label_beyond_the_guess_in_a_late_piece(rng):
     assert cmfast.confusion_matrix(t, p).tolist() == [[t.size - 1, 1], [0, 0]]
 
 
+def test_lists_without_labels():
+    assert cmfast.confusion_matrix([], []).shape == (0, 0)
+    np.testing.assert_array_equal(cmfast.confusion_matrix([], (), n_classes=2), np.zeros((2, 2), np.int64))
+    assert_same_bits(cmfast.confusion_matrix([], [], labels=["a", "b"]), np.zeros((2, 2), np.int64))
+    with pytest.raises(TypeError, match="y_true must be integers, bool or strings, got dtype float64"):
+        cmfast.confusion_matrix(np.empty(0), np.empty(0))
+
+
 def test_merge_is_addition(rng):
     t, p = rng.integers(0, 5, 1001), rng.integers(0, 5, 1001)
     parts = [cmfast.confusion_matrix(t[k : k + 77], p[k : k + 77], n_classes=5) for k in range(0, 1001, 77)]

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from checks import assert_same_bits
 
 import cmfast
@@ -169,6 +170,12 @@ def test_grid_refuses_what_is_no_grid():
         _ = cmfast.Grid.scott(np.empty((0, 2)))
 
 
+@pytest.mark.parametrize("bins", [2.5, None, "abc", [1, 2.0, 3], {4}])
+def test_bins_are_numbers(rng, bins):
+    with pytest.raises(TypeError, match=r"Grid.regular: bins must be an integer"):
+        cmfast.Grid.regular(rng.random((9, 3)), bins=bins)
+
+
 @pytest.mark.parametrize(("fraction", "error"), [("half", TypeError), (None, TypeError), (np.nan, ValueError)])
 def test_a_shift_is_a_number(fraction, error):
     with pytest.raises(error, match=r"Grid.shifted: fraction must be"):
@@ -311,6 +318,8 @@ def test_weightings_that_are_none_are_refused():
     cells = cmfast.cell_counts(X, y, p, grid=cmfast.Grid.scott(X))
     with pytest.raises(TypeError, match="gcm: weights must be an array, got None"):
         cmfast.gcm(cells, None)
+    with pytest.raises(TypeError, match="got cells from numpy, weights from torch"):
+        cmfast.gcm(cells, torch.ones(3, 3))
     with pytest.raises(TypeError, match="weights must be one name or one table, got a list"):
         cells.label_histogram(["row", "col"])
     with pytest.raises(ValueError, match=r"^gcm: smoothing must be finite and above 0, got -1"):
