@@ -41,8 +41,8 @@ OPS: dict[str, Op] = {
     "normalize": Op("normalizing", "(R,C)->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
     "importance_weights": Op("normalizing", "(R,C),(R),(C),()->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
-    "ipf": Op("scaling", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
-    "ras": Op("scaling", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", rtol=(1e-6, 1e-11)),
+    "ipf": Op("scaling", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
+    "ras": Op("scaling", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
     "support": Op("zeros", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()"),
     "column_ranges": Op("columns", "(n,m)->(m),(m)"),
     "column_moments": Op("columns", "(n,m)->(k,m)", merge="sum"),

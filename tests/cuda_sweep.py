@@ -17,6 +17,7 @@ from calls import public
 from cases import CASES
 from on_cuda_host import has_kernels, on_device
 
+import cmfast
 from cmfast import _dispatch
 from cmfast.kernels.ops import OPS
 
@@ -51,6 +52,7 @@ def sweep(mode: str) -> None:
             public(op)(*(on_device(value, make) for value in case.args), **options)
             number += 1
     factors(make)
+    zeros(make)
     print(f"{mode}: {number} calls")
 
 
@@ -60,6 +62,23 @@ def factors(make: Any) -> None:
         scale = np.array([[1.0, 2.0], [1e200, 1e200], [np.nan, 1.0]])
         given = on_device((np.ones((3, 2, 2), dtype), scale, scale, np.array([0, 0, 5], np.int8)), make)
         _dispatch.call("importance_weights", *given, method="bi")
+
+
+def zeros(make: Any) -> None:
+    """Scale matrices with zeros, and with cells of every size, to equal and to other targets."""
+    rng = np.random.default_rng(0)
+    for shape in ((4, 4), (3, 5), (5, 3), (6, 6)):
+        M = 10.0 ** rng.uniform(-140, 140, (8, *shape)) * (rng.random((8, *shape)) < 0.7)
+        M[4:] = np.minimum(M[4:], 1.0) + (M[4:] > 1.0)
+        T = np.roll(M > 0, 1, 0) * rng.integers(1, 9, (8, *shape))
+        T[::2] = (M > 0)[::2] * (T > 0)[::2]
+        start = (rng.random(shape[0]), rng.random(shape[1]))
+        for targets in ((T.sum(2) * 1.0, T.sum(1) * 1.0), (T.sum(2) / 7, T.sum(1) / 7)):
+            cmfast.ipf(*on_device((M, *targets), make), on_failure="ignore", start=on_device(start, make))
+        if shape[0] == shape[1]:
+            cmfast.ipf(make(M), on_failure="ignore", empty="drop")
+            cmfast.ipf(make(M), on_failure="ignore", start=on_device((start[0], -start[1]), make))
+            cmfast.ipf(make(M), on_failure="ignore", solver="sinkhorn", max_iter=9)
 
 
 def report() -> int:

@@ -13,7 +13,7 @@ needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(
 
 
 @needs_the_compiler
-@pytest.mark.parametrize("architecture", nvrtc.ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_nothing_is_spilled(kernel, architecture):
     for instance in kernel.instances:

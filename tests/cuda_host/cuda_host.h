@@ -133,7 +133,11 @@ inline double __longlong_as_double(long long bits) { return __builtin_bit_cast(d
 extern "C" {
 double log(double) noexcept;
 double exp(double) noexcept;
+double exp2(double) noexcept;
+double log2(double) noexcept;
+double log1p(double) noexcept;
 double sqrt(double) noexcept;
+double floor(double) noexcept;
 double fabs(double) noexcept;
 double rint(double) noexcept;
 double ldexp(double, int) noexcept;
