@@ -60,10 +60,10 @@ OPS: dict[str, Op] = {
     "gcm": Op("geometry", "(k),(k),(C,C),(W,C,C)->(W,C,C)"),
     "min_overlap": Op("geometry", "(k),(k),(l),(l)->(G,H)"),
     "margins": Op("metrics", "(C,C)->(C),(C),(C),(C),(C),()", BOTH),
-    "metrics_of_matrices": Op("metrics", "(C,C)->*", rtol=(1e-6, 1e-12)),
+    "metrics_of_matrices": Op("metrics", "(C,C)->*", BOTH, rtol=(1e-6, 1e-12)),
     # A difference of two sums over all cells: absolute 1e-13, so relative to a value near zero less.
-    "weighted_kappa": Op("metrics", "(C,C),(C,C)->()", rtol=(1e-6, 1e-10)),
-    "metrics_of_sums": Op("metrics", "(C),(C),(C),(C),(C)->*", rtol=(1e-6, 1e-12)),
+    "weighted_kappa": Op("metrics", "(C,C),(C,C)->()", BOTH, rtol=(1e-6, 1e-10)),
+    "metrics_of_sums": Op("metrics", "(C),(C),(C),(C),(C)->*", BOTH, rtol=(1e-6, 1e-12)),
     "one_vs_rest": Op("confusions", "(C,C)->(C,2,2)"),
     "confusion_fractions": Op("confusions", "(C,C)->(C,C)"),
     "most_confused": Op("confusions", "(C,C)->(k),(k),(k)"),

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels import formulas
 from cmfast.kernels.status import Status
 
 THREADS = 256  # of every block
 BLOCKS = 1 << 16  # at most; every kernel strides over what is left
 SHARED = 48 << 10  # bytes of shared memory that every device grants without being asked
 
-OPTIONS = ("-std=c++17",)
+OPTIONS = ("-std=c++17", "--device-int128")
 
 # How types are written in the sources.
 TYPES: dict[str, np.dtype[Any]] = {
@@ -51,6 +52,8 @@ def source(topic: str) -> str:
     """
     folder = files(__package__)
     defines = [f"#define CM_{status.name} {status.value}" for status in Status]
+    for codes in (formulas.Step, formulas.Value, formulas.Over, formulas.Total, formulas.Mode):
+        defines += [f"#define CM_{codes.__name__.upper()}_{code.name} {code.value}" for code in codes]
     defines.append(f"#define CM_THREADS {THREADS}")
     parts = [*defines]
     for name in ("prelude.cuh", f"{topic}.cu"):

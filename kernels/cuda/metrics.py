@@ -1,4 +1,4 @@
-"""The sums of confusion matrices, in one pass over the cells."""
+"""The sums of confusion matrices, in one pass over the cells, and every metric as a function of them."""
 
 import math
 from itertools import product
@@ -8,10 +8,19 @@ import numpy as np
 
 from cmfast.kernels.cuda import _arrays
 from cmfast.kernels.cuda._module import NAMES, Kernel, library
+from cmfast.kernels.formulas import Plan
 
 _TYPES = (("i64", "i64"), ("int", "i64"), ("float", "double"), ("double", "double"))
 _MARGINS = Kernel("metrics", "cmfast_margins_sums", tuple((*t, w) for t, w in product(_TYPES, _arrays.WIDTHS)))
-KERNELS = (_MARGINS,)
+_PLAN_THREADS = 64
+_PLAN = Kernel(
+    "metrics", "cmfast_metrics_of_sums_plan", (("i64", "double"), ("double", "double"), ("double", "float")), 128
+)
+_RESULTS = (("i64", "i64", "double"), ("int", "i64", "double"), ("float", "double", "float"), ("double",) * 3)
+_KAPPA = Kernel(
+    "metrics", "cmfast_weighted_kappa_pairs", tuple((*t, w) for t, w in product(_RESULTS, _arrays.WIDTHS)), 72
+)
+KERNELS = (_MARGINS, _PLAN, _KAPPA)
 
 
 def _cells(M: Any) -> Any:
@@ -39,3 +48,61 @@ def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
         arguments = (cells, C, n, out, total, status)
         _MARGINS.launch(instance, _arrays.blocks(n, width), arguments, shared=_arrays.team_scratch(width))
     return (*(out[part].reshape(*batch, C) for part in range(5)), total.reshape(batch), status.reshape(batch))
+
+
+def metrics_of_matrices(M: Any, *, plan: Plan, num_threads: int | None = None) -> tuple[Any, ...]:
+    """Run `plan` on every matrix; its scalars, its per-class results, the status."""
+    *sums, total, status = margins(M, num_threads=num_threads)
+    return _run(sums, total, status, _arrays.result_dtype(M), plan)
+
+
+def metrics_of_sums(
+    d: Any, t: Any, p: Any, bands: Any, tops: Any, *, plan: Plan, num_threads: int | None = None
+) -> tuple[Any, ...]:
+    """Run `plan` on sums alone; `bands` and `tops` may be None where no step needs them."""
+    del num_threads
+    given = [a for a in (d, t, p, bands, tops) if a is not None]
+    fractions = any(a.dtype.kind == "f" for a in given)
+    sums = [None if a is None else _sums(a, fractions=fractions) for a in (d, t, p, bands, tops)]
+    return _run(sums, None, None, _arrays.result_dtype(*given), plan)
+
+
+def _sums(a: Any, *, fractions: bool) -> Any:
+    if a.dtype == np.uint64 and not fractions:
+        return a.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
+    return a.astype(np.float64 if fractions else np.int64, copy=False)
+
+
+def _run(sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Plan) -> tuple[Any, ...]:
+    xp, batch, C = library(sums[1]), sums[1].shape[:-1], sums[1].shape[-1]
+    n = math.prod(batch)
+    registers = xp.empty((plan.registers, n))
+    scalars, tables = xp.empty((plan.scalars, n), kind), xp.empty((plan.tables, n, C), kind)
+    out_status = xp.empty(n, np.int8)
+    if n:
+        flat: list[Any] = [None if a is None else _arrays.flat_batch(a, 1) for a in sums]
+        known = (None, None) if total is None else (total.reshape(n), status.reshape(n))
+        steps, params, weights = (xp.asarray(np.ascontiguousarray(a)) for a in (plan.steps, plan.params, plan.weights))
+        shape = (C, n, steps, len(plan.steps), params, weights, int(plan.mode), plan.scalars, plan.tables)
+        arguments = (*flat, *known, *shape, registers, scalars, tables, out_status)
+        _PLAN.launch((NAMES[flat[1].dtype], NAMES[kind]), -(-n // _PLAN_THREADS), arguments, threads=_PLAN_THREADS)
+    results = [scalars[k].reshape(batch) for k in range(plan.scalars)]
+    results += [tables[k].reshape(*batch, C) for k in range(plan.tables)]
+    return (*results, out_status.reshape(batch))
+
+
+def weighted_kappa(M: Any, W: Any, *, fill: float, num_threads: int | None = None) -> tuple[Any, Any]:
+    """Cohen 1968: one minus weighted disagreement over that expected from the margins; and the status."""
+    xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
+    _, t, p, _, _, total, status = margins(M, num_threads=num_threads)
+    n, dtype = math.prod(batch), _arrays.result_dtype(M)
+    out, out_status = xp.empty(n, dtype), xp.empty(n, np.int8)
+    if n:
+        cells = _arrays.flat_batch(_cells(M), 2)
+        width = _arrays.width(C * C)
+        instance = (NAMES[cells.dtype], NAMES[t.dtype], NAMES[dtype], width)
+        sums = (_arrays.flat_batch(t, 1), _arrays.flat_batch(p, 1), total.reshape(n), status.reshape(n))
+        table = xp.ascontiguousarray(W.astype(np.float64, copy=False))
+        arguments = (cells, *sums, table, C, n, fill, out, out_status)
+        _KAPPA.launch(instance, _arrays.blocks(n, width), arguments, shared=_arrays.team_scratch(width))
+    return out.reshape(batch), out_status.reshape(batch)

@@ -134,6 +134,7 @@ extern "C" {
 double log(double) noexcept;
 double exp(double) noexcept;
 double exp2(double) noexcept;
+double pow(double, double) noexcept;
 double log2(double) noexcept;
 double log1p(double) noexcept;
 double sqrt(double) noexcept;
