@@ -1,7 +1,6 @@
 """What the papers and other libraries say of metrics, where they are right and where they are not; and the policies."""
 
 import json
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -85,43 +84,6 @@ def test_mcc_of_two_degenerate_margins_is_undefined(M):
 @pytest.mark.parametrize("M", [[[5, 0], [3, 0]], [[5, 3], [0, 0]], [[9500, 0], [500, 0]]])
 def test_mcc_of_one_degenerate_margin_is_zero(M):
     assert metrics.mcc(M, undefined="strict") == 0
-
-
-def labels(M):
-    i, j = np.nonzero(M)
-    return np.repeat(i, M[i, j]), np.repeat(j, M[i, j])
-
-
-@pytest.mark.parametrize(("undefined", "zero_division"), [("zero", 0), ("one", 1), ("nan", np.nan)])
-def test_same_averages_as_scikit_learn(undefined, zero_division, rng):
-    for M in [*(np.array(block["cm"]) for block in EDGES.values()), *rng.integers(0, 4, (20, 4, 4))]:
-        y, p = labels(M)
-        every = range(len(M))
-        for average in ("macro", "weighted", "micro"):
-            options = {"labels": every, "average": average, "zero_division": zero_division}
-            for name, theirs in (
-                ("precision", skm.precision_score),
-                ("recall", skm.recall_score),
-                ("f1", skm.f1_score),
-            ):
-                close(metrics.compute(M, f"{name}_{average}", undefined=undefined), theirs(y, p, **options))
-        if undefined != "nan":  # it knows no NaN here
-            close(
-                metrics.jaccard(M, undefined=undefined),
-                skm.jaccard_score(y, p, labels=every, average=None, zero_division=zero_division),
-            )
-
-
-def test_same_scores_as_scikit_learn(rng):
-    for M in rng.integers(0, 6, (30, 4, 4)):
-        y, p = labels(M)
-        close(metrics.mcc(M), skm.matthews_corrcoef(y, p))
-        close(metrics.kappa(M), skm.cohen_kappa_score(y, p))
-        for weights in ("linear", "quadratic"):
-            close(metrics.kappa(M, weights=weights), skm.cohen_kappa_score(y, p, weights=weights, labels=range(4)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            close(metrics.balanced_accuracy(M, undefined="nan"), skm.balanced_accuracy_score(y, p))
 
 
 def test_sums_give_the_bits_of_the_matrix(rng):
@@ -251,33 +213,3 @@ def test_thresholds_are_scikit_learns_roc_curve(rng):
     np.testing.assert_array_equal(thresholds[keep], theirs)
     close(metrics.recall(matrices)[keep, 1], tpr)
     close(1 - metrics.specificity(matrices)[keep, 1], fpr)
-
-
-def test_pycm_agrees_where_it_answers(rng):
-    pycm = pytest.importorskip("pycm")
-    for M in [*(rng.integers(0, 9, (8, 4, 4)) + np.eye(4, dtype=int)), np.array(GLOSSARY["surface3"]["cm"])]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            theirs = pycm.ConfusionMatrix(matrix={i: dict(enumerate(row)) for i, row in enumerate(M.tolist())})
-        ours = metrics.compute(M, ["accuracy", "mcc", "kappa", "recall_macro", "precision_macro", "f1_macro"])
-        whole = (
-            theirs.Overall_ACC,
-            theirs.Overall_MCC,
-            theirs.Kappa,
-            theirs.TPR_Macro,
-            theirs.PPV_Macro,
-            theirs.F1_Macro,
-        )
-        close(list(ours.values()), whole)
-        close(metrics.specificity(M), list(theirs.TNR.values()))
-        close(metrics.npv(M), list(theirs.NPV.values()))
-
-
-def test_imbalanced_learn_agrees_on_the_geometric_mean(rng):
-    imblearn = pytest.importorskip("imblearn.metrics")
-    for M in rng.integers(0, 9, (8, 4, 4)) + np.eye(4, dtype=int):
-        close(metrics.geometric_mean(M), imblearn.geometric_mean_score(*labels(M)))
-    # Its macro form is the geometric mean of macro recall and macro specificity, not that of the recalls.
-    M = np.array(GLOSSARY["surface3"]["cm"])
-    macro = imblearn.geometric_mean_score(*labels(M), average="macro")
-    assert abs(macro - metrics.geometric_mean(M)) > 0.01
