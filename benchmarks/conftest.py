@@ -1,0 +1,3 @@
+"""What pytest leaves alone here."""
+
+collect_ignore = ["gpu.py"]  # it needs CuPy and a GPU to be imported
