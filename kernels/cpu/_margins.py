@@ -190,7 +190,7 @@ def _sum_exactly(m, C, w, whole):
     return WIDE
 
 
-@jit(inner=True)
+@jit(inline=True)
 def load_sums(d, t, p, band, top, b, w, exact, limit, sums, whole):
     """Fill lane `w` with given sums, and mark those that no matrix can have."""
     C = t.shape[1]
@@ -210,22 +210,19 @@ def load_sums(d, t, p, band, top, b, w, exact, limit, sums, whole):
     ok = ok and (band.shape[0] == 0 or _adds_up(band[b], n, slack))
     ok = ok and (top.shape[0] == 0 or _adds_up(top[b], n, slack))
     wide = exact and ok and n > limit
-    for k in range(C):
-        _put(wide, sums, whole, k, w, d[b, k])
-        _put(wide, sums, whole, C + k, w, t[b, k])
-        _put(wide, sums, whole, 2 * C + k, w, p[b, k])
-        _put(wide, sums, whole, 3 * C + k, w, band[b, k] if band.shape[0] > 0 else zero)
-        _put(wide, sums, whole, 4 * C + k, w, top[b, k] if top.shape[0] > 0 else zero)
-    _put(wide, sums, whole, PARTS * C, w, n)
     sums[PARTS * C + 1, w] = WIDE if wide else OK if ok else INVALID
-
-
-@jit(inner=True)
-def _put(wide, sums, whole, k, w, x):
     if wide:
-        whole[k, w] = np.int64(x)
+        whole[PARTS * C, w] = np.int64(n)
+        for k in range(C):
+            whole[k, w], whole[C + k, w], whole[2 * C + k, w] = np.int64(d[b, k]), np.int64(t[b, k]), np.int64(p[b, k])
+            whole[3 * C + k, w] = np.int64(band[b, k]) if band.shape[0] > 0 else 0
+            whole[4 * C + k, w] = np.int64(top[b, k]) if top.shape[0] > 0 else 0
     else:
-        sums[k, w] = x
+        sums[PARTS * C, w] = n
+        for k in range(C):
+            sums[k, w], sums[C + k, w], sums[2 * C + k, w] = d[b, k], t[b, k], p[b, k]
+            sums[3 * C + k, w] = band[b, k] if band.shape[0] > 0 else zero
+            sums[4 * C + k, w] = top[b, k] if top.shape[0] > 0 else zero
 
 
 @jit()

@@ -7,6 +7,7 @@ from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu.metrics import margins
 
 SECONDS_PER_PAIR = 3e-9
+SECONDS_PER_LABEL = 7e-9
 
 
 def one_vs_rest(M, *, num_threads=None):
@@ -81,11 +82,13 @@ def most_confused(M, *, k, by, num_threads=None):
 
 
 @jit()
-def _label_margins(y, p, C, piece, parts, outside, start, stop):
+def _label_margins(y, p, C, parts, start, stop):
+    """Count labels into the five tables of `parts`; return how many pairs are outside."""
+    outside = 0
     for i in range(start, stop):
         truth, guess = y[i], p[i]
         if not (0 <= truth < C and 0 <= guess < C):
-            outside[piece] += 1
+            outside += 1
             continue
         parts[1, truth] += 1
         parts[2, guess] += 1
@@ -93,6 +96,13 @@ def _label_margins(y, p, C, piece, parts, outside, start, stop):
         parts[4, max(truth, guess)] += 1
         if truth == guess:
             parts[0, truth] += 1
+    return outside
+
+
+@jit()
+def _label_margins_of(y, p, C, out, outside, start, stop):
+    for b in range(start, stop):
+        outside[b] = _label_margins(y[b], p[b], C, out[:, b], 0, y.shape[1])
 
 
 def label_margins(y, p, *, n_classes, num_threads=None):
@@ -100,20 +110,29 @@ def label_margins(y, p, *, n_classes, num_threads=None):
     batch, n = y.shape[:-1], y.shape[-1]
     truth, guess = (_arrays.flat_batch(a.astype(np.int64, copy=False), 1) for a in (y, p))
     out = np.zeros((5, len(truth), n_classes), np.int64)
-    # Every piece counts into tables of its own, so few of them where classes are many.
-    seconds = n * 1e-8
-    most = max(1, min(8, n // (4 * max(1, n_classes))))
-    bounds = _pool.pieces(n, seconds, most=most)
-    outside = np.zeros(len(bounds), np.int64)
-    for b in range(len(truth)):
-        parts = np.zeros((len(bounds), 5, n_classes), np.int64)
-
-        def work(i, start, stop, parts=parts, b=b):
-            _label_margins(truth[b], guess[b], n_classes, i, parts[i], outside, start, stop)
-
-        if n:
-            _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
-        out[:, b] = parts.sum(0)
+    seconds = n * len(truth) * SECONDS_PER_LABEL
+    if len(truth) == 1:
+        outside = _in_parts(truth[0], guess[0], n_classes, out[:, 0], seconds, num_threads)
+    else:
+        outside = np.zeros(len(truth), np.int64)
+        if len(truth):
+            args = (truth, guess, n_classes, out, outside)
+            _pool.run(_label_margins_of, args, len(truth), seconds=seconds, num_threads=num_threads)
     sums = tuple(part.reshape(*batch, n_classes) for part in out)
     total = np.full(batch, n, np.int64)
     return (*sums, total, np.zeros(batch, np.int8), int(outside.sum()))
+
+
+def _in_parts(truth, guess, C, out, seconds, num_threads):
+    """Count one long stream: every piece into tables of its own, so few of them where classes are many."""
+    n = len(truth)
+    bounds = _pool.pieces(n, seconds, most=max(1, min(8, n // (4 * max(1, C)))))
+    parts, outside = np.zeros((len(bounds), 5, C), np.int64), np.zeros(len(bounds), np.int64)
+
+    def work(i, start, stop):
+        outside[i] = _label_margins(truth, guess, C, parts[i], start, stop)
+
+    if n:
+        _pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    parts.sum(0, out=out)
+    return outside
