@@ -67,8 +67,10 @@ def run(steps, params, weights, mode, S, C, tables, first, count):
                     x = S[VALUE * C + k, w]
                     tables[target, first + w, k] = fill if np.isnan(x) else x
         else:
-            if step == REDUCE:
-                out = _reduced(code, a, parameter, weights, S, C)
+            if step == REDUCE and code in (MIN, GEOMETRIC, TAU, TAU_WEIGHTED):
+                out = _reduced_again(code, a, parameter, weights, S, C)
+            elif step == REDUCE:
+                out = _reduced(code, a, S, C)
             elif step == STEP_TOTAL:
                 out = _whole(code, S, C)
             elif step == HARMONIC:
@@ -159,19 +161,27 @@ def _determined(truth, prediction, x):
 
 
 @jit(inline=True)
-def _reduced(how, pick, parameter, weights, S, C):
-    """Reduce the values over the classes; NaN where there is no answer."""
+def _reduced(how, pick, S, C):
+    """Reduce the values over the classes by sums that are made already; NaN where there is no answer."""
+    one = TABLES * C
+    total, members = load(S, one + SUM), load(S, one + MEMBERS)
+    if how == MEAN:
+        out = total / members
+    elif how == WEIGHTED:
+        out = load(S, one + WEIGHTED_SUM) / load(S, one + WEIGHT)
+    elif how == ADJUSTED:
+        chance = 1.0 / members
+        out = where(members >= 2.0, (total / members - chance) / (1.0 - chance), np.nan)
+    else:
+        out = load(S, VALUE * C + pick)
+    return out
+
+
+@jit(inner=True)
+def _reduced_again(how, pick, parameter, weights, S, C):
+    """Reduce the values over the classes by another pass over them; NaN where there is no answer."""
     one = TABLES * C
     members = load(S, one + MEMBERS)
-    if how == MEAN:
-        return load(S, one + SUM) / members
-    if how == WEIGHTED:
-        return load(S, one + WEIGHTED_SUM) / load(S, one + WEIGHT)
-    if how == PICK:
-        return load(S, VALUE * C + pick)
-    if how == ADJUSTED:
-        chance = 1.0 / members
-        return where(members >= 2.0, (load(S, one + SUM) / members - chance) / (1.0 - chance), np.nan)
     if how == MIN:
         least = splat(np.inf)
         for k in range(C):
