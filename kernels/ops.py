@@ -64,10 +64,10 @@ OPS: dict[str, Op] = {
     # A difference of two sums over all cells: absolute 1e-13, so relative to a value near zero less.
     "weighted_kappa": Op("metrics", "(C,C),(C,C)->()", BOTH, rtol=(1e-6, 1e-10)),
     "metrics_of_sums": Op("metrics", "(C),(C),(C),(C),(C)->*", BOTH, rtol=(1e-6, 1e-12)),
-    "one_vs_rest": Op("confusions", "(C,C)->(C,2,2)"),
-    "confusion_fractions": Op("confusions", "(C,C)->(C,C)"),
-    "most_confused": Op("confusions", "(C,C)->(k),(k),(k)"),
+    "one_vs_rest": Op("confusions", "(C,C)->(C,2,2)", BOTH),
+    "confusion_fractions": Op("confusions", "(C,C)->(C,C)", BOTH),
+    "most_confused": Op("confusions", "(C,C)->(k),(k),(k)", BOTH),
     "threshold_matrices": Op("thresholds", "(n),(n)->(t),(t,2,2)"),
     "resample": Op("uncertainty", "(C,C),(C)->(k,C,C)"),
-    "label_margins": Op("confusions", "(n),(n)->(C),(C),(C),(C),(C),()", merge="sum"),
+    "label_margins": Op("confusions", "(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }
