@@ -138,6 +138,20 @@ def test_errors_of_values_read_as_on_the_cpu(given, options, dtype):
     assert str(on_cuda.value) == str(on_cpu.value)
 
 
+@pytest.mark.parametrize("factor", [1, 0.5, 2**56, 1e80], ids=["counts", "halves", "large-counts", "far"])
+def test_metrics_of_ordered_sums(factor):
+    names = ["kappa_linear", "kappa_quadratic", "gerrity", "mcc", "accuracy"]
+    d, t, p, bands, tops, *_ = cmfast.metrics.margins(np.random.default_rng(1).integers(0, 9, (6, 3, 3)) * factor)
+    tops[1], bands[2], d[4] = -tops[1], bands[2] * 2, d[4] * 3 + 1  # no matrix has these
+    there = [cuda_host.asarray(a) for a in (d, t, p, bands, tops)]
+    with pytest.warns(cmfast.FailureWarning, match="3 of 6"):
+        on_cpu = cmfast.metrics.from_sums(d, t, p, names, bands=bands, tops=tops)
+    with pytest.warns(cmfast.FailureWarning, match="3 of 6"):
+        on_cuda = cmfast.metrics.from_sums(*there[:3], names, bands=there[3], tops=there[4])
+    for name in names:
+        np.testing.assert_allclose(on_cuda[name].get(), on_cpu[name], rtol=1e-11)
+
+
 def test_libraries_do_not_mix():
     with pytest.raises(TypeError, match="one library, got S from cuda_host, T from numpy"):
         cmfast.overlap(cuda_host.asarray(MATRICES), MATRICES)

@@ -122,7 +122,7 @@ __global__ void cmfast_importance_weights_factors(const double* __restrict__ row
     const double* row = row_scale + team.matrix() * R;
     const double* col = col_scale + team.matrix() * C;
     O* q = out + team.matrix() * R * C;
-    const bool scaled = out_status[team.matrix()] == CM_CONVERGED;
+    const bool scaled = team.mine() && out_status[team.matrix()] == CM_CONVERGED;  // its team writes it below
     bool wild = false;
     for (i64 k = team.rank; k < R * C; k += W) {
       const O weight = narrow<O>(row[k / C] * col[k % C]);
