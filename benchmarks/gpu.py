@@ -21,6 +21,8 @@ from benchmarks import data
 
 PART = 1000  # items that are compared with the CPU
 REPEAT = 10
+NAMES = ["accuracy", "mcc", "kappa", "f1_macro", "f1_weighted", "recall_macro", "precision_macro", "jaccard_macro",
+         "balanced_accuracy", "geometric_mean"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Job:
         got = self.run(*self.whole) if self.per_item else self.run(*part)
         for one, other in zip(_parts(got), _parts(want), strict=True):
             found = (one[:PART] if self.per_item else one).get()
-            np.testing.assert_allclose(found, other, rtol=1e-12 if other.dtype == np.float64 else 0)
+            np.testing.assert_allclose(found, other, rtol=1e-9 if other.dtype == np.float64 else 0)
 
 
 def _parts(result: Any) -> tuple[Any, ...]:
@@ -66,6 +68,12 @@ def jobs(*, small: bool) -> list[Job]:
         Job("normalize row", size, 2 * cells + n, lambda M: cmfast.normalize(M, "row"), (M,)),
         Job("normalize col", size, 2 * cells + n, lambda M: cmfast.normalize(M, "col"), (M,)),
         Job("importance_weights", size, 2 * cells + n, lambda M: cmfast.importance_weights(M, "row"), (M,)),
+        Job("ipf", size, 2 * cells + n * 194, lambda M: cmfast.ipf(M).matrix, (M,)),
+        Job("ras", size, cells + n * 194, lambda M: cmfast.ras(M)[1:3], (M,)),
+        Job(
+            "metrics.compute, 10 names", size, cells + n * 81,
+            lambda M: tuple(cmfast.metrics.compute(M, NAMES).values()), (counts,),
+        ),
         Job("margins", size, cells + n * (5 * 80 + 9), cmfast.metrics.margins, (counts,)),
         Job(
             "confusion_matrix int64", labels, 16 * samples,
