@@ -102,10 +102,10 @@ def _usage(log: str, name: str) -> Usage:
 
 
 @cache
-def usage(topic: str, architecture: str) -> dict[str, Usage]:
-    """Return what every instance of every kernel of a topic takes."""
+def usage(topic: str, architecture: str, most: int | None = None) -> dict[str, Usage]:
+    """Return what every instance of every kernel of a topic takes, or the first `most` of each."""
     kernels = [kernel for kernel in _module.table() if kernel.topic == topic]
-    expressions = [kernel.expression(instance) for kernel in kernels for instance in kernel.instances]
+    expressions = [kernel.expression(instance) for kernel in kernels for instance in kernel.instances[:most]]
     return Program(_module.source(topic)).compile(expressions, architecture)
 
 
