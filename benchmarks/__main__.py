@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -15,7 +15,7 @@ from benchmarks import counting, geometry, labels, latency, metrics, scaling, un
 from benchmarks._job import Job
 from benchmarks._measure import interleaved, peak_extra_bytes, timed
 
-PARTS: dict[str, Callable[..., list[Job]]] = {
+PARTS: dict[str, Callable[..., Iterable[Job]]] = {
     "count": counting.jobs,
     "bi": scaling.jobs,
     "gcm": geometry.jobs,
@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[..., list[Job]]] = {
     "labels": labels.jobs,
     "resample": uncertainty.jobs,
     "scaling": scaling.full_jobs,
+    "geometry": geometry.full_jobs,
 }
 QUICK = ("count", "bi", "gcm", "metrics", "labels", "resample")
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars")
