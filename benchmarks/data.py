@@ -29,7 +29,12 @@ def labels(n: int, C: int, accuracy: float = 0.9, seed: int = 0) -> tuple[np.nda
 def embeddings(n: int, m: int, C: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return float32 points (n, m) of C overlapping Gaussian classes, their labels, and nearest-centre predictions."""
     rng = np.random.default_rng(seed)
-    centres = rng.normal(size=(C, m)) * 1.5
+    return around(rng.normal(size=(C, m)) * 1.5, n, rng)
+
+
+def around(centres: np.ndarray, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return float32 points (n, m) around the centres (C, m), their labels, and nearest-centre predictions."""
+    C, m = centres.shape
     y = rng.integers(0, C, n)
     X = (centres[y] + rng.normal(size=(n, m))).astype(np.float32)
     # The nearest centre, without the squared norm of x that all distances share.

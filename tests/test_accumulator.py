@@ -1,11 +1,14 @@
 """Streams of points: the counts of all at once, in memory and in files."""
 
+import hashlib
+
 import numpy as np
 import pytest
 from checks import assert_same_bits
 
 import cmfast
 from cmfast import _accumulator
+from cmfast.kernels.cpu import _partition, _pool
 
 MIB = 1 << 20
 
@@ -111,3 +114,53 @@ def test_refuses_what_does_not_belong():
     with pytest.raises(ValueError, match=r"update: y_true must be in 0\.\.2"):
         accumulator.update([[0.0]], [3], [0])
     assert len(accumulator.counts()) == 0, "what was refused is not counted"
+
+
+def hash_of(cells, threads):
+    """Hash everything that is made from counts."""
+    digest = hashlib.sha256()
+    G = cmfast.gcm(cells, ["all", "row", "col", "bi"], smoothing=0.01, num_threads=threads)
+    for array in (*parts(cells), cells.confusion_matrix(), G):
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def in_pairs(some, rng):
+    """Merge two parts at random until one is left."""
+    some = list(some)
+    while len(some) > 1:
+        i, j = rng.choice(len(some), 2, replace=False)
+        merged = some[i] + some[j]
+        some = [part for k, part in enumerate(some) if k not in {i, j}] + [merged]
+    return some[0]
+
+
+SEEN = set()  # over numbers of threads
+TREES = {
+    "one by one": lambda some, rng: sum(some),
+    "balanced": lambda some, rng: cmfast.CellCounts.merge(some),
+    "at random": in_pairs,
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5, 8])
+def test_one_hash_for_threads_chunks_and_trees(threads, monkeypatch):
+    monkeypatch.setattr(_pool, "INLINE_SECONDS", 0.0)
+    monkeypatch.setattr(_pool, "PIECE_SECONDS", 1e-6)
+    monkeypatch.setattr(_partition, "FEWEST", 100)
+    monkeypatch.setattr(_partition, "BUCKET", 100)
+    monkeypatch.setattr(_partition, "ROWS", 512)
+    X, y, p = points(20_000, seed=3)
+    grid = cmfast.Grid.scott(X, num_threads=threads)
+    options = {"grid": grid, "n_classes": 4, "num_threads": threads}
+    found = {hash_of(cmfast.cell_counts(X, y, p, **options), threads)}
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        which = rng.integers(0, rng.integers(2, 9), len(X))
+        some = [
+            cmfast.cell_counts(X[which == k], y[which == k], p[which == k], **options) for k in range(which.max() + 1)
+        ]
+        found |= {hash_of(tree(some, rng), threads) for tree in TREES.values()}
+    assert len(found) == 1
+    SEEN.update(found)
+    assert len(SEEN) == 1, "the same for every number of threads"
