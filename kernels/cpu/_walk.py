@@ -39,8 +39,8 @@ def _one_prediction(keys, mask, i, j):
 
 
 @jit()
-def _overlaps(keys, counts, half, Q, out_S, out_G, start, stop):
-    """Tally the counts of cells that are not mixed in `out_S`, add the minima of mixed ones to `out_G`."""
+def _overlaps(keys, counts, half, Q, out_E, start, stop):
+    """Add to `out_E` what mixed cells have above their own weighted counts: ``min(L_i, P_j) - q_ij n_ij``."""
     mask = (1 << half) - 1
     n_classes, n_weights = Q.shape[0], Q.shape[2]
     slot = np.full(n_classes, -1, np.int64)
@@ -51,8 +51,6 @@ def _overlaps(keys, counts, half, Q, out_S, out_G, start, stop):
         j = _end_of_cell(keys, 2 * half, i, stop)
         first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
         if first == last or _one_prediction(keys, mask, i, j):
-            for t in range(i, j):
-                out_S[(keys[t] >> half) & mask, keys[t] & mask] += counts[t]
             i = j
             continue
         a = b = 0
@@ -78,11 +76,15 @@ def _overlaps(keys, counts, half, Q, out_S, out_G, start, stop):
         for s in range(b):
             slot[predictions[s]] = -1
         for u in range(a):
-            row, own = out_G[labels[u]], L[u]
+            row, own = out_E[labels[u]], L[u]
             for s in range(b):
                 cell, p = row[predictions[s]], P[s]
                 for w in range(n_weights):
                     cell[w] += min(own[w], p[w])
+        for t in range(i, j):
+            y, p = (keys[t] >> half) & mask, keys[t] & mask
+            for w in range(n_weights):
+                out_E[y, p, w] -= Q[y, p, w] * counts[t]
         i = j
 
 
@@ -172,18 +174,18 @@ def pair_counts(keys, counts, half, n_classes, num_threads=None):
     return M
 
 
-def overlaps(keys, counts, half, Q, num_threads=None):
-    """Return the integer matrices (C, C, W) of one pass with the integer tables `Q` (C, C, W)."""
+def overlaps(keys, counts, half, Q, M, num_threads=None):
+    """Return the integer matrices (C, C, W) of one pass with the integer tables `Q` (C, C, W), for counts `M`."""
 
-    def kernel(S, G, start, stop):
-        _overlaps(keys, counts, half, Q, S, G, start, stop)
+    def kernel(E, start, stop):
+        _overlaps(keys, counts, half, Q, E, start, stop)
 
     # Adding up the matrices of the threads must cost less than a thread saves; a run costs about 30 additions.
     threads = num_threads if 8 * len(keys) > Q.size else 1
     seconds = len(keys) * SECONDS_PER_RUN
-    S, G = _walk(kernel, keys, 2 * half, seconds, [Q.shape[:2], Q.shape], threads)
-    G += Q * S[:, :, None]
-    return G
+    (E,) = _walk(kernel, keys, 2 * half, seconds, [Q.shape], threads)
+    E += Q * M[:, :, None]
+    return E
 
 
 def wide_overlaps(keys, counts, half, Q, width, num_threads=None):

@@ -1,5 +1,7 @@
 """Joint counts of cells and classes, sparse histograms, and the overlaps of histograms computed from them."""
 
+from typing import Any
+
 import numpy as np
 
 from cmfast.kernels.cpu import _fixed, _lattice, _partition, _pool, _runs, _walk
@@ -8,6 +10,7 @@ from cmfast.kernels.status import Status
 OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 FIRST = 3  # positions that a message names
 SECONDS_PER_LABEL = 1e-9
+SECONDS_PER_WEIGHT = 2e-8
 
 
 def _bits(n):
@@ -126,23 +129,36 @@ def gcm(keys, counts, M, *tables, num_threads=None):
     """
     n_weights, n_classes = len(tables), M.shape[0]
     half = _bits(n_classes)
-    fixed = [_fixed.quantise(np.asarray(w, np.float64), M) for w in tables]
+    each = [(w, w + 1) for w in range(n_weights)]
+    options = {"seconds": n_weights * n_classes**2 * SECONDS_PER_WEIGHT, "num_threads": num_threads}
+    fixed: list[Any] = [None] * n_weights
+
+    def quantise(w, *_):
+        fixed[w] = _fixed.quantise(np.asarray(tables[w], np.float64), M)
+
+    _pool.run_pieces(quantise, each, **options)
     status = np.array([INVALID if t is None else OK for t in fixed], np.int8)
-    narrow = [w for w in range(n_weights) if fixed[w] is not None and not fixed[w].width]
-    out = [np.full((n_weights, *M.shape), np.nan) for _ in range(3)]
     error = np.array([np.nan if t is None else t.error for t in fixed])
-    # One pass for all, unless their matrices would need more memory than the runs.
+    G: list[Any] = [None] * n_weights
+    narrow = [w for w in range(n_weights) if fixed[w] is not None and not fixed[w].width]
+    # One pass for all, unless their matrices would need more memory than the points have.
     step = len(narrow) if 16 * n_classes**2 * len(narrow) <= max(16 * int(counts.sum()), 1 << 24) else 1
     for start in range(0, len(narrow), max(step, 1)):
         some = narrow[start : start + step]
         Q = np.ascontiguousarray(np.stack([fixed[w].q for w in some], axis=2))
-        G = _walk.overlaps(keys, counts, half, Q, num_threads)
+        found = _walk.overlaps(keys, counts, half, Q, M, num_threads)
         for k, w in enumerate(some):
-            _bound(G[:, :, k], M, fixed[w], [x[w] for x in out])
+            G[w] = found[:, :, k]
     for w in range(n_weights):
         if fixed[w] is not None and fixed[w].width:
-            G = _walk.wide_overlaps(keys, counts, half, fixed[w].q, fixed[w].width, num_threads)
-            _bound(G, M, fixed[w], [x[w] for x in out])
+            G[w] = _walk.wide_overlaps(keys, counts, half, fixed[w].q, fixed[w].width, num_threads)
+    out = [np.full((n_weights, *M.shape), np.nan) for _ in range(3)]
+
+    def bound(w, *_):
+        if fixed[w] is not None:
+            _bound(G[w], M, fixed[w], [x[w] for x in out])
+
+    _pool.run_pieces(bound, each, **options)
     return (*out, error, status)
 
 
