@@ -363,7 +363,8 @@ class CellCounts:
             "counts": _dispatch.to_host(self.counts).astype("<i8", copy=False),
         }
         if self._table is not None:
-            arrays["table"] = _dispatch.to_host(self._table).astype("<i8", copy=False)
+            table = _dispatch.to_host(self._table)
+            arrays["table"] = table.astype(table.dtype.newbyteorder("<"), copy=False)
         with open(path, "wb") as file:  # noqa: PTH123  (an open file: numpy.savez would append .npz to the name)
             np.savez(file, **arrays)
 
@@ -420,7 +421,9 @@ class CellCounts:
             n_cells = len(table)
             inside = (table >= low).all() and (table < np.add(low, extent)).all()
             _agree(table.dtype.kind == "i" and table.shape == (n_cells, grid.n_axes) and bool(inside), "table")
-            _agree(all(map(tuple.__lt__, *(list(map(tuple, t.tolist())) for t in (table[:-1], table[1:])))), "table")
+            steps = np.diff(table.astype(np.int64), axis=0)
+            first = (steps != 0).argmax(axis=1)[:, None]  # the first axis on which a row differs from the one before
+            _agree(bool((np.take_along_axis(steps, first, axis=1) > 0).all()), "table")
         _agree(len(low) == len(extent) == grid.n_axes and all(n >= 0 for n in extent), "ranges")
         _agree(keys.ndim == counts.ndim == 1 and len(keys) == len(counts), "lengths")
         _agree(bool((np.diff(keys) > 0).all()) and bool((counts > 0).all()), "order of keys, or counts")

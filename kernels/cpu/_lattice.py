@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.cpu import _blocks, _pool, _vector
+from cmfast.kernels.cpu import _blocks, _partition, _pool, _vector
 from cmfast.kernels.cpu._jit import jit
 
 SECONDS_PER_COORDINATE = 8e-10
@@ -25,7 +25,7 @@ class Layout(NamedTuple):
 
     `low` and `extent` are the smallest index and the number of indices per axis, over all points that have a cell
     (extent 0 on every axis: there is none). Without `table` the key is in mixed radix ``index - low`` with these
-    extents; else it is the row of the cell in `table`, an (n_cells, m) int64 array of sorted index rows.
+    extents; else it is the row of the cell in `table`, an (n_cells, m) array of sorted index rows of `table_type`.
     """
 
     low: tuple[int, ...]
@@ -262,59 +262,95 @@ def first_without_cell(X, origin, inverse, most):
 # Ranks, for keys that do not fit.
 
 
-def ranked_keys(X, tags, bits, origin, inverse, layout, progress):
+def ranked_keys(X, tags, bits, origin, inverse, layout, every, num_threads, progress):
     """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
-    n, m = X.shape
-    kept = np.ones(n, bool)
+    n = len(X)
 
-    def column(d):
-        for first, block in _blocks.contiguous(X[:, d : d + 1], 0, n):
-            with np.errstate(invalid="ignore", over="ignore"):
-                yield first, np.float64(block[:, 0] - origin[d]) * inverse[d]
+    def nothing(start, stop):
+        return np.zeros(stop - start, np.int64)
 
-    for d in range(m):
-        for first, x in column(d):
-            kept[first : first + len(x)] &= np.abs(x) < MOST_INDEX
-    rows = np.flatnonzero(kept)
-
-    def indices(d):
-        found = np.empty(n, np.int64)
-        for first, x in column(d):
-            inside = kept[first : first + len(x)]
-            found[first : first + len(x)] = np.floor(np.where(inside, x, 0.0)).astype(np.int64)
-        return found[rows]
-
-    rank, first = _rank((indices(d) - layout.low[d] for d in range(m)), layout.extent)
-    require(len(first), bits)
-    table = np.empty((len(first), m), np.int64)
-    for d in range(m):
-        table[:, d] = indices(d)[first]
-    keys = np.full(n, DROPPED, np.int64)
-    keys[rows] = (rank << bits) | tags(0, n)[rows]
+    columns, volumes = [], []
+    for a, b in _groups(layout.extent):
+        part = Layout(layout.low[a:b], layout.extent[a:b], None)
+        fill = filler(X[:, a:b], nothing, 0, origin[a:b], inverse[a:b], part, every)
+        columns.append(_partition.keys(fill, n, num_threads))
+        volumes.append(volume(part.extent))
+    kept = None if every else np.flatnonzero(np.logical_and.reduce([column != DROPPED for column in columns]))
+    rank, some = _rank(columns if kept is None else [column[kept] for column in columns], volumes)
+    require(len(some), bits)
+    table = _table(X, some if kept is None else kept[some], origin, inverse, layout, num_threads)
+    tagged = tags(0, n)
+    if kept is None:
+        keys = (rank << bits) | tagged
+    else:
+        keys = np.full(n, DROPPED, np.int64)
+        keys[kept] = (rank << bits) | tagged[kept]
     if progress is not None:
         progress(n, n)
     return keys, Layout(layout.low, layout.extent, table)
 
 
-def _rank(columns, extents):
-    """Return the rank of every index row in lexicographic order, and where each distinct row occurs first.
+def _table(X, rows, origin, inverse, layout, num_threads):
+    """Return the index rows of some points."""
+    out = np.empty((len(rows), X.shape[1]), table_type(layout))
 
-    Axes are folded into one number while it fits; when the next would not, the axis is replaced by ranks, and if that
-    is not enough the number as well. Ranks keep order and identity, so this is exact.
+    def work(_, start, stop):
+        for first in range(start, stop, _blocks.ROWS):
+            some = slice(first, min(first + _blocks.ROWS, stop))
+            out[some] = np.floor((X[rows[some]].astype(np.float64) - origin) * inverse)
+
+    seconds = out.size * 4 * SECONDS_PER_COORDINATE
+    _pool.run_pieces(work, _pool.pieces(len(rows), seconds), seconds=seconds, num_threads=num_threads)
+    return out
+
+
+def table_type(layout):
+    """Return the narrowest type of integers that holds the indices; it follows from the ranges alone."""
+    low, high = min(layout.low), max(a + n for a, n in zip(layout.low, layout.extent, strict=True))
+    return next(
+        t for t in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(t).min <= low and high <= np.iinfo(t).max
+    )
+
+
+def _groups(extent):
+    """Cut the axes into ranges whose indices fit into one number; float64 holds it exactly where that is possible."""
+    first, size = 0, 1
+    for d, n in enumerate(extent):
+        if d > first and size * n >= 2**53:
+            yield first, d
+            first, size = d, 1
+        size *= n
+    yield first, len(extent)
+
+
+def _rank(columns, extents):
+    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
+
+    Axes (or groups of them) are folded into one number while it fits; when the next would not, it is replaced by ranks,
+    and if that is not enough the number as well. Ranks keep order and identity, so this is exact.
     """
     key, size = np.zeros(1, np.int64), 1
     for column, extent in zip(columns, extents, strict=True):
         index, n = column, extent
         if size * n >= 2**63:
-            occupied, index = np.unique(column, return_inverse=True)
-            n = len(occupied)
+            index, some = _dense(column)
+            n = len(some)
         if size * n >= 2**63:
-            occupied, key = np.unique(key, return_inverse=True)
-            size = len(occupied)
+            key, some = _dense(key)
+            size = len(some)
         key = key * n + index
         size *= n
-    _, first, rank = np.unique(key, return_index=True, return_inverse=True)
-    return rank.astype(np.int64, copy=False), first
+    return _dense(key)
+
+
+def _dense(values):
+    """Return the rank of every value among the distinct ones, and where one of each stands."""
+    order = np.argsort(values)
+    ordered = values[order]
+    head = np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.cumsum(head) - 1
+    return rank, order[head]
 
 
 def require(n_cells, bits):
@@ -350,7 +386,7 @@ def _encode(index, low, extent, out):
 def index_rows(cells, layout):
     """Return the (n, m) int64 index rows of cell keys."""
     if layout.table is not None:
-        return layout.table[cells]
+        return layout.table[cells].astype(np.int64)
     out = np.empty((len(cells), len(layout.low)), np.int64)
     if len(cells):
         _decode(cells, np.array(layout.low, np.int64), np.array(layout.extent, np.int64), out)
@@ -380,12 +416,12 @@ def align(keys_a, layout_a, keys_b, layout_b, bits):
     rows = [index_rows(cells, one) for (cells, _), one in zip(found, (layout_a, layout_b), strict=True)]
     both = np.concatenate(rows)
     columns = (both[:, d] - layout.low[d] for d in range(both.shape[1]))
-    rank, first = _rank(columns, layout.extent)
-    require(len(first), bits)
+    rank, some = _rank(columns, layout.extent)
+    require(len(some), bits)
     mask = (1 << bits) - 1
     ranks = np.split(rank, [len(rows[0])])
     keys = [(ranks[i][found[i][1]] << bits) | (old & mask) for i, old in enumerate((keys_a, keys_b))]
-    return *keys, Layout(layout.low, layout.extent, both[first])
+    return *keys, Layout(layout.low, layout.extent, both[some].astype(table_type(layout)))
 
 
 def _to_radix(keys, old, new, bits):

@@ -61,7 +61,8 @@ def _plan(X, tags, bits, origin, inverse, num_threads, progress, ranges=None):
         layout = wider if wider.table is None else layout
     if _lattice.fits(extent, bits):
         return _lattice.filler(X, tags, bits, origin, inverse, layout, every), None, layout, every
-    return None, *_lattice.ranked_keys(X, tags, bits, origin, inverse, layout, progress), every
+    ranked = _lattice.ranked_keys(X, tags, bits, origin, inverse, layout, every, num_threads, progress)
+    return None, *ranked, every
 
 
 def _runs_of_points(X, tags, bits, origin, inverse, num_threads, progress, ranges=None):
