@@ -141,7 +141,10 @@ def finite(op: str, name: str, value: Any, *, wanted: str = "finite") -> float:
     """Return `value` as a float; it must be a finite real number."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
         refuse(op, name, "a number", f"{type(value).__name__} {value!r}", TypeError)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an int beyond float64
+        number = np.inf
     if not np.isfinite(number):
         refuse(op, name, wanted, value)
     return number

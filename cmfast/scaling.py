@@ -14,6 +14,7 @@ EMPTY = ("nan", "drop")
 # What ipf takes beside its arrays and on_failure, num_threads, progress.
 OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
 FAILED = "matrices not scaled"
+MOST_ITER = 2**53  # what the kernels count exactly; nobody waits for it
 FACTORS = ("row_scale of start", "col_scale of start")
 
 
@@ -264,7 +265,7 @@ def solve(
         "smoothing": checked_smoothing(op, smoothing),
         "empty": empty,
         "tol": _validate.positive(op, "tol", tol),
-        "max_iter": None if max_iter is None else _validate.count(op, "max_iter", max_iter, least=1),
+        "max_iter": None if max_iter is None else min(_validate.count(op, "max_iter", max_iter, least=1), MOST_ITER),
         "solver": solver,
     }
     num_threads = _validate.num_threads(op, num_threads)

@@ -299,6 +299,7 @@ def test_on_failure():
         ((np.ones((2, 2)), np.array(["a", "b"]), [1, 1]), {}, TypeError, "row_sums must be real numbers"),
         ((np.ones((2, 2)), torch.ones(2), torch.ones(2)), {}, TypeError, "one library"),
         ((np.ones((2, 2)),), {"tol": 0}, ValueError, "tol must be finite and above 0, got 0"),
+        ((np.ones((2, 2)),), {"tol": 10**400}, ValueError, "tol must be finite and above 0"),
         ((np.ones((2, 2)),), {"tol": "1"}, TypeError, "tol must be a number"),
         ((np.ones((2, 2)),), {"max_iter": 0}, ValueError, "max_iter must be at least 1, got 0"),
         ((np.ones((2, 2)),), {"max_iter": 2.0}, TypeError, "max_iter must be an integer"),
@@ -337,6 +338,12 @@ def test_wrong_options_of_a_method(function):
         _ = function(np.ones((2, 2)), "bi", tool=1e-3)
     with pytest.raises(ValueError, match=f"{name}: M must be square"):
         _ = function(np.ones((2, 3)), "bi")
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "sinkhorn"])
+@pytest.mark.parametrize("n", [3, 100])
+def test_no_number_of_passes_is_too_large(n, solver):
+    assert cmfast.ipf(np.ones((n, n)) + np.eye(n), solver=solver, max_iter=10**30).status == Status.CONVERGED
 
 
 def test_the_result_has_names():

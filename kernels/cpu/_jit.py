@@ -69,7 +69,8 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
     ----------
     fastmath : frozenset of str
         LLVM flags out of ``{"reassoc", "nsz", "contract", "arcp"}``, named with their reason at the kernel. ``nnan``
-        and ``ninf`` would delete the checks for NaN and infinity, so they are refused.
+        and ``ninf`` would delete the checks for NaN and infinity, so they are refused. A function with flags that other
+        kernels call must be `inner`.
     inline : bool
         Inline this function into the kernels that call it.
     inner : bool
