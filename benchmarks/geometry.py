@@ -32,7 +32,7 @@ def full_jobs(*, small: bool = False) -> Iterator[Job]:
     yield _job("gcm 1e7 m=2", N, 2, 10, note="Scott", rivals_of=("packed",))
     yield _job("gcm 1e7 m=32", N, 32, 10, note="Scott, ranked cells", rivals_of=("columns",))
     yield _job("gcm 1e7 one cell", N, 10, 10, note="everything in one cell", scale=1e6)
-    yield _job("gcm 1e7 alone", N, 10, 10, note="all alone", scale=0.05)
+    yield _job("gcm 1e7 alone", N, 10, 10, note="nearly all alone", scale=0.3)
     yield _raw(2_000 if small else 1_000_000, 20 if small else 512)
 
 
