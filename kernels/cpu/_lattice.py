@@ -6,7 +6,7 @@ its rank among the occupied cells, and a table of their index rows is kept besid
 the exact range of the indices, so it does not depend on chunks, threads or hints.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,13 @@ class Layout(NamedTuple):
     table: np.ndarray | None
 
 
-def layout(ranges, table):
+def layout(ranges: tuple[tuple[int, ...], tuple[int, ...]], table: Any) -> Layout:
     """Return the layout of ``(low, extent)`` and a table."""
     low, extent = ranges
     return Layout(low, extent, table)
 
 
-def volume(extent):
+def volume(extent: tuple[int, ...]) -> int:
     """Return the number of keys that mixed radix needs; a Python integer, which cannot overflow."""
     total = 1
     for n in extent:
@@ -47,7 +47,7 @@ def volume(extent):
     return total
 
 
-def fits(extent, bits):
+def fits(extent: tuple[int, ...], bits: int) -> bool:
     """Whether keys in mixed radix with `bits` bits of tag below stay under ``DROPPED``."""
     return volume(extent) << bits < int(DROPPED)
 
@@ -353,7 +353,7 @@ def _dense(values):
     return rank, order[head]
 
 
-def require(n_cells, bits):
+def require(n_cells: int, bits: int) -> None:
     """Refuse what not even ranks can hold."""
     if n_cells << bits >= int(DROPPED):
         msg = f"{n_cells} cells times 2**{bits} pairs of classes (or groups) do not fit into 63 bits"
@@ -393,7 +393,7 @@ def index_rows(cells, layout):
     return out
 
 
-def union(one, other, bits):
+def union(one: Layout, other: Layout, bits: int) -> Layout:
     """Return the layout of two sets of cells together, its `table` empty if cells must be ranked."""
     if not any(one.extent):
         return other

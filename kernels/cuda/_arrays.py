@@ -8,9 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._module import THREADS, library
+from cmfast.kernels.cuda._module import NAMES, THREADS, library
 
 WIDTHS = ("8", "32", str(THREADS))  # threads that share a matrix: part of a warp, a warp, a block
+
+LABELS = ("unsigned char", "int", "i64")  # types of labels that kernels are compiled for
+# A negative id seen as unsigned is far outside, as it must be.
+_VIEWS: dict[np.dtype[Any], Any] = {
+    np.dtype(np.int64): np.int64,
+    np.dtype(np.uint64): np.int64,
+    np.dtype(np.int32): np.int32,
+    np.dtype(np.uint8): np.uint8,
+    np.dtype(np.bool_): np.uint8,
+}
+
+
+def as_labels(*labels: Any) -> tuple[list[Any], str]:
+    """Return arrays of labels in one type of `LABELS`, and that type."""
+    dtypes = {y.dtype for y in labels}
+    (dtype,) = dtypes if len(dtypes) == 1 else (np.dtype(object),)
+    found = [y.view(_VIEWS[dtype]) if dtype in _VIEWS else y.astype(np.int64) for y in labels]
+    return found, NAMES[found[0].dtype]
 
 
 def as_floating(x: Any) -> Any:

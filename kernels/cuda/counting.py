@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._arrays import team_scratch
+from cmfast.kernels.cuda._arrays import LABELS, as_labels, team_scratch
 from cmfast.kernels.cuda._module import NAMES, SHARED, THREADS, Kernel, library
 
 JOB = 1 << 13  # samples that a block should have at least
@@ -16,22 +16,12 @@ DIGIT = 28
 HEADROOM = 5  # digits: three that a weight touches, two for carries
 MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
 
-_LABELS = ("unsigned char", "int", "i64")
-_WEIGHTED = tuple(product(_LABELS, ("float", "double")))
-_COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(_LABELS, ("0", "1"))), 80)
+_WEIGHTED = tuple(product(LABELS, ("float", "double")))
+_COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(LABELS, ("0", "1"))), 80)
 _EXPONENTS = Kernel("counting", "cmfast_confusion_matrix_exponents", _WEIGHTED, 80)
 _ADD = Kernel("counting", "cmfast_confusion_matrix_add", _WEIGHTED)
 _ROUND = Kernel("counting", "cmfast_confusion_matrix_round", (("float",), ("double",)))
 KERNELS = (_COUNT, _EXPONENTS, _ADD, _ROUND)
-
-# Types that kernels are compiled for; a negative id seen as unsigned is far outside, as it must be.
-_VIEWS: dict[np.dtype[Any], Any] = {
-    np.dtype(np.int64): np.int64,
-    np.dtype(np.uint64): np.int64,
-    np.dtype(np.int32): np.int32,
-    np.dtype(np.uint8): np.uint8,
-    np.dtype(np.bool_): np.uint8,
-}
 
 
 class _Samples:
@@ -42,9 +32,8 @@ class _Samples:
         arrays = [a for a in (y_true, y_pred, weight, groups) if a is not None]
         self.batch = np.broadcast_shapes(*(a.shape[:-1] for a in arrays))
         self.n, self.rows = y_true.shape[-1], math.prod(self.batch)
-        as_int = y_true.dtype != y_pred.dtype or y_true.dtype not in _VIEWS
-        self.labels = [self._rows(y.astype(np.int64) if as_int else y.view(_VIEWS[y.dtype])) for y in (y_true, y_pred)]
-        self.label_type = NAMES[self.labels[0][0].dtype]
+        labels, self.label_type = as_labels(y_true, y_pred)
+        self.labels = [self._rows(y) for y in labels]
         self.groups = (None, 0) if groups is None else self._rows(groups.astype(np.int64, copy=False))
         self.weight = None
         if weight is not None:
@@ -144,7 +133,7 @@ def confusion_matrix(
         lowest, highest = (int(groups.min()), int(groups.max())) if groups.size else (0, -1)  # synchronises
         n_tables = highest + 1 if n_groups is None else n_groups
         if lowest < 0 or highest >= n_tables:
-            return None, None, _outside(n_groups, groups=groups)
+            return None, None, find_outside(n_groups, groups=groups)
     if n_classes is None:
         codes_true, codes_pred, size = _numbered(y_true, y_pred, labels)
         samples = _Samples(codes_true, codes_pred, weight, groups)
@@ -153,7 +142,7 @@ def confusion_matrix(
         samples = _Samples(y_true, y_pred, weight, groups)
         table, status, outside = samples.tables(n_classes, n_tables)
         if outside:
-            return None, None, _outside(n_classes, y_true=y_true, y_pred=y_pred)
+            return None, None, find_outside(n_classes, y_true=y_true, y_pred=y_pred)
     shape = (*samples.batch, *(table.shape[1:2] if groups is not None else ()))
     return table.reshape(*shape, *table.shape[2:]), status.reshape(shape), None
 
@@ -186,7 +175,7 @@ def _distinct(y: Any) -> tuple[list[int], Any]:
     return (np.flatnonzero(occur).astype(object) + low).tolist(), xp.asarray(np.cumsum(occur) - 1)[offset]
 
 
-def _outside(limit: int | None, **arrays: Any) -> tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]:
+def find_outside(limit: int | None, **arrays: Any) -> tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]:
     """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values."""
     for name, array in arrays.items():
         flat = (array if array.dtype == np.uint64 else array.astype(np.int64)).ravel()

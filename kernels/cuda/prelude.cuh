@@ -83,3 +83,57 @@ __device__ __forceinline__ bool team_any(bool value) {
 
 // Whether any team of the warp says yes: what its lanes must agree on before they shuffle.
 __device__ __forceinline__ bool warp_any(bool value) { return __any_sync(CM_ALL_LANES, value); }
+
+#define CM_DROPPED 0x7fffffffffffffffLL  // sorts behind every key
+#define CM_TILE (4 * CM_THREADS)         // rows of a table that a block looks at together
+
+// Rows of X (n, m) of which every value is good, tile by tile; returns how many of them this thread has seen. `column` is
+// called for every column of a tile with a share of its rows, so that neighbouring threads read neighbouring values.
+template <typename T, typename Good, typename Column>
+__device__ __forceinline__ u64 over_tiles(const T* X, i64 n, int m, Good good, Column column) {
+  CM_DYN_SMEM(unsigned char, kept);
+  u64 number = 0;
+  const int shares = CM_THREADS > m ? CM_THREADS / m : 1;
+  for (i64 first = i64(blockIdx.x) * CM_TILE; first < n; first += i64(gridDim.x) * CM_TILE) {
+    const int rows = int(n - first < CM_TILE ? n - first : CM_TILE);
+    __syncthreads();  // nobody still reads the flags of the last tile
+    for (int r = threadIdx.x; r < rows; r += CM_THREADS) {
+      const T* x = X + (first + r) * m;
+      bool all = true;
+      for (int d = 0; d < m && all; ++d) all = good(x[d], d);
+      kept[r] = all;
+      number += all;
+    }
+    __syncthreads();
+    for (int job = threadIdx.x; job < shares * m; job += CM_THREADS)
+      column(X + first * m + job % m, rows, job / m, shares, job % m, kept);
+  }
+  return number;
+}
+
+// Smallest and largest `value` of every column over the good rows, and how many these are.
+template <typename T, typename Good, typename Value>
+__device__ __forceinline__ void over_columns(const T* X, i64 n, int m, i64* out_low, i64* out_high, u64* out_kept,
+                                             Good good, Value value) {
+  for (int d = threadIdx.x; d < m; d += CM_THREADS) {
+    out_low[d] = CM_DROPPED;
+    out_high[d] = ~CM_DROPPED;
+  }
+  if (threadIdx.x == 0) *out_kept = 0;
+  __syncthreads();
+  const auto column = [=](const T* x, int rows, int share, int shares, int d, const unsigned char* kept) {
+    i64 low = CM_DROPPED, high = ~CM_DROPPED;
+    for (int r = share; r < rows; r += shares)
+      if (kept[r]) {
+        const i64 v = value(x[i64(r) * m], d);
+        low = min(low, v);
+        high = max(high, v);
+      }
+    if (low <= high) {
+      atomicMin(&out_low[d], low);
+      atomicMax(&out_high[d], high);
+    }
+  };
+  const u64 number = over_tiles(X, n, m, good, column);
+  if (number) atomicAdd(out_kept, number);
+}

@@ -14,12 +14,14 @@ from cuda_host._arrays import (
     ascontiguousarray,
     broadcast_to,
     concatenate,
+    cumsum,
     empty,
     flatnonzero,
     ndarray,
     searchsorted,
     synchronisations,
     unique,
+    where,
     zeros,
 )
 from cuda_host._build import MODE, covered, environment, missing
@@ -34,6 +36,7 @@ __all__ = [
     "broadcast_to",
     "concatenate",
     "covered",
+    "cumsum",
     "empty",
     "environment",
     "flatnonzero",
@@ -44,5 +47,6 @@ __all__ = [
     "siblings",
     "synchronisations",
     "unique",
+    "where",
     "zeros",
 ]

@@ -131,6 +131,10 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
         with np.errstate(all="ignore"):
             return asarray(self._host.astype(dtype))
 
+    def sort(self) -> None:
+        """Sort in place."""
+        self._host.sort()
+
     def __eq__(self, other: object) -> Any:
         return _apply("__eq__", self, other)
 
@@ -165,7 +169,7 @@ def _operator(name: str) -> Any:
 
 
 for _name in ("lt", "le", "gt", "ge", "or", "and", "xor", "add", "sub", "mul", "truediv", "floordiv", "mod", "invert",
-              "neg", "radd", "rsub", "rmul", "rtruediv", "lshift", "rshift", "ror", "rand"):  # fmt: skip
+              "neg", "radd", "rsub", "rmul", "rtruediv", "lshift", "rshift", "ror", "rand", "rlshift"):  # fmt: skip
     setattr(ndarray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
@@ -177,7 +181,7 @@ def _method(name: str) -> Any:
     return method
 
 
-for _name in ("sum", "min", "max", "any", "all", "ravel", "take", "copy"):
+for _name in ("sum", "min", "max", "any", "all", "ravel", "take", "copy", "argsort"):
     setattr(ndarray, _name, _method(_name))
 
 
@@ -227,6 +231,17 @@ def concatenate(arrays: Any, axis: int = 0) -> ndarray:
 def arange(*bounds: int) -> ndarray:
     """Return integers."""
     return asarray(np.arange(*bounds))
+
+
+def cumsum(array: ndarray, dtype: Any = None) -> ndarray:
+    """Return running totals, modulo the size of an integer."""
+    with np.errstate(over="ignore"):
+        return asarray(np.cumsum(array._host, dtype=dtype))
+
+
+def where(condition: ndarray, one: Any, other: Any) -> ndarray:
+    """Return values of `one` where the condition holds, else of `other`."""
+    return asarray(np.where(_plain(condition), _plain(one), _plain(other)))
 
 
 def unique(array: ndarray) -> ndarray:

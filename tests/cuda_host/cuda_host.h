@@ -141,6 +141,7 @@ double sqrt(double) noexcept;
 double floor(double) noexcept;
 double fabs(double) noexcept;
 double rint(double) noexcept;
+double floor(double) noexcept;
 double ldexp(double, int) noexcept;
 double fmin(double, double) noexcept;
 double fmax(double, double) noexcept;

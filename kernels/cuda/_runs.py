@@ -1,0 +1,68 @@
+"""Sorted keys as runs, and exact sums over them: all of it sorts, scans and gathers of the array library.
+
+Sums of integers are differences of running totals. These may wrap around: modulo 2**64 the difference is still exact.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._module import library
+
+
+def heads(keys: Any) -> Any:
+    """Return where a run of sorted `keys` begins."""
+    xp = library(keys)
+    first = xp.zeros(len(keys), np.bool_)
+    first[:1] = True
+    first[1:] = keys[1:] != keys[:-1]
+    return first
+
+
+def starts(keys: Any) -> Any:
+    """Return the first position of every run of sorted `keys`; synchronises, as their number must be known."""
+    return library(keys).flatnonzero(heads(keys))
+
+
+def sums(values: Any, first: Any) -> Any:
+    """Return the sums of consecutive integers, from each position in `first` to the next, modulo 2**64."""
+    xp = library(values)
+    if not len(first):
+        return xp.zeros(0, np.int64)
+    total = xp.cumsum(values, dtype=np.int64)
+    out = xp.empty(len(first), np.int64)
+    out[:-1] = total[first[1:] - 1]
+    out[-1:] = total[-1:]
+    out[1:] = out[1:] - out[:-1]
+    return out
+
+
+def lengths(first: Any, n: int) -> Any:
+    """Return how long the runs that begin at `first` are, of n keys."""
+    out = library(first).empty(len(first), np.int64)
+    out[:-1] = first[1:] - first[:-1]
+    out[-1:] = n - first[-1:]
+    return out
+
+
+def encode(keys: Any) -> tuple[Any, Any]:
+    """Return ``(keys, counts)`` of the runs of sorted `keys`."""
+    first = starts(keys)
+    return keys[first], lengths(first, len(keys))
+
+
+def merge(keys: Any, counts: Any) -> tuple[Any, Any]:
+    """Return the runs of keys in any order that stand for `counts` each."""
+    order = keys.argsort()
+    keys = keys[order]
+    first = starts(keys)
+    return keys[first], sums(counts[order], first)
+
+
+def rank(values: Any) -> tuple[Any, Any]:
+    """Return the rank of every value among the distinct ones, and where one of each stands."""
+    xp, order = library(values), values.argsort()
+    head = heads(values[order])
+    out = xp.empty(len(values), np.int64)
+    out[order] = xp.cumsum(head, dtype=np.int64) - 1
+    return out, order[xp.flatnonzero(head)]

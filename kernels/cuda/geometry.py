@@ -1,0 +1,230 @@
+"""Joint counts of cells and classes, and sparse histograms.
+
+A kernel gives every point its key; then the keys are sorted, and what follows are runs of them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cpu._lattice import DROPPED, Layout, fits, layout, union
+from cmfast.kernels.cuda import _lattice, _runs, counting
+from cmfast.kernels.cuda._module import SHARED, THREADS, Kernel, library
+
+FIRST = 3  # positions that a message names
+RUNS = 1 << 6  # per thread that count together in shared memory
+
+_PAIRS = Kernel("geometry", "cmfast_pair_counts_add", (("0",), ("1",)))
+KERNELS = (*_lattice.KERNELS, _PAIRS)
+
+Ranges = tuple[tuple[int, ...], tuple[int, ...]]
+Outside = tuple[str, int | None, int, list[tuple[int, int]]]
+
+
+def _bits(n: int) -> int:
+    """Bits of a number below `n`."""
+    return max(n - 1, 0).bit_length()
+
+
+def _classes(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
+    """Return ``(n_classes, outside)``: see `cell_counts`. Synchronises."""
+    spans = [(int(y.min()), int(y.max())) if y.size else (0, -1) for y in labels.values()]
+    most = max(high for _, high in spans)
+    if min(low for low, _ in spans) < 0 or (limit is not None and most >= limit):
+        return limit, _outside(limit, **labels)
+    return most + 1 if limit is None else limit, None
+
+
+def _outside(limit: int | None, **labels: Any) -> Outside:
+    name, _, number, first = counting.find_outside(limit, **labels)
+    return name, limit, number, [(index[0], value) for index, value in first]
+
+
+def _keys(
+    points: _lattice.Points, labels: list[Any], half: int, ranges: Ranges | None = None
+) -> tuple[Any, Layout, int, tuple[int, ...]]:
+    """Return ``(keys, layout, n_dropped, first_dropped)``; points without a cell have the largest key."""
+    low, extent, kept = _lattice.index_ranges(points)
+    found, bits = Layout(low, extent, None), half * len(labels)
+    if ranges is not None:
+        wider = union(found, layout(ranges, None), bits)
+        found = wider if wider.table is None else found
+    if fits(extent, bits):
+        keys = _lattice.radix_keys(points, labels, half, found)
+    else:
+        keys, found = _lattice.ranked_keys(points, labels, half, found)
+    n_dropped = len(keys) - kept
+    first = library(keys).flatnonzero(keys == int(DROPPED))[:FIRST].tolist() if n_dropped else ()
+    return keys, found, n_dropped, tuple(first)
+
+
+def _runs_of(keys: Any, n_dropped: int) -> tuple[Any, Any]:
+    """Sort `keys`, which nobody else has, and count them."""
+    keys.sort()
+    return _runs.encode(keys[: len(keys) - n_dropped])
+
+
+def cell_counts(
+    X: Any,
+    y_true: Any,
+    y_pred: Any,
+    *,
+    origin: np.ndarray,
+    inverse: np.ndarray,
+    n_classes: int | None,
+    ranges: Ranges | None = None,
+    num_threads: int | None = None,
+    progress: Any = None,
+) -> tuple[Any, ...]:
+    """Count the triples (cell, label, prediction); see the CPU's. Synchronises."""
+    del num_threads
+    n_classes, outside = _classes(n_classes, y_true=y_true, y_pred=y_pred)
+    if outside is not None:
+        return None, None, None, None, outside
+    assert n_classes is not None
+    points = _lattice.Points.on(X, origin, inverse)
+    keys, found, n_dropped, first = _keys(points, [y_true, y_pred], _bits(n_classes), ranges)
+    keys, counts = _runs_of(keys, n_dropped)
+    if progress is not None:
+        progress(len(X), len(X))
+    return keys, counts, found.table, (found.low, found.extent, n_classes, n_dropped, first), None
+
+
+def merge_cells(
+    keys_a: Any,
+    counts_a: Any,
+    table_a: Any,
+    keys_b: Any,
+    counts_b: Any,
+    table_b: Any,
+    *,
+    ranges_a: Ranges,
+    ranges_b: Ranges,
+    bits: int,
+    num_threads: int | None = None,
+) -> tuple[Any, ...]:
+    """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
+    del num_threads
+    one, other = layout(ranges_a, table_a), layout(ranges_b, table_b)
+    keys_a, keys_b, found = _lattice.align(keys_a, one, keys_b, other, bits)
+    join = library(keys_a).concatenate
+    keys, counts = _runs.merge(join([keys_a, keys_b]), join([counts_a, counts_b]))
+    return keys, counts, found.table, (found.low, found.extent)
+
+
+def decode_cells(keys: Any, table: Any, *, ranges: Ranges, bits: int) -> tuple[Any, Any]:
+    """Return ``(index, tags)``: index rows and what is below them, per key."""
+    return _lattice.index_rows(keys >> bits, layout(ranges, table)), keys & ((1 << bits) - 1)
+
+
+def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
+    """Return the confusion matrix of the runs, int64."""
+    del num_threads
+    out = library(keys).zeros((n_classes, n_classes), np.uint64)
+    if len(keys):
+        size = 8 * n_classes**2
+        held = size <= SHARED
+        blocks = -(-len(keys) // (THREADS * (RUNS if held else 1)))
+        arguments = (keys, counts, len(keys), _bits(n_classes), n_classes, out)
+        _PAIRS.launch((str(int(held)),), blocks, arguments, shared=size if held else 0)
+    return out.view(np.int64)
+
+
+def cell_shapes(keys: Any, counts: Any, *, n_classes: int) -> tuple[Any, Any, Any]:
+    """Return ``(sizes, number, totals)``; totals: cells, points in pure and in unmixed cells, pairs in mixed ones."""
+    xp, half = library(keys), _bits(n_classes)
+    if not len(keys):
+        return xp.zeros(0, np.int64), xp.zeros(0, np.int64), xp.zeros(4, np.int64)
+    first = _runs.starts(keys >> (2 * half))
+    points = _runs.sums(counts, first)
+    labels = _runs.sums(_runs.heads(keys >> half), first)
+    predictions = _runs.sums(_runs.heads(_by_prediction(keys, half, sort=True)), first)
+    mixed = (labels > 1) & (predictions > 1)
+    alone = _runs.lengths(first, len(keys)) == 1
+    pairs = xp.where(mixed, labels * predictions, 0)
+    totals = [xp.where(alone, points, 0).sum(), xp.where(mixed, 0, points).sum(), pairs.sum()]
+    out = xp.empty(4, np.int64)
+    out[0] = len(first)
+    for k, total in enumerate(totals, 1):
+        out[k] = total
+    points.sort()
+    return *_runs.encode(points), out
+
+
+def _by_prediction(keys: Any, half: int, *, sort: bool = False) -> Any:
+    """Return the keys with the prediction before the label."""
+    mask = (1 << half) - 1
+    out = keys >> (2 * half) << (2 * half) | (keys & mask) << half | keys >> half & mask
+    if sort:
+        out.sort()
+    return out >> half
+
+
+def sparse_histogram(
+    X: Any,
+    weights: Any,
+    groups: Any,
+    *,
+    origin: np.ndarray,
+    inverse: np.ndarray,
+    n_groups: int | None,
+    num_threads: int | None = None,
+    progress: Any = None,
+) -> tuple[Any, ...]:
+    """Sum `weights` (None: ones) per (cell, group); see the CPU's. Synchronises."""
+    del num_threads
+    if groups is None:
+        n_groups = 1
+    else:
+        n_groups, outside = _classes(n_groups, groups=groups)
+        if outside is not None:
+            return None, None, None, None, None, outside
+    assert n_groups is not None
+    points = _lattice.Points.on(X, origin, inverse)
+    labels = [] if groups is None else [groups]
+    keys, found, n_dropped, first = _keys(points, labels, _bits(n_groups))
+    status = None
+    if weights is None:
+        keys, values = _runs_of(keys, n_dropped)
+    else:
+        order = keys.argsort()[: len(keys) - n_dropped]
+        keys = keys[order]
+        starts = _runs.starts(keys)
+        if weights.dtype.kind == "f":
+            values, status = _float_sums(weights[order], keys, len(starts))
+        else:
+            values = _integer_sums(weights[order], starts)
+        keys = keys[starts]
+    if progress is not None:
+        progress(len(X), len(X))
+    info = (found.low, found.extent, n_groups, n_dropped, first)
+    return keys, values, found.table, info, status, None
+
+
+def _integer_sums(weights: Any, starts: Any) -> Any:
+    """Exact sums of consecutive weights, or an error where int64 cannot hold one."""
+    if not len(starts):
+        return library(starts).zeros(0, np.int64)
+    low, high = int(weights.min()), int(weights.max())
+    wide = weights if weights.dtype == np.uint64 else weights.astype(np.int64)
+    out = _runs.sums(wide.view(np.int64), starts)
+    if max(-low, high) * len(weights) >= 2**63:
+        # The same in halves of 32 bits, neither of which overflows: what the upper half is says whether the sum fits.
+        upper, lower = (_runs.sums(half.astype(np.int64), starts) for half in (wide >> 32, wide & 0xFFFFFFFF))
+        top = upper + (lower >> 32)
+        if bool(((top < -(1 << 31)) | (top >= 1 << 31)).any()):
+            totals = [(a << 32) + b for a, b in zip(upper.tolist(), lower.tolist(), strict=True)]
+            msg = f"sparse_histogram: a sum of weights is {max(totals, key=abs)}, which int64 cannot hold"
+            raise OverflowError(msg)
+    return out
+
+
+def _float_sums(weights: Any, keys: Any, n_runs: int) -> tuple[Any, Any]:
+    """Add up weights with equal `keys`, sorted: exact, rounded once, as the weighted confusion matrix does it."""
+    xp = library(keys)
+    run = xp.cumsum(_runs.heads(keys), dtype=np.int64) - 1
+    nothing = xp.zeros(len(keys), np.uint8)
+    values, status, _ = counting.confusion_matrix(
+        nothing, nothing, weights, run, n_classes=1, labels=None, n_groups=n_runs
+    )
+    return values.reshape(n_runs), status

@@ -1,0 +1,97 @@
+"""Cells and what is computed from them: the CUDA kernels, run on the host, give the bits of the CPU."""
+
+import cuda_host
+import numpy as np
+import pytest
+
+import cmfast
+
+pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+
+GRID = cmfast.Grid([0.1, -0.3, 0.0], [0.7, 0.9, 1.1])
+
+
+def points(n, classes, seed=0, m=3):
+    rng = np.random.default_rng(seed)
+    y, p = rng.integers(0, classes, (2, n))
+    return rng.normal(size=(n, m)) * 2 + y[:, None] % 3, y, p
+
+
+def there(*arrays):
+    return [cuda_host.asarray(a) for a in arrays]
+
+
+def assert_same(one, other):
+    """Compare counts of cells bit for bit; `one` is NumPy's."""
+    assert (one.n_classes, one.n_dropped, one._ranges) == (other.n_classes, other.n_dropped, other._ranges)
+    assert (one._table is None) == (other._table is None)
+    for name in ("_keys", "counts", "cells"):
+        mine, yours = getattr(one, name), getattr(other, name).get()
+        assert (mine.dtype, mine.tobytes()) == (yours.dtype, yours.tobytes()), name
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("n", "classes", "m"), [(3000, 5, 3), (2500, 100, 3), (1100, 3, 300)])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_counts_have_the_bits_of_the_cpu(n, classes, m, dtype, seed):
+    """In several tiles, with classes for which shared memory has no room, with more axes than threads."""
+    X, y, p = points(n, classes, seed, m)
+    X = X.astype(dtype)
+    X[[0, n // 2, n - 1], [0, 1, 2]] = np.nan, np.inf, 1e30
+    grid = GRID if m == 3 else cmfast.Grid(np.zeros(m), np.full(m, 9.0))
+    with cuda_host.schedule(seed), pytest.warns(cmfast.FailureWarning) as caught:
+        on_cuda = cmfast.cell_counts(*there(X, y, p), grid=grid)
+    with pytest.warns(cmfast.FailureWarning) as wanted:
+        on_cpu = cmfast.cell_counts(X, y, p, grid=grid)
+    assert_same(on_cpu, on_cuda)
+    assert str(caught[0].message) == str(wanted[0].message)
+    assert on_cpu.confusion_matrix().tobytes() == on_cuda.confusion_matrix().get().tobytes()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e9], ids=["radix", "ranked"])
+def test_parts_merged_in_any_order_have_the_bits_of_all(scale):
+    X, y, p = points(900, 4, 1)
+    X = np.concatenate([X * scale] * 3, axis=1)
+    grid = cmfast.Grid([0.0] * 9, [1.5] * 9)
+    whole = cmfast.cell_counts(X, y, p, grid=grid)
+    parts = [
+        cmfast.cell_counts(*there(X[i::4], y[i::4], p[i::4]), grid=grid, n_classes=whole.n_classes) for i in range(4)
+    ]
+    assert_same(whole, sum(parts))
+    assert_same(whole, cmfast.CellCounts.merge(parts[::-1]))
+
+
+def test_a_stream_has_room_for_the_cells_before_it():
+    X, y, p = points(600, 4, 2)
+    found = cmfast.CellAccumulator(GRID, 4)
+    for i in range(3):
+        found.add(cmfast.cell_counts(*there(X[i::3], y[i::3], p[i::3]), grid=GRID, n_classes=4))
+    assert_same(cmfast.cell_counts(X, y, p, grid=GRID, n_classes=4), found.counts())
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i8", "u8", "?"])
+def test_sums_of_integers_have_the_bits_of_the_cpu(dtype):
+    X, y, _ = points(400, 3, 3)
+    w = np.random.default_rng(4).integers(0, 2**40 if dtype in ("i8", "u8") else 100, 400).astype(dtype)
+    on_cpu = cmfast.sparse_histogram(X, grid=GRID, weights=w, groups=y)
+    X, w, y = there(X, w, y)
+    on_cuda = cmfast.sparse_histogram(X, grid=GRID, weights=w, groups=y)
+    assert on_cpu.values.tobytes() == on_cuda.values.get().tobytes()
+    assert on_cpu.cells.tobytes() == on_cuda.cells.get().tobytes()
+
+
+def test_errors_of_values_read_as_on_the_cpu():
+    X, y, p = points(40, 3)
+    y[[3, 7]] = -1, 99
+    w = np.full(40, 2**61)
+    for call in (
+        lambda X, y, p, w: cmfast.cell_counts(X, y, p, grid=GRID),
+        lambda X, y, p, w: cmfast.cell_counts(X, p, y, grid=GRID, n_classes=3),
+        lambda X, y, p, w: cmfast.sparse_histogram(X, grid=GRID, groups=y, n_groups=9),
+        lambda X, y, p, w: cmfast.sparse_histogram(X, grid=cmfast.Grid([-50.0] * 3, [100.0] * 3), weights=w),
+    ):
+        with pytest.raises((ValueError, OverflowError)) as on_cpu:
+            call(X, y, p, w)
+        with pytest.raises((ValueError, OverflowError)) as on_cuda:
+            call(*there(X, y, p, w))
+        assert str(on_cuda.value) == str(on_cpu.value)
