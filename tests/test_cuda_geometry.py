@@ -2,6 +2,7 @@
 
 import cuda_host
 import numpy as np
+import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
 
 import cmfast
@@ -95,3 +96,65 @@ def test_errors_of_values_read_as_on_the_cpu():
         with pytest.raises((ValueError, OverflowError)) as on_cuda:
             call(*there(X, y, p, w))
         assert str(on_cuda.value) == str(on_cpu.value)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("n", "classes", "width"), [(3000, 5, 1.0), (2500, 90, 1.0), (2500, 60, 50.0)])
+def test_geometric_matrices_have_the_bits_of_the_cpu(n, classes, width, seed):
+    """With matrices in shared memory and too large for it, cells for a warp and for a block, weights in limbs."""
+    X, y, p = points(n, classes, seed)
+    rng = np.random.default_rng(seed)
+    tables = [rng.random((classes, classes)), 10.0 ** rng.uniform(-30, 30, (classes, classes))]
+    options = {"grid": cmfast.Grid([-25.0] * 3, [width] * 3), "n_classes": classes}
+    on_cpu = cmfast.gcm(cmfast.cell_counts(X, y, p, **options), ["row", *tables])
+    with cuda_host.schedule(seed):
+        on_cuda = cmfast.gcm(cmfast.cell_counts(*there(X, y, p), **options), ["row", *there(*tables)])
+    assert on_cpu[1:].tobytes() == on_cuda.get()[1:].tobytes()
+    np.testing.assert_allclose(on_cpu[0], on_cuda.get()[0], rtol=1e-15)  # its weights are quotients of the device
+
+
+@pytest.mark.parametrize("axis", ["label", "prediction"])
+@pytest.mark.parametrize("exponent", [0, 30])
+def test_histograms_of_classes_have_the_bits_of_the_cpu(axis, exponent):
+    X, y, p = points(1500, 7, 5)
+    rng = np.random.default_rng(6)
+    table = 10.0 ** rng.uniform(-exponent, exponent, (7, 7)) * rng.random((7, 7))
+    on_cpu, on_cuda = (cmfast.cell_counts(*some, grid=GRID) for some in ((X, y, p), there(X, y, p)))
+    for weights, theirs in ((None, None), (table, cuda_host.asarray(table))):
+        one = getattr(on_cpu, f"{axis}_histogram")(weights)
+        other = getattr(on_cuda, f"{axis}_histogram")(theirs)
+        for name in ("cells", "groups", "values"):
+            assert getattr(one, name).tobytes() == getattr(other, name).get().tobytes()
+
+
+def test_overlaps_of_counts_have_the_bits_of_the_cpu():
+    X, y, p = points(1500, 70, 7)
+    found = []
+    for make in (np.asarray, cuda_host.asarray):
+        a, b = (cmfast.sparse_histogram(make(X), grid=GRID, groups=make(g)) for g in (y, p % 50))
+        found.append(cmfast.min_overlap(a, b))
+    assert found[0].tobytes() == found[1].get().tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4"])
+def test_grids_have_the_bits_of_the_cpu(dtype):
+    X = (points(2500, 3, 8)[0] * 100).astype(dtype)
+    for rule in ("scott", "freedman_diaconis"):
+        assert getattr(cmfast.Grid, rule)(X) == getattr(cmfast.Grid, rule)(cuda_host.asarray(X))
+    assert cmfast.Grid.regular(X, bins=7) == cmfast.Grid.regular(cuda_host.asarray(X), bins=7)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("n_components", [None, 2])
+def test_from_embeddings_to_diagnostics(n_components):
+    X, y, p = points(1500, 4, 9)
+    X[7, 1] = np.nan
+    options = {"weights": ["all", "row"], "n_components": n_components, "on_failure": "ignore"}
+    on_cpu = cmfast.geometric_confusion_matrix(X, y, p, **options)
+    on_cuda = cmfast.geometric_confusion_matrix(*there(X, y, p), **options)
+    assert on_cuda.cells.n_dropped == 1
+    if n_components is None:  # a projection may move a point on an edge
+        assert_same(on_cpu.cells, on_cuda.cells)
+    np.testing.assert_allclose(on_cuda.matrix.get(), on_cpu.matrix, rtol=1e-2)
+    np.testing.assert_allclose(on_cuda.diagnostics.overlap, on_cpu.diagnostics.overlap, rtol=1e-2)
+    assert "in unmixed cells" in str(on_cuda.diagnostics)

@@ -6,7 +6,7 @@ exceeds ``MOST_ERROR`` the integers are wider than one machine word and held as 
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Fixed(NamedTuple):
     error: float
 
 
-def quantise(W, M):
+def quantise(W: np.ndarray, M: np.ndarray) -> Any:
     """Return the table `W` in fixed point for counts `M`, or None.
 
     None if a weight in use is negative or not finite, or so large that sums leave float64.
@@ -55,13 +55,13 @@ def quantise(W, M):
     return _wide(w, int(M.sum()), shift, smallest)
 
 
-def _relative_error(smallest, shift):
+def _relative_error(smallest: float, shift: int) -> float:
     """``2**-(shift + 1) / smallest``, where `smallest` times ``2**shift`` may be anything."""
     fraction, exponent = math.frexp(smallest)
     return math.ldexp(1 / fraction, -(shift + 1) - exponent)
 
 
-def _wide(w, total, shift, smallest):
+def _wide(w: np.ndarray, total: int, shift: int, smallest: float) -> Fixed:
     """Return the same with as many limbs as keep 54 bits of the smallest weight."""
     wide = max(shift + 62, 54 - math.frexp(smallest)[1])
     width = 62 - total.bit_length()  # limbs times counts, summed over everything, stay below 2**63
@@ -74,7 +74,7 @@ def _wide(w, total, shift, smallest):
     return Fixed(q, wide, 1.0, width, _relative_error(smallest, wide))
 
 
-def _times_power(x, shift):
+def _times_power(x: float, shift: int) -> int:
     """``rint(x * 2**shift)`` as a Python integer, half to even."""
     top, bottom = x.as_integer_ratio()
     if shift >= 0:
@@ -85,7 +85,7 @@ def _times_power(x, shift):
     return quotient + (2 * rest > bottom or (2 * rest == bottom and quotient % 2))
 
 
-def to_float(total, fixed):
+def to_float(total: np.ndarray, fixed: Fixed) -> np.ndarray:
     """Return integer sums of `fixed` as float64, each rounded once (and once more by a constant weight)."""
     if not fixed.width:
         return np.ldexp(total.astype(np.float64), -fixed.shift) * fixed.scale
@@ -96,5 +96,22 @@ def to_float(total, fixed):
     return out
 
 
-def _over_power(value, shift):
+def _over_power(value: int, shift: int) -> float:
     return value / (1 << shift) if shift >= 0 else float(value << -shift)
+
+
+def bounds(G: np.ndarray, M: np.ndarray, fixed: Fixed) -> list[np.ndarray]:
+    """Return the geometric matrix, the normalised counts and the upper bound for integers `G` of one table of weights.
+
+    `G` is (C, C), or (C, C, K) in limbs as the table is.
+    """
+    if fixed.width:
+        mass = (fixed.q * M[:, :, None]).astype(object)
+        exact = sum(mass[..., k] << (k * fixed.width) for k in range(mass.shape[-1]))
+    else:
+        exact = fixed.q * M
+    rows, columns = exact.sum(axis=1), exact.sum(axis=0)
+    upper = np.minimum(rows[:, None], columns[None, :])
+    if fixed.width:  # Python integers are one limb each
+        exact, upper = exact[..., None], upper[..., None]
+    return [to_float(total, fixed) for total in (G, exact, upper)]

@@ -165,23 +165,8 @@ def gcm(keys, counts, M, *tables, num_threads=None):
 
 def _bound(G, M, fixed, out):
     """Write the matrix, the normalised counts and the upper bound of one table of weights."""
-    if fixed.width:
-        mass = fixed.q * M[:, :, None]
-        mass = mass.astype(object)
-        parts = [mass[..., k] << (k * fixed.width) for k in range(mass.shape[-1])]
-        exact = sum(parts)
-    else:
-        exact = fixed.q * M
-    rows, columns = exact.sum(axis=1), exact.sum(axis=0)
-    upper = np.minimum(rows[:, None], columns[None, :])
-    out[0][...] = _fixed.to_float(G, fixed)
-    out[1][...] = _fixed.to_float(_limbs(exact, fixed), fixed)
-    out[2][...] = _fixed.to_float(_limbs(upper, fixed), fixed)
-
-
-def _limbs(x, fixed):
-    """Python integers as one limb each, for `_fixed.to_float`."""
-    return x[..., None] if fixed.width else x
+    for to, x in zip(out, _fixed.bounds(G, M, fixed), strict=True):
+        to[...] = x
 
 
 def cell_excess(keys, counts, share, W, C, *, num_threads=None):

@@ -96,3 +96,83 @@ __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* 
   for (int k = threadIdx.x; k < cells; k += CM_THREADS)
     if (held[k]) atomicAdd(&out[k], held[k]);
 }
+
+// Sums of min(L, P) over pairs of an entry of one histogram and an entry of another in the same cell, per pair of their
+// tags: cell l_cells[k] of one has the entries from l_first on, and so has p_cells[k] of the other. W threads per cell.
+template <int W, bool HELD>
+__global__ void cmfast_gcm_overlaps(const i64* __restrict__ l_cells, const i64* __restrict__ l_first,
+                                    const i64* __restrict__ l_tags, const i64* __restrict__ L,
+                                    const i64* __restrict__ p_cells, const i64* __restrict__ p_first,
+                                    const i64* __restrict__ p_tags, const i64* __restrict__ P, i64 n, int rows,
+                                    int columns, u64* out) {
+  CM_DYN_SMEM(u64, held);
+  const int size = HELD ? rows * columns : 0;
+  for (int k = threadIdx.x; k < size; k += CM_THREADS) held[k] = 0;
+  __syncthreads();
+  u64* to = HELD ? held : out;
+  for (Team<W> team(n); team.more(); team.next()) {
+    if (!team.mine()) continue;
+    const i64 l = l_first[l_cells[team.matrix()]], p = p_first[p_cells[team.matrix()]];
+    const int a = int(l_first[l_cells[team.matrix()] + 1] - l), b = int(p_first[p_cells[team.matrix()] + 1] - p);
+    int u = team.rank / b, s = team.rank % b;  // and from there in steps of W, without division
+    while (u < a) {
+      atomicAdd(&to[l_tags[l + u] * columns + p_tags[p + s]], u64(min(L[l + u], P[p + s])));
+      u += W / b;
+      s += W % b;
+      if (s >= b) {
+        s -= b;
+        ++u;
+      }
+    }
+  }
+  __syncthreads();
+  for (int k = threadIdx.x; k < size; k += CM_THREADS)
+    if (held[k]) atomicAdd(&out[k], held[k]);
+}
+
+// The same for one histogram pair in limbs, (limbs, entries) each, the lowest limb first; every cell has entries of both.
+template <int W>
+__global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __restrict__ l_tags,
+                                const i64* __restrict__ L, i64 l_size, const i64* __restrict__ p_first,
+                                const i64* __restrict__ p_tags, const i64* __restrict__ P, i64 p_size, i64 n, int limbs,
+                                int n_classes, u64* out) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    if (!team.mine()) continue;
+    const i64 v = team.matrix(), l = l_first[v], p = p_first[v], b = p_first[v + 1] - p;
+    for (i64 k = team.rank; k < (l_first[v + 1] - l) * b; k += W) {
+      const i64 u = l + k / b, s = p + k % b;
+      int top = limbs - 1;
+      while (top > 0 && L[top * l_size + u] == P[top * p_size + s]) --top;
+      const bool first = L[top * l_size + u] < P[top * p_size + s];
+      for (i64 limb = 0; limb < limbs; ++limb)
+        atomicAdd(&out[(limb * n_classes + l_tags[u]) * n_classes + p_tags[s]],
+                  u64(first ? L[limb * l_size + u] : P[limb * p_size + s]));
+    }
+  }
+}
+
+// Integers in fixed point as numbers.
+__global__ void cmfast_marginal_histogram_round(const i64* __restrict__ sums, i64 n, int shift, double scale,
+                                                double* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS)
+    out[k] = ldexp(double(sums[k]), -shift) * scale;
+}
+
+// Pairs of entries of two histograms in the same cell, one behind another from offset[k] on: number and smaller height.
+__global__ void cmfast_min_overlap_pairs(const i64* __restrict__ a_cells, const i64* __restrict__ a_first,
+                                         const i64* __restrict__ a_groups, const double* __restrict__ A,
+                                         const i64* __restrict__ b_cells, const i64* __restrict__ b_first,
+                                         const i64* __restrict__ b_groups, const double* __restrict__ B,
+                                         const i64* __restrict__ offset, i64 n, i64 columns, i64* __restrict__ out_pair,
+                                         double* __restrict__ out) {
+  for (Team<32> team(n); team.more(); team.next()) {
+    if (!team.mine()) continue;
+    const i64 l = a_first[a_cells[team.matrix()]], p = b_first[b_cells[team.matrix()]];
+    const i64 b = b_first[b_cells[team.matrix()] + 1] - p, pairs = (a_first[a_cells[team.matrix()] + 1] - l) * b;
+    for (i64 k = team.rank; k < pairs; k += 32) {
+      const i64 u = l + k / b, s = p + k % b, to = offset[team.matrix()] + k;
+      out_pair[to] = a_groups[u] * columns + b_groups[s];
+      out[to] = fmin(A[u], B[s]);
+    }
+  }
+}

@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.cpu import _fixed
 from cmfast.kernels.cpu._lattice import DROPPED, Layout, fits, layout, union
-from cmfast.kernels.cuda import _lattice, _runs, counting
+from cmfast.kernels.cuda import _entries, _lattice, _runs, counting
+from cmfast.kernels.cuda._entries import Common, Entries, common, entries, overlaps, pairs, wide_overlaps
 from cmfast.kernels.cuda._module import SHARED, THREADS, Kernel, library
+from cmfast.kernels.status import Status
 
+OK, INVALID = int(Status.CONVERGED), int(Status.INVALID)
 FIRST = 3  # positions that a message names
 RUNS = 1 << 6  # per thread that count together in shared memory
 
 _PAIRS = Kernel("geometry", "cmfast_pair_counts_add", (("0",), ("1",)))
-KERNELS = (*_lattice.KERNELS, _PAIRS)
+_ROUND = Kernel("geometry", "cmfast_marginal_histogram_round")
+KERNELS = (*_lattice.KERNELS, *_entries.KERNELS, _PAIRS, _ROUND)
 
 Ranges = tuple[tuple[int, ...], tuple[int, ...]]
 Outside = tuple[str, int | None, int, list[tuple[int, int]]]
@@ -135,29 +140,151 @@ def cell_shapes(keys: Any, counts: Any, *, n_classes: int) -> tuple[Any, Any, An
     xp, half = library(keys), _bits(n_classes)
     if not len(keys):
         return xp.zeros(0, np.int64), xp.zeros(0, np.int64), xp.zeros(4, np.int64)
+    labels, predictions = _sides(keys, half)
     first = _runs.starts(keys >> (2 * half))
     points = _runs.sums(counts, first)
-    labels = _runs.sums(_runs.heads(keys >> half), first)
-    predictions = _runs.sums(_runs.heads(_by_prediction(keys, half, sort=True)), first)
-    mixed = (labels > 1) & (predictions > 1)
+    mixed = _mixed(labels, predictions)
     alone = _runs.lengths(first, len(keys)) == 1
-    pairs = xp.where(mixed, labels * predictions, 0)
-    totals = [xp.where(alone, points, 0).sum(), xp.where(mixed, 0, points).sum(), pairs.sum()]
+    pairs = xp.where(mixed, labels.sizes * predictions.sizes, 0)
     out = xp.empty(4, np.int64)
     out[0] = len(first)
-    for k, total in enumerate(totals, 1):
-        out[k] = total
+    for k, each in enumerate((xp.where(alone, points, 0), xp.where(mixed, 0, points), pairs), 1):
+        out[k] = each.sum()
     points.sort()
     return *_runs.encode(points), out
 
 
-def _by_prediction(keys: Any, half: int, *, sort: bool = False) -> Any:
-    """Return the keys with the prediction before the label."""
-    mask = (1 << half) - 1
-    out = keys >> (2 * half) << (2 * half) | (keys & mask) << half | keys >> half & mask
-    if sort:
-        out.sort()
-    return out >> half
+def _sides(keys: Any, half: int) -> tuple[Entries, Entries]:
+    """Return the entries of the labels and of the predictions of runs of (cell, label, prediction)."""
+    by_prediction = keys >> (2 * half) << half | keys & ((1 << half) - 1)
+    return entries(keys >> half, half), entries(by_prediction, half, ordered=False)
+
+
+def _mixed(labels: Entries, predictions: Entries) -> Any:
+    """Return which cells have two labels and two predictions."""
+    return (labels.sizes > 1) & (predictions.sizes > 1)
+
+
+def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = None) -> tuple[Any, Any, Any, Any, Any]:
+    """Geometric confusion matrices for W tables of weights (C, C), and what bounds them; see the CPU's. Synchronises.
+
+    Tables and matrices of the classes are quantised and rounded on the host, by the very functions of the CPU.
+    """
+    del num_threads
+    xp, M = library(keys), M.get()
+    n_weights, half = len(tables), _bits(len(M))
+    fixed = [_fixed.quantise(w.get().astype(np.float64), M) for w in tables]
+    out = np.full((3, n_weights, *M.shape), np.nan)
+    labels, predictions = _sides(keys, half)
+    mixed = _mixed(labels, predictions)
+    cells = xp.flatnonzero(mixed)
+    # What lies in cells of one label or one prediction counts as it is.
+    here = mixed[xp.cumsum(_runs.heads(keys >> (2 * half)), dtype=np.int64) - 1] if len(keys) else keys
+    S = pair_counts(keys, xp.where(here, 0, counts), n_classes=len(M)).get()
+    for w, table in enumerate(fixed):
+        if table is None:
+            continue
+        masses = _masses(keys, counts, half, table)
+        if table.width:
+            L, P = (_limbs([side.heights(x) for x in masses], table.width) for side in (labels, predictions))
+            G = np.moveaxis(wide_overlaps(labels, L, predictions, P, len(M)).get(), 0, 2)
+        else:
+            L, P = (side.heights(masses[0]) for side in (labels, predictions))
+            G = overlaps(labels, L, predictions, P, Common(cells, cells), M.shape).get() + table.q * S
+        out[:, w] = _fixed.bounds(G, M, table)
+    status = np.array([INVALID if table is None else OK for table in fixed], np.int8)
+    error = np.array([np.nan if table is None else table.error for table in fixed])
+    matrix, normalized, upper, error, status = (xp.asarray(x) for x in (*out, error, status))
+    return matrix, normalized, upper, error, status
+
+
+def _masses(keys: Any, counts: Any, half: int, fixed: _fixed.Fixed) -> list[Any]:
+    """Return the weight of every run: integers, one array per limb."""
+    xp, mask = library(keys), (1 << half) - 1
+    places = (keys >> half & mask) * len(fixed.q) + (keys & mask)
+    limbs = np.moveaxis(fixed.q, 2, 0) if fixed.width else [fixed.q]
+    return [xp.asarray(limb.ravel())[places] * counts for limb in limbs]
+
+
+def _limbs(heights: list[Any], width: int) -> Any:
+    """Return heights in limbs (K, entries), all but the highest below ``2**width``."""
+    carry = 0
+    out = library(heights[0]).empty((len(heights), len(heights[0])), np.int64)
+    for k, height in enumerate(heights[:-1]):
+        total = height + carry
+        out[k], carry = total & ((1 << width) - 1), total >> width
+    out[-1] = heights[-1] + carry
+    return out
+
+
+def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int, axis: int) -> tuple[Any, Any, Any]:
+    """Histogram of the labels (axis 0) or predictions (axis 1); see the CPU's. Synchronises.
+
+    Weights in more than one limb are put together on the host.
+    """
+    xp, half = library(keys), _bits(n_classes)
+    side = _sides(keys, half)[axis]
+    groups = side.keys
+    fixed = None if W is None else _fixed.quantise(W.get().astype(np.float64), M.get())
+    status = xp.asarray(np.array(INVALID if W is not None and fixed is None else OK, np.int8))
+    n = len(side.tags)
+    if W is None:
+        return groups, side.heights(counts), status
+    values = xp.zeros(n, np.float64) + np.nan
+    if fixed is not None and n:
+        masses = _masses(keys, counts, half, fixed)
+        heights = [side.heights(x) for x in masses]
+        if fixed.width:
+            values = xp.asarray(_fixed.to_float(_limbs(heights, fixed.width).get().T, fixed))
+        else:
+            _ROUND.launch((), _lattice.per_item(n), [heights[0], n, fixed.shift, fixed.scale, values])
+    return groups, values, status
+
+
+def min_overlap(
+    keys_a: Any,
+    values_a: Any,
+    table_a: Any,
+    keys_b: Any,
+    values_b: Any,
+    table_b: Any,
+    *,
+    ranges_a: Ranges,
+    ranges_b: Ranges,
+    n_groups: tuple[int, int],
+) -> tuple[Any, Any]:
+    """Overlap of every group of one sparse histogram with every group of another; see the CPU's. Synchronises."""
+    xp, bits = library(keys_a), [_bits(n) for n in n_groups]
+    layouts = layout(ranges_a, table_a), layout(ranges_b, table_b)
+    cells = _lattice.align(keys_a >> bits[0], layouts[0], keys_b >> bits[1], layouts[1], 0)[:2]
+    tags = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
+    one, other = (entries(cell << b | tag, b) for cell, b, tag in zip(cells, bits, tags, strict=True))
+    both = common(one, other)
+    if values_a.dtype.kind == values_b.dtype.kind == "i":
+        mass = min(float(v.astype(np.float64).sum()) for v in (values_a, values_b))
+        if mass > 2.0**62:
+            msg = f"min_overlap: counts add up to about {mass:.3g}, which int64 cannot hold"
+            raise OverflowError(msg)
+        matrix = overlaps(one, values_a, other, values_b, both, n_groups)
+        failed = _failed([values_a < 0, values_b < 0], tags, n_groups)
+        return matrix, xp.where(failed, INVALID, OK).astype(np.int8)
+    values = [v.astype(np.float64) for v in (values_a, values_b)]
+    good = [(v >= 0.0) & (v < np.inf) for v in values]
+    failed = _failed([g == 0 for g in good], tags, n_groups)
+    kept = [xp.where(g, v, 0.0) for g, v in zip(good, values, strict=True)]
+    pair, height = pairs(one, kept[0], other, kept[1], both, n_groups[1])
+    matrix = _exact_sums(height, pair, n_groups[0] * n_groups[1])[0].reshape(n_groups)
+    return xp.where(failed, np.nan, matrix), xp.where(failed, INVALID, OK).astype(np.int8)
+
+
+def _failed(bad: list[Any], groups: list[Any], n_groups: tuple[int, int]) -> Any:
+    """Return which pairs of groups have a bad height in either."""
+    flags = []
+    for k in (0, 1):
+        flag = library(bad[k]).zeros(n_groups[k], np.bool_)
+        flag[groups[k][bad[k]]] = True
+        flags.append(flag)
+    return flags[0][:, None] | flags[1][None, :]
 
 
 def sparse_histogram(
@@ -191,7 +318,8 @@ def sparse_histogram(
         keys = keys[order]
         starts = _runs.starts(keys)
         if weights.dtype.kind == "f":
-            values, status = _float_sums(weights[order], keys, len(starts))
+            run = library(keys).cumsum(_runs.heads(keys), dtype=np.int64) - 1
+            values, status = _exact_sums(weights[order], run, len(starts))
         else:
             values = _integer_sums(weights[order], starts)
         keys = keys[starts]
@@ -219,12 +347,9 @@ def _integer_sums(weights: Any, starts: Any) -> Any:
     return out
 
 
-def _float_sums(weights: Any, keys: Any, n_runs: int) -> tuple[Any, Any]:
-    """Add up weights with equal `keys`, sorted: exact, rounded once, as the weighted confusion matrix does it."""
-    xp = library(keys)
-    run = xp.cumsum(_runs.heads(keys), dtype=np.int64) - 1
-    nothing = xp.zeros(len(keys), np.uint8)
-    values, status, _ = counting.confusion_matrix(
-        nothing, nothing, weights, run, n_classes=1, labels=None, n_groups=n_runs
-    )
-    return values.reshape(n_runs), status
+def _exact_sums(weights: Any, groups: Any, n_groups: int) -> tuple[Any, Any]:
+    """Return sums of floats and their status: exact, rounded once, as the weighted confusion matrix makes them."""
+    nothing = library(groups).zeros(len(groups), np.uint8)
+    options: dict[str, Any] = {"n_classes": 1, "labels": None, "n_groups": n_groups}
+    values, status, _ = counting.confusion_matrix(nothing, nothing, weights, groups, **options)
+    return values.reshape(n_groups), status

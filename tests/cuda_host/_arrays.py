@@ -59,6 +59,8 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
     flags = property(lambda self: self._host.flags)
     data = property(lambda self: SimpleNamespace(ptr=self._host.ctypes.data))
 
+    T = property(lambda self: _view(self._host.T, self))
+
     def __len__(self) -> int:
         return len(self._host)
 
@@ -169,7 +171,8 @@ def _operator(name: str) -> Any:
 
 
 for _name in ("lt", "le", "gt", "ge", "or", "and", "xor", "add", "sub", "mul", "truediv", "floordiv", "mod", "invert",
-              "neg", "radd", "rsub", "rmul", "rtruediv", "lshift", "rshift", "ror", "rand", "rlshift"):  # fmt: skip
+              "neg", "radd", "rsub", "rmul", "rtruediv",
+              "lshift", "rshift", "ror", "rand", "matmul", "abs"):  # fmt: skip
     setattr(ndarray, f"__{_name}__", _operator(f"__{_name}__"))
 
 
@@ -181,7 +184,7 @@ def _method(name: str) -> Any:
     return method
 
 
-for _name in ("sum", "min", "max", "any", "all", "ravel", "take", "copy", "argsort"):
+for _name in ("sum", "min", "max", "any", "all", "ravel", "take", "copy", "argsort", "argmax"):
     setattr(ndarray, _name, _method(_name))
 
 
@@ -239,6 +242,11 @@ def cumsum(array: ndarray, dtype: Any = None) -> ndarray:
         return asarray(np.cumsum(array._host, dtype=dtype))
 
 
+def isfinite(array: ndarray) -> ndarray:
+    """Return which values are finite."""
+    return asarray(np.isfinite(array._host))
+
+
 def where(condition: ndarray, one: Any, other: Any) -> ndarray:
     """Return values of `one` where the condition holds, else of `other`."""
     return asarray(np.where(_plain(condition), _plain(one), _plain(other)))
@@ -259,3 +267,13 @@ def flatnonzero(array: ndarray) -> ndarray:
 def searchsorted(a: ndarray, v: ndarray) -> ndarray:
     """Return where the values belong."""
     return asarray(np.searchsorted(a._host, v._host))
+
+
+class linalg:  # noqa: N801  # CuPy's name
+    """Linear algebra."""
+
+    @staticmethod
+    def eigh(array: ndarray) -> tuple[ndarray, ndarray]:
+        """Return eigenvalues, rising, and eigenvectors of a symmetric matrix."""
+        values, vectors = np.linalg.eigh(array._host)
+        return asarray(values), asarray(vectors)
