@@ -60,6 +60,10 @@ def load_numbers(numbers, k):
     return numbers[k : k + WIDTH].astype(np.float64)
 
 
+def fetch(a, row, column):
+    """Ask for the cache line of ``a[row, column]``, which may lie outside: nothing is read, nothing waits."""
+
+
 def splat(x):
     """Return a vector of eight times the number."""
     return np.full(WIDTH, float(x))
@@ -313,6 +317,14 @@ class _StoreRow(AbstractTemplate):
         return None
 
 
+@infer_global(fetch)
+class _Fetch(AbstractTemplate):
+    def generic(self, args, kws):
+        if len(args) == 3 and not kws and _is_table(args[0], *_NUMBERS_OF):
+            return signature(types.none, args[0], types.intp, types.intp)
+        return None
+
+
 @infer_global(store_block)
 class _StoreBlock(AbstractTemplate):
     def generic(self, args, kws):
@@ -385,6 +397,16 @@ def _cells(context, builder, kind, value, row, column):
 @lower_builtin(load_row, types.Array, types.intp, types.intp)
 def _load_row(context, builder, sig, args):
     return _cells(context, builder, sig.args[0], *args)
+
+
+@lower_builtin(fetch, types.Array, types.intp, types.intp)
+def _fetch(context, builder, sig, args):
+    byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+    place = builder.bitcast(_cell(context, builder, sig.args[0], *args), byte)
+    builder.call(function, [place, word(0), word(3), word(1)])  # to read; into every level; data
+    return context.get_dummy_value()
 
 
 @lower_builtin(store_row, types.Array, types.intp, types.intp, vector)

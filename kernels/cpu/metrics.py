@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu import _arrays, _exact, _formulas, _lanes, _margins, _pool
 from cmfast.kernels.cpu._jit import jit
-from cmfast.kernels.cpu._vector import WIDTH, load, new_lines, some, store_row, where
+from cmfast.kernels.cpu._vector import WIDTH, fetch, load, new_lines, some, store_row, where
 from cmfast.kernels.formulas import Mode
 
 SECONDS_PER_CELL = 3e-10
@@ -74,6 +74,7 @@ def _write(tile, S, C, results, count, first, scalars, tables, out_status):
     if count == WIDTH:
         for scalar in range(scalars.shape[0]):
             store_row(scalars, scalar, first, where(bad, np.nan, load(S, results + scalar)))
+            fetch(scalars, scalar, first + WIDTH)  # many rows are written side by side
     else:
         for scalar in range(scalars.shape[0]):
             for w in range(count):
