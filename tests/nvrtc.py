@@ -42,7 +42,12 @@ def missing() -> str | None:
 
 @cache
 def _library() -> Any:
-    return ctypes.CDLL(str(_file()))
+    file = _file()
+    if file is None:
+        raise FileNotFoundError(missing())
+    for builtins in file.parent.glob("libnvrtc-builtins.so.*"):  # which it would look for elsewhere
+        ctypes.CDLL(str(builtins))
+    return ctypes.CDLL(str(file))
 
 
 class Program:

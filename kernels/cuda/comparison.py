@@ -11,7 +11,7 @@ from cmfast.kernels.cuda._module import NAMES, Kernel, library
 
 _INSTANCES = tuple(product(("float", "double"), _arrays.WIDTHS))
 _OVERLAP, _L1_DISTANCE, _KL_DIVERGENCE = KERNELS = tuple(
-    Kernel("comparison", f"cmfast_{op}_pairs", _INSTANCES) for op in ("overlap", "l1_distance", "kl_divergence")
+    Kernel("comparison", f"cmfast_{op}_pairs", _INSTANCES, 72) for op in ("overlap", "l1_distance", "kl_divergence")
 )
 
 
