@@ -9,7 +9,7 @@ from typing import Any
 from cmfast._version import __version__
 
 NEEDED = ("numpy", "numba", "scipy")
-OPTIONAL = ("tqdm", "pandas", "pyarrow", "scikit-learn", "matplotlib", "torch")
+OPTIONAL = ("tqdm", "pandas", "pyarrow", "scikit-learn", "matplotlib", "torch", "cupy-cuda12x", "cupy-cuda13x")
 
 
 def facts() -> dict[str, Any]:

@@ -157,6 +157,14 @@ def test_libraries_do_not_mix():
         cmfast.overlap(cuda_host.asarray(MATRICES), MATRICES)
 
 
+def test_classes_derived_from_theirs_are_taken():
+    class Mine(cuda_host.ndarray):
+        pass
+
+    there = cuda_host.asarray(MATRICES)
+    assert _module.library(Mine(there._host)) is cuda_host
+
+
 def test_an_op_without_a_kernel_says_so():
     with pytest.raises(NotImplementedError, match=r"^support has no cuda kernel \(has: cpu\)"):
         cmfast.support(cuda_host.asarray(MATRICES))

@@ -40,8 +40,15 @@ NAMES = {dtype: name for name, dtype in TYPES.items()}
 
 
 def library(array: Any) -> ModuleType:
-    """Return the package that the class of `array` comes from: what ``xp`` stands for in the launchers."""
-    return sys.modules[type(array).__module__.partition(".")[0]]
+    """Return the package that the class of `array`, or one it is derived from, comes from: ``xp`` in the launchers."""
+    cls: type = type(array)
+    return _library(cls)
+
+
+@functools.cache
+def _library(cls: type) -> ModuleType:
+    roots = (sys.modules.get(base.__module__.partition(".")[0]) for base in cls.__mro__)
+    return next(root for root in roots if root is not None and hasattr(root, "RawModule"))
 
 
 @functools.cache
