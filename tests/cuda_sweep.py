@@ -78,6 +78,10 @@ def zeros(make: Any) -> None:
         start = (rng.random(shape[0]), rng.random(shape[1]))
         for targets in ((T.sum(2) * 1.0, T.sum(1) * 1.0), (T.sum(2) / 7, T.sum(1) / 7)):
             cmfast.ipf(*on_device((M, *targets), make), on_failure="ignore", start=on_device(start, make))
+        if shape == (4, 4):
+            many = rng.random((1, 65, 66)) * (rng.random((1, 65, 66)) < 0.5)
+            cmfast.ipf(*on_device((many, np.full(65, 66.0), np.full(66, 65.0)), make), on_failure="ignore", max_iter=7)
+            cmfast.ipf(make(many[:, :, :65] + 0.1), on_failure="ignore")
         if shape[0] == shape[1]:
             cmfast.ipf(make(M), on_failure="ignore", empty="drop")
             cmfast.ipf(make(M), on_failure="ignore", start=on_device((start[0], -start[1]), make))

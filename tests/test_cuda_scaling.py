@@ -94,10 +94,23 @@ def test_progress_goes_by_pieces(monkeypatch):
     assert seen == sorted(seen)
 
 
-def test_large_matrices_are_refused():
-    with pytest.raises(NotImplementedError, match="no cuda kernel for matrices of 65 x 65: at most 64 lines"):
-        cmfast.ipf(cuda_host.asarray(np.ones((65, 65))))
-    assert cmfast.ipf(cuda_host.asarray(np.ones((64, 64)))).status.get() == 0
+@pytest.mark.parametrize("shape", [(65, 65), (70, 80), (130, 66)])
+def test_many_classes(shape):
+    rng = np.random.default_rng(shape)
+    R, C = shape
+    M = rng.random((4, R, C)) * (rng.random((4, R, C)) < 0.5)
+    M[1, : R // 2 + 1, : C // 2 + 1] = 0.0  # more than half of the rows reach less than half of the columns
+    M[2, : R // 2, : C // 2 + 1] = 0.0  # just enough where rows are as many as columns
+    M[3] += 1e-3
+    targets = () if R == C else (np.full(R, 1.0 * C), np.full(C, 1.0 * R))
+    on_cpu, on_cuda = both(M, *targets, tol=1e-12)
+    assert on_cpu.status.tolist() == [0, 3, 2 if R == C else 3, 0]
+    assert_agree(on_cpu, on_cuda, 1e-9)
+
+
+def test_huge_matrices_are_refused():
+    with pytest.raises(NotImplementedError, match="no cuda kernel for matrices of 3000 x 3000: at most 4194304 cells"):
+        cmfast.ipf(cuda_host.asarray(np.ones((3000, 3000))))
 
 
 def test_a_failure_is_explained_as_on_the_cpu():

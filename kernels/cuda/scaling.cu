@@ -30,7 +30,7 @@ struct Tile {
   i64 stride;
   int R, C;
 
-  __device__ __forceinline__ double& at(int k) const { return scratch[k * stride]; }
+  __device__ __forceinline__ double& at(i64 k) const { return scratch[k * stride]; }
   __device__ __forceinline__ int lines() const { return 2 * R * C + 2 * min(R, C) * min(R, C); }
   __device__ __forceinline__ double& M(int i, int j) const { return at(i * C + j); }  // after smoothing, dropping, powers
   __device__ __forceinline__ double& Q(int i, int j) const { return at(R * C + i * C + j); }  // cells over sqrt(u)
@@ -63,29 +63,37 @@ struct Tile {
   __device__ __forceinline__ double& moved() const { return single(6); }    // whether `order` is not the identity
   __device__ __forceinline__ double& warm() const { return single(7); }     // whether the caller gave factors
   __device__ __forceinline__ double& limit() const { return single(8); }    // whether cells died
+  __device__ __forceinline__ double& paired() const { return single(9); }   // whether row i and column i belong together
 };
 
-// Integers for the classification of zeros, interleaved likewise: rows are numbered l, and columns, of which there are no
-// more than rows and at most 64, s; sets of columns are the bits of a word.
+// Integers for the classification of zeros, laid out likewise: rows are numbered l, and columns, of which there are no more
+// than rows, s; sets of columns are bits in so many words.
 struct Network {
   i64* scratch;
   i64 stride;
-  int L, S;
+  int L, S, words;
 
-  __device__ __forceinline__ i64& at(int k) const { return scratch[k * stride]; }
-  __device__ __forceinline__ i64& flow(int l, int s) const { return at(l * S + s); }
-  __device__ __forceinline__ i64& reach(int l) const { return at(L * S + l); }      // where its positive cells are
-  __device__ __forceinline__ i64& fed(int l) const { return at(L * S + L + l); }    // where its flows are
-  __device__ __forceinline__ i64& cap(int l) const { return at(L * S + 2 * L + l); }
-  __device__ __forceinline__ i64& unmet(int l) const { return at(L * S + 3 * L + l); }
-  __device__ __forceinline__ i64& short_cap(int s) const { return at(L * S + 4 * L + s); }
-  __device__ __forceinline__ i64& spare(int s) const { return at(L * S + 4 * L + S + s); }
-  __device__ __forceinline__ i64& parent(int s) const { return at(L * S + 4 * L + 2 * S + s); }  // line it came from
-  __device__ __forceinline__ i64& via(int s) const { return at(L * S + 4 * L + 3 * S + s); }     // and before that
-  __device__ __forceinline__ i64& next(int s) const { return at(L * S + 4 * L + 4 * S + s); }    // what it leads to
+  __device__ __forceinline__ i64& at(i64 k) const { return scratch[k * stride]; }
+  __device__ __forceinline__ i64 sets() const { return i64(L) * S; }
+  __device__ __forceinline__ i64 lines() const { return sets() + 2 * i64(L) * words; }
+  __device__ __forceinline__ i64 ends() const { return lines() + 2 * L + 4 * S; }
+  __device__ __forceinline__ i64& flow(int l, int s) const { return at(i64(l) * S + s); }
+  __device__ __forceinline__ i64& reach(int l, int w) const { return at(sets() + i64(l) * words + w); }  // positive cells
+  __device__ __forceinline__ i64& fed(int l, int w) const { return at(sets() + (i64(L) + l) * words + w); }  // flows
+  __device__ __forceinline__ i64& cap(int l) const { return at(lines() + l); }
+  __device__ __forceinline__ i64& unmet(int l) const { return at(lines() + L + l); }
+  __device__ __forceinline__ i64& short_cap(int s) const { return at(lines() + 2 * L + s); }
+  __device__ __forceinline__ i64& spare(int s) const { return at(lines() + 2 * L + S + s); }
+  __device__ __forceinline__ i64& parent(int s) const { return at(lines() + 2 * L + 2 * S + s); }  // row it came from
+  __device__ __forceinline__ i64& via(int s) const { return at(lines() + 2 * L + 3 * S + s); }     // and before that
+  __device__ __forceinline__ i64& next(int s, int w) const { return at(ends() + i64(s) * words + w); }  // leads to
+  __device__ __forceinline__ i64& seen(int w) const { return at(ends() + i64(S) * words + w); }
+  __device__ __forceinline__ i64& level(int w) const { return at(ends() + (i64(S) + 1) * words + w); }
+  __device__ __forceinline__ i64& following(int w) const { return at(ends() + (i64(S) + 2) * words + w); }
 };
 
 __device__ __forceinline__ int lowest(u64 set) { return 63 - __clzll(i64(set & (u64(0) - set))); }
+__device__ __forceinline__ i64 bit(int s) { return i64(u64(1) << (s & 63)); }
 
 // ---- zeros ----
 
@@ -179,8 +187,8 @@ __device__ __forceinline__ i64 capacities(const Tile& t, const Network& g, bool 
 
 __device__ __forceinline__ void send(const Network& g, int l, int s, i64 amount) {
   g.flow(l, s) += amount;
-  const i64 bit = i64(u64(1) << s);
-  g.fed(l) = g.flow(l, s) > 0 ? g.fed(l) | bit : g.fed(l) & ~bit;
+  i64& fed = g.fed(l, s / 64);
+  fed = g.flow(l, s) > 0 ? fed | bit(s) : fed & ~bit(s);
 }
 
 // Send what can be sent directly, through the diagonal first; return what is left.
@@ -190,7 +198,7 @@ __device__ __forceinline__ i64 send_directly(const Network& g) {
     left = 0;
     for (int l = 0; l < g.L; ++l) {
       for (int s = round ? 0 : min(l, g.S); s < (round ? g.S : min(l + 1, g.S)); ++s) {
-        const i64 amount = u64(g.reach(l)) >> s & 1 ? min(g.unmet(l), g.spare(s)) : 0;
+        const i64 amount = g.reach(l, s / 64) & bit(s) ? min(g.unmet(l), g.spare(s)) : 0;
         if (amount > 0) {
           send(g, l, s, amount);
           g.unmet(l) -= amount;
@@ -204,33 +212,45 @@ __device__ __forceinline__ i64 send_directly(const Network& g) {
   return left;
 }
 
-// Put into `found` the lines that line l reaches and nobody did before; remember the way.
-__device__ __forceinline__ void visit(const Network& g, int l, int before, u64* seen, u64* found) {
-  for (u64 fresh = u64(g.reach(l)) & ~*seen; fresh; fresh &= fresh - 1) {
-    const int s = lowest(fresh);
-    g.parent(s) = l;
-    g.via(s) = before;
-    *found |= u64(1) << s;
+// Put what row l reaches and nobody did before into `following`; remember the way.
+__device__ __forceinline__ void visit(const Network& g, int l, int before) {
+  for (int w = 0; w < g.words; ++w) {
+    const u64 fresh = u64(g.reach(l, w) & ~g.seen(w));
+    for (u64 left = fresh; left; left &= left - 1) {
+      const int s = 64 * w + lowest(left);
+      g.parent(s) = l;
+      g.via(s) = before;
+    }
+    g.following(w) |= i64(fresh);
+    g.seen(w) |= i64(fresh);
   }
-  *seen |= *found;
+}
+
+// Make what was found the level in hand; return whether it is anything.
+__device__ __forceinline__ bool advance(const Network& g) {
+  i64 some = 0;
+  for (int w = 0; w < g.words; ++w) {
+    g.level(w) = g.following(w);
+    some |= g.following(w);
+    g.following(w) = 0;
+  }
+  return some != 0;
 }
 
 // Send more along a shortest path (Edmonds and Karp); return whether there was one.
 __device__ __forceinline__ bool augment(const Network& g) {
-  u64 seen = 0, level = 0;
+  for (int w = 0; w < g.words; ++w) g.seen(w) = g.following(w) = 0;
   for (int l = 0; l < g.L; ++l)
-    if (g.unmet(l) > 0) visit(g, l, -1, &seen, &level);
+    if (g.unmet(l) > 0) visit(g, l, -1);
   int end = -1;
-  while (level && end < 0) {
-    u64 following = 0;
-    for (u64 left = level; left && end < 0; left &= left - 1)
-      if (g.spare(lowest(left)) > 0) end = lowest(left);
-    for (u64 left = level; left && end < 0; left &= left - 1) {
-      const int s = lowest(left);
+  while (end < 0 && advance(g)) {
+    for (int s = 0; s < g.S && end < 0; ++s)
+      if (g.level(s / 64) & bit(s) && g.spare(s) > 0) end = s;
+    for (int s = 0; s < g.S && end < 0; ++s) {
+      if (!(g.level(s / 64) & bit(s))) continue;
       for (int l = 0; l < g.L; ++l)
-        if (u64(g.fed(l)) >> s & 1) visit(g, l, s, &seen, &following);
+        if (g.fed(l, s / 64) & bit(s)) visit(g, l, s);
     }
-    level = following;
   }
   if (end < 0) return false;
   i64 amount = g.spare(end);
@@ -252,13 +272,11 @@ __device__ __forceinline__ bool augment(const Network& g) {
 __device__ __forceinline__ int classify(const Tile& t, const Network& g, bool flip) {
   const i64 slack = capacities(t, g, flip);
   for (int l = 0; l < g.L; ++l) {
-    u64 reach = 0;
+    for (int w = 0; w < g.words; ++w) g.reach(l, w) = g.fed(l, w) = 0;
     for (int s = 0; s < g.S; ++s) {
       g.flow(l, s) = 0;
-      if (t.M(l, s) > 0.0 && g.cap(l) > 0 && g.short_cap(s) > 0) reach |= u64(1) << s;
+      if (t.M(l, s) > 0.0 && g.cap(l) > 0 && g.short_cap(s) > 0) g.reach(l, s / 64) |= bit(s);
     }
-    g.reach(l) = i64(reach);
-    g.fed(l) = 0;
   }
   if (send_directly(g) > 0)
     while (augment(g)) {
@@ -273,23 +291,28 @@ __device__ __forceinline__ int classify(const Tile& t, const Network& g, bool fl
   if (left > slack || (left > 0 && starved)) return CM_INFEASIBLE;
   // Cells between different strongly connected components of line -> positive cell -> line -> flow are zero in every
   // matrix with these margins. Flows that are rounding only do not count.
-  for (int s = 0; s < g.S; ++s) g.next(s) = i64(u64(1) << s);
+  for (int s = 0; s < g.S; ++s)
+    for (int w = 0; w < g.words; ++w) g.next(s, w) = s / 64 == w ? bit(s) : 0;
   for (int l = 0; l < g.L; ++l)
-    for (u64 flows = u64(g.fed(l)); flows; flows &= flows - 1) {
-      const int s = lowest(flows);
-      if (slack != 0 && g.flow(l, s) <= min(slack, min(g.cap(l), g.short_cap(s)) / (2 * max(g.L, g.S))))
-        g.fed(l) &= ~i64(u64(1) << s);
-      else
-        g.next(s) |= g.reach(l);
+    for (int s = 0; s < g.S; ++s) {
+      if (!(g.fed(l, s / 64) & bit(s))) continue;
+      if (slack != 0 && g.flow(l, s) <= min(slack, min(g.cap(l), g.short_cap(s)) / (2 * max(g.L, g.S)))) {
+        g.fed(l, s / 64) &= ~bit(s);
+        continue;
+      }
+      for (int w = 0; w < g.words; ++w) g.next(s, w) |= g.reach(l, w);
     }
   for (int k = 0; k < g.S; ++k)
     for (int s = 0; s < g.S; ++s)
-      if (u64(g.next(s)) >> k & 1) g.next(s) |= g.next(k);
+      if (g.next(s, k / 64) & bit(k))
+        for (int w = 0; w < g.words; ++w) g.next(s, w) |= g.next(k, w);
   bool dead = false;
   for (int l = 0; l < g.L; ++l)
-    for (u64 cells = u64(g.reach(l)); cells; cells &= cells - 1) {
-      const int s = lowest(cells);
-      if (g.next(s) & g.fed(l)) continue;
+    for (int s = 0; s < g.S; ++s) {
+      if (!(g.reach(l, s / 64) & bit(s))) continue;
+      i64 back = 0;
+      for (int w = 0; w < g.words; ++w) back |= g.next(s, w) & g.fed(l, w);
+      if (back) continue;
       t.M(l, s) = 0.0;
       dead = true;
     }
@@ -571,14 +594,14 @@ template <typename T>
 __global__ void cmfast_ipf_load(const T* __restrict__ M, i64 m_step, const double* __restrict__ row_sums, i64 row_step,
                                 const double* __restrict__ col_sums, i64 col_step, const double* start_row,
                                 i64 start_row_step, const double* start_col, i64 start_col_step, int R, int C,
-                                i64 first, int n, double smoothing, int drop, int bi, int plain, double* scratch,
-                                i64* network) {
+                                i64 first, int n, double smoothing, int drop, int bi, int plain, i64 stride, i64 step,
+                                double* scratch, i64 network_step, i64* network) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
   if (thread >= n) return;
   const i64 b = first + thread;
   const bool flip = R < C && !plain;
-  const Tile t{scratch + thread, n, flip ? C : R, flip ? R : C};
-  for (int k = 0; k < 9; ++k) t.single(k) = 0.0;
+  const Tile t{scratch + thread * step, stride, flip ? C : R, flip ? R : C};
+  for (int k = 0; k < 10; ++k) t.single(k) = 0.0;
   t.total() = 1.0;
   for (int i = 0; i < t.R; ++i) {
     t.u(i) = flip ? (col_sums ? col_sums[b * col_step + i] : 1.0) : (row_sums ? row_sums[b * row_step + i] : 1.0);
@@ -594,7 +617,7 @@ __global__ void cmfast_ipf_load(const T* __restrict__ M, i64 m_step, const doubl
     for (int j = 0; j < C; ++j) (flip ? t.M(j, i) : t.M(i, j)) = widen(cells[i * C + j]);
   int status = CM_CONVERGED;
   if (smoothing == 0.0 && !plain && plausible(t, drop && bi)) {
-    status = classify(t, Network{network + thread, n, t.R, t.C}, flip);
+    status = classify(t, Network{network + thread * network_step, stride, t.R, t.C, (t.C + 63) / 64}, flip);
     t.limit() = status == CM_LIMIT_ONLY;
     if (status == CM_LIMIT_ONLY) status = CM_CONVERGED;
   }
@@ -631,10 +654,11 @@ __global__ void cmfast_ipf_load(const T* __restrict__ M, i64 m_step, const doubl
 // ---- sweeps ----
 
 // Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `tol`.
-__global__ void cmfast_ipf_sinkhorn(int R, int C, int n, double tol, i64 max_iter, double* scratch) {
+__global__ void cmfast_ipf_sinkhorn(int R, int C, int n, double tol, i64 max_iter, i64 stride, i64 step,
+                                    double* scratch) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
   if (thread >= n) return;
-  const Tile t{scratch + thread, n, R, C};
+  const Tile t{scratch + thread * step, stride, R, C};
   if (t.status() != CM_CONVERGED) return;
   double status = CM_MAX_ITER;
   for (i64 k = 1; k <= max_iter && status == CM_MAX_ITER; ++k) {
@@ -846,24 +870,31 @@ __device__ __forceinline__ double advance(const Tile& t) {
   return rho;
 }
 
-__global__ void cmfast_ipf_newton(int R, int C, int n, double tol, double last_width, i64 max_iter, double* scratch) {
-  const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-  if (thread >= n) return;
-  const Tile t{scratch + thread, n, R, C};
-  if (t.status() != CM_CONVERGED) return;
-  for (int i = 0; i < R; ++i) t.root(i) = t.u(i) > 0.0 ? 1.0 / sqrt(t.u(i)) : 0.0;
-  i64 done = 0;
-  bool paired = R == C && (t.chosen() != 0.0 || dominates(t));
+// Find the pairing and the first factors; return whether rows and columns are paired.
+__device__ __forceinline__ bool start(const Tile& t, i64* done) {
+  for (int i = 0; i < t.R; ++i) t.root(i) = t.u(i) > 0.0 ? 1.0 / sqrt(t.u(i)) : 0.0;
+  bool paired = t.R == t.C && (t.chosen() != 0.0 || dominates(t));
   if (!paired) {
     for (int sweep = 0; sweep < 3; ++sweep) plain_sweep(t);
-    done += 3;
-    paired = R == C && pair_by_search(t);
+    *done += 3;
+    paired = t.R == t.C && pair_by_search(t);
   }
   if (paired) {
     paired_start(t);
     for (int sweep = 0; sweep < 2; ++sweep) paired_sweep(t);
-    done += 2;
+    *done += 2;
   }
+  return paired;
+}
+
+__global__ void cmfast_ipf_newton(int R, int C, int n, double tol, double last_width, i64 max_iter, i64 stride,
+                                  i64 step, double* scratch) {
+  const int thread = blockIdx.x * blockDim.x + threadIdx.x;
+  if (thread >= n) return;
+  const Tile t{scratch + thread * step, stride, R, C};
+  if (t.status() != CM_CONVERGED) return;
+  i64 done = 0;
+  const bool paired = start(t, &done);
   double rho = CM_INF, before = CM_INF;
   while (true) {
     const double residual = row_pass(t, paired);
@@ -883,6 +914,123 @@ __global__ void cmfast_ipf_newton(int R, int C, int n, double tol, double last_w
     rho = advance(t);
   }
   t.n_iter() = double(done);
+}
+
+// The same for matrices of many classes: a block shares the rows, the pairs of columns, and what one column gives to the
+// others when it is eliminated.
+__global__ void cmfast_ipf_newton_block(int R, int C, int n, double tol, double last_width, i64 max_iter, i64 stride,
+                                        i64 step, double* scratch) {
+  const int me = threadIdx.x;
+  for (int b = blockIdx.x; b < n; b += gridDim.x) {
+    const Tile t{scratch + b * step, stride, R, C};
+    const bool square = R == C;
+    if (t.status() != CM_CONVERGED) continue;
+    if (me == 0) {
+      i64 done = 0;
+      t.paired() = start(t, &done);
+      t.n_iter() = double(done);
+    }
+    __syncthreads();
+    const bool paired = t.paired() != 0.0;
+    i64 done = i64(t.n_iter());
+    double rho = CM_INF, before = CM_INF;
+    int status = CM_CONVERGED;
+    while (true) {
+      for (int i = me; i < R; i += CM_THREADS) {
+        double a = 0.0;
+        for (int j = 0; j < C; ++j)
+          if (!square || j != i) a += t.M(i, j) * t.y(j);
+        const double own = square ? t.M(i, i) * t.y(i) : 0.0, u = t.u(i);
+        t.x(i) = u > 0.0 ? u / (a + own) : 0.0;
+        if (square) {
+          t.off(i) = t.x(i) * a;
+          t.diag(i) = t.x(i) * own;
+        }
+      }
+      __syncthreads();
+      double residual = 0.0;
+      for (int j = me; j < C; j += CM_THREADS) {
+        double sum = 0.0;
+        for (int i = 0; i < R; ++i) {
+          const double cell = t.x(i) * t.M(i, j) * t.y(j);
+          t.Q(i, j) = cell * t.root(i);
+          if (!square || i != j) sum += cell;
+          if (square && i > j) t.F(i, j) = paired ? cell - t.x(j) * t.M(j, i) * t.y(i) : 0.0;
+        }
+        t.q(j) = paired ? t.v(j) - t.u(j) : t.v(j) - (sum + (square ? t.diag(j) : 0.0));
+        residual += fabs(paired ? t.q(j) + (t.off(j) - sum) : t.q(j));
+      }
+      residual = team_sum<CM_THREADS>(residual) / t.total();
+      const bool small = rho <= last_width || (rho < 0.1 && rho >= 0.5 * before);
+      if (!(residual < CM_INF)) status = CM_RANGE;
+      if (!(residual < CM_INF) || (residual <= tol && small)) break;
+      if (done >= max_iter) {
+        status = CM_MAX_ITER;
+        break;
+      }
+      ++done;
+      for (int pair = me; pair < C * C; pair += CM_THREADS) {
+        const int j = pair / C, k = pair % C;
+        if (k >= j) continue;
+        double total = 0.0;
+        for (int i = 0; i < R; ++i) total += t.Q(i, j) * t.Q(i, k);
+        t.W(j, k) = total;
+      }
+      __syncthreads();
+      for (int k = C - 1; k > 0; --k) {
+        double total = 0.0, flows = 0.0;
+        for (int j = me; j < k; j += CM_THREADS) {
+          total += t.W(k, j);
+          if (square) flows += t.F(k, j);
+        }
+        total = team_sum<CM_THREADS>(total);
+        flows = team_sum<CM_THREADS>(flows);
+        const double r = total >= NORMAL ? 1.0 / total : 0.0, q = t.q(k);
+        for (int j = me; j < k; j += CM_THREADS) {
+          t.p(j) = t.W(k, j) * r;
+          t.q(j) += t.p(j) * q;
+        }
+        if (me == 0) {
+          t.r(k) = r;
+          t.d(k) = q + flows;
+        }
+        __syncthreads();
+        for (int pair = me; pair < k * k; pair += CM_THREADS) {
+          const int j = pair / k, i = pair % k;
+          if (i >= j) continue;
+          t.W(j, i) += t.p(j) * t.W(k, i);
+          if (square) t.F(j, i) += t.p(j) * t.F(k, i) - t.p(i) * t.F(k, j);
+        }
+        __syncthreads();
+      }
+      if (me == 0) t.d(0) = 0.0;
+      for (int k = 1; k < C; ++k) {
+        __syncthreads();
+        double d = 0.0;
+        for (int j = me; j < k; j += CM_THREADS) d += t.W(k, j) * t.d(j);
+        d = team_sum<CM_THREADS>(d);
+        if (me == 0) t.d(k) = (t.d(k) + d) * t.r(k);
+      }
+      __syncthreads();
+      double low = 0.0, high = 0.0;
+      for (int j = me; j < C; j += CM_THREADS) {
+        low = fmin(low, t.d(j));
+        high = fmax(high, t.d(j));
+      }
+      low = team_reduce<CM_THREADS>(low, [](double a, double b) { return fmin(a, b); });
+      high = team_reduce<CM_THREADS>(high, [](double a, double b) { return fmax(a, b); });
+      before = rho;
+      rho = high - low;
+      const double length = rho > SAFE_WIDTH ? fmax(SAFE_WIDTH, log1p(rho)) / rho : 1.0;
+      for (int j = me; j < C; j += CM_THREADS) t.y(j) *= exp(length * (t.d(j) - 0.5 * (low + high)));
+      __syncthreads();
+    }
+    if (me == 0) {
+      t.n_iter() = double(done);
+      t.status() = status;
+    }
+    __syncthreads();
+  }
 }
 
 // ---- results ----
@@ -919,14 +1067,14 @@ __device__ __forceinline__ double gauge(const Tile& t) {
 
 // Put the factors in the gauge, scale the cells, and measure again what is returned.
 template <typename O>
-__global__ void cmfast_ipf_finish(int R, int C, i64 first, int n, int plain, double tol, double* scratch, O* out,
-                                  double* out_row, double* out_col, double* out_residual, i64* out_n_iter,
+__global__ void cmfast_ipf_finish(int R, int C, i64 first, int n, int plain, double tol, i64 stride, i64 step,
+                                  double* scratch, O* out, double* out_row, double* out_col, double* out_residual, i64* out_n_iter,
                                   signed char* out_status, double* out_smoothing) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
   if (thread >= n) return;
   const i64 b = first + thread;
   const bool flip = R < C && !plain;
-  const Tile t{scratch + thread, n, flip ? C : R, flip ? R : C};
+  const Tile t{scratch + thread * step, stride, flip ? C : R, flip ? R : C};
   int status = int(t.status());
   double residual = CM_NAN;
   if (status <= CM_MAX_ITER) {

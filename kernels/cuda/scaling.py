@@ -8,21 +8,23 @@ import numpy as np
 from cmfast.kernels.cuda import _arrays
 from cmfast.kernels.cuda._module import NAMES, Kernel, library
 
-SHORT = 64  # lines on the shorter side
-SMALL = 1 << 14  # and cells, of the matrices that there are kernels for
-SCRATCH = 1 << 28  # bytes of scratch at most: so many matrices go at once
-THREADS = 64  # of a block: registers are what is short
+SHORT = 64  # lines on the shorter side up to which a thread has a matrix of its own, beyond it a block
+SMALL = 1 << 14  # and cells
+MOST = 1 << 22  # cells of the matrices that there are kernels for
+SCRATCH = 1 << 28  # bytes of scratch at most, but for one matrix: so many go at once
+THREADS = 64  # of a block whose threads have matrices of their own: registers are what is short
 PSEUDO_BAYES = -1.0
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
 ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
 SWEEPS = 10_000
 NEWTON_STEPS = 200
 
-_LOAD = Kernel("scaling", "cmfast_ipf_load", (("float",), ("double",)), 96)
-_SINKHORN = Kernel("scaling", "cmfast_ipf_sinkhorn", registers=72)
+_LOAD = Kernel("scaling", "cmfast_ipf_load", (("float",), ("double",)), 160)
+_SINKHORN = Kernel("scaling", "cmfast_ipf_sinkhorn", registers=80)
 _NEWTON = Kernel("scaling", "cmfast_ipf_newton", registers=128)
+_BLOCK = Kernel("scaling", "cmfast_ipf_newton_block", registers=176)
 _FINISH = Kernel("scaling", "cmfast_ipf_finish", (("float",), ("double",)), 64)
-KERNELS = (_LOAD, _SINKHORN, _NEWTON, _FINISH)
+KERNELS = (_LOAD, _SINKHORN, _NEWTON, _BLOCK, _FINISH)
 
 
 def ipf(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any, /, **options: Any) -> tuple[Any, ...]:
@@ -53,9 +55,8 @@ def _launch(
 ) -> tuple[Any, ...]:
     del num_threads
     xp, (R, C) = library(M), M.shape[-2:]
-    if min(R, C) > SHORT or R * C > SMALL:
-        msg = f"ipf and ras have no cuda kernel for matrices of {R} x {C}: at most {SHORT} lines on the shorter side"
-        msg += f" and {SMALL} cells"
+    if R * C > MOST:
+        msg = f"ipf and ras have no cuda kernel for matrices of {R} x {C}: at most {MOST} cells"
         raise NotImplementedError(msg)
     vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors))
@@ -76,21 +77,27 @@ def _launch(
     rows, cols = (C, R) if R < C and not plain else (R, C)
     numbers, integers = _scratch(rows, cols, needs_network=not plain and amount == 0.0)
     most = max(1, SCRATCH // (8 * (numbers + integers)))
+    own = min(R, C) <= SHORT and R * C <= SMALL
     scratch = xp.empty(numbers * min(n, most))
     network = xp.empty(max(1, integers * min(n, most)), np.int64)
     for first in range(0, n, most):
         count = min(most, n - first)
         blocks = -(-count // THREADS)
+        # Interleaved where neighbours in a warp have matrices of their own, else one matrix behind another.
+        stride, step, network_step = (count, 1, 1) if own else (1, numbers, integers)
         rule = (amount, int(empty == "drop"), int(bi), int(plain))
-        arguments = (cells, m_step, *lines, R, C, first, count, *rule, scratch, network)
+        arguments = (cells, m_step, *lines, R, C, first, count, *rule, stride, step, scratch, network_step, network)
         _LOAD.launch((NAMES[cells.dtype],), blocks, arguments, threads=THREADS)
         if plain:
-            arguments = (rows, cols, count, tol - min(ROUNDING, 0.5 * tol), max_iter, scratch)
+            arguments = (rows, cols, count, tol - min(ROUNDING, 0.5 * tol), max_iter, stride, step, scratch)
             _SINKHORN.launch((), blocks, arguments, threads=THREADS)
         else:
-            arguments = (rows, cols, count, tol, min(1e-3, math.sqrt(1e3 * tol)), max_iter, scratch)
-            _NEWTON.launch((), blocks, arguments, threads=THREADS)
-        arguments = (R, C, first, count, int(plain), tol, scratch, *results)
+            arguments = (rows, cols, count, tol, min(1e-3, math.sqrt(1e3 * tol)), max_iter, stride, step, scratch)
+            if own:
+                _NEWTON.launch((), blocks, arguments, threads=THREADS)
+            else:
+                _BLOCK.launch((), count, arguments, shared=_arrays.team_scratch(_arrays.WIDTHS[-1]))
+        arguments = (R, C, first, count, int(plain), tol, stride, step, scratch, *results)
         _FINISH.launch((NAMES[dtype],), blocks, arguments, threads=THREADS)
         if progress is not None:
             progress(first + count, n)
@@ -107,8 +114,10 @@ def _launch(
 def _scratch(rows: int, cols: int, *, needs_network: bool) -> tuple[int, int]:
     """Return how many numbers and how many integers one matrix needs, as the source lays them out."""
     short = min(rows, cols)
-    numbers = 2 * rows * cols + 2 * short * short + 5 * rows + 10 * cols + 9
-    return numbers, rows * cols + 4 * rows + 5 * cols if needs_network else 0
+    numbers = 2 * rows * cols + 2 * short * short + 5 * rows + 10 * cols + 10
+    words = -(-cols // 64)
+    integers = rows * cols + 2 * rows * words + 2 * rows + 4 * cols + (cols + 3) * words
+    return numbers, integers if needs_network else 0
 
 
 def _lines(a: Any, batch: tuple[int, ...]) -> tuple[Any, int]:
