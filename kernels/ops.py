@@ -55,7 +55,7 @@ OPS: dict[str, Op] = {
     "decode_cells": Op("geometry", "(k)->(k,m),(k)", BOTH),
     "pair_counts": Op("geometry", "(k),(k)->(C,C)", BOTH, merge="sum"),
     "cell_shapes": Op("geometry", "(k),(k)->(s),(s),(t)", BOTH),
-    "cell_excess": Op("geometry", "(k),(k),(D),(W,C,C),(W,C,C)->(W,C,C),(D,W)", rtol=(1e-11, 1e-11)),
+    "cell_excess": Op("geometry", "(k),(k),(D),(W,C,C),(W,C,C)->(W,C,C),(D,W)", BOTH, rtol=(1e-11, 1e-11)),
     "marginal_histogram": Op("geometry", "(k),(k),(C,C),(C,C)->(n),(n)", BOTH),
     "gcm": Op("geometry", "(k),(k),(C,C),(W,C,C)->(W,C,C)", BOTH),
     "min_overlap": Op("geometry", "(k),(k),(l),(l)->(G,H)", BOTH),

@@ -4,9 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+import torch
 
 import cmfast
 from cmfast import _dispatch
+from cmfast.kernels.cuda import _module
 
 
 def _grid(origin: Any, width: Any) -> Any:
@@ -22,6 +24,15 @@ def _shapes(*args: Any, **options: Any) -> Any:
     return _dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
 
 
+def _like(x: Any, a: np.ndarray) -> Any:
+    """Return `a` in the library, and on the device, of `x`."""
+    if isinstance(x, np.ndarray):
+        return a
+    if isinstance(x, torch.Tensor):
+        return torch.from_numpy(a).to(x.device)
+    return _module.library(x).asarray(a)
+
+
 def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     draws, share, W, C = _dispatch.adopt("cell_excess", draws=draws, share=share, W=W, C=C)
     n_classes = W.shape[-1]
@@ -29,10 +40,7 @@ def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     where = np.argwhere(_dispatch.to_host(draws))
     counts = _dispatch.to_host(draws)[tuple(where.T)]
     keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
-    if not isinstance(draws, np.ndarray):
-        import torch
-
-        keys, counts = torch.from_numpy(keys), torch.from_numpy(counts)
+    keys, counts = (_like(draws, a) for a in (keys, counts))
     return _dispatch.call("cell_excess", *_dispatch.adopt("cell_excess", keys=keys, counts=counts), share, W, C)
 
 

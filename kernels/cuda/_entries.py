@@ -10,7 +10,7 @@ from cmfast.kernels.cuda._module import SHARED, Kernel, library
 MOST_PAIRS = 1 << 10  # of one cell that a warp works through; more are for a block
 
 _OVERLAPS = Kernel("geometry", "cmfast_gcm_overlaps", (("32", "0"), ("32", "1"), ("256", "0"), ("256", "1")))
-_WIDE = Kernel("geometry", "cmfast_gcm_wide", (("32",),))
+_WIDE = Kernel("geometry", "cmfast_gcm_wide", (("32",),), 80)
 _PAIRS = Kernel("geometry", "cmfast_min_overlap_pairs")
 KERNELS = (_OVERLAPS, _WIDE, _PAIRS)
 
@@ -115,14 +115,17 @@ def wide_overlaps(one: Entries, L: Any, other: Entries, P: Any, n_classes: int) 
     return out.view(np.int64)
 
 
-def pairs(one: Entries, A: Any, other: Entries, B: Any, cells: Common, columns: int) -> tuple[Any, Any]:
-    """Return ``(pair, height)``: tag of one times `columns` plus tag of the other, the smaller height. Synchronises."""
+def pairs(one: Entries, A: Any, other: Entries, B: Any, cells: Common, columns: int) -> tuple[Any, Any, Any]:
+    """Return ``(pair, height, cell)`` of all pairs of entries in the same cell. Synchronises.
+
+    That is the tag of one times `columns` plus the tag of the other, the smaller height, and the place in `cells`.
+    """
     xp, n = library(A), len(cells.one)
     ends = xp.cumsum(one.sizes[cells.one] * other.sizes[cells.other], dtype=np.int64)
     total = int(ends[-1]) if n else 0
     pair, height = xp.empty(total, np.int64), xp.empty(total, np.float64)
+    offset = xp.concatenate([xp.zeros(1, np.int64), ends])[:-1]
     if n:
-        offset = xp.concatenate([xp.zeros(1, np.int64), ends[:-1]])
         rows, others = [cells.one, one.first, one.tags, A], [cells.other, other.first, other.tags, B]
         _PAIRS.launch((), _arrays.blocks(n, "32"), [*rows, *others, offset, n, columns, pair, height])
-    return pair, height
+    return pair, height, _runs.numbers(offset, total)

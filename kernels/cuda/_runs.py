@@ -45,6 +45,14 @@ def lengths(first: Any, n: int) -> Any:
     return out
 
 
+def numbers(first: Any, n: int) -> Any:
+    """Return for each of n positions the number of the run that it is in; runs begin at `first`."""
+    xp = library(first)
+    head = xp.zeros(n, np.bool_)
+    head[first] = True
+    return xp.cumsum(head, dtype=np.int64) - 1
+
+
 def encode(keys: Any) -> tuple[Any, Any]:
     """Return ``(keys, counts)`` of the runs of sorted `keys`."""
     first = starts(keys)

@@ -179,7 +179,7 @@ def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = 
     mixed = _mixed(labels, predictions)
     cells = xp.flatnonzero(mixed)
     # What lies in cells of one label or one prediction counts as it is.
-    here = mixed[xp.cumsum(_runs.heads(keys >> (2 * half)), dtype=np.int64) - 1] if len(keys) else keys
+    here = mixed[_runs.numbers(_runs.starts(keys >> (2 * half)), len(keys))]
     S = pair_counts(keys, xp.where(here, 0, counts), n_classes=len(M)).get()
     for w, table in enumerate(fixed):
         if table is None:
@@ -215,6 +215,34 @@ def _limbs(heights: list[Any], width: int) -> Any:
         out[k], carry = total & ((1 << width) - 1), total >> width
     out[-1] = heights[-1] + carry
     return out
+
+
+def cell_excess(
+    keys: Any, counts: Any, share: Any, W: Any, C: Any, *, num_threads: int | None = None
+) -> tuple[Any, Any]:
+    """Sum what cells have above their own weighted counts; see the CPU's. Synchronises."""
+    del num_threads
+    xp, (n_weights, n_classes, _) = library(keys), W.shape
+    half, mask = _bits(n_classes), (1 << _bits(n_classes)) - 1
+    sides = _sides(keys, half)
+    every = xp.arange(len(sides[0].cells))
+    own = (keys >> half & mask) * n_classes + (keys & mask)
+    E, scores = xp.empty((n_weights, n_classes**2), np.float64), xp.empty((len(share), n_weights), np.float64)
+    for w in range(n_weights):
+        mass = W[w].astype(np.float64).ravel()[own] * counts
+        heights = [_exact_heights(side, mass) for side in sides]
+        pair, height, cell = pairs(sides[0], heights[0], sides[1], heights[1], Common(every, every), n_classes)
+        value, place = xp.concatenate([height, -mass]), xp.concatenate([pair, own])
+        cell = xp.concatenate([sides[0].cells[cell], keys >> (2 * half)])
+        E[w] = _exact_sums(share[cell] * value, place, n_classes**2)[0]
+        scores[:, w] = _exact_sums(C[w].astype(np.float64).ravel()[place] * value, cell, len(share))[0]
+    return E.reshape(W.shape), scores
+
+
+def _exact_heights(side: Entries, values: Any) -> Any:
+    """Return the sums of floats, one per run, exact and rounded once."""
+    entry = _runs.numbers(side.runs, len(values))
+    return _exact_sums(values if side.order is None else values[side.order], entry, len(side.tags))[0]
 
 
 def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int, axis: int) -> tuple[Any, Any, Any]:
@@ -272,7 +300,7 @@ def min_overlap(
     good = [(v >= 0.0) & (v < np.inf) for v in values]
     failed = _failed([g == 0 for g in good], tags, n_groups)
     kept = [xp.where(g, v, 0.0) for g, v in zip(good, values, strict=True)]
-    pair, height = pairs(one, kept[0], other, kept[1], both, n_groups[1])
+    pair, height, _ = pairs(one, kept[0], other, kept[1], both, n_groups[1])
     matrix = _exact_sums(height, pair, n_groups[0] * n_groups[1])[0].reshape(n_groups)
     return xp.where(failed, np.nan, matrix), xp.where(failed, INVALID, OK).astype(np.int8)
 
@@ -318,8 +346,7 @@ def sparse_histogram(
         keys = keys[order]
         starts = _runs.starts(keys)
         if weights.dtype.kind == "f":
-            run = library(keys).cumsum(_runs.heads(keys), dtype=np.int64) - 1
-            values, status = _exact_sums(weights[order], run, len(starts))
+            values, status = _exact_sums(weights[order], _runs.numbers(starts, len(keys)), len(starts))
         else:
             values = _integer_sums(weights[order], starts)
         keys = keys[starts]
