@@ -59,6 +59,11 @@ def jobs(*, small: bool) -> list[Job]:
     other = cupy.ascontiguousarray(M[::-1])
     y, p = (cupy.asarray(np.resize(a, samples)) for a in data.labels(100_003, 10))
     weight = cupy.random.random(samples // 4)
+    points = (20_000 if small else 10_000_000, 10, 10)
+    X, *classes = (cupy.asarray(a) for a in data.embeddings(*points))
+    embedded = X, *(c.astype(np.uint8) for c in classes)
+    grid = cmfast.Grid.scott(X)
+    each, scattered = X.itemsize * points[1] + 2, f"{points[0]:,} points, m=10, C=10"
     cells, size, labels = M.nbytes, f"{n:,} 10x10", f"{samples:,} labels, C=10"
     return [
         Job("overlap", size, 2 * cells + 9 * n, cmfast.overlap, (M, other)),
@@ -83,6 +88,14 @@ def jobs(*, small: bool) -> list[Job]:
             "confusion_matrix uint8", labels, 2 * samples,
             lambda y, p: cmfast.confusion_matrix(y, p, n_classes=10), (y.astype(np.uint8), p.astype(np.uint8)),
             per_item=False,
+        ),
+        Job(
+            "cell_counts", scattered, each * points[0],
+            lambda *points: cmfast.cell_counts(*points, grid=grid).counts, embedded, per_item=False,
+        ),
+        Job(
+            "cell_counts, gcm", scattered, each * points[0],
+            lambda *points: cmfast.gcm(cmfast.cell_counts(*points, grid=grid), "row"), embedded, per_item=False,
         ),
         Job(
             "confusion_matrix weights", f"{samples // 4:,} labels, C=10", 24 * (samples // 4),

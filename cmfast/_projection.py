@@ -130,7 +130,7 @@ def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> A
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
     kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
     n = _dispatch.meta(X).shape[0]
-    if n * m * 8 <= MOST_PROJECTED:
+    if n * m * 8 <= MOST_PROJECTED or _dispatch.meta(X).device != "cpu":  # nothing leaves a device
         return kept.transform(X, num_threads=num_threads)
     with Scratch() as out:
         rows = max(MOST_PROJECTED // (8 * 8 * m), 1)

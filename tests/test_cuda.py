@@ -192,6 +192,8 @@ FAULTS = {
         "bad-first-middle-last",
     ),
     "pairs-lost": ("geometry", "held[k] = 0;\n  __syncthreads();", "held[k] = 0;", "pair_counts", "plain"),
+    "pair-left-out": ("geometry", "while (u < a) {", "while (u + 1 < a) {", "gcm", "plain"),
+    "limb-too-low": ("geometry", "int top = limbs - 1;", "int top = 0;", "gcm", "extreme-limbs"),
     "distance-twice": ("metrics", "k ? plus(above, below) : above", "plus(above, below)", "margins", "counts"),
 }
 

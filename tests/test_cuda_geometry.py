@@ -26,7 +26,7 @@ def assert_same(one, other):
     """Compare counts of cells bit for bit; `one` is NumPy's."""
     assert (one.n_classes, one.n_dropped, one._ranges) == (other.n_classes, other.n_dropped, other._ranges)
     assert (one._table is None) == (other._table is None)
-    for name in ("_keys", "counts", "cells"):
+    for name in ("_keys", "counts", "cells", *([] if one._table is None else ["_table"])):
         mine, yours = getattr(one, name), getattr(other, name).get()
         assert (mine.dtype, mine.tobytes()) == (yours.dtype, yours.tobytes()), name
 

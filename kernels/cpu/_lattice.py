@@ -304,7 +304,7 @@ def _table(X, rows, origin, inverse, layout, num_threads):
     return out
 
 
-def table_type(layout):
+def table_type(layout: Layout) -> Any:
     """Return the narrowest type of integers that holds the indices; it follows from the ranges alone."""
     low, high = min(layout.low), max(a + n for a, n in zip(layout.low, layout.extent, strict=True))
     return next(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.cpu._lattice import DROPPED, Layout, require, union
+from cmfast.kernels.cpu._lattice import DROPPED, Layout, require, table_type, union
 from cmfast.kernels.cuda import _arrays, _runs
 from cmfast.kernels.cuda._module import NAMES, THREADS, Kernel, library
 
@@ -101,7 +101,7 @@ def ranked_keys(points: Points, labels: list[Any], half: int, layout: Layout) ->
     bits = half * len(labels)
     require(len(some), bits)
     some = rows[some]
-    table = xp.empty((len(some), m), np.int64)
+    table = xp.empty((len(some), m), table_type(layout))
     for d, lowest in enumerate(layout.low):
         table[:, d] = index[d][some] + lowest
     key = number << bits
@@ -135,7 +135,7 @@ def _rank(columns: Iterable[Any], extents: Iterable[int]) -> tuple[Any, Any]:
 def index_rows(cells: Any, layout: Layout) -> Any:
     """Return the (n, m) int64 index rows of cell keys."""
     if layout.table is not None:
-        return layout.table[cells]
+        return layout.table[cells].astype(np.int64)
     xp, n, m = library(cells), len(cells), len(layout.low)
     out = xp.empty((n, m), np.int64)
     if n:
@@ -156,7 +156,7 @@ def align(keys_a: Any, layout_a: Layout, keys_b: Any, layout_b: Layout, bits: in
     mask = (1 << bits) - 1
     parts = number[: len(keys_a)], number[len(keys_a) :]
     one, other = (rank << bits | keys & mask for rank, (keys, _) in zip(parts, pairs, strict=True))
-    return one, other, Layout(layout.low, layout.extent, rows[some])
+    return one, other, Layout(layout.low, layout.extent, rows[some].astype(table_type(layout)))
 
 
 def _to_radix(keys: Any, old: Layout, new: Layout, bits: int) -> Any:
