@@ -45,6 +45,23 @@ def test_streams_and_runs_change_no_bit(op):
             assert_same_bits(one, other)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cells_have_the_bits_of_the_cpu(dtype):
+    import cupy
+
+    rng = np.random.default_rng(1)
+    y, p = rng.integers(0, 20, (2, 3_000_000))
+    X = (rng.normal(size=(len(y), 5)) + y[:, None] % 3).astype(dtype)
+    table = rng.random((20, 20))
+    grid = cmfast.Grid.scott(X)
+    assert cmfast.Grid.scott(cupy.asarray(X)) == grid
+    on_cpu = cmfast.cell_counts(X, y, p, grid=grid)
+    on_cuda = cmfast.cell_counts(*map(cupy.asarray, (X, y, p)), grid=grid)
+    for name in ("_keys", "counts", "cells"):
+        assert getattr(on_cuda, name).get().tobytes() == getattr(on_cpu, name).tobytes()
+    assert cmfast.gcm(on_cuda, cupy.asarray(table)).get().tobytes() == cmfast.gcm(on_cpu, table).tobytes()
+
+
 def test_torch_goes_on_with_its_own_stream():
     import torch
 
