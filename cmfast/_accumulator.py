@@ -154,8 +154,9 @@ def _stored(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) 
     parts = [
         replace(part, counts=_dispatch.to_host(part.counts), _keys=_dispatch.to_host(part._keys)) for part in parts
     ]
-    parts = [part if part._ranges == ranges else _written(_recoded(part, ranges), directory) for part in parts]
-    return replace(_written(_merged(parts), directory), n_dropped=n_dropped)
+    like = replace(parts[0], n_dropped=n_dropped, _ranges=ranges)
+    parts = [part if part._ranges == ranges else _written(_recoded(part, ranges), like, directory) for part in parts]
+    return _written(_merged(parts), like, directory)
 
 
 def _slice(part: CellCounts, start: int, stop: int) -> CellCounts:
@@ -180,13 +181,13 @@ def _merged(parts: Sequence[CellCounts]) -> Iterator[CellCounts]:
         yield CellCounts.merge(_slice(part, *cut[i : i + 2]) for part, cut in zip(parts, cuts, strict=True))
 
 
-def _written(blocks: Iterator[CellCounts], directory: Any) -> CellCounts:
-    """Write counts block by block and return them as memory maps."""
+def _written(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> CellCounts:
+    """Write counts block by block and return them as memory maps, all else as in `like`."""
     with Scratch(directory) as keys, Scratch(directory) as counts:
         for block in blocks:
             keys.append(block._keys)
             counts.append(block.counts)
-        return replace(block, counts=counts.mapped(), _keys=keys.mapped())
+        return replace(like, counts=counts.mapped(), _keys=keys.mapped())
 
 
 def count_in_parts(
