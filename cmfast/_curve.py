@@ -73,7 +73,7 @@ def width_curve(
     grid: Grid | str = "scott",
     smoothing: Any = None,
     n_classes: int | None = None,
-    rng: int | np.random.Generator = 0,
+    rng: "int | np.random.Generator" = 0,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,

@@ -110,7 +110,7 @@ class GcmDiagnostics:
 
 
 def diagnose(
-    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: np.random.Generator, *, single: bool
+    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel, and warn once if it says little."""
     found = describe(cells, names, tables, out, rng, single=single)
@@ -125,7 +125,7 @@ def overlaps(out: Any) -> list[float]:
 
 
 def describe(
-    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: np.random.Generator, *, single: bool
+    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel."""
     matrix, normalized, upper, error = (_dispatch.to_host(x) for x in out[:4])

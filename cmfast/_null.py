@@ -31,7 +31,7 @@ def simulate(
     normalized: np.ndarray,
     sizes: np.ndarray,
     number: np.ndarray,
-    rng: np.random.Generator,
+    rng: "np.random.Generator",
 ) -> Null:
     """Simulate the cells of permuted labels for tables of weights `W` (W, C, C)."""
     sizes, number = _grouped(sizes, number)
@@ -67,7 +67,7 @@ def _grouped(sizes: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndar
     return mean, cells
 
 
-def _cells(M: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
     """Draw one cell of each size, without replacement: sorted keys ``cell << bits | pair`` and counts."""
     half = max(len(M) - 1, 0).bit_length()
     y, p = np.nonzero(M)
@@ -93,7 +93,7 @@ def _cells(M: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) -> tuple[
     return keys[order], counts[order].astype(np.int64)
 
 
-def _points(total: int, sizes: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _points(total: int, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
     """Draw `sizes` distinct points of `total` each: their owners and numbers, sorted by both.
 
     What was drawn twice is drawn again, which leaves every subset equally likely.

@@ -1,12 +1,9 @@
 """Arrays that are too large for memory, in files without a name: nothing is left of them however the process ends."""
 
 import os
-from tempfile import TemporaryFile
 from typing import Any, Self
 
 import numpy as np
-
-from cmfast._output import write_block
 
 
 class Scratch:
@@ -19,6 +16,8 @@ class Scratch:
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
+        from tempfile import TemporaryFile  # a twentieth of the time of importing cmfast, for large inputs alone
+
         self._file = TemporaryFile(dir=directory)  # noqa: SIM115  (closed by __exit__)
         self._dtype: np.dtype[Any] | None = None
         self._core: tuple[int, ...] = ()
@@ -33,6 +32,8 @@ class Scratch:
     def append(self, rows: np.ndarray) -> None:
         """Write rows, all of one type and width."""
         self._dtype, self._core = rows.dtype, rows.shape[1:]
+        from cmfast._output import write_block
+
         # Not through a map: a full disk is then an error that can be caught.
         write_block(self._file, rows)
         self._rows += len(rows)

@@ -159,7 +159,7 @@ def positive(op: str, name: str, value: Any) -> float:
     return number
 
 
-def generator(op: str, rng: Any) -> np.random.Generator:
+def generator(op: str, rng: Any) -> "np.random.Generator":
     """Return the generator that the option ``rng=`` is or seeds."""
     if isinstance(rng, np.random.Generator):
         return rng

@@ -20,7 +20,7 @@ def resample(
     n_replicates: int = 1000,
     scheme: Scheme = "multinomial",
     n: int | None = None,
-    rng: int | np.random.Generator = 0,
+    rng: "int | np.random.Generator" = 0,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
