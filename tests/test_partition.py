@@ -17,7 +17,7 @@ def small_blocks(request, monkeypatch):
     monkeypatch.setattr(_partition, "FEWEST", 1)
     monkeypatch.setattr(_partition, "ROWS", rows)
     monkeypatch.setattr(_partition, "BUCKET", bucket)
-    monkeypatch.setattr(_partition, "SAMPLE", 256)
+    monkeypatch.setattr(_partition, "RUN", 4)
 
 
 def keys_of(name):

@@ -16,7 +16,8 @@ from cmfast.kernels.cpu._jit import jit
 ROWS = 1 << 16  # of a block that is dealt at a time: its keys stay in the second-level cache
 BUCKET = 1 << 15  # points of a bucket, about: it is sorted in cache
 MOST_BUCKETS = 1 << 10
-SAMPLE = 1 << 15  # points that choose the buckets
+RUN = 1 << 6  # neighbouring points that are sampled together to choose the buckets: cheap to read
+RUNS_PER_BUCKET = 2
 ENTRIES = 16  # bits of the table that tells the bucket of a key
 FEWEST = 1 << 17  # points below which one sort of everything is faster
 SECONDS_PER_POINT = 2e-8
@@ -56,9 +57,9 @@ def _buckets(fill, n, limit):
     n_buckets = min(max(n // BUCKET, 2), MOST_BUCKETS)
     shift = max((limit - 1).bit_length() - ENTRIES, 0)
     size = ((limit - 1) >> shift) + 1
-    # Runs of neighbouring points, spread over all of them: cheap to read, and files are often sorted by class.
-    length = 1 << 6
-    starts = np.linspace(0, n - length, SAMPLE // length).astype(np.int64)
+    # Runs spread over all points: files are often sorted by class.
+    length = min(RUN, n)
+    starts = np.linspace(0, n - length, min(max(RUNS_PER_BUCKET * n_buckets, RUN), n // length)).astype(np.int64)
     sample = np.empty((len(starts), length), np.int64)
     for row, start in zip(sample, starts.tolist(), strict=True):
         fill(start, start + length, row)
