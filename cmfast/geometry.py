@@ -106,8 +106,9 @@ def cell_counts(
     Bad values: a point with a coordinate that is NaN or infinite, or 2**53 cells or more away from the origin, has no
     cell. It is left out of everything, counted in `n_dropped` and reported once, as `on_failure` says.
     Synchronises the device. Reproducible: same points, same bits, in any order, for any number of threads, and for any
-    parts merged in any order. Memory: 8 bytes per point and 8 per distinct triple. (Where cells, labels and predictions
-    need more than 63 bits, cells are ranked: slower, about 80 bytes per point.)
+    parts merged in any order. Memory: 8 bytes per point and at most 28 per distinct triple at work, of which 16 are
+    kept. (Where cells, labels and predictions need more than 63 bits, cells are ranked: slower, about 80 bytes per
+    point.)
 
     References
     ----------
