@@ -7,7 +7,7 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cuda import scaling
+from cmfast.kernels.cuda import scaling, scaling_team
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -69,13 +69,34 @@ def test_pieces_neighbours_and_schedules_change_no_bit(monkeypatch, solver):
     there = cuda_host.asarray(M)
     options = {"on_failure": "ignore", "solver": solver, "max_iter": 60}
     want = cmfast.ipf(there, **options)
-    monkeypatch.setattr(scaling, "SCRATCH", 8 * 200 * 7)
+    monkeypatch.setattr(scaling_team, "SCRATCH", 8 * 200 * 7)
     for seed in (1, 2):
         with cuda_host.schedule(seed):
             assert_same_bits(tuple(cmfast.ipf(there, **options)), tuple(want))
     alone = cmfast.ipf(there[31:32], **options)
     assert_same_bits(tuple(part.get()[0] for part in alone), tuple(part.get()[31] for part in want))
     assert_same_bits(tuple(cmfast.ras(there, **options))[1:], tuple(want)[1:])
+
+
+@pytest.mark.parametrize("solver", ["auto", "sinkhorn"])
+def test_a_queue_says_which_are_solved(monkeypatch, solver):
+    def solve(problem, queue, length):
+        queue = cuda_host.asarray(np.array(queue))
+        scaling_team.solve(problem, queue, cuda_host.asarray(np.array([length])))
+
+    M = patterns((4, 5))
+    targets = M.sum(2) * 2.0, M.sum(1) * 2.0
+    want = both(M, *targets, solver=solver)[1]
+    queue = np.random.default_rng(0).permutation(120)
+    problems = []
+    monkeypatch.setattr(scaling.scaling_team, "solve", problems.append)
+    got = both(M, *targets, solver=solver)[1]
+    monkeypatch.undo()
+    (problem,) = problems
+    solve(problem, queue, 0)
+    solve(problem, np.concatenate([queue[:50], queue[:70]]), 50)
+    solve(problem, np.concatenate([queue[50:], queue[:50]]), 70)
+    assert_same_bits(tuple(got), tuple(want))
 
 
 def test_nothing_waits_where_failures_are_ignored():
@@ -86,12 +107,10 @@ def test_nothing_waits_where_failures_are_ignored():
 
 
 def test_progress_goes_by_pieces(monkeypatch):
-    monkeypatch.setattr(scaling, "SCRATCH", 8 * 200 * 50)
+    monkeypatch.setattr(scaling, "PIECE", 50)
     seen = []
     cmfast.bi_normalize(cuda_host.asarray(patterns((3, 3)) + 1.0), progress=lambda *done: seen.append(done))
-    assert len(seen) > 1
-    assert seen[-1] == (120, 120)
-    assert seen == sorted(seen)
+    assert seen == [(50, 120), (100, 120), (120, 120)]
 
 
 @pytest.mark.parametrize("shape", [(65, 65), (70, 80), (130, 66)])

@@ -25,6 +25,9 @@ SHARED = 48 << 10  # bytes of shared memory that every device grants without bei
 
 OPTIONS = ("-std=c++17", "--device-int128")
 
+# What stands between the prelude and the source of a topic.
+HEADERS = {"scaling_team": ("scaling.cuh",)}
+
 # How types are written in the sources.
 TYPES: dict[str, np.dtype[Any]] = {
     "float": np.dtype(np.float32),
@@ -53,7 +56,7 @@ def _library(cls: type) -> ModuleType:
 
 @functools.cache
 def source(topic: str) -> str:
-    """Return what is compiled for one topic: constants, the prelude, ``<topic>.cu``.
+    """Return what is compiled for one topic: constants, the prelude, its headers, ``<topic>.cu``.
 
     CuPy's cache knows a kernel by its text alone, so nothing is included.
     """
@@ -63,7 +66,7 @@ def source(topic: str) -> str:
         defines += [f"#define CM_{codes.__name__.upper()}_{code.name} {code.value}" for code in codes]
     defines.append(f"#define CM_THREADS {THREADS}")
     parts = [*defines]
-    for name in ("prelude.cuh", f"{topic}.cu"):
+    for name in ("prelude.cuh", *HEADERS.get(topic, ()), f"{topic}.cu"):
         parts += [f'#line 1 "{name}"', (folder / name).read_text()]
     return "\n".join(parts)
 

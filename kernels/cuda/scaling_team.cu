@@ -4,26 +4,6 @@
 // threads of a warp, which do the same at the same time, read and write neighbours. Four kernels in a row share it.
 // Nothing is added across threads: a result does not depend on its neighbours.
 
-constexpr double WIDE = 1e100;     // entries outside [1 / WIDE, WIDE] are brought nearer by powers of two
-constexpr double SPAN = 1e18;      // ratio of cells from which rows and columns are paired in logarithms
-constexpr double VAST = 1e30;      // ratio from which that is so even under a dominant diagonal
-constexpr double SLACK = 1e-12;    // of the total: what fractional targets may miss each other by, from rounding
-constexpr double EXACT = 0x1p53;   // integers up to here are float64 numbers, and so are their sums
-constexpr double TOTALS_RTOL = 1e-9;
-constexpr double SAFE_WIDTH = 1.79;  // a full step no wider than this decreases the dual for certain
-constexpr double NORMAL = 0x1p-1022;
-constexpr double STILL = 0.01;       // change of a factor, in powers of two, that needs no further sweep
-constexpr int BALANCE_SWEEPS = 2000;
-constexpr int GRID_BITS = 61;        // fractional targets become integers of at most so many bits
-
-__device__ __forceinline__ double exponent_of(double x) {  // of a positive number, as frexp gives it
-  const bool tiny = x < NORMAL;
-  const i64 bits = __double_as_longlong(tiny ? x * 0x1p54 : x);
-  return double(int(bits >> 52 & 0x7ff) - 1022 - (tiny ? 54 : 0));
-}
-__device__ __forceinline__ double times_power(double x, double power) { return ldexp(x, int(power)); }
-__device__ __forceinline__ bool usable(double factor) { return factor > 0.0 && factor < CM_INF; }
-
 // The numbers of one matrix. R rows and C columns as it is solved: Newton's unknowns belong on the shorter side.
 struct Tile {
   double* scratch;
@@ -594,11 +574,12 @@ template <typename T>
 __global__ void cmfast_ipf_load(const T* __restrict__ M, i64 m_step, const double* __restrict__ row_sums, i64 row_step,
                                 const double* __restrict__ col_sums, i64 col_step, const double* start_row,
                                 i64 start_row_step, const double* start_col, i64 start_col_step, int R, int C,
-                                i64 first, int n, double smoothing, int drop, int bi, int plain, i64 stride, i64 step,
-                                double* scratch, i64 network_step, i64* network) {
+                                const i64* queue, const i64* length, i64 first, int n, double smoothing, int drop,
+                                int bi, int plain, i64 stride, i64 step, double* scratch, i64 network_step,
+                                i64* network) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-  if (thread >= n) return;
-  const i64 b = first + thread;
+  if (thread >= n || (length && first + thread >= *length)) return;
+  const i64 b = queue ? queue[first + thread] : first + thread;
   const bool flip = R < C && !plain;
   const Tile t{scratch + thread * step, stride, flip ? C : R, flip ? R : C};
   for (int k = 0; k < 10; ++k) t.single(k) = 0.0;
@@ -654,10 +635,10 @@ __global__ void cmfast_ipf_load(const T* __restrict__ M, i64 m_step, const doubl
 // ---- sweeps ----
 
 // Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `tol`.
-__global__ void cmfast_ipf_sinkhorn(int R, int C, int n, double tol, i64 max_iter, i64 stride, i64 step,
-                                    double* scratch) {
+__global__ void cmfast_ipf_sinkhorn(int R, int C, const i64* length, i64 first, int n, double tol, i64 max_iter,
+                                    i64 stride, i64 step, double* scratch) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-  if (thread >= n) return;
+  if (thread >= n || (length && first + thread >= *length)) return;
   const Tile t{scratch + thread * step, stride, R, C};
   if (t.status() != CM_CONVERGED) return;
   double status = CM_MAX_ITER;
@@ -887,10 +868,10 @@ __device__ __forceinline__ bool start(const Tile& t, i64* done) {
   return paired;
 }
 
-__global__ void cmfast_ipf_newton(int R, int C, int n, double tol, double last_width, i64 max_iter, i64 stride,
-                                  i64 step, double* scratch) {
+__global__ void cmfast_ipf_newton(int R, int C, const i64* length, i64 first, int n, double tol, double last_width,
+                                  i64 max_iter, i64 stride, i64 step, double* scratch) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-  if (thread >= n) return;
+  if (thread >= n || (length && first + thread >= *length)) return;
   const Tile t{scratch + thread * step, stride, R, C};
   if (t.status() != CM_CONVERGED) return;
   i64 done = 0;
@@ -918,10 +899,10 @@ __global__ void cmfast_ipf_newton(int R, int C, int n, double tol, double last_w
 
 // The same for matrices of many classes: a block shares the rows, the pairs of columns, and what one column gives to the
 // others when it is eliminated.
-__global__ void cmfast_ipf_newton_block(int R, int C, int n, double tol, double last_width, i64 max_iter, i64 stride,
-                                        i64 step, double* scratch) {
+__global__ void cmfast_ipf_newton_block(int R, int C, const i64* length, i64 first, int n, double tol,
+                                        double last_width, i64 max_iter, i64 stride, i64 step, double* scratch) {
   const int me = threadIdx.x;
-  for (int b = blockIdx.x; b < n; b += gridDim.x) {
+  for (int b = blockIdx.x; b < n && (!length || first + b < *length); b += gridDim.x) {
     const Tile t{scratch + b * step, stride, R, C};
     const bool square = R == C;
     if (t.status() != CM_CONVERGED) continue;
@@ -1067,12 +1048,13 @@ __device__ __forceinline__ double gauge(const Tile& t) {
 
 // Put the factors in the gauge, scale the cells, and measure again what is returned.
 template <typename O>
-__global__ void cmfast_ipf_finish(int R, int C, i64 first, int n, int plain, double tol, i64 stride, i64 step,
-                                  double* scratch, O* out, double* out_row, double* out_col, double* out_residual, i64* out_n_iter,
-                                  signed char* out_status, double* out_smoothing) {
+__global__ void cmfast_ipf_finish(int R, int C, const i64* queue, const i64* length, i64 first, int n, int plain,
+                                  double tol, i64 stride, i64 step, double* scratch, O* out, double* out_row,
+                                  double* out_col, double* out_residual, i64* out_n_iter, signed char* out_status,
+                                  double* out_smoothing) {
   const int thread = blockIdx.x * blockDim.x + threadIdx.x;
-  if (thread >= n) return;
-  const i64 b = first + thread;
+  if (thread >= n || (length && first + thread >= *length)) return;
+  const i64 b = queue ? queue[first + thread] : first + thread;
   const bool flip = R < C && !plain;
   const Tile t{scratch + thread * step, stride, flip ? C : R, flip ? R : C};
   int status = int(t.status());
