@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from cmfast import _binning, _dispatch, _validate
-from cmfast._cells import CellCounts, Ranges, bits, push, union
+from cmfast._cells import CellCounts, push
 from cmfast._grid import Grid
 from cmfast._progress import reporter
 from cmfast._scratch import Scratch
 from cmfast._typing import Array, OnFailure, Progress
+from cmfast.kernels.layouts import Ranges, bits_of, union
 
 BYTES = 16  # of a distinct triple in memory: key and count
 PART = 1 << 25  # points that are counted at a time: about half a gigabyte
@@ -81,7 +82,7 @@ class CellAccumulator:
         self.max_bytes = _validate.count(op, "max_bytes", max_bytes, least=1 << 20)
         self.directory = directory
         self.n_points = self.n_dropped = 0
-        self._tag = 2 * bits(self.n_classes)
+        self._tag = 2 * bits_of(self.n_classes)
         self._ranges: Ranges | None = None
         self._parts: list[CellCounts] = []
         self._spilled: list[CellCounts] = []

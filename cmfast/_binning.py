@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from cmfast import _dispatch, _failures, _validate
-from cmfast._cells import CellCounts, Ranges
+from cmfast._cells import CellCounts
 from cmfast._grid import Grid, as_grid
 from cmfast._progress import reporter
 from cmfast._typing import Array, OnFailure, Progress
+from cmfast.kernels.layouts import Ranges
 from cmfast.kernels.status import Status
 
 WITHOUT_CELL = "a coordinate is not finite or too far from the grid"

@@ -1,7 +1,7 @@
 """Sparse tables over the cells of a grid: joint counts of cells and classes, and weighted histograms.
 
 Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is a number is said in
-``kernels.cpu._lattice`` and hidden here: what is read are index rows.
+``kernels.layouts`` and hidden here: what is read are index rows.
 """
 
 from collections.abc import Iterable
@@ -15,25 +15,9 @@ from cmfast import _dispatch, _failures, _validate
 from cmfast._grid import Grid
 from cmfast._typing import Array, Method, OnFailure
 from cmfast._weights import is_list, tables
+from cmfast.kernels.layouts import Layout, Ranges, bits_of, volume
 
-Ranges = tuple[tuple[int, ...], tuple[int, ...]]
 FORMAT = 1  # of the files
-
-
-def bits(n: int) -> int:
-    """Return the bits of a number below `n`."""
-    return max(n - 1, 0).bit_length()
-
-
-def union(one: Ranges, other: Ranges) -> Ranges:
-    """Return the smallest ranges ``(low, extent)`` that hold two; extent 0 on an axis: there is none."""
-    if not all(one[1]):
-        return other
-    if not all(other[1]):
-        return one
-    low = tuple(map(min, one[0], other[0]))
-    ends = [[a + n for a, n in zip(*ranges, strict=True)] for ranges in (one, other)]
-    return low, tuple(max(a, b) - c for a, b, c in zip(*ends, low, strict=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +59,7 @@ class SparseHistogram:
         return self._decoded()[1]
 
     def _decoded(self) -> tuple[Array, Array]:
-        options = {"ranges": self._ranges, "bits": bits(self.n_groups)}
+        options = {"ranges": self._ranges, "bits": bits_of(self.n_groups)}
         index, tags = _dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
 
@@ -138,12 +122,12 @@ class CellCounts:
     @property
     def labels(self) -> Array:
         """Label of every triple: int64, shape (K,)."""
-        return self._decoded()[1] >> bits(self.n_classes)
+        return self._decoded()[1] >> bits_of(self.n_classes)
 
     @property
     def predictions(self) -> Array:
         """Prediction of every triple: int64, shape (K,)."""
-        return self._decoded()[1] & ((1 << bits(self.n_classes)) - 1)
+        return self._decoded()[1] & ((1 << bits_of(self.n_classes)) - 1)
 
     @property
     def n_points(self) -> int:
@@ -153,13 +137,7 @@ class CellCounts:
     @property
     def key_bits(self) -> int:
         """Bits that a cell with label and prediction takes in a key."""
-        if self._table is not None:
-            cells = int(_dispatch.meta(self._table).shape[0])
-        else:
-            cells = 1
-            for extent in self._ranges[1]:
-                cells *= extent
-        return bits(cells) + 2 * bits(self.n_classes)
+        return Layout.of(self._ranges, self._table).key_bits(2 * bits_of(self.n_classes))
 
     @property
     def bins(self) -> tuple[int, ...]:
@@ -167,7 +145,7 @@ class CellCounts:
         return self._ranges[1]
 
     def _decoded(self) -> tuple[Array, Array]:
-        options = {"ranges": self._ranges, "bits": 2 * bits(self.n_classes)}
+        options = {"ranges": self._ranges, "bits": 2 * bits_of(self.n_classes)}
         index, tags = _dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
 
@@ -190,7 +168,7 @@ class CellCounts:
         arrays = {"keys_a": self._keys, "counts_a": self.counts, "table_a": self._table}
         arrays |= {"keys_b": other._keys, "counts_b": other.counts, "table_b": other._table}
         adopted = _dispatch.adopt("CellCounts", **arrays)
-        options = {"ranges_a": self._ranges, "ranges_b": other._ranges, "bits": 2 * bits(self.n_classes)}
+        options = {"ranges_a": self._ranges, "ranges_b": other._ranges, "bits": 2 * bits_of(self.n_classes)}
         keys, counts, table, ranges = _dispatch.call("merge_cells", *adopted, **options)
         n_dropped = self.n_dropped + other.n_dropped
         return type(self)(self.grid, self.n_classes, counts, n_dropped, keys, table, ranges)
@@ -413,10 +391,8 @@ class CellCounts:
         keys, counts = (parts[name].astype(np.int64, copy=False) for name in ("keys", "counts"))
         low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
         table = parts.get("table")
-        tag = 2 * bits(n_classes)
-        n_cells = 1
-        for n in extent:
-            n_cells *= n
+        tag = 2 * bits_of(n_classes)
+        n_cells = volume(extent)
         if table is not None:
             n_cells = len(table)
             inside = (table >= low).all() and (table < np.add(low, extent)).all()
@@ -428,7 +404,7 @@ class CellCounts:
         _agree(keys.ndim == counts.ndim == 1 and len(keys) == len(counts), "lengths")
         _agree(bool((np.diff(keys) > 0).all()) and bool((counts > 0).all()), "order of keys, or counts")
         if len(keys):
-            half = bits(n_classes)
+            half = bits_of(n_classes)
             _agree(keys[0] >= 0 and int(keys[-1]) >> tag < n_cells, "keys")
             worst = max(int(((keys >> half) & ((1 << half) - 1)).max()), int((keys & ((1 << half) - 1)).max()))
             _agree(worst < n_classes, "classes")

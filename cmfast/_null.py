@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast import _dispatch
+from cmfast.kernels.layouts import bits_of
 
 EXACT_SIZES = 128  # larger cells are grouped by size, eight groups to a doubling
 GROUPS = 8
@@ -69,7 +70,7 @@ def _grouped(sizes: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _cells(M: np.ndarray, sizes: np.ndarray, rng: "np.random.Generator") -> tuple[np.ndarray, np.ndarray]:
     """Draw one cell of each size, without replacement: sorted keys ``cell << bits | pair`` and counts."""
-    half = max(len(M) - 1, 0).bit_length()
+    half = bits_of(len(M))
     y, p = np.nonzero(M)
     number = M[y, p]
     total = int(number.sum())

@@ -1,55 +1,17 @@
 """Points to cells: which integer index each coordinate has, and how the indices of a point become one sortable key.
 
-The cell key is a number in mixed radix, axis 0 most significant, so that the order of keys is the lexicographic order
-of the index rows. Where 63 bits are too few for it and the tag (label and prediction) below it, the key of a cell is
-its rank among the occupied cells, and a table of their index rows is kept beside. Which of the two it is follows from
-the exact range of the indices, so it does not depend on chunks, threads or hints.
+What the keys are is said in ``kernels/layouts.py``.
 """
-
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu import _blocks, _partition, _pool, _vector
 from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.layouts import DROPPED, MOST_INDEX, Layout, joined, require, table_type, volume
 
 SECONDS_PER_COORDINATE = 8e-10
-MOST_INDEX = 2.0**53  # from here on neighbouring cells cannot be told apart in float64
-DROPPED = np.iinfo(np.int64).max  # sorts behind every key
 LANES = 16  # rows that the search for the range reads as one vector
 MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
-
-
-class Layout(NamedTuple):
-    """How the key of a cell encodes its index row.
-
-    `low` and `extent` are the smallest index and the number of indices per axis, over all points that have a cell
-    (extent 0 on every axis: there is none). Without `table` the key is in mixed radix ``index - low`` with these
-    extents; else it is the row of the cell in `table`, an (n_cells, m) array of sorted index rows of `table_type`.
-    """
-
-    low: tuple[int, ...]
-    extent: tuple[int, ...]
-    table: np.ndarray | None
-
-
-def layout(ranges: tuple[tuple[int, ...], tuple[int, ...]], table: Any) -> Layout:
-    """Return the layout of ``(low, extent)`` and a table."""
-    low, extent = ranges
-    return Layout(low, extent, table)
-
-
-def volume(extent: tuple[int, ...]) -> int:
-    """Return the number of keys that mixed radix needs; a Python integer, which cannot overflow."""
-    total = 1
-    for n in extent:
-        total *= n
-    return total
-
-
-def fits(extent: tuple[int, ...], bits: int) -> bool:
-    """Whether keys in mixed radix with `bits` bits of tag below stay under ``DROPPED``."""
-    return volume(extent) << bits < int(DROPPED)
 
 
 # Range of the indices.
@@ -304,14 +266,6 @@ def _table(X, rows, origin, inverse, layout, num_threads):
     return out
 
 
-def table_type(layout: Layout) -> Any:
-    """Return the narrowest type of integers that holds the indices; it follows from the ranges alone."""
-    low, high = min(layout.low), max(a + n for a, n in zip(layout.low, layout.extent, strict=True))
-    return next(
-        t for t in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(t).min <= low and high <= np.iinfo(t).max
-    )
-
-
 def _groups(extent):
     """Cut the axes into ranges whose indices fit into one number; float64 holds it exactly where that is possible."""
     first, size = 0, 1
@@ -353,13 +307,6 @@ def _dense(values):
     return rank, order[head]
 
 
-def require(n_cells: int, bits: int) -> None:
-    """Refuse what not even ranks can hold."""
-    if n_cells << bits >= int(DROPPED):
-        msg = f"{n_cells} cells times 2**{bits} pairs of classes (or groups) do not fit into 63 bits"
-        raise OverflowError(msg)
-
-
 # From keys back to indices, and from one layout to another.
 
 
@@ -393,22 +340,9 @@ def index_rows(cells, layout):
     return out
 
 
-def union(one: Layout, other: Layout, bits: int) -> Layout:
-    """Return the layout of two sets of cells together, its `table` empty if cells must be ranked."""
-    if not any(one.extent):
-        return other
-    if not any(other.extent):
-        return one
-    low = tuple(map(min, one.low, other.low))
-    ends = [[a + n for a, n in zip(x.low, x.extent, strict=True)] for x in (one, other)]
-    extent = tuple(max(a, b) - c for a, b, c in zip(*ends, low, strict=True))
-    table = None if fits(extent, bits) else np.empty((0, len(low)), np.int64)
-    return Layout(low, extent, table)
-
-
 def align(keys_a, layout_a, keys_b, layout_b, bits):
     """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
-    layout = union(layout_a, layout_b, bits)
+    layout = joined(layout_a, layout_b, bits)
     if layout.table is None:
         keys = [_to_radix(*one, layout, bits) for one in ((keys_a, layout_a), (keys_b, layout_b))]
         return *keys, layout

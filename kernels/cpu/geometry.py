@@ -4,18 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cpu import _fixed, _lattice, _partition, _pool, _runs, _walk
+from cmfast.kernels import fixed_point
+from cmfast.kernels.cpu import _lattice, _partition, _pool, _runs, _walk
+from cmfast.kernels.layouts import DROPPED, Layout, bits_of, fits, joined, volume
 from cmfast.kernels.status import Status
 
 OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 FIRST = 3  # positions that a message names
 SECONDS_PER_LABEL = 1e-9
 SECONDS_PER_WEIGHT = 2e-8
-
-
-def _bits(n):
-    """Bits of a number below `n`."""
-    return max(n - 1, 0).bit_length()
 
 
 def _classes(limit, num_threads, **labels):
@@ -55,11 +52,11 @@ def _outside(limit, **labels):
 def _plan(X, tags, bits, origin, inverse, num_threads, progress, ranges=None):
     """Return ``(fill, keys, layout, every)``: a function for keys, or the keys themselves where cells are ranked."""
     low, extent, every = _lattice.index_ranges(X, origin, inverse, num_threads)
-    layout = _lattice.Layout(low, extent, None)
+    layout = Layout(low, extent, None)
     if ranges is not None:
-        wider = _lattice.union(layout, _lattice.layout(ranges, None), bits)
+        wider = joined(layout, Layout.of(ranges, None), bits)
         layout = wider if wider.table is None else layout
-    if _lattice.fits(extent, bits):
+    if fits(extent, bits):
         return _lattice.filler(X, tags, bits, origin, inverse, layout, every), None, layout, every
     ranked = _lattice.ranked_keys(X, tags, bits, origin, inverse, layout, every, num_threads, progress)
     return None, *ranked, every
@@ -69,12 +66,12 @@ def _runs_of_points(X, tags, bits, origin, inverse, num_threads, progress, range
     """Count the points of every key; return ``(keys, counts, layout, n_dropped, first_dropped)``."""
     fill, keys, layout, every = _plan(X, tags, bits, origin, inverse, num_threads, progress, ranges)
     if keys is None:
-        limit = max(_lattice.volume(layout.extent) << bits, 1)
+        limit = max(volume(layout.extent) << bits, 1)
         keys, counts = _partition.sorted_runs(fill, len(X), limit, num_threads, progress)
     else:
         keys.sort()
         keys, counts = _runs.encode(keys, num_threads)
-    if every or keys[-1] != _lattice.DROPPED:
+    if every or keys[-1] != DROPPED:
         return keys, counts, layout, 0, ()
     first = _lattice.first_without_cell(X, origin, inverse, FIRST)
     return keys[:-1], counts[:-1], layout, int(counts[-1]), first
@@ -89,7 +86,7 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, n
     n_classes, outside = _classes(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return None, None, None, None, outside
-    half = _bits(n_classes)
+    half = bits_of(n_classes)
 
     def tags(start, stop):
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
@@ -101,7 +98,7 @@ def cell_counts(X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, n
 
 def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_a, ranges_b, bits, num_threads=None):
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
-    one, other = _lattice.layout(ranges_a, table_a), _lattice.layout(ranges_b, table_b)
+    one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
     keys_a, keys_b, layout = _lattice.align(keys_a, one, keys_b, other, bits)
     keys, counts = _runs.merge(keys_a, counts_a, keys_b, counts_b, num_threads)
     return keys, counts, layout.table, (layout.low, layout.extent)
@@ -109,17 +106,17 @@ def merge_cells(keys_a, counts_a, table_a, keys_b, counts_b, table_b, *, ranges_
 
 def decode_cells(keys, table, *, ranges, bits):
     """Return ``(index, tags)``: index rows and what is below them, per key."""
-    return _lattice.index_rows(keys >> bits, _lattice.layout(ranges, table)), keys & ((1 << bits) - 1)
+    return _lattice.index_rows(keys >> bits, Layout.of(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys, counts, *, n_classes, num_threads=None):
     """Return the confusion matrix of the runs, int64."""
-    return _walk.pair_counts(keys, counts, _bits(n_classes), n_classes, num_threads)
+    return _walk.pair_counts(keys, counts, bits_of(n_classes), n_classes, num_threads)
 
 
 def cell_shapes(keys, counts, *, n_classes):
     """Return ``(sizes, number, totals)``; totals: cells, points in pure and in unmixed cells, pairs in mixed ones."""
-    return _walk.shape_of_cells(keys, counts, _bits(n_classes), n_classes, int(counts.sum()))
+    return _walk.shape_of_cells(keys, counts, bits_of(n_classes), n_classes, int(counts.sum()))
 
 
 def gcm(keys, counts, M, *tables, num_threads=None):
@@ -129,13 +126,13 @@ def gcm(keys, counts, M, *tables, num_threads=None):
     of the cell volume; ``normalized <= matrix <= upper`` holds exactly, because it does in the integers.
     """
     n_weights, n_classes = len(tables), M.shape[0]
-    half = _bits(n_classes)
+    half = bits_of(n_classes)
     each = [(w, w + 1) for w in range(n_weights)]
     options = {"seconds": n_weights * n_classes**2 * SECONDS_PER_WEIGHT, "num_threads": num_threads}
     fixed: list[Any] = [None] * n_weights
 
     def quantise(w, *_):
-        fixed[w] = _fixed.quantise(np.asarray(tables[w], np.float64), M)
+        fixed[w] = fixed_point.quantise(np.asarray(tables[w], np.float64), M)
 
     _pool.run_pieces(quantise, each, **options)
     status = np.array([INVALID if t is None else OK for t in fixed], np.int8)
@@ -165,7 +162,7 @@ def gcm(keys, counts, M, *tables, num_threads=None):
 
 def _bound(G, M, fixed, out):
     """Write the matrix, the normalised counts and the upper bound of one table of weights."""
-    for to, x in zip(out, _fixed.bounds(G, M, fixed), strict=True):
+    for to, x in zip(out, fixed_point.bounds(G, M, fixed), strict=True):
         to[...] = x
 
 
@@ -176,7 +173,7 @@ def cell_excess(keys, counts, share, W, C, *, num_threads=None):
     weights `C` (W, C, C) for every cell, (D, W). The cell keys are ``0, ..., D - 1``.
     """
     W, C = (np.ascontiguousarray(np.moveaxis(x, 0, 2), np.float64) for x in (W, C))
-    E, scores = _walk.excess(keys, counts, _bits(W.shape[0]), W, C, share, num_threads)
+    E, scores = _walk.excess(keys, counts, bits_of(W.shape[0]), W, C, share, num_threads)
     return np.ascontiguousarray(np.moveaxis(E, 2, 0)), scores
 
 
@@ -185,14 +182,14 @@ def marginal_histogram(keys, counts, M, W, *, n_classes, axis):
 
     Returns ``(keys, values, status)``; keys are ``cell << bits | class``.
     """
-    half = _bits(n_classes)
+    half = bits_of(n_classes)
     mask = (1 << half) - 1
     y, p = (keys >> half) & mask, keys & mask
     groups = keys >> half if axis == 0 else ((keys >> (2 * half)) << half) | p
     order = slice(None) if axis == 0 else np.argsort(groups, kind="stable")
     groups = groups[order]
     starts = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]])) if len(groups) else np.empty(0, int)
-    fixed = None if W is None else _fixed.quantise(np.asarray(W, np.float64), M)
+    fixed = None if W is None else fixed_point.quantise(np.asarray(W, np.float64), M)
     status = np.int8(INVALID if W is not None and fixed is None else OK)
     if W is None:
         values = np.add.reduceat(counts[order], starts) if len(starts) else np.empty(0, np.int64)
@@ -202,11 +199,11 @@ def marginal_histogram(keys, counts, M, W, *, n_classes, axis):
         mass = fixed.q[y, p].astype(object) * counts[:, None].astype(object)
         total = [sum(int(x) << (k * fixed.width) for k, x in enumerate(row)) for row in mass[order]]
         sums = np.add.reduceat(np.array(total, object), starts)
-        values = _fixed.to_float(sums[:, None], fixed)
+        values = fixed_point.to_float(sums[:, None], fixed)
     else:
         mass = (fixed.q[y, p] * counts)[order]
         sums = np.add.reduceat(mass, starts) if len(starts) else np.empty(0, np.int64)
-        values = _fixed.to_float(sums, fixed)
+        values = fixed_point.to_float(sums, fixed)
     return groups[starts], values, status
 
 
@@ -221,7 +218,7 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
         n_groups, outside = _classes(n_groups, num_threads, groups=groups)
         if outside is not None:
             return None, None, None, None, None, outside
-    bits = _bits(n_groups)
+    bits = bits_of(n_groups)
 
     def tags(start, stop):
         return np.zeros(stop - start, np.int64) if groups is None else groups[start:stop].astype(np.int64)
@@ -233,7 +230,7 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
         fill, keys, layout, every = _plan(X, tags, bits, origin, inverse, num_threads, progress)
         if keys is None:
             keys = _partition.keys(fill, len(X), num_threads, progress)
-        n_dropped = 0 if every else int((keys == _lattice.DROPPED).sum())
+        n_dropped = 0 if every else int((keys == DROPPED).sum())
         first = _lattice.first_without_cell(X, origin, inverse, FIRST) if n_dropped else ()
         kept = len(keys) - n_dropped
         order = np.argsort(keys, kind="stable")[:kept]
@@ -313,8 +310,8 @@ def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_
 
     Returns ``(matrix, status)``; int64 where both are counts.
     """
-    bits = [_bits(n) for n in n_groups]
-    one, other = _lattice.layout(ranges_a, table_a), _lattice.layout(ranges_b, table_b)
+    bits = [bits_of(n) for n in n_groups]
+    one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
     cells = _lattice.align(keys_a >> bits[0], one, keys_b >> bits[1], other, 0)[:2]
     groups = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
     counts = values_a.dtype.kind == values_b.dtype.kind == "i"

@@ -1,6 +1,6 @@
 """Points to cells: which integer index each coordinate has, and how the indices of a point become one sortable key.
 
-The keys, and when cells are ranked instead, are those of ``kernels/cpu/_lattice.py``, bit for bit.
+What the keys are is said in ``kernels/layouts.py``; they are those of the CPU, bit for bit.
 """
 
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.cpu._lattice import DROPPED, Layout, require, table_type, union
 from cmfast.kernels.cuda import _arrays, _runs
 from cmfast.kernels.cuda._module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.layouts import DROPPED, Layout, joined, require, table_type
 
 MOST_BLOCKS = 1 << 10  # that look at columns: one row of results each
 TILE = 4 * THREADS  # rows that a block looks at together: CM_TILE
@@ -145,7 +145,7 @@ def index_rows(cells: Any, layout: Layout) -> Any:
 
 def align(keys_a: Any, layout_a: Layout, keys_b: Any, layout_b: Layout, bits: int) -> tuple[Any, Any, Layout]:
     """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
-    xp, layout = library(keys_a), union(layout_a, layout_b, bits)
+    xp, layout = library(keys_a), joined(layout_a, layout_b, bits)
     pairs = (keys_a, layout_a), (keys_b, layout_b)
     if layout.table is None:
         one, other = (_to_radix(keys, old, layout, bits) for keys, old in pairs)

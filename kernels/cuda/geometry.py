@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cpu import _fixed
-from cmfast.kernels.cpu._lattice import DROPPED, Layout, fits, layout, union
+from cmfast.kernels import fixed_point
 from cmfast.kernels.cuda import _entries, _lattice, _runs, counting
 from cmfast.kernels.cuda._entries import Common, Entries, common, entries, overlaps, pairs, wide_overlaps
 from cmfast.kernels.cuda._module import SHARED, THREADS, Kernel, library
+from cmfast.kernels.layouts import DROPPED, Layout, Ranges, bits_of, fits, joined
 from cmfast.kernels.status import Status
 
 OK, INVALID = int(Status.CONVERGED), int(Status.INVALID)
@@ -22,13 +22,7 @@ _PAIRS = Kernel("geometry", "cmfast_pair_counts_add", (("0",), ("1",)))
 _ROUND = Kernel("geometry", "cmfast_marginal_histogram_round")
 KERNELS = (*_lattice.KERNELS, *_entries.KERNELS, _PAIRS, _ROUND)
 
-Ranges = tuple[tuple[int, ...], tuple[int, ...]]
 Outside = tuple[str, int | None, int, list[tuple[int, int]]]
-
-
-def _bits(n: int) -> int:
-    """Bits of a number below `n`."""
-    return max(n - 1, 0).bit_length()
 
 
 def _classes(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
@@ -52,7 +46,7 @@ def _keys(
     low, extent, kept = _lattice.index_ranges(points)
     found, bits = Layout(low, extent, None), half * len(labels)
     if ranges is not None:
-        wider = union(found, layout(ranges, None), bits)
+        wider = joined(found, Layout.of(ranges, None), bits)
         found = wider if wider.table is None else found
     if fits(extent, bits):
         keys = _lattice.radix_keys(points, labels, half, found)
@@ -88,7 +82,7 @@ def cell_counts(
         return None, None, None, None, outside
     assert n_classes is not None
     points = _lattice.Points.on(X, origin, inverse)
-    keys, found, n_dropped, first = _keys(points, [y_true, y_pred], _bits(n_classes), ranges)
+    keys, found, n_dropped, first = _keys(points, [y_true, y_pred], bits_of(n_classes), ranges)
     keys, counts = _runs_of(keys, n_dropped)
     if progress is not None:
         progress(len(X), len(X))
@@ -110,7 +104,7 @@ def merge_cells(
 ) -> tuple[Any, ...]:
     """Merge two sets of runs with ``(low, extent)`` each; return ``(keys, counts, table, (low, extent))``."""
     del num_threads
-    one, other = layout(ranges_a, table_a), layout(ranges_b, table_b)
+    one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
     keys_a, keys_b, found = _lattice.align(keys_a, one, keys_b, other, bits)
     join = library(keys_a).concatenate
     keys, counts = _runs.merge(join([keys_a, keys_b]), join([counts_a, counts_b]))
@@ -119,7 +113,7 @@ def merge_cells(
 
 def decode_cells(keys: Any, table: Any, *, ranges: Ranges, bits: int) -> tuple[Any, Any]:
     """Return ``(index, tags)``: index rows and what is below them, per key."""
-    return _lattice.index_rows(keys >> bits, layout(ranges, table)), keys & ((1 << bits) - 1)
+    return _lattice.index_rows(keys >> bits, Layout.of(ranges, table)), keys & ((1 << bits) - 1)
 
 
 def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | None = None) -> Any:
@@ -130,14 +124,14 @@ def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | No
         size = 8 * n_classes**2
         held = size <= SHARED
         blocks = -(-len(keys) // (THREADS * (RUNS if held else 1)))
-        arguments = (keys, counts, len(keys), _bits(n_classes), n_classes, out)
+        arguments = (keys, counts, len(keys), bits_of(n_classes), n_classes, out)
         _PAIRS.launch((str(int(held)),), blocks, arguments, shared=size if held else 0)
     return out.view(np.int64)
 
 
 def cell_shapes(keys: Any, counts: Any, *, n_classes: int) -> tuple[Any, Any, Any]:
     """Return ``(sizes, number, totals)``; totals: cells, points in pure and in unmixed cells, pairs in mixed ones."""
-    xp, half = library(keys), _bits(n_classes)
+    xp, half = library(keys), bits_of(n_classes)
     if not len(keys):
         return xp.zeros(0, np.int64), xp.zeros(0, np.int64), xp.zeros(4, np.int64)
     labels, predictions = _sides(keys, half)
@@ -172,8 +166,8 @@ def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = 
     """
     del num_threads
     xp, M = library(keys), M.get()
-    n_weights, half = len(tables), _bits(len(M))
-    fixed = [_fixed.quantise(w.get().astype(np.float64), M) for w in tables]
+    n_weights, half = len(tables), bits_of(len(M))
+    fixed = [fixed_point.quantise(w.get().astype(np.float64), M) for w in tables]
     out = np.full((3, n_weights, *M.shape), np.nan)
     labels, predictions = _sides(keys, half)
     mixed = _mixed(labels, predictions)
@@ -191,14 +185,14 @@ def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = 
         else:
             L, P = (side.heights(masses[0]) for side in (labels, predictions))
             G = overlaps(labels, L, predictions, P, Common(cells, cells), M.shape).get() + table.q * S
-        out[:, w] = _fixed.bounds(G, M, table)
+        out[:, w] = fixed_point.bounds(G, M, table)
     status = np.array([INVALID if table is None else OK for table in fixed], np.int8)
     error = np.array([np.nan if table is None else table.error for table in fixed])
     matrix, normalized, upper, error, status = (xp.asarray(x) for x in (*out, error, status))
     return matrix, normalized, upper, error, status
 
 
-def _masses(keys: Any, counts: Any, half: int, fixed: _fixed.Fixed) -> list[Any]:
+def _masses(keys: Any, counts: Any, half: int, fixed: fixed_point.Fixed) -> list[Any]:
     """Return the weight of every run: integers, one array per limb."""
     xp, mask = library(keys), (1 << half) - 1
     places = (keys >> half & mask) * len(fixed.q) + (keys & mask)
@@ -223,7 +217,7 @@ def cell_excess(
     """Sum what cells have above their own weighted counts; see the CPU's. Synchronises."""
     del num_threads
     xp, (n_weights, n_classes, _) = library(keys), W.shape
-    half, mask = _bits(n_classes), (1 << _bits(n_classes)) - 1
+    half, mask = bits_of(n_classes), (1 << bits_of(n_classes)) - 1
     sides = _sides(keys, half)
     every = xp.arange(len(sides[0].cells))
     own = (keys >> half & mask) * n_classes + (keys & mask)
@@ -250,10 +244,10 @@ def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int
 
     Weights in more than one limb are put together on the host.
     """
-    xp, half = library(keys), _bits(n_classes)
+    xp, half = library(keys), bits_of(n_classes)
     side = _sides(keys, half)[axis]
     groups = side.keys
-    fixed = None if W is None else _fixed.quantise(W.get().astype(np.float64), M.get())
+    fixed = None if W is None else fixed_point.quantise(W.get().astype(np.float64), M.get())
     status = xp.asarray(np.array(INVALID if W is not None and fixed is None else OK, np.int8))
     n = len(side.tags)
     if W is None:
@@ -263,7 +257,7 @@ def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int
         masses = _masses(keys, counts, half, fixed)
         heights = [side.heights(x) for x in masses]
         if fixed.width:
-            values = xp.asarray(_fixed.to_float(_limbs(heights, fixed.width).get().T, fixed))
+            values = xp.asarray(fixed_point.to_float(_limbs(heights, fixed.width).get().T, fixed))
         else:
             _ROUND.launch((), _lattice.per_item(n), [heights[0], n, fixed.shift, fixed.scale, values])
     return groups, values, status
@@ -282,8 +276,8 @@ def min_overlap(
     n_groups: tuple[int, int],
 ) -> tuple[Any, Any]:
     """Overlap of every group of one sparse histogram with every group of another; see the CPU's. Synchronises."""
-    xp, bits = library(keys_a), [_bits(n) for n in n_groups]
-    layouts = layout(ranges_a, table_a), layout(ranges_b, table_b)
+    xp, bits = library(keys_a), [bits_of(n) for n in n_groups]
+    layouts = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
     cells = _lattice.align(keys_a >> bits[0], layouts[0], keys_b >> bits[1], layouts[1], 0)[:2]
     tags = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
     one, other = (entries(cell << b | tag, b) for cell, b, tag in zip(cells, bits, tags, strict=True))
@@ -337,7 +331,7 @@ def sparse_histogram(
     assert n_groups is not None
     points = _lattice.Points.on(X, origin, inverse)
     labels = [] if groups is None else [groups]
-    keys, found, n_dropped, first = _keys(points, labels, _bits(n_groups))
+    keys, found, n_dropped, first = _keys(points, labels, bits_of(n_groups))
     status = None
     if weights is None:
         keys, values = _runs_of(keys, n_dropped)

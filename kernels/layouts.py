@@ -1,0 +1,96 @@
+"""What the keys of cells mean, the same for every target.
+
+The cell key is a number in mixed radix, axis 0 most significant, so that the order of keys is the lexicographic order
+of the index rows. Where 63 bits are too few for it and the tag (label and prediction) below it, the key of a cell is
+its rank among the occupied cells, and a table of their index rows is kept beside. Which of the two it is follows from
+the exact range of the indices, so it does not depend on chunks, threads or hints.
+"""
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Ranges = tuple[tuple[int, ...], tuple[int, ...]]
+
+MOST_INDEX = 2.0**53  # from here on neighbouring cells cannot be told apart in float64
+DROPPED = np.iinfo(np.int64).max  # the key of a point without a cell: sorts behind every other
+
+
+class Layout(NamedTuple):
+    """How the key of a cell encodes its index row.
+
+    `low` and `extent` are the smallest index and the number of indices per axis, over all points that have a cell
+    (extent 0 on every axis: there is none). Without `table` the key is in mixed radix ``index - low`` with these
+    extents; else it is the row of the cell in `table`, an (n_cells, m) array of sorted index rows of `table_type`.
+    """
+
+    low: tuple[int, ...]
+    extent: tuple[int, ...]
+    table: Any
+
+    @classmethod
+    def of(cls, ranges: Ranges, table: Any) -> "Layout":
+        """Return the layout of ``(low, extent)`` and a table."""
+        return cls(*ranges, table)
+
+    @property
+    def ranges(self) -> Ranges:
+        """Return ``(low, extent)``."""
+        return self.low, self.extent
+
+    def key_bits(self, bits: int) -> int:
+        """Return the bits of the largest key with `bits` bits of tag below the cell."""
+        cells = volume(self.extent) if self.table is None else len(self.table)
+        return bits_of(cells) + bits
+
+
+def bits_of(n: int) -> int:
+    """Return the bits of a number below `n`."""
+    return max(n - 1, 0).bit_length()
+
+
+def volume(extent: tuple[int, ...]) -> int:
+    """Return the number of keys that mixed radix needs; a Python integer, which cannot overflow."""
+    return prod(map(int, extent))
+
+
+def fits(extent: tuple[int, ...], bits: int) -> bool:
+    """Whether keys in mixed radix with `bits` bits of tag below stay under ``DROPPED``."""
+    return volume(extent) << bits < int(DROPPED)
+
+
+def require(n_cells: int, bits: int) -> None:
+    """Refuse what not even ranks can hold."""
+    if n_cells << bits >= int(DROPPED):
+        msg = f"{n_cells} cells times 2**{bits} pairs of classes (or groups) do not fit into 63 bits"
+        raise OverflowError(msg)
+
+
+def table_type(layout: Layout) -> Any:
+    """Return the narrowest type of integers that holds the indices; it follows from the ranges alone."""
+    low, high = min(layout.low), max(a + n for a, n in zip(layout.low, layout.extent, strict=True))
+    return next(
+        t for t in (np.int8, np.int16, np.int32, np.int64) if np.iinfo(t).min <= low and high <= np.iinfo(t).max
+    )
+
+
+def union(one: Ranges, other: Ranges) -> Ranges:
+    """Return the smallest ranges ``(low, extent)`` that hold two; extent 0 on every axis: there is no cell."""
+    if not any(one[1]):
+        return other
+    if not any(other[1]):
+        return one
+    low = tuple(map(min, one[0], other[0]))
+    ends = [[a + n for a, n in zip(*ranges, strict=True)] for ranges in (one, other)]
+    return low, tuple(max(a, b) - c for a, b, c in zip(*ends, low, strict=True))
+
+
+def joined(one: Layout, other: Layout, bits: int) -> Layout:
+    """Return the layout of two sets of cells together, its `table` empty if cells must be ranked."""
+    if not any(one.extent):
+        return other
+    if not any(other.extent):
+        return one
+    low, extent = union(one.ranges, other.ranges)
+    return Layout(low, extent, None if fits(extent, bits) else np.empty((0, len(low)), np.int64))

@@ -1,0 +1,30 @@
+"""What a target loads: calls with arrays of a device need neither Numba nor the kernels of the other target."""
+
+import cuda_host
+import pytest
+from processes import ROOT, python
+
+CODE = """
+import sys, warnings
+sys.path.insert(0, "tests")
+import cuda_host, cuda_sweep
+from calls import public
+from on_cuda_host import on_device
+from cmfast.kernels.ops import OPS
+
+ran = set()
+warnings.simplefilter("ignore")
+for op, case in cuda_sweep.calls("thread"):
+    options = {name: on_device(value, cuda_host.asarray) for name, value in case.options.items()}
+    public(op)(*(on_device(value, cuda_host.asarray) for value in case.args), **options)
+    ran.add(op)
+    found = [name for name in sys.modules if name.split(".")[0] == "numba" or name.startswith("cmfast.kernels.cpu")]
+    assert not found, (op, case.id, found)
+assert ran == {op for op, entry in OPS.items() if "cuda" in entry.targets}, ran
+print("none")
+"""
+
+
+@pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+def test_no_cuda_kernel_loads_numba():
+    assert python("-c", CODE, cwd=ROOT) == "none\n"
