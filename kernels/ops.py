@@ -43,7 +43,7 @@ OPS: dict[str, Op] = {
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
     "ipf": Op("scaling", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
     "ras": Op("scaling", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
-    "support": Op("zeros", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()"),
+    "support": Op("zeros", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
     "column_ranges": Op("columns", "(n,m)->(m),(m)", BOTH),
     "column_moments": Op("columns", "(n,m)->(k,m)", BOTH, merge="sum"),
     "column_quartiles": Op("columns", "(n,m)->(k,m)", BOTH),

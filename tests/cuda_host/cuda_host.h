@@ -130,6 +130,8 @@ inline float __uint_as_float(unsigned bits) { return __builtin_bit_cast(float, b
 inline long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
 inline double __longlong_as_double(long long bits) { return __builtin_bit_cast(double, bits); }
 
+inline double __dmul_rn(double a, double b) { return a * b; }  // never part of a fused operation
+
 extern "C" {
 double log(double) noexcept;
 double exp(double) noexcept;

@@ -1,0 +1,518 @@
+// What the zeros of a matrix allow: maximum flow and strongly connected components, a team of W threads per matrix, where
+// W is a warp or a whole block.
+//
+// The steps are those of kernels/cpu/zeros.py, in the order that matters, so that the flow itself is the same. Sets of rows
+// or columns are bits of 32-bit words; many sets lie word by word (set k of n: words[w * n + k]), so that neighbouring
+// threads read neighbours. Only shortest paths are followed by one thread. The matrix and its targets come as functions:
+// positive(i, j), u(i), v(j), with the rows and columns of the input and with totals made equal.
+namespace zeros {
+
+constexpr double SLACK = 1e-12;  // of the total: what targets that are no integers may miss each other by, from rounding
+constexpr double EXACT = 0x1p53;  // integers up to here are float64 numbers, and so are their sums
+constexpr int GRID = 61;          // other targets become integers of at most so many bits
+
+// The launchers have the same formula: see zeros.py. The flow is for targets that are not all equal.
+struct Scratch {
+  int R, C, row_words, col_words, levels;
+  i64 *row_cap, *col_cap;  // targets as integers
+  i64 *unmet, *spare;      // what is left of them; at the end, the component of each line, or -1
+  i64* flow;               // from row i into column j: flow[j * R + i] where fed has it; null if that is 1
+  unsigned *reach, *users;  // the columns that a row could feed; the rows that could feed a column
+  unsigned *feeds, *fed;    // the columns that it does feed; the rows that do feed it
+  unsigned *rows, *cols;    // what a search has found: in the end the certificate
+  unsigned *back_rows, *back_cols;
+  unsigned *level_rows, *level_cols;  // lines at each distance from a row with unmet target, set by set; later `next`
+  int *path_rows, *path_cols;
+
+  __device__ __forceinline__ Scratch(int R, int C, i64* memory, i64* flow)
+      : R(R), C(C), row_words((R + 31) / 32), col_words((C + 31) / 32), levels(min(R, C) + 1), flow(flow) {
+    row_cap = memory;
+    col_cap = row_cap + R;
+    unmet = col_cap + C;
+    spare = unmet + R;
+    reach = reinterpret_cast<unsigned*>(spare + C);
+    users = reach + R * col_words;
+    feeds = users + C * row_words;
+    fed = feeds + R * col_words;
+    rows = fed + C * row_words;
+    cols = rows + row_words;
+    back_rows = cols + col_words;
+    back_cols = back_rows + row_words;
+    level_rows = back_cols + col_words;
+    level_cols = level_rows + levels * row_words;
+    path_rows = reinterpret_cast<int*>(level_cols + levels * col_words);
+    path_cols = path_rows + levels;
+  }
+};
+
+template <int W>
+__device__ __forceinline__ void meet() {
+  static_assert(W == 32 || W == CM_THREADS);
+  if constexpr (W == 32)
+    __syncwarp();
+  else
+    __syncthreads();
+}
+
+template <int W>
+__device__ __forceinline__ int rank() {
+  return threadIdx.x % W;
+}
+
+// ---- sets ----
+
+__device__ __forceinline__ int lowest(unsigned word) { return __ffs(int(word)) - 1; }
+__device__ __forceinline__ bool has(const unsigned* set, int k) { return set[k >> 5] >> (k & 31) & 1u; }
+__device__ __forceinline__ bool has(const unsigned* sets, int n, int l, int k) {
+  return sets[(k >> 5) * n + l] >> (k & 31) & 1u;
+}
+
+// Whether set `l` of `n` and `other` have anything in common.
+__device__ __forceinline__ bool touches(const unsigned* sets, int n, int l, const unsigned* other, int words) {
+  unsigned both = 0;
+  for (int w = 0; w < words; ++w) both |= sets[w * n + l] & other[w];
+  return both != 0;
+}
+
+// The smallest member of both, or -1.
+__device__ __forceinline__ int first_common(const unsigned* sets, int n, int l, const unsigned* other, int words) {
+  for (int w = 0; w < words; ++w) {
+    const unsigned both = sets[w * n + l] & other[w];
+    if (both) return 32 * w + lowest(both);
+  }
+  return -1;
+}
+
+__device__ __forceinline__ int first(const unsigned* sets, int n, int l, int words) {
+  for (int w = 0; w < words; ++w)
+    if (sets[w * n + l]) return 32 * w + lowest(sets[w * n + l]);
+  return -1;
+}
+
+// Fill a set with the k below n that pass the test; return whether this thread's warp put in any that was not there.
+template <int W, typename Test>
+__device__ __forceinline__ bool collect(unsigned* set, int n, bool fresh, Test test) {
+  bool grew = false;
+  for (int start = rank<W>() / 32 * 32; start < n; start += W) {
+    const int k = start + rank<W>() % 32;
+    const unsigned before = fresh ? 0u : set[start / 32];
+    const unsigned word = before | __ballot_sync(CM_ALL_LANES, k < n && test(k));
+    if (rank<W>() % 32 == 0) set[start / 32] = word;
+    grew |= word != before;
+  }
+  return grew;
+}
+
+// ---- the network ----
+
+__device__ __forceinline__ int exponent_of(double x) {  // as frexp gives it
+  if (x == 0.0) return 0;
+  const bool tiny = x < 0x1p-1022;
+  return int(__double_as_longlong(tiny ? x * 0x1p54 : x) >> 52) - 1022 - (tiny ? 54 : 0);
+}
+
+template <typename Target>
+__device__ __forceinline__ double total(int n, Target target) {  // in this order, which decides the last bit
+  double sum = 0.0;
+  for (int k = 0; k < n; ++k) sum += target(k);
+  return sum;
+}
+
+__device__ __forceinline__ i64 capacity(double target, bool equal, bool whole, int shift) {
+  if (equal || target == 0.0) return target > 0.0;
+  return whole ? i64(target) : max(i64(1), i64(ldexp(target, shift)));
+}
+
+// Turn the targets into integers with one total; return the slack that counts as zero in their unit. Forgets the flow
+// where the targets are all equal.
+template <int W, typename RowTarget, typename ColTarget>
+__device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) {
+  double low = CM_INF, high = 0.0;
+  int lines = 0;
+  bool whole = true;
+  for (int k = rank<W>(); k < z.R + z.C; k += W) {
+    const double target = k < z.R ? u(k) : v(k - z.R);
+    whole &= target == floor(target);
+    if (target > 0.0) {
+      low = fmin(low, target);
+      high = fmax(high, target);
+      lines += k < z.R ? 1 : -1;
+    }
+  }
+  low = team_reduce<W>(low, [](double a, double b) { return fmin(a, b); });
+  high = team_reduce<W>(high, [](double a, double b) { return fmax(a, b); });
+  const bool equal = team_sum<W>(lines) == 0 && low >= high;
+  int shift = 0;
+  double most = 0.0;
+  if (equal) {
+    z.flow = nullptr;
+    whole = true;
+  } else {
+    const double U = total(z.R, u), V = total(z.C, v);
+    whole = !team_any<W>(!whole) && U == V && U <= EXACT;
+    most = fmax(U, V);
+    shift = GRID - exponent_of(most);
+  }
+  i64 missing = 0;
+  for (int i = rank<W>(); i < z.R; i += W) {
+    z.row_cap[i] = z.unmet[i] = capacity(u(i), equal, whole, shift);
+    missing += z.row_cap[i];
+  }
+  for (int j = rank<W>(); j < z.C; j += W) {
+    z.col_cap[j] = z.spare[j] = capacity(v(j), equal, whole, shift);
+    missing -= z.col_cap[j];
+  }
+  meet<W>();
+  if (whole) return 0;
+  // What rounding and the totals differ by, far below the largest target.
+  missing = team_sum<W>(missing);
+  if (rank<W>() == 0) {
+    int largest = 0;
+    for (int j = 1; j < z.C; ++j)
+      if (z.col_cap[j] > z.col_cap[largest]) largest = j;
+    z.col_cap[largest] += missing;
+    z.spare[largest] += missing;
+  }
+  meet<W>();
+  return i64(SLACK * ldexp(most, shift));
+}
+
+// Note which rows and columns share a positive cell, those without target left out.
+template <int W, typename Positive>
+__device__ __forceinline__ void pack(const Scratch& z, Positive positive) {
+  for (int k = rank<W>(); k < z.R * z.col_words; k += W) z.feeds[k] = 0;
+  for (int k = rank<W>(); k < z.C * z.row_words; k += W) z.fed[k] = 0;
+  for (int item = rank<W>() / 32; item < z.R * z.col_words; item += W / 32) {
+    const int i = item / z.col_words, w = item % z.col_words, j = 32 * w + rank<W>() % 32;
+    const bool open = j < z.C && z.row_cap[i] > 0 && z.col_cap[j] > 0 && positive(i, j);
+    const unsigned word = __ballot_sync(CM_ALL_LANES, open);
+    if (rank<W>() % 32 == 0) z.reach[w * z.R + i] = word;
+  }
+  meet<W>();
+  for (int item = rank<W>(); item < z.row_words * z.C; item += W) {
+    const int w = item / z.C, j = item % z.C;
+    const unsigned* reach = z.reach + (j >> 5) * z.R;
+    unsigned word = 0;
+    for (int i = 32 * w; i < min(32 * w + 32, z.R); ++i) word |= (reach[i] >> (j & 31) & 1u) << (i & 31);
+    z.users[item] = word;
+  }
+  meet<W>();
+}
+
+// Let row i send `amount` more (or, below zero, less) into column j. One thread for every i and for every j at a time.
+__device__ __forceinline__ void send(const Scratch& z, int i, int j, i64 amount) {
+  unsigned &fed = z.fed[(i >> 5) * z.C + j], &feeds = z.feeds[(j >> 5) * z.R + i];
+  const unsigned row = 1u << (i & 31), col = 1u << (j & 31);
+  if (z.flow) {
+    i64& flow = z.flow[i64(j) * z.R + i];
+    flow = amount = (fed & row ? flow : 0) + amount;
+  }
+  fed = amount > 0 ? fed | row : fed & ~row;
+  feeds = amount > 0 ? feeds | col : feeds & ~col;
+}
+
+__device__ __forceinline__ void pass(const Scratch& z, int i, int j) {
+  const i64 amount = min(z.unmet[i], z.spare[j]);
+  send(z, i, j, amount);
+  z.unmet[i] -= amount;
+  z.spare[j] -= amount;
+}
+
+// Send what can be sent directly, through the diagonal first; return whether anything is left.
+template <int W>
+__device__ __forceinline__ bool send_directly(const Scratch& z) {
+  for (int i = rank<W>(); i < min(z.R, z.C); i += W)
+    if (has(z.reach, z.R, i, i)) pass(z, i, i);
+  meet<W>();
+  const bool left = collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
+  collect<W>(z.cols, z.C, true, [&](int j) { return z.spare[j] > 0; });
+  if (!team_any<W>(left)) return false;
+  meet<W>();
+  if (rank<W>() == 0)
+    for (int w = 0; w < z.row_words; ++w)
+      for (unsigned rest = z.rows[w]; rest; rest &= rest - 1) {
+        const int i = 32 * w + lowest(rest);
+        for (int j; z.unmet[i] > 0 && (j = first_common(z.reach, z.R, i, z.cols, z.col_words)) >= 0;) {
+          pass(z, i, j);
+          if (z.spare[j] == 0) z.cols[j >> 5] &= ~(1u << (j & 31));
+        }
+      }
+  meet<W>();
+  return true;
+}
+
+// Sort lines by their distance from unmet rows; return the level of the first spare column, or -1.
+template <int W>
+__device__ __forceinline__ int sort_by_distance(const Scratch& z) {
+  for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
+  collect<W>(z.level_rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
+  collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
+  for (int k = 0; k < z.levels; ++k) {
+    const unsigned* from = z.level_rows + k * z.row_words;
+    unsigned* cols = z.level_cols + k * z.col_words;
+    bool end = false;
+    meet<W>();
+    const bool some = collect<W>(cols, z.C, true, [&](int j) {
+      const bool found = !has(z.cols, j) && touches(z.users, z.C, j, from, z.row_words);
+      end |= found && z.spare[j] > 0;
+      return found;
+    });
+    if (team_any<W>(end)) {
+      meet<W>();
+      return k;
+    }
+    if (!team_any<W>(some) || k + 1 == z.levels) return -1;
+    meet<W>();
+    for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] |= cols[w];
+    unsigned* rows = z.level_rows + (k + 1) * z.row_words;
+    const bool more = collect<W>(
+        rows, z.R, true, [&](int i) { return !has(z.rows, i) && touches(z.feeds, z.R, i, cols, z.col_words); });
+    if (!team_any<W>(more)) return -1;
+    meet<W>();
+    for (int w = rank<W>(); w < z.row_words; w += W) z.rows[w] |= rows[w];
+  }
+  return -1;
+}
+
+// Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level. One thread.
+__device__ __forceinline__ bool find_path(const Scratch& z, int root, int depth) {
+  z.path_rows[0] = root;
+  for (int k = 0; k >= 0;) {
+    const int i = z.path_rows[k];
+    unsigned *rows = z.level_rows + k * z.row_words, *cols = z.level_cols + k * z.col_words;
+    const int j = first_common(z.reach, z.R, i, cols, z.col_words);
+    if (j < 0) {
+      rows[i >> 5] &= ~(1u << (i & 31));
+      --k;
+      continue;
+    }
+    z.path_cols[k] = j;
+    if (k == depth && z.spare[j] > 0) return true;
+    const int r = k == depth ? -1 : first_common(z.fed, z.C, j, rows + z.row_words, z.row_words);
+    if (r < 0)
+      cols[j >> 5] &= ~(1u << (j & 31));
+    else
+      z.path_rows[++k] = r;
+  }
+  return false;
+}
+
+// Send as much along the path as it takes. One thread.
+__device__ __forceinline__ void shift_flow(const Scratch& z, int depth) {
+  const int root = z.path_rows[0], last = z.path_cols[depth];
+  i64 amount = min(z.unmet[root], z.spare[last]);
+  if (z.flow)
+    for (int k = 0; k < depth; ++k) amount = min(amount, z.flow[i64(z.path_cols[k]) * z.R + z.path_rows[k + 1]]);
+  for (int k = 0; k <= depth; ++k) {
+    send(z, z.path_rows[k], z.path_cols[k], amount);
+    if (k < depth) send(z, z.path_rows[k + 1], z.path_cols[k], -amount);
+  }
+  z.unmet[root] -= amount;
+  z.spare[last] -= amount;
+}
+
+// Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching).
+template <int W>
+__device__ __forceinline__ void augment(const Scratch& z) {
+  for (int depth; (depth = sort_by_distance<W>(z)) >= 0;) {
+    if (rank<W>() == 0)
+      for (int i = 0; i < z.R; ++i)
+        while (z.unmet[i] > 0 && find_path(z, i, depth)) shift_flow(z, depth);
+    meet<W>();
+  }
+}
+
+// Forget the flows that are rounding only. A line that gets more than half of its target keeps at least its largest flow.
+template <int W>
+__device__ __forceinline__ void weigh(const Scratch& z, i64 slack) {
+  const i64 lines = 2 * max(z.R, z.C);
+  const auto noise = [&](int i, int j) {
+    return z.flow[i64(j) * z.R + i] <= min(slack, min(z.row_cap[i], z.col_cap[j]) / lines);
+  };
+  for (int item = rank<W>(); item < z.C * z.row_words; item += W)
+    for (unsigned rest = z.fed[item]; rest; rest &= rest - 1)
+      if (noise(item / z.C * 32 + lowest(rest), item % z.C)) z.fed[item] &= ~(rest & (0u - rest));
+  for (int item = rank<W>(); item < z.R * z.col_words; item += W)
+    for (unsigned rest = z.feeds[item]; rest; rest &= rest - 1)
+      if (noise(item % z.R, item / z.R * 32 + lowest(rest))) z.feeds[item] &= ~(rest & (0u - rest));
+  meet<W>();
+}
+
+// ---- answers ----
+
+// Add to `rows` and `cols` all that can be reached from them: row -> column (positive cell) -> row (flow), or backwards.
+template <int W>
+__device__ __forceinline__ void flood(const Scratch& z, bool backwards, unsigned* rows, unsigned* cols) {
+  const unsigned *into = backwards ? z.fed : z.users, *out = backwards ? z.reach : z.feeds;
+  bool grew = true;
+  while (grew) {
+    meet<W>();
+    collect<W>(cols, z.C, false, [&](int j) { return touches(into, z.C, j, rows, z.row_words); });
+    meet<W>();
+    grew = collect<W>(rows, z.R, false, [&](int i) { return touches(out, z.R, i, cols, z.col_words); });
+    grew = team_any<W>(grew);
+  }
+  meet<W>();
+}
+
+// Leave in `rows` and `cols` the rows that share columns, directly or not, with rows that stay unmet, and these columns.
+template <int W>
+__device__ __forceinline__ void cut(const Scratch& z, i64 slack) {
+  i64 largest = 0;
+  for (int i = rank<W>(); i < z.R; i += W) largest = max(largest, z.unmet[i]);
+  largest = team_reduce<W>(largest, [](i64 a, i64 b) { return max(a, b); });
+  const i64 noise = slack / z.R;
+  // Where something larger is missing, what rounding left unmet proves nothing.
+  collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0 && (z.unmet[i] > noise || largest <= noise); });
+  for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
+  flood<W>(z, false, z.rows, z.cols);
+}
+
+// Whether some line with a target has no cell; leaves the certificate in `rows` and `cols`.
+template <int W>
+__device__ __forceinline__ bool empty_lines(const Scratch& z) {
+  const bool row = collect<W>(z.rows, z.R, true, [&](int i) {
+    return z.row_cap[i] > 0 && first(z.reach, z.R, i, z.col_words) < 0;
+  });
+  if (team_any<W>(row)) {
+    for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
+    meet<W>();
+    return true;
+  }
+  bool col = false;
+  collect<W>(z.cols, z.C, true, [&](int j) {
+    const bool empty = z.col_cap[j] > 0 && first(z.users, z.C, j, z.row_words) < 0;
+    col |= empty;
+    return !empty;
+  });
+  if (!team_any<W>(col)) return false;
+  collect<W>(z.rows, z.R, true, [&](int i) { return z.row_cap[i] > 0; });
+  meet<W>();
+  return true;
+}
+
+// Whether the first line with a target reaches all the others, and they it.
+template <int W>
+__device__ __forceinline__ bool connected(const Scratch& z) {
+  int start = z.R;
+  for (int i = rank<W>(); i < z.R; i += W)
+    if (z.row_cap[i] > 0) start = min(start, i);
+  start = team_reduce<W>(start, [](int a, int b) { return min(a, b); });
+  for (int w = rank<W>(); w < z.row_words; w += W) z.rows[w] = z.back_rows[w] = w == start >> 5 ? 1u << (start & 31) : 0;
+  for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = z.back_cols[w] = 0;
+  flood<W>(z, false, z.rows, z.cols);
+  bool all = true;
+  for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.rows, i);
+  if (team_any<W>(!all)) return false;
+  flood<W>(z, true, z.back_rows, z.back_cols);
+  for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.back_rows, i);
+  return !team_any<W>(!all);
+}
+
+// Leave in `unmet` and `spare` a number for the strongly connected component of each line with a target, -1 for the others.
+// On the shorter side, by Warshall's closure; a line of the other side belongs to what it feeds, or what feeds it.
+template <int W>
+__device__ __forceinline__ void components(const Scratch& z) {
+  const bool rows = z.R < z.C;
+  const int n = min(z.R, z.C), far = max(z.R, z.C), words = (n + 31) / 32, far_words = (far + 31) / 32;
+  const unsigned *out = rows ? z.reach : z.fed, *into = rows ? z.fed : z.reach;
+  unsigned* next = z.level_rows;
+  for (int item = rank<W>(); item < n * words; item += W) {
+    const int w = item / n, s = item % n;
+    unsigned word = w == s >> 5 ? 1u << (s & 31) : 0;
+    for (int q = 0; q < far_words; ++q)
+      for (unsigned rest = out[q * n + s]; rest; rest &= rest - 1) word |= into[w * far + 32 * q + lowest(rest)];
+    next[item] = word;
+  }
+  meet<W>();
+  for (int k = 0; k < n; ++k) {
+    for (int s = rank<W>(); s < n; s += W)
+      if (s != k && has(next, n, s, k))
+        for (int w = 0; w < words; ++w) next[w * n + s] |= next[w * n + k];
+    meet<W>();
+  }
+  i64 *near_block = rows ? z.unmet : z.spare, *far_block = rows ? z.spare : z.unmet;
+  const i64 *near_cap = rows ? z.row_cap : z.col_cap, *far_cap = rows ? z.col_cap : z.row_cap;
+  for (int s = rank<W>(); s < n; s += W) {
+    int leader = 0;  // the first that it reaches and that reaches it
+    while (!(has(next, n, s, leader) && has(next, n, leader, s))) ++leader;
+    near_block[s] = near_cap[s] > 0 ? leader : -1;
+  }
+  meet<W>();
+  const unsigned* ties = rows ? z.fed : z.feeds;
+  for (int t = rank<W>(); t < far; t += W)
+    far_block[t] = far_cap[t] > 0 ? near_block[first(ties, far, t, words)] : -1;
+  meet<W>();
+}
+
+// Number the components by their first rows.
+template <int W>
+__device__ __forceinline__ void number(const Scratch& z) {
+  int* first_row = z.path_rows;
+  for (int k = rank<W>(); k < z.levels; k += W) first_row[k] = z.R;
+  meet<W>();
+  for (int i = rank<W>(); i < z.R; i += W)
+    if (z.unmet[i] >= 0) atomicMin(&first_row[z.unmet[i]], i);
+  meet<W>();
+  collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] >= 0 && first_row[z.unmet[i]] == i; });
+  meet<W>();
+  const auto renumber = [&](i64& block) {
+    if (block < 0) return;
+    const int before = first_row[block];
+    int count = __popc(z.rows[before >> 5] & ((1u << (before & 31)) - 1u));
+    for (int w = 0; w < before >> 5; ++w) count += __popc(z.rows[w]);
+    block = count;
+  };
+  for (int i = rank<W>(); i < z.R; i += W) renumber(z.unmet[i]);
+  for (int j = rank<W>(); j < z.C; j += W) renumber(z.spare[j]);
+  meet<W>();
+}
+
+// Say what the zeros allow under targets of one total; every thread of the team gets the answer.
+//
+// CONVERGED: factors exist. LIMIT_ONLY: they do not, but a limit does; `bury(i, j)` is called, by any thread, for every
+// positive cell that is zero in it. Then `unmet` and `spare` hold the components, which `number` counts by first rows.
+// INFEASIBLE and ZERO_LINE: `rows` want more than `cols`, which are all that they reach.
+template <int W, typename Positive, typename RowTarget, typename ColTarget, typename Bury>
+__device__ __forceinline__ int classify(Scratch& z, Positive positive, RowTarget u, ColTarget v, Bury bury) {
+  const i64 slack = capacities<W>(z, u, v);
+  pack<W>(z, positive);
+  if (empty_lines<W>(z)) return CM_ZERO_LINE;
+  if (send_directly<W>(z)) {
+    augment<W>(z);
+    if (slack > 0) weigh<W>(z, slack);
+    i64 left = 0;
+    bool starved = false;  // lacks half of its target or more: no rounding error, however small that target is
+    for (int i = rank<W>(); i < z.R; i += W) {
+      left += z.unmet[i];
+      starved |= z.row_cap[i] > 0 && 2 * z.unmet[i] >= z.row_cap[i];
+    }
+    for (int j = rank<W>(); j < z.C; j += W) starved |= z.col_cap[j] > 0 && 2 * z.spare[j] >= z.col_cap[j];
+    left = team_sum<W>(left);
+    starved = team_any<W>(starved);
+    if (left > slack || (left > 0 && starved)) {
+      cut<W>(z, slack);
+      return CM_INFEASIBLE;
+    }
+  } else if (slack > 0) {
+    weigh<W>(z, slack);
+  }
+  if (connected<W>(z)) {
+    for (int i = rank<W>(); i < z.R; i += W) z.unmet[i] = z.row_cap[i] > 0 ? 0 : -1;
+    for (int j = rank<W>(); j < z.C; j += W) z.spare[j] = z.col_cap[j] > 0 ? 0 : -1;
+    meet<W>();
+    return CM_CONVERGED;
+  }
+  components<W>(z);
+  bool dead = false;
+  for (int item = rank<W>() / 32; item < z.R * z.col_words; item += W / 32) {
+    const int i = item / z.col_words, j = 32 * (item % z.col_words) + rank<W>() % 32;
+    if (j < z.C && has(z.reach, z.R, i, j) && z.unmet[i] != z.spare[j]) {
+      bury(i, j);
+      dead = true;
+    }
+  }
+  return team_any<W>(dead) ? CM_LIMIT_ONLY : CM_CONVERGED;
+}
+
+}  // namespace zeros
