@@ -82,6 +82,9 @@ def zeros(make: Any) -> None:
             many = rng.random((1, 65, 66)) * (rng.random((1, 65, 66)) < 0.5)
             cmfast.ipf(*on_device((many, np.full(65, 66.0), np.full(66, 65.0)), make), on_failure="ignore", max_iter=7)
             cmfast.ipf(make(many[:, :, :65] + 0.1), on_failure="ignore")
+            sparse = many * (rng.random((6, 65, 66)) < 0.1) + np.eye(65, 66)
+            cmfast.support(*on_device((sparse, *(sparse.sum(axis) for axis in (2, 1))), make))
+            cmfast.support(*on_device((sparse.swapaxes(1, 2), np.ones((6, 66)) / 66, np.ones((6, 65)) / 65), make))
         if shape[0] == shape[1]:
             cmfast.ipf(make(M), on_failure="ignore", empty="drop")
             cmfast.ipf(make(M), on_failure="ignore", start=on_device((start[0], -start[1]), make))

@@ -11,8 +11,9 @@ from cases import CASES
 from checks import assert_same_bits, host
 
 import cmfast
+from cmfast import _dispatch
 from cmfast.kernels.cuda import _module
-from cmfast.kernels.ops import OPS
+from cmfast.kernels.ops import OPS, Op
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -165,9 +166,10 @@ def test_classes_derived_from_theirs_are_taken():
     assert _module.library(Mine(there._host)) is cuda_host
 
 
-def test_an_op_without_a_kernel_says_so():
-    with pytest.raises(NotImplementedError, match=r"^support has no cuda kernel \(has: cpu\)"):
-        cmfast.support(cuda_host.asarray(MATRICES))
+def test_an_op_without_a_kernel_says_so(monkeypatch):
+    monkeypatch.setitem(OPS, "novelty", Op("comparison", "(R,C)->()"))
+    with pytest.raises(NotImplementedError, match=r"^novelty has no cuda kernel \(has: cpu\)"):
+        _dispatch.call("novelty", cuda_host.asarray(MATRICES))
 
 
 HELD = "    if (HELD) {\n      __syncthreads();\n"

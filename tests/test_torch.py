@@ -100,7 +100,5 @@ def test_cuda_tensors_are_not_moved():
     out = cmfast.overlap(T.cuda(), T.cuda())
     assert out.device.type == "cuda"
     assert float(out) == 1.0
-    with pytest.raises(NotImplementedError, match="support has no cuda kernel"):
-        cmfast.support(T.cuda())
     with pytest.raises(TypeError, match="one device"):
         cmfast.overlap(T.cuda(), T)

@@ -13,7 +13,7 @@ WARP = "32"
 LINES = 64  # rows or columns up to which a warp has a matrix, beyond it a block
 SCRATCH = 1 << 28  # bytes of scratch at most, but for one block: so many teams work at once
 
-_PATTERNS = Kernel("zeros", "cmfast_support_patterns", tuple(product(("float", "double"), (WARP, str(THREADS)))), 128)
+_PATTERNS = Kernel("zeros", "cmfast_support_patterns", tuple(product(("float", "double"), (WARP, str(THREADS)))), 80)
 KERNELS = (_PATTERNS,)
 
 
