@@ -208,7 +208,8 @@ def count_in_parts(
     if n <= PART:
         return _binning.count(op, X, y_true, y_pred, grid, n_classes=n_classes, progress=progress, **options)
     if n_classes is None:
-        n_classes = 1 + max(int(y.max()) for y in (y_true, y_pred))
+        with _dispatch.chosen(y_true):
+            n_classes = 1 + max(int(y.max()) for y in (y_true, y_pred))
     found = CellAccumulator(grid, max(n_classes, 1))
     report = reporter(progress, op, "points")
     for start in range(0, n, PART):

@@ -122,17 +122,22 @@ class CellCounts:
     @property
     def labels(self) -> Array:
         """Label of every triple: int64, shape (K,)."""
-        return self._decoded()[1] >> bits_of(self.n_classes)
+        tags = self._decoded()[1]
+        with _dispatch.chosen(tags):
+            return tags >> bits_of(self.n_classes)
 
     @property
     def predictions(self) -> Array:
         """Prediction of every triple: int64, shape (K,)."""
-        return self._decoded()[1] & ((1 << bits_of(self.n_classes)) - 1)
+        tags = self._decoded()[1]
+        with _dispatch.chosen(tags):
+            return tags & ((1 << bits_of(self.n_classes)) - 1)
 
     @property
     def n_points(self) -> int:
         """Points that were counted, without those left out."""
-        return int(self.counts.sum())
+        with _dispatch.chosen(self.counts):
+            return int(self.counts.sum())
 
     @property
     def key_bits(self) -> int:

@@ -1,6 +1,7 @@
 """Pick the backend from the arrays themselves; there is no global switch."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -93,3 +94,9 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
 def to_host(array: Any) -> Any:
     """Return an ndarray with the values of `array`: one explicit copy at most, for messages and files."""
     return adapter(type(array)).to_host(array)
+
+
+def chosen(array: Any) -> AbstractContextManager[Any]:
+    """Return a context in which expressions of `array` are calculated on its device."""
+    context: AbstractContextManager[Any] = adapter(type(array)).chosen(array)
+    return context

@@ -57,4 +57,6 @@ def _named(M: Any, method: Method, smoothing: Any) -> Any:
     try:
         return importance_weights(M, method, smoothing=smoothing, on_failure="raise")
     except FailureError:
-        return importance_weights(M, "all") * float("nan")
+        W = importance_weights(M, "all")
+        with _dispatch.chosen(W):
+            return W * float("nan")

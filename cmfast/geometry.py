@@ -348,7 +348,7 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
     options = {"ranges_a": a._ranges, "ranges_b": b._ranges, "n_groups": (a.n_groups, b.n_groups)}
     matrix, status = _dispatch.call(op, *adopted, **options)
     if _dispatch.meta(matrix).kind == "i":
-        if bool((status != 0).any()):
+        if _dispatch.to_host(status).any():
             _validate.refuse(op, "values", "nonnegative", "negative integers")
     else:
         _failures.report(op, status, on_failure, failed="overlaps not computed")

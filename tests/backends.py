@@ -138,9 +138,7 @@ def _on_gpu() -> list[Backend]:
 
     return [
         Backend("cupy", cupy.asarray, library="cupy", target="cuda"),
-        Backend(
-            "cupy-strided-stream", lambda a: cupy.asarray(_strided(a)), library="cupy", target="cuda", running=stream
-        ),
+        Backend("cupy-strided-stream", strided, library="cupy", target="cuda", running=stream),
         Backend("torch-cuda", lambda a: _torch(a).cuda(), library="torch-cuda", target="cuda"),
     ]
 

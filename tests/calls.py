@@ -40,7 +40,8 @@ def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     where = np.argwhere(_dispatch.to_host(draws))
     counts = _dispatch.to_host(draws)[tuple(where.T)]
     keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
-    keys, counts = (_like(draws, a) for a in (keys, counts))
+    with _dispatch.chosen(draws):
+        keys, counts = (_like(draws, a) for a in (keys, counts))
     return _dispatch.call("cell_excess", *_dispatch.adopt("cell_excess", keys=keys, counts=counts), share, W, C)
 
 

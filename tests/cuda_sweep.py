@@ -1,14 +1,16 @@
 """Run every CUDA kernel on the cases of the conformance suite in a mode of `cuda_host`, and say what it finds.
 
-``python tests/cuda_sweep.py address | thread | coverage``; with ``gpu`` on a GPU, for its own sanitizer to watch. The
-results are not looked at here.
+``python tests/cuda_sweep.py address | thread | coverage``; with ``gpu SECONDS`` on a GPU, for its own sanitizer to
+watch: the first case of every op, then the second, and so on until the time is over. Nobody looks at the results here.
 """
 
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 import cuda_host
@@ -39,24 +41,48 @@ def calls(mode: str) -> Iterator[tuple[str, Any]]:
                 yield op, case
 
 
+def run(op: str, case: Any, make: Any) -> None:
+    """Call `op` on one case with arrays that `make` makes."""
+    options = {name: on_device(value, make) for name, value in case.options.items()}
+    public(op)(*(on_device(value, make) for value in case.args), **options)
+
+
 def sweep(mode: str) -> None:
     """Run all of them in this process."""
-    make = cuda_host.asarray
-    if mode == "gpu":
-        import cupy
+    every = list(calls(mode))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for op, case in every:
+            run(op, case, cuda_host.asarray)
+    beyond(cuda_host.asarray)
+    print(f"{mode}: {len(every)} calls")
 
-        make = cupy.asarray
+
+def sweep_gpu(seconds: float) -> None:
+    """Run on a GPU what there is time for, and say how much that was."""
+    import cupy
+
+    begin, every = time.perf_counter(), list(calls("gpu"))
+    by_op = [[call for call in every if call[0] == op] for op in dict.fromkeys(op for op, _ in every)]
     number = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for op, case in calls(mode):
-            options = {name: on_device(value, make) for name, value in case.options.items()}
-            public(op)(*(on_device(value, make) for value in case.args), **options)
+        for op, case in (call for turn in zip_longest(*by_op) for call in turn if call is not None):
+            if time.perf_counter() - begin > seconds:
+                break
+            run(op, case, cupy.asarray)
             number += 1
+        else:
+            beyond(cupy.asarray)
+    cupy.cuda.Device().synchronize()
+    print(f"gpu: {number} of {len(every)} calls in {time.perf_counter() - begin:.0f} s")
+
+
+def beyond(make: Any) -> None:
+    """Run what no case of the conformance suite asks for."""
     factors(make)
     zeros(make)
     sums(make)
-    print(f"{mode}: {number} calls")
 
 
 def factors(make: Any) -> None:
@@ -115,8 +141,11 @@ def report() -> int:
 
 
 def main() -> int:
-    """Start a process in the mode that was asked for."""
-    (mode,) = sys.argv[1:]
+    """Start a process in the mode that was asked for; a GPU is used by this one."""
+    mode, *rest = sys.argv[1:]
+    if mode == "gpu":
+        sweep_gpu(float(rest[0]))
+        return 0
     if mode == cuda_host.MODE:
         sweep(mode)
         return 0

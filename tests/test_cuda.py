@@ -6,7 +6,8 @@ import cuda_host
 import numpy as np
 import pytest
 import test_conformance
-from backends import BACKENDS, CUDA_HOST
+from backends import BACKENDS, CUDA_HOST, convert, has_kernels, supports
+from calls import call
 from cases import CASES
 from checks import assert_same_bits, host
 
@@ -50,6 +51,31 @@ def test_nothing_waits_where_failures_are_ignored(op):
         CALLS[op](there)
     with pytest.warns(cmfast.FailureWarning):
         CALLS[op](cuda_host.asarray(BAD))
+
+
+EVERY_FIFTH = [
+    pytest.param(op, case, id=f"{op}-{case.id}")
+    for op in sorted(OPS)
+    for case in CASES[op][::5]
+    if supports(CUDA_HOST[0], case) and has_kernels(CUDA_HOST[0], op, case)
+]
+
+
+@pytest.mark.parametrize(("op", "case"), EVERY_FIFTH)
+def test_results_are_where_the_arrays_are(op, case):
+    """On the second device while the first is the current one; what touches the second from the first is refused."""
+    with cuda_host.Device(1):
+        args, options = (convert(CUDA_HOST[0], value) for value in (case.args, tuple(case.options.values())))
+    for one in call(op, args, dict(zip(case.options, options, strict=True)), fails=case.fails):
+        assert isinstance(one, int) or one.device.id == 1
+
+
+def test_devices_do_not_mix():
+    S = cuda_host.asarray(MATRICES)
+    with cuda_host.Device(1):
+        T = cuda_host.asarray(MATRICES)
+    with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
+        cmfast.overlap(S, T)
 
 
 @pytest.mark.parametrize("op", CALLS)

@@ -144,5 +144,51 @@ def test_reading_on_the_host_is_counted():
     assert cuda_host.synchronisations() == before + 2
     with pytest.raises(TypeError, match="implicit conversion"):
         np.asarray(x)
+
+
+@pytest.mark.parametrize("other", [np.arange(3), np.array(1), [1, 2, 3], None], ids=["array", "number", "list", "None"])
+def test_arrays_of_the_host_are_no_operands(other):
+    x = cuda_host.asarray(np.arange(3))
     with pytest.raises(TypeError, match="Unsupported type"):
-        x + np.arange(3)
+        x + other
+    with pytest.raises(TypeError, match="Unsupported type"):
+        cuda_host.where(x > 1, x, other)
+    assert (x + np.int64(1) + True).get().tolist() == [2, 3, 4]
+
+
+def test_memory_is_ordered_as_by_cupy():
+    a = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    x = cuda_host.asarray(a)
+    assert x.flags.f_contiguous
+    assert x.astype(np.int32).flags.f_contiguous
+    assert x.astype(np.int32).get().tolist() == a.tolist()
+    assert (x + 1).flags.c_contiguous
+    assert cuda_host.ascontiguousarray(x).flags.c_contiguous
+    assert cuda_host.asarray(a.T[:, ::-1]).flags.c_contiguous
+    assert cuda_host.ascontiguousarray(cuda_host.asarray(1.0)).shape == (1,)
+    _, vectors = cuda_host.linalg.eigh(cuda_host.asarray(np.eye(3)))
+    assert vectors.flags.f_contiguous
+
+
+def test_what_cupy_refuses_or_leaves_open_is_refused():
+    x = cuda_host.asarray(np.arange(6))
+    with pytest.raises(NotImplementedError, match="non-contiguous"):
+        x[::2].sort()
+    index = cuda_host.asarray(np.array([1, 1, 2]))
+    x[index] = 9
+    x[index] = cuda_host.asarray(np.array([5, 5, 6]))
+    with pytest.raises(RuntimeError, match="two values for one place"):
+        x[index] = cuda_host.asarray(np.array([5, 6, 6]))
+
+
+def test_a_device_sees_its_own_memory():
+    x = cuda_host.zeros(4)
+    with cuda_host.Device(1):
+        y = cuda_host.zeros(4)
+        for wrong in (lambda: x + 1, lambda: x + y, x[::2].sum, lambda: cuda_host.cumsum(x)):
+            with pytest.raises(ValueError, match="different from the current device"):
+                wrong()
+    assert (x.device.id, y.device.id, y[1:].reshape(3, 1).device.id) == (0, 1, 1)
+    assert y.get().tolist() == [0.0] * 4
+    with pytest.raises(ValueError, match="different from the current device"):
+        run("right", x, y)

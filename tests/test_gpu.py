@@ -1,5 +1,8 @@
 """What only a GPU can show; the conformance suite runs there too (``.ci/run gpu``)."""
 
+import threading
+import time
+
 import gpu
 import numpy as np
 import pytest
@@ -27,6 +30,25 @@ def test_nothing_waits_where_failures_are_ignored(op):
     CALLS[op](there, on_failure="ignore")  # compiles
     with cupyx.allow_synchronize(False):
         CALLS[op](there, on_failure="ignore")
+
+
+@pytest.mark.parametrize("op", CALLS)
+def test_a_call_returns_while_the_stream_is_busy(op):
+    """Whatever waited for the device, noticed by CuPy or not, would wait for all that is before it on the stream."""
+    import cupy
+
+    there, done = cupy.asarray(M), threading.Event()
+    cupy.cuda.get_current_stream().synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        CALLS[op](there, on_failure="ignore")  # compiles, and leaves memory for the next
+        stream.synchronize()
+        stream.launch_host_func(lambda _: done.wait(5.0), None)
+        start = time.perf_counter()
+        CALLS[op](there, on_failure="ignore")
+        passed = time.perf_counter() - start
+        done.set()
+        stream.synchronize()
+    assert passed < 4.0
 
 
 @pytest.mark.parametrize("op", CALLS)
@@ -62,6 +84,52 @@ def test_cells_have_the_bits_of_the_cpu(dtype):
     assert cmfast.gcm(on_cuda, cupy.asarray(table)).get().tobytes() == cmfast.gcm(on_cpu, table).tobytes()
 
 
+def test_libraries_and_devices_do_not_mix():
+    import cupy
+    import torch
+
+    on_host, on_cupy, on_torch = torch.from_numpy(M), cupy.asarray(M), torch.from_numpy(M).cuda()
+    with pytest.raises(TypeError, match="one library, got S from cupy, T from numpy"):
+        cmfast.overlap(on_cupy, M)
+    with pytest.raises(TypeError, match="one library, got S from cupy, T from torch"):
+        cmfast.overlap(on_cupy, on_torch)
+    with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cpu"):
+        cmfast.overlap(on_torch, on_host)
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs a second GPU: arrays on two of them are not tried")
+    with cupy.cuda.Device(1):
+        other = cupy.asarray(M)
+    with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
+        cmfast.overlap(on_cupy, other)
+    assert cmfast.overlap(other, other).device.id == 1
+
+
+@pytest.mark.parametrize("name", ["bool", "uint8", "uint16", "int32", "int64"])
+def test_labels_of_every_type_come_from_torch(name):
+    import torch
+
+    y = torch.tensor([0, 1, 1]).to(getattr(torch, name)).cuda()
+    out = cmfast.confusion_matrix(y, y)
+    assert (out.device.type, out.dtype, out.tolist()) == ("cuda", torch.int64, [[1, 0], [0, 2]])
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 3, 3)])
+def test_nothing_goes_to_torch_and_back(shape):
+    import torch
+
+    there = torch.zeros(shape, device="cuda")
+    assert cmfast.normalize(there, "row").shape == shape
+    assert cmfast.overlap(there, there).shape == shape[:-2]
+
+
+def test_views_come_from_torch():
+    import torch
+
+    there = torch.from_numpy(M).cuda()
+    for view in (there.transpose(1, 2).contiguous().transpose(1, 2), torch._neg_view(-there), there.flip(0).flip(0)):
+        assert_same_bits(cmfast.normalize(view, "row"), cmfast.normalize(there, "row"))
+
+
 def test_torch_goes_on_with_its_own_stream():
     import torch
 
@@ -75,16 +143,36 @@ def test_torch_goes_on_with_its_own_stream():
     assert tensor.device.type == "cuda"
 
 
-@pytest.mark.slow
-def test_more_elements_than_32_bits_count():
+def needs(gigabytes):
     import cupy
 
+    cupy.get_default_memory_pool().free_all_blocks()
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    if free < gigabytes * 2**30:
+        pytest.skip(f"needs {gigabytes} GiB on the GPU, {free >> 30} are free")
+
+
+@pytest.mark.slow
+def test_more_matrices_than_32_bits_count():
+    import cupy
+
+    needs(18)
     n = 2**31 // 100 + 5
     there = cupy.ones((n, 10, 10), np.float32)
     there[-1, 3, 4] = 3.0
     out = cmfast.normalize(there, "row", on_failure="ignore")
     assert host(out[-1, 3]).tolist() == pytest.approx([1 / 12] * 4 + [3 / 12] + [1 / 12] * 5)
     assert host(out[0, 0]).tolist() == pytest.approx([0.1] * 10)
+
+
+@pytest.mark.slow
+def test_more_labels_and_weights_than_32_bits_count():
+    import cupy
+
+    needs(12)
     labels = cupy.zeros(2**31 + 7, np.uint8)
     labels[-3:] = 1
     assert host(cmfast.confusion_matrix(labels, labels, n_classes=2)).tolist() == [[2**31 + 4, 0], [0, 3]]
+    weights = cupy.full(labels.shape, 0.5, np.float32)
+    weighted = cmfast.confusion_matrix(labels, labels, n_classes=2, sample_weight=weights)
+    assert host(weighted).tolist() == [[2.0**30 + 2, 0], [0, 1.5]]

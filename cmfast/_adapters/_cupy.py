@@ -1,5 +1,6 @@
 """CuPy arrays, on their device and the caller's current stream. Kernels: ``cuda``."""
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 from cmfast import _dispatch
@@ -22,10 +23,16 @@ def meta(x: Any) -> _dispatch.Meta:
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the ``cuda`` kernel; 0-d results stay arrays, as CuPy's own: a number would have to wait for the device."""
     first = next(array for array in arrays if array is not None)
-    with first.device:
+    with chosen(first):
         return _dispatch.kernel(op, "cuda")(*arrays, **options)
 
 
 def to_host(x: Any) -> Any:
     """Return an ndarray with the values of `x`."""
     return x.get()  # synchronises
+
+
+def chosen(x: Any) -> AbstractContextManager[Any]:
+    """Return a context in which the device of `x` is the current one: CuPy calculates nowhere else."""
+    device: AbstractContextManager[Any] = x.device
+    return device

@@ -1,5 +1,6 @@
 """Torch tensors, converted without a copy. Kernels: those of the NumPy arrays they share, or ``cuda``."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,9 @@ def _tensor(out: Any) -> Any:
 def to_host(x: Any) -> Any:
     """Return an ndarray with the values of `x`; synchronises where `x` is on CUDA."""
     return x.cpu().resolve_neg().numpy()  # synchronises
+
+
+def chosen(x: Any) -> AbstractContextManager[Any]:
+    """Return a context that does nothing: torch calculates wherever its tensors are."""
+    del x
+    return nullcontext()

@@ -53,7 +53,8 @@ def label_margins(
     if not shape:
         _validate.refuse(op, "y_true", "of shape (..., n)", "shape ()")
     if n_classes is None:
-        largest = [int(a.max()) for a in (y_true, y_pred) if 0 not in shape]  # synchronises
+        with _dispatch.chosen(y_true):
+            largest = [int(a.max()) for a in (y_true, y_pred) if 0 not in shape]  # synchronises
         n_classes = max(0, *largest) + 1 if largest else 0
     n_classes = _validate.count(op, "n_classes", n_classes)
     *sums, outside = _dispatch.call("label_margins", y_true, y_pred, n_classes=n_classes, num_threads=num_threads)

@@ -9,6 +9,7 @@ multiply-adds, which NVRTC has and g++ is told not to have, do no harm.
 """
 
 from cuda_host._arrays import (
+    Device,
     arange,
     asarray,
     ascontiguousarray,
@@ -31,6 +32,7 @@ from cuda_host._module import RawModule, schedule, siblings
 
 __all__ = [
     "MODE",
+    "Device",
     "RawModule",
     "arange",
     "asarray",

@@ -1,7 +1,9 @@
 """``ndarray`` with the functions of CuPy that the launchers use; the data are NumPy's, behind red zones.
 
 Stricter than NumPy where a GPU is: nothing becomes a host array or a Python number unnoticed. Whatever reads a value
-on the host counts as a synchronisation.
+on the host counts as a synchronisation. What CuPy 14.2 does otherwise than NumPy is done as CuPy does it: which results
+are in the order of Fortran, that every sort is stable and wants contiguous memory, that ``ascontiguousarray`` of one
+number has an axis, that NumPy's arrays are no operands. What it leaves undefined is an error: two values for one place.
 """
 
 from types import SimpleNamespace
@@ -16,7 +18,7 @@ RED = 0 if MODE == "address" else 64
 MARK = 0xA5
 POISON = 0xFF  # NaN of every float, -1 of every integer: nobody may rely on what empty() holds
 
-_state = SimpleNamespace(synchronisations=0)
+_state = SimpleNamespace(synchronisations=0, devices=[0])
 
 
 def synchronisations() -> int:
@@ -29,16 +31,28 @@ def _synchronise() -> None:
 
 
 class Device:
-    """The only device."""
+    """One of as many devices as anybody asks for, none of which sees the memory of another."""
 
-    id = 0
+    def __init__(self, number: int) -> None:
+        self.id = number
 
     def __enter__(self) -> "Device":
         """Do what CuPy does there: choose it."""
+        _state.devices.append(self.id)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Choose what was chosen before."""
+        _state.devices.pop()
+
+
+def _here(*values: Any) -> None:
+    """Refuse arrays of another device than the chosen one, as CuPy does between devices without peer access."""
+    for value in values:
+        if isinstance(value, ndarray) and value.device.id != _state.devices[-1]:
+            msg = f"The device where the array resides ({value.device.id}) is different from the current device"
+            msg += f" ({_state.devices[-1]}). Peer access is unavailable between these devices."
+            raise ValueError(msg)
 
 
 class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
@@ -47,8 +61,8 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
     def __init__(self, host: np.ndarray, zone: np.ndarray | None = None) -> None:
         self._host = host
         self._zone = zone
+        self.device = Device(_state.devices[-1])
 
-    device = Device()
     shape = property(lambda self: self._host.shape)
     dtype = property(lambda self: self._host.dtype)
     ndim = property(lambda self: self._host.ndim)
@@ -110,13 +124,21 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
 
     def __getitem__(self, index: Any) -> "ndarray":
         """Return a view, or a copy of what an array picks; a mask needs to know on the host how much that is."""
-        if isinstance(index, ndarray) and index.dtype == bool:
-            _synchronise()
+        if isinstance(index, ndarray):
+            _here(self, index)
+            if index.dtype == bool:
+                _synchronise()
         return _view(self._host[_plain(index)], self)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write values."""
-        self._host[_plain(index)] = _plain(value)
+        """Write values; which of two for the same place stays there, a GPU does not say."""
+        _here(self, index, value)
+        at, values = _plain(index), _plain(value)
+        self._host[at] = values
+        several = isinstance(index, ndarray) and index.dtype != bool and isinstance(value, ndarray) and value.ndim > 0
+        if several and not np.array_equal(self._host[at], values, equal_nan=values.dtype.kind == "f"):
+            msg = "two values for one place"
+            raise RuntimeError(msg)
 
     def reshape(self, *shape: Any) -> "ndarray":
         """Return a view where strides allow one, else a copy."""
@@ -130,12 +152,22 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
         """Convert."""
         if not copy and self.dtype == dtype:
             return self
+        _here(self)
         with np.errstate(all="ignore"):
-            return asarray(self._host.astype(dtype))
+            return _kept(self._host.astype(dtype))
 
     def sort(self) -> None:
         """Sort in place."""
-        self._host.sort()
+        _here(self)
+        if not self.flags.c_contiguous:
+            msg = "Sorting non-contiguous array is not supported."  # as CuPy says it
+            raise NotImplementedError(msg)
+        self._host.sort(kind="stable")
+
+    def argsort(self) -> "ndarray":
+        """Return the order of the values, equal ones as they come."""
+        _here(self)
+        return _new(self._host.argsort(kind="stable"))
 
     def __eq__(self, other: object) -> Any:
         return _apply("__eq__", self, other)
@@ -153,17 +185,32 @@ def _plain(value: Any) -> Any:
 def _view(host: np.ndarray, base: ndarray) -> ndarray:
     """Return `host` as an array: with the memory of `base` if it lies there, else in memory of its own."""
     if isinstance(host, np.ndarray) and base._zone is not None and np.may_share_memory(host, base._zone):
-        return ndarray(host, base._zone)
-    return asarray(host)
+        return _placed(ndarray(host, base._zone), base)
+    if not host.size:
+        return _placed(_new(host), base)
+    _here(base)
+    return _new(host)
+
+
+def _placed(view: ndarray, base: ndarray) -> ndarray:
+    view.device = base.device
+    return view
+
+
+def _operands(*values: Any) -> None:
+    """Refuse what CuPy does not calculate with, in its words: NumPy's arrays, lists, arrays of another device."""
+    _here(*values)
+    for value in values:
+        if not isinstance(value, ndarray | np.generic | bool | int | float):
+            msg = f"Unsupported type {type(value)}"
+            raise TypeError(msg)
 
 
 def _apply(name: str, *values: Any) -> ndarray:
-    if any(isinstance(value, np.ndarray) for value in values):
-        msg = "Unsupported type <class 'numpy.ndarray'>"  # as CuPy says it
-        raise TypeError(msg)
+    _operands(*values)
     first, *rest = map(_plain, values)
     with np.errstate(all="ignore"):
-        return asarray(getattr(np.asarray(first), name)(*rest))
+        return _new(getattr(np.asarray(first), name)(*rest))
 
 
 def _operator(name: str) -> Any:
@@ -178,13 +225,14 @@ for _name in ("lt", "le", "gt", "ge", "or", "and", "xor", "add", "sub", "mul", "
 
 def _method(name: str) -> Any:
     def method(self: ndarray, *args: Any, **options: Any) -> ndarray:
+        _here(self, *args)
         with np.errstate(all="ignore"):
-            return asarray(getattr(self._host, name)(*map(_plain, args), **options))
+            return _new(getattr(self._host, name)(*map(_plain, args), **options))
 
     return method
 
 
-for _name in ("sum", "min", "max", "any", "all", "ravel", "take", "copy", "argsort", "argmax"):
+for _name in ("sum", "min", "max", "any", "all", "ravel", "take", "copy", "argmax"):
     setattr(ndarray, _name, _method(_name))
 
 
@@ -205,20 +253,36 @@ def zeros(shape: Any, dtype: Any = float) -> ndarray:
 
 
 def asarray(host: Any, dtype: Any = None) -> ndarray:
-    """Copy to the device; an array of the device is returned as it is."""
+    """Copy to the device, in the order of Fortran what is in it; an array of the device is returned as it is."""
     if isinstance(host, ndarray):
         return host if dtype is None or host.dtype == dtype else host.astype(dtype)
     host = np.asarray(host, dtype)
+    return _kept(host) if host.flags.fnc else _new(host)
+
+
+def _new(host: Any) -> ndarray:
+    """Return the result of a kernel: in the order of C, whatever it was made of."""
+    host = np.asarray(host)
     out = empty(host.shape, host.dtype)
     out._host[...] = host
     return out
 
 
+def _kept(host: np.ndarray) -> ndarray:
+    """Copy to the device, axes in memory in the order that they have."""
+    axes = np.argsort([-abs(stride) for stride in host.strides], kind="stable").astype(int)
+    out = empty(tuple(host.shape[axis] for axis in axes), host.dtype)
+    kept = ndarray(out._host.transpose(np.argsort(axes)), out._zone)
+    kept._host[...] = host
+    return kept
+
+
 def ascontiguousarray(array: ndarray, dtype: Any = None) -> ndarray:
-    """Return `array` in the order of C, itself if it is that already."""
+    """Return `array` in the order of C, itself if it is that already; with at least one axis."""
     if array.flags.c_contiguous and (dtype is None or array.dtype == dtype):
-        return array
-    return asarray(np.ascontiguousarray(array._host, dtype))
+        return array if array.ndim else array.reshape(1)
+    _here(array)
+    return _new(np.ascontiguousarray(array._host, dtype))
 
 
 def broadcast_to(array: ndarray, shape: tuple[int, ...]) -> ndarray:
@@ -228,45 +292,52 @@ def broadcast_to(array: ndarray, shape: tuple[int, ...]) -> ndarray:
 
 def concatenate(arrays: Any, axis: int = 0) -> ndarray:
     """Return the arrays one behind another."""
-    return asarray(np.concatenate([a._host for a in arrays], axis))
+    _here(*arrays)
+    return _new(np.concatenate([a._host for a in arrays], axis))
 
 
 def arange(*bounds: int) -> ndarray:
     """Return integers."""
-    return asarray(np.arange(*bounds))
+    return _new(np.arange(*bounds))
 
 
 def cumsum(array: ndarray, dtype: Any = None) -> ndarray:
     """Return running totals, modulo the size of an integer."""
+    _here(array)
     with np.errstate(over="ignore"):
-        return asarray(np.cumsum(array._host, dtype=dtype))
+        return _new(np.cumsum(array._host, dtype=dtype))
 
 
 def isfinite(array: ndarray) -> ndarray:
     """Return which values are finite."""
-    return asarray(np.isfinite(array._host))
+    _here(array)
+    return _new(np.isfinite(array._host))
 
 
 def where(condition: ndarray, one: Any, other: Any) -> ndarray:
     """Return values of `one` where the condition holds, else of `other`."""
-    return asarray(np.where(_plain(condition), _plain(one), _plain(other)))
+    _operands(condition.astype(bool), one, other)
+    return _new(np.where(_plain(condition), _plain(one), _plain(other)))
 
 
 def unique(array: ndarray) -> ndarray:
     """Return the sorted values; how many there are must be known on the host."""
+    _here(array)
     _synchronise()
-    return asarray(np.unique(array._host))
+    return _new(np.unique(array._host))
 
 
 def flatnonzero(array: ndarray) -> ndarray:
     """Return where values are not zero; how many there are must be known on the host."""
+    _here(array)
     _synchronise()
-    return asarray(np.flatnonzero(array._host))
+    return _new(np.flatnonzero(array._host))
 
 
 def searchsorted(a: ndarray, v: ndarray) -> ndarray:
     """Return where the values belong."""
-    return asarray(np.searchsorted(a._host, v._host))
+    _here(a, v)
+    return _new(np.searchsorted(a._host, v._host))
 
 
 class linalg:  # noqa: N801  # CuPy's name
@@ -275,5 +346,6 @@ class linalg:  # noqa: N801  # CuPy's name
     @staticmethod
     def eigh(array: ndarray) -> tuple[ndarray, ndarray]:
         """Return eigenvalues, rising, and eigenvectors of a symmetric matrix."""
+        _here(array)
         values, vectors = np.linalg.eigh(array._host)
-        return asarray(values), asarray(vectors)
+        return _new(values), _kept(np.asfortranarray(vectors))

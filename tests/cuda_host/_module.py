@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_host._arrays import ndarray
+from cuda_host._arrays import _here, ndarray
 from cuda_host._build import library
 
 # The names of all kernels of a source, once it is known which there are: a library is built with all of them at once,
@@ -63,6 +63,7 @@ class Kernel:
         if not 0 <= shared_mem <= min(self.max_dynamic_shared_size_bytes, MOST_SHARED_ASKED_FOR):
             msg = f"{shared_mem} bytes of shared memory were not asked for"
             raise ValueError(msg)
+        _here(*args)
         held = [_argument(a) for a in args]
         values = (ctypes.c_void_p * len(held))(*map(ctypes.addressof, held))
         error = self._function((ctypes.c_uint * 8)(*grid, *block, shared_mem, _state.seed), values)
