@@ -67,7 +67,7 @@ OPS: dict[str, Op] = {
     "one_vs_rest": Op("confusions", "(C,C)->(C,2,2)", BOTH),
     "confusion_fractions": Op("confusions", "(C,C)->(C,C)", BOTH),
     "most_confused": Op("confusions", "(C,C)->(k),(k),(k)", BOTH),
-    "threshold_matrices": Op("thresholds", "(n),(n)->(t),(t,2,2)"),
+    "threshold_matrices": Op("thresholds", "(n),(n)->(t),(t,2,2)", BOTH),
     "resample": Op("uncertainty", "(C,C),(C)->(k,C,C)"),
     "label_margins": Op("confusions", "(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

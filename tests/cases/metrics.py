@@ -163,6 +163,10 @@ def _thresholds():
     yield Case("ties", (rng.integers(0, 4, (5, 30)) / 4, rng.integers(0, 2, (5, 30))))
     yield Case("all-equal", (np.zeros(9), np.arange(9) % 2))
     yield Case("float32", (s.astype(np.float32), y))
+    yield Case("float32-row", (s[0].astype(np.float32), y[0].astype(np.uint8)))
+    yield Case("float16", (bad.astype(np.float16), y.astype(np.int32)), fails=True)
+    tiny = np.array([1e-45, 0.0, -1e-45, 3e-45, -0.0], np.float32)
+    yield Case("float32-denormals", (np.stack([tiny, tiny[::-1]]), np.array([[1, 0, 1, 0, 1], [0, 0, 1, 1, 1]], "i1")))
     yield Case("integers", (rng.integers(-5, 5, 30), rng.integers(0, 2, 30).astype(bool)))
 
 

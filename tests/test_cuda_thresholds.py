@@ -1,0 +1,51 @@
+"""Confusion matrices along thresholds by the CUDA kernels, run on the host: with the bits of the CPU's."""
+
+import cuda_host
+import numpy as np
+import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
+import pytest
+from checks import assert_same_bits
+
+from cmfast import metrics
+
+pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+
+
+def both(s, y):
+    """Return what the CPU and what the CUDA kernels make of one call."""
+    there = metrics.threshold_matrices(cuda_host.asarray(s), cuda_host.asarray(y), on_failure="ignore")
+    return metrics.threshold_matrices(s, y, on_failure="ignore"), tuple(part.get() for part in there)
+
+
+@pytest.mark.parametrize("shape", [(5000,), (3, 1500), (300, 7), (2, 150, 3), (1, 9), (70_000, 1)], ids=str)
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8", "u1", "?"])
+def test_the_cpu_is_matched_bit_for_bit(dtype, shape):
+    """Runs of equal scores of every length, and zeros of both signs, whose order is that of the input."""
+    rng = np.random.default_rng(len(shape))
+    s = (rng.integers(-40, 200, shape) * rng.choice([0.0, 0.25, 0.5, -0.5], shape)).astype(dtype)
+    y = rng.integers(0, 2, shape).astype(rng.choice(["u1", "i4", "i8", "?", "i2"]))
+    if s.dtype.kind == "f" and s.ndim > 1:
+        s[-1, ..., 0] = np.nan
+    on_cpu, on_cuda = both(s, y)
+    assert on_cuda[0].dtype == on_cpu[0].dtype
+    assert_same_bits(on_cuda, tuple(on_cpu))
+
+
+def test_neighbours_and_schedules_change_no_bit():
+    rng = np.random.default_rng(2)
+    s, y = rng.integers(0, 50, (4, 600)) / 7, rng.integers(0, 2, (4, 600))
+    y[2, 5] = 2
+    there = cuda_host.asarray(s), cuda_host.asarray(y)
+    want = metrics.threshold_matrices(*there, on_failure="ignore")
+    for seed in (1, 2):
+        with cuda_host.schedule(seed):
+            assert_same_bits(tuple(metrics.threshold_matrices(*there, on_failure="ignore")), tuple(want))
+    alone = metrics.threshold_matrices(*(a[3] for a in there))
+    assert_same_bits(tuple(alone), tuple(part[3] for part in want))
+
+
+def test_nothing_waits_where_failures_are_ignored():
+    there = cuda_host.asarray(np.random.default_rng(3).random((3, 9))), cuda_host.asarray(np.ones((3, 9), int))
+    before = cuda_host.synchronisations()
+    metrics.threshold_matrices(*there, on_failure="ignore")
+    assert cuda_host.synchronisations() == before
