@@ -53,7 +53,8 @@ def report(
     op : str
         Name of the public function, for the message.
     status : array of int8, shape (...)
-        Codes of :class:`Status`. Read once, which synchronises the device, unless `on_failure` is ``"ignore"``.
+        Codes of :class:`Status`. Unless `on_failure` is ``"ignore"`` whether any is not zero is asked, which
+        synchronises the device; the codes are copied from there only if one is.
     on_failure : {"raise", "warn", "ignore"}
         Validated by the caller.
     failed : str
@@ -67,11 +68,13 @@ def report(
         return
     if isinstance(status, np.generic) and not status:  # one matrix without trouble: the common case, kept short
         return
+    with _dispatch.chosen(status):
+        if not bool(status.any()):
+            return
     codes = _dispatch.to_host(status)
-    if codes.any():
-        if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
-            on_failure = "warn"
-        announce(message(op, codes, np.flatnonzero(codes), failed, describe), on_failure, status)
+    if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
+        on_failure = "warn"
+    announce(message(op, codes, np.flatnonzero(codes), failed, describe), on_failure, status)
 
 
 def message(

@@ -398,8 +398,8 @@ class Grid:
             trial = Grid(scott.origin, widths(power))
             options = {"origin": trial.origin, "inverse": trial.inverse, "n_groups": None, "num_threads": num_threads}
             found = _dispatch.call("sparse_histogram", sample, None, None, **options)
-            values: np.ndarray = _dispatch.to_host(found[1])
-            number, together = float(values.sum()), float((values * (values - 1)).sum())
+            with _dispatch.chosen(found[1]):
+                number, together = float(found[1].sum()), float((found[1] * (found[1] - 1)).sum())
             return float(1.0 + (columns.n - 1) * together / max(number * (number - 1.0), 1.0))
 
         narrow, wide = -float(HALVINGS), float(HALVINGS)

@@ -13,8 +13,49 @@ import numpy as np
 MOST_ERROR = 2.0**-40
 
 
+class Summary(NamedTuple):
+    """What a table of weights says over the pairs that occur in counts.
+
+    Attributes
+    ----------
+    good : bool
+        None is negative or not finite.
+    equal : bool
+        All are the same.
+    first : float
+        The first; 0 without any.
+    smallest : float
+        Of those above zero.
+    top : float
+        The largest sum of weights times counts over a row or a column; infinite beyond float64.
+    total : int
+        Sum of all counts.
+    """
+
+    good: bool
+    equal: bool
+    first: float
+    smallest: float
+    top: float
+    total: int
+
+
+class Plan(NamedTuple):
+    """How a table of weights is held as integers: ``w = scale * q * 2**-shift``, `limbs` of `width` bits each.
+
+    Where one word is wide enough `width` is 0. Weights that are all the same are in `scale`, and their `q` is 1.
+    """
+
+    shift: int
+    scale: float
+    width: int
+    limbs: int
+    error: float
+    equal: bool
+
+
 class Fixed(NamedTuple):
-    """A table of weights as integers: ``w = scale * q * 2**-shift``.
+    """A table of weights as integers, see :class:`Plan`.
 
     `q` is int64 (C, C); where one word is too narrow it is (C, C, K), limbs of `width` bits, the lowest first.
     """
@@ -26,6 +67,23 @@ class Fixed(NamedTuple):
     error: float
 
 
+def plan(found: Summary) -> Plan | None:
+    """Return how the table is held, or None: a weight in use is no weight, or sums leave float64."""
+    if not (found.good and math.isfinite(found.top)):
+        return None
+    if found.equal:
+        return Plan(0, found.first, 0, 1, 0.0, equal=True)
+    fraction, exponent = math.frexp(found.top)
+    shift = 62 - (exponent - 1 if fraction == 0.5 else exponent)
+    error = _relative_error(found.smallest, shift)
+    if error <= MOST_ERROR:
+        return Plan(shift, 1.0, 0, 1, error, equal=False)
+    # As many limbs as keep 54 bits of the smallest weight.
+    wide = max(shift + 62, 54 - math.frexp(found.smallest)[1])
+    width = 62 - found.total.bit_length()  # limbs times counts, summed over everything, stay below 2**63
+    return Plan(wide, 1.0, width, -(-(wide - shift + 63) // width), _relative_error(found.smallest, wide), equal=False)
+
+
 def quantise(W: np.ndarray, M: np.ndarray) -> Any:
     """Return the table `W` in fixed point for counts `M`, or None.
 
@@ -33,45 +91,44 @@ def quantise(W: np.ndarray, M: np.ndarray) -> Any:
     """
     used = M > 0
     w = np.where(used, W, 0.0)
-    if not (np.isfinite(w) & (w >= 0)).all():
+    found = plan(_summary(w, W[used], M))
+    if found is None:
         return None
-    in_use = W[used]
-    if in_use.size == 0:
-        return Fixed(used.astype(np.int64), 0, 0.0, 0, 0.0)
+    if found.equal:
+        q = used.astype(np.int64)
+    elif found.width:
+        q = _limbs(w, found)
+    else:
+        q = np.rint(np.ldexp(w, found.shift)).astype(np.int64)
+    return Fixed(q, found.shift, found.scale, found.width, found.error)
+
+
+def _summary(w: np.ndarray, in_use: np.ndarray, M: np.ndarray) -> Summary:
+    good = bool((np.isfinite(w) & (w >= 0)).all())
+    if not in_use.size or not good:
+        return Summary(good, True, 0.0, 0.0, 0.0, 0)
     with np.errstate(over="ignore"):
         mass = w * M
         # In index order, not pairwise: the shift is then the same wherever it is computed.
         top = float(max(np.cumsum(mass, axis=1)[:, -1].max(), np.cumsum(mass, axis=0)[-1].max()))
-    if not math.isfinite(top):
-        return None
-    if (in_use == in_use[0]).all():
-        return Fixed(used.astype(np.int64), 0, float(in_use[0]), 0, 0.0)
-    fraction, exponent = math.frexp(top)
-    shift = 62 - (exponent - 1 if fraction == 0.5 else exponent)
-    smallest = float(w[w > 0].min())
-    error = _relative_error(smallest, shift)
-    if error <= MOST_ERROR:
-        return Fixed(np.rint(np.ldexp(w, shift)).astype(np.int64), shift, 1.0, 0, error)
-    return _wide(w, int(M.sum()), shift, smallest)
+    equal, smallest = bool((in_use == in_use[0]).all()), float(w.min(initial=np.inf, where=w > 0))
+    return Summary(good, equal, float(in_use[0]), smallest, top, int(M.sum()))
 
 
 def _relative_error(smallest: float, shift: int) -> float:
     """``2**-(shift + 1) / smallest``, where `smallest` times ``2**shift`` may be anything."""
     fraction, exponent = math.frexp(smallest)
-    return math.ldexp(1 / fraction, -(shift + 1) - exponent)
+    power = -(shift + 1) - exponent
+    return math.ldexp(1 / fraction, power) if power < 1023 else math.inf
 
 
-def _wide(w: np.ndarray, total: int, shift: int, smallest: float) -> Fixed:
-    """Return the same with as many limbs as keep 54 bits of the smallest weight."""
-    wide = max(shift + 62, 54 - math.frexp(smallest)[1])
-    width = 62 - total.bit_length()  # limbs times counts, summed over everything, stay below 2**63
-    n_limbs = -(-(wide - shift + 63) // width)
-    q = np.zeros((*w.shape, n_limbs), np.int64)
+def _limbs(w: np.ndarray, found: Plan) -> np.ndarray:
+    q = np.zeros((*w.shape, found.limbs), np.int64)
     for index in zip(*np.nonzero(w), strict=True):
-        value = _times_power(float(w[index]), wide)
-        for k in range(n_limbs):
-            q[(*index, k)] = (value >> (k * width)) & ((1 << width) - 1)
-    return Fixed(q, wide, 1.0, width, _relative_error(smallest, wide))
+        value = _times_power(float(w[index]), found.shift)
+        for k in range(found.limbs):
+            q[(*index, k)] = (value >> (k * found.width)) & ((1 << found.width) - 1)
+    return q
 
 
 def _times_power(x: float, shift: int) -> int:

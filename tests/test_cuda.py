@@ -46,9 +46,10 @@ def test_nothing_waits_where_failures_are_ignored(op):
         there = cuda_host.asarray(M)
         with synchronisations(0):
             CALLS[op](there, on_failure="ignore")
-    there = cuda_host.asarray(MATRICES)
+    there, before = cuda_host.asarray(MATRICES), cuda_host.copied()
     with synchronisations(1):
         CALLS[op](there)
+    assert cuda_host.copied() - before == 1  # whether anything failed, not what
     with pytest.warns(cmfast.FailureWarning):
         CALLS[op](cuda_host.asarray(BAD))
 

@@ -6,6 +6,7 @@ import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
 
 import cmfast
+from cmfast import _dispatch
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -111,6 +112,57 @@ def test_geometric_matrices_have_the_bits_of_the_cpu(n, classes, width, seed):
         on_cuda = cmfast.gcm(cmfast.cell_counts(*there(X, y, p), **options), ["row", *there(*tables)])
     assert on_cpu[1:].tobytes() == on_cuda.get()[1:].tobytes()
     np.testing.assert_allclose(on_cpu[0], on_cuda.get()[0], rtol=1e-15)  # its weights are quotients of the device
+
+
+def extremes(C):
+    """Tables of weights: equal ones, no weights, sums too small for a normal number and too large for any."""
+    rng = np.random.default_rng(C)
+    ones, some = np.ones((C, C)), rng.random((C, C))
+    zeros = ones * 0.0
+    zeros[0] = -0.0
+    return {
+        "equal": ones * 0.3,
+        "zero": ones * 0.0,
+        "minus-zero": ones * -0.0,
+        "zeros-of-both-signs": zeros,
+        "some-zero": np.where(some < 0.5, 0.0, some),
+        "denormal": some * 1e-310,
+        "least": rng.integers(0, 3, (C, C)) * 5e-324,
+        "denormal-limbs": 10.0 ** rng.uniform(-323, -280, (C, C)),
+        "limbs": 10.0 ** rng.uniform(-323, 290, (C, C)),
+        "large": some * 1e300,
+        "too-large": ones * 1e308,
+        "negative": some - 0.5,
+        "nan": np.where(some < 0.1, np.nan, some),
+        "infinite": np.where(some < 0.1, np.inf, some),
+        "integers": rng.integers(0, 9, (C, C)),
+        "float32": some.astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize("name", extremes(6))
+def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
+    X, y, p = points(900, 6, 3)
+    table, found = extremes(6)[name], []
+    for make in (np.asarray, cuda_host.asarray):
+        cells = cmfast.cell_counts(*map(make, (X, y, p)), grid=GRID)
+        options = {"on_failure": "ignore"}
+        M = cells.confusion_matrix()
+        out = _dispatch.call("gcm", cells._keys, cells.counts, M, make(table), make(extremes(6)["equal"]))
+        sides = [getattr(cells, f"{side}_histogram")(make(table), **options) for side in ("label", "prediction")]
+        found.append([*out, *(side.values for side in sides)])
+    for one, other in zip(*found, strict=True):
+        assert (one.dtype, one.tobytes()) == (other.dtype, other.get().tobytes())
+
+
+def test_no_table_leaves_the_device():
+    X, y, p = points(900, 50, 3)
+    cells = cmfast.cell_counts(*there(X, y, p), grid=GRID, n_classes=50)
+    M, tables = cells.confusion_matrix(), there(*extremes(50).values())
+    before = cuda_host.copied()
+    _dispatch.call("gcm", cells._keys, cells.counts, M, *tables)
+    _dispatch.call("marginal_histogram", cells._keys, cells.counts, M, tables[8], n_classes=50, axis=0)
+    assert cuda_host.copied() - before < 100 * len(tables)
 
 
 @pytest.mark.parametrize("axis", ["label", "prediction"])

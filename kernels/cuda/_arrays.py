@@ -73,6 +73,11 @@ def blocks(n: int, width: str) -> int:
     return -(-n * int(width) // THREADS)
 
 
+def per_item(n: int) -> int:
+    """Return how many blocks give each of `n` items a thread."""
+    return -(-n // THREADS)
+
+
 def team_scratch(width: str) -> int:
     """Return the bytes of shared memory with which a team adds up: none within a warp."""
     return 8 * (int(width) // 32) if int(width) > 32 else 0

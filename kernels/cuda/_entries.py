@@ -85,15 +85,21 @@ def common(one: Entries, other: Entries) -> Common:
     return Common(here, place[here])
 
 
-def overlaps(one: Entries, L: Any, other: Entries, P: Any, cells: Common, shape: tuple[int, int]) -> Any:
-    """Return sums over `cells` of the smaller of two integer heights, per pair of tags, modulo 2**64. Synchronises."""
-    xp = library(L)
-    out = xp.zeros(shape, np.uint64)
+def by_work(one: Entries, other: Entries, cells: Common) -> list[tuple[str, Common]]:
+    """Return cells for a warp and cells for a block, with the number of threads of each. Synchronises."""
+    few = one.sizes[cells.one] * other.sizes[cells.other] <= MOST_PAIRS
+    flatnonzero = library(few).flatnonzero
+    return [("32", cells.some(flatnonzero(few))), ("256", cells.some(flatnonzero(few == 0)))]
+
+
+def overlaps(
+    one: Entries, L: Any, other: Entries, P: Any, cells: list[tuple[str, Common]], shape: tuple[int, int]
+) -> Any:
+    """Return sums over `cells` of the smaller of two integer heights, per pair of tags, modulo 2**64."""
+    out = library(L).zeros(shape, np.uint64)
     size = 8 * shape[0] * shape[1]
     held = str(int(size <= SHARED))
-    few = one.sizes[cells.one] * other.sizes[cells.other] <= MOST_PAIRS
-    for width, which in (("32", few), ("256", few == 0)):
-        some = cells.some(xp.flatnonzero(which))
+    for width, some in cells:
         n = len(some.one)
         if n:
             rows = [some.one, one.first, one.tags, L]

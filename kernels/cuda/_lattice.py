@@ -30,11 +30,6 @@ def blocks(n: int) -> int:
     return min(-(-n // TILE), MOST_BLOCKS)
 
 
-def per_item(n: int) -> int:
-    """Return how many blocks give each of n items a thread."""
-    return -(-n // THREADS)
-
-
 class Points(NamedTuple):
     """Points, contiguous in float32 or float64, and a grid on their device."""
 
@@ -86,7 +81,7 @@ def radix_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> 
         given, kind = _arrays.as_labels(*labels) if labels else ([], "i64")
         given = [xp.ascontiguousarray(y) for y in given]
         arguments = [*points.arguments, *_axes(xp, layout), *given, *[None] * (2 - len(given)), half, out]
-        _KEYS.launch((points.kind, kind), per_item(n), arguments)
+        _KEYS.launch((points.kind, kind), _arrays.per_item(n), arguments)
     return out
 
 
@@ -95,7 +90,7 @@ def ranked_keys(points: Points, labels: list[Any], half: int, layout: Layout) ->
     xp, (n, m) = library(points.X), points.X.shape
     index, kept = xp.empty((m, n), np.int64), xp.empty(n, np.int8)
     low, _ = _axes(xp, layout)
-    _INDICES.launch((points.kind,), per_item(n), [*points.arguments, low, index, kept])
+    _INDICES.launch((points.kind,), _arrays.per_item(n), [*points.arguments, low, index, kept])
     rows = xp.flatnonzero(kept)
     number, some = _rank((index[d][rows] for d in range(m)), layout.extent)
     bits = half * len(labels)
@@ -139,7 +134,7 @@ def index_rows(cells: Any, layout: Layout) -> Any:
     xp, n, m = library(cells), len(cells), len(layout.low)
     out = xp.empty((n, m), np.int64)
     if n:
-        _ROWS.launch((), per_item(n), [cells, n, m, *_axes(xp, layout), out])
+        _ROWS.launch((), _arrays.per_item(n), [cells, n, m, *_axes(xp, layout), out])
     return out
 
 
@@ -165,5 +160,5 @@ def _to_radix(keys: Any, old: Layout, new: Layout, bits: int) -> Any:
     xp, n = library(keys), len(keys)
     cells = xp.empty(n, np.int64)
     rows = index_rows(keys >> bits, old)
-    _NUMBERS.launch((), per_item(n), [rows, n, rows.shape[1], *_axes(xp, new), cells])
+    _NUMBERS.launch((), _arrays.per_item(n), [rows, n, rows.shape[1], *_axes(xp, new), cells])
     return cells << bits | keys & ((1 << bits) - 1)

@@ -84,22 +84,6 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
 constexpr int DIGIT = 28;
 constexpr u64 DIGIT_MASK = (1u << DIGIT) - 1u;
 
-// A finite double is sign * size * 2^exponent, size an integer of at most 53 bits.
-struct Parts {
-  u64 size;
-  int exponent;
-  bool negative, finite;
-
-  __device__ __forceinline__ explicit Parts(double x) {
-    const u64 bits = u64(__double_as_longlong(x));
-    const int biased = int(bits >> 52 & 0x7ffu);
-    size = (bits & 0xfffffffffffffull) | (biased ? 1ull << 52 : 0);
-    exponent = (biased ? biased : 1) - 1075;
-    negative = bits >> 63;
-    finite = biased != 0x7ff;
-  }
-};
-
 // The exponents that occur: out_found is the smallest, the largest, and how many samples lie outside. out_flags marks
 // tables that a weight which is no number falls into.
 template <typename L, typename V>

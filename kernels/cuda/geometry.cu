@@ -151,11 +151,123 @@ __global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __re
   }
 }
 
-// Integers in fixed point as numbers.
-__global__ void cmfast_marginal_histogram_round(const i64* __restrict__ sums, i64 n, int shift, double scale,
-                                                double* __restrict__ out) {
-  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS)
-    out[k] = ldexp(double(sums[k]), -shift) * scale;
+// Weights as integers, so that sums of them have the same bits in any order: kernels/fixed_point.py says which.
+
+#define SUMMARY 6  // numbers that are found of a table
+
+// What tables of weights W say over the pairs that occur in M, one thread per row and per column of a table: whether one
+// is no weight; the least and the largest in use, the smallest above zero and the largest sum of a line, as bits (of
+// numbers that are not negative these are in their order); twice the place of the first in use, plus one if it is -0.
+__global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int n_classes,
+                                   i64* out_found) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 table = k / (2 * n_classes), line = k % (2 * n_classes), cells = i64(n_classes) * n_classes;
+    const bool row = line < n_classes;
+    const i64 start = row ? line * n_classes : line - n_classes, step = row ? 1 : n_classes;
+    i64* found = out_found + table * SUMMARY;
+    const i64 never = CM_DROPPED;
+    i64 low = never, high = -1, smallest = never, first = never;
+    bool bad = false;
+    double sum = 0.0;
+    for (int s = 0; s < n_classes; ++s) {
+      const i64 at = start + s * step;
+      if (M[at] <= 0) continue;
+      const double w = W[table * cells + at];
+      if (!(w >= 0.0 && w < CM_INF)) {
+        bad = true;
+        continue;
+      }
+      // Two roundings, in the order of the indices, as on the CPU: the shift follows from the sum.
+      sum = __dadd_rn(sum, __dmul_rn(w, double(M[at])));
+      const i64 bits = __double_as_longlong(fabs(w));
+      low = min(low, bits);
+      high = max(high, bits);
+      if (bits) smallest = min(smallest, bits);
+      first = min(first, 2 * at + (__double_as_longlong(w) < 0));
+    }
+    atomicMax(&found[4], i64(__double_as_longlong(sum)));
+    if (!row) continue;
+    if (bad) atomicMax(&found[0], i64(1));
+    atomicMin(&found[1], low);
+    atomicMax(&found[2], high);
+    atomicMin(&found[3], smallest);
+    atomicMin(&found[5], first);
+  }
+}
+
+// One table as integers: rint(w * 2^shift); with `equal` weights ones; else with a width in limbs of so many bits, (limbs,
+// cells), the lowest first.
+__global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int equal, int shift,
+                                    int width, int limbs, i64* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const bool used = M[k] > 0;
+    const double w = used ? W[k] : 0.0;
+    if (!width) {
+      out[k] = equal ? used : i64(rint(ldexp(w, shift)));
+      continue;
+    }
+    const Parts parts(w);
+    u64 size = parts.size;
+    int up = parts.exponent + shift;
+    if (up < 0) {  // half to even
+      const int drop = min(-up, 63);
+      const u64 rest = size & ((1ull << drop) - 1), half = 1ull << (drop - 1);
+      size >>= drop;
+      size += rest > half || (rest == half && (size & 1));
+      up = 0;
+    }
+    for (int limb = 0; limb < limbs; ++limb) {
+      const int down = limb * width - up;
+      const u64 digit = down >= 64 || down <= -64 ? 0 : down >= 0 ? size >> down : size << -down;
+      out[limb * n + k] = i64(digit & ((1ull << width) - 1));
+    }
+  }
+}
+
+// Sums of integers as numbers, `cells` of them for each of `tables` tables, time and again.
+__global__ void cmfast_gcm_round(const i64* __restrict__ sums, i64 n, i64 cells, i64 tables,
+                                 const int* __restrict__ shift, const double* __restrict__ scale,
+                                 double* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 table = k / cells % tables;
+    const double x = ldexp(double(sums[k]), -shift[table]) * scale[table];
+    out[k] = x == x ? x : CM_NAN;
+  }
+}
+
+// The same of limbs (limbs, n), all but the highest below 2^width: rounded once, also where numbers are denormal.
+__global__ void cmfast_gcm_round_limbs(const i64* __restrict__ sums, i64 n, int limbs, int width, int shift,
+                                       double* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    int limb = limbs - 1;
+    while (limb > 0 && !sums[limb * n + k]) --limb;
+    u64 head = u64(sums[limb * n + k]);
+    int exponent = limb * width - shift;
+    while (--limb >= 0 && head && !(head >> (64 - width))) {
+      head = head << width | u64(sums[limb * n + k]);
+      exponent -= width;
+    }
+    int room = __clzll(i64(head | 1));
+    bool rest = false;
+    if (limb >= 0) {  // fill all 64 bits from the next
+      const u64 digit = u64(sums[limb * n + k]);
+      head = head << room | digit >> (width - room);
+      rest = (digit & ((1ull << (width - room)) - 1)) != 0;
+      exponent -= room;
+      room = 0;
+      while (--limb >= 0) rest |= sums[limb * n + k] != 0;
+    }
+    // Bits beyond what a number of this size has: of 53, or of those above 2^-1074.
+    const int drop = max(11 - room, -1074 - exponent);
+    if (drop > 0) {
+      const u64 half = 1ull << (min(drop, 64) - 1), low = drop < 64 ? head & (2 * half - 1) : head;
+      u64 kept = drop < 64 ? head >> drop : 0;
+      kept += drop <= 64 && (low > half || (low == half && (rest || (kept & 1))));
+      head = kept;
+      exponent += drop;
+    }
+    out[k] = ldexp(double(head), exponent);
+  }
 }
 
 // Pairs of entries of two histograms in the same cell, one behind another from offset[k] on: number and smaller height.

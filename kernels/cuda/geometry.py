@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels import fixed_point
-from cmfast.kernels.cuda import _entries, _lattice, _runs, counting
-from cmfast.kernels.cuda._entries import Common, Entries, common, entries, overlaps, pairs, wide_overlaps
+from cmfast.kernels.cuda import _entries, _fixed, _lattice, _runs, counting
+from cmfast.kernels.cuda._entries import Common, Entries, by_work, common, entries, overlaps, pairs, wide_overlaps
 from cmfast.kernels.cuda._module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.layouts import DROPPED, Layout, Ranges, bits_of, fits, joined
 from cmfast.kernels.status import Status
@@ -19,8 +18,7 @@ FIRST = 3  # positions that a message names
 RUNS = 1 << 6  # per thread that count together in shared memory
 
 _PAIRS = Kernel("geometry", "cmfast_pair_counts_add", (("0",), ("1",)))
-_ROUND = Kernel("geometry", "cmfast_marginal_histogram_round")
-KERNELS = (*_lattice.KERNELS, *_entries.KERNELS, _PAIRS, _ROUND)
+KERNELS = (*_lattice.KERNELS, *_entries.KERNELS, *_fixed.KERNELS, _PAIRS)
 
 Outside = tuple[str, int | None, int, list[tuple[int, int]]]
 
@@ -160,55 +158,55 @@ def _mixed(labels: Entries, predictions: Entries) -> Any:
 
 
 def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = None) -> tuple[Any, Any, Any, Any, Any]:
-    """Geometric confusion matrices for W tables of weights (C, C), and what bounds them; see the CPU's. Synchronises.
-
-    Tables and matrices of the classes are quantised and rounded on the host, by the very functions of the CPU.
-    """
+    """Geometric confusion matrices for W tables of weights (C, C), and bounds of them; see the CPU's. Synchronises."""
     del num_threads
-    xp, M = library(keys), M.get()
-    n_weights, half = len(tables), bits_of(len(M))
-    fixed = [fixed_point.quantise(w.get().astype(np.float64), M) for w in tables]
-    out = np.full((3, n_weights, *M.shape), np.nan)
+    xp, half = library(keys), bits_of(len(M))
+    fixed = _fixed.quantise(list(tables), M)
+    plans = [table.plan for table in fixed]
     labels, predictions = _sides(keys, half)
     mixed = _mixed(labels, predictions)
     cells = xp.flatnonzero(mixed)
+    split = by_work(labels, predictions, Common(cells, cells))
     # What lies in cells of one label or one prediction counts as it is.
     here = mixed[_runs.numbers(_runs.starts(keys >> (2 * half)), len(keys))]
-    S = pair_counts(keys, xp.where(here, 0, counts), n_classes=len(M)).get()
-    for w, table in enumerate(fixed):
-        if table is None:
-            continue
-        masses = _masses(keys, counts, half, table)
-        if table.width:
-            L, P = (_limbs([side.heights(x) for x in masses], table.width) for side in (labels, predictions))
-            G = np.moveaxis(wide_overlaps(labels, L, predictions, P, len(M)).get(), 0, 2)
-        else:
-            L, P = (side.heights(masses[0]) for side in (labels, predictions))
-            G = overlaps(labels, L, predictions, P, Common(cells, cells), M.shape).get() + table.q * S
-        out[:, w] = fixed_point.bounds(G, M, table)
-    status = np.array([INVALID if table is None else OK for table in fixed], np.int8)
-    error = np.array([np.nan if table is None else table.error for table in fixed])
-    matrix, normalized, upper, error, status = (xp.asarray(x) for x in (*out, error, status))
-    return matrix, normalized, upper, error, status
+    S = pair_counts(keys, xp.where(here, 0, counts), n_classes=len(M))
+    sums = xp.zeros((3, len(tables), M.size), np.int64)
+    for w, (q, plan) in enumerate(fixed):
+        if plan is not None and not plan.width:
+            (mass,) = _masses(keys, counts, half, q)
+            G = overlaps(labels, labels.heights(mass), predictions, predictions.heights(mass), split, M.shape)
+            exact = q[0] * M
+            rows, columns = exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :]
+            for k, total in enumerate((G + q[0] * S, exact, xp.where(rows < columns, rows, columns))):
+                sums[k, w] = total.ravel()
+    out = _fixed.rounded(sums, plans).reshape(3, len(tables), *M.shape)
+    for w, (q, plan) in enumerate(fixed):
+        if plan is not None and plan.width:
+            masses = _masses(keys, counts, half, q)
+            L, P = (_heights(side, masses, plan.width) for side in (labels, predictions))
+            exact = q * M
+            rows, columns = (_fixed.carried(exact.sum(axis=axis), plan.width) for axis in (2, 1))
+            G = wide_overlaps(labels, L, predictions, P, len(M))
+            for k, total in enumerate((G, exact, _fixed.smaller(rows, columns))):
+                out[k, w] = _fixed.rounded_limbs(_fixed.carried(total, plan.width), plan)
+    status = xp.asarray(np.array([INVALID if plan is None else OK for plan in plans], np.int8))
+    error = xp.asarray(np.array([np.nan if plan is None else plan.error for plan in plans], np.float64))
+    return out[0], out[1], out[2], error, status
 
 
-def _masses(keys: Any, counts: Any, half: int, fixed: fixed_point.Fixed) -> list[Any]:
+def _masses(keys: Any, counts: Any, half: int, q: Any) -> list[Any]:
     """Return the weight of every run: integers, one array per limb."""
-    xp, mask = library(keys), (1 << half) - 1
-    places = (keys >> half & mask) * len(fixed.q) + (keys & mask)
-    limbs = np.moveaxis(fixed.q, 2, 0) if fixed.width else [fixed.q]
-    return [xp.asarray(limb.ravel())[places] * counts for limb in limbs]
+    mask = (1 << half) - 1
+    places = (keys >> half & mask) * q.shape[-1] + (keys & mask)
+    return [limb.ravel()[places] * counts for limb in q]
 
 
-def _limbs(heights: list[Any], width: int) -> Any:
-    """Return heights in limbs (K, entries), all but the highest below ``2**width``."""
-    carry = 0
-    out = library(heights[0]).empty((len(heights), len(heights[0])), np.int64)
-    for k, height in enumerate(heights[:-1]):
-        total = height + carry
-        out[k], carry = total & ((1 << width) - 1), total >> width
-    out[-1] = heights[-1] + carry
-    return out
+def _heights(side: Entries, masses: list[Any], width: int) -> Any:
+    """Return heights in limbs (K, entries)."""
+    heights = library(masses[0]).empty((len(masses), len(side.tags)), np.int64)
+    for k, mass in enumerate(masses):
+        heights[k] = side.heights(mass)
+    return _fixed.carried(heights, width)
 
 
 def cell_excess(
@@ -240,27 +238,20 @@ def _exact_heights(side: Entries, values: Any) -> Any:
 
 
 def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int, axis: int) -> tuple[Any, Any, Any]:
-    """Histogram of the labels (axis 0) or predictions (axis 1); see the CPU's. Synchronises.
-
-    Weights in more than one limb are put together on the host.
-    """
+    """Histogram of the labels (axis 0) or predictions (axis 1); see the CPU's. Synchronises."""
     xp, half = library(keys), bits_of(n_classes)
     side = _sides(keys, half)[axis]
-    groups = side.keys
-    fixed = None if W is None else fixed_point.quantise(W.get().astype(np.float64), M.get())
-    status = xp.asarray(np.array(INVALID if W is not None and fixed is None else OK, np.int8))
-    n = len(side.tags)
     if W is None:
-        return groups, side.heights(counts), status
-    values = xp.zeros(n, np.float64) + np.nan
-    if fixed is not None and n:
-        masses = _masses(keys, counts, half, fixed)
-        heights = [side.heights(x) for x in masses]
-        if fixed.width:
-            values = xp.asarray(fixed_point.to_float(_limbs(heights, fixed.width).get().T, fixed))
-        else:
-            _ROUND.launch((), _lattice.per_item(n), [heights[0], n, fixed.shift, fixed.scale, values])
-    return groups, values, status
+        return side.keys, side.heights(counts), xp.zeros((), np.int8)
+    ((q, plan),) = _fixed.quantise([W], M)
+    status = xp.asarray(np.array(INVALID if plan is None else OK, np.int8))
+    if plan is not None and plan.width:
+        heights = _heights(side, _masses(keys, counts, half, q), plan.width)
+        return side.keys, _fixed.rounded_limbs(heights, plan), status
+    heights = xp.zeros(len(side.tags), np.int64)
+    if plan is not None:
+        heights = side.heights(*_masses(keys, counts, half, q))
+    return side.keys, _fixed.rounded(heights[None, :], [plan]).reshape(-1), status
 
 
 def min_overlap(
@@ -287,7 +278,7 @@ def min_overlap(
         if mass > 2.0**62:
             msg = f"min_overlap: counts add up to about {mass:.3g}, which int64 cannot hold"
             raise OverflowError(msg)
-        matrix = overlaps(one, values_a, other, values_b, both, n_groups)
+        matrix = overlaps(one, values_a, other, values_b, by_work(one, other, both), n_groups)
         failed = _failed([values_a < 0, values_b < 0], tags, n_groups)
         return matrix, xp.where(failed, INVALID, OK).astype(np.int8)
     values = [v.astype(np.float64) for v in (values_a, values_b)]

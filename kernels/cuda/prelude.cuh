@@ -37,6 +37,22 @@ __device__ __forceinline__ float narrow<float>(double x) {
   return __uint_as_float(size | unsigned(u64(__double_as_longlong(x)) >> 32 & 0x80000000u));
 }
 
+// A finite double is sign * size * 2^exponent, size an integer of at most 53 bits.
+struct Parts {
+  u64 size;
+  int exponent;
+  bool negative, finite;
+
+  __device__ __forceinline__ explicit Parts(double x) {
+    const u64 bits = u64(__double_as_longlong(x));
+    const int biased = int(bits >> 52 & 0x7ffu);
+    size = (bits & 0xfffffffffffffull) | (biased ? 1ull << 52 : 0);
+    exponent = (biased ? biased : 1) - 1075;
+    negative = bits >> 63;
+    finite = biased != 0x7ff;
+  }
+};
+
 // A team of W threads shares a matrix: part of a warp, a warp, or the whole block. Every thread of a block goes through
 // every round of the loop over the batch, so that shuffles and barriers meet; a team without a matrix of its own works on
 // the last one and writes nothing.

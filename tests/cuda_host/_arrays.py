@@ -18,7 +18,7 @@ RED = 0 if MODE == "address" else 64
 MARK = 0xA5
 POISON = 0xFF  # NaN of every float, -1 of every integer: nobody may rely on what empty() holds
 
-_state = SimpleNamespace(synchronisations=0, devices=[0])
+_state = SimpleNamespace(synchronisations=0, copied=0, devices=[0])
 
 
 def synchronisations() -> int:
@@ -26,8 +26,14 @@ def synchronisations() -> int:
     return int(_state.synchronisations)
 
 
-def _synchronise() -> None:
+def copied() -> int:
+    """Return how many bytes have been copied to the host so far."""
+    return int(_state.copied)
+
+
+def _synchronise(copied: int = 0) -> None:
     _state.synchronisations += 1
+    _state.copied += copied
 
 
 class Device:
@@ -95,11 +101,11 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
 
     def get(self) -> np.ndarray:
         """Return a copy on the host."""
-        _synchronise()
+        _synchronise(self.nbytes)
         return self._host.copy()
 
     def _number(self, kind: Any) -> Any:
-        _synchronise()
+        _synchronise(self.nbytes)
         return kind(self._host)
 
     def __bool__(self) -> bool:
