@@ -67,6 +67,7 @@ def test_a_missing_barrier_gives_wrong_values():
         ("barrier_left", "left before a __syncthreads"),
         ("barriers_apart", "different __syncthreads"),
         ("lane_left", "deadlock"),
+        ("lanes_apart", "different lines"),
         ("lane_outside", "outside its mask"),
         ("lane_not_in_mask", "not in its own mask"),
     ],

@@ -1,5 +1,7 @@
 """Scaling by the CUDA kernels, run on the host: what zeros allow, cells of any size, batches in pieces."""
 
+import re
+
 import cuda_host
 import numpy as np
 import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
@@ -7,13 +9,14 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cuda import scaling, scaling_team
+from cmfast.kernels.cuda import _module, scaling, scaling_group, scaling_team
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
 
-def both(M, *targets, **options):
+def both(M, *targets, tol=1e-13, **options):
     """Return what the CPU and what the CUDA kernels make of one call."""
+    options["tol"] = tol  # so small that all digits are right, whatever start and order of sums
     there = [cuda_host.asarray(a) for a in (M, *targets)]
     return cmfast.ipf(M, *targets, on_failure="ignore", **options), cmfast.ipf(*there, on_failure="ignore", **options)
 
@@ -86,17 +89,132 @@ def test_a_queue_says_which_are_solved(monkeypatch, solver):
 
     M = patterns((4, 5))
     targets = M.sum(2) * 2.0, M.sum(1) * 2.0
+    monkeypatch.setattr(scaling.scaling_group, "takes", lambda problem: False)
     want = both(M, *targets, solver=solver)[1]
     queue = np.random.default_rng(0).permutation(120)
     problems = []
     monkeypatch.setattr(scaling.scaling_team, "solve", problems.append)
     got = both(M, *targets, solver=solver)[1]
-    monkeypatch.undo()
+    monkeypatch.undo()  # from here on nothing but the queue decides
     (problem,) = problems
     solve(problem, queue, 0)
     solve(problem, np.concatenate([queue[:50], queue[:70]]), 50)
     solve(problem, np.concatenate([queue[50:], queue[:50]]), 70)
     assert_same_bits(tuple(got), tuple(want))
+
+
+def handed_on(monkeypatch, M, *targets, **options):
+    """Return the result, and which matrices were left to the kernel that takes all."""
+    queues = []
+
+    def solve(problem, queue, length):
+        queues.append(queue.get()[: int(length.get()[0])].tolist())
+        scaling_team_solve(problem, queue, length)
+
+    scaling_team_solve = scaling_team.solve
+    monkeypatch.setattr(scaling_team, "solve", solve)
+    got = cmfast.ipf(*map(cuda_host.asarray, (M, *targets)), on_failure="ignore", **options)
+    monkeypatch.undo()
+    (queue,) = queues
+    return got, queue
+
+
+def test_only_what_is_hard_is_handed_on_in_order(monkeypatch):
+    rng = np.random.default_rng(0)
+    M = rng.random((70, 4, 4)) + 0.1 + 4 * np.eye(4)
+    M[3, 1, 2] = M[60] = 0.0
+    M[7, 0, 0], M[8, 1, 1], M[9, 2, 2] = np.nan, -1.0, np.inf
+    M[20:22] = M[20:22, ::-1] * (M[20:22] > 1)  # zeros, and nothing on the diagonal
+    M[30] *= 10.0 ** rng.uniform(-40, 40, (4, 4))
+    M[40] = M[40, ::-1]  # the largest cells beside the diagonal
+    got, queue = handed_on(monkeypatch, M)
+    assert queue == [7, 8, 9, 20, 21, 30, 60]
+    on_cpu = cmfast.ipf(M, on_failure="ignore")
+    assert_agree(on_cpu, got, 1e-7)
+    got, queue = handed_on(monkeypatch, M, max_iter=2)
+    assert queue == list(range(70))
+    assert handed_on(monkeypatch, M[:5])[1] == []
+
+
+@pytest.mark.parametrize("size", range(1, 33))
+def test_any_number_of_classes_up_to_a_warp(monkeypatch, size):
+    rng = np.random.default_rng(size)
+    M = rng.integers(0, 30, (9, size, size)) + (5.0 + 30 * np.array([0, 1, 2]).repeat(3)[:, None, None]) * np.eye(size)
+    M[4, :, 0] = M[4, 0] = 0.0
+    M[5] += rng.random((size, size))
+    M[5] = M[5, rng.permutation(size)]
+    options = {"empty": "drop", "tol": 1e-13}
+    on_cpu = cmfast.ipf(M, on_failure="ignore", **options)
+    got, queue = handed_on(monkeypatch, M, **options)
+    assert queue == []
+    assert (on_cpu.status % 2 == 0).all()
+    assert_agree(on_cpu, got, 1e-10)
+    np.testing.assert_array_equal(got.smoothing.get(), on_cpu.smoothing)
+    assert (got.residual.get() <= 1e-13).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 9), (9, 2), (17, 30), (30, 17), (1, 32), (32, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_oblong_matrices_up_to_a_warp(monkeypatch, shape, dtype):
+    rng = np.random.default_rng(shape)
+    M = rng.random((5, *shape)).astype(dtype)
+    targets = (rng.integers(1, 9, shape[0]) * float(shape[1]), np.full(shape[1], 1.0))
+    targets[1][:] = targets[0].sum() / shape[1]
+    options = {"tol": 1e-13, "smoothing": 0.25}
+    got, queue = handed_on(monkeypatch, M, *targets, **options)
+    assert queue == []
+    assert_agree(cmfast.ipf(M, *targets, **options), got, 1e-10)
+    assert (got.smoothing.get() == 0.25).all()
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (4, 7), (7, 4)])
+@pytest.mark.parametrize("given", ["rows", "columns", "both", "unusable"])
+def test_a_start_given_saves_steps(monkeypatch, shape, given):
+    rng = np.random.default_rng(shape)
+    M = rng.random((6, *shape)) ** 8 + 1e-3
+    targets = (rng.integers(1, 5, shape[0]) * 7.0, np.full(shape[1], 1.0))
+    targets[1][:] = targets[0].sum() / shape[1]
+    cold = cmfast.ipf(M, *targets, tol=1e-13)
+    row, col = {
+        "rows": (cold.row_scale, -cold.col_scale),
+        "columns": (cold.row_scale * np.nan, cold.col_scale),
+        "both": (cold.row_scale, cold.col_scale),
+        "unusable": (cold.row_scale * 0.0, cold.col_scale * np.inf),
+    }[given]
+    start = (cuda_host.asarray(row), cuda_host.asarray(col))
+    without = handed_on(monkeypatch, M, *targets, tol=1e-13)[0].n_iter.get()
+    got, queue = handed_on(monkeypatch, M, *targets, tol=1e-13, start=start)
+    assert queue == []
+    assert_agree(cold, got, 1e-10)
+    assert (got.n_iter.get() < without).all() if given != "unusable" else (got.n_iter.get() == without).all()
+
+
+@pytest.mark.parametrize("C", [3, 10, 16, 32])
+def test_no_bit_depends_on_neighbours_or_schedules(C):
+    rng = np.random.default_rng(C)
+    M = rng.integers(1, 9, (23, C, C)) * np.where(rng.random((23, C, C)) < 0.1, 1e-6, 1.0)
+    M[5, 0, 0] = np.nan
+    there = cuda_host.asarray(M)
+    want = cmfast.ipf(there, on_failure="ignore")
+    for seed in (1, 2):
+        with cuda_host.schedule(seed):
+            assert_same_bits(tuple(cmfast.ipf(there, on_failure="ignore")), tuple(want))
+    for first in (4, 11):
+        alone = cmfast.ipf(there[first:], on_failure="ignore")
+        assert_same_bits(tuple(part.get() for part in alone), tuple(part.get()[first:] for part in want))
+    assert_same_bits(tuple(cmfast.ras(there, on_failure="ignore"))[1:], tuple(want)[1:])
+
+
+def test_shared_memory_is_what_the_source_lays_out():
+    text = _module.source("scaling_group")
+    names = ("EVEN", "PITCH", "USED", "STEP")
+    for width in scaling_group.WIDTHS:
+        found = {"K": width, "PAIR_WORDS": 2}
+        for name in names:
+            (formula,) = re.findall(rf"static constexpr int {name} = ([^;]*);", text)
+            found[name] = eval(formula, {}, found)
+        threads, shared = scaling_group._block(width)
+        assert shared == threads // 32 * (32 // width) * found["STEP"] * 8 <= scaling_group.SHARED
 
 
 def test_nothing_waits_where_failures_are_ignored():

@@ -26,7 +26,7 @@ SHARED = 48 << 10  # bytes of shared memory that every device grants without bei
 OPTIONS = ("-std=c++17", "--device-int128")
 
 # What stands between the prelude and the source of a topic.
-HEADERS = {"scaling_team": ("scaling.cuh",), "zeros": ("zeros.cuh",)}
+HEADERS = {"scaling_group": ("scaling.cuh",), "scaling_team": ("scaling.cuh",), "zeros": ("zeros.cuh",)}
 
 # How types are written in the sources.
 TYPES: dict[str, np.dtype[Any]] = {

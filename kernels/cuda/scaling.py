@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda import _arrays, scaling_team
+from cmfast.kernels.cuda import _arrays, scaling_group, scaling_team
 from cmfast.kernels.cuda._module import library
 
 SHORT = 64  # lines on the shorter side up to which the CPU counts Newton steps, beyond it sweeps as well
@@ -151,7 +151,8 @@ def _launch(
 def _solve(problem: Problem, progress: Any) -> None:
     done = 0
     for part in problem.parts(max(1, problem.n) if progress is None else PIECE):
-        scaling_team.solve(part)
+        left = scaling_group.solve(part) if scaling_group.takes(part) else ()
+        scaling_team.solve(part, *left)
         done += part.n
         if progress is not None:
             progress(done, problem.n)

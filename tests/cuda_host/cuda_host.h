@@ -30,14 +30,14 @@ inline void call(void (*kernel)(A...), void** arguments) {
 
 // One value per lane of the mask, and who reads whose.
 template <class T>
-inline T exchange(unsigned mask, T value, unsigned source) {
+inline T exchange(unsigned mask, T value, unsigned source, int line) {
   static_assert(sizeof(T) <= sizeof(unsigned long long));
   __builtin_memcpy(&mailbox(lane()), &value, sizeof value);
-  warp_barrier(mask);
+  warp_barrier(mask, line);
   if (!(mask >> source & 1u)) fail("a shuffle reads a lane outside its mask");
   T got;
   __builtin_memcpy(&got, &mailbox(source), sizeof got);
-  warp_barrier(mask);
+  warp_barrier(mask, line);
   return got;
 }
 
@@ -49,43 +49,48 @@ inline T exchange(unsigned mask, T value, unsigned source) {
 #define blockDim (cuda_host::block_size())
 #define __syncthreads() cuda_host::block_barrier(__LINE__)
 
-inline void __syncwarp(unsigned mask = 0xffffffffu) { cuda_host::warp_barrier(mask); }
+// What a warp does together knows the line it was called from: lanes that meet from different lines are a fault.
+inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) { cuda_host::warp_barrier(mask, line); }
 
 template <class T>
-inline T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
-  return cuda_host::exchange(mask, value, (cuda_host::lane() & ~(width - 1u)) | (source & (width - 1u)));
+inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, int line = __builtin_LINE()) {
+  return cuda_host::exchange(mask, value, (cuda_host::lane() & ~(width - 1u)) | (source & (width - 1u)), line);
 }
 
 template <class T>
-inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32) {
+inline T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32, int line = __builtin_LINE()) {
   const unsigned lane = cuda_host::lane(), source = lane ^ bits;
-  return cuda_host::exchange(mask, value, source / width == lane / width ? source : lane);
+  return cuda_host::exchange(mask, value, source / width == lane / width ? source : lane, line);
 }
 
 template <class T>
-inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, int line = __builtin_LINE()) {
   const unsigned lane = cuda_host::lane();
-  return cuda_host::exchange(mask, value, (lane & (width - 1u)) + delta < unsigned(width) ? lane + delta : lane);
+  return cuda_host::exchange(mask, value, (lane & (width - 1u)) + delta < unsigned(width) ? lane + delta : lane, line);
 }
 
 template <class T>
-inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, int line = __builtin_LINE()) {
   const unsigned lane = cuda_host::lane();
-  return cuda_host::exchange(mask, value, (lane & (width - 1u)) >= delta ? lane - delta : lane);
+  return cuda_host::exchange(mask, value, (lane & (width - 1u)) >= delta ? lane - delta : lane, line);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate) {
+inline unsigned __ballot_sync(unsigned mask, int predicate, int line = __builtin_LINE()) {
   cuda_host::mailbox(cuda_host::lane()) = predicate != 0;
-  cuda_host::warp_barrier(mask);
+  cuda_host::warp_barrier(mask, line);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
     if (mask >> lane & 1u) votes |= unsigned(cuda_host::mailbox(lane) & 1u) << lane;
-  cuda_host::warp_barrier(mask);
+  cuda_host::warp_barrier(mask, line);
   return votes;
 }
 
-inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
-inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) == mask; }
+inline int __any_sync(unsigned mask, int predicate, int line = __builtin_LINE()) {
+  return __ballot_sync(mask, predicate, line) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate, int line = __builtin_LINE()) {
+  return __ballot_sync(mask, predicate, line) == mask;
+}
 
 template <class T>
 inline T atomicAdd(T* where, std::type_identity_t<T> value) {

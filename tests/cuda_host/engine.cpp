@@ -75,7 +75,7 @@ void fail(const char* what) {
   std::abort();
 }
 
-void warp_barrier(unsigned mask) {
+void warp_barrier(unsigned mask, int) {
   if ((mask & lanes(now.index / 32)) != lanes(now.index / 32)) fail("threads take barriers of whole warps only");
   home->warp_edges[now.index / 32]->arrive_and_wait();
 }
@@ -169,9 +169,10 @@ void block_barrier(int line) {
   pause(AT_BLOCK);
 }
 
-void warp_barrier(unsigned mask) {
+void warp_barrier(unsigned mask, int line) {
   if (!(mask >> (running & 31u) & 1u)) fail("a lane is not in its own mask");
   fibers[running].mask = mask & lanes(running / 32);
+  fibers[running].line = line;
   pause(AT_WARP);
 }
 
@@ -224,8 +225,11 @@ static bool open_warps() {
     for (unsigned k = first; k < std::min(first + 32, threads); ++k)
       if (fibers[k].state == AT_WARP && fibers[k].mask == mask) here |= 1u << (k - first);
     if (here != mask) continue;
-    for (unsigned k = first; k < std::min(first + 32, threads); ++k)
-      if (mask >> (k - first) & 1u) fibers[k].state = READY;
+    for (unsigned k = first; k < std::min(first + 32, threads); ++k) {
+      if (!(mask >> (k - first) & 1u)) continue;
+      if (fibers[k].line != fibers[t].line) error = "lanes of one warp meet from different lines";
+      fibers[k].state = READY;
+    }
     opened = true;
   }
   return opened;

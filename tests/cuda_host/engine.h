@@ -17,7 +17,7 @@ const dim3& grid_size();
 const dim3& block_size();
 unsigned char* shared();
 void block_barrier(int line);
-void warp_barrier(unsigned mask);
+void warp_barrier(unsigned mask, int line);
 unsigned long long& mailbox(unsigned lane);
 void fail(const char* what);
 const char* launch(void (*kernel)(void**), void** arguments, const unsigned* config);

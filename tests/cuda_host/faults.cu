@@ -30,6 +30,14 @@ __global__ void lane_left(float* out) {
   out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, float(threadIdx.x), 1);
 }
 
+__global__ void lanes_apart(float* out) {
+  const float x = float(threadIdx.x);
+  if (threadIdx.x < 16)
+    out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, x, 1);
+  else
+    out[threadIdx.x] = __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
 __global__ void lane_outside(float* out) {
   if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0x0000ffffu, float(threadIdx.x), 20);
 }

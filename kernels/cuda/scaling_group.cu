@@ -1,0 +1,611 @@
+// Scaling of the many matrices of up to 32 lines that make no trouble: K lanes of a warp share a matrix of at most K
+// rows and columns, as many matrices side by side as fit into the warp. What is not finished after a few steps, or asks
+// for more than is here (zeros that a flow must judge, cells brought nearer by powers of two), is left to another kernel.
+//
+// Lane l has row l and column l. Cells are in shared memory, the weights and flows between column l and the others in
+// registers, so K is known to the compiler. Lines beyond the matrix have target zero, as those of dropped classes.
+
+struct alignas(16) Pair {
+  double a, b;
+};
+
+constexpr int START = 3;       // passes before Newton's method
+constexpr int PATIENCE = 16;   // passes after which a matrix no longer holds up its neighbours
+constexpr int PAIR_WORDS = 2;  // numbers in a pair
+
+// Numbers are read from shared memory again after this: a compiler that keeps a whole loop of them in registers has none
+// left for what belongs there.
+__device__ __forceinline__ void fence(int j) {
+  if (j % 4 == 0) asm volatile("" ::: "memory");
+}
+
+// A lane's place, and what it shares with the others of its matrix. What shows, counts or asks others must be reached by
+// all lanes of the warp, so it never stands behind `&&` or `?`.
+template <int K>
+struct Lanes {
+  static constexpr int EVEN = K + (K & 1);               // numbers are read from shared memory two at a time
+  static constexpr int PITCH = K + ((2 - K) & 3);        // 2 modulo 4: eight rows read by pairs meet no bank twice
+  static constexpr int SIDE = 32 / K;                    // matrices of a warp
+  static constexpr int USED = 2 * K * PITCH + 2 * PAIR_WORDS * EVEN;
+  static constexpr int STEP = USED + ((EVEN - USED) & 15);  // EVEN modulo 16: one begins at the bank where one ends
+
+  double* numbers;
+  int l;        // row and column of this lane; a lane too many repeats the last one and writes nothing
+  int first;    // lane with row and column 0
+  bool mine;    // whether this is no such lane
+  int turn = 0;
+
+  __device__ __forceinline__ explicit Lanes(double* shared) {
+    const int lane = threadIdx.x % 32, place = min(lane / K, SIDE - 1);
+    first = place * K;
+    mine = lane - first < K;
+    l = min(lane - first, K - 1);
+    numbers = shared + (i64(threadIdx.x / 32) * SIDE + place) * STEP;
+    if (mine)
+      for (int k = l; k < USED; k += K) numbers[k] = 0.0;  // what no lane writes is read with the rest of a pair
+    __syncwarp();
+  }
+
+  __device__ __forceinline__ double& cell(int i, int j) const { return numbers[i * PITCH + j]; }
+  __device__ __forceinline__ double& share(int i, int j) const { return numbers[(K + i) * PITCH + j]; }
+  __device__ __forceinline__ const Pair* cells_of(int i) const {
+    return reinterpret_cast<const Pair*>(numbers + i * PITCH);
+  }
+  __device__ __forceinline__ const Pair* shares_of(int i) const {
+    return reinterpret_cast<const Pair*>(numbers + (K + i) * PITCH);
+  }
+
+  // Show all lanes of the matrix what each has. Two boards take turns, so one barrier is enough.
+  __device__ __forceinline__ const Pair* show(double a, double b) {
+    Pair* board = reinterpret_cast<Pair*>(numbers + 2 * K * PITCH) + turn * EVEN;
+    turn ^= 1;
+    if (mine) board[l] = Pair{a, b};
+    __syncwarp();
+    return board;
+  }
+  __device__ __forceinline__ double sum(double value) {
+    const Pair* all = show(value, 0.0);
+    double total = 0.0;
+#pragma unroll
+    for (int j = 0; j < K; ++j) {
+      fence(j);
+      total += all[j].a;
+    }
+    return total;
+  }
+  // The lanes that say yes, as bits of their lines.
+  __device__ __forceinline__ unsigned which(bool yes) const {
+    return __ballot_sync(CM_ALL_LANES, yes) >> first & (CM_ALL_LANES >> (32 - K));
+  }
+  __device__ __forceinline__ bool any(bool yes) const { return which(yes) != 0; }
+  __device__ __forceinline__ bool all(bool yes) const { return which(!yes) == 0; }
+  // What the lane of line k has.
+  template <typename T>
+  __device__ __forceinline__ T of(T value, int k) const {
+    return __shfl_sync(CM_ALL_LANES, value, SIDE == 1 ? k : first + k);
+  }
+};
+
+__device__ __forceinline__ unsigned line_bit(int k) { return 1u << k; }
+
+// One matrix as a lane sees it.
+struct Line {
+  int rows, cols;    // as it is solved: Newton's unknowns belong on the shorter side
+  bool flip;         // whether that is the transpose of the input
+  bool easy;         // whether it can be finished here
+  bool paired;       // whether row i and column i belong together
+  bool warm, limit;  // whether the caller gave factors; whether cells died
+  double u, v, x, y;
+  double total;
+  int order;         // column of the input that is at this place
+  int done;          // passes
+};
+
+struct Targets {
+  const double *row_sums, *col_sums, *start_row, *start_col;
+  i64 row_step, col_step, start_row_step, start_col_step;
+};
+
+// Read the cells and what is smallest and largest of them; lines beyond the matrix become zeros.
+template <int K>
+__device__ __forceinline__ void load_cells(Lanes<K>& g, Line& t, const float* floats, const double* doubles, i64 at,
+                                           int R, int C, double smoothing, double* low, double* high) {
+  bool good = true;
+  *low = CM_INF;
+  *high = 0.0;
+#pragma unroll 8
+  for (int i = 0; i < K; ++i) {
+    double m = 0.0;
+    if (i < R && g.l < C) {
+      const i64 k = at + i * C + g.l;
+      m = floats ? widen(floats[k]) : doubles[k];
+      good &= m >= 0.0 && m < CM_INF;
+      m += smoothing;
+      if (m > 0.0) *low = fmin(*low, m);
+      *high = fmax(*high, m);
+    }
+    if (g.mine) (t.flip ? g.cell(g.l, i) : g.cell(i, g.l)) = m;
+  }
+  t.easy = g.all(good);
+  const Pair* all = g.show(*low, *high);
+  for (int j = 0; j < K; ++j) {
+    *low = fmin(*low, all[j].a);
+    *high = fmax(*high, all[j].b);
+  }
+}
+
+// The columns with a positive cell in this row, and the rows with one in this column.
+template <int K>
+__device__ __forceinline__ void positive(const Lanes<K>& g, unsigned* of_row, unsigned* of_col) {
+  *of_row = *of_col = 0;
+#pragma unroll 8
+  for (int k = 0; k < K; ++k) {
+    if (g.cell(g.l, k) > 0.0) *of_row |= line_bit(k);
+    if (g.cell(k, g.l) > 0.0) *of_col |= line_bit(k);
+  }
+}
+
+// Clear the cells that are zero in every matrix with these zeros and margins: those between classes of which the second
+// does not lead back to the first. The diagonal meets the targets, so positive cells are all there is to follow.
+template <int K>
+__device__ __forceinline__ bool clear_dead(const Lanes<K>& g, unsigned of_row, bool wanted) {
+  unsigned leads = of_row | line_bit(g.l);
+  for (int k = 0; k < K; ++k) {
+    const unsigned from = g.of(leads, k);
+    if (leads & line_bit(k)) leads |= from;
+  }
+  bool dead = false;
+  for (int i = 0; i < K; ++i)
+    if (wanted && g.mine && g.cell(i, g.l) > 0.0 && !(leads & line_bit(i))) {
+      g.cell(i, g.l) = 0.0;
+      dead = true;
+    }
+  dead = g.any(dead);
+  __syncwarp();
+  return dead;
+}
+
+// Check the targets, drop lines, look at zeros; `easy` is what is left to finish here.
+template <int K>
+__device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
+  unsigned of_row, of_col;
+  positive(g, &of_row, &of_col);
+  if (drop && of_row == 0 && of_col == 0) t.u = t.v = 0.0;
+  const double U = g.sum(t.u), V = g.sum(t.v), given = t.flip ? V : U;
+  bool good = t.u >= 0.0 && t.u < CM_INF && t.v >= 0.0 && t.v < CM_INF && fmax(U, V) < CM_INF &&
+              fabs(U - V) <= TOTALS_RTOL * fmax(U, V);
+  t.total = given > 0.0 ? given : 1.0;
+  if (U != V) {
+    t.u *= given / U;
+    t.v *= given / V;
+  }
+  const unsigned rows = g.which(t.u > 0.0), cols = g.which(t.v > 0.0);
+  for (int i = 0; i < K; ++i)
+    if (g.mine && (t.v == 0.0 || !(rows & line_bit(i)))) g.cell(i, g.l) = 0.0;
+  __syncwarp();
+  of_row = t.u > 0.0 ? of_row & cols : 0;
+  of_col = t.v > 0.0 ? of_col & rows : 0;
+  good &= (t.u == 0.0 || of_row != 0) && (t.v == 0.0 || of_col != 0);
+  const bool zeros = g.any(t.u > 0.0 && of_row != cols);
+  const bool sound = g.all(good), carried = g.all(t.u == t.v && (t.u == 0.0 || g.cell(g.l, g.l) > 0.0));
+  t.easy &= sound && (!zeros || (t.rows == t.cols && carried));
+  t.limit = false;
+  if (warp_any(t.easy && zeros)) t.limit = clear_dead(g, of_row, t.easy && zeros);
+}
+
+// Whether the diagonal of the classes that are not dropped dominates: m_ii m_jj > m_ij m_ji for every i and j.
+template <int K>
+__device__ __forceinline__ bool dominates(Lanes<K>& g, const Line& t) {
+  bool good = t.rows == t.cols && (t.u == 0.0) == (t.v == 0.0);
+  const double own = g.cell(g.l, g.l);
+  const Pair* all = g.show(own, t.u);
+  good &= t.u == 0.0 || own > 0.0;
+#pragma unroll 4
+  for (int j = 0; j < K; ++j)
+    good &= j == g.l || t.u == 0.0 || all[j].b == 0.0 || own * all[j].a > g.cell(g.l, j) * g.cell(j, g.l);
+  return g.all(good);
+}
+
+// The sums over this row and this column of cells times factors; the paired cell is left out.
+template <int K>
+__device__ __forceinline__ void weighed(Lanes<K>& g, double x, double y, double* row, double* col) {
+  const Pair* all = g.show(x, y);
+  double a = 0.0, b = 0.0;
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    fence(k);
+    const double across = g.cell(g.l, k) * all[k].b, down = g.cell(k, g.l) * all[k].a;
+    a += k == g.l ? 0.0 : across;
+    b += k == g.l ? 0.0 : down;
+  }
+  *row = a;
+  *col = b;
+}
+
+// The column factors to start from: the caller's, where these are positive and finite, else one.
+template <int K>
+__device__ __forceinline__ void begin(Lanes<K>& g, Line& t, const Targets& given, i64 b) {
+  const double* row = t.flip ? given.start_col : given.start_row;
+  const double* col = t.flip ? given.start_row : given.start_col;
+  const i64 row_step = t.flip ? given.start_col_step : given.start_row_step;
+  const i64 col_step = t.flip ? given.start_row_step : given.start_col_step;
+  t.x = t.y = 1.0;
+  t.warm = false;
+  if (!row && !col) return;
+  const double start_x = row && g.l < t.rows ? row[b * row_step + g.l] : 1.0;
+  const double start_y = col && g.l < t.cols ? col[b * col_step + g.l] : 1.0;
+  const bool cols = g.all(t.v == 0.0 || usable(start_y)) && col;
+  const bool rows = g.all(t.u == 0.0 || usable(start_x)) && row;
+  double across, sum;
+  weighed(g, t.u > 0.0 ? start_x : 0.0, 0.0, &across, &sum);
+  sum += t.u > 0.0 ? start_x * g.cell(g.l, g.l) : 0.0;
+  t.warm = cols || rows;
+  if (cols)
+    t.y = start_y;
+  else if (rows)
+    t.y = t.v > 0.0 ? t.v / sum : 1.0;
+}
+
+// Row step, then column step.
+template <int K>
+__device__ __forceinline__ void plain_sweep(Lanes<K>& g, Line& t, bool wanted) {
+  const double own = g.cell(g.l, g.l);
+  double row, col, unused;
+  weighed(g, 0.0, t.y, &row, &unused);
+  const double x = t.u > 0.0 ? t.u / (row + own * t.y) : 0.0;
+  weighed(g, x, 0.0, &unused, &col);
+  const double y = t.v > 0.0 ? t.v / (col + own * x) : 0.0;
+  if (wanted) {
+    t.x = x;
+    t.y = y;
+  }
+}
+
+// Bring the columns where their order says.
+template <int K>
+__device__ __forceinline__ void permute(Lanes<K>& g, Line& t, int from, bool wanted) {
+  const double v = g.of(t.v, from), y = g.of(t.y, from);
+  const int order = g.of(t.order, from);
+  if (wanted) {
+    t.v = v;
+    t.y = y;
+    t.order = order;
+  }
+  for (int i = 0; i < K; ++i) {
+    const double m = g.cell(i, from);
+    __syncwarp();
+    if (wanted && g.mine) g.cell(i, g.l) = m;
+  }
+  __syncwarp();
+}
+
+// Place of bit number `n` among those that are set.
+__device__ __forceinline__ int nth_bit(unsigned set, int n) {
+  for (; n > 0; --n) set &= set - 1;
+  return __ffs(int(set)) - 1;
+}
+
+// Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal.
+template <int K>
+__device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted) {
+  const Pair* all = g.show(t.y, 0.0);
+  int best = 0;
+  double most = -1.0;
+  for (int j = 0; j < K; ++j) {
+    const double m = g.cell(g.l, j) * all[j].a;
+    if (j < t.cols && m > most) {
+      most = m;
+      best = j;
+    }
+  }
+  const unsigned alive = g.which(t.u > 0.0);
+  unsigned taken = 0;
+  int row = -1;  // that this column is paired with
+  for (int i = 0; i < K; ++i) {
+    const int column = g.of(best, i);
+    if (!(alive & line_bit(i))) continue;
+    taken |= line_bit(column);
+    if (column == g.l) row = i;
+  }
+  const bool claimed = taken & line_bit(g.l);
+  const bool distinct = g.all(claimed || t.v == 0.0) && __popc(taken) == __popc(alive);
+  // What is left over is dropped on both sides.
+  if (distinct && !claimed) row = nth_bit(~alive, __popc(~taken & (line_bit(g.l) - 1)));
+  all = g.show(row, 0.0);
+  int from = g.l;
+  for (int j = 0; j < K; ++j)
+    if (distinct && int(all[j].a) == g.l) from = j;
+  permute(g, t, from, wanted && distinct);
+  const bool zero = t.u == 0.0, own = g.all(zero == (t.v == 0.0) && (zero || g.cell(g.l, g.l) > 0.0));
+  return distinct || own;
+}
+
+// Solve row i and column i together, exactly, for every i at once with the other factors as they were:
+// x (m y + a) = u and y (m x + b) = v, with the paired cell m and the sums a of the row and b of the column.
+template <int K>
+__device__ __forceinline__ void paired_pass(Lanes<K>& g, Line& t, bool wanted) {
+  double a, b;
+  weighed(g, t.x, t.y, &a, &b);
+  const double m = g.cell(g.l, g.l), u = t.u, v = t.v;
+  const double A = m * a, B = a * b + m * (v - u), G = u * b, D = sqrt(B * B + 4.0 * A * G);
+  const double x = (B >= 0.0 ? 2.0 * G : D - B) / (B >= 0.0 ? B + D : 2.0 * A);
+  const double y = v / (m * x + b);
+  if (wanted && usable(x) && usable(y)) {  // a dropped class, an underflow: the pair stays as it is
+    t.x = x;
+    t.y = y;
+  }
+}
+
+// Find the pairing and the first factors.
+template <int K>
+__device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
+  t.paired = dominant;
+  t.done = 0;
+  if (warp_any(t.easy && !dominant)) {
+    for (int pass = 0; pass < START; ++pass) plain_sweep(g, t, !dominant);
+    const bool found = pair_by_search(g, t, !dominant && t.rows == t.cols);
+    if (!dominant) {
+      t.paired = found && t.rows == t.cols;
+      t.done = START;
+    }
+  }
+  if (!warp_any(t.easy && t.paired)) return;
+  const double m = g.cell(g.l, g.l);
+  const bool positive = t.u > 0.0 && m > 0.0;
+  double row, unused;
+  weighed(g, 0.0, t.y, &row, &unused);
+  if (t.paired) {
+    if (t.warm)
+      t.x = t.u > 0.0 ? t.u / (row + m * t.y) : 0.0;
+    else
+      t.x = positive ? sqrt(t.u / m) : 0.0;
+    if (!t.warm && positive) t.y = sqrt(t.v / m);
+    t.done += START;
+  }
+  for (int pass = 0; pass < START; ++pass) paired_pass(g, t, t.paired);
+}
+
+// Make the rows exact; leave the cells over the roots of the row targets, flows and source; return the residual.
+template <int K>
+__device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, double (&F)[K + (K & 1)],
+                                           double* source) {
+  const Pair* all = g.show(t.y, 0.0);
+  const Pair* row = g.cells_of(g.l);
+  double rest = 0.0;
+#pragma unroll
+  for (int j = 0; j < Lanes<K>::EVEN; j += 2) {
+    fence(j);
+    const Pair m = row[j / 2];
+    F[j] = m.a * all[j].a;
+    F[j + 1] = m.b * all[j + 1].a;
+    rest += j == g.l ? 0.0 : F[j];
+    rest += j + 1 == g.l ? 0.0 : F[j + 1];
+  }
+  const double own = g.cell(g.l, g.l) * t.y;
+  t.x = t.u > 0.0 ? t.u / (rest + own) : 0.0;
+  all = g.show(t.x, root);
+  double sum = 0.0;
+#pragma unroll
+  for (int i = 0; i < K; ++i) {
+    fence(i);
+    const double cell = all[i].a * g.cell(i, g.l) * t.y;
+    if (g.mine) g.share(i, g.l) = cell * all[i].b;
+    sum += i == g.l ? 0.0 : cell;
+    F[i] = t.paired ? cell - t.x * F[i] : 0.0;  // of column l with the later ones; the others are not read
+  }
+  *source = t.paired ? t.v - t.u : t.v - (sum + t.x * own);
+  return g.sum(fabs(t.paired ? *source + (t.x * rest - sum) : *source)) / t.total;
+}
+
+// W_jl = sum over i of q_ij q_il.
+template <int K>
+__device__ __forceinline__ void weights(const Lanes<K>& g, double (&W)[K + (K & 1)]) {
+#pragma unroll
+  for (int j = 0; j < Lanes<K>::EVEN; ++j) W[j] = 0.0;
+#pragma unroll 1
+  for (int i = 0; i < K; ++i) {
+    const double own = g.share(i, g.l);
+    const Pair* row = g.shares_of(i);
+#pragma unroll
+    for (int j = 0; j < Lanes<K>::EVEN; j += 2) {
+      fence(j);
+      const Pair q = row[j / 2];
+      W[j] += q.a * own;
+      W[j + 1] += q.b * own;
+    }
+  }
+}
+
+// Solve L d = q + flows by star-mesh elimination (Grassmann, Taksar and Heyman), from the last column down: it only adds
+// nonnegative numbers to the weights, so small cells keep all their digits. Columns beyond the matrix have no weights.
+template <int K>
+__device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K + (K & 1)],
+                                            double (&F)[K + (K & 1)]) {
+  double d = 0.0, r = 0.0;
+#pragma unroll
+  for (int k = K - 1; k > 0; --k) {
+    const Pair* last = g.show(g.l == k ? q : W[k], F[k]);
+    double total = 0.0, flows = 0.0;
+#pragma unroll
+    for (int j = 0; j < k; ++j) {
+      fence(j);
+      total += last[j].a;
+      flows += last[j].b;
+    }
+    const double inverse = total >= NORMAL ? 1.0 / total : 0.0, source = last[k].a;
+    if (g.l == k) {
+      d = q + flows;
+      r = inverse;
+    }
+    const double p = g.l < k ? W[k] * inverse : 0.0, f = g.l < k ? F[k] * inverse : 0.0;
+    q += p * source;
+#pragma unroll
+    for (int j = 0; j < k; ++j) {
+      fence(j);
+      W[j] += last[j].a * p;
+      F[j] += last[j].a * f - last[j].b * p;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < K - 1; ++j) {
+    const double ready = g.of(d * r, j);
+    d += g.l > j ? W[j] * ready : 0.0;
+  }
+  return d * r;
+}
+
+// Take a step whose length needs no line search; return the width that a full one would have had.
+template <int K>
+__device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool wanted) {
+  const Pair* all = g.show(d, 0.0);
+  double low = 0.0, high = 0.0;
+#pragma unroll 8
+  for (int j = 0; j < K; ++j) {
+    low = fmin(low, all[j].a);
+    high = fmax(high, all[j].a);
+  }
+  const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
+  const double step = rho > SAFE_WIDTH ? fmax(SAFE_WIDTH, log1p(rho)) / rho : 1.0;
+  if (wanted && t.v > 0.0) t.y *= exp(step * (d - middle));
+  return rho;
+}
+
+// Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough.
+template <int K>
+__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, double tol, double last_width, int patience) {
+  constexpr int N = Lanes<K>::EVEN;
+  double W[N], F[N], source, rho = CM_INF, before = CM_INF;
+  const double root = t.u > 0.0 ? 1.0 / sqrt(t.u) : 0.0;
+  bool busy = t.easy;
+  while (true) {
+    const double residual = row_pass(g, t, root, F, &source);
+    // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
+    // stopped shrinking at the level of rounding.
+    const bool small = rho <= last_width || (rho < 0.1 && rho >= 0.5 * before);
+    if (busy && (!(residual < CM_INF) || (residual <= tol && small) || t.done >= patience)) {
+      t.easy = residual <= tol && small;
+      busy = false;
+    }
+    if (!warp_any(busy)) return;
+    weights(g, W);
+    const double d = eliminate(g, source, W, F);
+    const double width = advance(g, t, d, busy);
+    if (busy) {
+      before = rho;
+      rho = width;
+      ++t.done;
+    }
+  }
+}
+
+// Divide the factors of the input's rows by their geometric mean, multiply the others by it.
+template <int K>
+__device__ __forceinline__ void gauge(Lanes<K>& g, Line& t) {
+  const bool counts = t.flip ? t.v > 0.0 : t.u > 0.0;
+  const double factor = t.flip ? t.y : t.x, exponent = usable(factor) && counts ? exponent_of(factor) : 0.0;
+  const double power = g.sum(exponent);
+  const double logs = g.sum(usable(factor) && counts ? log(times_power(factor, -exponent)) : 0.0);
+  const double count = __popc(g.which(counts));
+  if (count == 0.0) return;
+  const double whole = floor(power / count), part = power - whole * count;
+  const double mean = times_power(exp((logs + part * 0.693147180559945309417) / count), whole);
+  t.x = t.flip ? t.x * mean : t.x / mean;
+  t.y = t.flip ? t.y / mean : t.y * mean;
+}
+
+// Measure again what is returned; return the residual, infinite where a factor is out of range.
+template <int K>
+__device__ __forceinline__ double measure(Lanes<K>& g, const Line& t) {
+  const Pair* all = g.show(t.x, t.y);
+  double row = 0.0, col = 0.0;
+#pragma unroll 8
+  for (int k = 0; k < K; ++k) {
+    row += t.x * g.cell(g.l, k) * all[k].b;
+    col += all[k].a * g.cell(k, g.l) * t.y;
+  }
+  const double residual = g.sum(fabs(row - t.u) + fabs(col - t.v)) / t.total;
+  return g.all((t.u == 0.0 || usable(t.x)) && (t.v == 0.0 || usable(t.y))) ? residual : CM_INF;
+}
+
+template <int K>
+__device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* floats, double* doubles, i64 at, int R,
+                                            int C) {
+  if (!floats && !doubles) return;
+  const Pair* all = g.show(t.x, t.y);
+  const bool write = t.easy && g.mine;
+#pragma unroll 8
+  for (int k = 0; k < K; ++k) {
+    const double cell = t.flip ? t.x * g.cell(g.l, k) * all[k].b : all[k].a * g.cell(k, g.l) * t.y;
+    if (!write || k >= R || g.l >= C) continue;
+    const i64 place = at + k * C + t.order;
+    if (floats)
+      floats[place] = narrow<float>(cell);
+    else
+      doubles[place] = cell;
+  }
+}
+
+// Scale what can be scaled quickly; `left` says which matrices are for another kernel. Of the two pointers to cells one
+// is null, of those to results one or both.
+template <int K>
+__global__ void cmfast_ipf_group(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
+                                 const double* __restrict__ row_sums, i64 row_step, const double* __restrict__ col_sums,
+                                 i64 col_step, const double* __restrict__ start_row, i64 start_row_step,
+                                 const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n,
+                                 double smoothing, int drop, double tol, double last_width, int max_iter,
+                                 float* out_floats, double* out_doubles, double* out_row, double* out_col,
+                                 double* out_residual, i64* out_n_iter, signed char* out_status, double* out_smoothing,
+                                 signed char* left) {
+  CM_DYN_SMEM(double, numbers);
+  Lanes<K> g(numbers);
+  const Targets given{row_sums, col_sums, start_row, start_col, row_step, col_step, start_row_step, start_col_step};
+  const i64 warps = blockDim.x / 32, side = Lanes<K>::SIDE;
+  for (i64 at = (blockIdx.x * warps + threadIdx.x / 32) * side; at < n; at += gridDim.x * warps * side) {
+    const i64 place = at + g.first / K, b = min(place, n - 1);
+    Line t;
+    t.flip = R < C;
+    t.rows = t.flip ? C : R;
+    t.cols = t.flip ? R : C;
+    t.order = g.l;
+    const double row = g.l < R ? (row_sums ? row_sums[b * row_step + g.l] : 1.0) : 0.0;
+    const double col = g.l < C ? (col_sums ? col_sums[b * col_step + g.l] : 1.0) : 0.0;
+    t.u = t.flip ? col : row;
+    t.v = t.flip ? row : col;
+    double low, high;
+    load_cells(g, t, floats, doubles, b * m_step * R * C, R, C, smoothing, &low, &high);
+    prepare(g, t, drop);
+    const bool dominant = dominates(g, t);
+    t.easy &= place < n && low >= 1.0 / WIDE && high <= WIDE && high <= (dominant ? VAST : SPAN) * low;
+    if (warp_any(t.easy)) {
+      begin(g, t, given, b);
+      start(g, t, dominant);
+      newton(g, t, tol, last_width, min(max_iter, PATIENCE));
+      if (!(t.v > 0.0)) t.y = 0.0;
+      gauge(g, t);
+      const double residual = measure(g, t);
+      t.easy &= residual <= tol && t.done <= max_iter;
+      store_cells(g, t, out_floats, out_doubles, b * R * C, R, C);
+      if (t.easy && g.mine) {
+        const int j = t.flip ? g.l : t.order;
+        const double x = t.flip ? t.y : t.x, y = t.flip ? t.x : t.y;
+        if (g.l < R) out_row[b * R + g.l] = t.limit ? CM_NAN : x;
+        if (g.l < C) out_col[b * C + j] = t.limit ? CM_NAN : y;
+        if (g.l == 0) {
+          out_residual[b] = residual;
+          out_n_iter[b] = t.done;
+          out_status[b] = t.limit ? CM_LIMIT_ONLY : CM_CONVERGED;
+          out_smoothing[b] = smoothing;
+        }
+      }
+    }
+    if (g.mine && g.l == 0 && place < n) left[b] = !t.easy;
+    __syncwarp();  // nobody reads any more what the next matrices overwrite
+  }
+}
+
+// Write the places of what is left, in order: `ends` counts them up to and with each matrix.
+__global__ void cmfast_ipf_queue(const signed char* __restrict__ left, const i64* __restrict__ ends, i64 n,
+                                 i64* __restrict__ queue) {
+  for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x)
+    if (left[b]) queue[ends[b] - 1] = b;
+}
