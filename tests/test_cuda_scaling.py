@@ -124,7 +124,7 @@ def test_only_what_is_hard_is_handed_on_in_order(monkeypatch):
     M = rng.random((70, 4, 4)) + 0.1 + 4 * np.eye(4)
     M[3, 1, 2] = M[60] = 0.0
     M[7, 0, 0], M[8, 1, 1], M[9, 2, 2] = np.nan, -1.0, np.inf
-    M[20:22] = M[20:22, ::-1] * (M[20:22] > 1)  # zeros, and nothing on the diagonal
+    M[20:22] = (M[20:22] * np.eye(4))[:, ::-1]  # zeros, and nothing on the diagonal
     M[30] *= 10.0 ** rng.uniform(-40, 40, (4, 4))
     M[40] = M[40, ::-1]  # the largest cells beside the diagonal
     got, queue = handed_on(monkeypatch, M)
