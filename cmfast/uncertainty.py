@@ -68,12 +68,15 @@ def resample(
 
     Bad values: a matrix with a negative or not finite cell, or with fractions and no `n` (INVALID), or with no mass to
     draw `n` samples from (ZERO_LINE), gives zeros there and nowhere else, and is reported as `on_failure` says.
-    Synchronises the device. Reproducible: a stream for each place in the batch, so the same `rng` gives the same bits
-    for any number of threads.
+    Synchronises the device unless `on_failure` is "ignore". Reproducible: random numbers are made of the seed, the
+    place in the batch, the number of the replicate and the row, so the same `rng` gives the same matrices for any
+    number of threads and on every device, and replicate k is the same however many are drawn.
 
     References
     ----------
-    Foucart, notebook 4.4.2.3, Normalized confusion matrix (the scheme "expected_rounded").
+    Foucart, notebook 4.4.2.3, Normalized confusion matrix (the scheme "expected_rounded"). Salmon, Moraes, Dror and
+    Shaw, Parallel random numbers: as easy as 1, 2, 3, 2011 (Philox). Hoermann, The generation of binomial random
+    variates, 1993 (BTRS).
 
     Examples
     --------

@@ -68,6 +68,6 @@ OPS: dict[str, Op] = {
     "confusion_fractions": Op("confusions", "(C,C)->(C,C)", BOTH),
     "most_confused": Op("confusions", "(C,C)->(k),(k),(k)", BOTH),
     "threshold_matrices": Op("thresholds", "(n),(n)->(t),(t,2,2)", BOTH),
-    "resample": Op("uncertainty", "(C,C),(C)->(k,C,C)"),
+    "resample": Op("uncertainty", "(C,C),(C)->(k,C,C)", BOTH),
     "label_margins": Op("confusions", "(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

@@ -71,16 +71,27 @@ class Program:
         self._call(f"Get{what}", text)
         return text.value.decode()
 
-    def compile(self, expressions: Sequence[str], architecture: str) -> dict[str, Usage]:
+    def compile(
+        self, expressions: Sequence[str], architecture: str, options: Sequence[str] = _module.OPTIONS
+    ) -> dict[str, Usage]:
         """Return what each of the kernels `expressions` takes; a warning is an error."""
+        log = self._compile(expressions, (*options, f"-arch={architecture}", *EXTRA))
+        return {expression: _usage(log, self._lowered(expression)) for expression in expressions}
+
+    def assembly(self, expressions: Sequence[str], options: Sequence[str]) -> str:
+        """Return what the compiler hands to the assembler."""
+        self._compile(expressions, (*options, "-arch=compute_80"))
+        return self._text("PTX")
+
+    def _compile(self, expressions: Sequence[str], options: Sequence[str]) -> str:
         for expression in expressions:
             self._call("AddNameExpression", expression.encode())
-        options = [o.encode() for o in (*_module.OPTIONS, f"-arch={architecture}", *EXTRA)]
-        self._call("CompileProgram", len(options), (ctypes.c_char_p * len(options))(*options))
+        given = [o.encode() for o in options]
+        self._call("CompileProgram", len(given), (ctypes.c_char_p * len(given))(*given))
         log = self._text("ProgramLog")
         if "warning" in log:
             raise RuntimeError(log)
-        return {expression: _usage(log, self._lowered(expression)) for expression in expressions}
+        return log
 
     def _lowered(self, expression: str) -> str:
         name = ctypes.c_char_p()
@@ -111,7 +122,7 @@ def usage(topic: str, architecture: str, most: int | None = None) -> dict[str, U
     """Return what every instance of every kernel of a topic takes, or the first `most` of each."""
     kernels = [kernel for kernel in _module.table() if kernel.topic == topic]
     expressions = [kernel.expression(instance) for kernel in kernels for instance in kernel.instances[:most]]
-    return Program(_module.source(topic)).compile(expressions, architecture)
+    return Program(_module.source(topic)).compile(expressions, architecture, _module.options(topic))
 
 
 def main() -> int:

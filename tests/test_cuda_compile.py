@@ -40,6 +40,17 @@ def test_errors_and_warnings_are_seen(body):
         nvrtc.Program(f"__global__ void k() {{ {body} }}").compile(["k"], "sm_80")
 
 
+@needs_the_compiler
+def test_draws_are_made_without_fused_multiplications():
+    """Their bits are those of the CPU."""
+    draws = next(kernel for kernel in KERNELS if kernel.name == "cmfast_resample_cells")
+    counts = [
+        nvrtc.Program(_module.source(draws.topic)).assembly([draws.name], options).count("fma.rn.f64")
+        for options in (_module.options(draws.topic), _module.OPTIONS)
+    ]
+    assert counts[0] == 0 < counts[1]
+
+
 def test_names_say_whose_a_kernel_is():
     ops = [op for op, entry in OPS.items() if "cuda" in entry.targets]
     for kernel in KERNELS:

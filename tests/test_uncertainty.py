@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from oracle._draws import philox
+from scipy import stats
 
 import cmfast
 from cmfast import metrics, uncertainty
@@ -112,10 +114,75 @@ def test_moments(scheme):
         assert (drawn.sum(-1) == M.sum(1)).all()
 
 
-def test_places_in_the_batch_have_streams_of_their_own():
-    drawn = uncertainty.resample(COUNTS[[0, 0]], n_replicates=50)
+def assert_law(counts, chances):
+    """Assert that counts are what draws with these chances give (chi-square; rare outcomes together)."""
+    order = np.argsort(-chances)
+    counts, expected = counts[order], chances[order] * counts.sum()
+    few = np.searchsorted(-expected, -10.0)
+    counts, expected = (np.append(a[:few], a[few:].sum()) for a in (counts, expected))
+    counts, expected = (a[expected > 0] for a in (counts, expected))
+    distance = ((counts - expected) ** 2 / expected).sum()
+    assert stats.chi2.sf(distance, len(counts) - 1) > 1e-4
+
+
+# By inversion below ten expected successes, else by rejection; from the other side above a half.
+@pytest.mark.parametrize(
+    ("some", "others"),
+    [(1, 1), (1, 3), (9, 9), (9, 900), (11, 900), (10, 10), (21, 19), (40, 9), (300, 400), (9e5, 11)],
+)
+def test_the_law_of_one_cell(some, others):
+    n, p = int(some + others), some / (some + others)
+    drawn = uncertainty.resample([[some, others], [0, 0]], n_replicates=100_000, scheme="row_multinomial", rng=2)
+    assert (drawn[:, 0].sum(-1) == n).all()
+    assert not drawn[:, 1].any()
+    first = int(drawn[:, 0, 0].min())
+    found = np.bincount(drawn[:, 0, 0] - first)
+    assert_law(
+        np.append(found, 0), np.append(p_of := stats.binom.pmf(first + np.arange(len(found)), n, p), 1 - p_of.sum())
+    )
+
+
+def test_the_law_of_a_matrix():
+    M = np.array([[2, 1], [0, 3]])
+    drawn = uncertainty.resample(M, [0, 1], n_replicates=100_000, rng=3)
+    assert not drawn[:, 1, 0].any()
+    codes = drawn[:, 0, 0] * 64 + drawn[:, 0, 1] * 8 + drawn[:, 1, 1]
+    a, b, c = np.indices((8, 8, 8))
+    chances = stats.multinomial.pmf(np.stack([a, b, c, 7 - a - b - c], -1), 7, np.array([2, 1, 3, 1]) / 7)
+    assert_law(np.bincount(codes, minlength=512), np.where(a + b + c > 7, 0.0, chances).ravel())
+
+
+@pytest.mark.parametrize("n", [10**9, 10**12, 2**53, 2**60])
+def test_counts_of_any_size(n):
+    M = np.array([[3.0, 1.0], [1e-3, 0.0]])
+    drawn = uncertainty.resample(M, n=n, n_replicates=20_000, rng=4)
+    assert (drawn.sum((1, 2)) == n).all()
+    share = (M / M.sum())[M > 0]
+    z = (drawn[:, M > 0] - n * share) / np.sqrt(n * share * (1 - share))
+    for cell in z.T:
+        assert stats.kstest(cell, "norm").pvalue > 1e-4
+
+
+def test_the_numbers_behind_the_draws_are_philox():
+    """Answers that the authors of Philox publish with their code (Random123, philox4x32 10)."""
+    ones = 0xFFFFFFFF
+    assert philox((0, 0, 0, 0), (0, 0)) == (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+    assert philox((ones,) * 4, (ones,) * 2) == (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)
+    pi = (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0)
+    assert philox(*pi) == (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1)
+
+
+@pytest.mark.parametrize("scheme", ["multinomial", "row_multinomial", "expected_rounded"])
+def test_a_replicate_depends_on_seed_place_and_number_alone(scheme):
+    options = {"scheme": scheme, "rng": 5}
+    drawn = uncertainty.resample(COUNTS[[0, 0, 1]], n_replicates=50, num_threads=2, **options)
     assert (drawn[0] != drawn[1]).any()
-    np.testing.assert_array_equal(drawn[0], uncertainty.resample(COUNTS[0], n_replicates=50))
+    np.testing.assert_array_equal(drawn[0], uncertainty.resample(COUNTS[0], n_replicates=50, **options))
+    np.testing.assert_array_equal(drawn[:, :7], uncertainty.resample(COUNTS[[0, 0, 1]], n_replicates=7, **options))
+    other = uncertainty.resample(COUNTS[[2, 0, 3]], n_replicates=50, num_threads=1, **options)
+    np.testing.assert_array_equal(drawn[1], other[1])
+    seeds = uncertainty.resample(COUNTS[0], n_replicates=50, scheme=scheme, rng=6)
+    assert (drawn[0] != seeds).mean() > 0.2
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ BLOCKS = 1 << 16  # at most; every kernel strides over what is left
 SHARED = 48 << 10  # bytes of shared memory that every device grants without being asked
 
 OPTIONS = ("-std=c++17", "--device-int128")
+# What a topic asks for besides: no fused multiplications where every bit is the CPU's.
+MORE_OPTIONS = {"uncertainty": ("-fmad=false",)}
 
 # What stands between the prelude and the source of a topic.
 HEADERS = {"scaling_group": ("scaling.cuh",), "scaling_team": ("scaling.cuh",), "zeros": ("zeros.cuh",)}
@@ -69,6 +71,11 @@ def source(topic: str) -> str:
     for name in ("prelude.cuh", *HEADERS.get(topic, ()), f"{topic}.cu"):
         parts += [f'#line 1 "{name}"', (folder / name).read_text()]
     return "\n".join(parts)
+
+
+def options(topic: str) -> tuple[str, ...]:
+    """Return what the compiler is told about one topic."""
+    return OPTIONS + MORE_OPTIONS.get(topic, ())
 
 
 @dataclass(frozen=True)
@@ -163,7 +170,7 @@ def _value(kernel: str, parameter: Parameter, names: dict[str, str], argument: A
 def _function(xp: ModuleType, device: int, topic: str, expression: str) -> Any:
     """Return the compiled kernel for the current device, which is `device`."""
     del device  # part of the key: a kernel is loaded into one device
-    module = xp.RawModule(code=source(topic), options=OPTIONS, name_expressions=(expression,))
+    module = xp.RawModule(code=source(topic), options=options(topic), name_expressions=(expression,))
     return module.get_function(expression)
 
 

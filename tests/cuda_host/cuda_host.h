@@ -9,6 +9,7 @@
 #define __global__
 #define __device__
 #define __host__
+#define __constant__ static const
 #define __forceinline__ inline
 #define __restrict__ __restrict
 #define __launch_bounds__(...)

@@ -1,8 +1,10 @@
-"""Replicates drawn one at a time from the documented streams, cells rounded one at a time in exact arithmetic."""
+"""Replicates drawn one at a time from their streams, cells rounded one at a time in exact arithmetic."""
 
 import math
 
 import numpy as np
+
+from oracle._draws import Stream, spread
 
 
 def _usable(cells, n):
@@ -14,29 +16,30 @@ def _usable(cells, n):
     return n == 0 or sum(flat) > 0
 
 
-def _counts(stream, total, weights):
-    filled = [k for k, w in enumerate(weights) if w]
-    out = [0] * len(weights)
-    if filled:
-        share = np.array([weights[k] for k in filled]) / np.sum(weights)
-        for k, x in zip(filled, stream.multinomial(total, share / share.sum()), strict=True):
-            out[k] = int(x)
-    return out
-
-
 def _rounded(x):
     low = math.floor(x)
     return low + int(x - low > 0.5 or (x - low == 0.5 and low % 2 == 1))
 
 
-def _replicate(stream, cells, total, scheme):
+def _from_the_end(values):
+    """Return the sum, the last value first."""
+    total = 0.0
+    for x in reversed(values):
+        total += x
+    return total
+
+
+def _replicate(seed, place, cells, n, scheme):
     C = len(cells)
-    if scheme == "multinomial":
-        drawn = _counts(stream, total, [x for row in cells for x in row])
-        return [drawn[i * (C + 1) : i * (C + 1) + C] for i in range(C)]
-    support = [sum(row) for row in cells]
-    found = [sum(row[:C]) for row in cells]
-    drawn = _counts(stream, total, support)
+    support = [_from_the_end(row) for row in cells]
+    found = [_from_the_end(row[:C]) for row in cells]
+    if scheme == "row_multinomial":
+        drawn = [int(x) for x in support]
+    else:
+        total = int(_from_the_end(support)) if n is None else n
+        drawn = spread(Stream(seed, *place, 0), total, support)
+    if scheme != "expected_rounded":
+        return [spread(Stream(seed, *place, 1 + i), drawn[i], cells[i])[:C] for i in range(C)]
     out = [[0] * C for _ in range(C)]
     for i in range(C):
         detected = _rounded(drawn[i] * (found[i] / support[i])) if support[i] else 0
@@ -53,17 +56,9 @@ def resample(M, missed=None, *, n_replicates, scheme="multinomial", n=None, rng=
     out = np.zeros((*M.shape[:-2], n_replicates, C, C), np.int64)
     for b, index in enumerate(np.ndindex(M.shape[:-2])):
         cells = [[*map(float, M[index][i]), float(missed[index][i])] for i in range(C)]
-        if not _usable(cells, n):
-            continue
-        stream = np.random.Generator(np.random.Philox(key=np.array([seed, b], np.uint64)))
-        total = int(sum(map(sum, cells))) if n is None else n
-        if scheme == "row_multinomial":  # one class after the other
-            for i in range(C):
-                for k in range(n_replicates):
-                    out[(*index, k, i)] = _counts(stream, int(sum(cells[i])), cells[i])[:C]
-        else:
+        if _usable(cells, n):
             for k in range(n_replicates):
-                out[(*index, k)] = _replicate(stream, cells, total, scheme)
+                out[(*index, k)] = np.reshape(_replicate(seed, (b, k), cells, n, scheme), (C, C))
     return (out,)
 
 
