@@ -96,6 +96,7 @@ struct Line {
   bool paired;       // whether row i and column i belong together
   bool warm, limit;  // whether the caller gave factors; whether cells died
   double u, v, x, y;
+  double own;        // the cell on the diagonal, while it is lifted
   double total;
   int order;         // column of the input that is at this place
   int done;          // passes
@@ -193,6 +194,21 @@ __device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
   if (warp_any(t.easy && zeros)) t.limit = clear_dead(g, of_row, t.easy && zeros);
 }
 
+// Take the diagonal out of the cells: sums over a line then leave the paired cell out by themselves.
+template <int K>
+__device__ __forceinline__ void lift(Lanes<K>& g, Line& t) {
+  t.own = g.cell(g.l, g.l);
+  __syncwarp();
+  if (g.mine) g.cell(g.l, g.l) = 0.0;
+  __syncwarp();
+}
+template <int K>
+__device__ __forceinline__ void put_back(Lanes<K>& g, const Line& t) {
+  __syncwarp();
+  if (g.mine) g.cell(g.l, g.l) = t.own;
+  __syncwarp();
+}
+
 // Whether the diagonal of the classes that are not dropped dominates: m_ii m_jj > m_ij m_ji for every i and j.
 template <int K>
 __device__ __forceinline__ bool dominates(Lanes<K>& g, const Line& t) {
@@ -206,7 +222,7 @@ __device__ __forceinline__ bool dominates(Lanes<K>& g, const Line& t) {
   return g.all(good);
 }
 
-// The sums over this row and this column of cells times factors; the paired cell is left out.
+// The sums over this row and this column of cells times factors.
 template <int K>
 __device__ __forceinline__ void weighed(Lanes<K>& g, double x, double y, double* row, double* col) {
   const Pair* all = g.show(x, y);
@@ -214,9 +230,8 @@ __device__ __forceinline__ void weighed(Lanes<K>& g, double x, double y, double*
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     fence(k);
-    const double across = g.cell(g.l, k) * all[k].b, down = g.cell(k, g.l) * all[k].a;
-    a += k == g.l ? 0.0 : across;
-    b += k == g.l ? 0.0 : down;
+    a += g.cell(g.l, k) * all[k].b;
+    b += g.cell(k, g.l) * all[k].a;
   }
   *row = a;
   *col = b;
@@ -238,7 +253,7 @@ __device__ __forceinline__ void begin(Lanes<K>& g, Line& t, const Targets& given
   const bool rows = g.all(t.u == 0.0 || usable(start_x)) && row;
   double across, sum;
   weighed(g, t.u > 0.0 ? start_x : 0.0, 0.0, &across, &sum);
-  sum += t.u > 0.0 ? start_x * g.cell(g.l, g.l) : 0.0;
+  sum += t.u > 0.0 ? start_x * t.own : 0.0;
   t.warm = cols || rows;
   if (cols)
     t.y = start_y;
@@ -249,12 +264,11 @@ __device__ __forceinline__ void begin(Lanes<K>& g, Line& t, const Targets& given
 // Row step, then column step.
 template <int K>
 __device__ __forceinline__ void plain_sweep(Lanes<K>& g, Line& t, bool wanted) {
-  const double own = g.cell(g.l, g.l);
   double row, col, unused;
   weighed(g, 0.0, t.y, &row, &unused);
-  const double x = t.u > 0.0 ? t.u / (row + own * t.y) : 0.0;
+  const double x = t.u > 0.0 ? t.u / (row + t.own * t.y) : 0.0;
   weighed(g, x, 0.0, &unused, &col);
-  const double y = t.v > 0.0 ? t.v / (col + own * x) : 0.0;
+  const double y = t.v > 0.0 ? t.v / (col + t.own * x) : 0.0;
   if (wanted) {
     t.x = x;
     t.y = y;
@@ -326,7 +340,7 @@ template <int K>
 __device__ __forceinline__ void paired_pass(Lanes<K>& g, Line& t, bool wanted) {
   double a, b;
   weighed(g, t.x, t.y, &a, &b);
-  const double m = g.cell(g.l, g.l), u = t.u, v = t.v;
+  const double m = t.own, u = t.u, v = t.v;
   const double A = m * a, B = a * b + m * (v - u), G = u * b, D = sqrt(B * B + 4.0 * A * G);
   const double x = (B >= 0.0 ? 2.0 * G : D - B) / (B >= 0.0 ? B + D : 2.0 * A);
   const double y = v / (m * x + b);
@@ -343,14 +357,16 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
   t.done = 0;
   if (warp_any(t.easy && !dominant)) {
     for (int pass = 0; pass < START; ++pass) plain_sweep(g, t, !dominant);
+    put_back(g, t);
     const bool found = pair_by_search(g, t, !dominant && t.rows == t.cols);
+    lift(g, t);
     if (!dominant) {
       t.paired = found && t.rows == t.cols;
       t.done = START;
     }
   }
   if (!warp_any(t.easy && t.paired)) return;
-  const double m = g.cell(g.l, g.l);
+  const double m = t.own;
   const bool positive = t.u > 0.0 && m > 0.0;
   double row, unused;
   weighed(g, 0.0, t.y, &row, &unused);
@@ -378,10 +394,9 @@ __device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, do
     const Pair m = row[j / 2];
     F[j] = m.a * all[j].a;
     F[j + 1] = m.b * all[j + 1].a;
-    rest += j == g.l ? 0.0 : F[j];
-    rest += j + 1 == g.l ? 0.0 : F[j + 1];
+    rest += F[j] + F[j + 1];
   }
-  const double own = g.cell(g.l, g.l) * t.y;
+  const double own = t.own * t.y;
   t.x = t.u > 0.0 ? t.u / (rest + own) : 0.0;
   all = g.show(t.x, root);
   double sum = 0.0;
@@ -390,9 +405,13 @@ __device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, do
     fence(i);
     const double cell = all[i].a * g.cell(i, g.l) * t.y;
     if (g.mine) g.share(i, g.l) = cell * all[i].b;
-    sum += i == g.l ? 0.0 : cell;
-    F[i] = t.paired ? cell - t.x * F[i] : 0.0;  // of column l with the later ones; the others are not read
+    sum += cell;
+    F[i] = cell - t.x * F[i];  // between column l and the later ones; the others are not read
   }
+  if (g.mine) g.share(g.l, g.l) = t.x * own * root;
+  if (warp_any(!t.paired))
+#pragma unroll
+    for (int i = 0; i < K; ++i) F[i] = t.paired ? F[i] : 0.0;
   *source = t.paired ? t.v - t.u : t.v - (sum + t.x * own);
   return g.sum(fabs(t.paired ? *source + (t.x * rest - sum) : *source)) / t.total;
 }
@@ -461,8 +480,8 @@ __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool w
   double low = 0.0, high = 0.0;
 #pragma unroll 8
   for (int j = 0; j < K; ++j) {
-    low = fmin(low, all[j].a);
-    high = fmax(high, all[j].a);
+    low = all[j].a < low ? all[j].a : low;  // fmin and fmax would look for NaN, which the residual shows
+    high = all[j].a > high ? all[j].a : high;
   }
   const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
   const double step = rho > SAFE_WIDTH ? fmax(SAFE_WIDTH, log1p(rho)) / rho : 1.0;
@@ -577,9 +596,11 @@ __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double*
     const bool dominant = dominates(g, t);
     t.easy &= place < n && low >= 1.0 / WIDE && high <= WIDE && high <= (dominant ? VAST : SPAN) * low;
     if (warp_any(t.easy)) {
+      lift(g, t);
       begin(g, t, given, b);
       start(g, t, dominant);
       newton(g, t, tol, last_width, min(max_iter, PATIENCE));
+      put_back(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
       gauge(g, t);
       const double residual = measure(g, t);
