@@ -1,6 +1,7 @@
 """What the CUDA kernels promise beyond the cases of the conformance suite, run on the host."""
 
 import contextlib
+import math
 
 import cuda_host
 import numpy as np
@@ -136,6 +137,24 @@ def test_sums_of_weights_are_exact():
         assert cmfast.confusion_matrix(labels, labels, n_classes=1, sample_weight=weights).get() == want
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("C", "rows", "n"), [(2, 1, 20_000), (2, 300, 70), (40, 1, 20_000)])
+def test_sums_of_many_weights_are_exact(C, rows, n, seed):
+    """Where digits are held in words of 32 bits many carry, up and down; where there is no room for them, as well."""
+    rng = np.random.default_rng(seed)
+    y, p = rng.integers(0, C, (2, rows, n)) // rng.integers(1, 3, (2, rows, n))
+    w = (1.0 - rng.random((rows, n)) * 2.0**-20) * np.where(np.arange(n) < 0.8 * n, 1.0, -1.0)
+    w[:, ::7] *= 1e-9
+    with cuda_host.schedule(seed):
+        found = cmfast.confusion_matrix(
+            *map(cuda_host.asarray, (y, p)), n_classes=C, sample_weight=cuda_host.asarray(w)
+        )
+    for row in {0, rows // 2, rows - 1}:
+        for i, j in {(0, 0), (0, 1), (1, 1), (C - 1, 0)}:
+            want = math.fsum(w[row][(y[row] == i) & (p[row] == j)])
+            assert found.get()[row, i, j] == want
+
+
 def test_denormal_floats_are_numbers():
     """CuPy's compiler flushes them to zero wherever it may."""
     M = cuda_host.asarray(np.array([[1, 3], [1, 1]], np.uint32).view(np.float32))
@@ -208,6 +227,20 @@ FAULTS = {
     "counted-before-zero": ("counting", ZEROED, ZEROED[:12], "confusion_matrix", "rows"),
     "added-before-counted": ("counting", HELD, HELD.replace("__syncthreads();", ""), "confusion_matrix", "rows"),
     "carry-lost": ("counting", CARRIED, CARRIED.replace("+ carry", ""), "confusion_matrix", "weights"),
+    "carry-held-lost": (
+        "counting",
+        "? 1u << (32 - DIGIT) : 0;",
+        "? 0 : 0;",
+        "confusion_matrix",
+        "weights-of-both-signs",
+    ),
+    "digits-flushed-early": (
+        "counting",
+        "    if (HELD) {\n      __syncthreads();\n      for (u64 k = threadIdx.x; k < job.height * cells * digits",
+        "    if (HELD) {\n      for (u64 k = threadIdx.x; k < job.height * cells * digits",
+        "confusion_matrix",
+        "weights-of-both-signs",
+    ),
     "bad-cell-unseen": ("comparison", "bad = team_any<W>(bad) ||", "bad =", "overlap", "bad-first-middle-last"),
     "reduction-too-wide": ("prelude", "(W < 32 ? W : 32) / 2", "16", "overlap", "counts"),
     "infinite-sum": ("normalizing", "Share{SHRINK, small}", "Share{1.0, total}", "normalize", "row-overflowing-sums"),

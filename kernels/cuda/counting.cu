@@ -38,7 +38,8 @@ __device__ __forceinline__ i64 jobs(i64 rows, int together, i64 parts) {
   return (rows + together - 1) / together * parts;
 }
 
-// With HELD a block counts in shared memory first, in `copies` tables of its own.
+// With HELD a block counts in shared memory first, in `copies` tables of its own: lanes of a warp that count the same cell
+// at once wait for each other, so neighbours count in different ones.
 template <typename L, int HELD>
 __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                               i64 p_step, const i64* __restrict__ groups, i64 g_step, i64 n, i64 rows,
@@ -62,7 +63,7 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
       if (!samples.find(row * t_step + at, row * p_step + at, row * g_step + at, &group, &cell))
         ++outside;
       else if (HELD)
-        atomicAdd(&held[threadIdx.x / 32 % copies * size + above * cells + cell], 1u);
+        atomicAdd(&held[threadIdx.x % copies * size + above * cells + cell], 1u);
       else
         atomicAdd(&out[row * cells + cell], u64(1));
     }
@@ -83,6 +84,15 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
 // Weights are added as integers of any length: digits of DIGIT bits in words of 64, which leaves room for 2^35 samples.
 constexpr int DIGIT = 28;
 constexpr u64 DIGIT_MASK = (1u << DIGIT) - 1u;
+
+// In shared memory the words have 32 bits, because it adds no longer ones by itself; what leaves one goes into the next.
+// The highest wraps around, as a number with a sign: all samples of a block fill half of the 63 bits above any weight.
+__device__ __forceinline__ void add_held(unsigned* word, int words, unsigned size, bool negative) {
+  while (size && words--) {
+    const unsigned old = atomicAdd(word++, negative ? 0u - size : size);
+    size = (negative ? old < size : old + size < size) ? 1u << (32 - DIGIT) : 0;
+  }
+}
 
 // The exponents that occur: out_found is the smallest, the largest, and how many samples lie outside. out_flags marks
 // tables that a weight which is no number falls into.
@@ -125,17 +135,23 @@ __global__ void cmfast_confusion_matrix_exponents(const L* __restrict__ y_true, 
   }
 }
 
-// out_digits is (rows, groups, classes, classes, digits), in units of 2^base.
-template <typename L, typename V>
+// out_digits is (rows, groups, classes, classes, digits), in units of 2^base. With HELD a block adds up in shared memory
+// first, as it counts there; its tables are `stride` words apart.
+template <typename L, typename V, int HELD>
 __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                             i64 p_step, const i64* __restrict__ groups, i64 g_step,
                                             const V* __restrict__ weight, i64 w_step, i64 n, i64 rows, int together,
                                             i64 parts, u64 low, u64 n_classes, u64 n_groups, int base, int digits,
-                                            u64* out_digits) {
+                                            int copies, int stride, u64* out_digits) {
+  CM_DYN_SMEM(unsigned, held);
   const Samples<L> samples{y_true, y_pred, groups, low, n_classes};
   const u64 cells = n_groups * n_classes * n_classes;
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
     const Job job(index, rows, n, together, parts);
+    if (HELD) {
+      for (int k = threadIdx.x; k < stride * copies; k += CM_THREADS) held[k] = 0;
+      __syncthreads();
+    }
     for (i64 k = threadIdx.x; k < job.samples(); k += CM_THREADS) {
       const i64 above = together > 1 ? k / job.length : 0;
       const i64 row = job.row + above, at = job.start + k - above * job.length;
@@ -143,13 +159,33 @@ __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_
       if (!samples.find(row * t_step + at, row * p_step + at, row * g_step + at, &group, &cell)) continue;
       const Parts x(widen(weight[row * w_step + at]));
       if (!x.finite || !x.size) continue;
-      const int shift = x.exponent - base, up = shift % DIGIT;
+      const int shift = x.exponent - base, up = shift % DIGIT, first = shift / DIGIT;
       const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (DIGIT - up) & DIGIT_MASK,
                              x.size >> (2 * DIGIT - up)};
-      u64* out = out_digits + (row * cells + cell) * digits + shift / DIGIT;
+      if (HELD) {
+        unsigned* word = held + threadIdx.x % copies * stride + (above * cells + cell) * digits + first;
 #pragma unroll
-      for (int piece = 0; piece < 3; ++piece)
-        if (pieces[piece]) atomicAdd(&out[piece], x.negative ? u64(0) - pieces[piece] : pieces[piece]);
+        for (int piece = 0; piece < 3; ++piece)
+          add_held(word + piece, digits - first - piece, unsigned(pieces[piece]), x.negative);
+      } else {
+        u64* out = out_digits + (row * cells + cell) * digits + first;
+#pragma unroll
+        for (int piece = 0; piece < 3; ++piece)
+          if (pieces[piece]) atomicAdd(&out[piece], x.negative ? u64(0) - pieces[piece] : pieces[piece]);
+      }
+    }
+    if (HELD) {
+      __syncthreads();
+      for (u64 k = threadIdx.x; k < job.height * cells * digits; k += CM_THREADS) {
+        const bool highest = (k + 1) % digits == 0;
+        u64 total = 0;
+        for (int copy = 0; copy < copies; ++copy) {
+          const unsigned word = held[copy * stride + k];
+          total += highest ? u64(i64(int(word))) : u64(word);
+        }
+        if (total) atomicAdd(&out_digits[job.row * cells * digits + k], total);
+      }
+      __syncthreads();
     }
   }
 }

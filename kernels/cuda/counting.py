@@ -11,7 +11,7 @@ from cmfast.kernels.cuda._module import NAMES, SHARED, THREADS, Kernel, library
 
 JOB = 1 << 13  # samples that a block should have at least
 JOBS = 1 << 12  # beyond so many blocks each gets more samples instead
-COPIES = 8  # tables in shared memory, one per warp: threads that count the same cell wait for each other
+COPIES = 8  # tables in shared memory: lanes of a warp that count the same cell wait for each other
 DIGIT = 28
 HEADROOM = 5  # digits: three that a weight touches, two for carries
 MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
@@ -19,7 +19,7 @@ MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
 _WEIGHTED = tuple(product(LABELS, ("float", "double")))
 _COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(LABELS, ("0", "1"))), 80)
 _EXPONENTS = Kernel("counting", "cmfast_confusion_matrix_exponents", _WEIGHTED, 80)
-_ADD = Kernel("counting", "cmfast_confusion_matrix_add", _WEIGHTED)
+_ADD = Kernel("counting", "cmfast_confusion_matrix_add", tuple((*w, h) for w, h in product(_WEIGHTED, ("0", "1"))))
 _ROUND = Kernel("counting", "cmfast_confusion_matrix_round", (("float",), ("double",)))
 KERNELS = (_COUNT, _EXPONENTS, _ADD, _ROUND)
 
@@ -93,16 +93,25 @@ class _Samples:
         assert self.weight is not None
         dtype = self._result()
         instance = (self.label_type, NAMES[dtype])
-        together, parts, blocks = self._jobs(max(1, min(JOB // self.n, self.rows)))
+        most = max(1, min(JOB // self.n, self.rows))
+        together, parts, blocks = self._jobs(most)
         arrays, numbers = self._common(shape, together, parts)
         found, flags = self.xp.asarray(np.array([4096, -4096, 0])), self.xp.zeros(shape[:2], np.int32)
         shared = team_scratch(str(THREADS))
-        common = [*arrays, *self.weight, *numbers]
-        _EXPONENTS.launch(instance, blocks, [*common, found, flags], shared=shared)
+        _EXPONENTS.launch(instance, blocks, [*arrays, *self.weight, *numbers, found, flags], shared=shared)
         lowest, highest, outside = found.get().tolist()  # synchronises
         base, digits = (lowest, (highest - lowest) // DIGIT + HEADROOM) if highest >= lowest else (0, 1)
         digit = self.xp.zeros((*shape, digits), np.uint64)
-        _ADD.launch(instance, blocks, [*common, base, digits, digit])
+        words = math.prod(shape[1:]) * digits
+        room = SHARED // 4 // max(1, words)
+        together, parts, blocks = self._jobs(max(1, min(room, most)))
+        arrays, numbers = self._common(shape, together, parts)
+        stride = words * together | 1  # odd: the same digit of neighbouring lanes is in different banks
+        copies = max(1, min(COPIES, SHARED // 4 // stride))
+        held = int(room > 0 and 4 * stride * copies <= SHARED)
+        place = (base, digits, copies, stride if held else 0, digit)
+        bytes_held = 4 * stride * copies if held else 0
+        _ADD.launch((*instance, str(held)), blocks, [*arrays, *self.weight, *numbers, *place], shared=bytes_held)
         out, status = self.xp.empty(shape, dtype), self.xp.empty(shape[:2], np.int8)
         tables, cells = math.prod(shape[:2]), math.prod(shape[2:])
         if tables:

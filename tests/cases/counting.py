@@ -74,6 +74,10 @@ def _confusion_matrix():
     yield Case("weights", (t, p), {"sample_weight": w})
     yield Case("weights-none-in-a-class", (t, p), {"sample_weight": np.where((t == 1) | (p == 1), 0.0, w)})
     yield Case("weights-minus-zero", (t, p), {"sample_weight": np.full(60, -0.0)})
+    both = (
+        (1.0 - rng.random(900) * 2.0**-20) * np.where(np.arange(900) % 3 == 0, -1.0, 1.0) * 2.0 ** (np.arange(900) % 2)
+    )
+    yield Case("weights-of-both-signs", (np.arange(900) % 2, np.zeros(900, np.int64)), {"sample_weight": both})
     yield Case("weights-denormal", (t, p), {"sample_weight": np.full(60, 5e-324)})
     yield Case("weights-negative", (t, p), {"sample_weight": w - 0.25})
     yield Case("weights-of-every-size", (t, p), {"sample_weight": w * 10.0 ** rng.integers(-300, 300, 60)})
