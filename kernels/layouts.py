@@ -39,10 +39,18 @@ class Layout(NamedTuple):
         """Return ``(low, extent)``."""
         return self.low, self.extent
 
+    @property
+    def n_cells(self) -> int:
+        """Return how many numbers of cells there are, used or not."""
+        return volume(self.extent) if self.table is None else len(self.table)
+
+    def n_keys(self, bits: int) -> int:
+        """Return how many keys there are with `bits` bits of tag below the cell: what all of them are below."""
+        return self.n_cells << bits
+
     def key_bits(self, bits: int) -> int:
         """Return the bits of the largest key with `bits` bits of tag below the cell."""
-        cells = volume(self.extent) if self.table is None else len(self.table)
-        return bits_of(cells) + bits
+        return bits_of(self.n_cells) + bits
 
 
 def bits_of(n: int) -> int:

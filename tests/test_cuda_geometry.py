@@ -50,6 +50,21 @@ def test_counts_have_the_bits_of_the_cpu(n, classes, m, dtype, seed):
     assert on_cpu.confusion_matrix().tobytes() == on_cuda.confusion_matrix().get().tobytes()
 
 
+@pytest.mark.parametrize("last", [2**31 - 3, 2**31 - 2, 2**31 - 1, 2**31, 2**32])
+def test_keys_as_narrow_as_they_can_be_have_the_bits_of_the_cpu(last):
+    """The largest of 32 bits is that of a point without a cell."""
+    X = np.array([[0.5], [last + 0.5], [np.nan], [7.5], [last + 0.5], [last - 0.5], [np.inf]])
+    for weights in (None, np.arange(7), np.arange(7.0)):
+        options = {"grid": cmfast.Grid([0.0], [1.0]), "on_failure": "ignore"}
+        given = None if weights is None else cuda_host.asarray(weights)
+        on_cpu = cmfast.sparse_histogram(X, weights=weights, **options)
+        on_cuda = cmfast.sparse_histogram(cuda_host.asarray(X), weights=given, **options)
+        assert (on_cpu.n_dropped, on_cuda.n_dropped) == (2, 2)
+        for name in ("_keys", "values", "cells"):
+            one, other = getattr(on_cpu, name), getattr(on_cuda, name).get()
+            assert (one.dtype, one.tobytes()) == (other.dtype, other.tobytes())
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e9], ids=["radix", "ranked"])
 def test_parts_merged_in_any_order_have_the_bits_of_all(scale):
     X, y, p = points(900, 4, 1)

@@ -51,9 +51,11 @@ class Entries(NamedTuple):
         return self.first[1:] - self.first[:-1]
 
 
-def entries(keys: Any, bits: int, *, ordered: bool = True) -> Entries:
-    """Return the entries of runs with `keys`, ``cell << bits | tag``, which need not be distinct. Synchronises."""
-    order = None if ordered else keys.argsort()
+def entries(keys: Any, bits: int, order: Any = None) -> Entries:
+    """Return the entries of runs with `keys`, ``cell << bits | tag``, sorted or in `order`. Synchronises.
+
+    The keys need not be distinct.
+    """
     keys = keys if order is None else keys[order]
     runs = _runs.starts(keys)
     keys = keys[runs]
@@ -61,6 +63,30 @@ def entries(keys: Any, bits: int, *, ordered: bool = True) -> Entries:
     first = _runs.starts(cells)
     end = xp.zeros(1, np.int64) + len(keys)
     return Entries(order, runs, keys, keys & ((1 << bits) - 1), xp.concatenate([first, end]), cells[first])
+
+
+class Sides(NamedTuple):
+    """Both histograms of runs of (cell, label, prediction), and which run begins a cell, which cell each run is in."""
+
+    labels: Entries
+    predictions: Entries
+    first: Any
+    cell: Any
+
+    @property
+    def mixed(self) -> Any:
+        """Which cells have two labels and two predictions."""
+        return (self.labels.sizes > 1) & (self.predictions.sizes > 1)
+
+
+def sides(keys: Any, half: int) -> Sides:
+    """Return the sides of runs with `keys`, ``(cell << half | label) << half | prediction``. Synchronises."""
+    cells, prediction = keys >> (2 * half), keys & ((1 << half) - 1)
+    first = _runs.starts(cells)
+    number = _runs.numbers(first, len(keys))
+    # Sorted by the number of the cell, which takes fewer bits than its key.
+    order = _runs.order(number << half | prediction, len(first) << half)
+    return Sides(entries(keys >> half, half), entries(cells << half | prediction, half, order), first, number)
 
 
 class Common(NamedTuple):

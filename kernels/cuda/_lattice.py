@@ -18,7 +18,9 @@ TILE = 4 * THREADS  # rows that a block looks at together: CM_TILE
 
 _REAL = (("float",), ("double",))
 _RANGES = Kernel("geometry", "cmfast_cell_counts_ranges", _REAL)
-_KEYS = Kernel("geometry", "cmfast_cell_counts_keys", tuple(product(("float", "double"), _arrays.LABELS)))
+_KEYS = Kernel(
+    "geometry", "cmfast_cell_counts_keys", tuple(product(("float", "double"), _arrays.LABELS, ("int", "i64")))
+)
 _INDICES = Kernel("geometry", "cmfast_cell_counts_indices", _REAL)
 _ROWS = Kernel("geometry", "cmfast_decode_cells_rows")
 _NUMBERS = Kernel("geometry", "cmfast_merge_cells_numbers")
@@ -74,14 +76,17 @@ def _axes(xp: Any, layout: Layout) -> list[Any]:
 
 
 def radix_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> Any:
-    """Return the key of every point in mixed radix, with `labels`, none to two of them in `half` bits each, below."""
+    """Return the key of every point in mixed radix, with `labels`, none to two of them in `half` bits each, below.
+
+    They are as narrow as they can be; a point without a cell has the largest number of the type.
+    """
     xp, n = library(points.X), len(points.X)
-    out = xp.empty(n, np.int64)
+    out = xp.empty(n, _runs.key_type(layout.n_keys(half * len(labels))))
     if n:
         given, kind = _arrays.as_labels(*labels) if labels else ([], "i64")
         given = [xp.ascontiguousarray(y) for y in given]
         arguments = [*points.arguments, *_axes(xp, layout), *given, *[None] * (2 - len(given)), half, out]
-        _KEYS.launch((points.kind, kind), _arrays.per_item(n), arguments)
+        _KEYS.launch((points.kind, kind, NAMES[out.dtype]), _arrays.per_item(n), arguments)
     return out
 
 

@@ -10,6 +10,16 @@ import numpy as np
 from cmfast.kernels.cuda._module import library
 
 
+def key_type(n_keys: int) -> np.dtype[Any]:
+    """Return the narrowest integers for keys below `n_keys`, and one larger number: a radix sort looks at every bit."""
+    return np.dtype(np.int32 if n_keys <= np.iinfo(np.int32).max else np.int64)
+
+
+def order(keys: Any, n_keys: int) -> Any:
+    """Return the order of keys below `n_keys`, equal ones as they come."""
+    return keys.astype(key_type(n_keys), copy=False).argsort()
+
+
 def heads(keys: Any) -> Any:
     """Return where a run of sorted `keys` begins."""
     xp = library(keys)
@@ -54,23 +64,23 @@ def numbers(first: Any, n: int) -> Any:
 
 
 def encode(keys: Any) -> tuple[Any, Any]:
-    """Return ``(keys, counts)`` of the runs of sorted `keys`."""
+    """Return ``(keys, counts)`` of the runs of sorted `keys`, int64."""
     first = starts(keys)
-    return keys[first], lengths(first, len(keys))
+    return keys[first].astype(np.int64, copy=False), lengths(first, len(keys))
 
 
-def merge(keys: Any, counts: Any) -> tuple[Any, Any]:
-    """Return the runs of keys in any order that stand for `counts` each."""
-    order = keys.argsort()
-    keys = keys[order]
+def merge(keys: Any, counts: Any, n_keys: int) -> tuple[Any, Any]:
+    """Return the runs of keys below `n_keys`, in any order, that stand for `counts` each."""
+    places = order(keys, n_keys)
+    keys = keys[places]
     first = starts(keys)
-    return keys[first], sums(counts[order], first)
+    return keys[first], sums(counts[places], first)
 
 
 def rank(values: Any) -> tuple[Any, Any]:
     """Return the rank of every value among the distinct ones, and where one of each stands."""
-    xp, order = library(values), values.argsort()
-    head = heads(values[order])
+    xp, places = library(values), values.argsort()
+    head = heads(values[places])
     out = xp.empty(len(values), np.int64)
-    out[order] = xp.cumsum(head, dtype=np.int64) - 1
-    return out, order[xp.flatnonzero(head)]
+    out[places] = xp.cumsum(head, dtype=np.int64) - 1
+    return out, places[xp.flatnonzero(head)]

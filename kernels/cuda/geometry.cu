@@ -21,12 +21,13 @@ __global__ void cmfast_cell_counts_ranges(const T* __restrict__ X, i64 n, int m,
       [=](T x, int d) { return i64(floor(place(x, origin[d], inverse[d]))); });
 }
 
-// Keys in mixed radix; a point without a cell gets the largest number.
-template <typename T, typename L>
+// Keys in mixed radix; a point without a cell gets the largest number. Where 31 bits are enough the keys have 32, which
+// takes a radix sort half the passes, each over half the bytes.
+template <typename T, typename L, typename K>
 __global__ void cmfast_cell_counts_keys(const T* __restrict__ X, i64 n, int m, const double* __restrict__ origin,
                                         const double* __restrict__ inverse, const i64* __restrict__ low,
                                         const i64* __restrict__ extent, const L* __restrict__ y,
-                                        const L* __restrict__ p, int half, i64* __restrict__ out) {
+                                        const L* __restrict__ p, int half, K* __restrict__ out) {
   for (i64 r = i64(blockIdx.x) * CM_THREADS + threadIdx.x; r < n; r += i64(gridDim.x) * CM_THREADS) {
     i64 key = 0;
     bool kept = true;
@@ -37,7 +38,7 @@ __global__ void cmfast_cell_counts_keys(const T* __restrict__ X, i64 n, int m, c
     }
     if (y) key = key << half | i64(y[r]);
     if (p) key = key << half | i64(p[r]);
-    out[r] = kept ? key : CM_DROPPED;
+    out[r] = K(kept ? key : sizeof(K) == 4 ? 0x7fffffff : CM_DROPPED);
   }
 }
 

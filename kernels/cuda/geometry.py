@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda import _entries, _fixed, _lattice, _runs, counting
-from cmfast.kernels.cuda._entries import Common, Entries, by_work, common, entries, overlaps, pairs, wide_overlaps
+from cmfast.kernels.cuda._entries import Common, Entries, by_work, common, entries, pairs, sides
 from cmfast.kernels.cuda._module import SHARED, THREADS, Kernel, library
-from cmfast.kernels.layouts import DROPPED, Layout, Ranges, bits_of, fits, joined
+from cmfast.kernels.layouts import Layout, Ranges, bits_of, fits, joined
 from cmfast.kernels.status import Status
 
 OK, INVALID = int(Status.CONVERGED), int(Status.INVALID)
@@ -51,7 +51,7 @@ def _keys(
     else:
         keys, found = _lattice.ranked_keys(points, labels, half, found)
     n_dropped = len(keys) - kept
-    first = library(keys).flatnonzero(keys == int(DROPPED))[:FIRST].tolist() if n_dropped else ()
+    first = library(keys).flatnonzero(keys == np.iinfo(keys.dtype).max)[:FIRST].tolist() if n_dropped else ()
     return keys, found, n_dropped, tuple(first)
 
 
@@ -105,7 +105,7 @@ def merge_cells(
     one, other = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
     keys_a, keys_b, found = _lattice.align(keys_a, one, keys_b, other, bits)
     join = library(keys_a).concatenate
-    keys, counts = _runs.merge(join([keys_a, keys_b]), join([counts_a, counts_b]))
+    keys, counts = _runs.merge(join([keys_a, keys_b]), join([counts_a, counts_b]), found.n_keys(bits))
     return keys, counts, found.table, (found.low, found.extent)
 
 
@@ -132,29 +132,16 @@ def cell_shapes(keys: Any, counts: Any, *, n_classes: int) -> tuple[Any, Any, An
     xp, half = library(keys), bits_of(n_classes)
     if not len(keys):
         return xp.zeros(0, np.int64), xp.zeros(0, np.int64), xp.zeros(4, np.int64)
-    labels, predictions = _sides(keys, half)
-    first = _runs.starts(keys >> (2 * half))
+    labels, predictions, first, _ = found = sides(keys, half)
     points = _runs.sums(counts, first)
-    mixed = _mixed(labels, predictions)
     alone = _runs.lengths(first, len(keys)) == 1
-    pairs = xp.where(mixed, labels.sizes * predictions.sizes, 0)
+    pairs = xp.where(found.mixed, labels.sizes * predictions.sizes, 0)
     out = xp.empty(4, np.int64)
     out[0] = len(first)
-    for k, each in enumerate((xp.where(alone, points, 0), xp.where(mixed, 0, points), pairs), 1):
+    for k, each in enumerate((xp.where(alone, points, 0), xp.where(found.mixed, 0, points), pairs), 1):
         out[k] = each.sum()
     points.sort()
     return *_runs.encode(points), out
-
-
-def _sides(keys: Any, half: int) -> tuple[Entries, Entries]:
-    """Return the entries of the labels and of the predictions of runs of (cell, label, prediction)."""
-    by_prediction = keys >> (2 * half) << half | keys & ((1 << half) - 1)
-    return entries(keys >> half, half), entries(by_prediction, half, ordered=False)
-
-
-def _mixed(labels: Entries, predictions: Entries) -> Any:
-    """Return which cells have two labels and two predictions."""
-    return (labels.sizes > 1) & (predictions.sizes > 1)
 
 
 def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = None) -> tuple[Any, Any, Any, Any, Any]:
@@ -163,18 +150,17 @@ def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = 
     xp, half = library(keys), bits_of(len(M))
     fixed = _fixed.quantise(list(tables), M)
     plans = [table.plan for table in fixed]
-    labels, predictions = _sides(keys, half)
-    mixed = _mixed(labels, predictions)
+    labels, predictions, _, cell = found = sides(keys, half)
+    mixed = found.mixed
     cells = xp.flatnonzero(mixed)
     split = by_work(labels, predictions, Common(cells, cells))
     # What lies in cells of one label or one prediction counts as it is.
-    here = mixed[_runs.numbers(_runs.starts(keys >> (2 * half)), len(keys))]
-    S = pair_counts(keys, xp.where(here, 0, counts), n_classes=len(M))
+    S = pair_counts(keys, xp.where(mixed[cell], 0, counts), n_classes=len(M))
     sums = xp.zeros((3, len(tables), M.size), np.int64)
     for w, (q, plan) in enumerate(fixed):
         if plan is not None and not plan.width:
             (mass,) = _masses(keys, counts, half, q)
-            G = overlaps(labels, labels.heights(mass), predictions, predictions.heights(mass), split, M.shape)
+            G = _entries.overlaps(labels, labels.heights(mass), predictions, predictions.heights(mass), split, M.shape)
             exact = q[0] * M
             rows, columns = exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :]
             for k, total in enumerate((G + q[0] * S, exact, xp.where(rows < columns, rows, columns))):
@@ -186,7 +172,7 @@ def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = 
             L, P = (_heights(side, masses, plan.width) for side in (labels, predictions))
             exact = q * M
             rows, columns = (_fixed.carried(exact.sum(axis=axis), plan.width) for axis in (2, 1))
-            G = wide_overlaps(labels, L, predictions, P, len(M))
+            G = _entries.wide_overlaps(labels, L, predictions, P, len(M))
             for k, total in enumerate((G, exact, _fixed.smaller(rows, columns))):
                 out[k, w] = _fixed.rounded_limbs(_fixed.carried(total, plan.width), plan)
     status = xp.asarray(np.array([INVALID if plan is None else OK for plan in plans], np.int8))
@@ -216,16 +202,16 @@ def cell_excess(
     del num_threads
     xp, (n_weights, n_classes, _) = library(keys), W.shape
     half, mask = bits_of(n_classes), (1 << bits_of(n_classes)) - 1
-    sides = _sides(keys, half)
-    every = xp.arange(len(sides[0].cells))
+    both = sides(keys, half)[:2]
+    every = xp.arange(len(both[0].cells))
     own = (keys >> half & mask) * n_classes + (keys & mask)
     E, scores = xp.empty((n_weights, n_classes**2), np.float64), xp.empty((len(share), n_weights), np.float64)
     for w in range(n_weights):
         mass = W[w].astype(np.float64).ravel()[own] * counts
-        heights = [_exact_heights(side, mass) for side in sides]
-        pair, height, cell = pairs(sides[0], heights[0], sides[1], heights[1], Common(every, every), n_classes)
+        heights = [_exact_heights(side, mass) for side in both]
+        pair, height, cell = pairs(both[0], heights[0], both[1], heights[1], Common(every, every), n_classes)
         value, place = xp.concatenate([height, -mass]), xp.concatenate([pair, own])
-        cell = xp.concatenate([sides[0].cells[cell], keys >> (2 * half)])
+        cell = xp.concatenate([both[0].cells[cell], keys >> (2 * half)])
         E[w] = _exact_sums(share[cell] * value, place, n_classes**2)[0]
         scores[:, w] = _exact_sums(C[w].astype(np.float64).ravel()[place] * value, cell, len(share))[0]
     return E.reshape(W.shape), scores
@@ -240,7 +226,7 @@ def _exact_heights(side: Entries, values: Any) -> Any:
 def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int, axis: int) -> tuple[Any, Any, Any]:
     """Histogram of the labels (axis 0) or predictions (axis 1); see the CPU's. Synchronises."""
     xp, half = library(keys), bits_of(n_classes)
-    side = _sides(keys, half)[axis]
+    side = sides(keys, half)[axis]
     if W is None:
         return side.keys, side.heights(counts), xp.zeros((), np.int8)
     ((q, plan),) = _fixed.quantise([W], M)
@@ -278,7 +264,7 @@ def min_overlap(
         if mass > 2.0**62:
             msg = f"min_overlap: counts add up to about {mass:.3g}, which int64 cannot hold"
             raise OverflowError(msg)
-        matrix = overlaps(one, values_a, other, values_b, by_work(one, other, both), n_groups)
+        matrix = _entries.overlaps(one, values_a, other, values_b, by_work(one, other, both), n_groups)
         failed = _failed([values_a < 0, values_b < 0], tags, n_groups)
         return matrix, xp.where(failed, INVALID, OK).astype(np.int8)
     values = [v.astype(np.float64) for v in (values_a, values_b)]
@@ -334,7 +320,7 @@ def sparse_histogram(
             values, status = _exact_sums(weights[order], _runs.numbers(starts, len(keys)), len(starts))
         else:
             values = _integer_sums(weights[order], starts)
-        keys = keys[starts]
+        keys = keys[starts].astype(np.int64, copy=False)
     if progress is not None:
         progress(len(X), len(X))
     info = (found.low, found.extent, n_groups, n_dropped, first)
