@@ -20,7 +20,8 @@ class Certificate(NamedTuple):
     ----------
     rows : array of bool, shape (..., R)
         INFEASIBLE: the smallest set of rows whose targets exceed those of the columns they reach by the largest
-        amount. ZERO_LINE: the empty rows, or every row where a column is empty. TOTALS: every row. Else none.
+        amount. ZERO_LINE: the empty rows, or every row with a target where a column is empty. TOTALS: every row. Else
+        none.
     cols : array of bool, shape (..., C)
         The columns in which these rows have a positive cell; where a column is empty, all the others.
     wanted, available : array of float64, shape (...)
@@ -99,9 +100,12 @@ def _explain(
     if status is Status.TOTALS:
         return f"row targets add up to {wanted:.12g}, column targets to {available:.12g}"
     if status is Status.ZERO_LINE:
-        line, empty = ("row", rows) if not cols.any() else ("column", ~cols)
+        line, other, empty = ("row", "column", rows) if available == 0 else ("column", "row", ~cols)
         what = f"{line} {named(empty)} is" if empty.sum() == 1 else f"{line}s {named(empty)} are"
-        return f"{what} empty but must sum to {wanted - available:.12g}"
+        # Lines without target take no part, so their cells do not count.
+        partly = cols.any() if line == "row" else not rows.all()
+        where = f"zero in every {other} with a target" if partly else "empty"
+        return f"{what} {where} but must sum to {wanted - available:.12g}"
     if status is Status.INFEASIBLE:
         return unreachable(rows, cols, wanted, available)
     blocks = int(max(row_block.max(initial=-1), col_block.max(initial=-1))) + 1

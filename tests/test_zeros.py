@@ -190,6 +190,14 @@ def test_in_words():
         "a cell or target is NaN, infinite or negative",
     ]
     assert found.explain((4,)) == found.explain(4)
+    without = cmfast.support(
+        [[[1, 1, 0], [0, 1, 0], [1, 1, 0]], [[1, 1, 0], [1, 1, 0], [0, 0, 1]]], [1, 1, 0], [1, 0, 1]
+    )
+    assert without.certificate.cols.tolist() == [[False, True, False], [True, True, False]]
+    assert [without.explain(k) for k in range(2)] == [
+        "row 1 is zero in every column with a target but must sum to 1",
+        "column 2 is zero in every row with a target but must sum to 1",
+    ]
     assert cmfast.support(np.ones((2, 2)), [1, 1], [1, 2]).explain() == "row targets add up to 2, column targets to 3"
     assert cmfast.support(np.ones((1, 1)), [1e308], [1e308]).explain().startswith("a scaling exists")
     two = cmfast.support(np.ones((2, 2)), [1e308, 1e308], [1e308, 1e308])

@@ -525,7 +525,10 @@ def _check_targets(u, v):
 
 @jit(inner=True)
 def _mark_empty_lines(positive, u, v, rows, cols):
-    """Mark empty rows with a target, else all rows and what they reach if some column with a target is empty."""
+    """Mark empty rows with a target, else all rows if some column with a target is empty; and what they reach.
+
+    Empty are also rows with positive cells in columns without target alone, and the other way round.
+    """
     R, C = positive.shape
     found = False
     for i in range(R):
@@ -534,7 +537,10 @@ def _mark_empty_lines(positive, u, v, rows, cols):
             rows[i] = rows[i] and not (positive[i, j] and v[j] > 0.0)
         found = found or rows[i]
     if found:
-        cols[:] = False
+        for j in range(C):
+            cols[j] = False
+            for i in range(R):
+                cols[j] = cols[j] or (rows[i] and positive[i, j])
         return True
     for j in range(C):
         cols[j] = v[j] == 0.0

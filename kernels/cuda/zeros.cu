@@ -27,6 +27,17 @@ __device__ __forceinline__ int check(Targets& t, int R, int C) {
   return CM_CONVERGED;
 }
 
+// Add to the columns of the certificate those, without a target, in which its rows have a positive cell.
+template <int W, typename T>
+__device__ __forceinline__ void reach(const zeros::Scratch& z, const T* m) {
+  zeros::collect<W>(z.cols, z.C, false, [&](int j) {
+    bool found = false;
+    for (int i = 0; i < z.R && !found; ++i) found = zeros::has(z.rows, i) && widen(m[i64(i) * z.C + j]) > 0.0;
+    return found;
+  });
+  zeros::meet<W>();
+}
+
 // A team goes through matrices and keeps its scratch, so many numbers: in `memory`, else in shared memory. `flow` is for
 // targets that may differ.
 template <typename T, int W>
@@ -66,6 +77,7 @@ __global__ void __launch_bounds__(CM_THREADS, 3) cmfast_support_patterns(
           z, [&](int i, int j) { return widen(m[i64(i) * C + j]) > 0.0; }, [&](int i) { return t.u(i); },
           [&](int j) { return t.v(j); }, [&](int i, int j) { dead[i64(i) * C + j] = 1; });
       if (status == CM_CONVERGED || status == CM_LIMIT_ONLY) zeros::number<W>(z);
+      if (status == CM_ZERO_LINE) reach<W>(z, m);
     }
     const bool fine = status == CM_CONVERGED || status == CM_LIMIT_ONLY, all = status == CM_TOTALS;
     const bool some = status == CM_INFEASIBLE || status == CM_ZERO_LINE;

@@ -371,7 +371,8 @@ __device__ __forceinline__ void cut(const Scratch& z, i64 slack) {
   flood<W>(z, false, z.rows, z.cols);
 }
 
-// Whether some line with a target has no cell; leaves the certificate in `rows` and `cols`.
+// Whether some line with a target has no cell in one with a target; leaves the certificate in `rows` and `cols`, but for
+// columns without target that these rows reach.
 template <int W>
 __device__ __forceinline__ bool empty_lines(const Scratch& z) {
   const bool row = collect<W>(z.rows, z.R, true, [&](int i) {

@@ -120,7 +120,7 @@ def _one(M, u, v):
     positive = (M > 0) & targets_u[:, None] & targets_v
     empty_rows, empty_cols = targets_u & ~positive.any(1), targets_v & ~positive.any(0)
     if empty_rows.any():
-        status, *found, rows, cols = ZERO_LINE, *nothing, empty_rows, none[1]
+        status, *found, rows, cols = ZERO_LINE, *nothing, empty_rows, (M[empty_rows] > 0).any(0)
     elif empty_cols.any():
         status, *found, rows, cols = ZERO_LINE, *nothing, targets_u, ~empty_cols
     else:
