@@ -256,6 +256,23 @@ FAULTS = {
     "pairs-lost": ("geometry", "held[k] = 0;\n  __syncthreads();", "held[k] = 0;", "pair_counts", "plain"),
     "pair-left-out": ("geometry", "while (u < a) {", "while (u + 1 < a) {", "gcm", "plain"),
     "limb-too-low": ("geometry", "int top = limbs - 1;", "int top = 0;", "gcm", "extreme-limbs"),
+    "closure-cut-short": (
+        "zeros",
+        "if (s != k && has(next, n, s, k))",
+        "if (s > k && has(next, n, s, k))",
+        "support",
+        "random-8",
+    ),
+    "flow-not-taken-back": ("zeros", "if (k < depth) send(", "if (k > depth) send(", "support", "random-8"),
+    "equal-scores-apart": ("thresholds", "for (; equal(k + step);", "for (; false;", "threshold_matrices", "ties"),
+    "rows-together": ("thresholds", "key |= K(k / n) << 32", "key |= 0", "threshold_matrices", "float32"),
+    "one-stream": (
+        "uncertainty",
+        "n_replicates, 1 + int(k % C));",
+        "n_replicates, 1);",
+        "resample",
+        "multinomial-missed",
+    ),
     "distance-twice": ("metrics", "k ? plus(above, below) : above", "plus(above, below)", "margins", "counts"),
 }
 
