@@ -50,6 +50,11 @@ def _parts(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
+def _support(M: Any) -> tuple[Any, ...]:
+    found = cmfast.support(M)
+    return found.status, found.dead_cells, found.row_block, found.col_block
+
+
 def jobs(*, small: bool) -> list[Job]:
     """Return the jobs; `small` ones are over in a moment."""
     n, samples = (2_000, 20_000) if small else (4_000_000, 400_000_000)
@@ -64,6 +69,8 @@ def jobs(*, small: bool) -> list[Job]:
     embedded = X, *(c.astype(np.uint8) for c in classes)
     grid = cmfast.Grid.scott(X)
     each, scattered = X.itemsize * points[1] + 2, f"{points[0]:,} points, m=10, C=10"
+    gaps, some = counts.astype(np.float64), counts[:10_000]
+    scores, hits = weight[: samples // 40], y[: samples // 40] % 2
     cells, size, labels = M.nbytes, f"{n:,} 10x10", f"{samples:,} labels, C=10"
     return [
         Job("overlap", size, 2 * cells + 9 * n, cmfast.overlap, (M, other)),
@@ -75,6 +82,16 @@ def jobs(*, small: bool) -> list[Job]:
         Job("importance_weights", size, 2 * cells + n, lambda M: cmfast.importance_weights(M, "row"), (M,)),
         Job("ipf", size, 2 * cells + n * 194, lambda M: cmfast.ipf(M).matrix, (M,)),
         Job("ras", size, cells + n * 194, lambda M: cmfast.ras(M)[1:3], (M,)),
+        Job("support", size, cells + 297 * n, _support, (M,)),
+        Job("support, zeros", size, cells + 297 * n, _support, (gaps,)),
+        Job(
+            "resample", f"{len(some):,} 10x10, 100 replicates", 101 * some.nbytes,
+            lambda M: cmfast.uncertainty.resample(M, n_replicates=100), (some,),
+        ),
+        Job(
+            "threshold_matrices", f"{len(scores):,} scores", 56 * len(scores),
+            lambda s, y: tuple(cmfast.metrics.threshold_matrices(s, y)), (scores, hits), per_item=False,
+        ),
         Job(
             "metrics.compute, 10 names", size, cells + n * 81,
             lambda M: tuple(cmfast.metrics.compute(M, NAMES).values()), (counts,),

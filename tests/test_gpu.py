@@ -84,6 +84,41 @@ def test_cells_have_the_bits_of_the_cpu(dtype):
     assert cmfast.gcm(on_cuda, cupy.asarray(table)).get().tobytes() == cmfast.gcm(on_cpu, table).tobytes()
 
 
+@pytest.mark.parametrize("C", [7, 40, 90])
+def test_zero_patterns_have_the_bits_of_the_cpu(C):
+    import cupy
+
+    rng = np.random.default_rng(C)
+    T = rng.random((60, C, C)) * (rng.random((60, C, C)) < rng.uniform(1, 6, (60, 1, 1)) / C)
+    more = T + (rng.random(T.shape) < 0.5 / C)
+    for given in ((more,), (more, T.sum(2), T.sum(1)), (more, np.rint(9 * T).sum(2), np.rint(9 * T).sum(1))):
+        on_cpu, on_cuda = cmfast.support(*given), cmfast.support(*map(cupy.asarray, given))
+        for one, other in zip((*on_cpu[:-1], *on_cpu.certificate), (*on_cuda[:-1], *on_cuda.certificate), strict=True):
+            assert_same_bits(other.get(), one)
+
+
+@pytest.mark.parametrize("scheme", ["multinomial", "row_multinomial", "expected_rounded"])
+def test_draws_have_the_bits_of_the_cpu(scheme):
+    import cupy
+
+    counts = np.random.default_rng(3).integers(0, 10 ** np.arange(1, 9)[:, None, None], (8, 6, 6))
+    options = {"n_replicates": 20_000, "scheme": scheme}
+    on_cuda = cmfast.uncertainty.resample(cupy.asarray(counts), **options)
+    assert_same_bits(on_cuda.get(), cmfast.uncertainty.resample(counts, **options))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thresholds_have_the_bits_of_the_cpu(dtype):
+    import cupy
+
+    rng = np.random.default_rng(4)
+    s = (rng.integers(-50_000, 50_000, (20, 40_000)) / 7).astype(dtype)
+    y = rng.integers(0, 2, s.shape)
+    on_cuda = cmfast.metrics.threshold_matrices(cupy.asarray(s), cupy.asarray(y))
+    for one, other in zip(cmfast.metrics.threshold_matrices(s, y), on_cuda, strict=True):
+        assert_same_bits(other.get(), one)
+
+
 def test_libraries_and_devices_do_not_mix():
     import cupy
     import torch
