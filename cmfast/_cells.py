@@ -7,6 +7,7 @@ Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -314,7 +315,7 @@ class CellCounts:
         Parameters
         ----------
         path : str or path
-            Taken as it is: no suffix is added, and a file that exists is replaced.
+            Taken as it is: no suffix is added, and a file that exists is replaced when the new one is whole.
 
         Raises
         ------
@@ -348,7 +349,9 @@ class CellCounts:
         if self._table is not None:
             table = _dispatch.to_host(self._table)
             arrays["table"] = table.astype(table.dtype.newbyteorder("<"), copy=False)
-        with open(path, "wb") as file:  # noqa: PTH123  (an open file: numpy.savez would append .npz to the name)
+        from cmfast import _output  # what the command alone needs otherwise
+
+        with _output.replacing(Path(path).resolve()) as file:  # open: numpy.savez would append .npz to a name
             np.savez(file, **arrays)
 
     @classmethod

@@ -230,6 +230,22 @@ def test_a_file_holds_the_counts(tmp_path, scale):
     assert_same_bits(parts(copy + loaded), parts(cells + cells))
 
 
+def test_saving_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
+    cells = cmfast.cell_counts([[0.1], [3.0]], [0, 1], [0, 1], grid=cmfast.Grid([0.0], [1.0]))
+    cells.save(tmp_path / "cells.npz")
+    before = (tmp_path / "cells.npz").read_bytes()
+
+    def full(file, **_):
+        file.write(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space left"):
+        cells.save(tmp_path / "cells.npz")
+    assert [path.name for path in tmp_path.iterdir()] == ["cells.npz"]
+    assert (tmp_path / "cells.npz").read_bytes() == before
+
+
 def test_a_damaged_file_is_refused(tmp_path):
     X, y, p = points(50, 2, 3, 13)
     path = tmp_path / "cells.npz"
