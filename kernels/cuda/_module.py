@@ -97,18 +97,25 @@ class Kernel:
         Where it is, and what it is called there.
     instances : tuple of tuple of str
         The template arguments that it is compiled for; one empty tuple for a function that is no template.
-    registers : int
-        The most registers per thread that any instance may use; a test compares it with what the compiler says.
+    registers : int or tuple of int
+        The most registers per thread that any instance may use, or each of them; a test compares it with what the
+        compiler says.
     """
 
     topic: str
     name: str
     instances: tuple[tuple[str, ...], ...] = ((),)
-    registers: int = 64
+    registers: int | tuple[int, ...] = 64
 
     def expression(self, instance: Sequence[str]) -> str:
         """Return the name of one instance in C++."""
         return f"{self.name}<{', '.join(instance)}>" if instance else self.name
+
+    def ceiling(self, instance: Sequence[str]) -> int:
+        """Return the most registers that one instance may use."""
+        if isinstance(self.registers, int):
+            return self.registers
+        return dict(zip(self.instances, self.registers, strict=True))[tuple(instance)]
 
     @functools.cached_property
     def signature(self) -> tuple[list[str], list[Parameter]]:

@@ -15,8 +15,9 @@ WIDTHS = (*range(2, EXACT + 1), *range(EXACT + 2, MOST + 1, 2))
 SHARED = 48 << 10  # bytes of shared memory that a block may take without asking
 THREADS = 128  # of a block, or fewer where shared memory is short
 
-# Weights, flows and what is on the way take four registers for each line.
-_GROUP = Kernel("scaling_group", "cmfast_ipf_group", tuple((str(width),) for width in WIDTHS), registers=255)
+# Weights and flows take four registers for each line.
+_REGISTERS = tuple(152 if width <= 18 else 184 if width <= 26 else 255 for width in WIDTHS)
+_GROUP = Kernel("scaling_group", "cmfast_ipf_group", tuple((str(width),) for width in WIDTHS), _REGISTERS)
 _QUEUE = Kernel("scaling_group", "cmfast_ipf_queue", registers=32)
 KERNELS = (_GROUP, _QUEUE)
 
