@@ -23,10 +23,11 @@ ONE = np.uint64(1)
 
 FEW = 10.0  # expected successes below which inversion is used
 MOST_BY_INVERSION = 110.0  # beyond it lies what rounding left over
+NEAR = 15.0  # steps from the mode up to which a chance is a product, not a logarithm
 LN_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 ODD = 1.0 / np.arange(1.0, 25.0, 2.0)
-WHOLE = 1.0 / np.arange(1.0, 13.0)
+FACTORIALS = np.array([1.0 / math.factorial(k) for k in range(14)])  # one over them
 # log k! minus (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2
 CORRECTIONS = np.array([
     0.08106146679532726, 0.0413406959554093, 0.02767792568499834, 0.020790672103765093,
@@ -79,11 +80,14 @@ def _pair(stream):
 
 @jit(inner=True)
 def _series(s):
-    """Logarithm of (1 + s) / (1 - s), for abs(s) below 0.172."""
-    square, total = s * s, 0.0
-    for k in range(11, -1, -1):
-        total = total * square + ODD[k]
-    return 2.0 * s * total
+    """Logarithm of (1 + s) / (1 - s), for abs(s) below 0.172; two sums, so that neither waits for the other."""
+    square = s * s
+    fourth = square * square
+    even, odd = 0.0, 0.0
+    for k in range(10, -1, -2):
+        even = even * fourth + ODD[k]
+        odd = odd * fourth + ODD[k + 1]
+    return 2.0 * s * (even + square * odd)
 
 
 @jit(inner=True)
@@ -106,9 +110,12 @@ def _log_ratio(d, y):
 def _exp(x):
     """Exponential of what lies between -14 and 0."""
     x /= 64.0
-    total = 1.0
-    for k in range(11, -1, -1):
-        total = 1.0 + x * WHOLE[k] * total
+    square = x * x
+    even, odd = 0.0, 0.0
+    for k in range(12, -1, -2):
+        even = even * square + FACTORIALS[k]
+        odd = odd * square + FACTORIALS[k + 1]
+    total = even + x * odd
     for _ in range(6):
         total *= total
     return total
@@ -174,8 +181,21 @@ def _by_rejection(stream, n, p):
         if edge >= 0.07 and v <= quick:
             return k
         v = v * ((2.83 + 5.1 / b) * spread) / (a / (edge * edge) + b)
-        if _log(v) <= _log_chance(n, p / q, np.floor((n + 1.0) * p), k):
+        if _is_below(v, n, p / q, np.floor((n + 1.0) * p), k):
             return k
+
+
+@jit(inner=True)
+def _is_below(v, n, odds, mode, k):
+    """Whether `v` is at most the probability of `k` over that of the mode."""
+    if abs(k - mode) > NEAR:
+        return _log(v) <= _log_chance(n, odds, mode, k)
+    chance = 1.0
+    i = min(k, mode)
+    while i < max(k, mode):
+        i += 1.0
+        chance *= odds * (n - i + 1.0) / i
+    return v <= chance if k > mode else v * chance <= 1.0
 
 
 @jit(inner=True)

@@ -5,6 +5,7 @@
 
 constexpr double FEW = 10.0;                 // expected successes below which inversion is used
 constexpr double MOST_BY_INVERSION = 110.0;  // beyond it lies what rounding left over
+constexpr double NEAR = 15.0;                // steps from the mode up to which a chance is a product, not a logarithm
 
 // log k! minus (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2
 constexpr int KNOWN = 16;
@@ -53,12 +54,16 @@ struct Stream {
 
 // ---- functions ----
 
-__device__ __forceinline__ double series(double s) {  // log((1 + s) / (1 - s)), for |s| below 0.172
-  const double square = s * s;
-  double total = 0.0;
+// log((1 + s) / (1 - s)), for |s| below 0.172; two sums, so that neither waits for the other.
+__device__ __forceinline__ double series(double s) {
+  const double square = s * s, fourth = square * square;
+  double even = 0.0, odd = 0.0;
 #pragma unroll
-  for (int k = 11; k >= 0; --k) total = total * square + 1.0 / (2 * k + 1);
-  return 2.0 * s * total;
+  for (int k = 10; k >= 0; k -= 2) {
+    even = even * fourth + 1.0 / (2 * k + 1);
+    odd = odd * fourth + 1.0 / (2 * k + 3);
+  }
+  return 2.0 * s * (even + square * odd);
 }
 
 __device__ __forceinline__ double logarithm(double x) {  // of a normal number
@@ -77,11 +82,21 @@ __device__ __forceinline__ double log_ratio(double d, double y) {  // log((y + d
   return fabs(s) < 0.17 ? series(s) : logarithm((y + d) / y);
 }
 
+__device__ constexpr double factorial(int k) { return k > 1 ? k * factorial(k - 1) : 1.0; }
+
+template <int K>
+__device__ __forceinline__ void add_powers(double square, double& even, double& odd) {
+  constexpr double first = 1.0 / factorial(K), second = 1.0 / factorial(K + 1);
+  even = even * square + first;
+  odd = odd * square + second;
+  if constexpr (K > 0) add_powers<K - 2>(square, even, odd);
+}
+
 __device__ __forceinline__ double exponential(double x) {  // of what lies between -14 and 0
   x /= 64.0;
-  double total = 1.0;
-#pragma unroll
-  for (int k = 12; k > 0; --k) total = 1.0 + x * (1.0 / k) * total;
+  double even = 0.0, odd = 0.0;
+  add_powers<12>(x * x, even, odd);
+  double total = even + x * odd;
 #pragma unroll
   for (int k = 0; k < 6; ++k) total *= total;
   return total;
@@ -116,6 +131,17 @@ __device__ __forceinline__ double log_chance(double n, double odds, double mode,
   return large + tilt + (correction(mode) + correction(n - mode) - correction(k) - correction(n - k));
 }
 
+// Whether v is at most the probability of k over that of the mode.
+__device__ __forceinline__ bool is_below(double v, double n, double odds, double mode, double k) {
+  if (fabs(k - mode) > NEAR) return logarithm(v) <= log_chance(n, odds, mode, k);
+  double chance = 1.0;
+  for (double i = fmin(k, mode); i < fmax(k, mode);) {
+    i += 1.0;
+    chance *= odds * (n - i + 1.0) / i;
+  }
+  return k > mode ? v <= chance : v * chance <= 1.0;
+}
+
 __device__ __forceinline__ double by_rejection(Stream& stream, double n, double p) {
   const double q = 1.0 - p, spread = sqrt(n * p * q), b = 1.15 + 2.53 * spread;
   const double a = -0.0873 + 0.0248 * b + 0.01 * p, middle = n * p + 0.5, quick = 0.92 - 4.2 / b;
@@ -125,7 +151,7 @@ __device__ __forceinline__ double by_rejection(Stream& stream, double n, double 
     if (k < 0.0 || k > n) continue;
     if (edge >= 0.07 && pair.first <= quick) return k;
     const double v = pair.first * ((2.83 + 5.1 / b) * spread) / (a / (edge * edge) + b);
-    if (logarithm(v) <= log_chance(n, p / q, floor((n + 1.0) * p), k)) return k;
+    if (is_below(v, n, p / q, floor((n + 1.0) * p), k)) return k;
   }
 }
 

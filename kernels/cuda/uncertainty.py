@@ -10,8 +10,8 @@ from cmfast.kernels.cuda._module import NAMES, THREADS, Kernel, library
 
 _ROWS = Kernel("uncertainty", "cmfast_resample_rows", (("float",), ("double",)))
 _MATRICES = Kernel("uncertainty", "cmfast_resample_matrices")
-_TOTALS = Kernel("uncertainty", "cmfast_resample_totals", registers=80)
-_CELLS = Kernel("uncertainty", "cmfast_resample_cells", registers=80)
+_TOTALS = Kernel("uncertainty", "cmfast_resample_totals", registers=88)
+_CELLS = Kernel("uncertainty", "cmfast_resample_cells", registers=88)
 _ROUNDED = Kernel("uncertainty", "cmfast_resample_rounded")
 KERNELS = (_ROWS, _MATRICES, _TOTALS, _CELLS, _ROUNDED)
 

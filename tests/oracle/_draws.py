@@ -33,12 +33,20 @@ class Stream:
         return tuple(((high << 32 | low) >> 11) * 2.0**-53 + 2.0**-54 for high, low in ((a, b), (c, d)))
 
 
+def polynomial(coefficients, x):
+    """Even and odd powers apart, each from the highest on."""
+    sums = []
+    for first in (0, 1):
+        total = 0.0
+        for c in reversed(coefficients[first::2]):
+            total = total * (x * x) + c
+        sums.append(total)
+    return sums[0] + x * sums[1]
+
+
 def series(s):
     """Logarithm of (1 + s) / (1 - s), for small s."""
-    square, total = s * s, 0.0
-    for k in range(11, -1, -1):
-        total = total * square + 1.0 / (2 * k + 1)
-    return 2.0 * s * total
+    return 2.0 * s * polynomial([1.0 / k for k in range(1, 25, 2)], s * s)
 
 
 def log(x):
@@ -56,9 +64,7 @@ def log_ratio(d, y):
 
 def exp(x):
     """For x from -14 to 0."""
-    x, total = x / 64.0, 1.0
-    for k in range(12, 0, -1):
-        total = 1.0 + x * (1.0 / k) * total
+    total = polynomial([1.0 / math.factorial(k) for k in range(14)], x / 64.0)
     for _ in range(6):
         total *= total
     return total
@@ -124,8 +130,18 @@ def by_rejection(stream, n, p):
         if edge >= 0.07 and v <= 0.92 - 4.2 / b:
             return k
         v = v * ((2.83 + 5.1 / b) * spread) / (a / (edge * edge) + b)
-        if log(v) <= log_chance(n, p / q, mode, k):
+        if is_below(v, n, p / q, mode, k):
             return k
+
+
+def is_below(v, n, odds, mode, k):
+    """Whether v is at most the probability of k over that of the mode."""
+    if abs(k - mode) > 15:
+        return log(v) <= log_chance(n, odds, mode, k)
+    chance = 1.0
+    for i in range(int(min(k, mode)) + 1, int(max(k, mode)) + 1):
+        chance *= odds * (n - i + 1.0) / i
+    return v <= chance if k > mode else v * chance <= 1.0
 
 
 def log_chance(n, odds, mode, k):
