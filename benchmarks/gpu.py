@@ -1,13 +1,17 @@
-"""``python -m benchmarks.gpu``: every CUDA operation on data that is on the device, beside a copy there.
+"""``python -m benchmarks.gpu``: CUDA operations on data that is on the device, beside a copy there.
 
-Times are those of CUDA events. The bytes of a job are what it must read and write at least; its share is what of the
-measured speed of a copy on that device it reaches with them. Every result is compared with the CPU's on a part.
+Times are those of CUDA events, so a job that waits for the device counts the waiting too. The bytes of a job are what
+it must read and write at least; it is said how often a copy on that device could have moved them meanwhile, and how
+often it may at most where there is a target. Every result is compared with the CPU's on a part.
 """
 
 import argparse
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from statistics import median
@@ -15,26 +19,46 @@ from typing import Any
 
 import cupy
 import numpy as np
+from scipy.special import ndtri
 
 import cmfast
 from benchmarks import data
 
 PART = 1000  # items that are compared with the CPU
-REPEAT = 10
+LEAST, MOST, BUDGET = 3, 10, 1.0  # repetitions, and the seconds that they should take
 NAMES = ["accuracy", "mcc", "kappa", "f1_macro", "f1_weighted", "recall_macro", "precision_macro", "jaccard_macro",
          "balanced_accuracy", "geometric_mean"]  # fmt: skip
+ROWS = 1 << 20  # points that are made at a time
 
 
 @dataclass(frozen=True)
 class Job:
-    """One row of the table: what it is, what it must move, how it is called on the whole and on a part."""
+    """One row of the table: what it is, what it must move, how it is called on the whole and on a part.
+
+    Attributes
+    ----------
+    most : float or None
+        Target: how many times as long as a copy of the bytes it may take.
+    most_seconds : float or None
+        Target: how long it may take.
+    per_item : bool
+        Whether the result has one entry per item; else a part is compared by itself.
+    timed : callable or None
+        What is timed, where that is not the whole.
+    rtol : float
+        Between the results of the CPU and of the device, in float64.
+    """
 
     name: str
     size: str
     bytes: int
-    run: Callable[[Any], Any]
+    run: Callable[..., Any]
     whole: tuple[Any, ...]
+    most: float | None = None
+    most_seconds: float | None = None
     per_item: bool = True
+    timed: Callable[[], Any] | None = None
+    rtol: float = 1e-9
 
     def check(self) -> None:
         """Raise if the result is not that of the CPU."""
@@ -43,90 +67,185 @@ class Job:
         got = self.run(*self.whole) if self.per_item else self.run(*part)
         for one, other in zip(_parts(got), _parts(want), strict=True):
             found = (one[:PART] if self.per_item else one).get()
-            np.testing.assert_allclose(found, other, rtol=1e-9 if other.dtype == np.float64 else 0)
+            np.testing.assert_allclose(found, other, rtol=self.rtol if other.dtype == np.float64 else 0)
 
 
 def _parts(result: Any) -> tuple[Any, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def _support(M: Any) -> tuple[Any, ...]:
-    found = cmfast.support(M)
-    return found.status, found.dead_cells, found.row_block, found.col_block
+# Data that are made where they are needed: moving them there would take longer than all jobs.
 
 
-def jobs(*, small: bool) -> list[Job]:
-    """Return the jobs; `small` ones are over in a moment."""
-    n, samples = (2_000, 20_000) if small else (4_000_000, 400_000_000)
-    base = data.confusion_matrices(1000, 10, 0.9, 1e-3)
-    M = cupy.asarray(np.resize(base, (n, 10, 10)))
-    counts = M.astype(np.int64)
-    other = cupy.ascontiguousarray(M[::-1])
-    y, p = (cupy.asarray(np.resize(a, samples)) for a in data.labels(100_003, 10))
-    weight = cupy.random.random(samples // 4)
-    points = (20_000 if small else 10_000_000, 10, 10)
-    X, *classes = (cupy.asarray(a) for a in data.embeddings(*points))
-    embedded = X, *(c.astype(np.uint8) for c in classes)
-    grid = cmfast.Grid.scott(X)
-    each, scattered = X.itemsize * points[1] + 2, f"{points[0]:,} points, m=10, C=10"
-    gaps, some = counts.astype(np.float64), counts[:10_000]
-    scores, hits = weight[: samples // 40], y[: samples // 40] % 2
-    cells, size, labels = M.nbytes, f"{n:,} 10x10", f"{samples:,} labels, C=10"
-    return [
-        Job("overlap", size, 2 * cells + 9 * n, cmfast.overlap, (M, other)),
-        Job("l1_distance", size, 2 * cells + 9 * n, cmfast.l1_distance, (M, other)),
-        Job("kl_divergence", size, 2 * cells + 9 * n, cmfast.kl_divergence, (M, other)),
-        Job("normalize all", size, 2 * cells + n, lambda M: cmfast.normalize(M, "all"), (M,)),
-        Job("normalize row", size, 2 * cells + n, lambda M: cmfast.normalize(M, "row"), (M,)),
-        Job("normalize col", size, 2 * cells + n, lambda M: cmfast.normalize(M, "col"), (M,)),
-        Job("importance_weights", size, 2 * cells + n, lambda M: cmfast.importance_weights(M, "row"), (M,)),
-        Job("ipf", size, 2 * cells + n * 194, lambda M: cmfast.ipf(M).matrix, (M,)),
-        Job("ras", size, cells + n * 194, lambda M: cmfast.ras(M)[1:3], (M,)),
-        Job("support", size, cells + 297 * n, _support, (M,)),
-        Job("support, zeros", size, cells + 297 * n, _support, (gaps,)),
-        Job(
-            "resample", f"{len(some):,} 10x10, 100 replicates", 101 * some.nbytes,
-            lambda M: cmfast.uncertainty.resample(M, n_replicates=100), (some,),
-        ),
-        Job(
-            "threshold_matrices", f"{len(scores):,} scores", 56 * len(scores),
-            lambda s, y: tuple(cmfast.metrics.threshold_matrices(s, y)), (scores, hits), per_item=False,
-        ),
-        Job(
-            "metrics.compute, 10 names", size, cells + n * 81,
-            lambda M: tuple(cmfast.metrics.compute(M, NAMES).values()), (counts,),
-        ),
-        Job("margins", size, cells + n * (5 * 80 + 9), cmfast.metrics.margins, (counts,)),
-        Job(
-            "confusion_matrix int64", labels, 16 * samples,
-            lambda y, p: cmfast.confusion_matrix(y, p, n_classes=10), (y, p), per_item=False,
-        ),
-        Job(
-            "confusion_matrix uint8", labels, 2 * samples,
-            lambda y, p: cmfast.confusion_matrix(y, p, n_classes=10), (y.astype(np.uint8), p.astype(np.uint8)),
-            per_item=False,
-        ),
-        Job(
-            "cell_counts", scattered, each * points[0],
-            lambda *points: cmfast.cell_counts(*points, grid=grid).counts, embedded, per_item=False,
-        ),
-        Job(
-            "cell_counts, gcm", scattered, each * points[0],
-            lambda *points: cmfast.gcm(cmfast.cell_counts(*points, grid=grid), "row"), embedded, per_item=False,
-        ),
-        Job(
-            "confusion_matrix weights", f"{samples // 4:,} labels, C=10", 24 * (samples // 4),
-            lambda y, p, w: cmfast.confusion_matrix(y, p, n_classes=10, sample_weight=w),
-            (y[: samples // 4], p[: samples // 4], weight), per_item=False,
-        ),
-    ]  # fmt: skip
+def bits(start: int, n: int) -> Any:
+    """Return n numbers of 64 bits that look random."""
+    x = (cupy.arange(start, start + n).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))
+
+
+def uniform(n: int) -> Any:
+    """Return n numbers from 0 to 1."""
+    return (bits(0, n) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def embeddings(n: int, m: int, C: int) -> tuple[Any, Any, Any]:
+    """Return float32 points (n, m) of C overlapping Gaussian classes, their labels, and nearest-centre predictions."""
+    centres = cupy.asarray(np.random.default_rng(0).normal(size=(C, m)) * 1.5)
+    quantiles = cupy.asarray(ndtri((np.arange(1 << 16) + 0.5) / (1 << 16)))
+    X, y, p = cupy.empty((n, m), np.float32), cupy.empty(n, np.uint8), cupy.empty(n, np.uint8)
+    for start in range(0, n, ROWS):
+        rows = slice(start, min(start + ROWS, n))
+        k = rows.stop - start
+        label = (bits(start, k) >> np.uint64(40)).astype(np.int64) % C
+        noise = (bits(n + start * m, k * m) >> np.uint64(48)).astype(np.int64)
+        X[rows] = centres[label] + quantiles[noise].reshape(k, m)
+        y[rows] = label
+        # The nearest centre, without the squared norm of x that all distances share.
+        p[rows] = (2.0 * (X[rows].astype(np.float64) @ centres.T) - (centres * centres).sum(axis=1)).argmax(axis=1)
+    return X, y, p
+
+
+def matrices(n: int, accuracy: float, eps: float) -> Any:
+    """Return n confusion matrices, a thousand different ones again and again."""
+    base = cupy.asarray(data.confusion_matrices(1000, 10, accuracy, eps))
+    return base[cupy.arange(n) % 1000]
+
+
+def labels(n: int) -> tuple[Any, Any]:
+    """Return true and predicted labels, one in ten of them wrong."""
+    y, p = (cupy.asarray(a) for a in data.labels(100_003, 10))
+    index = cupy.arange(n) % 100_003
+    return y[index], p[index]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many items there are room for, and time."""
+
+    matrices: int
+    labels: int
+    points: int
+
+    @classmethod
+    def of(cls, *, small: bool) -> "Size":
+        """Return tiny sizes, or those of the targets, less where the device is smaller."""
+        if small:
+            return cls(20, 4_000, 2_000)
+        free, _ = cupy.cuda.runtime.memGetInfo()
+        return cls(min(10_000_000, free // 6_000), min(1_000_000_000, free // 40), min(100_000_000, free // 400))
+
+
+def comparing(size: Size) -> Iterator[Job]:
+    """Compare two matrices, and divide one by its lines."""
+    n = size.matrices
+    M, what = matrices(n, 0.9, 1e-3), f"{n:,} 10x10"
+    pair, other = 2 * M.nbytes + 9 * n, cupy.ascontiguousarray(M[::-1])
+    for name in ("overlap", "l1_distance", "kl_divergence"):
+        yield Job(name, what, pair, getattr(cmfast, name), (M, other))
+    for method in ("all", "row", "col"):
+        yield Job(f"normalize {method}", what, 2 * M.nbytes + n, lambda M, how=method: cmfast.normalize(M, how), (M,))
+    run = lambda M: cmfast.importance_weights(M, "row")  # noqa: E731
+    yield Job("importance_weights row", what, 2 * M.nbytes + n, run, (M,))
+
+
+def scaling(size: Size) -> Iterator[Job]:
+    """Bi-normalise: easy, hard and nearly singular matrices may all take four copies."""
+    n = size.matrices
+    for accuracy, eps in ((0.6, 1e-3), (0.9, 1e-3), (0.99, 1e-3), (0.9, 1e-12)):
+        M, what = matrices(n, accuracy, eps), f"{n:,} 10x10, accuracy {accuracy}, + {eps}"
+        yield Job("bi_normalize", what, 2 * M.nbytes, cmfast.bi_normalize, (M,), most=4.0, rtol=1e-7)
+    yield Job("ras", what, M.nbytes + n * 178, lambda M: cmfast.ras(M)[1:3], (M,), rtol=1e-7)
+
+
+def metrics(size: Size) -> Iterator[Job]:
+    """Read matrices once."""
+    n = size.matrices
+    counts, what = matrices(n, 0.9, 0.0).astype(np.int64), f"{n:,} 10x10 int64"
+    yield Job("margins", what, counts.nbytes + n * 409, cmfast.metrics.margins, (counts,))
+    run = lambda M: tuple(cmfast.metrics.compute(M, NAMES).values())  # noqa: E731
+    yield Job("metrics.compute, 10 names", what, counts.nbytes + n * 81, run, (counts,), most=1.5)
+
+
+def counting(size: Size) -> Iterator[Job]:
+    """Count labels."""
+    run = lambda y, p: cmfast.confusion_matrix(y, p, n_classes=10)  # noqa: E731
+    weigh = lambda y, p, w: cmfast.confusion_matrix(y, p, n_classes=10, sample_weight=w)  # noqa: E731
+    n = size.labels // 4
+    y, p = labels(n)
+    what, w = f"{n:,} labels, C=10", uniform(n)
+    yield Job("confusion_matrix int64", what, 16 * n, run, (y, p), most=1.3, per_item=False)
+    yield Job("confusion_matrix weights", what, 24 * n, weigh, (y, p, w), per_item=False)
+    n, y, p = size.labels, *(a.astype(np.uint8) for a in (y, p))
+    y, p = (cupy.concatenate([a] * 4)[:n] for a in (y, p))
+    yield Job("confusion_matrix uint8", f"{len(y):,} labels, C=10", 2 * n, run, (y, p), most=1.3, per_item=False)
+
+
+def patterns(size: Size) -> Iterator[Job]:
+    """Look at zeros."""
+
+    def support(M: Any) -> tuple[Any, ...]:
+        found = cmfast.support(M)
+        return found.status, found.dead_cells, found.row_block, found.col_block
+
+    n = min(size.matrices, 4_000_000)
+    for name, eps in (("support", 1e-3), ("support, zeros", 0.0)):
+        M = matrices(n, 0.9, eps)
+        yield Job(name, f"{n:,} 10x10", M.nbytes + 297 * n, support, (M,))
+
+
+def sampling(size: Size) -> Iterator[Job]:
+    """Draw replicates, and move a threshold over scores."""
+    counts = matrices(min(size.matrices, 10_000), 0.9, 0.0).astype(np.int64)
+    run = lambda M: cmfast.uncertainty.resample(M, n_replicates=100)  # noqa: E731
+    yield Job("resample", f"{len(counts):,} 10x10, 100 replicates", 101 * counts.nbytes, run, (counts,))
+    n = min(size.labels, 10_000_000)
+    scores, hits = uniform(n), labels(n)[0] % 2
+    run = lambda s, y: tuple(cmfast.metrics.threshold_matrices(s, y))  # noqa: E731
+    yield Job("threshold_matrices", f"{n:,} scores", 56 * n, run, (scores, hits), per_item=False)
+
+
+def cells(size: Size) -> Iterator[Job]:
+    """Count points by cell, and overlap the cells."""
+    targets = {(10, 10_000_000): 2e-3, (10, 100_000_000): 15e-3}
+    for m, n in ((10, size.points // 10), (10, size.points), (3, size.points)):
+        points = embeddings(n, m, 10)
+        yield from on_points(m, n, points, targets.get((m, n)))
+
+
+def on_points(m: int, n: int, points: tuple[Any, ...], most: float | None) -> Iterator[Job]:
+    """Yield the jobs on one set of points; at most so many seconds from points to a matrix."""
+    grid, methods = cmfast.Grid.scott(points[0]), ["all", "row", "col", "bi"]
+    what, moved = f"{n:,} points, m={m}, C=10", (4 * m + 2) * n
+    found = cmfast.cell_counts(*points, grid=grid, n_classes=10)
+
+    def count(*points: Any) -> Any:
+        return cmfast.cell_counts(*points, grid=grid, n_classes=10).counts
+
+    def one(*points: Any) -> Any:
+        return cmfast.gcm(cmfast.cell_counts(*points, grid=grid, n_classes=10), "row")
+
+    def four(*points: Any) -> Any:
+        cells = cmfast.cell_counts(*points, grid=grid, n_classes=10)
+        return cmfast.gcm(cells, methods, smoothing=1e-3)
+
+    yield Job("cell_counts", what, moved, count, points, per_item=False)
+    yield Job("cell_counts, gcm", what, moved, one, points, most_seconds=most, per_item=False)
+    alone = f"{len(found):,} triples of {found.key_bits} bits, {len(methods)} weightings"
+    timed = partial(cmfast.gcm, found, methods, smoothing=1e-3)
+    yield Job("gcm", alone, 16 * len(found), four, points, per_item=False, timed=timed, rtol=1e-7)
+
+
+GROUPS = (comparing, scaling, patterns, metrics, sampling, counting, cells)
 
 
 def seconds(call: Callable[[], Any]) -> float:
     """Return the median time of `call` on the device, after one call that compiles."""
     call()
-    times = []
-    for _ in range(REPEAT):
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < LEAST or (len(times) < MOST and time.perf_counter() - begin < BUDGET):
         start, stop = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
         call()
@@ -138,9 +257,24 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def copy_speed(*, small: bool) -> float:
     """Return the bytes per second that a copy on the device reads and writes."""
-    source = cupy.zeros(1 << (20 if small else 30), np.uint8)
+    source = cupy.zeros(1 << (16 if small else 30), np.uint8)
     target = cupy.empty_like(source)
     return 2 * source.nbytes / seconds(lambda: cupy.copyto(target, source))
+
+
+def row(job: Job, speed: float) -> dict[str, Any]:
+    """Check and time a job; print its line."""
+    job.check()
+    took = seconds(job.timed or partial(job.run, *job.whole))
+    copies = took * speed / job.bytes
+    within = [took <= job.most_seconds] if job.most_seconds else [copies <= job.most] if job.most else []
+    target = f"{job.most_seconds * 1e3:g} ms" if job.most_seconds else f"{job.most:g} copies" if job.most else ""
+    verdict = "" if not within else f"  target {target}: {'met' if within[0] else 'MISSED'}"
+    print(f"  {job.name:<26}{took * 1e3:10.3f} ms {copies:8.2f} copies   {job.size}{verdict}", flush=True)
+    return {
+        "job": job.name, "size": job.size, "bytes": job.bytes, "seconds": took, "copies": copies,
+        "share_of_copy": 1 / copies, "target": target or None, "met": within[0] if within else None,
+    }  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -151,22 +285,17 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
     device = properties["name"].decode()
-    speed = copy_speed(small=options.smoke)
+    speed, size = copy_speed(small=options.smoke), Size.of(small=options.smoke)
     print(f"{device}, copy {speed / 1e9:,.0f} GB/s")
     rows = []
-    for job in jobs(small=options.smoke):
-        job.check()
-        time = seconds(lambda job=job: job.run(*job.whole))
-        rows.append({
-            "job": job.name, "size": job.size, "bytes": job.bytes, "seconds": time,
-            "share_of_copy": job.bytes / time / speed,
-        })  # fmt: skip
-        print(f"  {job.name:<26}{time * 1e3:9.3f} ms   {rows[-1]['share_of_copy']:6.1%} of copy speed   {job.size}")
+    for group in GROUPS:
+        rows += [row(job, speed) for job in group(size)]
+        cupy.get_default_memory_pool().free_all_blocks()
     if options.results:
         versions = {name: metadata.version(name) for name in ("numpy", "numba", "torch")}
         about = {
             "device": device, "driver": cupy.cuda.runtime.driverGetVersion(), "cupy": cupy.__version__,
-            "cmfast": cmfast.__version__, **versions,
+            "cmfast": cmfast.__version__, "date": date.today().isoformat(), **versions,
         }  # fmt: skip
         options.results.mkdir(parents=True, exist_ok=True)
         file = options.results / f"{device.replace(' ', '-')}.json"
