@@ -48,7 +48,7 @@ def _numbers(ordered: Any) -> Any:
 
 
 def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], num_threads: int | None = None) -> Any:
-    """Return (3, m) int64: sums of u, and of u*u as quotient and remainder of 2**32; see the CPU's. Synchronises."""
+    """Return (3, m) int64: sums of u, and of u*u as quotient and remainder of 2**32; see the CPU's."""
     del num_threads
     xp, (n, m) = library(X), X.shape
     least, most = np.array(low), np.array(high)
@@ -60,8 +60,12 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
         X = _contiguous(X)
         arguments = [X, n, m, xp.asarray(least), xp.asarray(scale), first, second]
         _MOMENTS.launch((NAMES[X.dtype],), rows, arguments, shared=TILE)
-    sums = [part.get().astype(object).sum(axis=0) if n else np.zeros(m, object) for part in (first, second)]
-    return xp.asarray(np.array([sums[0], sums[1] >> 32, sums[1] & 0xFFFFFFFF], np.int64))
+    lower = (second & 0xFFFFFFFF).sum(axis=0)  # of all blocks u*u may need more than 64 bits
+    out = xp.empty((3, m), np.int64)
+    out[0] = first.sum(axis=0)
+    out[1] = (second >> 32).sum(axis=0) + (lower >> 32)
+    out[2] = lower & 0xFFFFFFFF
+    return out
 
 
 def column_quartiles(X: Any, *, num_threads: int | None = None) -> Any:
@@ -72,11 +76,11 @@ def column_quartiles(X: Any, *, num_threads: int | None = None) -> Any:
     n, m = len(rows), X.shape[1]
     out = xp.zeros((2, m), np.float64) + np.nan
     for d in range(m if n else 0):
-        x = X[:, d][rows].astype(np.float64)
-        x.sort()
+        x = X[:, d][rows]
+        x.sort()  # before it is float64: half the passes of float32
         for k in (1, 3):
             p, rest = divmod(k * (n - 1), 4)
-            below, above = x[p], x[min(p + 1, n - 1)]
+            below, above = x[p].astype(np.float64), x[min(p + 1, n - 1)].astype(np.float64)
             out[k // 2, d] = below + (above - below) * (rest / 4)
     return out
 
@@ -98,9 +102,9 @@ def pca(X: Any, *, n_components: int, num_threads: int | None = None) -> tuple[A
     for _, block, finite in _blocks(X):
         total = total + xp.where(finite[:, None], block, 0.0).sum(axis=0)
         found.append(finite)
-    bad = xp.flatnonzero(xp.concatenate(found) == 0).tolist() if found else []
+    bad = xp.flatnonzero(xp.concatenate(found) == 0) if found else xp.zeros(0, np.int64)
     count = len(X) - len(bad)
-    dropped = len(bad), tuple(bad[:FIRST])
+    dropped = len(bad), tuple(bad[:FIRST].tolist())
     mean = total / count if count else total + np.nan
     scatter = xp.zeros((n, n), np.float64)
     for _, block, finite in _blocks(X):
