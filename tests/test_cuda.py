@@ -255,6 +255,21 @@ FAULTS = {
     ),
     "pairs-lost": ("geometry", "held[k] = 0;\n  __syncthreads();", "held[k] = 0;", "pair_counts", "plain"),
     "pair-left-out": ("geometry", "while (u < a) {", "while (u + 1 < a) {", "gcm", "plain"),
+    "limbs-all-the-same": (
+        "geometry",
+        "const int down = limb * width - up;",
+        "const int down = -up;",
+        "gcm",
+        "extreme-limbs",
+    ),
+    "bits-of-limbs-lost": (
+        "geometry",
+        "head << room | digit >> (width - room)",
+        "head << room",
+        "gcm",
+        "extreme-limbs",
+    ),
+    "weight-not-in-use": ("geometry", "if (M[at] <= 0) continue;", "", "gcm", "unread-where-no-points"),
     "limb-too-low": ("geometry", "int top = limbs - 1;", "int top = 0;", "gcm", "extreme-limbs"),
     "closure-cut-short": (
         "zeros",
