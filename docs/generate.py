@@ -22,7 +22,6 @@ def support() -> str:
         "",
         "What the CUDA kernels have run on: the tests compile them for sm_80 and sm_90 and run them, with the code",
         "that launches them, on an emulation of CUDA on the host. They have not run on a GPU yet ([more](cuda.md)).",
-        "`ipf` and `ras`, and what is made with them, take matrices of at most 4,194,304 cells there.",
         "",
         "| op | core axes | CPU | CUDA | parts of the samples | tolerance against the oracle (float32, float64) |",
         "|---|---|---|---|---|---|",

@@ -28,7 +28,18 @@ OPTIONS = ("-std=c++17", "--device-int128")
 MORE_OPTIONS = {"uncertainty": ("-fmad=false",)}
 
 # What stands between the prelude and the source of a topic.
-HEADERS = {"scaling_group": ("scaling.cuh",), "scaling_team": ("scaling.cuh",), "zeros": ("zeros.cuh",)}
+HEADERS = {
+    "scaling_group": ("scaling.cuh",),
+    "scaling_team": (
+        "zeros.cuh",
+        "scaling.cuh",
+        "scaling_tile.cuh",
+        "scaling_near.cuh",
+        "scaling_newton.cuh",
+        "scaling_large.cuh",
+    ),
+    "zeros": ("zeros.cuh",),
+}
 
 # How types are written in the sources.
 TYPES: dict[str, np.dtype[Any]] = {
@@ -76,6 +87,11 @@ def source(topic: str) -> str:
 def options(topic: str) -> tuple[str, ...]:
     """Return what the compiler is told about one topic."""
     return OPTIONS + MORE_OPTIONS.get(topic, ())
+
+
+def most_shared(device: Any) -> int:
+    """Return the bytes of shared memory that a block may have on `device` if it asks for them."""
+    return int(device.attributes["MaxSharedMemoryPerBlockOptin"])
 
 
 @dataclass(frozen=True)

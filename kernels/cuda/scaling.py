@@ -10,7 +10,7 @@ import numpy as np
 from cmfast.kernels.cuda import _arrays, scaling_group, scaling_team
 from cmfast.kernels.cuda._module import library
 
-SHORT = 64  # lines on the shorter side up to which the CPU counts Newton steps, beyond it sweeps as well
+SHORT = 64  # lines on the shorter side up to which Newton's method is all that is wanted, beyond it sweeps as well
 SMALL = 1 << 14  # and cells
 PSEUDO_BAYES = -1.0
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
@@ -58,6 +58,11 @@ class Problem:
     status: Any
     smoothing: Any
 
+    @property
+    def is_large(self) -> bool:
+        """Whether sweeps and conjugate gradients may be quicker than Newton steps by elimination."""
+        return _is_large(self.R, self.C)
+
     def parts(self, size: int) -> Iterator["Problem"]:
         """Yield the problem in parts of `size` matrices."""
         for first in range(0, self.n, size):
@@ -74,6 +79,10 @@ class Problem:
             elif hasattr(value, "dtype"):
                 changed[field.name] = value[first:last]
         return replace(self, **changed)
+
+
+def _is_large(R: int, C: int) -> bool:
+    return min(R, C) > SHORT or R * C > SMALL
 
 
 def ipf(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any, /, **options: Any) -> tuple[Any, ...]:
@@ -110,8 +119,7 @@ def _launch(
     dtype = _arrays.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     tol = max(float(tol), FLOOR)
     if max_iter is None:
-        small = min(R, C) <= SHORT and R * C <= SMALL
-        max_iter = NEWTON_STEPS if small and not plain else SWEEPS
+        max_iter = SWEEPS if plain or _is_large(R, C) else NEWTON_STEPS
     cells, m_step = _flat(_arrays.as_floating(M), batch, 2)
     lines = [_lines(a, batch) for a in (row_sums, col_sums, start_row, start_col)]
     problem = Problem(

@@ -1,28 +1,25 @@
-"""Scaling of the matrices of a batch that a queue names, whatever they hold."""
+"""Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp or a block each."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cmfast.kernels.cuda import _arrays
-from cmfast.kernels.cuda._module import NAMES, Kernel, library
+from cmfast.kernels.cuda import _arrays, zeros
+from cmfast.kernels.cuda._module import SHARED, THREADS, Kernel, library, most_shared
 
 if TYPE_CHECKING:
     from cmfast.kernels.cuda.scaling import Problem
 
-SHORT = 64  # lines on the shorter side up to which a thread has a matrix of its own, beyond it a block
-SMALL = 1 << 14  # and cells
-MOST = 1 << 22  # cells of the matrices that there are kernels for
-SCRATCH = 1 << 28  # bytes of scratch at most, but for one matrix: so many go at once
-THREADS = 64  # of a block whose threads have matrices of their own: registers are what is short
-ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
+WARP = 32
+WARPS = 6  # of a block at most, as the source promises the compiler
+SCRATCH = 1 << 28  # bytes of scratch at most, but for one team: so many work at once
+SCRATCH_OF_LARGE = 1 << 30
+TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty
+RESCUE = 1024  # columns up to which elimination takes over where conjugate gradients are slow
+ROW_FIELDS, COL_FIELDS = 6, 12  # numbers that a tile keeps of each of its lines, as the source lays them out
 
-_LOAD = Kernel("scaling_team", "cmfast_ipf_load", (("float",), ("double",)), 160)
-_SINKHORN = Kernel("scaling_team", "cmfast_ipf_sinkhorn", registers=80)
-_NEWTON = Kernel("scaling_team", "cmfast_ipf_newton", registers=128)
-_BLOCK = Kernel("scaling_team", "cmfast_ipf_newton_block", registers=176)
-_FINISH = Kernel("scaling_team", "cmfast_ipf_finish", (("float",), ("double",)), 64)
-KERNELS = (_LOAD, _SINKHORN, _NEWTON, _BLOCK, _FINISH)
+_TEAM = Kernel("scaling_team", "cmfast_ipf_team", (("32", "false"), ("256", "false"), ("256", "true")), (168, 255, 255))
+KERNELS = (_TEAM,)
 
 
 def solve(problem: "Problem", queue: Any = None, length: Any = None) -> None:
@@ -38,46 +35,57 @@ def solve(problem: "Problem", queue: Any = None, length: Any = None) -> None:
         How many of them there are: only the device knows.
     """
     p, R, C = problem, problem.R, problem.C
-    if R * C > MOST:
-        msg = f"ipf and ras have no cuda kernel for matrices of {R} x {C}: at most {MOST} cells"
-        raise NotImplementedError(msg)
+    if p.n == 0:
+        return
     xp = library(p.cells)
-    own = min(R, C) <= SHORT and R * C <= SMALL
+    width = WARP if max(R, C) <= WARP else THREADS
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
-    numbers, integers = _scratch(rows, cols, needs_network=not p.plain and p.amount == 0.0)
-    most = max(1, SCRATCH // (8 * (numbers + integers)))
-    scratch = xp.empty(numbers * min(p.n, most))
-    network = xp.empty(max(1, integers * min(p.n, most)), np.int64)
-    lines = [item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)]
-    results = (p.out, p.out_row, p.out_col, p.residual, p.n_iter, p.status, p.smoothing)
-    out_type = "double" if p.out is None else NAMES[p.out.dtype]
-    for first in range(0, p.n, most):
-        count = min(most, p.n - first)
-        blocks = -(-count // THREADS)
-        # Interleaved where neighbours in a warp have matrices of their own, else one matrix behind another.
-        stride, step, network_step = (count, 1, 1) if own else (1, numbers, integers)
-        rule = (p.amount, int(p.drop), int(p.bi), int(p.plain))
-        which = (queue, length, first, count)
-        arguments = (p.cells, p.m_step, *lines, R, C, *which, *rule, stride, step, scratch, network_step, network)
-        _LOAD.launch((NAMES[p.cells.dtype],), blocks, arguments, threads=THREADS)
-        if p.plain:
-            tol = p.tol - min(ROUNDING, 0.5 * p.tol)
-            arguments = (rows, cols, length, first, count, tol, p.max_iter, stride, step, scratch)
-            _SINKHORN.launch((), blocks, arguments, threads=THREADS)
+    room = SHARED // 8 if width == WARP else (most_shared(p.cells.device) - _arrays.team_scratch(str(width))) // 8
+    places, shared, scratch = _places(width, rows, cols, room - width, is_plain=p.plain)
+    teams = min(WARPS if width == WARP else 1, room // (width + shared), p.n)  # of a block
+    network, flow_at = _network(p)
+    most = SCRATCH_OF_LARGE if p.is_large else SCRATCH
+    blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
+    slots = blocks * teams
+    single, double = (p.cells, None) if p.cells.dtype == np.float32 else (None, p.cells)
+    out_single, out_double = (p.out, None) if p.out is not None and p.out.dtype == np.float32 else (None, p.out)
+    arguments = (
+        single, double, p.m_step,
+        *(item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)),
+        R, C, p.amount, int(p.drop), int(p.bi), int(p.plain), p.tol, p.last_width, p.max_iter, RESCUE,
+        queue, length, p.n, xp.zeros(1, np.uint64), *places, width + shared, scratch, xp.empty(slots * scratch),
+        network, flow_at, xp.empty(slots * network, np.int64),
+        out_single, out_double, p.out_row, p.out_col, p.residual, p.n_iter, p.status, p.smoothing,
+    )  # fmt: skip
+    own = _arrays.team_scratch(str(width)) + 8 * teams * (width + shared)
+    instance = (str(width), "true" if p.is_large else "false")
+    _TEAM.launch(instance, blocks, arguments, shared=own, threads=teams * width)
+
+
+def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> tuple[tuple[int, ...], int, int]:
+    """Return where cells, scaled cells, graph and lines of a tile lie, and what they take of shared memory and scratch.
+
+    All in numbers. What is read most often comes first: it lies in shared memory as long as there is `room`. Places
+    there count from zero, others from -1 downwards.
+    """
+    pitch = cols | 1
+    squared = 0 if is_plain or cols > RESCUE else cols * pitch
+    lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols
+    sizes = {"lines": lines, "graph": squared, "cells": rows * pitch, "scaled": 0 if is_plain else rows * pitch}
+    places, shared, scratch = {}, 0, 0
+    for name, size in sizes.items():
+        if shared + size <= room:
+            places[name] = shared
+            shared += size
         else:
-            arguments = (rows, cols, length, first, count, p.tol, p.last_width, p.max_iter, stride, step, scratch)
-            if own:
-                _NEWTON.launch((), blocks, arguments, threads=THREADS)
-            else:
-                _BLOCK.launch((), count, arguments, shared=_arrays.team_scratch(_arrays.WIDTHS[-1]))
-        arguments = (R, C, *which, int(p.plain), p.tol, stride, step, scratch, *results)
-        _FINISH.launch((out_type,), blocks, arguments, threads=THREADS)
+            places[name] = ~scratch
+            scratch += size
+    return tuple(places[name] for name in ("cells", "scaled", "graph", "lines")), shared, scratch
 
 
-def _scratch(rows: int, cols: int, *, needs_network: bool) -> tuple[int, int]:
-    """Return how many numbers and how many integers one matrix needs, as the source lays them out."""
-    short = min(rows, cols)
-    numbers = 2 * rows * cols + 2 * short * short + 5 * rows + 10 * cols + 10
-    words = -(-cols // 64)
-    integers = rows * cols + 2 * rows * words + 2 * rows + 4 * cols + (cols + 3) * words
-    return numbers, integers if needs_network else 0
+def _network(p: "Problem") -> tuple[int, int]:
+    """Return how many integers a look at zeros takes, and where those for the flow begin, 0 where none are needed."""
+    if p.plain or p.amount != 0.0:
+        return 0, 0
+    numbers = zeros.scratch(p.R, p.C)
+    return (numbers, 0) if p.bi else (numbers + p.R * p.C, numbers)

@@ -7,7 +7,7 @@ number has an axis, that NumPy's arrays are no operands. What it leaves undefine
 """
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ def _synchronise(copied: int = 0) -> None:
 
 class Device:
     """One of as many devices as anybody asks for, none of which sees the memory of another."""
+
+    attributes: ClassVar = {"MaxSharedMemoryPerBlockOptin": 160 << 10}
 
     def __init__(self, number: int) -> None:
         self.id = number

@@ -1,0 +1,266 @@
+// Large matrices: sweeps while they are quick, then Newton's method, its equations solved by elimination for a hundred
+// classes and by conjugate gradients beyond. What small cells may hide behind the residual is bounded by the smallest
+// scaled cell, or resolved by elimination.
+
+constexpr double ROUNDING = 1e-15;    // between the residual of a sweep and the one measured again
+constexpr double NOISE = 4e-15;       // residual that rounding leaves
+constexpr double PATIENCE = 40.0;     // sweeps that may be left before Newton's method is the better way
+constexpr double TRIAL_WIDTH = 200.0;
+constexpr int DENSE = 128;            // columns up to which elimination costs less than conjugate gradients, or not much more
+
+struct Swept {
+  i64 sweeps;
+  double residual;
+  bool slow;
+};
+
+// Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `target`; gives up where
+// more than PATIENCE sweeps would be left at the present rate, but not if `plain`. Leaves the factors that the residual
+// belongs to in `last` and y.
+template <int W>
+__device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, i64 max_iter, bool plain) {
+  double before = CM_INF;
+  while (true) {
+    double missed = 0.0;
+    over_rows(
+        t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
+        [&](int i, double sum) {
+          const double u = t.u(i), x = t.x(i);
+          missed += fabs(x * sum - u);
+          t.last(i) = x;
+          t.x(i) = u > 0.0 ? u / sum : 0.0;
+        });
+    const double residual = team_sum<W>(missed) / t.total;
+    if (!(residual < CM_INF) || (k > 0 && residual <= target) || k >= max_iter) return {k, residual, false};
+    if (!plain && k > 1 && before < CM_INF) {
+      const double rate = residual / before;
+      if (rate >= 1.0 || log(residual / target) > PATIENCE * -log(rate)) return {k, residual, true};
+    }
+    before = k > 0 ? residual : CM_INF;
+    over_columns(
+        t, [&](int i, int j) { return t.M(i, j) * t.x(i); },
+        [&](int j, double sum) { t.y(j) = t.v(j) > 0.0 ? t.v(j) / sum : 0.0; });
+    ++k;
+  }
+}
+
+// Make the last sweep that was measured the answer; return a status.
+template <int W>
+__device__ __forceinline__ int keep(const Tile<W>& t, const Swept& s, double target, i64* done) {
+  *done = s.sweeps;
+  each<W>(t.R, [&](int i) { t.x(i) = t.last(i); });
+  return !(s.residual < CM_INF) ? CM_RANGE : s.residual <= target ? CM_CONVERGED : CM_MAX_ITER;
+}
+
+// Sweeps and nothing else; returns a status.
+template <int W>
+__device__ __forceinline__ int sinkhorn(const Tile<W>& t, double tol, i64 max_iter, i64* done) {
+  const double target = tol - fmin(ROUNDING, 0.5 * tol);
+  each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
+  return keep(t, sweep(t, 0, target, max_iter, true), target, done);
+}
+
+// How many lines are not dropped.
+template <int W>
+__device__ __forceinline__ int live(const Tile<W>& t, bool rows) {
+  int number = 0;
+  for (int k = t.rank(); k < (rows ? t.R : t.C); k += W) number += (rows ? t.u(k) : t.v(k)) > 0.0;
+  return team_sum<W>(number);
+}
+
+// The residual at which no flow between two sets of lines is wrong by more than `last_width`: every such flow goes through
+// at least one positive cell; without zeros through one of nearly every line.
+template <int W>
+__device__ __forceinline__ double hidden_residual(const Tile<W>& t, double last_width) {
+  double low = CM_INF;
+  bool zero = false;
+  const int lines = max(1, min(live(t, true), live(t, false)) - 1);
+  each_cell<W>(t.R, t.C, [&](int i, int j) {
+    const double cell = t.x(i) * t.M(i, j) * t.y(j);
+    if (cell > 0.0) low = fmin(low, cell);
+    zero |= cell == 0.0 && t.u(i) > 0.0 && t.v(j) > 0.0;
+  });
+  low = team_min<W>(low);
+  return last_width * low * (team_any<W>(zero) ? 1 : lines) / t.total;
+}
+
+// Fill `scale` with the diagonal of L: the sum over i of p_ij (u_i - p_ij) / u_i. What the largest cell of a row lacks is
+// added up, in `off`.
+template <int W>
+__device__ __forceinline__ void diagonal(const Tile<W>& t, bool paired) {
+  const auto cell = [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); };
+  each<W>(t.R, [&](int i) {
+    int top = paired ? i : 0;
+    for (int j = 1; j < t.C && !paired; ++j)
+      if (t.M(i, j) * t.y(j) > t.M(i, top) * t.y(top)) top = j;
+    t.last(i) = top;
+  });
+  over_rows(
+      t, [&](int i, int j) { return j == int(t.last(i)) ? 0.0 : cell(i, j); },
+      [&](int i, double rest) { t.off(i) = rest; });
+  over_columns(
+      t,
+      [&](int i, int j) {
+        const double p = cell(i, j), u = t.u(i);
+        return !(u > 0.0) ? 0.0 : j == int(t.last(i)) ? p * t.off(i) / u : p * (1.0 - p / u);
+      },
+      [&](int j, double sum) { t.scale(j) = sum > 0.0 ? sum : 1.0; });
+}
+
+// Leave L p in `sum`, from differences only, so that a shift of all of p costs no digits; return p . L p.
+template <int W>
+__device__ __forceinline__ double product(const Tile<W>& t, bool paired) {
+  if (paired)
+    each<W>(t.R, [&](int i) { t.off(i) = t.p(i); });
+  else
+    over_rows(
+        t, [&](int i, int j) { return t.M(i, j) * (t.y(j) * t.p(j)); },
+        [&](int i, double sum) { t.off(i) = t.u(i) > 0.0 ? t.x(i) * sum / t.u(i) : 0.0; });
+  over_rows(
+      t, [&](int i, int j) { return t.M(i, j) * t.y(j) * (t.p(j) - t.off(i)); },
+      [&](int i, double sum) { t.last(i) = t.off(i) + (t.u(i) > 0.0 ? t.x(i) / t.u(i) * sum : 0.0); });
+  double curvature = 0.0;
+  over_columns(
+      t, [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j) * (t.p(j) - t.last(i)); },
+      [&](int j, double sum) {
+        t.sum(j) = sum;
+        curvature += t.p(j) * sum;
+      });
+  return team_sum<W>(curvature);
+}
+
+// Solve L d = gap roughly; return the number of products it took, 0 where elimination would be quicker.
+template <int W>
+__device__ __forceinline__ int conjugate_gradients(const Tile<W>& t, double residual, bool paired, int rescue) {
+  diagonal(t, paired);
+  const int lines = live(t, false);
+  double all = 0.0, size = 0.0;
+  for (int j = t.rank(); j < t.C; j += W)
+    if (t.v(j) > 0.0) {
+      all += t.gap(j);
+      size += fabs(t.gap(j));
+    }
+  const double mean = team_sum<W>(all) / lines;
+  const double goal = fmin(0.1, sqrt(residual)) * team_sum<W>(size);
+  const int most = t.C <= rescue ? lines / 3 : 4 * lines;
+  double rz = 0.0;
+  each<W>(t.C, [&](int j) {
+    t.d(j) = 0.0;
+    t.r(j) = t.v(j) > 0.0 ? t.gap(j) - mean : 0.0;
+    t.p(j) = t.r(j) / t.scale(j);
+    rz += t.r(j) * t.p(j);
+  });
+  rz = team_sum<W>(rz);
+  for (int k = 1; k <= most; ++k) {
+    const double curvature = product(t, paired);
+    if (!(curvature > 0.0)) break;
+    const double alpha = rz / curvature, before = rz;
+    double left = 0.0;
+    rz = 0.0;
+    each<W>(t.C, [&](int j) {
+      t.d(j) += alpha * t.p(j);
+      t.r(j) -= alpha * t.sum(j);
+      left += fabs(t.r(j));
+      rz += t.r(j) * (t.r(j) / t.scale(j));
+    });
+    if (team_sum<W>(left) <= goal) return k;
+    rz = team_sum<W>(rz);
+    each<W>(t.C, [&](int j) { t.p(j) = t.r(j) / t.scale(j) + rz / before * t.p(j); });
+  }
+  return t.C <= rescue ? 0 : most;
+}
+
+// The scalar product of the step and what the columns lack.
+template <int W>
+__device__ __forceinline__ double slope(const Tile<W>& t) {
+  double sum = 0.0;
+  for (int j = t.rank(); j < t.C; j += W) sum += t.gap(j) * t.d(j);
+  return team_sum<W>(sum);
+}
+
+// Put the step around zero, lines that were dropped left out; return its width.
+template <int W>
+__device__ __forceinline__ double centre(const Tile<W>& t) {
+  double low = CM_INF, high = -CM_INF;
+  for (int j = t.rank(); j < t.C; j += W)
+    if (t.v(j) > 0.0) {
+      low = fmin(low, t.d(j));
+      high = fmax(high, t.d(j));
+      if (!(t.d(j) == t.d(j))) high = CM_INF;  // which ends it
+    }
+  low = team_min<W>(low);
+  high = team_max<W>(high);
+  each<W>(t.C, [&](int j) { t.d(j) -= 0.5 * (low + high); });
+  return high - low;
+}
+
+// Newton's method from the factors of the sweeps; returns a status.
+template <int W>
+__device__ __forceinline__ int newton_large(Tile<W>& t, double tol, double last_width, i64 max_iter, int rescue,
+                                            i64* done) {
+  const bool paired = t.R == t.C && (t.chosen || dominates(t) || pair_by_search(t));
+  if (paired) {
+    paired_start(t);
+    *done += 2;
+  }
+  double width = CM_INF, before = CM_INF, length = 1.0, steepness = 0.0, hidden = -1.0;
+  bool dense = t.C <= rescue && live(t, false) <= DENSE, trial = false;
+  while (true) {
+    const double residual = row_pass(t, paired);
+    if (!(residual < CM_INF)) return CM_RANGE;
+    if (trial && length > safe_length(width) && -slope(t) > 0.5 * steepness) {  // it went too far
+      length = fmax(0.3 * length, safe_length(width));
+      each<W>(t.C, [&](int j) { t.y(j) = t.origin(j) * exp(length * t.d(j)); });
+      ++*done;
+      continue;
+    }
+    const bool stalled = width < 0.1 && width >= 0.5 * before;
+    if (residual <= tol && (width <= last_width || stalled)) {
+      if (hidden < 0.0) hidden = hidden_residual(t, last_width);
+      const bool worn = stalled || residual <= NOISE;  // conjugate gradients can do no more
+      if (dense || (residual <= hidden && hidden >= ROUNDING) || (worn && t.C > rescue)) return CM_CONVERGED;
+      dense = worn;
+    }
+    if (*done >= max_iter) return CM_MAX_ITER;
+    const int products = dense ? 0 : conjugate_gradients(t, residual, paired, rescue);
+    dense = products == 0;
+    if (dense) eliminate(t, paired);
+    *done += 1 + products;
+    before = width;
+    width = centre(t);
+    if (!(width < CM_INF)) return CM_RANGE;
+    // Along a wide step the slope at its end, which the next pass over the rows knows, says whether it went too far.
+    trial = width > SAFE_WIDTH;
+    length = trial ? fmin(1.0, TRIAL_WIDTH / width) : 1.0;
+    if (trial) steepness = fabs(slope(t));
+    each<W>(t.C, [&](int j) {
+      t.origin(j) = t.y(j);
+      t.y(j) *= exp(length * t.d(j));
+    });
+  }
+}
+
+// Sweeps, then Newton's method where they would be slow or leave small cells wrong; returns a status.
+template <int W>
+__device__ __forceinline__ int solve_large(Tile<W>& t, double tol, double last_width, i64 max_iter, int rescue,
+                                           i64* done) {
+  const double target = tol - fmin(ROUNDING, 0.5 * tol);
+  each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
+  int status = CM_CONVERGED;
+  bool more = false;
+  double goal = target;
+#pragma unroll 1
+  for (int round = 0; round < 2; ++round) {
+    const Swept s = sweep(t, *done, goal, max_iter, false);
+    status = keep(t, s, target, done);
+    more = s.slow;
+    if (round || more || status != CM_CONVERGED) break;
+    const double hidden = hidden_residual(t, last_width);
+    more = hidden < ROUNDING;
+    goal = fmin(target, hidden);
+    if (more || s.residual <= hidden) break;
+  }
+  if (more && status != CM_RANGE) status = newton_large(t, tol, last_width, max_iter, rescue, done);
+  if (status == CM_RANGE) *done = 0;
+  return status;
+}

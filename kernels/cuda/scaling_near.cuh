@@ -1,0 +1,166 @@
+// Matrices whose cells span so many orders of magnitude that products of them would leave the float64 range.
+//
+// In logarithms: the pairing of rows and columns with the largest product of cells, then factors that balance the flows
+// between the pairs. As powers of two these are exact, and what they leave has its paired cells near one and no cell much
+// above that.
+
+constexpr double STILL = 0.01;  // change of a factor, in powers of two, that needs no further sweep
+constexpr int BALANCE_SWEEPS = 2000;
+
+template <int W>
+__device__ __forceinline__ void take_logarithms(const Tile<W>& t) {
+  each_cell<W>(t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, j) > 0.0 ? log2(t.M(i, j)) : -CM_INF; });
+}
+
+// The pairing of rows and columns with the largest product of cells (Kuhn and Munkres, by shortest augmenting paths), in
+// r; Q holds the logarithms. False where no pairing has a positive product.
+template <int W>
+__device__ __forceinline__ bool assign(const Tile<W>& t) {
+  const int n = t.C;
+  // x: prices of rows; y: of columns; q: the row of a column, or -1; p: the column before; d: slack; r: seen.
+  each<W>(n, [&](int j) {
+    t.x(j) = t.y(j) = 0.0;
+    t.q(j) = -1.0;
+  });
+  for (int i = 0; i < n; ++i) {
+    each<W>(n, [&](int j) {
+      t.d(j) = CM_INF;
+      t.r(j) = 0.0;
+    });
+    int here = -1, row = i;
+    while (row >= 0) {
+      if (here >= 0 && t.rank() == 0) t.r(here) = 1.0;
+      t.meet();
+      double least = CM_INF;
+      int following = n;
+      for (int j = t.rank(); j < n; j += W) {
+        if (t.r(j) != 0.0) continue;
+        const double gap = -t.Q(row, j) - t.x(row) - t.y(j);
+        if (gap < t.d(j)) {
+          t.d(j) = gap;
+          t.p(j) = here;
+        }
+        if (t.d(j) < least) {
+          least = t.d(j);
+          following = j;
+        }
+      }
+      const double own = least;
+      least = team_min<W>(own);
+      if (own > least) following = n;
+      following = team_reduce<W>(following, [](int a, int b) { return min(a, b); });
+      if (following == n) return false;
+      t.meet();  // nobody still reads the prices
+      for (int j = t.rank(); j < n; j += W)
+        if (t.r(j) != 0.0) {
+          t.x(int(t.q(j))) += least;
+          t.y(j) -= least;
+        } else {
+          t.d(j) -= least;
+        }
+      if (t.rank() == 0) t.x(i) += least;
+      here = following;
+      row = int(t.q(here));
+      t.meet();  // before rows and columns are paired anew
+    }
+    if (t.rank() == 0)
+      while (here >= 0) {
+        const int before = int(t.p(here));
+        t.q(here) = before >= 0 ? t.q(before) : i;
+        here = before;
+      }
+    t.meet();
+  }
+  each<W>(n, [&](int j) { t.r(int(t.q(j))) = j; });
+  return true;
+}
+
+// With B_ij = A_ij - (A_ii + A_jj) / 2 of the logarithms in Q: fill x with t such that with B_ij + t_i - t_j each row sums
+// to what its column sums to, without the diagonal (Osborne).
+template <int W>
+__device__ __forceinline__ void balance(const Tile<W>& t) {
+  const int n = t.C;
+  each<W>(n, [&](int i) { t.x(i) = 0.0; });
+  for (int sweep = 0; sweep < BALANCE_SWEEPS; ++sweep) {
+    double change = 0.0;
+    for (int i = 0; i < n; ++i) {
+      const double half = 0.5 * t.Q(i, i);
+      const auto from = [&](int j) { return t.Q(j, i) - half - 0.5 * t.Q(j, j) + t.x(j); };
+      const auto to = [&](int j) { return t.Q(i, j) - half - 0.5 * t.Q(j, j) - t.x(j); };
+      double into = -CM_INF, out = -CM_INF;
+      for (int j = t.rank(); j < n; j += W)
+        if (j != i) {
+          into = fmax(into, from(j));
+          out = fmax(out, to(j));
+        }
+      into = team_max<W>(into);
+      out = team_max<W>(out);
+      if (into == -CM_INF || out == -CM_INF) continue;
+      double into_sum = 0.0, out_sum = 0.0;
+      for (int j = t.rank(); j < n; j += W)
+        if (j != i) {
+          into_sum += exp2(from(j) - into);
+          out_sum += exp2(to(j) - out);
+        }
+      into_sum = team_sum<W>(into_sum);
+      out_sum = team_sum<W>(out_sum);
+      const double fresh = 0.5 * (into + log2(into_sum) - out - log2(out_sum));
+      change = fmax(change, fabs(fresh - t.x(i)));
+      t.meet();
+      if (t.rank() == 0) t.x(i) = fresh;
+      t.meet();
+    }
+    if (change < STILL) break;
+  }
+}
+
+template <int W>
+__device__ __forceinline__ void divide_by_powers(Tile<W>& t) {
+  t.far = true;
+  each_cell<W>(t.R, t.C, [&](int i, int j) { t.M(i, j) = times_power(t.M(i, j), -t.row_power(i) - t.col_power(j)); });
+}
+
+// Bring the cells together: the logarithms of rows and columns get mean zero.
+template <int W>
+__device__ __forceinline__ void equilibrate(Tile<W>& t) {
+  const auto there = [&](int i, int j) { return double(t.M(i, j) > 0.0); };
+  over_rows(t, there, [&](int i, double n) { t.off(i) = n; });
+  over_columns(t, there, [&](int j, double n) { t.sum(j) = n; });
+#pragma unroll 1
+  for (int round = 0; round < 3; ++round) {
+    over_rows(
+        t, [&](int i, int j) { return t.M(i, j) > 0.0 ? exponent_of(t.M(i, j)) - t.col_power(j) : 0.0; },
+        [&](int i, double total) { t.row_power(i) = t.off(i) > 0.0 ? floor(total / t.off(i)) : 0.0; });
+    over_columns(
+        t, [&](int i, int j) { return t.M(i, j) > 0.0 ? exponent_of(t.M(i, j)) - t.row_power(i) : 0.0; },
+        [&](int j, double total) { t.col_power(j) = t.sum(j) > 0.0 ? floor(total / t.sum(j)) : 0.0; });
+  }
+  divide_by_powers(t);
+}
+
+// Take powers of two out of the cells, which is exact; with a pairing where one is wanted and exists.
+template <int W>
+__device__ __forceinline__ void bring_near(Tile<W>& t, bool plain, double low, double high) {
+  const bool outside = low < 1.0 / WIDE || high > WIDE;
+  if (!outside && !(high > VAST * low) && (!(high > SPAN * low) || (t.R == t.C && dominates(t)))) return;
+  bool whole = t.R == t.C && !plain;
+  for (int i = t.rank(); i < t.R; i += W) whole &= t.u(i) > 0.0;
+  for (int j = t.rank(); j < t.C; j += W) whole &= t.v(j) > 0.0;
+  if (!team_any<W>(!whole)) {
+    take_logarithms(t);
+    if (assign(t)) {
+      permute(t);
+      take_logarithms(t);
+      balance(t);
+      each<W>(t.C, [&](int i) {
+        const double half = 0.5 * t.Q(i, i);
+        t.row_power(i) = floor(half - t.x(i) + 0.5);
+        t.col_power(i) = floor(half + t.x(i) + 0.5);
+      });
+      divide_by_powers(t);
+      t.chosen = true;
+      return;
+    }
+  }
+  if (outside) equilibrate(t);
+}

@@ -1,0 +1,144 @@
+// One matrix under work, the numbers it needs, and how a team of W threads, a warp or a block, goes over its cells. Sums are
+// added in an order that the shape of the matrix decides alone.
+
+// Numbers of a matrix, wherever there is room for them: shared memory, else global. R rows and C columns as it is solved:
+// Newton's unknowns belong on the shorter side. The rest of a row of cells is never read: an odd length lets a warp read a
+// column without two of its lanes asking one bank of shared memory.
+constexpr int ROW_FIELDS = 6;  // and twelve of columns; the launcher counts them too
+
+template <int W>
+struct Tile {
+  double* cells;   // after smoothing, dropping, powers of two
+  double* scaled;  // cells over sqrt(u), and whatever else needs as many numbers
+  double* graph;   // weights below the diagonal, flows above
+  double* lines;
+  double* part;    // W numbers for sums that several threads share
+  int R, C;
+  double total;
+  bool far, chosen, warm;  // powers of two were taken out; the pairing was found already; the caller gave factors
+
+  __device__ __forceinline__ static int rank() { return zeros::rank<W>(); }
+  __device__ __forceinline__ static void meet() { zeros::meet<W>(); }
+
+  __device__ __forceinline__ i64 at(int i, int j) const { return i64(i) * (C | 1) + j; }
+  __device__ __forceinline__ double& M(int i, int j) const { return cells[at(i, j)]; }
+  __device__ __forceinline__ double& Q(int i, int j) const { return scaled[at(i, j)]; }
+  __device__ __forceinline__ double& weight(int i, int j) const { return graph[at(i, j)]; }  // j < i
+  __device__ __forceinline__ double& flow(int i, int j) const { return graph[at(j, i)]; }    // j < i
+  // A warp keeps 32 numbers of each field, whatever it needs: so the compiler knows where they are.
+  __device__ __forceinline__ i64 row_fields(int n) const { return n * i64(W > 32 ? R : 32); }
+  __device__ __forceinline__ i64 col_fields(int n) const { return n * i64(W > 32 ? C : 32); }
+  __device__ __forceinline__ double& row(int field, int i) const { return lines[row_fields(field) + i]; }
+  __device__ __forceinline__ double& col(int field, int j) const {
+    return lines[row_fields(ROW_FIELDS) + col_fields(field) + j];
+  }
+  __device__ __forceinline__ double& u(int i) const { return row(0, i); }     // row targets
+  __device__ __forceinline__ double& x(int i) const { return row(1, i); }     // row factors
+  __device__ __forceinline__ double& root(int i) const { return row(2, i); }  // 1 / sqrt(u)
+  __device__ __forceinline__ double& off(int i) const { return row(3, i); }   // row sums without the paired cell
+  __device__ __forceinline__ double& last(int i) const { return row(4, i); }  // row factors of the sweep before
+  __device__ __forceinline__ double& row_power(int i) const { return row(5, i); }
+  __device__ __forceinline__ double& v(int j) const { return col(0, j); }    // column targets
+  __device__ __forceinline__ double& y(int j) const { return col(1, j); }    // column factors
+  __device__ __forceinline__ double& sum(int j) const { return col(2, j); }  // column sums without the paired cell
+  __device__ __forceinline__ double& gap(int j) const { return col(3, j); }  // what the columns lack: minus the gradient
+  __device__ __forceinline__ double& q(int j) const { return col(4, j); }    // sources
+  __device__ __forceinline__ double& d(int j) const { return col(5, j); }    // Newton step in log y
+  __device__ __forceinline__ double& p(int j) const { return col(6, j); }    // scratch of the equations
+  __device__ __forceinline__ double& r(int j) const { return col(7, j); }
+  __device__ __forceinline__ double& col_power(int j) const { return col(8, j); }
+  __device__ __forceinline__ double& order(int j) const { return col(9, j); }   // column of the input at each place
+  __device__ __forceinline__ double& scale(int j) const { return col(10, j); }  // diagonal of the equations
+  __device__ __forceinline__ double& origin(int j) const { return col(11, j); }  // column factors before the last step
+};
+
+template <int W>
+__device__ __forceinline__ double team_min(double value) {
+  return team_reduce<W>(value, [](double a, double b) { return fmin(a, b); });
+}
+template <int W>
+__device__ __forceinline__ double team_max(double value) {
+  return team_reduce<W>(value, [](double a, double b) { return fmax(a, b); });
+}
+
+// Call `todo(k)` for the numbers below n, each once; then wait for each other.
+template <int W, typename Todo>
+__device__ __forceinline__ void each(int n, Todo todo) {
+#pragma unroll 1
+  for (int k = zeros::rank<W>(); k < n; k += W) todo(k);
+  zeros::meet<W>();
+}
+
+// The same for cells: some neighbouring threads take a row.
+template <int W, typename Todo>
+__device__ __forceinline__ void each_cell(int rows, int cols, Todo todo) {
+  const int bits = cols > 16 ? 5 : cols > 1 ? 32 - __clz(cols - 1) : 0, rank = zeros::rank<W>();
+#pragma unroll 1
+  for (int i = rank >> bits; i < rows; i += W >> bits)
+#pragma unroll 1
+    for (int j = rank & ((1 << bits) - 1); j < cols; j += 1 << bits) todo(i, j);
+  zeros::meet<W>();
+}
+
+// Call `done(i, sum of term(i, j) over j)` for every row: a thread adds up a short one, a warp a long one.
+template <int W, typename Term, typename Done>
+__device__ __forceinline__ void over_rows(const Tile<W>& t, Term term, Done done) {
+  const int bits = W > 32 && t.C > 32 ? 5 : 0, first = t.rank() & ((1 << bits) - 1);
+#pragma unroll 1
+  for (int i = t.rank() >> bits; i < t.R; i += W >> bits) {
+    double sum = 0.0;
+    for (int j = first; j < t.C; j += 1 << bits) sum += term(i, j);
+    if (bits) sum = team_sum<32>(sum);
+    if (first == 0) done(i, sum);
+  }
+  t.meet();
+}
+
+// The same for columns: neighbouring threads add up neighbours, and share them where they are few.
+template <int W, typename Term, typename Done>
+__device__ __forceinline__ void over_columns(const Tile<W>& t, Term term, Done done) {
+#pragma unroll 1
+  for (int first = 0; first < t.C; first += W) {
+    const int width = min(t.C - first, W), shares = W / width, share = t.rank() / width, j = t.rank() % width;
+    double sum = 0.0;
+    if (share < shares)
+      for (int i = share; i < t.R; i += shares) sum += term(i, first + j);
+    if (shares > 1) {
+      t.part[t.rank()] = sum;
+      t.meet();
+      if (share == 0)
+#pragma unroll 1
+        for (int s = 1; s < shares; ++s) sum += t.part[s * width + j];
+    }
+    if (share == 0) done(first + j, sum);
+    t.meet();
+  }
+}
+
+// Bring the column that r(j) names to place j in M, v, y, the powers of the columns, and `order`.
+template <int W>
+__device__ __forceinline__ void permute(Tile<W>& t) {
+  each_cell<W>(t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, int(t.r(j))); });
+  double* cells = t.cells;
+  t.cells = t.scaled;
+  t.scaled = cells;
+#pragma unroll 1
+  for (int k = 0; k < 4; ++k) {
+    const int field = k < 2 ? k : k + 6;
+    each<W>(t.C, [&](int j) { t.p(j) = t.col(field, int(t.r(j))); });
+    each<W>(t.C, [&](int j) { t.col(field, j) = t.p(j); });
+  }
+}
+
+// Whether the diagonal of the classes that are not dropped dominates: m_ii m_jj > m_ij m_ji for every i and j.
+template <int W>
+__device__ __forceinline__ bool dominates(const Tile<W>& t) {
+  bool good = true;
+  each_cell<W>(t.C, t.C, [&](int i, int j) {
+    if (i == j)
+      good &= (t.u(i) == 0.0) == (t.v(i) == 0.0) && (t.u(i) == 0.0 || t.M(i, i) != 0.0);
+    else if (j < i && t.u(i) > 0.0 && t.u(j) > 0.0)
+      good &= t.M(i, i) * t.M(j, j) > t.M(i, j) * t.M(j, i);
+  });
+  return !team_any<W>(!good);
+}
