@@ -80,8 +80,10 @@ def test_threads_and_neighbours_change_no_bit(C, solver):
             assert_same_bits(np.asarray(a[2]), np.asarray(b))
 
 
-def test_the_sweeps_are_those_of_the_paper():
-    M = confusion(1, 80, 0.9, 1e-3)[0]
+@pytest.mark.parametrize("family", ["confusions", "cells of any size"])
+def test_the_sweeps_are_those_of_the_paper(family):
+    rng = np.random.default_rng(5)
+    M = confusion(1, 80, 0.9, 1e-3)[0] if family == "confusions" else 10.0 ** rng.uniform(-140, 140, (80, 80))
     x, y = np.ones(80), np.ones(80)
     for k in range(1, 6):
         x = 1 / (M @ y)
@@ -89,6 +91,14 @@ def test_the_sweeps_are_those_of_the_paper():
         result = cmfast.ipf(M, solver="sinkhorn", max_iter=k, on_failure="ignore")
         assert result.n_iter == k
         np.testing.assert_allclose(result.matrix, x[:, None] * M * y, rtol=1e-12)
+
+
+def test_sweeps_that_change_nothing_any_more_go_on():
+    M = np.random.default_rng(0).random((70, 70))
+    M[:40, :40] = 0.0  # 40 rows that want more than 30 columns give
+    result = cmfast.ipf(M, solver="sinkhorn", max_iter=300, on_failure="ignore")
+    assert (result.status, result.n_iter) == (Status.MAX_ITER, 300)
+    np.testing.assert_allclose(result.residual, 20 / 70, rtol=1e-9)
 
 
 def test_zeros_end_as_they_do_for_few_classes():

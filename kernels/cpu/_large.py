@@ -89,7 +89,7 @@ def sweeps(M, u, v, x, last, y, error, sums, k, target, max_iter, patience):
     """Sweep until the residual is at most `target`; return how often, the residual, and whether that was given up.
 
     `last` and `y` are the factors that the residual belongs to. It is given up where more than `patience` sweeps
-    would be left at the present rate.
+    would be left at the present rate; never if that is infinite, though nothing may change any more.
     """
     total, before = 0.0, np.inf
     for i in range(u.shape[0]):
@@ -100,7 +100,7 @@ def sweeps(M, u, v, x, last, y, error, sums, k, target, max_iter, patience):
         residual = error[0] / total
         if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
             return k, residual, False
-        if k > 1 and before < np.inf:
+        if patience < np.inf and k > 1 and before < np.inf:
             rate = residual / before
             if rate >= 1.0 or np.log(residual / target) > patience * -np.log(rate):
                 return k, residual, True

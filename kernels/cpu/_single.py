@@ -74,7 +74,7 @@ class _Rows:
             residual = self.error.sum() / self.total
             if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
                 return k, residual, False
-            if k > 1 and before < np.inf:
+            if patience < np.inf and k > 1 and before < np.inf:
                 rate = residual / before
                 if rate >= 1.0 or math.log(residual / target) > patience * -math.log(rate):
                     return k, residual, True
@@ -138,6 +138,8 @@ def _scale_one(M, u, v, start_x, start_y, smoothing, drop, rule, out, num_thread
     part, powers, order = _bring_near(part, low, high, plain)
     starts = [a if a is None else a[k] for a, k in zip((start_x, start_y), keep, strict=True)]
     first_x, first_y = _scaled_starts(starts, powers)
+    if plain and powers and first_x is None and first_y is None:
+        first_y = np.ldexp(1.0, powers[1])  # sweeps of the input begin with ones
     x, y, n_iter, status = _solve(part, u[keep[0]], v[keep[1]], first_x, first_y, order, rule, num_threads)
     if status > MAX_ITER:
         return _failed(status, amount, n_iter)

@@ -121,9 +121,9 @@ __device__ __forceinline__ int look_at_zeros(const Tile<W>& t, bool flip, i64* m
   return status;
 }
 
-// The column factors to start from: the caller's, where these are positive and finite, else those of the input's ones.
+// The column factors to start from: the caller's, where these are positive and finite, else ones, or `ones` of the input.
 template <int W>
-__device__ __forceinline__ void begin(Tile<W>& t, const double* start_row, const double* start_col) {
+__device__ __forceinline__ void begin(Tile<W>& t, const double* start_row, const double* start_col, bool ones) {
   bool no_rows = start_row == nullptr, no_cols = start_col == nullptr;
   for (int i = t.rank(); i < t.R && start_row; i += W) no_rows |= t.u(i) > 0.0 && !usable(start_row[i]);
   for (int j = t.rank(); j < t.C && start_col; j += W)
@@ -139,7 +139,7 @@ __device__ __forceinline__ void begin(Tile<W>& t, const double* start_row, const
         [&](int i, int j) { return t.u(i) > 0.0 ? times_power(start_row[i], t.row_power(i)) * t.M(i, j) : 0.0; },
         [&](int j, double sum) { t.y(j) = t.v(j) > 0.0 ? t.v(j) / sum : 1.0; });
   else
-    each<W>(t.C, [&](int j) { t.y(j) = t.chosen ? 1.0 : times_power(1.0, t.col_power(j)); });
+    each<W>(t.C, [&](int j) { t.y(j) = ones ? times_power(1.0, t.col_power(j)) : 1.0; });
 }
 
 // ---- results ----
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2) cmfast_ipf
     if (status == CM_CONVERGED) {
       if (changed) seen = survey(t);
       bring_near(t, plain, seen.low, seen.high);
-      begin(t, flip ? first_cols : first_rows, flip ? first_rows : first_cols);
+      begin(t, flip ? first_cols : first_rows, flip ? first_rows : first_cols, plain || !(LARGE || t.chosen));
       each<W>(t.R, [&](int i) { t.root(i) = t.u(i) > 0.0 ? 1.0 / sqrt(t.u(i)) : 0.0; });
       if (plain)
         status = sinkhorn(t, tol, max_iter, &done);
