@@ -89,9 +89,14 @@ def options(topic: str) -> tuple[str, ...]:
     return OPTIONS + MORE_OPTIONS.get(topic, ())
 
 
+_most_shared: dict[int, int] = {}
+
+
 def most_shared(device: Any) -> int:
     """Return the bytes of shared memory that a block may have on `device` if it asks for them."""
-    return int(device.attributes["MaxSharedMemoryPerBlockOptin"])
+    if device.id not in _most_shared:  # CuPy reads all attributes to tell one
+        _most_shared[device.id] = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
+    return _most_shared[device.id]
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,7 @@ __device__ __forceinline__ void paired_sweep(const Tile<W>& t) {
     if (!(usable(x) && usable(y))) {  // a dropped class, an underflow: the pair stays as it is
       x = t.x(i);
       y = t.y(i);
-    }
-    t.meet();
-    if (t.rank() == 0) {
+    } else if (t.rank() == 0) {
       t.x(i) = x;
       t.y(i) = y;
     }
