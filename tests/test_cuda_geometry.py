@@ -50,6 +50,24 @@ def test_counts_have_the_bits_of_the_cpu(n, classes, m, dtype, seed):
     assert on_cpu.confusion_matrix().tobytes() == on_cuda.confusion_matrix().get().tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u4", "i8", "u8", "?"])
+def test_ids_that_are_no_class_read_as_on_the_cpu(dtype):
+    X = np.zeros((3, 1))
+    options = {"grid": cmfast.Grid([0.0], [1.0])}
+    least, most = (0, 1) if dtype == "?" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    for label in (1, least, most, most // 2):
+        y, p = np.array([0, label, 1], dtype), np.zeros(3, np.uint8)
+        for limit in (None, 1):
+            said = []
+            for make in (np.asarray, cuda_host.asarray):
+                try:
+                    found = cmfast.cell_counts(*map(make, (X, y, p)), n_classes=limit, **options)
+                    said.append((found.n_classes, len(found)))
+                except (ValueError, OverflowError, MemoryError) as error:
+                    said.append((type(error), str(error)))
+            assert said[0] == said[1]
+
+
 @pytest.mark.parametrize("last", [2**31 - 3, 2**31 - 2, 2**31 - 1, 2**31, 2**32])
 def test_keys_as_narrow_as_they_can_be_have_the_bits_of_the_cpu(last):
     """The largest of 32 bits is that of a point without a cell."""
@@ -168,6 +186,19 @@ def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
         found.append([*out, *(side.values for side in sides)])
     for one, other in zip(*found, strict=True):
         assert (one.dtype, one.tobytes()) == (other.dtype, other.get().tobytes())
+
+
+def test_how_often_the_host_waits():
+    """For numbers alone, which decide how much memory is next, or which kernel."""
+    X, y, p = there(*points(2000, 5))
+    start = cuda_host.synchronisations(), cuda_host.copied()
+    cells = cmfast.cell_counts(X, y, p, grid=GRID)
+    assert cuda_host.synchronisations() - start[0] == 3
+    assert cuda_host.copied() - start[1] < 100
+    for weights, most in (("row", 11), (["row", "col", "all"], 13)):
+        before = cuda_host.synchronisations()
+        cmfast.gcm(cells, weights)
+        assert cuda_host.synchronisations() - before <= most
 
 
 def test_no_table_leaves_the_device():

@@ -21,10 +21,11 @@ _RANGES = Kernel("geometry", "cmfast_cell_counts_ranges", _REAL)
 _KEYS = Kernel(
     "geometry", "cmfast_cell_counts_keys", tuple(product(("float", "double"), _arrays.LABELS, ("int", "i64")))
 )
+_LABELS = Kernel("geometry", "cmfast_cell_counts_labels", tuple((label,) for label in _arrays.LABELS))
 _INDICES = Kernel("geometry", "cmfast_cell_counts_indices", _REAL)
 _ROWS = Kernel("geometry", "cmfast_decode_cells_rows")
 _NUMBERS = Kernel("geometry", "cmfast_merge_cells_numbers")
-KERNELS = (_RANGES, _KEYS, _INDICES, _ROWS, _NUMBERS)
+KERNELS = (_RANGES, _KEYS, _LABELS, _INDICES, _ROWS, _NUMBERS)
 
 
 def blocks(n: int) -> int:
@@ -64,11 +65,29 @@ def index_ranges(points: Points) -> tuple[tuple[int, ...], tuple[int, ...], int]
     xp, rows = library(points.X), blocks(n)
     low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
     _RANGES.launch((points.kind,), rows, [*points.arguments, low, high, kept], shared=TILE)
-    number = int(kept.sum())
+    found = xp.empty(2 * m + 1, np.int64)
+    found[:m], found[m : 2 * m], found[2 * m] = low.min(axis=0), high.max(axis=0), kept.sum()
+    *extremes, number = found.get().tolist()  # synchronises
     if not number:
         return (0,) * m, (0,) * m, 0
-    lowest, highest = (tuple(x.tolist()) for x in (low.min(axis=0), high.max(axis=0)))
+    lowest, highest = tuple(extremes[:m]), extremes[m:]
     return lowest, tuple(b - a + 1 for a, b in zip(lowest, highest, strict=True)), number
+
+
+def label_range(*labels: Any) -> tuple[int, int]:
+    """Return the least and the largest of one or two arrays of labels, (0, -1) without any; synchronises."""
+    xp, n = library(labels[0]), len(labels[0])
+    if not n:
+        return 0, -1
+    if any(y.dtype == np.uint64 for y in labels):  # what int64 cannot hold would be seen as negative
+        return min(int(y.min()) for y in labels), max(int(y.max()) for y in labels)
+    given, kind = _arrays.as_labels(*labels)
+    given = [xp.ascontiguousarray(y) for y in given]
+    found = xp.asarray(np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min]))
+    arguments = [*given, *[None] * (2 - len(given)), n, found]
+    _LABELS.launch((kind,), blocks(n), arguments, shared=_arrays.team_scratch(str(THREADS)))
+    low, high = found.get().tolist()
+    return low, high
 
 
 def _axes(xp: Any, layout: Layout) -> list[Any]:

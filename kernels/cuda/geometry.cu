@@ -21,6 +21,23 @@ __global__ void cmfast_cell_counts_ranges(const T* __restrict__ X, i64 n, int m,
       [=](T x, int d) { return i64(floor(place(x, origin[d], inverse[d]))); });
 }
 
+// The least and the largest of one or two arrays of labels.
+template <typename L>
+__global__ void cmfast_cell_counts_labels(const L* __restrict__ y, const L* __restrict__ p, i64 n, i64* out_found) {
+  i64 low = CM_DROPPED, high = ~CM_DROPPED;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 one = i64(y[k]), other = p ? i64(p[k]) : one;
+    low = min(low, min(one, other));
+    high = max(high, max(one, other));
+  }
+  low = team_reduce<CM_THREADS>(low, [](i64 a, i64 b) { return min(a, b); });
+  high = team_reduce<CM_THREADS>(high, [](i64 a, i64 b) { return max(a, b); });
+  if (threadIdx.x == 0) {
+    atomicMin(&out_found[0], low);
+    atomicMax(&out_found[1], high);
+  }
+}
+
 // Keys in mixed radix; a point without a cell gets the largest number. Where 31 bits are enough the keys have 32, which
 // takes a radix sort half the passes, each over half the bytes.
 template <typename T, typename L, typename K>

@@ -25,9 +25,8 @@ Outside = tuple[str, int | None, int, list[tuple[int, int]]]
 
 def _classes(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
     """Return ``(n_classes, outside)``: see `cell_counts`. Synchronises."""
-    spans = [(int(y.min()), int(y.max())) if y.size else (0, -1) for y in labels.values()]
-    most = max(high for _, high in spans)
-    if min(low for low, _ in spans) < 0 or (limit is not None and most >= limit):
+    low, most = _lattice.label_range(*labels.values())
+    if low < 0 or (limit is not None and most >= limit):
         return limit, _outside(limit, **labels)
     return most + 1 if limit is None else limit, None
 
