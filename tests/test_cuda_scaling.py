@@ -293,6 +293,33 @@ def test_rectangles_do_what_the_cpu_does(shape, solver):
     assert_agree(on_cpu, on_cuda, 1e-9)
 
 
+@pytest.mark.parametrize("C", [30, 70])
+def test_plain_sweeps_are_those_of_the_input(C):
+    rng = np.random.default_rng(C)
+    M = np.stack([of_any_size(rng, C), rng.random((C, C)), confusions(rng, C)])
+    M[1, : C // 2 + 1, : C // 2 + 1] = 0.0  # which no number of sweeps makes fit
+    on_cpu, on_cuda = both(M, solver="sinkhorn", max_iter=200)
+    assert on_cpu.status.tolist() == on_cuda.status.get().tolist() == [1, 1, 1]
+    assert on_cuda.n_iter.get().tolist() == [200, 200, 200]
+    assert_agree(on_cpu, on_cuda, 1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.5}, {"smoothing": "pseudo-bayes"}], ids=str)
+@pytest.mark.parametrize("C", [50, 90])
+def test_smoothing_and_float32_in_blocks(C, options):
+    M = np.floor(superclasses(np.random.default_rng(C), C) * 9).astype(np.float32) + (0 if options else 1)
+    on_cpu, on_cuda = both(M, **options)
+    assert on_cuda.matrix.dtype == np.float32
+    assert_agree(on_cpu, on_cuda, 1e-6)
+
+
+def test_more_columns_than_elimination_has_room_for():
+    on_cpu, on_cuda = both(superclasses(np.random.default_rng(1), 1030))
+    assert on_cpu.status == 0
+    assert on_cuda.n_iter.get() == on_cpu.n_iter
+    assert_agree(on_cpu, on_cuda, 1e-9)
+
+
 def test_elimination_rescues_conjugate_gradients():
     rng = np.random.default_rng(3)
     M = chains(rng, 150)
