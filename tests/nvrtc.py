@@ -25,6 +25,7 @@ class Usage:
     stack: int
     spill_stores: int
     spill_loads: int
+    shared: int  # besides what a launch asks for
 
 
 def _file() -> Path | None:
@@ -107,14 +108,15 @@ def _usage(log: str, name: str) -> Usage:
     found = re.search(
         rf"Function properties for {re.escape(name)}\n"
         r".*?(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\n"
-        r".*?Used (\d+) registers",
+        r".*?Used (\d+) registers([^\n]*)",
         log,
     )
     if found is None:
         msg = f"the compiler says nothing about {name}:\n{log}"
         raise LookupError(msg)
-    stack, stores, loads, registers = map(int, found.groups())
-    return Usage(registers, stack, stores, loads)
+    stack, stores, loads, registers = map(int, found.groups()[:4])
+    shared = re.search(r"(\d+) bytes smem", found[5])
+    return Usage(registers, stack, stores, loads, int(shared[1]) if shared else 0)
 
 
 @cache
@@ -127,12 +129,12 @@ def usage(topic: str, architecture: str, most: int | None = None) -> dict[str, U
 
 def main() -> int:
     """Print the table."""
-    print("| kernel | " + " | ".join(f"{a}: registers, stack, spills" for a in ARCHITECTURES) + " |")
+    print("| kernel | " + " | ".join(f"{a}: registers, shared, stack, spills" for a in ARCHITECTURES) + " |")
     print("|---" * (1 + len(ARCHITECTURES)) + "|")
     for kernel in _module.table():
         for expression in map(kernel.expression, kernel.instances):
             found = [usage(kernel.topic, architecture)[expression] for architecture in ARCHITECTURES]
-            cells = [f"{u.registers}, {u.stack}, {u.spill_stores + u.spill_loads}" for u in found]
+            cells = [f"{u.registers}, {u.shared}, {u.stack}, {u.spill_stores + u.spill_loads}" for u in found]
             print(f"| `{expression}` | " + " | ".join(cells) + " |")
     return 0
 

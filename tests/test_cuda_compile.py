@@ -21,7 +21,7 @@ needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(
 def test_nothing_is_spilled(kernel, architecture, most):
     for instance in kernel.instances[:most]:
         found = nvrtc.usage(kernel.topic, architecture, most)[kernel.expression(instance)]
-        assert (found.stack, found.spill_stores, found.spill_loads) == (0, 0, 0), (instance, found)
+        assert (found.stack, found.spill_stores, found.spill_loads, found.shared) == (0, 0, 0, 0), (instance, found)
         assert found.registers <= kernel.ceiling(instance), (instance, found)
 
 

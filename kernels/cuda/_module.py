@@ -142,7 +142,7 @@ class Kernel:
     def signature(self) -> tuple[list[str], list[Parameter]]:
         """Template parameters and parameters, read from the source so that no second copy can disagree."""
         found = re.search(
-            rf"^(?:template <([^>]*)>\n)?__global__ void (?:__launch_bounds__\([^)]*\) )?{self.name}\(([^)]*)\)",
+            rf"^(?:template <([^>]*)>\n)?__global__ void (?:__launch_bounds__\([^)]*\)\s+)?{self.name}\(([^)]*)\)",
             source(self.topic),
             re.MULTILINE,
         )

@@ -38,13 +38,13 @@ __device__ __forceinline__ i64 jobs(i64 rows, int together, i64 parts) {
   return (rows + together - 1) / together * parts;
 }
 
-// With HELD a block counts in shared memory first, in `copies` tables of its own: lanes of a warp that count the same cell
-// at once wait for each other, so neighbours count in different ones.
+// With HELD a block counts in shared memory first, in `copies` tables of its own: lanes of a warp that count the same
+// cell at once wait for each other, so neighbours count in different ones.
 template <typename L, int HELD>
 __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                               i64 p_step, const i64* __restrict__ groups, i64 g_step, i64 n, i64 rows,
-                                              int together, i64 parts, u64 low, u64 n_classes, u64 n_groups,
-                                              int copies, u64* out, u64* out_outside) {
+                                              int together, i64 parts, u64 low, u64 n_classes, u64 n_groups, int copies,
+                                              u64* out, u64* out_outside) {
   CM_DYN_SMEM(unsigned, held);
   const Samples<L> samples{y_true, y_pred, groups, low, n_classes};
   const u64 cells = n_groups * n_classes * n_classes;
@@ -85,8 +85,9 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
 constexpr int DIGIT = 28;
 constexpr u64 DIGIT_MASK = (1u << DIGIT) - 1u;
 
-// In shared memory the words have 32 bits, because it adds no longer ones by itself; what leaves one goes into the next.
-// The highest wraps around, as a number with a sign: all samples of a block fill half of the 63 bits above any weight.
+// In shared memory the words have 32 bits, because it adds no longer ones by itself; what leaves one goes into the
+// next. The highest wraps around, as a number with a sign: all samples of a block fill half of the 63 bits above any
+// weight.
 __device__ __forceinline__ void add_held(unsigned* word, int words, unsigned size, bool negative) {
   while (size && words--) {
     const unsigned old = atomicAdd(word++, negative ? 0u - size : size);
@@ -135,8 +136,8 @@ __global__ void cmfast_confusion_matrix_exponents(const L* __restrict__ y_true, 
   }
 }
 
-// out_digits is (rows, groups, classes, classes, digits), in units of 2^base. With HELD a block adds up in shared memory
-// first, as it counts there; its tables are `stride` words apart.
+// out_digits is (rows, groups, classes, classes, digits), in units of 2^base. With HELD a block adds up in shared
+// memory first, as it counts there; its tables are `stride` words apart.
 template <typename L, typename V, int HELD>
 __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                             i64 p_step, const i64* __restrict__ groups, i64 g_step,

@@ -1,6 +1,7 @@
 // Points to cells and back, and what is counted by cell, label and prediction: keys are cell << bits | tag.
 
-// The index of a coordinate before it is rounded down. Subtract, then multiply: two roundings, the same on every device.
+// The index of a coordinate before it is rounded down. Subtract, then multiply: two roundings, the same on every
+// device.
 template <typename T>
 __device__ __forceinline__ double place(T x, double origin, double inverse) {
   return (widen(x) - origin) * inverse;
@@ -148,7 +149,8 @@ __global__ void cmfast_gcm_overlaps(const i64* __restrict__ l_cells, const i64* 
     if (held[k]) atomicAdd(&out[k], held[k]);
 }
 
-// The same for one histogram pair in limbs, (limbs, entries) each, the lowest limb first; every cell has entries of both.
+// The same for one histogram pair in limbs, (limbs, entries) each, the lowest limb first; every cell has entries of
+// both.
 template <int W>
 __global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __restrict__ l_tags,
                                 const i64* __restrict__ L, i64 l_size, const i64* __restrict__ p_first,
@@ -173,9 +175,10 @@ __global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __re
 
 #define SUMMARY 6  // numbers that are found of a table
 
-// What tables of weights W say over the pairs that occur in M, one thread per row and per column of a table: whether one
-// is no weight; the least and the largest in use, the smallest above zero and the largest sum of a line, as bits (of
-// numbers that are not negative these are in their order); twice the place of the first in use, plus one if it is -0.
+// What tables of weights W say over the pairs that occur in M, one thread per row and per column of a table: whether
+// one is no weight; the least and the largest in use, the smallest above zero and the largest sum of a line, as bits
+// (of numbers that are not negative these are in their order); twice the place of the first in use, plus one if it is
+// -0.
 __global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int n_classes,
                                    i64* out_found) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
@@ -213,10 +216,10 @@ __global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __re
   }
 }
 
-// One table as integers: rint(w * 2^shift); with `equal` weights ones; else with a width in limbs of so many bits, (limbs,
-// cells), the lowest first.
-__global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int equal, int shift,
-                                    int width, int limbs, i64* __restrict__ out) {
+// One table as integers: rint(w * 2^shift); with `equal` weights ones; else with a width in limbs of so many bits,
+// (limbs, cells), the lowest first.
+__global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int equal,
+                                    int shift, int width, int limbs, i64* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
     const bool used = M[k] > 0;
     const double w = used ? W[k] : 0.0;

@@ -1,7 +1,7 @@
 // The sums of confusion matrices that every metric is made of.
 //
-// One thread makes the five sums of a class, each in the order of the cells: neighbours in a warp then read neighbours in
-// memory for the sums along columns, and what the sums along rows read comes from the first cache.
+// One thread makes the five sums of a class, each in the order of the cells: neighbours in a warp then read neighbours
+// in memory for the sums along columns, and what the sums along rows read comes from the first cache.
 
 __device__ __forceinline__ i64 plus(i64 a, i64 b) { return i64(u64(a) + u64(b)); }  // wraps; the status says so
 __device__ __forceinline__ double plus(double a, double b) { return a + b; }
@@ -153,7 +153,8 @@ __device__ __forceinline__ bool possible(Sums<S>& s) {
     s.n = plus(s.n, s.t[k]);
     others = plus(others, s.p[k]);
   }
-  ok &= s.n < CM_INF && !(fabs(as_double(s.n) - as_double(others)) > slack * as_double(s.n)) && !(exact && s.n != others);
+  ok &=
+      s.n < CM_INF && !(fabs(as_double(s.n) - as_double(others)) > slack * as_double(s.n)) && !(exact && s.n != others);
   for (i64 k = 0; k < s.C && ok; ++k) {
     const S rest = min(min(s.t[k] - s.d[k], s.p[k] - s.d[k]), (s.n - s.t[k]) - (s.p[k] - s.d[k]));
     ok &= as_double(rest) >= -slack * as_double(s.n);
@@ -365,13 +366,13 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code) {
   return determined(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
 }
 
-// Steps are (step, code, target, a, b), params (what a 0/0 becomes, a parameter). Where no status is given, the sums are
-// checked first. out_registers is (registers, n); the first n_scalars of them are results.
+// Steps are (step, code, target, a, b), params (what a 0/0 becomes, a parameter). Where no status is given, the sums
+// are checked first. out_registers is (registers, n); the first n_scalars of them are results.
 template <typename S, typename O>
 __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __restrict__ t, const S* __restrict__ p,
                                             const S* __restrict__ bands, const S* __restrict__ tops,
-                                            const S* __restrict__ totals, const signed char* __restrict__ status,
-                                            i64 C, i64 n, const i64* __restrict__ steps, int n_steps,
+                                            const S* __restrict__ totals, const signed char* __restrict__ status, i64 C,
+                                            i64 n, const i64* __restrict__ steps, int n_steps,
                                             const double* __restrict__ params, const double* __restrict__ weights,
                                             int mode, int n_scalars, int n_tables, double* out_registers,
                                             O* __restrict__ out_scalars, O* __restrict__ out_tables,

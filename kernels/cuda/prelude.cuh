@@ -5,7 +5,7 @@ typedef long long i64;
 typedef unsigned long long u64;
 
 #ifndef CM_HOST
-#define CM_DYN_SMEM(T, name)                                    \
+#define CM_DYN_SMEM(T, name)                                   \
   extern __shared__ __align__(16) unsigned char cm_dyn_smem[]; \
   T* name = reinterpret_cast<T*>(cm_dyn_smem)
 #endif
@@ -54,8 +54,8 @@ struct Parts {
 };
 
 // A team of W threads shares a matrix: part of a warp, a warp, or the whole block. Every thread of a block goes through
-// every round of the loop over the batch, so that shuffles and barriers meet; a team without a matrix of its own works on
-// the last one and writes nothing.
+// every round of the loop over the batch, so that shuffles and barriers meet; a team without a matrix of its own works
+// on the last one and writes nothing.
 template <int W>
 struct Team {
   int rank;  // within the team
@@ -103,8 +103,8 @@ __device__ __forceinline__ bool warp_any(bool value) { return __any_sync(CM_ALL_
 #define CM_DROPPED 0x7fffffffffffffffLL  // sorts behind every key
 #define CM_TILE (4 * CM_THREADS)         // rows of a table that a block looks at together
 
-// Rows of X (n, m) of which every value is good, tile by tile; returns how many of them this thread has seen. `column` is
-// called for every column of a tile with a share of its rows, so that neighbouring threads read neighbouring values.
+// Rows of X (n, m) of which every value is good, tile by tile; returns how many of them this thread has seen. `column`
+// is called for every column of a tile with a share of its rows, so that neighbouring threads read neighbouring values.
 template <typename T, typename Good, typename Column>
 __device__ __forceinline__ u64 over_tiles(const T* X, i64 n, int m, Good good, Column column) {
   CM_DYN_SMEM(unsigned char, kept);

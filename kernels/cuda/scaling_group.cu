@@ -1,6 +1,7 @@
 // Scaling of the many matrices of up to 32 lines that make no trouble: K lanes of a warp share a matrix of at most K
 // rows and columns, as many matrices side by side as fit into the warp. What is not finished after a few steps, or asks
-// for more than is here (zeros that a flow must judge, cells brought nearer by powers of two), is left to another kernel.
+// for more than is here (zeros that a flow must judge, cells brought nearer by powers of two), is left to another
+// kernel.
 //
 // Lane l has row l and column l. Cells are in shared memory, the weights and flows between column l and the others in
 // registers, so K is known to the compiler. Lines beyond the matrix have target zero, as those of dropped classes.
@@ -13,26 +14,26 @@ constexpr int START = 3;       // passes before Newton's method
 constexpr int PATIENCE = 16;   // passes after which a matrix no longer holds up its neighbours
 constexpr int PAIR_WORDS = 2;  // numbers in a pair
 
-// Numbers are read from shared memory again after this: a compiler that keeps a whole loop of them in registers has none
-// left for what belongs there.
+// Numbers are read from shared memory again after this: a compiler that keeps a whole loop of them in registers has
+// none left for what belongs there.
 __device__ __forceinline__ void fence(int j) {
   if (j % 4 == 0) asm volatile("" ::: "memory");
 }
 
-// A lane's place, and what it shares with the others of its matrix. What shows, counts or asks others must be reached by
-// all lanes of the warp, so it never stands behind `&&` or `?`.
+// A lane's place, and what it shares with the others of its matrix. What shows, counts or asks others must be reached
+// by all lanes of the warp, so it never stands behind `&&` or `?`.
 template <int K>
 struct Lanes {
-  static constexpr int EVEN = K + (K & 1);               // numbers are read from shared memory two at a time
-  static constexpr int PITCH = K + ((2 - K) & 3);        // 2 modulo 4: eight rows read by pairs meet no bank twice
-  static constexpr int SIDE = 32 / K;                    // matrices of a warp
+  static constexpr int EVEN = K + (K & 1);         // numbers are read from shared memory two at a time
+  static constexpr int PITCH = K + ((2 - K) & 3);  // 2 modulo 4: eight rows read by pairs meet no bank twice
+  static constexpr int SIDE = 32 / K;              // matrices of a warp
   static constexpr int USED = 2 * K * PITCH + 2 * PAIR_WORDS * EVEN;
   static constexpr int STEP = USED + ((EVEN - USED) & 15);  // EVEN modulo 16: one begins at the bank where one ends
 
   double* numbers;
-  int l;        // row and column of this lane; a lane too many repeats the last one and writes nothing
-  int first;    // lane with row and column 0
-  bool mine;    // whether this is no such lane
+  int l;      // row and column of this lane; a lane too many repeats the last one and writes nothing
+  int first;  // lane with row and column 0
+  bool mine;  // whether this is no such lane
   int turn = 0;
 
   __device__ __forceinline__ explicit Lanes(double* shared) {
@@ -96,10 +97,10 @@ struct Line {
   bool paired;       // whether row i and column i belong together
   bool warm, limit;  // whether the caller gave factors; whether cells died
   double u, v, x, y;
-  double own;        // the cell on the diagonal, while it is lifted
+  double own;  // the cell on the diagonal, while it is lifted
   double total;
-  int order;         // column of the input that is at this place
-  int done;          // passes
+  int order;  // column of the input that is at this place
+  int done;   // passes
 };
 
 struct Targets {
@@ -435,11 +436,11 @@ __device__ __forceinline__ void weights(const Lanes<K>& g, double (&W)[K + (K & 
   }
 }
 
-// Solve L d = q + flows by star-mesh elimination (Grassmann, Taksar and Heyman), from the last column down: it only adds
-// nonnegative numbers to the weights, so small cells keep all their digits. Columns beyond the matrix have no weights.
+// Solve L d = q + flows by star-mesh elimination (Grassmann, Taksar and Heyman), from the last column down: it only
+// adds nonnegative numbers to the weights, so small cells keep all their digits. Columns beyond the matrix have no
+// weights.
 template <int K>
-__device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K + (K & 1)],
-                                            double (&F)[K + (K & 1)]) {
+__device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K + (K & 1)], double (&F)[K + (K & 1)]) {
   double d = 0.0, r = 0.0;
 #pragma unroll
   for (int k = K - 1; k > 0; --k) {

@@ -2,11 +2,11 @@
 // classes and by conjugate gradients beyond. What small cells may hide behind the residual is bounded by the smallest
 // scaled cell, or resolved by elimination.
 
-constexpr double ROUNDING = 1e-15;    // between the residual of a sweep and the one measured again
-constexpr double NOISE = 4e-15;       // residual that rounding leaves
-constexpr double PATIENCE = 40.0;     // sweeps that may be left before Newton's method is the better way
+constexpr double ROUNDING = 1e-15;  // between the residual of a sweep and the one measured again
+constexpr double NOISE = 4e-15;     // residual that rounding leaves
+constexpr double PATIENCE = 40.0;   // sweeps that may be left before Newton's method is the better way
 constexpr double TRIAL_WIDTH = 200.0;
-constexpr int DENSE = 128;            // columns up to which elimination costs less than conjugate gradients, or not much more
+constexpr int DENSE = 128;  // columns up to which elimination costs less than conjugate gradients, or not much more
 
 struct Swept {
   i64 sweeps;
@@ -14,9 +14,9 @@ struct Swept {
   bool slow;
 };
 
-// Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `target`; gives up where
-// more than PATIENCE sweeps would be left at the present rate, but not if `plain`. Leaves the factors that the residual
-// belongs to in `last` and y.
+// Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `target`; gives up
+// where more than PATIENCE sweeps would be left at the present rate, but not if `plain`. Leaves the factors that the
+// residual belongs to in `last` and y.
 template <int W>
 __device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, i64 max_iter, bool plain) {
   double before = CM_INF;
@@ -68,8 +68,8 @@ __device__ __forceinline__ int live(const Tile<W>& t, bool rows) {
   return team_sum<W>(number);
 }
 
-// The residual at which no flow between two sets of lines is wrong by more than `last_width`: every such flow goes through
-// at least one positive cell; without zeros through one of nearly every line.
+// The residual at which no flow between two sets of lines is wrong by more than `last_width`: every such flow goes
+// through at least one positive cell; without zeros through one of nearly every line.
 template <int W>
 __device__ __forceinline__ double hidden_residual(const Tile<W>& t, double last_width) {
   double low = CM_INF;
@@ -84,8 +84,8 @@ __device__ __forceinline__ double hidden_residual(const Tile<W>& t, double last_
   return last_width * low * (team_any<W>(zero) ? 1 : lines) / t.total;
 }
 
-// Fill `scale` with the diagonal of L: the sum over i of p_ij (u_i - p_ij) / u_i. What the largest cell of a row lacks is
-// added up, in `off`.
+// Fill `scale` with the diagonal of L: the sum over i of p_ij (u_i - p_ij) / u_i. What the largest cell of a row lacks
+// is added up, in `off`.
 template <int W>
 __device__ __forceinline__ void diagonal(const Tile<W>& t, bool paired) {
   const auto cell = [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); };

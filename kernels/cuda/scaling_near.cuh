@@ -1,8 +1,8 @@
 // Matrices whose cells span so many orders of magnitude that products of them would leave the float64 range.
 //
 // In logarithms: the pairing of rows and columns with the largest product of cells, then factors that balance the flows
-// between the pairs. As powers of two these are exact, and what they leave has its paired cells near one and no cell much
-// above that.
+// between the pairs. As powers of two these are exact, and what they leave has its paired cells near one and no cell
+// much above that.
 
 constexpr double STILL = 0.01;  // change of a factor, in powers of two, that needs no further sweep
 constexpr int BALANCE_SWEEPS = 2000;
@@ -12,8 +12,8 @@ __device__ __forceinline__ void take_logarithms(const Tile<W>& t) {
   each_cell<W>(t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, j) > 0.0 ? log2(t.M(i, j)) : -CM_INF; });
 }
 
-// The pairing of rows and columns with the largest product of cells (Kuhn and Munkres, by shortest augmenting paths), in
-// r; Q holds the logarithms. False where no pairing has a positive product.
+// The pairing of rows and columns with the largest product of cells (Kuhn and Munkres, by shortest augmenting paths),
+// in r; Q holds the logarithms. False where no pairing has a positive product.
 template <int W>
 __device__ __forceinline__ bool assign(const Tile<W>& t) {
   const int n = t.C;
@@ -75,8 +75,8 @@ __device__ __forceinline__ bool assign(const Tile<W>& t) {
   return true;
 }
 
-// With B_ij = A_ij - (A_ii + A_jj) / 2 of the logarithms in Q: fill x with t such that with B_ij + t_i - t_j each row sums
-// to what its column sums to, without the diagonal (Osborne).
+// With B_ij = A_ij - (A_ii + A_jj) / 2 of the logarithms in Q: fill x with t such that with B_ij + t_i - t_j each row
+// sums to what its column sums to, without the diagonal (Osborne).
 template <int W>
 __device__ __forceinline__ void balance(const Tile<W>& t) {
   const int n = t.C;

@@ -1,6 +1,6 @@
-// Newton's method on the dual. The unknowns are the logarithms of the column factors; the rows are exact after every pass
-// over them. The equations belong to a graph on the columns. Where row i and column i are paired the diagonal never enters:
-// small cells keep all their digits.
+// Newton's method on the dual. The unknowns are the logarithms of the column factors; the rows are exact after every
+// pass over them. The equations belong to a graph on the columns. Where row i and column i are paired the diagonal
+// never enters: small cells keep all their digits.
 
 // ---- starts ----
 
@@ -15,7 +15,8 @@ __device__ __forceinline__ void plain_sweep(const Tile<W>& t) {
       [&](int j, double sum) { t.y(j) = t.v(j) > 0.0 ? t.v(j) / sum : 0.0; });
 }
 
-// Whether the columns in `off` that rows want are different ones; then r says which row each column goes to. One thread.
+// Whether the columns in `off` that rows want are different ones; then r says which row each column goes to. One
+// thread.
 template <int W>
 __device__ __forceinline__ bool distinct(const Tile<W>& t) {
   const int C = t.C;
@@ -58,9 +59,9 @@ __device__ __forceinline__ bool pair_by_search(Tile<W>& t) {
   return !team_any<W>(bad);
 }
 
-// Solve row i and column i together, exactly, for every i: x (m y + a) = u and y (m x + b) = v, with the paired cell m and
-// the sums a of the row and b of the column. What lies beyond the diagonal is added up first, what lies before it as soon
-// as its factors are known.
+// Solve row i and column i together, exactly, for every i: x (m y + a) = u and y (m x + b) = v, with the paired cell m
+// and the sums a of the row and b of the column. What lies beyond the diagonal is added up first, what lies before it
+// as soon as its factors are known.
 template <int W>
 __device__ __forceinline__ void paired_sweep(const Tile<W>& t) {
   over_rows(
@@ -126,7 +127,8 @@ __device__ __forceinline__ double row_pass(const Tile<W>& t, bool paired) {
   return team_sum<W>(residual) / t.total;
 }
 
-// W_jk = sum over i of p_ij p_ik / u_i for k < j, in squares that a thread adds up in registers; and the flows P_jk - P_kj.
+// W_jk = sum over i of p_ij p_ik / u_i for k < j, in squares that a thread adds up in registers; and the flows P_jk -
+// P_kj.
 template <int W>
 __device__ __forceinline__ void build_graph(const Tile<W>& t, bool paired) {
   each_cell<W>(t.R, t.C, [&](int i, int j) {

@@ -1,8 +1,8 @@
-// Scaling of matrices with any cells and of any size: a team of W threads, a warp or a block, takes one from a queue, brings
-// it to the end, and takes the next.
+// Scaling of matrices with any cells and of any size: a team of W threads, a warp or a block, takes one from a queue,
+// brings it to the end, and takes the next.
 //
-// The steps and rules are those of kernels/cpu: _tile.py and _newton.py for small matrices, _single.py for LARGE ones. A
-// result depends on its matrix alone, whoever took it.
+// The steps and rules are those of kernels/cpu: _tile.py and _newton.py for small matrices, _single.py for LARGE ones.
+// A result depends on its matrix alone, whoever took it.
 
 // ---- loading ----
 
@@ -121,13 +121,13 @@ __device__ __forceinline__ int look_at_zeros(const Tile<W>& t, bool flip, i64* m
   return status;
 }
 
-// The column factors to start from: the caller's, where these are positive and finite, else ones, or `ones` of the input.
+// The column factors to start from: the caller's, where these are positive and finite, else ones, or `ones` of the
+// input.
 template <int W>
 __device__ __forceinline__ void begin(Tile<W>& t, const double* start_row, const double* start_col, bool ones) {
   bool no_rows = start_row == nullptr, no_cols = start_col == nullptr;
   for (int i = t.rank(); i < t.R && start_row; i += W) no_rows |= t.u(i) > 0.0 && !usable(start_row[i]);
-  for (int j = t.rank(); j < t.C && start_col; j += W)
-    no_cols |= t.v(j) > 0.0 && !usable(start_col[int(t.order(j))]);
+  for (int j = t.rank(); j < t.C && start_col; j += W) no_cols |= t.v(j) > 0.0 && !usable(start_col[int(t.order(j))]);
   no_rows = team_any<W>(no_rows);
   no_cols = team_any<W>(no_cols);
   t.warm = !no_rows || !no_cols;
@@ -135,8 +135,7 @@ __device__ __forceinline__ void begin(Tile<W>& t, const double* start_row, const
     each<W>(t.C, [&](int j) { t.y(j) = times_power(start_col[int(t.order(j))], t.col_power(j)); });
   else if (!no_rows)
     over_columns(
-        t,
-        [&](int i, int j) { return t.u(i) > 0.0 ? times_power(start_row[i], t.row_power(i)) * t.M(i, j) : 0.0; },
+        t, [&](int i, int j) { return t.u(i) > 0.0 ? times_power(start_row[i], t.row_power(i)) * t.M(i, j) : 0.0; },
         [&](int j, double sum) { t.y(j) = t.v(j) > 0.0 ? t.v(j) / sum : 1.0; });
   else
     each<W>(t.C, [&](int j) { t.y(j) = ones ? times_power(1.0, t.col_power(j)) : 1.0; });
@@ -157,8 +156,8 @@ __device__ __forceinline__ Side side(const Tile<W>& t, bool rows) {
   return {t.C, &t.v(0), &t.col_power(0), &t.y(0)};
 }
 
-// Divide the factors of `first` by their geometric mean, multiply the others by it; return the power of two that the powers
-// in M add to it.
+// Divide the factors of `first` by their geometric mean, multiply the others by it; return the power of two that the
+// powers in M add to it.
 template <int W>
 __device__ __forceinline__ double gauge(const Side& first, const Side& second) {
   double product = 1.0, power = 0.0, given = 0.0, count = 0.0;
@@ -186,8 +185,8 @@ __device__ __forceinline__ double gauge(const Side& first, const Side& second) {
   return whole - own;
 }
 
-// Turn the factors of the matrix that was brought near into those of the input; return whether all were in range, before
-// and after.
+// Turn the factors of the matrix that was brought near into those of the input; return whether all were in range,
+// before and after.
 template <int W>
 __device__ __forceinline__ bool undo_powers(const Side& s, bool far, double rest) {
   bool good = true;
@@ -200,7 +199,8 @@ __device__ __forceinline__ bool undo_powers(const Side& s, bool far, double rest
   return good;
 }
 
-// Put the factors in the gauge, scale the cells; return the residual of what is returned, NaN where a factor is out of range.
+// Put the factors in the gauge, scale the cells; return the residual of what is returned, NaN where a factor is out of
+// range.
 template <int W>
 __device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
   each<W>(t.C, [&](int j) {
@@ -227,18 +227,18 @@ __device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
 }
 
 // A matrix and its targets, row_step and so on being zero where all share one; results go to the same number. Where the
-// parts of a tile lie is counted in numbers: from the start of the team's shared memory, or below zero, as ~place, from the
-// start of its own scratch.
+// parts of a tile lie is counted in numbers: from the start of the team's shared memory, or below zero, as ~place, from
+// the start of its own scratch.
 template <int W, bool LARGE>
-__global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2) cmfast_ipf_team(const float* M32, const double* M64, i64 m_step, const double* row_sums, i64 row_step,
-                                const double* col_sums, i64 col_step, const double* start_row, i64 start_row_step,
-                                const double* start_col, i64 start_col_step, int R, int C, double smoothing, int drop,
-                                int bi, int plain, double tol, double last_width, i64 max_iter, int rescue,
-                                const i64* queue, const i64* length, i64 n, u64* next, i64 cells_at, i64 scaled_at,
-                                i64 graph_at, i64 lines_at, i64 shared_size, i64 scratch_size, double* scratch,
-                                i64 network_size, i64 flow_at, i64* network, float* out32, double* out64,
-                                double* out_row, double* out_col, double* out_residual, i64* out_n_iter,
-                                signed char* out_status, double* out_smoothing) {
+__global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
+    cmfast_ipf_team(const float* M32, const double* M64, i64 m_step, const double* row_sums, i64 row_step,
+                    const double* col_sums, i64 col_step, const double* start_row, i64 start_row_step,
+                    const double* start_col, i64 start_col_step, int R, int C, double smoothing, int drop, int bi,
+                    int plain, double tol, double last_width, i64 max_iter, int rescue, const i64* queue,
+                    const i64* length, i64 n, u64* next, i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at,
+                    i64 shared_size, i64 scratch_size, double* scratch, i64 network_size, i64 flow_at, i64* network,
+                    float* out32, double* out64, double* out_row, double* out_col, double* out_residual,
+                    i64* out_n_iter, signed char* out_status, double* out_smoothing) {
   CM_DYN_SMEM(double, shared);
   const int me = zeros::rank<W>(), teams = blockDim.x / W, team = threadIdx.x / W;
   const i64 slot = i64(blockIdx.x) * teams + team;
@@ -251,12 +251,21 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2) cmfast_ipf
     const i64 turn = team_sum<W>(me == 0 ? i64(atomicAdd(next, u64(1))) : 0);
     if (turn >= most) break;
     const i64 b = queue ? queue[turn] : turn;
-    Tile<W> t{place(cells_at), place(scaled_at), place(graph_at), place(lines_at), near, flip ? C : R, flip ? R : C,
-              1.0, false, false, false};
-    const double *rows = row_sums ? row_sums + b * row_step : nullptr;
-    const double *cols = col_sums ? col_sums + b * col_step : nullptr;
-    const double *first_rows = start_row ? start_row + b * start_row_step : nullptr;
-    const double *first_cols = start_col ? start_col + b * start_col_step : nullptr;
+    Tile<W> t{place(cells_at),
+              place(scaled_at),
+              place(graph_at),
+              place(lines_at),
+              near,
+              flip ? C : R,
+              flip ? R : C,
+              1.0,
+              false,
+              false,
+              false};
+    const double* rows = row_sums ? row_sums + b * row_step : nullptr;
+    const double* cols = col_sums ? col_sums + b * col_step : nullptr;
+    const double* first_rows = start_row ? start_row + b * start_row_step : nullptr;
+    const double* first_cols = start_col ? start_col + b * start_col_step : nullptr;
     each<W>(t.R, [&](int i) {
       const double* given = flip ? cols : rows;
       t.u(i) = given ? given[i] : 1.0;
@@ -278,8 +287,7 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2) cmfast_ipf
     int status = seen.good ? CM_CONVERGED : CM_INVALID;
     bool limit = false;
     i64 done = 0;
-    if (seen.good && smoothing > 0.0)
-      each_cell<W>(t.R, t.C, [&](int i, int j) { t.M(i, j) += smoothing; });
+    if (seen.good && smoothing > 0.0) each_cell<W>(t.R, t.C, [&](int i, int j) { t.M(i, j) += smoothing; });
     if (seen.good && smoothing < 0.0) amount = pseudo_bayes(t, seen.high);
     if (status == CM_CONVERGED) status = check_targets(t, flip, drop && bi, seen.zero && !(smoothing > 0.0));
     if (status == CM_CONVERGED && seen.zero && smoothing == 0.0 && !plain) {

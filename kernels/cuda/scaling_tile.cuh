@@ -1,9 +1,9 @@
-// One matrix under work, the numbers it needs, and how a team of W threads, a warp or a block, goes over its cells. Sums are
-// added in an order that the shape of the matrix decides alone.
+// One matrix under work, the numbers it needs, and how a team of W threads, a warp or a block, goes over its cells.
+// Sums are added in an order that the shape of the matrix decides alone.
 
-// Numbers of a matrix, wherever there is room for them: shared memory, else global. R rows and C columns as it is solved:
-// Newton's unknowns belong on the shorter side. The rest of a row of cells is never read: an odd length lets a warp read a
-// column without two of its lanes asking one bank of shared memory.
+// Numbers of a matrix, wherever there is room for them: shared memory, else global. R rows and C columns as it is
+// solved: Newton's unknowns belong on the shorter side. The rest of a row of cells is never read: an odd length lets a
+// warp read a column without two of its lanes asking one bank of shared memory.
 constexpr int ROW_FIELDS = 6;  // and twelve of columns; the launcher counts them too
 
 template <int W>
@@ -12,7 +12,7 @@ struct Tile {
   double* scaled;  // cells over sqrt(u), and whatever else needs as many numbers
   double* graph;   // weights below the diagonal, flows above
   double* lines;
-  double* part;    // W numbers for sums that several threads share
+  double* part;  // W numbers for sums that several threads share
   int R, C;
   double total;
   bool far, chosen, warm;  // powers of two were taken out; the pairing was found already; the caller gave factors
@@ -41,14 +41,14 @@ struct Tile {
   __device__ __forceinline__ double& v(int j) const { return col(0, j); }    // column targets
   __device__ __forceinline__ double& y(int j) const { return col(1, j); }    // column factors
   __device__ __forceinline__ double& sum(int j) const { return col(2, j); }  // column sums without the paired cell
-  __device__ __forceinline__ double& gap(int j) const { return col(3, j); }  // what the columns lack: minus the gradient
+  __device__ __forceinline__ double& gap(int j) const { return col(3, j); }  // what columns lack: minus the gradient
   __device__ __forceinline__ double& q(int j) const { return col(4, j); }    // sources
   __device__ __forceinline__ double& d(int j) const { return col(5, j); }    // Newton step in log y
   __device__ __forceinline__ double& p(int j) const { return col(6, j); }    // scratch of the equations
   __device__ __forceinline__ double& r(int j) const { return col(7, j); }
   __device__ __forceinline__ double& col_power(int j) const { return col(8, j); }
-  __device__ __forceinline__ double& order(int j) const { return col(9, j); }   // column of the input at each place
-  __device__ __forceinline__ double& scale(int j) const { return col(10, j); }  // diagonal of the equations
+  __device__ __forceinline__ double& order(int j) const { return col(9, j); }    // column of the input at each place
+  __device__ __forceinline__ double& scale(int j) const { return col(10, j); }   // diagonal of the equations
   __device__ __forceinline__ double& origin(int j) const { return col(11, j); }  // column factors before the last step
 };
 

@@ -205,7 +205,8 @@ __global__ void cmfast_resample_rows(const T* __restrict__ M, const double* __re
   }
 }
 
-// Of every row the share of itself and the rows after it; how many samples to draw, `wanted` or all there are; the status.
+// Of every row the share of itself and the rows after it; how many samples to draw, `wanted` or all there are; the
+// status.
 __global__ void cmfast_resample_matrices(const double* __restrict__ support, const int* __restrict__ flags, int C,
                                          i64 n, i64 wanted, double* __restrict__ out_rows, i64* __restrict__ out_total,
                                          signed char* __restrict__ out_status) {

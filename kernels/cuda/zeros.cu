@@ -38,14 +38,15 @@ __device__ __forceinline__ void reach(const zeros::Scratch& z, const T* m) {
   zeros::meet<W>();
 }
 
-// A team goes through matrices and keeps its scratch, so many numbers: in `memory`, else in shared memory. `flow` is for
-// targets that may differ.
+// A team goes through matrices and keeps its scratch, so many numbers: in `memory`, else in shared memory. `flow` is
+// for targets that may differ.
 template <typename T, int W>
-__global__ void __launch_bounds__(CM_THREADS, 3) cmfast_support_patterns(
-    const T* __restrict__ M, int m_step, const double* __restrict__ row_sums, int row_step,
-    const double* __restrict__ col_sums, int col_step, int R, int C, i64 n, int numbers, i64* memory, i64* flow,
-    signed char* out_status, unsigned char* out_dead, i64* out_row_block, i64* out_col_block, unsigned char* out_rows,
-    unsigned char* out_cols, double* out_wanted, double* out_available) {
+__global__ void __launch_bounds__(CM_THREADS, 3)
+    cmfast_support_patterns(const T* __restrict__ M, int m_step, const double* __restrict__ row_sums, int row_step,
+                            const double* __restrict__ col_sums, int col_step, int R, int C, i64 n, int numbers,
+                            i64* memory, i64* flow, signed char* out_status, unsigned char* out_dead,
+                            i64* out_row_block, i64* out_col_block, unsigned char* out_rows, unsigned char* out_cols,
+                            double* out_wanted, double* out_available) {
   CM_DYN_SMEM(i64, shared);
   const i64 cells = i64(R) * C;
   const int me = zeros::rank<W>(), teams = CM_THREADS / W, team_of_block = threadIdx.x / W;

@@ -10,16 +10,16 @@ namespace zeros {
 // Loops over lines and words are many and mostly short: unrolled they would take twice the registers.
 #define ROLLED _Pragma("unroll 1")
 
-constexpr double SLACK = 1e-12;  // of the total: what fractional targets may miss each other by, from rounding
+constexpr double SLACK = 1e-12;   // of the total: what fractional targets may miss each other by, from rounding
 constexpr double EXACT = 0x1p53;  // integers up to here are float64 numbers, and so are their sums
 constexpr int GRID = 61;          // other targets become integers of at most so many bits
 
 // The launchers have the same formula: see zeros.py. The flow is for targets that are not all equal.
 struct Scratch {
   int R, C, row_words, col_words, levels;
-  i64 *row_cap, *col_cap;  // targets as integers
-  i64 *unmet, *spare;      // what is left of them; at the end, the component of each line, or -1
-  i64* flow;               // from row i into column j: flow[j * R + i] where fed has it; null if that is 1
+  i64 *row_cap, *col_cap;   // targets as integers
+  i64 *unmet, *spare;       // what is left of them; at the end, the component of each line, or -1
+  i64* flow;                // from row i into column j: flow[j * R + i] where fed has it; null if that is 1
   unsigned *reach, *users;  // the columns that a row could feed; the rows that could feed a column
   unsigned *feeds, *fed;    // the columns that it does feed; the rows that do feed it
   unsigned *rows, *cols;    // what a search has found: in the end the certificate
@@ -73,13 +73,15 @@ __device__ __forceinline__ bool has(const unsigned* sets, int n, int l, int k) {
 // Whether set `l` of `n` and `other` have anything in common.
 __device__ __forceinline__ bool touches(const unsigned* sets, int n, int l, const unsigned* other, int words) {
   unsigned both = 0;
-  ROLLED for (int w = 0; w < words; ++w) both |= sets[w * n + l] & other[w];
+  ROLLED
+  for (int w = 0; w < words; ++w) both |= sets[w * n + l] & other[w];
   return both != 0;
 }
 
 // The smallest member of both, or -1.
 __device__ __forceinline__ int first_common(const unsigned* sets, int n, int l, const unsigned* other, int words) {
-  ROLLED for (int w = 0; w < words; ++w) {
+  ROLLED
+  for (int w = 0; w < words; ++w) {
     const unsigned both = sets[w * n + l] & other[w];
     if (both) return 32 * w + lowest(both);
   }
@@ -87,7 +89,8 @@ __device__ __forceinline__ int first_common(const unsigned* sets, int n, int l, 
 }
 
 __device__ __forceinline__ int first(const unsigned* sets, int n, int l, int words) {
-  ROLLED for (int w = 0; w < words; ++w)
+  ROLLED
+  for (int w = 0; w < words; ++w)
     if (sets[w * n + l]) return 32 * w + lowest(sets[w * n + l]);
   return -1;
 }
@@ -96,7 +99,8 @@ __device__ __forceinline__ int first(const unsigned* sets, int n, int l, int wor
 template <int W, typename Test>
 __device__ __forceinline__ bool collect(unsigned* set, int n, bool fresh, Test test) {
   bool grew = false;
-  ROLLED for (int start = rank<W>() / 32 * 32; start < n; start += W) {
+  ROLLED
+  for (int start = rank<W>() / 32 * 32; start < n; start += W) {
     const int k = start + rank<W>() % 32;
     const unsigned before = fresh ? 0u : set[start / 32];
     const unsigned word = before | __ballot_sync(CM_ALL_LANES, k < n && test(k));
@@ -117,7 +121,8 @@ __device__ __forceinline__ int exponent_of(double x) {  // as frexp gives it
 template <typename Target>
 __device__ __forceinline__ double total(int n, Target target) {  // in this order, which decides the last bit
   double sum = 0.0;
-  ROLLED for (int k = 0; k < n; ++k) sum += target(k);
+  ROLLED
+  for (int k = 0; k < n; ++k) sum += target(k);
   return sum;
 }
 
@@ -133,7 +138,8 @@ __device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) 
   double low = CM_INF, high = 0.0;
   int lines = 0;
   bool whole = true;
-  ROLLED for (int k = rank<W>(); k < z.R + z.C; k += W) {
+  ROLLED
+  for (int k = rank<W>(); k < z.R + z.C; k += W) {
     const double target = k < z.R ? u(k) : v(k - z.R);
     whole &= target == floor(target);
     if (target > 0.0) {
@@ -157,11 +163,13 @@ __device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) 
     shift = GRID - exponent_of(most);
   }
   i64 missing = 0;
-  ROLLED for (int i = rank<W>(); i < z.R; i += W) {
+  ROLLED
+  for (int i = rank<W>(); i < z.R; i += W) {
     z.row_cap[i] = z.unmet[i] = capacity(u(i), equal, whole, shift);
     missing += z.row_cap[i];
   }
-  ROLLED for (int j = rank<W>(); j < z.C; j += W) {
+  ROLLED
+  for (int j = rank<W>(); j < z.C; j += W) {
     z.col_cap[j] = z.spare[j] = capacity(v(j), equal, whole, shift);
     missing -= z.col_cap[j];
   }
@@ -183,16 +191,20 @@ __device__ __forceinline__ i64 capacities(Scratch& z, RowTarget u, ColTarget v) 
 // Note which rows and columns share a positive cell, those without target left out.
 template <int W, typename Positive>
 __device__ __forceinline__ void pack(const Scratch& z, Positive positive) {
-  ROLLED for (int k = rank<W>(); k < z.R * z.col_words; k += W) z.feeds[k] = 0;
-  ROLLED for (int k = rank<W>(); k < z.C * z.row_words; k += W) z.fed[k] = 0;
-  ROLLED for (int item = rank<W>() / 32; item < z.R * z.col_words; item += W / 32) {
+  ROLLED
+  for (int k = rank<W>(); k < z.R * z.col_words; k += W) z.feeds[k] = 0;
+  ROLLED
+  for (int k = rank<W>(); k < z.C * z.row_words; k += W) z.fed[k] = 0;
+  ROLLED
+  for (int item = rank<W>() / 32; item < z.R * z.col_words; item += W / 32) {
     const int i = item / z.col_words, w = item % z.col_words, j = 32 * w + rank<W>() % 32;
     const bool open = j < z.C && z.row_cap[i] > 0 && z.col_cap[j] > 0 && positive(i, j);
     const unsigned word = __ballot_sync(CM_ALL_LANES, open);
     if (rank<W>() % 32 == 0) z.reach[w * z.R + i] = word;
   }
   meet<W>();
-  ROLLED for (int item = rank<W>(); item < z.row_words * z.C; item += W) {
+  ROLLED
+  for (int item = rank<W>(); item < z.row_words * z.C; item += W) {
     const int w = item / z.C, j = item % z.C;
     const unsigned* reach = z.reach + (j >> 5) * z.R;
     unsigned word = 0;
@@ -224,22 +236,23 @@ __device__ __forceinline__ void pass(const Scratch& z, int i, int j) {
 // Send what can be sent directly, through the diagonal first; return whether anything is left.
 template <int W>
 __device__ __forceinline__ bool send_directly(const Scratch& z) {
-  ROLLED for (int i = rank<W>(); i < min(z.R, z.C); i += W)
+  ROLLED
+  for (int i = rank<W>(); i < min(z.R, z.C); i += W)
     if (has(z.reach, z.R, i, i)) pass(z, i, i);
   meet<W>();
   const bool left = collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
   collect<W>(z.cols, z.C, true, [&](int j) { return z.spare[j] > 0; });
   if (!team_any<W>(left)) return false;
   meet<W>();
-  if (rank<W>() == 0)
-    ROLLED for (int w = 0; w < z.row_words; ++w)
-      ROLLED for (unsigned rest = z.rows[w]; rest; rest &= rest - 1) {
-        const int i = 32 * w + lowest(rest);
-        for (int j; z.unmet[i] > 0 && (j = first_common(z.reach, z.R, i, z.cols, z.col_words)) >= 0;) {
-          pass(z, i, j);
-          if (z.spare[j] == 0) z.cols[j >> 5] &= ~(1u << (j & 31));
-        }
-      }
+  if (rank<W>() == 0) ROLLED
+  for (int w = 0; w < z.row_words; ++w) ROLLED
+  for (unsigned rest = z.rows[w]; rest; rest &= rest - 1) {
+    const int i = 32 * w + lowest(rest);
+    for (int j; z.unmet[i] > 0 && (j = first_common(z.reach, z.R, i, z.cols, z.col_words)) >= 0;) {
+      pass(z, i, j);
+      if (z.spare[j] == 0) z.cols[j >> 5] &= ~(1u << (j & 31));
+    }
+  }
   meet<W>();
   return true;
 }
@@ -247,10 +260,12 @@ __device__ __forceinline__ bool send_directly(const Scratch& z) {
 // Sort lines by their distance from unmet rows; return the level of the first spare column, or -1.
 template <int W>
 __device__ __forceinline__ int sort_by_distance(const Scratch& z) {
-  ROLLED for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
+  ROLLED
+  for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
   collect<W>(z.level_rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
   collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
-  ROLLED for (int k = 0; k < z.levels; ++k) {
+  ROLLED
+  for (int k = 0; k < z.levels; ++k) {
     const unsigned* from = z.level_rows + k * z.row_words;
     unsigned* cols = z.level_cols + k * z.col_words;
     bool end = false;
@@ -266,13 +281,15 @@ __device__ __forceinline__ int sort_by_distance(const Scratch& z) {
     }
     if (!team_any<W>(some) || k + 1 == z.levels) return -1;
     meet<W>();
-    ROLLED for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] |= cols[w];
+    ROLLED
+    for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] |= cols[w];
     unsigned* rows = z.level_rows + (k + 1) * z.row_words;
-    const bool more = collect<W>(
-        rows, z.R, true, [&](int i) { return !has(z.rows, i) && touches(z.feeds, z.R, i, cols, z.col_words); });
+    const bool more = collect<W>(rows, z.R, true,
+                                 [&](int i) { return !has(z.rows, i) && touches(z.feeds, z.R, i, cols, z.col_words); });
     if (!team_any<W>(more)) return -1;
     meet<W>();
-    ROLLED for (int w = rank<W>(); w < z.row_words; w += W) z.rows[w] |= rows[w];
+    ROLLED
+    for (int w = rank<W>(); w < z.row_words; w += W) z.rows[w] |= rows[w];
   }
   return -1;
 }
@@ -280,7 +297,8 @@ __device__ __forceinline__ int sort_by_distance(const Scratch& z) {
 // Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level. One thread.
 __device__ __forceinline__ bool find_path(const Scratch& z, int root, int depth) {
   z.path_rows[0] = root;
-  ROLLED for (int k = 0; k >= 0;) {
+  ROLLED
+  for (int k = 0; k >= 0;) {
     const int i = z.path_rows[k];
     unsigned *rows = z.level_rows + k * z.row_words, *cols = z.level_cols + k * z.col_words;
     const int j = first_common(z.reach, z.R, i, cols, z.col_words);
@@ -304,9 +322,10 @@ __device__ __forceinline__ bool find_path(const Scratch& z, int root, int depth)
 __device__ __forceinline__ void shift_flow(const Scratch& z, int depth) {
   const int root = z.path_rows[0], last = z.path_cols[depth];
   i64 amount = min(z.unmet[root], z.spare[last]);
-  if (z.flow)
-    ROLLED for (int k = 0; k < depth; ++k) amount = min(amount, z.flow[i64(z.path_cols[k]) * z.R + z.path_rows[k + 1]]);
-  ROLLED for (int k = 0; k <= depth; ++k) {
+  if (z.flow) ROLLED
+  for (int k = 0; k < depth; ++k) amount = min(amount, z.flow[i64(z.path_cols[k]) * z.R + z.path_rows[k + 1]]);
+  ROLLED
+  for (int k = 0; k <= depth; ++k) {
     send(z, z.path_rows[k], z.path_cols[k], amount);
     if (k < depth) send(z, z.path_rows[k + 1], z.path_cols[k], -amount);
   }
@@ -332,12 +351,14 @@ __device__ __forceinline__ void weigh(const Scratch& z, i64 slack) {
   const auto noise = [&](int i, int j) {
     return z.flow[i64(j) * z.R + i] <= min(slack, min(z.row_cap[i], z.col_cap[j]) / lines);
   };
-  ROLLED for (int item = rank<W>(); item < z.C * z.row_words; item += W)
-    ROLLED for (unsigned rest = z.fed[item]; rest; rest &= rest - 1)
-      if (noise(item / z.C * 32 + lowest(rest), item % z.C)) z.fed[item] &= ~(rest & (0u - rest));
-  ROLLED for (int item = rank<W>(); item < z.R * z.col_words; item += W)
-    ROLLED for (unsigned rest = z.feeds[item]; rest; rest &= rest - 1)
-      if (noise(item % z.R, item / z.R * 32 + lowest(rest))) z.feeds[item] &= ~(rest & (0u - rest));
+  ROLLED
+  for (int item = rank<W>(); item < z.C * z.row_words; item += W) ROLLED
+  for (unsigned rest = z.fed[item]; rest; rest &= rest - 1)
+    if (noise(item / z.C * 32 + lowest(rest), item % z.C)) z.fed[item] &= ~(rest & (0u - rest));
+  ROLLED
+  for (int item = rank<W>(); item < z.R * z.col_words; item += W) ROLLED
+  for (unsigned rest = z.feeds[item]; rest; rest &= rest - 1)
+    if (noise(item % z.R, item / z.R * 32 + lowest(rest))) z.feeds[item] &= ~(rest & (0u - rest));
   meet<W>();
 }
 
@@ -362,24 +383,26 @@ __device__ __forceinline__ void flood(const Scratch& z, bool backwards, unsigned
 template <int W>
 __device__ __forceinline__ void cut(const Scratch& z, i64 slack) {
   i64 largest = 0;
-  ROLLED for (int i = rank<W>(); i < z.R; i += W) largest = max(largest, z.unmet[i]);
+  ROLLED
+  for (int i = rank<W>(); i < z.R; i += W) largest = max(largest, z.unmet[i]);
   largest = team_reduce<W>(largest, [](i64 a, i64 b) { return max(a, b); });
   const i64 noise = slack / z.R;
   // Where something larger is missing, what rounding left unmet proves nothing.
   collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0 && (z.unmet[i] > noise || largest <= noise); });
-  ROLLED for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
+  ROLLED
+  for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
   flood<W>(z, false, z.rows, z.cols);
 }
 
-// Whether some line with a target has no cell in one with a target; leaves the certificate in `rows` and `cols`, but for
-// columns without target that these rows reach.
+// Whether some line with a target has no cell in one with a target; leaves the certificate in `rows` and `cols`, but
+// for columns without target that these rows reach.
 template <int W>
 __device__ __forceinline__ bool empty_lines(const Scratch& z) {
-  const bool row = collect<W>(z.rows, z.R, true, [&](int i) {
-    return z.row_cap[i] > 0 && first(z.reach, z.R, i, z.col_words) < 0;
-  });
+  const bool row =
+      collect<W>(z.rows, z.R, true, [&](int i) { return z.row_cap[i] > 0 && first(z.reach, z.R, i, z.col_words) < 0; });
   if (team_any<W>(row)) {
-    ROLLED for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
+    ROLLED
+    for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = 0;
     meet<W>();
     return true;
   }
@@ -399,18 +422,23 @@ __device__ __forceinline__ bool empty_lines(const Scratch& z) {
 template <int W>
 __device__ __forceinline__ bool connected(const Scratch& z) {
   int start = z.R;
-  ROLLED for (int i = rank<W>(); i < z.R; i += W)
+  ROLLED
+  for (int i = rank<W>(); i < z.R; i += W)
     if (z.row_cap[i] > 0) start = min(start, i);
   start = team_reduce<W>(start, [](int a, int b) { return min(a, b); });
-  ROLLED for (int w = rank<W>(); w < z.row_words; w += W)
+  ROLLED
+  for (int w = rank<W>(); w < z.row_words; w += W)
     z.rows[w] = z.back_rows[w] = w == start >> 5 ? 1u << (start & 31) : 0;
-  ROLLED for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = z.back_cols[w] = 0;
+  ROLLED
+  for (int w = rank<W>(); w < z.col_words; w += W) z.cols[w] = z.back_cols[w] = 0;
   flood<W>(z, false, z.rows, z.cols);
   bool all = true;
-  ROLLED for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.rows, i);
+  ROLLED
+  for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.rows, i);
   if (team_any<W>(!all)) return false;
   flood<W>(z, true, z.back_rows, z.back_cols);
-  ROLLED for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.back_rows, i);
+  ROLLED
+  for (int i = rank<W>(); i < z.R; i += W) all &= z.row_cap[i] == 0 || has(z.back_rows, i);
   return !team_any<W>(!all);
 }
 
@@ -422,31 +450,36 @@ __device__ __forceinline__ void components(const Scratch& z) {
   const int n = min(z.R, z.C), far = max(z.R, z.C), words = (n + 31) / 32, far_words = (far + 31) / 32;
   const unsigned *out = rows ? z.reach : z.fed, *into = rows ? z.fed : z.reach;
   unsigned* next = z.level_rows;
-  ROLLED for (int item = rank<W>(); item < n * words; item += W) {
+  ROLLED
+  for (int item = rank<W>(); item < n * words; item += W) {
     const int w = item / n, s = item % n;
     unsigned word = w == s >> 5 ? 1u << (s & 31) : 0;
-    ROLLED for (int q = 0; q < far_words; ++q)
-      ROLLED for (unsigned rest = out[q * n + s]; rest; rest &= rest - 1) word |= into[w * far + 32 * q + lowest(rest)];
+    ROLLED
+    for (int q = 0; q < far_words; ++q) ROLLED
+    for (unsigned rest = out[q * n + s]; rest; rest &= rest - 1) word |= into[w * far + 32 * q + lowest(rest)];
     next[item] = word;
   }
   meet<W>();
-  ROLLED for (int k = 0; k < n; ++k) {
-    ROLLED for (int s = rank<W>(); s < n; s += W)
-      if (s != k && has(next, n, s, k))
-        ROLLED for (int w = 0; w < words; ++w) next[w * n + s] |= next[w * n + k];
+  ROLLED
+  for (int k = 0; k < n; ++k) {
+    ROLLED
+    for (int s = rank<W>(); s < n; s += W)
+      if (s != k && has(next, n, s, k)) ROLLED
+    for (int w = 0; w < words; ++w) next[w * n + s] |= next[w * n + k];
     meet<W>();
   }
   i64 *near_block = rows ? z.unmet : z.spare, *far_block = rows ? z.spare : z.unmet;
   const i64 *near_cap = rows ? z.row_cap : z.col_cap, *far_cap = rows ? z.col_cap : z.row_cap;
-  ROLLED for (int s = rank<W>(); s < n; s += W) {
+  ROLLED
+  for (int s = rank<W>(); s < n; s += W) {
     int leader = 0;  // the first that it reaches and that reaches it
     while (!(has(next, n, s, leader) && has(next, n, leader, s))) ++leader;
     near_block[s] = near_cap[s] > 0 ? leader : -1;
   }
   meet<W>();
   const unsigned* ties = rows ? z.fed : z.feeds;
-  ROLLED for (int t = rank<W>(); t < far; t += W)
-    far_block[t] = far_cap[t] > 0 ? near_block[first(ties, far, t, words)] : -1;
+  ROLLED
+  for (int t = rank<W>(); t < far; t += W) far_block[t] = far_cap[t] > 0 ? near_block[first(ties, far, t, words)] : -1;
   meet<W>();
 }
 
@@ -454,9 +487,11 @@ __device__ __forceinline__ void components(const Scratch& z) {
 template <int W>
 __device__ __forceinline__ void number(const Scratch& z) {
   int* first_row = z.path_rows;
-  ROLLED for (int k = rank<W>(); k < z.levels; k += W) first_row[k] = z.R;
+  ROLLED
+  for (int k = rank<W>(); k < z.levels; k += W) first_row[k] = z.R;
   meet<W>();
-  ROLLED for (int i = rank<W>(); i < z.R; i += W)
+  ROLLED
+  for (int i = rank<W>(); i < z.R; i += W)
     if (z.unmet[i] >= 0) atomicMin(&first_row[z.unmet[i]], i);
   meet<W>();
   collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] >= 0 && first_row[z.unmet[i]] == i; });
@@ -465,11 +500,14 @@ __device__ __forceinline__ void number(const Scratch& z) {
     if (block < 0) return;
     const int before = first_row[block];
     int count = __popc(z.rows[before >> 5] & ((1u << (before & 31)) - 1u));
-    ROLLED for (int w = 0; w < before >> 5; ++w) count += __popc(z.rows[w]);
+    ROLLED
+    for (int w = 0; w < before >> 5; ++w) count += __popc(z.rows[w]);
     block = count;
   };
-  ROLLED for (int i = rank<W>(); i < z.R; i += W) renumber(z.unmet[i]);
-  ROLLED for (int j = rank<W>(); j < z.C; j += W) renumber(z.spare[j]);
+  ROLLED
+  for (int i = rank<W>(); i < z.R; i += W) renumber(z.unmet[i]);
+  ROLLED
+  for (int j = rank<W>(); j < z.C; j += W) renumber(z.spare[j]);
   meet<W>();
 }
 
@@ -488,11 +526,13 @@ __device__ __forceinline__ int classify(Scratch& z, Positive positive, RowTarget
     if (slack > 0) weigh<W>(z, slack);
     i64 left = 0;
     bool starved = false;  // lacks half of its target or more: no rounding error, however small that target is
-    ROLLED for (int i = rank<W>(); i < z.R; i += W) {
+    ROLLED
+    for (int i = rank<W>(); i < z.R; i += W) {
       left += z.unmet[i];
       starved |= z.row_cap[i] > 0 && 2 * z.unmet[i] >= z.row_cap[i];
     }
-    ROLLED for (int j = rank<W>(); j < z.C; j += W) starved |= z.col_cap[j] > 0 && 2 * z.spare[j] >= z.col_cap[j];
+    ROLLED
+    for (int j = rank<W>(); j < z.C; j += W) starved |= z.col_cap[j] > 0 && 2 * z.spare[j] >= z.col_cap[j];
     left = team_sum<W>(left);
     starved = team_any<W>(starved);
     if (left > slack || (left > 0 && starved)) {
@@ -503,14 +543,17 @@ __device__ __forceinline__ int classify(Scratch& z, Positive positive, RowTarget
     weigh<W>(z, slack);
   }
   if (connected<W>(z)) {
-    ROLLED for (int i = rank<W>(); i < z.R; i += W) z.unmet[i] = z.row_cap[i] > 0 ? 0 : -1;
-    ROLLED for (int j = rank<W>(); j < z.C; j += W) z.spare[j] = z.col_cap[j] > 0 ? 0 : -1;
+    ROLLED
+    for (int i = rank<W>(); i < z.R; i += W) z.unmet[i] = z.row_cap[i] > 0 ? 0 : -1;
+    ROLLED
+    for (int j = rank<W>(); j < z.C; j += W) z.spare[j] = z.col_cap[j] > 0 ? 0 : -1;
     meet<W>();
     return CM_CONVERGED;
   }
   components<W>(z);
   bool dead = false;
-  ROLLED for (int item = rank<W>() / 32; item < z.R * z.col_words; item += W / 32) {
+  ROLLED
+  for (int item = rank<W>() / 32; item < z.R * z.col_words; item += W / 32) {
     const int i = item / z.col_words, j = 32 * (item % z.col_words) + rank<W>() % 32;
     if (j < z.C && has(z.reach, z.R, i, j) && z.unmet[i] != z.spare[j]) {
       bury(i, j);

@@ -1,9 +1,9 @@
 // What CUDA C++ gives the kernels of this project, for g++ (-std=c++20): tests run them on a machine without a GPU.
 // Only what is here exists, so anything else a kernel uses is a compile error and never a wrong result.
 #pragma once
-#include "engine.h"
-
 #include <utility>
+
+#include "engine.h"
 
 #define CM_HOST 1
 #define __global__
@@ -51,7 +51,9 @@ inline T exchange(unsigned mask, T value, unsigned source, int line) {
 #define __syncthreads() cuda_host::block_barrier(__LINE__)
 
 // What a warp does together knows the line it was called from: lanes that meet from different lines are a fault.
-inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) { cuda_host::warp_barrier(mask, line); }
+inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE()) {
+  cuda_host::warp_barrier(mask, line);
+}
 
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int source, int width = 32, int line = __builtin_LINE()) {
@@ -166,7 +168,7 @@ inline T max(T a, T b) {
 }
 
 // One exported C function per kernel: config is grid x, y, z, block x, y, z, bytes of shared memory, seed.
-#define CUDA_HOST_EXPORT(id, ...)                                                                                   \
-  extern "C" __attribute__((visibility("default"))) const char* id(const unsigned* config, void** arguments) {      \
-    return cuda_host::launch([](void** values) { cuda_host::call(__VA_ARGS__, values); }, arguments, config);       \
+#define CUDA_HOST_EXPORT(id, ...)                                                                              \
+  extern "C" __attribute__((visibility("default"))) const char* id(const unsigned* config, void** arguments) { \
+    return cuda_host::launch([](void** values) { cuda_host::call(__VA_ARGS__, values); }, arguments, config);  \
   }

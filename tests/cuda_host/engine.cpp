@@ -186,7 +186,8 @@ static void start(unsigned b, unsigned t) {
   constexpr std::size_t STACK = 64 << 10, REGISTERS = 6;
   Fiber& fiber = fibers[t];
   if (!fiber.stack) fiber.stack.reset(new char[STACK]);
-  auto top = reinterpret_cast<void**>((reinterpret_cast<std::uintptr_t>(fiber.stack.get()) + STACK) & ~std::uintptr_t{15});
+  auto top =
+      reinterpret_cast<void**>((reinterpret_cast<std::uintptr_t>(fiber.stack.get()) + STACK) & ~std::uintptr_t{15});
   *--top = nullptr;  // so that the stack is aligned as at a call
   *--top = reinterpret_cast<void*>(&enter);
   for (std::size_t k = 0; k < REGISTERS; ++k) *--top = nullptr;

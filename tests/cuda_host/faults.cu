@@ -42,9 +42,7 @@ __global__ void lane_outside(float* out) {
   if (threadIdx.x < 16) out[threadIdx.x] = __shfl_sync(0x0000ffffu, float(threadIdx.x), 20);
 }
 
-__global__ void lane_not_in_mask(float* out) {
-  out[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, float(threadIdx.x), 1);
-}
+__global__ void lane_not_in_mask(float* out) { out[threadIdx.x] = __shfl_xor_sync(0x0000ffffu, float(threadIdx.x), 1); }
 
 __global__ void write_beyond(float* out, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
