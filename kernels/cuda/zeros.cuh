@@ -242,8 +242,8 @@ __device__ __forceinline__ bool send_directly(const Scratch& z) {
   meet<W>();
   const bool left = collect<W>(z.rows, z.R, true, [&](int i) { return z.unmet[i] > 0; });
   collect<W>(z.cols, z.C, true, [&](int j) { return z.spare[j] > 0; });
+  meet<W>();  // also where nothing is left: shuffles order no memory, and other lanes write these sets next
   if (!team_any<W>(left)) return false;
-  meet<W>();
   if (rank<W>() == 0) ROLLED
   for (int w = 0; w < z.row_words; ++w) ROLLED
   for (unsigned rest = z.rows[w]; rest; rest &= rest - 1) {
