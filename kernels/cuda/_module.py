@@ -170,7 +170,8 @@ class Kernel:
         first = next(a for a in arguments if hasattr(a, "device"))
         function = _function(library(first), first.device.id, self.topic, self.expression(instance))
         if shared > SHARED:
-            function.max_dynamic_shared_size_bytes = shared
+            # Not `shared`: another thread of the host may be about to launch the same kernel with more.
+            function.max_dynamic_shared_size_bytes = most_shared(first.device)
         function((max(1, min(blocks, BLOCKS)),), (threads,), tuple(values), shared_mem=shared)
 
 
