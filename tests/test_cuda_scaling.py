@@ -361,3 +361,54 @@ def test_a_failure_is_explained_as_on_the_cpu():
     with pytest.raises(cmfast.FailureError) as on_cuda:
         cmfast.ipf(cuda_host.asarray(M), on_failure="raise")
     assert str(on_cuda.value) == str(on_cpu.value)
+
+
+@pytest.mark.parametrize("C", [3, 40, 70])
+def test_cells_are_judged_before_smoothing_and_with_their_sign(C):
+    M = np.ones((4, C, C), np.float32)
+    M[1, 0, 1], M[2, 1, 0], M[3, 0, 0] = -0.25, -1e-45, 1e-45
+    for options in ({"smoothing": 0.5}, {"smoothing": "pseudo-bayes"}, {}):
+        on_cpu, on_cuda = both(M, tol=1e-9, **options)
+        assert on_cpu.status.tolist() == on_cuda.status.get().tolist() == [0, 5, 5, 0]
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 6), (6, 4), (32, 32), (40, 40), (70, 66)])
+def test_the_residual_is_that_of_the_result(shape):
+    rng = np.random.default_rng(shape)
+    M, (R, C) = np.exp(rng.normal(size=(8, *shape))), shape
+    targets = np.full(R, float(C)), np.full(C, float(R))
+    got = cmfast.ipf(*map(cuda_host.asarray, (M, *targets)), tol=1e-2)
+    P, residual = got.matrix.get(), got.residual.get()
+    missed = abs(P.sum(2) - C).sum(1) + abs(P.sum(1) - R).sum(1)
+    np.testing.assert_allclose(residual, missed / (R * C), rtol=1e-6, atol=1e-14)
+    assert residual.max() > 1e-12
+
+
+@pytest.mark.parametrize("C", [2, 40, 70])
+def test_factors_out_of_range_are_reported(C):
+    M = np.full((2, C, C), 1.0)
+    M[1] = 5e-324
+    on_cpu, on_cuda = both(M)
+    assert on_cpu.status.tolist() == on_cuda.status.get().tolist() == [0, 7]
+    assert np.isnan(on_cuda.matrix.get()[1]).all()
+
+
+@pytest.mark.parametrize("coupling", [1e-6, 1e-9, 1e-12])
+@pytest.mark.parametrize(("C", "n"), [(4, 60), (10, 60), (33, 3), (70, 1)])
+def test_cells_below_the_tolerance_are_right_too(C, n, coupling):
+    """The residual does not see them: what says so is the last step."""
+    rng = np.random.default_rng(5)
+    far = np.arange(C)[:, None] // (C // 2) != np.arange(C) // (C // 2)
+    M = np.where(far, coupling * np.exp(3 * rng.normal(size=(n, C, C))), rng.random((n, C, C)) + 0.1)
+    M *= np.exp(rng.normal(size=(n, C, 1)))
+    got = cmfast.ipf(cuda_host.asarray(M), tol=1e-9).matrix.get()
+    np.testing.assert_allclose(got, cmfast.ipf(M, tol=1e-13).matrix, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (40, 33), (33, 40)])
+def test_totals_that_differ_by_rounding_become_that_of_the_rows(shape):
+    M, (R, C) = np.random.default_rng(shape).random((2, *shape)) + 0.1, shape
+    targets = np.full(R, float(C)), np.full(C, R * (1 + 5e-10))
+    got = cmfast.ipf(*map(cuda_host.asarray, (M, *targets)), tol=1e-13).matrix.get()
+    np.testing.assert_allclose(got.sum(2), C, rtol=1e-12)
+    np.testing.assert_allclose(got.sum(1), R, rtol=1e-12)
