@@ -244,13 +244,17 @@ __device__ __forceinline__ bool send_directly(const Scratch& z) {
   collect<W>(z.cols, z.C, true, [&](int j) { return z.spare[j] > 0; });
   meet<W>();  // also where nothing is left: shuffles order no memory, and other lanes write these sets next
   if (!team_any<W>(left)) return false;
-  if (rank<W>() == 0) ROLLED
-  for (int w = 0; w < z.row_words; ++w) ROLLED
-  for (unsigned rest = z.rows[w]; rest; rest &= rest - 1) {
-    const int i = 32 * w + lowest(rest);
-    for (int j; z.unmet[i] > 0 && (j = first_common(z.reach, z.R, i, z.cols, z.col_words)) >= 0;) {
-      pass(z, i, j);
-      if (z.spare[j] == 0) z.cols[j >> 5] &= ~(1u << (j & 31));
+  if (rank<W>() == 0) {
+    ROLLED
+    for (int w = 0; w < z.row_words; ++w) {
+      ROLLED
+      for (unsigned rest = z.rows[w]; rest; rest &= rest - 1) {
+        const int i = 32 * w + lowest(rest);
+        for (int j; z.unmet[i] > 0 && (j = first_common(z.reach, z.R, i, z.cols, z.col_words)) >= 0;) {
+          pass(z, i, j);
+          if (z.spare[j] == 0) z.cols[j >> 5] &= ~(1u << (j & 31));
+        }
+      }
     }
   }
   meet<W>();
@@ -322,8 +326,10 @@ __device__ __forceinline__ bool find_path(const Scratch& z, int root, int depth)
 __device__ __forceinline__ void shift_flow(const Scratch& z, int depth) {
   const int root = z.path_rows[0], last = z.path_cols[depth];
   i64 amount = min(z.unmet[root], z.spare[last]);
-  if (z.flow) ROLLED
-  for (int k = 0; k < depth; ++k) amount = min(amount, z.flow[i64(z.path_cols[k]) * z.R + z.path_rows[k + 1]]);
+  if (z.flow) {
+    ROLLED
+    for (int k = 0; k < depth; ++k) amount = min(amount, z.flow[i64(z.path_cols[k]) * z.R + z.path_rows[k + 1]]);
+  }
   ROLLED
   for (int k = 0; k <= depth; ++k) {
     send(z, z.path_rows[k], z.path_cols[k], amount);
@@ -464,8 +470,10 @@ __device__ __forceinline__ void components(const Scratch& z) {
   for (int k = 0; k < n; ++k) {
     ROLLED
     for (int s = rank<W>(); s < n; s += W)
-      if (s != k && has(next, n, s, k)) ROLLED
-    for (int w = 0; w < words; ++w) next[w * n + s] |= next[w * n + k];
+      if (s != k && has(next, n, s, k)) {
+        ROLLED
+        for (int w = 0; w < words; ++w) next[w * n + s] |= next[w * n + k];
+      }
     meet<W>();
   }
   i64 *near_block = rows ? z.unmet : z.spare, *far_block = rows ? z.spare : z.unmet;
