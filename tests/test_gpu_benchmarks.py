@@ -8,6 +8,7 @@ import cupy_on_cuda_host
 import numpy as np
 import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
+from processes import ROOT
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda
 def gpu(monkeypatch):
     """Return the module of the benchmarks, with arrays on the host."""
     cupy_on_cuda_host.install(monkeypatch)
+    monkeypatch.syspath_prepend(ROOT)  # they are not installed with the package
     return import_module("benchmarks.gpu")
 
 
