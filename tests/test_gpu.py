@@ -31,6 +31,12 @@ def geometric(M):
 RUNS = {**CALLS, "bi_normalize": cmfast.bi_normalize, "weights": weighted, "gcm": geometric}
 
 
+def assert_same_parts(got, want):
+    """Assert that two results, of one array or of several, have the same bits."""
+    for one, other in zip(*((x if isinstance(x, tuple) else (x,)) for x in (got, want)), strict=True):
+        assert_same_bits(one, other)
+
+
 def test_the_conformance_suite_runs_here():
     assert {backend.library for backend in GPU} == {"cupy", "torch-cuda"}
 
@@ -41,9 +47,10 @@ def test_nothing_waits_where_failures_are_ignored(op):
     import cupyx
 
     there = cupy.asarray(M)
-    CALLS[op](there, on_failure="ignore")  # compiles
-    with cupyx.allow_synchronize(False):
-        CALLS[op](there, on_failure="ignore")
+    want = CALLS[op](there, on_failure="ignore")  # compiles
+    with cupyx.allow_synchronize(False):  # raises where anything waits
+        got = CALLS[op](there, on_failure="ignore")
+    assert_same_parts(got, want)
 
 
 @pytest.mark.parametrize("op", CALLS)
@@ -76,9 +83,7 @@ def test_streams_and_runs_change_no_bit(op):
         with stream:
             got = RUNS[op](there)
             stream.synchronize()
-        parts = zip(*((x if isinstance(x, tuple) else (x,)) for x in (got, want)), strict=True)
-        for one, other in parts:
-            assert_same_bits(one, other)
+        assert_same_parts(got, want)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -144,12 +149,18 @@ def test_libraries_and_devices_do_not_mix():
         cmfast.overlap(on_cupy, on_torch)
     with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cpu"):
         cmfast.overlap(on_torch, on_host)
+
+
+def test_two_devices_are_not_mixed():
+    import cupy
+
     if cupy.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("needs a second GPU: arrays on two of them are not tried")
+    here = cupy.asarray(M)
     with cupy.cuda.Device(1):
         other = cupy.asarray(M)
     with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
-        cmfast.overlap(on_cupy, other)
+        cmfast.overlap(here, other)
     assert cmfast.overlap(other, other).device.id == 1
 
 
