@@ -6,9 +6,10 @@ import sys
 from importlib import metadata
 from typing import Any
 
+from cmfast import _screen
 from cmfast._version import __version__
 
-NEEDED = ("numpy", "numba", "scipy")
+NEEDED = ("numpy", "numba", "scipy", "platformdirs")
 OPTIONAL = ("tqdm", "pandas", "pyarrow", "scikit-learn", "matplotlib", "torch", "cupy-cuda12x", "cupy-cuda13x")
 
 
@@ -17,6 +18,7 @@ def facts() -> dict[str, Any]:
     from cmfast.kernels.cpu import _jit, _pool
     from cmfast.kernels.ops import OPS
 
+    cache = _jit.cache_facts()
     return {
         "cmfast": __version__,
         "python": platform.python_version(),
@@ -25,10 +27,17 @@ def facts() -> dict[str, Any]:
         "needed": {name: version(name) for name in NEEDED},
         "optional": {name: version(name) for name in OPTIONAL},
         "threads": _pool.cpu_count(),
-        "cache": _jit.cache_folder(),
+        "cache": {"folder": str(cache.folder), "writable": cache.writable, "bytes": cache.n_bytes},
         "gpus": gpus(),
         "operations": {target: sum(target in op.targets for op in OPS.values()) for target in ("cpu", "cuda")},
     }
+
+
+def clear_cache() -> int:
+    """Remove compiled kernels of all versions; return how many bytes they took."""
+    from cmfast.kernels.cpu import _jit
+
+    return _jit.clear_cache()
 
 
 def version(name: str) -> str | None:
@@ -59,6 +68,12 @@ def gpus() -> list[str]:
     return found
 
 
+def _cache(folder: str, bytes: int, *, writable: bool) -> str:
+    if not writable:
+        return f"{folder} cannot be written: kernels are compiled anew in every process"
+    return f"{folder} ({bytes / 1e6:.1f} MB with those of other versions; --clear-cache empties it)"
+
+
 def text(found: dict[str, Any]) -> str:
     """Return the facts as lines for people."""
     rows = [
@@ -67,8 +82,8 @@ def text(found: dict[str, Any]) -> str:
         *((name, version or "missing") for name, version in found["needed"].items()),
         *((name, version or "not installed") for name, version in found["optional"].items()),
         ("threads", found["threads"]),
-        ("cache", found["cache"] or "nowhere to write: kernels are compiled anew in every process"),
+        ("cache", _cache(**found["cache"])),
         ("GPU", ", ".join(found["gpus"]) or "none"),
         ("operations", ", ".join(f"{number} on {target}" for target, number in found["operations"].items())),
     ]
-    return "\n".join(f"{name:<14}{value}" for name, value in rows)
+    return "\n".join(f"{name:<14}{_screen.shown(value)}" for name, value in rows)

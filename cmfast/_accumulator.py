@@ -4,12 +4,13 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from cmfast import _binning, _dispatch, _validate
-from cmfast._cells import CellCounts, push
+from cmfast._cells import CellCounts, check_total, checked_path, push
 from cmfast._grid import Grid
 from cmfast._progress import reporter
 from cmfast._scratch import Scratch
@@ -31,7 +32,8 @@ class CellAccumulator:
     n_classes : int
         Classes are ``0, ..., n_classes - 1``.
     max_bytes : int
-        Memory for counts, at least 1 MiB. Beyond it they go to files and the result is a read-only memory map.
+        Memory for counts, at least 1 MiB. Beyond it they go to files and the result is a memory map, read-only where it
+        is of NumPy. Counts on a GPU stay there, however many they are.
     directory : path, optional
         Folder for these files; default: the system's for temporary files. They have no name, so nothing is left of
         them however the process ends.
@@ -44,7 +46,9 @@ class CellAccumulator:
     Raises
     ------
     TypeError, ValueError
-        `grid` is no Grid; `n_classes` below 1; `max_bytes` below 1 MiB.
+        `grid` is no Grid; `n_classes` below 1; `max_bytes` below 1 MiB; `directory` is no folder.
+    OverflowError
+        2**30 classes or more.
 
     See Also
     --------
@@ -54,7 +58,7 @@ class CellAccumulator:
     -----
     Bad values: as :func:`cmfast.cell_counts`. Synchronises the device. Reproducible: the counts do not depend on how
     the points are cut, on their order, or on threads. Where cells and classes together need more than 63 bits all
-    counts stay in memory.
+    counts stay in memory. One thread at a time may use it: give each its own, and merge their counts.
 
     Examples
     --------
@@ -77,18 +81,37 @@ class CellAccumulator:
         op = "CellAccumulator"
         if not isinstance(grid, Grid):
             _validate.refuse(op, "grid", "a cmfast.Grid", type(grid).__name__, TypeError)
-        self.grid = grid
-        self.n_classes = _validate.count(op, "n_classes", n_classes, least=1)
-        self.max_bytes = _validate.count(op, "max_bytes", max_bytes, least=1 << 20)
+        self._grid = grid
+        self._n_classes = _binning.checked_classes(op, n_classes, least=1)
+        self.max_bytes = _validate.count(op, "max_bytes", max_bytes, least=1 << 20, most=None)
+        if directory is not None and not Path(checked_path(op, "directory", directory)).is_dir():
+            _validate.refuse(op, "directory", "a folder that exists", repr(directory))
         self.directory = directory
-        self.n_points = self.n_dropped = 0
         self._tag = 2 * bits_of(self.n_classes)
-        self._ranges: Ranges | None = None
-        self._parts: list[CellCounts] = []
-        self._spilled: list[CellCounts] = []
+        self._held = _Held(0, 0, None, (), ())
+
+    @property
+    def grid(self) -> Grid:
+        """The cells."""
+        return self._grid
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self._n_classes
+
+    @property
+    def n_points(self) -> int:
+        """Points counted so far."""
+        return self._held.n_points
+
+    @property
+    def n_dropped(self) -> int:
+        """Points left out so far, because a coordinate is not finite."""
+        return self._held.n_dropped
 
     def __repr__(self) -> str:
-        where = f", {len(self._spilled)} parts on disk" if self._spilled else ""
+        where = f", {len(self._held.spilled)} parts on disk" if self._held.spilled else ""
         return f"<CellAccumulator: {self.n_points} points, {self.grid.n_axes} axes, {self.n_classes} classes{where}>"
 
     def update(
@@ -101,14 +124,22 @@ class CellAccumulator:
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Self:
-        """Count some points; all arguments as for :func:`cmfast.cell_counts`."""
+        """Count some points; all arguments as for :func:`cmfast.cell_counts`. What raises has counted none of them."""
         # With room for all cells so far, the keys of all parts agree and merging is a walk over both.
-        options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "ranges": self._ranges}
+        options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "ranges": self._held.ranges}
         op = "CellAccumulator.update"
-        return self.add(_binning.count(op, X, y_true, y_pred, self.grid, n_classes=self.n_classes, **options))
+        return self._add(op, _binning.count(op, X, y_true, y_pred, self.grid, n_classes=self.n_classes, **options))
 
     def add(self, cells: CellCounts, /) -> Self:
-        """Add counts made elsewhere, on the same grid with the same number of classes."""
+        """Add counts made elsewhere, on the same grid with the same number of classes; all of them or, raising, none.
+
+        Raises
+        ------
+        TypeError, ValueError
+            No CellCounts, or of another grid, number of classes, library or device.
+        OverflowError
+            2**61 points or more.
+        """
         op = "CellAccumulator.add"
         if not isinstance(cells, CellCounts):
             _validate.refuse(op, "cells", "CellCounts", type(cells).__name__, TypeError)
@@ -116,48 +147,69 @@ class CellAccumulator:
             _validate.refuse(op, "grid", f"that of the accumulator, {self.grid}", cells.grid)
         if cells.n_classes != self.n_classes:
             _validate.refuse(op, "n_classes", f"that of the accumulator, {self.n_classes}", cells.n_classes)
-        self.n_points += cells.n_points
-        self.n_dropped += cells.n_dropped
-        self._ranges = cells._ranges if self._ranges is None else union(self._ranges, cells._ranges)
-        push(self._parts, cells)
+        return self._add(op, cells)
+
+    def _add(self, op: str, cells: CellCounts) -> Self:
+        held = self._held
+        for other in (*held.parts[:1], *held.spilled[:1]):
+            _dispatch.adopt(op, cells=cells.counts, before=other.counts)
+        n_points, n_dropped = held.n_points + cells.n_points, held.n_dropped + cells.n_dropped
+        check_total(op, n_points, n_dropped)
+        ranges = cells._ranges if held.ranges is None else union(held.ranges, cells._ranges)
+        parts, spilled = list(held.parts), held.spilled
+        push(parts, cells, op)
         # The other half is for the result of a merge.
-        if 2 * BYTES * sum(map(len, self._parts)) > self.max_bytes and self._storable():
-            self._spilled.append(_stored([CellCounts.merge(self._parts)], self._ranges, self.directory))
-            self._parts = []
+        if 2 * BYTES * sum(map(len, parts)) > self.max_bytes and self._storable([*spilled, *parts], ranges):
+            spilled = (*spilled, _stored([CellCounts.merge(parts)], ranges, self.directory))
+            parts = []
+        # Whatever fails fails before this line, and leaves what was held as it was.
+        self._held = _Held(n_points, n_dropped, ranges, tuple(parts), spilled)
         return self
 
     def counts(self) -> CellCounts:
         """Return the counts of all points so far; more can be added afterwards."""
-        if self._spilled and self._storable():
-            if len(self._spilled) > 1 or self._parts:
-                self._spilled = [_stored([*self._spilled, *self._parts], self._ranges, self.directory)]
-                self._parts = []
-            return self._spilled[0]
-        self._parts, self._spilled = [*self._spilled, *self._parts], []
-        if not self._parts:
+        held = self._held
+        every = [*held.spilled, *held.parts]
+        if held.spilled and self._storable(every, held.ranges):
+            if len(every) > 1:
+                self._held = held._replace(parts=(), spilled=(_stored(every, held.ranges, self.directory),))
+            return self._held.spilled[0]
+        if not every:
             X, y = np.empty((0, self.grid.n_axes)), np.empty(0, np.int64)
             options: dict[str, Any] = {"n_classes": self.n_classes, "on_failure": "warn", "num_threads": 1}
             return _binning.count("CellAccumulator", X, y, y, self.grid, **options)
-        self._parts = [CellCounts.merge(self._parts)]
-        return self._parts[0]
+        self._held = held._replace(parts=(CellCounts.merge(every),), spilled=())
+        return self._held.parts[0]
 
-    def _storable(self) -> bool:
-        """Whether the keys of all parts can be compared: they are in mixed radix, and not ranks."""
-        parts = [*self._spilled, *self._parts]
-        _, extent = self._ranges or ((), ())
-        return all(part._table is None for part in parts) and math.prod(extent) << self._tag < 2**63 - 1
+    def _storable(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
+        """Whether the parts are on the host and their keys can be compared: in mixed radix, and not ranks."""
+        _, extent = ranges or ((), ())
+        here = all(_dispatch.meta(part.counts).device == "cpu" and part._table is None for part in parts)
+        return here and math.prod(extent) << self._tag < 2**63 - 1
+
+
+class _Held(NamedTuple):
+    """What an accumulator knows. One object, so that it changes in one step."""
+
+    n_points: int
+    n_dropped: int
+    ranges: Ranges | None
+    parts: tuple[CellCounts, ...]
+    spilled: tuple[CellCounts, ...]
 
 
 def _stored(parts: Sequence[CellCounts], ranges: Ranges | None, directory: Any) -> CellCounts:
     """Merge counts into files without a name and return them as memory maps."""
     assert ranges is not None, "something was added"
+    given = parts[0].counts
     n_dropped = sum(part.n_dropped for part in parts)
     parts = [
         replace(part, counts=_dispatch.to_host(part.counts), _keys=_dispatch.to_host(part._keys)) for part in parts
     ]
     like = replace(parts[0], n_dropped=n_dropped, _ranges=ranges)
     parts = [part if part._ranges == ranges else _written(_recoded(part, ranges), like, directory) for part in parts]
-    return _written(_merged(parts), like, directory)
+    out = _written(_merged(parts), like, directory)
+    return replace(out, counts=_dispatch.from_host(out.counts, given), _keys=_dispatch.from_host(out._keys, given))
 
 
 def _slice(part: CellCounts, start: int, stop: int) -> CellCounts:
@@ -207,16 +259,14 @@ def count_in_parts(
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if n <= PART:
         return _binning.count(op, X, y_true, y_pred, grid, n_classes=n_classes, progress=progress, **options)
-    if n_classes is None:
-        with _dispatch.chosen(y_true):
-            n_classes = 1 + max(int(y.max()) for y in (y_true, y_pred))
+    n_classes = _binning.classes_of(op, X, y_true, y_pred, grid, n_classes=n_classes, num_threads=num_threads)
     found = CellAccumulator(grid, max(n_classes, 1))
     report = reporter(progress, op, "points")
     for start in range(0, n, PART):
         part = slice(start, min(start + PART, n))
-        ranges = found._ranges
+        ranges = found._held.ranges
         points = X[part], y_true[part], y_pred[part]
-        found.add(_binning.count(op, *points, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
+        found._add(op, _binning.count(op, *points, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
         if report is not None:
             report(part.stop, n)
     return found.counts()

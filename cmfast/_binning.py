@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._cells import CellCounts
+from cmfast import _caller, _dispatch, _failures, _validate
+from cmfast._cells import MOST_CLASSES, CellCounts, overflow_of
 from cmfast._grid import Grid, as_grid
 from cmfast._progress import reporter
 from cmfast._typing import Array, OnFailure, Progress
@@ -37,7 +37,8 @@ def count(
     _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     if n_classes is not None:
-        n_classes = _validate.count(op, "n_classes", n_classes)
+        n_classes = checked_classes(op, n_classes)
+    _validate.columns(op, y_true=y_true, y_pred=y_pred)
     X, y_true, y_pred = _dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
     n, m = _validate.points(op, X=X)
     _validate.integer(op, y_true=y_true, y_pred=y_pred)
@@ -51,13 +52,34 @@ def count(
         "num_threads": num_threads,
         "progress": reporter(progress, op, "points"),
     }
-    keys, counts, table, info, outside = _dispatch.call("cell_counts", X, y_true, y_pred, **options)
+    with overflow_of(op, f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
+        keys, counts, table, info, outside = _dispatch.call("cell_counts", X, y_true, y_pred, **options)
     if outside is not None:
         name, limit, number, some = outside
         refuse_outside(op, name, limit, number, [(first + index, value) for index, value in some])
     low, extent, found, n_dropped, dropped = info
+    checked_classes(op, found)
     report_dropped(op, n_dropped, n, tuple(first + index for index in dropped), on_failure)
     return CellCounts(grid, found, counts, n_dropped, keys, table, (low, extent))
+
+
+def checked_classes(op: str, n_classes: Any, *, least: int = 0) -> int:
+    """Return the option as an int."""
+    number = _validate.count(op, "n_classes", n_classes, least=least, most=None)
+    if number > MOST_CLASSES:
+        _validate.refuse(op, "n_classes", f"at most {MOST_CLASSES}", number, OverflowError)
+    return number
+
+
+def classes_of(
+    op: str, X: Array, y_true: Array, y_pred: Array, grid: Grid, *, n_classes: int | None, num_threads: int | None
+) -> int:
+    """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
+    options: dict[str, Any] = {"origin": grid.origin, "inverse": grid.inverse, "num_threads": num_threads}
+    *_, info, outside = _dispatch.call("cell_counts", X[:0], y_true, y_pred, n_classes=n_classes, **options)
+    if outside is not None:
+        refuse_outside(op, *outside)
+    return checked_classes(op, info[2])
 
 
 def report_dropped(
@@ -66,12 +88,12 @@ def report_dropped(
     """Do what `on_failure` asks about points that are left out."""
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
-        text = f"{op}: {n_dropped} of {n} points left out{where}: {why}"
+        text = f"{_caller.name(op)}: {n_dropped} of {n} points left out{where}: {why}"
         _failures.announce(text, on_failure, np.int8(Status.INVALID))
 
 
 def refuse_outside(op: str, name: str, limit: int | None, number: int, first: list[tuple[int, int]]) -> None:
     """Refuse labels that are no class."""
-    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
+    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "absent, as there are 0 of them"
     what = ", ".join(f"{value} at {index}" for index, value in first)
     _validate.refuse(op, name, wanted, f"{number} outside (first: {what})")

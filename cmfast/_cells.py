@@ -4,21 +4,26 @@ Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is
 ``kernels.layouts`` and hidden here: what is read are index rows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from os import PathLike
+from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate
+from cmfast import _caller, _dispatch, _failures, _validate
 from cmfast._grid import Grid
 from cmfast._typing import Array, Method, OnFailure
 from cmfast._weights import is_list, tables
-from cmfast.kernels.layouts import Layout, Ranges, bits_of, volume
+from cmfast.kernels.layouts import DROPPED, MOST_INDEX, Layout, Ranges, bits_of, fits, volume
+from cmfast.scaling import checked_smoothing
 
 FORMAT = 1  # of the files
+BEYOND_KEYS = "do not fit into 63 bits"  # how `kernels.layouts.require` ends
+MOST_POINTS = 2**61 - 1  # the limbs of weights in fixed point (kernels.fixed_point) need two bits above the counts
+MOST_CLASSES = 2**30 - 1  # the confusion matrix of more could not even be addressed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,6 +82,7 @@ class CellCounts:
 
     Weights depend on label and prediction alone, so these counts are all that the geometric confusion matrix of any
     weighting needs. ``a + b`` merges the counts of two parts of the points exactly, in any order; ``sum(parts)`` works.
+    2**61 points or more are an OverflowError.
 
     Attributes
     ----------
@@ -167,17 +173,24 @@ class CellCounts:
             return self
         if not isinstance(other, CellCounts):
             return NotImplemented
+        return self._plus(other, "CellCounts")
+
+    def _plus(self, other: "CellCounts", op: str) -> Self:
+        """Return the sum, for the public function `op`."""
         if self.grid != other.grid:
-            _validate.refuse("CellCounts", "grid", f"the same in both, {self.grid}", other.grid)
+            _validate.refuse(op, "grid", f"the same in both, {self.grid}", other.grid)
         if self.n_classes != other.n_classes:
-            _validate.refuse("CellCounts", "n_classes", f"the same in both, {self.n_classes}", other.n_classes)
+            _validate.refuse(op, "n_classes", f"the same in both, {self.n_classes}", other.n_classes)
         arrays = {"keys_a": self._keys, "counts_a": self.counts, "table_a": self._table}
         arrays |= {"keys_b": other._keys, "counts_b": other.counts, "table_b": other._table}
-        adopted = _dispatch.adopt("CellCounts", **arrays)
+        adopted = _dispatch.adopt(op, optional=("table_a", "table_b"), **arrays)
         options = {"ranges_a": self._ranges, "ranges_b": other._ranges, "bits": 2 * bits_of(self.n_classes)}
-        keys, counts, table, ranges = _dispatch.call("merge_cells", *adopted, **options)
+        with overflow_of(op, "the cells of both"):
+            keys, counts, table, ranges = _dispatch.call("merge_cells", *adopted, **options)
         n_dropped = self.n_dropped + other.n_dropped
-        return type(self)(self.grid, self.n_classes, counts, n_dropped, keys, table, ranges)
+        out = type(self)(self.grid, self.n_classes, counts, n_dropped, keys, table, ranges)
+        check_total(op, out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have wrapped
+        return out
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
@@ -193,17 +206,25 @@ class CellCounts:
 
         Raises
         ------
-        ValueError
-            No part at all; parts of different grids or numbers of classes.
+        TypeError, ValueError
+            A part that is no CellCounts, or parts of two libraries or devices; no part at all; parts of different grids
+            or numbers of classes.
+        OverflowError
+            2**61 points or more.
         """
+        op = "CellCounts.merge"
+        if not isinstance(parts, Iterable):
+            _validate.refuse(op, "parts", "an iterable of CellCounts", type(parts).__name__, TypeError)
         stack: list[Self] = []
-        for part in parts:
-            push(stack, part)
+        for k, part in enumerate(parts):
+            if not isinstance(part, CellCounts):
+                _validate.refuse(op, f"parts[{k}]", "CellCounts", type(part).__name__, TypeError)
+            push(stack, part, op)
         if not stack:
-            _validate.refuse("CellCounts.merge", "parts", "at least one", "none")
+            _validate.refuse(op, "parts", "at least one", "none")
         while len(stack) > 1:
             last = stack.pop()
-            stack[-1] += last
+            stack[-1] = stack[-1]._plus(last, op)
         return stack[0]
 
     def confusion_matrix(self) -> Array:
@@ -214,7 +235,15 @@ class CellCounts:
         array of int64, shape (C, C)
             Rows are the labels, columns the predictions. Exact; does not synchronise the device.
         """
-        return _dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
+        return self._matrix("CellCounts.confusion_matrix")
+
+    def _matrix(self, op: str) -> Array:
+        try:
+            return _dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
+        except MemoryError as error:
+            C = self.n_classes
+            msg = f"{op}: no memory for the confusion matrix of n_classes={C}, {8 * C * C / 2**30:.0f} GiB"
+            raise MemoryError(msg) from error
 
     def label_histogram(
         self, weights: Method | Array | None = None, *, smoothing: Any = None, on_failure: OnFailure = "warn"
@@ -300,9 +329,10 @@ class CellCounts:
 
     def _histogram(self, op: str, weights: Any, smoothing: Any, on_failure: OnFailure, axis: int) -> SparseHistogram:
         _validate.on_failure(op, on_failure)
-        M = self.confusion_matrix()
+        M = self._matrix(op)
         if is_list(weights):
             _validate.refuse(op, "weights", "one name or one table", "a list", TypeError)
+        checked_smoothing(op, smoothing)
         W = None if weights is None else tables(op, M, weights, smoothing)[0][0]
         options = {"n_classes": self.n_classes, "axis": axis}
         keys, values, status = _dispatch.call("marginal_histogram", self._keys, self.counts, M, W, **options)
@@ -321,6 +351,10 @@ class CellCounts:
         ------
         OSError
             The file cannot be written.
+        ValueError
+            A folder or a device has that name.
+        TypeError
+            `path` is no path.
 
         Notes
         -----
@@ -335,6 +369,9 @@ class CellCounts:
         ...     cmfast.CellCounts.load(os.path.join(folder, "cells.npz"))
         <CellCounts: 2 points, 2 triples, 1 axes, 2 classes>
         """
+        target = Path(checked_path("CellCounts.save", "path", path)).resolve()
+        if target.exists() and not target.is_file():  # whoever may replace a device would have a file in its place
+            _validate.refuse("CellCounts.save", "path", "the name of a file", f"a folder or device, {str(path)!r}")
         arrays: dict[str, Any] = {
             "format": np.array(FORMAT, "<i8"),
             "origin": self.grid.origin.astype("<f8"),
@@ -351,8 +388,8 @@ class CellCounts:
             arrays["table"] = table.astype(table.dtype.newbyteorder("<"), copy=False)
         from cmfast import _output  # what the command alone needs otherwise
 
-        with _output.replacing(Path(path).resolve()) as file:  # open: numpy.savez would append .npz to a name
-            np.savez(file, **arrays)
+        with _output.replacing(target) as file:  # open: numpy.savez would append .npz to a name
+            _output.write_npz(file, arrays)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -372,63 +409,124 @@ class CellCounts:
         ------
         OSError
             The file cannot be read.
+        TypeError
+            `path` is no path.
         ValueError
-            The file is no such file, of another format, or its parts contradict each other.
+            The file is no such file, of another format, or damaged: whatever the algorithms rely on is checked.
         """
-        from zipfile import BadZipFile  # a tenth of the time of importing cmfast, for files alone
+        from cmfast import _archive  # for files alone
 
+        op = "CellCounts.load"
+        name = checked_path(op, "path", path)
         try:
-            with np.load(path, allow_pickle=False) as file:
-                parts = {name: file[name] for name in file.files}
-        except (ValueError, EOFError, BadZipFile, AttributeError, TypeError) as error:
-            msg = f"CellCounts.load: {path} is not a file of cell counts: {error}"
-            raise ValueError(msg) from error
-        if "format" not in parts or parts["format"] != FORMAT:
-            _validate.refuse("CellCounts.load", "format", str(FORMAT), parts.get("format", "none"))
-        try:
+            with open(name, "rb") as file:  # noqa: PTH123  (a name that need not be a Path)
+                parts = _archive.read(file, PARTS, optional=("table",))
             return cls._from_parts(parts)
-        except (KeyError, ValueError, TypeError) as error:
-            msg = f"CellCounts.load: {path} is damaged: {error}"
-            raise ValueError(msg) from error
+        except _archive.DamagedError as error:
+            msg = f"{op}: {name} is not a file of cell counts, or damaged: {error}"
+            raise ValueError(msg) from None
 
     @classmethod
     def _from_parts(cls, parts: dict[str, np.ndarray]) -> Self:
         """Check everything that the algorithms rely on; a file is never trusted."""
-        grid = Grid(parts["origin"], parts["width"])
-        n_classes, n_dropped = (_validate.count("file", name, parts[name][()]) for name in ("n_classes", "n_dropped"))
-        keys, counts = (parts[name].astype(np.int64, copy=False) for name in ("keys", "counts"))
+        from cmfast._archive import DamagedError, demand
+
+        number = {name: int(parts[name]) for name in ("format", "n_classes", "n_dropped")}
+        demand(number["format"] == FORMAT, f"it has format {number['format']}, this version reads {FORMAT}")
+        keys, counts, table = parts["keys"], parts["counts"], parts.get("table")
         low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
-        table = parts.get("table")
-        tag = 2 * bits_of(n_classes)
-        n_cells = volume(extent)
+        n_classes, n_dropped = number["n_classes"], number["n_dropped"]
+        try:
+            grid = Grid(parts["origin"], parts["width"])
+        except ValueError as error:
+            raise DamagedError(str(error)) from None
+        demand(0 <= n_classes <= MOST_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be")
+        demand(len(low) == len(extent) == grid.n_axes, "its origin, low and extent differ in length")
+        demand(all(n > 0 for n in extent) or not any(extent), "its extent cannot be")
+        far = int(MOST_INDEX)
+        demand(all(-far <= a and a + n - 1 <= far for a, n in zip(low, extent, strict=True)), "its low cannot be")
+        demand(len(keys) == len(counts), "its keys and counts differ in number")
+        half = bits_of(n_classes)
+        # Keys are ranks exactly where the ranges leave no other choice: merging decides by the ranges.
+        demand((table is None) == fits(extent, 2 * half), "its extent cannot be, with or without a table")
         if table is not None:
-            n_cells = len(table)
-            inside = (table >= low).all() and (table < np.add(low, extent)).all()
-            _agree(table.dtype.kind == "i" and table.shape == (n_cells, grid.n_axes) and bool(inside), "table")
-            steps = np.diff(table.astype(np.int64), axis=0)
-            first = (steps != 0).argmax(axis=1)[:, None]  # the first axis on which a row differs from the one before
-            _agree(bool((np.take_along_axis(steps, first, axis=1) > 0).all()), "table")
-        _agree(len(low) == len(extent) == grid.n_axes and all(n >= 0 for n in extent), "ranges")
-        _agree(keys.ndim == counts.ndim == 1 and len(keys) == len(counts), "lengths")
-        _agree(bool((np.diff(keys) > 0).all()) and bool((counts > 0).all()), "order of keys, or counts")
-        if len(keys):
-            half = bits_of(n_classes)
-            _agree(keys[0] >= 0 and int(keys[-1]) >> tag < n_cells, "keys")
-            worst = max(int(((keys >> half) & ((1 << half) - 1)).max()), int((keys & ((1 << half) - 1)).max()))
-            _agree(worst < n_classes, "classes")
-            _agree(float(counts.sum(dtype=np.float64)) < 2.0**62, "counts")
+            _check_table(table, low, extent)
+        n_cells = volume(extent) if table is None else len(table)
+        demand(n_cells << (2 * half) < DROPPED, "its extent cannot be")
+        demand(bool((keys[1:] > keys[:-1]).all()), "its keys are not in order")
+        demand(not len(keys) or (keys[0] >= 0 and int(keys[-1]) >> (2 * half) < n_cells), "its keys cannot be")
+        for tags in (keys >> half, keys):
+            demand(not len(keys) or int((tags & ((1 << half) - 1)).max()) < n_classes, "its keys have other classes")
+        demand(bool((counts > 0).all()), "its counts are not all above 0")
+        # In halves, so that sums cannot wrap.
+        total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
+        demand(total <= MOST_POINTS, "its counts add up to 2**61 or more")
         return cls(grid, n_classes, counts, n_dropped, keys, table, (low, extent))
 
 
-def push(stack: list[Any], cells: CellCounts) -> None:
+PARTS = {  # of a file: types and dimensions of its arrays
+    "format": (("<i8",), 0),
+    "origin": (("<f8",), 1),
+    "width": (("<f8",), 1),
+    "n_classes": (("<i8",), 0),
+    "n_dropped": (("<i8",), 0),
+    "low": (("<i8",), 1),
+    "extent": (("<i8",), 1),
+    "keys": (("<i8",), 1),
+    "counts": (("<i8",), 1),
+    "table": (("|i1", "<i2", "<i4", "<i8"), 2),
+}
+
+
+def checked_path(op: str, name: str, path: Any) -> str:
+    """Return a path as a str."""
+    try:
+        found = fsdecode(path)
+    except TypeError:
+        _validate.refuse(op, name, "a str or path", type(path).__name__, TypeError)
+    if "\0" in found:
+        _validate.refuse(op, name, "without NUL", repr(found))
+    return found
+
+
+def _check_table(table: np.ndarray, low: tuple[int, ...], extent: tuple[int, ...]) -> None:
+    """Check that `table` has different rows, in order, inside the ranges."""
+    from cmfast._archive import demand
+
+    demand(table.shape[1] == len(low), "its table has another number of axes")
+    last = [a + n - 1 for a, n in zip(low, extent, strict=True)]
+    inside = all(int(x.min()) >= a and int(x.max()) <= b for x, a, b in zip(table.T, low, last, strict=True) if len(x))
+    demand(inside, "its table leaves its ranges")
+    differs = table[1:] != table[:-1]
+    first = differs.argmax(axis=1)[:, None]  # the first axis on which a row differs from the one before
+    above = np.take_along_axis(table[1:] > table[:-1], first, axis=1)
+    demand(bool(above.all()), "its table is not in order")
+
+
+def push(stack: list[Any], cells: CellCounts, op: str) -> None:
     """Put `cells` on a stack where each entry is more than twice as long as the next; merge until that is so."""
     stack.append(cells)
     while len(stack) > 1 and len(stack[-2]) <= 2 * len(stack[-1]):
         last = stack.pop()
-        stack[-1] += last
+        stack[-1] = stack[-1]._plus(last, op)
 
 
-def _agree(holds: bool, what: str) -> None:
-    if not holds:
-        msg = f"its {what} cannot be"
-        raise ValueError(msg)
+@contextmanager
+def overflow_of(op: str, asked: str) -> Iterator[None]:
+    """Say which arguments, `asked`, have more cells and classes than keys can tell apart."""
+    try:
+        yield
+    except OverflowError as error:
+        text = str(error)
+        if not text.endswith(BEYOND_KEYS):
+            raise
+        given = text.removeprefix(f"{_caller.name(op)}: ")
+        _validate.fail(op, f"{asked} ask for more cells than can be told apart: {given}", OverflowError)
+
+
+def check_total(op: str, n_points: int, n_dropped: int) -> None:
+    """Refuse what would not stay exact: every sum of counts is at most the number of points."""
+    for what, number in (("points", n_points), ("points left out", n_dropped)):
+        if number > MOST_POINTS:
+            msg = f"{op}: {number} {what} are more than the 2**61 - 1 that CellCounts can hold"
+            raise OverflowError(msg)

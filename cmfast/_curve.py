@@ -1,6 +1,6 @@
 """How much of a geometric confusion matrix hangs on the widths and the origin of the cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,15 @@ def width_curve(
     _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     generator = _validate.generator(op, rng)
+    if n_classes is not None:
+        n_classes = _binning.checked_classes(op, n_classes)
     origins = _validate.count(op, "origins", origins, least=1)
+    # No sets, which have no order, and no names; arrays of no axis are one number.
+    given: Any = factors
+    several = isinstance(given, Iterable) and not isinstance(given, Set | Mapping | str | bytes)
+    if not several or getattr(given, "ndim", 1) == 0:
+        what = f"{type(factors).__name__} {_validate.shown(factors)}"
+        _validate.refuse(op, "factors", "a sequence of numbers", what, TypeError)
     widths = tuple(_validate.positive(op, "factors", factor) for factor in factors)
     if not widths:
         _validate.refuse(op, "factors", "at least one number", "none")

@@ -141,7 +141,7 @@ def describe(
         "overlap": overlaps(out),
         "guaranteed": [_ratio(a.sum(), b.sum()) for a, b in zip(normalized, matrix, strict=True)],
         "null_overlap": null.overlap,
-        "null_sd": null.sd,
+        "null_sd": np.where(np.isnan(null.overlap), np.nan, null.sd),
         "position": [_ratio((u - g).sum(), (u - a).sum()) for u, g, a in zip(upper, matrix, normalized, strict=True)],
         "pattern": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, excess, strict=True)],
         "pattern_null": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, null.excess, strict=True)],
@@ -213,4 +213,4 @@ def _off_diagonal(S: np.ndarray) -> np.ndarray:
 
 
 def _missing(normalized: np.ndarray, n_classes: int) -> float:
-    return 1.0 - _ratio(normalized.sum(), n_classes)
+    return 1.0 - _ratio(normalized.sum(), n_classes) if normalized.any() else np.nan

@@ -1,18 +1,23 @@
 """Pick the backend from the arrays themselves; there is no global switch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import AbstractContextManager
 from functools import cache
-from importlib import import_module
+from math import prod
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cmfast import _caller
+from cmfast.kernels.loading import load
 from cmfast.kernels.ops import OPS
 
 # Root module of an array's class -> adapter, imported when the first such array comes.
 ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch"}
+# Options that decide how large a result is, and how NumPy's ValueError begins for one that is larger than addresses.
+SIZES = ("n_classes", "n_groups", "n_replicates")
+TOO_LARGE = ("Maximum allowed dimension", "array is too big")
 _by_class: dict[type, ModuleType] = {}
 
 
@@ -33,31 +38,39 @@ def adapter(cls: type) -> ModuleType:
     if cls not in _by_class:
         roots = [base.__module__.partition(".")[0] for base in cls.__mro__]
         name = next((ADAPTERS[root] for root in roots if root in ADAPTERS), "_numpy")
-        _by_class[cls] = import_module(f"cmfast._adapters.{name}")
+        _by_class[cls] = load(f"cmfast._adapters.{name}")
     return _by_class[cls]
 
 
-def adopt(op: str, **arrays: Any) -> list[Any]:
-    """Convert the arguments of `op` for their one library; None stays None.
+def adopt(op: str, *, optional: Container[str] = (), **arrays: Any) -> list[Any]:
+    """Convert the arguments of `op` for their one library; of those named in `optional`, None stays None.
 
-    Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers.
+    Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers. What
+    is not optional is an array from here on: kernels do not look again.
     """
     given = {name: array for name, array in arrays.items() if array is not None}
+    if len(given) < len(arrays):
+        for name in arrays:
+            if name not in given and name not in optional:
+                msg = f"{_caller.name(op)}: {name} must be an array, got None"
+                raise TypeError(msg)
     found = {adapter(type(array)) for array in given.values()}
-    if not found:
-        msg = f"{op}: {next(iter(arrays))} must be an array, got None"
-        raise TypeError(msg)
     if len(found) > 1:
         what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
-        msg = f"{op}: arrays must come from one library, got {what}"
+        msg = f"{_caller.name(op)}: arrays must come from one library, got {what}"
         raise TypeError(msg)
     (one,) = found
-    out = [None if array is None else one.asarray(op, name, array) for name, array in arrays.items()]
+    try:
+        out = [None if array is None else one.asarray(op, name, array) for name, array in arrays.items()]
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError):
+            raise
+        raise type(error)(_named(op, str(error))) from error.__cause__
     if one.__name__ != "cmfast._adapters._numpy":
         devices = {name: one.meta(a).device for name, a in zip(arrays, out, strict=True) if a is not None}
         if len(set(devices.values())) > 1:
             what = ", ".join(f"{name} on {device}" for name, device in devices.items())
-            msg = f"{op}: arrays must be on one device, got {what}"
+            msg = f"{_caller.name(op)}: arrays must be on one device, got {what}"
             raise TypeError(msg)
     return out
 
@@ -80,7 +93,7 @@ def kernel(op: str, target: str) -> Callable[..., Any]:
     if target not in entry.targets:
         msg = f"{op} has no {target} kernel (has: {', '.join(sorted(entry.targets))})"
         raise NotImplementedError(msg)
-    module = import_module(f"cmfast.kernels.{target}.{entry.module}")
+    module = load(f"cmfast.kernels.{target}.{entry.module}")
     function: Callable[..., Any] = getattr(module, op)
     return function
 
@@ -88,7 +101,36 @@ def kernel(op: str, target: str) -> Callable[..., Any]:
 def call(op: str, *arrays: Any, **options: Any) -> Any:
     """Run `op` where its arrays, adopted and validated, live."""
     first = next(array for array in arrays if array is not None)
-    return adapter(type(first)).call(op, arrays, options)
+    try:
+        return adapter(type(first)).call(op, arrays, options)
+    except OverflowError as error:
+        raise OverflowError(_named(op, str(error))) from error
+    except MemoryError as error:
+        raise MemoryError(_named(op, _asked(options) + _size(error))) from error
+    except ValueError as error:  # a size that NumPy does not even try
+        if not str(error).startswith(TOO_LARGE):
+            raise
+        raise MemoryError(_named(op, _asked(options) + "an array of more bytes than there are addresses")) from error
+
+
+def _named(op: str, text: str) -> str:
+    """Return what a kernel said with the name of the function that was called in front, once."""
+    name = _caller.name(op)
+    return f"{name}: {text.removeprefix(f'{op}: ').removeprefix(f'{name}: ')}"
+
+
+def _asked(options: dict[str, Any]) -> str:
+    """Return which options decide how large a result is."""
+    sizes = ", ".join(f"{name}={options[name]}" for name in SIZES if options.get(name) is not None)
+    return f"{sizes} asks for more memory than there is: " if sizes else ""
+
+
+def _size(error: MemoryError) -> str:
+    """Return how large the array is that there was no memory for, where NumPy says it."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return "memory is used up"
+    return f"an array of {float(prod(shape) * dtype.itemsize):.3g} bytes"
 
 
 def to_host(array: Any) -> Any:
@@ -100,3 +142,8 @@ def chosen(array: Any) -> AbstractContextManager[Any]:
     """Return a context in which expressions of `array` are calculated on its device."""
     context: AbstractContextManager[Any] = adapter(type(array)).chosen(array)
     return context
+
+
+def from_host(array: np.ndarray, like: Any) -> Any:
+    """Return `array` in the library of `like`, which is on the host: its memory, not a copy."""
+    return adapter(type(like)).from_host(array)

@@ -32,10 +32,11 @@ def embedded(
     num_threads: int | None,
 ) -> Embedded:
     """Check the points for the public function `op`, project them and choose their cells."""
-    if isinstance(grid, str):
-        _validate.choice(op, "grid", grid, RULES)
+    if not isinstance(grid, Grid):
+        _validate.choice(op, "grid", grid, RULES, "a cmfast.Grid or ")
     if n_components is not None:
         n_components = _validate.count(op, "n_components", n_components, least=1)
+    _validate.columns(op, y_true=y_true, y_pred=y_pred)
     X, y_true, y_pred = _dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
     n, m = _validate.points(op, X=X)
     _validate.integer(op, y_true=y_true, y_pred=y_pred)
@@ -52,7 +53,7 @@ def weighted(
     op: str, cells: CellCounts, weights: Any, smoothing: Any, on_failure: OnFailure, num_threads: int | None
 ) -> tuple[tuple[Any, ...], list[Any], list[str]]:
     """Return all that the kernel of `gcm` does, the tables of weights and their names; report as `op`."""
-    M = cells.confusion_matrix()
+    M = cells._matrix(op)
     found, names = tables(op, M, weights, smoothing)
     out = _dispatch.call("gcm", cells._keys, cells.counts, M, *found, num_threads=num_threads)
     status = _dispatch.to_host(out[-1])

@@ -49,32 +49,39 @@ def unscaled(
         return "scale factors leave the float64 range"
     with np.errstate(all="ignore"):
         A = smoothed(M, options["smoothing"])
-    if status is Status.ZERO_LINE:
-        return _empty_line(A, u, v, ones=arrays[1] is None, smooth=options["smoothing"] is None)
-    if status is Status.MAX_ITER:
-        factors = _element(result.row_scale, batch, 1, index), _element(result.col_scale, batch, 1, index)
-        residual, n_iter = _element(result.residual, batch, 0, index), _element(result.n_iter, batch, 0, index)
-        return _not_converged(A, u, v, *factors, residual=float(residual), n_iter=int(n_iter), options=options)
-    if status is Status.LIMIT_ONLY and result.matrix is not None:
-        dead = np.argwhere((A > 0) & (_element(result.matrix, batch, 2, index) == 0))
-        where = _place(dead[0])
-        cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
-        return f"no scaling exists, and this limit takes {cells} to zero; {SMOOTH}"
     if options["empty"] == "drop" and arrays[1] is None:
         used = A.any(0) | A.any(1)
         u, v = u * used, v * used
-    return f"{support(A, u, v).explain()}; {SMOOTH}"
+    if status is Status.ZERO_LINE:
+        return _empty_line(A, u, v, ones=arrays[1] is None, smooth=options["smoothing"] is None)
+    if status is Status.MAX_ITER:
+        y = _element(result.col_scale, batch, 1, index)
+        residual, n_iter = _element(result.residual, batch, 0, index), _element(result.n_iter, batch, 0, index)
+        return _not_converged(A, u, v, y, residual=float(residual), n_iter=int(n_iter), options=options)
+    allowed = support(A, u, v)
+    dead = np.argwhere(allowed.dead_cells)  # not the zeros of the result: small cells of float32 are zeros, too
+    if status is Status.LIMIT_ONLY and result.matrix is not None and len(dead):
+        where = _place(dead[0])
+        cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
+        return f"no scaling exists, and this limit takes {cells} to zero; {SMOOTH}"
+    return f"{allowed.explain()}; {SMOOTH}"
 
 
 def smoothed(M: np.ndarray, smoothing: float | str | None) -> np.ndarray:
     """Return `M` in float64 with its smoothing added, as the kernels do."""
     A: np.ndarray = M.astype(np.float64)
     if smoothing == "pseudo-bayes":
+        most = A.max(initial=0.0)
+        if most == 0.0:
+            return A  # no cell, no prior: the rule would divide by the total
+        unit = math.ldexp(1.0, math.frexp(most)[1] - 1)  # so that squares stay in range
+        A = A / unit
         total = A.sum()
         E = A.sum(1)[:, None] * A.sum(0) / total
         distance = ((E - A) ** 2).sum()
         k = (total**2 - (A**2).sum()) / distance if distance > 0 else np.inf
-        A = E if k == np.inf else total / (total + k) * (A + k * E / total)
+        weight = k / (total * unit + k) if k < np.inf else 1.0
+        A = ((1.0 - weight) * A + weight * E) * unit
     elif smoothing is not None:
         A = A + float(smoothing)
     return A
@@ -105,15 +112,17 @@ def _place(index: Any) -> str:
 
 
 def _unequal_totals(u: np.ndarray, v: np.ndarray) -> str:
-    a, b = math.fsum(u), math.fsum(v)
+    a, b = float(u.sum()), float(v.sum())
     gap = abs(a - b) / max(a, b)
     return f"row targets add up to {a:.12g}, column targets to {b:.12g} (relative gap {gap:.1e}; 1e-9 allowed)"
 
 
 def _empty_line(A: np.ndarray, u: np.ndarray, v: np.ndarray, *, ones: bool, smooth: bool) -> str:
-    used = A * ((u > 0)[:, None] & (v > 0))
+    used = (A > 0) & (u > 0)[:, None] & (v > 0)
     rows, cols = ~used.any(1) & (u > 0), ~used.any(0) & (v > 0)
     name, line, target, cells = ("row", rows, u, A) if rows.any() else ("column", cols, v, A.T)
+    if not line.any():  # in the last digit that float64 has a smoothed cell may vanish there and not here
+        return "a row or column is empty after smoothing but its target is not; give smoothing= a number"
     i = int(np.flatnonzero(line)[0])
     what = "has positive cells only where the target is zero" if cells[i].any() else "is empty"
     # empty="drop" helps where a class is empty both ways, and only without targets.
@@ -127,7 +136,6 @@ def _not_converged(
     A: np.ndarray,
     u: np.ndarray,
     v: np.ndarray,
-    x: np.ndarray,
     y: np.ndarray,
     *,
     residual: float,
@@ -137,13 +145,14 @@ def _not_converged(
     tol = options["tol"]
     fits = f"residual {residual:.1e}, wanted {tol:.1e}" if residual > tol else "the sums fit, but cells still change"
     text = f"not converged after {n_iter} passes: {fits}"
-    ratio, left = _sweeps_left(A, u, v, y, tol)
+    ratio, left = _sweeps_left(A[np.ix_(u > 0, v > 0)], u[u > 0], v[v > 0], y[v > 0], tol)
     if ratio < 1:
         text += f"; error ratio {ratio:.4f}, about {left:.0f} sweeps left"
     cures = []
     if options["solver"] == "sinkhorn":
         cures.append('try solver="auto"')
-    if not (A > 0).all():
+    # The other solvers have looked at the zeros.
+    if options["solver"] == "sinkhorn" and not (A > 0)[(u > 0)[:, None] & (v > 0)].all():
         cures.append(f"its zeros may allow no scaling: {SMOOTH}")
     elif options["max_iter"] is not None:
         cures.append("give a larger max_iter=")
@@ -161,4 +170,4 @@ def _sweeps_left(A: np.ndarray, u: np.ndarray, v: np.ndarray, y: np.ndarray, tol
         ratio = errors[2] / errors[1]
         if not (0 < ratio < 1 and errors[2] > tol):
             return math.nan, math.nan
-        return float(ratio), math.ceil(math.log(tol / errors[2]) / math.log(ratio))
+        return float(ratio), math.ceil((math.log(tol) - math.log(errors[2])) / math.log(ratio))

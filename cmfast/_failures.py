@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast import _dispatch
+from cmfast import _caller, _dispatch
 from cmfast._typing import OnFailure
 from cmfast.kernels.status import Status
 
@@ -51,7 +51,7 @@ def report(
     Parameters
     ----------
     op : str
-        Name of the public function, for the message.
+        Name of the function, for the message where no public one was called.
     status : array of int8, shape (...)
         Codes of :class:`Status`. Unless `on_failure` is ``"ignore"`` whether any is not zero is asked, which
         synchronises the device; the codes are copied from there only if one is.
@@ -74,23 +74,22 @@ def report(
     codes = _dispatch.to_host(status)
     if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
         on_failure = "warn"
-    announce(message(op, codes, np.flatnonzero(codes), failed, describe), on_failure, status)
+    text = message(codes, np.flatnonzero(codes), failed, describe)
+    announce(f"{_caller.name(op)}: {text}", on_failure, status)
 
 
-def message(
-    op: str, codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None
-) -> str:
+def message(codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None) -> str:
     """Return the one sentence about a batch, or about its only failure."""
     indices = [tuple(int(k) for k in np.unravel_index(i, codes.shape)) for i in bad[:3]]
     if describe is not None and bad.size == 1:
         where = f" (element {_index(indices[0])} of {codes.size})" if codes.size > 1 else ""
-        return f"{op}: {Status(int(codes.flat[bad[0]])).name}{where}: {describe(indices[0])}"
+        return f"{Status(int(codes.flat[bad[0]])).name}{where}: {describe(indices[0])}"
     found, number = np.unique(codes.reshape(-1)[bad], return_counts=True)
     what = ", ".join(f"{k} {Status(int(code)).name}" for code, k in zip(found, number, strict=True))
     if codes.ndim == 0:
-        return f"{op}: {failed}: {Status(int(codes)).name}"
+        return f"{failed}: {Status(int(codes)).name}"
     first = ", ".join(map(_index, indices))
-    return f"{op}: {bad.size} of {codes.size} {failed} (first: {first}): {what}"
+    return f"{bad.size} of {codes.size} {failed} (first: {first}): {what}"
 
 
 def _index(index: tuple[int, ...]) -> str:

@@ -6,13 +6,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate
+from cmfast import _caller, _dispatch, _failures, _validate
 from cmfast._typing import Array, OnFailure
 
 WIDTH_BITS = 24  # widths are rounded to so many significant bits
 STEPS = 2**20  # of the integers that moments are taken of; see kernels.cpu.columns
 SAMPLE = 100_000  # points that `occupancy` looks at
 HALVINGS = 20
+LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # the reciprocals of much smaller ones are not finite
+MOST_WIDTH = float(np.ldexp(2.0**WIDTH_BITS - 1, 1024 - WIDTH_BITS))
+MOST_BINS = 2**53  # more could not be told apart
 
 
 class Grid:
@@ -41,7 +44,7 @@ class Grid:
 
     Notes
     -----
-    Two grids are equal if all bits of both arrays are.
+    Two grids are equal if all bits of both arrays are. No rule gives a width below the least normal number, 2.2e-308.
 
     Examples
     --------
@@ -58,7 +61,13 @@ class Grid:
     def __init__(self, origin: Sequence[float] | np.ndarray, width: Sequence[float] | np.ndarray) -> None:
         arrays = {}
         for name, value in (("origin", origin), ("width", width)):
-            array = np.array(value)
+            given: dict[str, Any] = {name: value}
+            (adopted,) = _dispatch.adopt("Grid", **given)
+            if _dispatch.meta(adopted).device != "cpu":
+                _validate.refuse(
+                    "Grid", name, "on the host", f"an array on {_dispatch.meta(adopted).device}", TypeError
+                )
+            array = np.asarray(_dispatch.to_host(adopted))
             if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
                 _validate.refuse("Grid", name, "real numbers", f"dtype {array.dtype}", TypeError)
             if array.ndim != 1 or array.size == 0:
@@ -75,11 +84,15 @@ class Grid:
             wanted = "above 0, with a finite reciprocal"
             _validate.refuse("Grid", "width", wanted, arrays["width"].tolist())
         for name, array in arrays.items():
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            # Of bytes, so that nobody can make them writable again.
+            object.__setattr__(self, name, np.frombuffer(array.tobytes()))
 
     def __setattr__(self, name: str, value: object) -> None:
         msg = f"Grid: {name} cannot be set; make another Grid"
+        raise AttributeError(msg)
+
+    def __delattr__(self, name: str) -> None:
+        msg = f"Grid: {name} cannot be deleted"
         raise AttributeError(msg)
 
     def __reduce__(self) -> tuple[type, tuple[np.ndarray, np.ndarray]]:
@@ -132,7 +145,14 @@ class Grid:
         >>> cmfast.Grid([0.0], [1.5]).scaled(2)
         Grid(origin=[0.0], width=[3.0])
         """
-        return type(self)(self.origin, self.width * _validate.positive("Grid.scaled", "factor", factor))
+        number = _validate.positive("Grid.scaled", "factor", factor)
+        with np.errstate(all="ignore"):
+            width = self.width * number
+            good = (width > 0) & np.isfinite(width) & np.isfinite(1.0 / width)
+        if not good.all():
+            wanted = "such that widths stay above 0 and finite, as do their reciprocals"
+            _validate.refuse("Grid.scaled", "factor", wanted, f"{factor} for widths {self.width.tolist()}")
+        return type(self)(self.origin, width)
 
     def shifted(self, fraction: float) -> Self:
         """Return the grid whose origin is moved back by a fraction of a width on every axis.
@@ -157,8 +177,13 @@ class Grid:
         >>> cmfast.Grid([0.0], [1.5]).shifted(0.5)
         Grid(origin=[-0.75], width=[1.5])
         """
-        distance = _validate.finite("Grid.shifted", "fraction", fraction) * self.width
-        return type(self)(self.origin - distance, self.width)
+        number = _validate.finite("Grid.shifted", "fraction", fraction)
+        with np.errstate(over="ignore"):
+            origin = self.origin - number * self.width
+        if not np.isfinite(origin).all():
+            given = f"{fraction} for widths {self.width.tolist()}"
+            _validate.refuse("Grid.shifted", "fraction", "such that the origin stays finite", given)
+        return type(self)(origin, self.width)
 
     @classmethod
     def scott(
@@ -264,12 +289,13 @@ class Grid:
         if n is not None:
             n = _validate.count(op, "n", n, least=1)
         columns = _Columns(op, X, on_failure, num_threads)
-        lower, upper = _dispatch.to_host(_dispatch.call("column_quartiles", columns.X, num_threads=num_threads))
+        lower, upper = _dispatch.to_host(_dispatch.call("column_quartiles", columns.X))
         spread = [Decimal(float(b)) - Decimal(float(a)) for a, b in zip(lower, upper, strict=True)]
         flat = [d for d, s in enumerate(spread) if s == 0 and columns.high[d] > columns.low[d]]
         scott = columns.scott(n)
         if flat:
-            text = f"{op}: the interquartile range of axis {', '.join(map(str, flat))} is 0; Scott's rule is used there"
+            axes = ", ".join(map(str, flat))
+            text = f"{_caller.name(op)}: the interquartile range of axis {axes} is 0; Scott's rule is used there"
             _failures.diagnose(text)
         width = [scott[d] if s == 0 else columns.rule(2 * s, n) for d, s in enumerate(spread)]
         return cls(columns.low, width)
@@ -321,14 +347,18 @@ class Grid:
         op = "Grid.regular"
         columns = _Columns(op, X, on_failure, num_threads)
         m = len(columns.low)
-        many = list(bins) if isinstance(bins, Sequence | np.ndarray) else [bins] * m
+        given: Any = bins
+        given = given.tolist() if hasattr(given, "tolist") else given  # NumPy's integers are no int
+        many = list(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given] * m
         if len(many) != m:
             _validate.refuse(op, "bins", f"one number or {m}", f"{len(many)} numbers")
-        parts = [_validate.count(op, "bins", b, least=1) for b in many]
+        parts = [_validate.count(op, "bins", b, least=1, most=None) for b in many]
+        if max(parts) > MOST_BINS:
+            _validate.refuse(op, "bins", "at most 2**53", max(parts))
         width = np.ones(m)
         for d in np.flatnonzero(columns.high > columns.low):
             length = columns.high[d] - columns.low[d]
-            h = length / parts[d]
+            h = max(length / parts[d], LEAST_WIDTH)
             while np.floor(length * (1.0 / h)) >= parts[d]:
                 h = np.nextafter(h, np.inf)
             width[d] = h
@@ -391,8 +421,9 @@ class Grid:
         varying = columns.high > columns.low
 
         def widths(power: float) -> list[float]:
-            factor = np.where(varying, 2.0**power, 1.0)
-            return [_rounded(Decimal(float(h))) for h in scott.width * factor]
+            with np.errstate(over="ignore"):
+                width = scott.width * np.where(varying, 2.0**power, 1.0)
+            return [_rounded(Decimal(float(h))) for h in np.minimum(width, MOST_WIDTH)]
 
         def companions(power: float) -> float:
             trial = Grid(scott.origin, widths(power))
@@ -413,6 +444,7 @@ class _Columns:
     """Adopted points with the range of their columns, from which every rule starts."""
 
     def __init__(self, op: str, X: Array, on_failure: OnFailure, num_threads: int | None) -> None:
+        self.op = op
         _validate.on_failure(op, on_failure)
         self.num_threads = _validate.num_threads(op, num_threads)
         (self.X,) = _dispatch.adopt(op, X=X)
@@ -424,7 +456,8 @@ class _Columns:
         if self.n == 0:
             _validate.refuse(op, "X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
         if self.n < n_rows:
-            _failures.announce(f"{op}: {n_rows - self.n} of {n_rows} rows left out: not finite", on_failure)
+            text = f"{_caller.name(op)}: {n_rows - self.n} of {n_rows} rows left out: not finite"
+            _failures.announce(text, on_failure)
         with np.errstate(over="ignore"):
             if not np.isfinite(self.high - self.low).all():
                 _validate.refuse(op, "X", "columns with a range below 1.8e308", "more")
@@ -432,7 +465,10 @@ class _Columns:
     def rule(self, spread: Decimal, n: int | None) -> float:
         """Return ``spread * n ** (-1 / (2 + m))``, rounded."""
         with localcontext(prec=50):
-            return _rounded(spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low))))
+            width = spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low)))
+        if width > Decimal(MOST_WIDTH):
+            _validate.refuse(self.op, "X", "columns with widths below 1.8e308 by this rule", f"{width:.3g}")
+        return _rounded(width)
 
     def scott(self, n: int | None) -> list[float]:
         """Return the widths of Scott's rule; 1 on a constant axis."""
@@ -452,8 +488,11 @@ class _Columns:
 
 
 def _rounded(width: Decimal) -> float:
-    """Return the nearest number of 24 significant bits: what is left does not depend on the last digits of `width`."""
-    fraction, exponent = np.frexp(float(width))
+    """Return the nearest number of 24 significant bits: what is left does not depend on the last digits of `width`.
+
+    The least normal number stands for smaller ones.
+    """
+    fraction, exponent = np.frexp(max(float(width), LEAST_WIDTH))
     return float(np.ldexp(np.rint(np.ldexp(fraction, WIDTH_BITS)), int(exponent) - WIDTH_BITS))
 
 

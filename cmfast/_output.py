@@ -2,26 +2,35 @@
 
 import json
 import os
-import secrets
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from cmfast import _parts
+
 
 class FileError(Exception):
     """A file that cannot be read, written or understood; the text is one line for the person who named it."""
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path | str, what: str) -> None:
         super().__init__(f"{path}: {what}")
+
+
+def reason(error: OSError) -> str:
+    """Return what the system said, without the number and the name of the file."""
+    return (error.strerror or str(error)).lower()
 
 
 def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> Path:
     """Return where to write for `path` (links resolved); refuse before any work is done what would fail after it."""
     target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise FileError(path, "is a link that leads back to itself")
     if target.is_dir():
         raise FileError(path, "is a folder, give the name of a file")
     if not target.parent.is_dir():
@@ -39,20 +48,25 @@ def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> 
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
     """Open a new file beside `target` that takes its place when the block ends well, and vanishes otherwise.
 
-    Not a memory map of the output: on a full disk a store into one kills the process, a write raises OSError.
+    Not a memory map of the output: on a full disk a store into one kills the process, a write raises OSError. Without
+    `force`, a file that another run has put there in the meantime stays.
     """
-    part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    part, file = _parts.create(target)
     try:
-        with part.open("xb") as file:  # the permissions that the user's mask grants, unlike tempfile's
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, part)
-        part.replace(target)
+            if target.exists():
+                if not force:
+                    raise FileError(target, "has appeared in the meantime, give --force to replace it")
+                shutil.copymode(target, part)
+            if not _parts.LOCKS:
+                file.close()  # Windows renames no open file
+            part.replace(target)
     finally:
         part.unlink(missing_ok=True)
 
@@ -68,9 +82,27 @@ def write_block(file: BinaryIO, block: np.ndarray) -> None:
     file.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
 
 
-def to_json(facts: dict[str, Any]) -> str:
-    """Return `facts` as strict JSON: NumPy's numbers as Python's, what is not finite as null."""
-    return json.dumps(plain(facts), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray], *, compressed: bool = False) -> None:
+    """Write what ``numpy.savez`` would, which turns into a pickle what it finds no type for; here that raises."""
+    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+    with ZipFile(file, "w", ZIP_DEFLATED if compressed else ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def to_json(facts: dict[str, Any], *, ascii_only: bool = False) -> str:
+    """Return `facts` as strict JSON: NumPy's numbers as Python's, what is not finite as null.
+
+    What a terminal would act on is escaped, which is the same text to a program.
+    """
+    text = json.dumps(plain(facts), indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"
+    return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    return json.dumps(character)[1:-1]
 
 
 def plain(value: Any) -> Any:

@@ -4,6 +4,9 @@ What cannot be mapped as it is, is copied once, block by block, to a file withou
 (there are several) then reads plain numbers.
 """
 
+import math
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from cmfast import _blocks
 from cmfast._output import FileError
 from cmfast._scratch import Scratch
 
-TABLES = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+TABLES = (*_blocks.PARQUET, *_blocks.IPC)
 ROWS = 1 << 16  # of a table, per block
 BYTES = 1 << 26  # of a zarr array, per block
 
@@ -46,56 +49,67 @@ def open_array(path: Path, *, tick: Tick) -> np.ndarray:
     """Return an npy or zarr array as a map."""
     if path.suffix.lower() != ".zarr":
         return _blocks.open_npy(path)
-    zarr = _needs("zarr", path)
-    try:
+    zarr = _blocks.needs("zarr", path)
+    for folder, _, names in os.walk(path):
+        for name in names:
+            _blocks.check_source(Path(folder, name))  # zarr would wait for a pipe for ever
+    with _blocks.understood(path, "is no zarr array"):
         array = zarr.open_array(str(path), mode="r")
-    except (OSError, ValueError, KeyError) as error:
-        raise FileError(path, f"is no zarr array ({str(error).splitlines()[0]})") from error
-    each = max(int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize, 1)
-    # Whole chunks, or each would be read more than once.
-    step = max(BYTES // each // array.chunks[0], 1) * array.chunks[0] if array.ndim else 1
-    n = array.shape[0] if array.ndim else 0
+        if array.ndim == 0 or array.dtype.kind not in "biuf":
+            raise FileError(path, f"must hold numbers in rows, but is of shape {array.shape} and dtype {array.dtype}")
+        n, each = array.shape[0], max(math.prod(array.shape[1:]) * array.dtype.itemsize, 1)
+        if n * each > (room := free_bytes()):
+            raise FileError(
+                path,
+                f"needs {n * each / 2**30:,.1f} GiB in the folder for temporary files, "
+                f"which has {room / 2**30:,.1f}; name another by TMPDIR",
+            )
+        # Whole chunks, or each would be read more than once.
+        step = max(BYTES // each // array.chunks[0], 1) * array.chunks[0]
     with Scratch() as out:
         for start in range(0, max(n, 1), step):
-            out.append(np.asarray(array[start : start + step]))
+            with _blocks.understood(path, "damaged zarr array"):
+                rows = np.asarray(array[start : start + step])
+            out.append(rows)
             tick(min(start + step, n), n)
         return out.mapped()
 
 
-def _needs(module: str, path: Path) -> Any:
-    from importlib import import_module
+def free_bytes() -> int:
+    """Return how much fits into the folder for temporary files."""
+    import tempfile  # see Scratch
 
-    try:
-        return import_module(module)
-    except ImportError:
-        raise FileError(path, f'reading this format needs {module}: pip install "cmfast[io]"') from None
+    return shutil.disk_usage(tempfile.gettempdir()).free
 
 
 def _table(path: Path, true: str, pred: str, features: list[str] | None, tick: Tick) -> Points:
-    pa = _needs("pyarrow", path)
-    try:
-        names, total, parts = _blocks.arrow_batches(path)
-        wanted = features or [name for name in names if name not in {true, pred}]
-        missing = [name for name in (true, pred, *wanted) if name not in names]
-        if missing:
-            raise FileError(path, f"has no column {missing[0]!r} (has: {', '.join(names)})")
-        if not wanted:
-            raise FileError(path, "has no columns but the labels and the predictions")
-        with Scratch() as X, Scratch() as y, Scratch() as p:
-            done = 0
-            for batch in parts([*wanted, true, pred]):
-                if not batch.num_rows:
-                    continue
-                X.append(np.concatenate([_numbers(path, name, batch.column(name)) for name in wanted], axis=1))
-                for out, name in ((y, true), (p, pred)):
-                    out.append(_classes(path, name, batch.column(name)))
-                done += batch.num_rows
-                tick(done, total)
-            if not done:
-                raise FileError(path, "has no rows")
-            return X.mapped(), y.mapped(), p.mapped()
-    except pa.ArrowInvalid as error:
-        raise FileError(path, f"not readable ({str(error).splitlines()[0]})") from error
+    _blocks.needs("pyarrow", path)
+    names, total, parts = _blocks.arrow_batches(path)
+    labels = [_blocks.column_named(path, names, name) for name in (true, pred)]
+    if features:
+        wanted = [_blocks.column_named(path, names, name) for name in features]
+    else:
+        wanted = [k for k in range(len(names)) if k not in labels]
+    if not wanted:
+        raise FileError(path, "has no columns but the labels and the predictions")
+    with Scratch() as X, Scratch() as y, Scratch() as p:
+        done = 0
+        for columns in parts([*wanted, *labels]):
+            rows = len(columns[0])
+            if not rows:
+                continue
+            named = [(names[k], column) for k, column in zip([*wanted, *labels], columns, strict=True)]
+            with _blocks.understood(path, "not readable"):
+                points = np.concatenate([_numbers(path, *each) for each in named[:-2]], axis=1)
+                ids = [_classes(path, name, column, done) for name, column in named[-2:]]
+            X.append(points)
+            y.append(ids[0])
+            p.append(ids[1])
+            done += rows
+            tick(done, total)
+        if not done:
+            raise FileError(path, "has no rows")
+        return X.mapped(), y.mapped(), p.mapped()
 
 
 def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
@@ -114,6 +128,8 @@ def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
     else:
         values, length = column, 1
     kind = values.type
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.int8())  # which NumPy has a missing value for, as it has for any number
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise FileError(path, f"column {name!r} must hold numbers, but is {kind}; name the features with --features")
     numbers: np.ndarray = values.to_numpy(zero_copy_only=False)
@@ -121,12 +137,16 @@ def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
     return numbers.astype(np.float32 if narrow else np.float64, copy=False).reshape(-1, length)
 
 
-def _classes(path: Path, name: str, column: Any) -> np.ndarray:
+def _classes(path: Path, name: str, column: Any, start: int) -> np.ndarray:
     import pyarrow as pa
 
     if column.null_count:
-        raise FileError(path, f"a label is missing in column {name!r}")
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise FileError(path, f"row {start + row}: a label is missing in column {name!r}")
     if not pa.types.is_integer(column.type):
         raise FileError(path, f"column {name!r} must hold class ids 0, 1, ..., but is {column.type}")
     ids: np.ndarray = column.to_numpy(zero_copy_only=False)
+    if ids.dtype == np.uint64 and (large := np.flatnonzero(ids >> 63)).size:
+        row = int(large[0])
+        raise FileError(path, f"row {start + row} of column {name!r} holds {ids[row]}, which is no class id")
     return ids.astype(np.int64)

@@ -1,6 +1,6 @@
 """Principal axes of points, and the points on them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,19 @@ class Projection(NamedTuple):
     components: Array
     explained_variance_ratio: Array
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both are projections and all bits of all arrays are the same."""
+        return isinstance(other, Projection) and all(_bits(a) == _bits(b) for a, b in zip(self, other, strict=True))
+
+    def __ne__(self, other: object) -> bool:
+        """Whether any bit differs."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Refuse, as arrays do."""
+        msg = "a Projection is unhashable, as its arrays are"
+        raise TypeError(msg)
+
     def transform(self, X: Array, /, *, num_threads: int | None = None) -> Array:
         """Return ``(X - mean) @ components.T``.
 
@@ -50,7 +63,8 @@ class Projection(NamedTuple):
 
         Notes
         -----
-        Bad values: a row that is not finite becomes NaN, without a word. Does not synchronise the device.
+        Bad values: a row that is not finite becomes NaN, without a word; a result beyond float64 is infinite. Does not
+        synchronise the device.
         Reproducible: same input, same bits, for any number of threads. Works in blocks: `X` is never copied as a whole.
 
         Examples
@@ -64,10 +78,19 @@ class Projection(NamedTuple):
         op = "Projection.transform"
         num_threads = _validate.num_threads(op, num_threads)
         X, mean, components = _dispatch.adopt(op, X=X, mean=self.mean, components=self.components)
-        n = _dispatch.meta(components).shape[1]
+        m, n = _validate.points(op, components=components)
+        _validate.vectors(op, "mean", mean, n)
+        if _dispatch.meta(mean).shape != (n,) or m == 0:
+            shapes = f"shapes {_dispatch.meta(mean).shape} and {_dispatch.meta(components).shape}"
+            _validate.refuse(op, "mean and components", "of shapes (n,) and (m, n), as pca returns them", shapes)
         if _validate.points(op, X=X)[1] != n:
             _validate.refuse(op, "X", f"of shape (N, {n}), as the points of pca", f"shape {_dispatch.meta(X).shape}")
         return _dispatch.call("project", X, mean, components, num_threads=num_threads)
+
+
+def _bits(array: Array) -> tuple[Any, ...]:
+    host = np.asarray(_dispatch.to_host(array))
+    return host.dtype, host.shape, host.tobytes()
 
 
 def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") -> Projection:
@@ -96,8 +119,8 @@ def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") 
     -----
     Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all is NaN.
     Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
-    between linear algebra libraries. Memory: two blocks and the (n, n) covariance, never a second `X`. Accuracy is that
-    of a covariance: axes whose variance is below 1e-14 of the largest are noise.
+    between linear algebra libraries, whose own threads are used. Memory: two blocks and the (n, n) covariance, never a
+    second `X`. Accuracy is that of a covariance: axes whose variance is below 1e-14 of the largest are noise.
 
     References
     ----------
@@ -136,4 +159,4 @@ def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> A
         rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
         for start in range(0, n, rows):
             out.append(_dispatch.to_host(kept.transform(X[start : start + rows], num_threads=num_threads)))
-        return out.mapped()
+        return _dispatch.from_host(out.mapped(), X)

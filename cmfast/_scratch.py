@@ -39,10 +39,15 @@ class Scratch:
         self._rows += len(rows)
 
     def mapped(self) -> np.ndarray:
-        """Return what was written as a read-only map, which keeps its pages when the file is closed."""
+        """Return what was written as a read-only map, which keeps its pages when the file is closed.
+
+        Read-only to NumPy alone: torch has no such tensors, so the pages can be written. Nobody else has them.
+        """
         assert self._dtype is not None, "something was appended, if only no rows"
         shape = (self._rows, *self._core)
         if 0 in shape:
             return np.empty(shape, self._dtype)
         self._file.flush()
-        return np.asarray(np.memmap(self._file, self._dtype, "r", shape=shape))
+        out = np.asarray(np.memmap(self._file, self._dtype, "r+", shape=shape))
+        out.flags.writeable = False
+        return out

@@ -4,28 +4,61 @@ All wording of errors about arguments lives here. The pattern is ``op: argument,
 """
 
 import operator
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
 
-from cmfast._dispatch import meta
+from cmfast import _caller
+from cmfast._adapters import _columns, _text
+from cmfast._dispatch import meta, to_host
 from cmfast._typing import Progress
 
+LARGEST = 2**63 - 1  # of int64, in which kernels count, and addresses are
+MOST_BITS = 512
+MOST_SHOWN = 200  # characters of a value
 ON_FAILURE = ("raise", "warn", "ignore")
 
 
 def refuse(op: str, name: str, wanted: str, given: object, error: type[Exception] = ValueError) -> NoReturn:
     """Raise `error` in the one pattern of the library."""
-    msg = f"{op}: {name} must be {wanted}, got {given}"
-    raise error(msg)
+    fail(op, f"{name} must be {wanted}, got {given if isinstance(given, str) else shown(given, str)}", error)
 
 
-def required(op: str, **arrays: Any) -> None:
-    """Check that no array is None."""
-    for name, array in arrays.items():
-        if array is None:
-            refuse(op, name, "an array", "None", TypeError)
+def fail(op: str, text: str, error: type[Exception] = ValueError) -> NoReturn:
+    """Raise `error` with the name of the function that was called in front; `op` asks for it."""
+    line = " ".join(part.strip() for part in text.splitlines())  # what was given may be shown in several
+    if not line.isprintable():  # it may be text that a terminal would act on
+        line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    msg = f"{_caller.name(op)}: {line}"
+    raise error(msg) from None
+
+
+def shown(value: object, how: Callable[[object], str] = repr) -> str:
+    """Return `value` as a message gives it: whatever it is, without an error of its own, and in a line."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:  # Python refuses to write thousands of digits
+        return f"an integer of {value.bit_length()} bits"
+    text = " ".join(how(value).split())
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+
+
+@contextmanager
+def room(op: str, n_bytes: int, **asking: object) -> Iterator[None]:
+    """Say which arguments ask for how much where there is no memory for a result of `n_bytes`."""
+    try:
+        if n_bytes > LARGEST:  # NumPy would say something else of it in every place
+            raise MemoryError
+        yield
+    except MemoryError:
+        too_large(op, n_bytes, **asking)
+
+
+def too_large(op: str, n_bytes: int, **asking: object) -> NoReturn:
+    """Say which arguments ask for a result of `n_bytes`, for which there is no memory."""
+    sizes = " and ".join(f"{name}={shown(value)}" for name, value in asking.items())
+    fail(op, f"{sizes} asks for an array of {float(n_bytes):.3g} bytes, which memory does not hold", MemoryError)
 
 
 def real(op: str, **arrays: Any) -> None:
@@ -42,12 +75,54 @@ def integer(op: str, **arrays: Any) -> None:
     """Check that every array holds integers (or bool); None is skipped."""
     for name, array in arrays.items():
         if array is not None and meta(array).kind not in "bui":
-            refuse(op, name, "integers", f"dtype {meta(array).dtype}", TypeError)
+            refuse(op, name, "integers", kind(array), TypeError)
+
+
+def kind(array: Any) -> str:
+    """Return what an array holds in place of labels, for messages: its dtype, and whether floats stand for gaps."""
+    known = meta(array)
+    text = f"dtype {known.dtype}"
+    if known.kind != "f":
+        return text
+    bad = np.flatnonzero(np.isnan(to_host(array)))
+    if not bad.size:
+        return text
+    return f"{text} with {_text.gaps(bad.size, np.unravel_index(bad[0], known.shape), 'nan')}"
+
+
+def labelled(y: Any) -> Any:
+    """Return labels; a list without any, which NumPy takes for floats, as integers."""
+    return np.empty(0, np.int64) if isinstance(y, list | tuple) and not y else y
+
+
+def columns(op: str, **arrays: Any) -> None:
+    """Check that no array is a table, whose rows would be taken for a batch: labels come from one of its columns."""
+    for name, array in arrays.items():
+        column = None if array is None else _columns.frame(array)
+        if column is not None:
+            what = f"{type(array).__module__.partition('.')[0]} {type(array).__name__}"
+            refuse(op, name, "an array of labels", f"a {what}; pass a column: {name}{column}", TypeError)
+
+
+def samples_last(op: str, *, sized: bool, **arrays: Any) -> str | None:
+    """Look for columns of shape (n, 1), which are n rows of one sample each.
+
+    That is hardly ever meant where the classes would be those that occur: it is refused there. Where their number is
+    known (`sized`), rows of one sample may come from a stream: the sentence to warn with is returned.
+    """
+    shapes = {name: meta(array).shape for name, array in arrays.items()}
+    if not all(len(shape) == 2 and shape[0] > 1 and shape[1] == 1 for shape in shapes.values()):
+        return None
+    rows = next(iter(shapes.values()))[0]
+    names = " and ".join(shapes)
+    said = f"shape ({rows}, 1), which is {rows} rows of one sample; for {rows} samples ravel them to shape ({rows},)"
+    if not sized:
+        refuse(op, names, "of shape (..., n), samples last", said)
+    return f"{op}: {names} are of {said}"
 
 
 def matrices(op: str, *, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
-    required(op, **arrays)
     real(op, **arrays)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():
@@ -100,8 +175,7 @@ def batch(op: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
-        msg = f"{op}: batch shapes do not broadcast, got {what}"
-        raise ValueError(msg) from None
+        fail(op, f"batch shapes do not broadcast, got {what}")
 
 
 def same_shape(op: str, **arrays: Any) -> tuple[int, ...]:
@@ -109,45 +183,66 @@ def same_shape(op: str, **arrays: Any) -> tuple[int, ...]:
     shapes = {name: meta(array).shape for name, array in arrays.items() if array is not None}
     if len(set(shapes.values())) > 1:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
-        msg = f"{op}: arrays must have one shape, got {what}"
-        raise ValueError(msg)
+        fail(op, f"arrays must have one shape, got {what}")
     return next(iter(shapes.values()))
 
 
-def choice(op: str, name: str, value: object, allowed: Iterable[str]) -> None:
-    """Check that `value` is one of the names in `allowed`."""
+def choice(op: str, name: str, value: object, allowed: Iterable[str], other: str = "") -> None:
+    """Check that `value` is one of the names in `allowed`; `other` says what else it might have been."""
     names = tuple(allowed)
     if isinstance(value, str) and value in names:
         return
+    wanted = f"{other}one of {', '.join(map(repr, names))}"
     if not isinstance(value, str):
-        refuse(op, name, f"one of {', '.join(map(repr, names))}", type(value).__name__, TypeError)
-    refuse(op, name, f"one of {', '.join(map(repr, names))}", repr(value))
+        refuse(op, name, wanted, type(value).__name__, TypeError)
+    refuse(op, name, wanted, shown(value))
 
 
-def count(op: str, name: str, value: Any, *, least: int = 0) -> int:
-    """Return `value` as an int; it must be an integer (no bool, no float) of at least `least`."""
+def flag(op: str, name: str, value: object) -> None:
+    """Check that `value` is True or False, and not something that is only true or false."""
+    if not isinstance(value, bool | np.bool_):
+        refuse(op, name, "True or False", f"{type(value).__name__} {shown(value)}", TypeError)
+
+
+def count(op: str, name: str, value: Any, *, least: int = 0, most: int | None = LARGEST) -> int:
+    """Return `value` as an int; it must be an integer (no bool, no float) from `least` to `most`."""
     if isinstance(value, bool | np.bool_):
         refuse(op, name, "an integer", repr(value), TypeError)
     try:
         number = operator.index(value)
     except TypeError:
-        refuse(op, name, "an integer", f"{type(value).__name__} {value!r}", TypeError)
+        refuse(op, name, "an integer", f"{type(value).__name__} {shown(value)}", TypeError)
     if number < least:
         refuse(op, name, f"at least {least}", number)
+    if most is not None and number > most:
+        refuse(op, name, f"at most {most}", number)
     return number
+
+
+def number(op: str, name: str, value: Any) -> float:
+    """Return `value` as a float; it must be a real number, if only NaN or infinite."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        refuse(op, name, "a number", f"{type(value).__name__} {shown(value)}", TypeError)
+    try:
+        return float(value)
+    except OverflowError:  # an int beyond float64
+        return np.inf if value > 0 else -np.inf
 
 
 def finite(op: str, name: str, value: Any, *, wanted: str = "finite") -> float:
     """Return `value` as a float; it must be a finite real number."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        refuse(op, name, "a number", f"{type(value).__name__} {value!r}", TypeError)
-    try:
-        number = float(value)
-    except OverflowError:  # an int beyond float64
-        number = np.inf
-    if not np.isfinite(number):
+    found = number(op, name, value)
+    if not np.isfinite(found):
         refuse(op, name, wanted, value)
-    return number
+    return found
+
+
+def nonnegative(op: str, name: str, value: Any) -> float:
+    """Return `value` as a float; it must be a real number of at least zero, which may be infinite."""
+    found = number(op, name, value)
+    if not found >= 0:
+        refuse(op, name, "at least 0", value)
+    return found
 
 
 def positive(op: str, name: str, value: Any) -> float:
@@ -159,11 +254,17 @@ def positive(op: str, name: str, value: Any) -> float:
     return number
 
 
+def path(op: str, name: str, value: object) -> None:
+    """Check that `value` is the name of a file or folder."""
+    if not isinstance(value, str | os.PathLike):
+        refuse(op, name, "a path", f"{type(value).__name__} {shown(value)}", TypeError)
+
+
 def generator(op: str, rng: Any) -> "np.random.Generator":
     """Return the generator that the option ``rng=`` is or seeds."""
     if isinstance(rng, np.random.Generator):
         return rng
-    return np.random.default_rng(count(op, "rng", rng))
+    return np.random.default_rng(count(op, "rng", rng, most=None))
 
 
 def on_failure(op: str, value: object) -> None:
@@ -173,7 +274,7 @@ def on_failure(op: str, value: object) -> None:
 
 def num_threads(op: str, value: Any) -> int | None:
     """Return the option as an int, or None."""
-    return None if value is None else count(op, "num_threads", value, least=1)
+    return None if value is None else count(op, "num_threads", value, least=1, most=None)
 
 
 def progress(op: str, value: Progress) -> None:

@@ -37,7 +37,6 @@ def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str
             found.append(_named(M, cast(Method, w), smoothing))
             continue
         names.append("weights" if len(several) == 1 else f"weights[{k}]")
-        _validate.required(op, weights=w)
         _, table = _dispatch.adopt(op, cells=M, weights=w)
         _validate.real(op, weights=table)
         if _dispatch.meta(table).shape != (n_classes, n_classes):

@@ -1,6 +1,7 @@
 """The command ``cmfast``: files in, tables or files out. It holds no mathematics.
 
-Exit status: 0 fine, 1 some elements failed, 2 wrong usage or a file that cannot be read or written.
+Exit status: 0 fine, 1 some elements failed, 2 wrong usage or a file that cannot be read or written; 128 and the number
+of the signal where one ended it, as a shell says it.
 """
 
 import argparse
@@ -12,17 +13,30 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
 import cmfast
-from cmfast import _blocks, _points
-from cmfast._output import FileError, check_target, replacing, to_json, write_block, write_npy_header
+from cmfast import _blocks, _points, _screen
+from cmfast._output import (
+    FileError,
+    check_target,
+    reason,
+    replacing,
+    to_json,
+    write_block,
+    write_npy_header,
+    write_npz,
+)
 from cmfast._progress import Bar
 
 METHODS = ("all", "row", "col", "bi")
 WIDEST = 20  # classes of a matrix that is printed
+DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
+OTHER_KINDS = (".npz", ".csv", ".tsv", ".txt", ".json", ".zarr", *_points.TABLES)
+DIGITS = 600  # of a label that may be a number; Python reads 640 whatever its settings
+LABEL_BYTES = 64 << 20  # of the labels in an npz file, where the matrix is no larger
 GCM_COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
 
 
@@ -44,39 +58,46 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
+    with _screen.attached() as screen:
+        try:
+            status = _run(argv)
+            screen.flush()
+        except (UsageError, FileError) as error:
+            return _complain(str(error))
+        except MemoryError as error:
+            return _complain(f"not enough memory ({error})" if str(error) else "not enough memory")
+        except BrokenPipeError:  # the reader of our output has gone, as `head` does
+            return 128 + signal.SIGPIPE
+        except OSError as error:
+            return _complain(f"{error.filename}: {reason(error)}" if error.filename else reason(error))
+        except _Stopped as stopped:
+            return stopped.status
+        except KeyboardInterrupt:
+            return 128 + signal.SIGINT
+        return status
+
+
+def _run(argv: Sequence[str] | None) -> int:
     try:
         args = _parser().parse_args(argv)
-        with _Signals(), warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", cmfast.FailureWarning)
-            warnings.simplefilter("always", cmfast.DiagnosticWarning)
-            try:
-                status = int(args.run(args))
-            finally:
-                for message in dict.fromkeys(str(w.message) for w in caught):
-                    _say(f"warning: {message}")
-    except (UsageError, FileError) as error:
-        return _complain(str(error))
-    except MemoryError as error:
-        return _complain(f"not enough memory ({error})" if str(error) else "not enough memory")
-    except BrokenPipeError:
-        # The reader of our output has gone, as `head` does; without this the interpreter complains once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-    except OSError as error:
-        return _complain(f"{error.filename}: {_blocks.reason(error)}" if error.filename else _blocks.reason(error))
-    except _Stopped as stopped:
-        return stopped.status
-    except KeyboardInterrupt:
-        return 128 + signal.SIGINT
-    return status
+    except SystemExit as done:  # --help and --version have been printed
+        return int(done.code or 0)
+    with _Signals(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", cmfast.FailureWarning)
+        warnings.simplefilter("always", cmfast.DiagnosticWarning)
+        try:
+            return int(args.run(args))
+        finally:
+            for message in dict.fromkeys(str(w.message) for w in caught):
+                _say(f"warning: {message}")
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"cmfast: {text}\n")
+    sys.stderr.write(f"cmfast: {_screen.line(text)}\n")
 
 
 def _complain(text: str) -> int:
-    _say(" ".join(text.split()))
+    _say(text)
     return 2
 
 
@@ -116,7 +137,8 @@ def _parser() -> Parser:
     _confusion_options(_command(commands, "confusion", _confusion, "count a confusion matrix from a table of labels"))
     _metrics_options(_command(commands, "metrics", _metrics, "metrics of a table of labels, or of a file of matrices"))
     _gcm_options(_command(commands, "gcm", _gcm, "geometric confusion matrix of embeddings"))
-    _command(commands, "info", _info, "versions, threads, cache folder, GPU: what a bug report needs")
+    info = _command(commands, "info", _info, "versions, threads, cache folder, GPU: what a bug report needs")
+    info.add_argument("--clear-cache", action="store_true", help="remove the compiled kernels of all versions")
     demo = _command(commands, "demo", _demo, "the whole story on real data: a report, numbers and matrices")
     demo.add_argument("--out", type=Path, default=Path("cmfast-demo"), metavar="DIR", help="folder for the results")
     demo.add_argument("--seed", type=whole_number, default=0, metavar="N", help="default 0")
@@ -158,8 +180,8 @@ def _normalize_options(parser: Parser) -> None:
 
 def _confusion_options(parser: Parser) -> None:
     parser.add_argument("input", type=Path, metavar="FILE", help="npy (n, 2), csv, tsv, Parquet, Arrow or Feather")
-    parser.add_argument("--true", metavar="COLUMN", help="name or number of the column of the truth (default: first)")
-    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction (default: second)")
+    parser.add_argument("--true", metavar="COLUMN", help=f"name or number of the column of the truth; {DEFAULT}")
+    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction")
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
@@ -170,8 +192,8 @@ def _confusion_options(parser: Parser) -> None:
 
 def _metrics_options(parser: Parser) -> None:
     parser.add_argument("input", type=Path, metavar="FILE", help="labels as for confusion, or npy matrices (..., C, C)")
-    parser.add_argument("--true", metavar="COLUMN", help="name or number of the column of the truth (default: first)")
-    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction (default: second)")
+    parser.add_argument("--true", metavar="COLUMN", help=f"name or number of the column of the truth; {DEFAULT}")
+    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction")
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
@@ -263,7 +285,7 @@ def _compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
     """Call a public function; what it refuses is a wrong use of the command."""
     try:
         return function(*arrays, **options)
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
         raise UsageError(str(error)) from error
 
 
@@ -274,18 +296,21 @@ def _normalize(args: argparse.Namespace) -> int:
     options = _given(args, "smoothing", "tol", "max_iter", "solver", "empty")
     if args.method != "bi" and options:
         _misuse(f"--{next(iter(options)).replace('_', '-')} belongs to --method bi")
+    for option, path in (("--output", args.output), ("--status", args.status)):
+        if path is not None and path.suffix.lower() in OTHER_KINDS:
+            _misuse(f"{option} is written as npy, so its name should not end in {path.suffix}")
     target = check_target(args.output, force=args.force, sources=(args.input,))
     codes_target = None
     if args.status is not None:
-        codes_target = check_target(args.status, force=args.force, sources=(args.input, args.output))
-        if codes_target == target:
+        if Path(os.path.realpath(args.status)) == target:
             _misuse("--status and --output are the same file")
+        codes_target = check_target(args.status, force=args.force, sources=(args.input, args.output))
     M = _matrices(args.input, square=args.method == "bi")
-    blocks = _blocks.MatrixBlocks(M, int(args.block_mb * 2**20))
+    blocks = _blocks.MatrixBlocks(M, int(min(args.block_mb, 2**40) * 2**20))
     started = time.perf_counter()
     codes, residual, dtype = _normalize_file(blocks, target, args, options)
     if codes_target is not None:
-        with replacing(codes_target) as file:
+        with replacing(codes_target, force=args.force) as file:
             write_npy_header(file, blocks.batch, codes.dtype)
             write_block(file, codes)
     facts = {
@@ -327,7 +352,7 @@ def _normalize_file(
     dtype: np.dtype | None = None
     bar = None if args.quiet else Bar("normalize", "matrices")
     done = 0
-    with replacing(target) as file:
+    with replacing(target, force=args.force) as file:
         for block in blocks:
             out, status, residual = _normalize_block(block, args, options)
             if dtype is None:
@@ -380,7 +405,9 @@ def _print_normalized(facts: dict[str, Any]) -> None:
     shape, seconds = facts["shape"], facts["seconds"]
     rate = f", {facts['matrices'] / seconds:,.0f} matrices/s" if seconds > 0 else ""
     options = "".join(f", {name} {value}" for name, value in facts["options"].items())
-    print(f"{facts['output']}: {facts['matrices']:,} matrices {shape[-2]} x {shape[-1]}, {facts['dtype'][1]}")
+    name = _screen.shown(facts["output"])
+    count = "1 matrix" if facts["matrices"] == 1 else f"{facts['matrices']:,} matrices"
+    print(f"{name}: {count} {shape[-2]} x {shape[-1]}, {facts['dtype'][1]}")
     print(f"method {facts['method']}{options}; {seconds:.2f} s{rate}")
     for name, number in facts["statuses"].items():
         print(f"  {name:<12}{number:>14,}")
@@ -417,13 +444,13 @@ def _confusion(args: argparse.Namespace) -> int:
         "status": status.name,
     }
     if target is not None:
-        _write_confusion(target, labels, M, facts)
+        _write_confusion(target, labels, M, facts, force=args.force)
     if args.json:
         _print_json(facts)
     elif target is not None and len(labels) > WIDEST:
-        print(f"{args.output}: {len(labels)} x {len(labels)}")
+        print(f"{_screen.shown(args.output)}: {len(labels)} x {len(labels)}")
     else:
-        _print_matrix(M, [str(label) for label in labels])
+        _print_matrix(M, _screen.names(labels))
     return 0 if status.ok else 1
 
 
@@ -431,17 +458,18 @@ def _confusion(args: argparse.Namespace) -> int:
 
 
 def _metrics(args: argparse.Namespace) -> int:
-    matrices = None if args.by is not None else _stored_matrices(args.input)
+    of_labels = (args.true, args.pred, args.by, args.header) != (None,) * 4
+    matrices = None if of_labels else _stored_matrices(args.input)
     if args.by is not None:
         labels, groups, M = _count(args, by=args.by)
     elif matrices is None:
         labels, groups, (M,) = _count(args)
     else:
         labels, groups, M = list(range(matrices.shape[-1])), [], matrices
-    names = args.only or list(cmfast.metrics.SCALARS)
+    names = _metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
     found = _compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = _compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
-    texts = [str(label) for label in labels]
+    texts = _screen.names(labels)
     if args.json and args.by is None:
         _print_json({"labels": labels, "matrices": int(np.size(failed)), "metrics": found})
     elif args.json:
@@ -457,11 +485,29 @@ def _metrics(args: argparse.Namespace) -> int:
     elif not args.only and (args.by is not None or M.ndim == 2) and not np.any(failed):
         for k, matrix in enumerate(M if args.by is not None else [M]):
             if args.by is not None:
-                print(f"{chr(10) if k else ''}{args.by} = {groups[k]}: {matrix.sum():,} samples")
-            print(cmfast.metrics.report(matrix, class_names=texts, undefined=args.undefined))
+                name = f"{_screen.shown(args.by)} = {_screen.shown(groups[k])}"
+                print(f"{chr(10) if k else ''}{name}: {matrix.sum():,} samples")
+            print(_compute(cmfast.metrics.report, matrix, class_names=texts, undefined=args.undefined))
     else:
         _print_metrics(found, texts)
     return int(np.any(failed))
+
+
+def _metric_names(given: list[str]) -> list[str]:
+    """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
+    from difflib import get_close_matches
+
+    from cmfast.metrics import _table
+
+    names = [name for text in given for name in text.split(",") if name]
+    for name in names:
+        if _table.find(name) is None:
+            known = (*_table.SCALARS, *_table.PER_CLASS, *_table.BINARY)
+            near = get_close_matches(name.lower(), known, 3, 0.5) or ["accuracy", "f1_macro", "mcc"]
+            _misuse(f"--only: there is no metric {name!r}; there is {', '.join(near)}, ...")
+    if not names:
+        _misuse("--only: give the names of metrics")
+    return names
 
 
 def _stored_matrices(path: Path) -> np.ndarray | None:
@@ -485,9 +531,9 @@ def _numbers(found: dict[str, Any], labels: list[str]) -> dict[str, np.ndarray]:
 def _print_groups(by: str, groups: list[Any], found: dict[str, Any], labels: list[str]) -> None:
     """Print one line per group, one column per number."""
     columns = _numbers(found, labels)
-    texts = [str(group) for group in groups]
-    width = max(map(len, (by, *texts)))
-    print(f"{by:<{width}}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in columns))
+    texts, head = _screen.names(groups), _screen.shown(by)
+    width = max(map(len, (head, *texts)))
+    print(f"{head:<{width}}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in columns))
     for g, text in enumerate(texts):
         cells = (f"{part[g]:>{max(12, len(name) + 2)}.4f}" for name, part in columns.items())
         print(f"{text:<{width}}" + "".join(cells))
@@ -524,16 +570,20 @@ def _count(args: argparse.Namespace, by: str | None = None) -> tuple[list[Any], 
     wanted = (args.true, args.pred) if by is None else (args.true, args.pred, by)
     tick = (lambda done, total: None) if args.quiet else Bar("confusion")
     for y_true, y_pred, *third in _blocks.iter_columns(args.input, wanted, header=args.header, tick=tick):
-        if y_true.size == 0:
+        n = len(y_true.codes)
+        if n == 0:
             continue
-        found = np.unique(np.concatenate([y_true, y_pred]))
-        names, group = np.unique(third[0] if third else np.zeros(len(y_true), int), return_inverse=True)
-        options = {"labels": found, "groups": group, "n_groups": len(names), "num_threads": args.threads}
-        part = _compute(cmfast.confusion_matrix, y_true, y_pred, **options)
-        where = [places.setdefault(label, len(places)) for label in found.tolist()]
-        which = [groups.setdefault(name, len(groups)) for name in names.tolist()]
+        found: dict[Any, int] = {}  # places in this block, which may hold few of all classes
+        ids = [_places(column, found) for column in (y_true, y_pred)]
+        team = third[0] if third else _blocks.Column("integers", [0], np.zeros(n, np.int64))
+        where = [places.setdefault(label, len(places)) for label in found]
+        which = [groups.setdefault(name, len(groups)) for name in team.labels]
+        _check_room(args.input, len(groups), len(places))
+        options = {"n_classes": len(found), "groups": team.codes, "n_groups": len(which), "num_threads": args.threads}
+        part = _compute(cmfast.confusion_matrix, *ids, **options)
         more, new = len(groups) - len(total), len(places) - total.shape[1]
-        total = np.pad(total, ((0, more), (0, new), (0, new)))
+        if more or new:
+            total = np.pad(total, ((0, more), (0, new), (0, new)))
         total[np.ix_(which, where, where)] += part
     if not places:
         raise FileError(args.input, "holds no samples")
@@ -542,38 +592,84 @@ def _count(args: argparse.Namespace, by: str | None = None) -> tuple[list[Any], 
     return labels, teams, total[np.ix_(turn, order, order)]
 
 
+def _places(column: _blocks.Column, found: dict[Any, int]) -> np.ndarray:
+    """Return the place in `found` of every row's label; what is new is added to it."""
+    ids: np.ndarray = np.array([found.setdefault(label, len(found)) for label in column.labels], np.int64)[column.codes]
+    return ids
+
+
+def _check_room(path: Path, n_matrices: int, n_classes: int) -> None:
+    """Refuse a matrix that this machine cannot hold, before the system ends the process for trying."""
+    if 8 * n_matrices * n_classes**2 > _memory():
+        matrices = "a matrix" if n_matrices == 1 else f"{n_matrices:,} matrices"
+        raise FileError(path, f"holds {n_classes:,} classes, too many for {matrices} in memory; are these the labels?")
+
+
+def _memory() -> int:
+    """Return the bytes of this machine's memory."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40  # not told: the allocation will
+
+
 def _in_order(labels: list[Any]) -> tuple[list[Any], list[int]]:
-    """Return labels sorted, and where each stood; texts that are all integers become numbers."""
-    if all(isinstance(label, str) and _blocks.is_integer(label) for label in labels):
+    """Return labels sorted, and where each stood: integers where one type of 64 bits holds them all, else strings."""
+    keys = labels
+    if all(isinstance(label, str) and _blocks.is_integer(label) and len(label) <= DIGITS for label in labels):
         numbers = [int(label) for label in labels]
         if len(set(numbers)) == len(numbers):  # "01" and "1" stay two strings
-            labels = numbers
-    order = sorted(range(len(labels)), key=labels.__getitem__)
-    return [labels[k] for k in order], order
+            keys = numbers
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    least, most = keys[order[0]], keys[order[-1]]
+    if not isinstance(least, str) and (least >= 0 or most < 1 << 63) and least >= -(1 << 63) and most < 1 << 64:
+        return [keys[k] for k in order], order
+    return [str(labels[k]) for k in order], order
 
 
-def _write_confusion(target: Path, labels: list[Any], M: np.ndarray, facts: dict[str, Any]) -> None:
-    with replacing(target) as file:
-        match target.suffix.lower():
-            case ".npy":
-                np.save(file, M)
-            case ".npz":
-                np.savez(file, matrix=M, labels=np.array(labels))
-            case ".csv":
-                file.write(_csv_table(labels, M).encode())
-            case _:
-                file.write(to_json(facts).encode())
+def _write_confusion(target: Path, labels: list[Any], M: np.ndarray, facts: dict[str, Any], *, force: bool) -> None:
+    kind = target.suffix.lower()
+    # What cannot be written is found out before the file is begun.
+    array = _label_array(target, labels, M.nbytes) if kind == ".npz" else None
+    text = _csv_table(target, labels, M) if kind == ".csv" else to_json(facts).encode() if kind == ".json" else b""
+    with replacing(target, force=force) as file:
+        if kind == ".npy":
+            np.save(file, M, allow_pickle=False)
+        elif array is not None:
+            write_npz(file, {"matrix": M, "labels": array})
+        else:
+            file.write(text)
 
 
-def _csv_table(labels: list[Any], M: np.ndarray) -> str:
-    import csv
-    import io
+def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarray:
+    """Return labels as NumPy keeps them in a file: every text as long as the longest, NUL for what is missing."""
+    if not isinstance(labels[0], str):
+        kind = np.bool_ if isinstance(labels[0], bool) else np.uint64 if labels[-1] >= 1 << 63 else np.int64
+        return np.array(labels, kind)
+    ended = [label for label in labels if label.endswith("\0")]
+    if ended:
+        raise FileError(target, f"npz cannot keep the NUL that ends the label {ended[0]!r}; write csv or json")
+    longest = max(map(len, labels))
+    if 4 * longest * len(labels) > max(matrix_bytes, LABEL_BYTES):
+        raise FileError(target, f"npz would give every label room for {longest:,} characters; write csv or json")
+    return np.array(labels, np.str_)
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["true \\ predicted", *labels])
-    writer.writerows([label, *row] for label, row in zip(labels, M.tolist(), strict=True))
-    return text.getvalue()
+
+def _csv_table(target: Path, labels: list[Any], M: np.ndarray) -> bytes:
+    head = ["true \\ predicted", *map(_csv_cell, labels)]
+    rows = [[name, *map(str, row)] for name, row in zip(head[1:], M.tolist(), strict=True)]
+    try:
+        return "".join(",".join(row) + "\n" for row in [head, *rows]).encode()
+    except UnicodeEncodeError as error:
+        label = error.object[error.start]
+        raise FileError(target, f"a label holds {label!r}, which UTF-8 cannot write; write npz or json") from error
+
+
+def _csv_cell(label: Any) -> str:
+    """Return a label as a cell; in quotes where a reader would break it, or shave it, without."""
+    text = str(label)
+    special = any(c in ',"\r\n' for c in text) or text != text.strip()
+    return '"' + text.replace('"', '""') + '"' if special else text
 
 
 # gcm
@@ -581,12 +677,16 @@ def _csv_table(labels: list[Any], M: np.ndarray) -> str:
 
 def _gcm(args: argparse.Namespace) -> int:
     table = args.input.suffix.lower() in _points.TABLES
+    args.weights = list(dict.fromkeys(args.weights))
     if args.features and not table:
         _misuse("--features belongs to a table")
     sources = (args.input,) if table else (args.input, Path(args.labels), Path(args.pred))
     target = _table_target(args, (".npz", ".json"), *sources)
     tick = (lambda done, total: None) if args.quiet else Bar("read", "points")
     X, y, p = _points.open_points(args.input, args.labels, args.pred, args.features, tick=tick)
+    for source, ids in ((args.labels, y), (args.pred, p)):
+        if ids.dtype.kind in "iu" and ids.size:
+            _check_room(Path(source), len(args.weights), int(ids.max()) + 1)
     options = _given(args, "smoothing")
     result = _compute(
         cmfast.geometric_confusion_matrix,
@@ -616,9 +716,9 @@ def _gcm(args: argparse.Namespace) -> int:
         "weights": dict(zip(args.weights, by_weights, strict=True)),
     }
     if target is not None:
-        with replacing(target) as file:
+        with replacing(target, force=args.force) as file:
             if target.suffix.lower() == ".npz":
-                np.savez(file, weights=np.array(args.weights), **matrices)
+                write_npz(file, {"weights": np.array(args.weights), **matrices})
             else:
                 file.write(to_json({**facts, **matrices}).encode())
     if args.json:
@@ -634,7 +734,7 @@ def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:
     print("overlap of each geometric matrix with the normalised matrix of the same weights:")
     print("weights" + "".join(name.replace("_", " ").rjust(15) for name in GCM_COLUMNS))
     for name, values in facts["weights"].items():
-        print(name.ljust(7) + "".join(f"{values[column]:15.3f}" for column in GCM_COLUMNS))
+        print(name.ljust(7) + "".join(f"{round(values[column], 3) + 0.0:15.3f}" for column in GCM_COLUMNS))
     classes = [str(k) for k in range(G.shape[-1])]
     for name, matrix in zip(facts["weights"], G, strict=True):
         print(f"\n{name}")
@@ -647,11 +747,16 @@ def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:
 def _info(args: argparse.Namespace) -> int:
     from cmfast import _about
 
+    removed = _about.clear_cache() if args.clear_cache else None
     facts = _about.facts()
+    if removed is not None:
+        facts["removed_bytes"] = removed
     if args.json:
         _print_json(facts)
     else:
         print(_about.text(facts))
+        if removed is not None:
+            print(f"removed       {removed / 1e6:.1f} MB of compiled kernels")
     return 0
 
 
@@ -676,7 +781,10 @@ def _demo(args: argparse.Namespace) -> int:
 
 
 def _print_json(facts: dict[str, Any]) -> None:
-    sys.stdout.write(to_json(facts))
+    text = to_json(facts)
+    if not cast("_screen.Stream", sys.stdout).takes(text):
+        text = to_json(facts, ascii_only=True)
+    sys.stdout.write(text)
 
 
 def _print_matrix(M: np.ndarray, labels: list[str]) -> None:

@@ -1,10 +1,12 @@
 """Confusion matrices from labels."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from cmfast import _dispatch, _failures, _validate, normalizing
+from cmfast._adapters import _text
 from cmfast._typing import Array, Method, OnFailure
 
 __all__ = ["confusion_matrix"]
@@ -32,7 +34,8 @@ def confusion_matrix(
     Parameters
     ----------
     y_true, y_pred : array, shape (..., n)
-        Labels: integers or bool; NumPy also strings. The leading axes broadcast, so one truth serves many predictions.
+        Labels: integers or bool; beside NumPy's arrays also strings, and columns of pandas, polars or Arrow. The
+        leading axes broadcast, so one truth serves many predictions.
     n_classes : int, optional
         Labels are the class ids ``0, ..., n_classes - 1``; any other raises. The fastest way: nothing is looked up.
     labels : array, shape (C,), optional
@@ -61,8 +64,15 @@ def confusion_matrix(
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices; labels that are neither integers nor strings, or of two kinds; shapes that
-        do not agree; ids outside ``0, ..., n_classes - 1`` or ``0, ..., n_groups - 1``: how many and the first of them.
+        Arrays of two libraries or devices; labels that are neither integers nor strings, or of two kinds; missing
+        values; tables instead of columns; shapes that do not agree; ids outside ``0, ..., n_classes - 1`` or
+        ``0, ..., n_groups - 1``: how many and the first of them.
+
+    Warns
+    -----
+    DiagnosticWarning
+        Both label arrays have shape (n, 1): n matrices of one sample each. Without `n_classes` and `labels` it is an
+        error, as hardly anybody means it.
 
     Notes
     -----
@@ -73,7 +83,9 @@ def confusion_matrix(
     Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels (give ``astype(int)``),
     `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
 
-    Memory: the result, and for fewer than 16 rows of samples partial tables that are smaller than the labels.
+    Memory: the result, and for fewer than 16 rows of samples partial tables that are smaller than the labels. Strings
+    take eight bytes per sample, and each distinct one its own length; those of a list, an Arrow, pandas or polars
+    column that differ in trailing NUL characters only are different, while NumPy's fixed-width arrays do not keep them.
 
     References
     ----------
@@ -98,18 +110,32 @@ def confusion_matrix(
         _validate.choice(_OP, "normalize", normalize, normalizing.METHODS)
     if n_classes is not None:
         n_classes = _validate.count(_OP, "n_classes", n_classes)
+        if 8 * n_classes**2 > _validate.LARGEST:
+            _validate.too_large(_OP, 8 * n_classes**2, n_classes=n_classes)
     if n_groups is not None:
         n_groups = _validate.count(_OP, "n_groups", n_groups)
         if groups is None:
             _validate.refuse(_OP, "n_groups", "None without groups", n_groups)
-    y_true, y_pred = (_typed(y, labels) for y in (y_true, y_pred))
+    _validate.columns(_OP, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
+    names = None if labels is None else _dispatch.adopt(_OP, labels=labels)[0]
+    y_true, y_pred = (_typed(y, names) for y in (y_true, y_pred))
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    arrays = dict(zip(arrays, _dispatch.adopt(_OP, **arrays), strict=True))
+    arrays = dict(zip(arrays, _dispatch.adopt(_OP, optional=("sample_weight", "groups"), **arrays), strict=True))
     _check(n_classes, **arrays)
-    names = None if labels is None else _labels(labels, n_classes, _dispatch.meta(arrays["y_true"]).kind)
+    if labels is not None:
+        _check_labels(names, n_classes, _dispatch.meta(arrays["y_true"]).kind)
+    sized = not (n_classes is None and labels is None)
+    doubt = _validate.samples_last(_OP, sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
+    if doubt is not None:
+        _failures.diagnose(doubt)
 
+    if isinstance(arrays["y_true"], _text.Coded):
+        arrays["y_true"], arrays["y_pred"], n = _text.match(arrays["y_true"], arrays["y_pred"], names)
+        n_classes, names = (n, None) if labels is None else (None, np.arange(n))
+    elif names is not None:
+        names = _dispatch.to_host(names)
     options = {"n_classes": n_classes, "labels": names, "n_groups": n_groups, "num_threads": num_threads}
-    matrix, status, outside = _dispatch.call(_OP, *arrays.values(), **options)
+    matrix, status, outside = _counted(arrays, options)
     if outside is not None:
         _refuse_outside(*outside)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
@@ -118,50 +144,65 @@ def confusion_matrix(
     return matrix
 
 
-def _typed(y: Array, labels: Any) -> Array:
-    """Return `y`; a list without any label, which NumPy takes for floats, as integers or as what `labels` are."""
+def _counted(arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    try:
+        return _dispatch.call(_OP, *arrays.values(), **options)
+    except MemoryError:
+        if arrays["groups"] is None or options["n_groups"] is not None:
+            raise
+        largest = int(_dispatch.to_host(arrays["groups"]).max())
+        given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
+        _validate.refuse(_OP, "groups", "0, 1, ..., one number per matrix", given, MemoryError)
+
+
+def _typed(y: Array, names: Any) -> Array:
+    """Return `y`; a list without any label, which NumPy takes for floats, as integers or as what the labels are."""
     if isinstance(y, list | tuple) and not y:
-        return np.empty(0, np.int64 if labels is None else np.asarray(labels).dtype)
+        return np.empty(0, np.int64 if names is None else _dispatch.meta(names).dtype)
     return y
 
 
 def _check(n_classes: int | None, **arrays: Any) -> None:
     """Check kinds and shapes of the adopted arrays; the first two hold labels."""
-    _validate.required(_OP, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     known = {name: _dispatch.meta(array) for name, array in arrays.items() if array is not None}
     for name in ("y_true", "y_pred"):
         kind, dtype = known[name].kind, known[name].dtype
         if kind not in _LABEL_KINDS:
-            _validate.refuse(_OP, name, "integers, bool or strings", f"dtype {dtype}", TypeError)
+            _validate.refuse(_OP, name, "integers, bool or strings", _validate.kind(arrays[name]), TypeError)
         if n_classes is not None and kind not in "bui":
             _validate.refuse(_OP, name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
-    wanted, given = (_LABEL_KINDS[known[name].kind] for name in ("y_true", "y_pred"))
-    if given != wanted:
-        _validate.refuse(_OP, "y_pred", f"{wanted} as y_true", given, TypeError)
     _validate.real(_OP, sample_weight=arrays["sample_weight"])
     _validate.integer(_OP, groups=arrays["groups"])
     shapes = {name: meta.shape for name, meta in known.items()}
     for name, shape in shapes.items():
         if not shape:
             _validate.refuse(_OP, name, "of shape (..., n)", f"shape {shape}")
-        if shape[-1] != shapes["y_true"][-1]:
-            _validate.refuse(_OP, name, f"{shapes['y_true'][-1]} samples as y_true", f"shape {shape}")
+        first = shapes["y_true"]
+        if shape[-1] != first[-1]:
+            wanted = f"{first[-1]} samples as y_true" + (f" of shape {first}" if len(first) > 1 else "")
+            columns = [other for other in (first, shape) if len(other) == 2 and other[1] == 1]
+            cure = f"; ravel what has shape {columns[0]}, samples come last" if columns else ""
+            _validate.refuse(_OP, name, wanted, f"shape {shape}{cure}")
+    wanted, given = (_LABEL_KINDS[known[name].kind] for name in ("y_true", "y_pred"))
+    if given != wanted:
+        _validate.refuse(_OP, "y_pred", f"{wanted} as y_true", given, TypeError)
     _validate.batch(_OP, **{name: shape[:-1] for name, shape in shapes.items()})
 
 
-def _labels(labels: Any, n_classes: int | None, kind: str) -> np.ndarray:
-    """Return the option `labels` as an array on the host; it is metadata, as a list of names would be."""
+def _check_labels(names: Any, n_classes: int | None, kind: str) -> None:
+    """Check the option `labels`; it is metadata, as a list of names would be, so its values are looked at here."""
     if n_classes is not None:
         _validate.refuse(_OP, "labels", "None where n_classes is given", "both")
-    (adopted,) = _dispatch.adopt(_OP, labels=labels)
-    names: np.ndarray = _dispatch.to_host(adopted)
-    if names.ndim != 1 or names.size == 0:
-        _validate.refuse(_OP, "labels", "of shape (C,) with at least one label", f"shape {names.shape}")
-    if _LABEL_KINDS.get(names.dtype.kind) != _LABEL_KINDS[kind]:
-        _validate.refuse(_OP, "labels", f"{_LABEL_KINDS[kind]} as y_true", f"dtype {names.dtype}", TypeError)
-    if len(set(names.tolist())) < names.size:
-        _validate.refuse(_OP, "labels", "unique", names.tolist())
-    return names
+    known = _dispatch.meta(names)
+    if len(known.shape) != 1 or known.shape[0] == 0:
+        _validate.refuse(_OP, "labels", "of shape (C,) with at least one label", f"shape {known.shape}")
+    if _LABEL_KINDS.get(known.kind) != _LABEL_KINDS[kind]:
+        _validate.refuse(_OP, "labels", f"{_LABEL_KINDS[kind]} as y_true", _validate.kind(names), TypeError)
+    coded = isinstance(names, _text.Coded)
+    values = [names.names[k] for k in names.codes] if coded else _dispatch.to_host(names).tolist()
+    value, times = Counter(values).most_common(1)[0]
+    if times > 1:
+        _validate.refuse(_OP, "labels", "unique", f"{value!r:.40} {times} times")
 
 
 def _refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:

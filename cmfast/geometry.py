@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast import _binning, _dispatch, _failures, _validate
 from cmfast._accumulator import CellAccumulator, count_in_parts
-from cmfast._cells import CellCounts, SparseHistogram
+from cmfast._cells import MOST_CLASSES, CellCounts, SparseHistogram, overflow_of
 from cmfast._curve import WidthCurve, width_curve
 from cmfast._diagnostics import GcmDiagnostics, diagnose
 from cmfast._embedding import Weights, embedded, weighted
@@ -33,6 +33,9 @@ __all__ = [
     "sparse_histogram",
     "width_curve",
 ]
+
+
+MOST_GROUPS = 2**62  # more leave no room for the cells in keys of 63 bits
 
 
 class GcmResult(NamedTuple):
@@ -196,10 +199,12 @@ def sparse_histogram(
     _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     if n_groups is not None:
-        n_groups = _validate.count(op, "n_groups", n_groups)
+        n_groups = _validate.count(op, "n_groups", n_groups, most=None)
+        if n_groups > MOST_GROUPS:
+            _validate.refuse(op, "n_groups", "at most 2**62", n_groups, OverflowError)
         if groups is None:
             _validate.refuse(op, "n_groups", "None without groups", n_groups)
-    X, weights, groups = _dispatch.adopt(op, X=X, weights=weights, groups=groups)
+    X, weights, groups = _dispatch.adopt(op, optional=("weights", "groups"), X=X, weights=weights, groups=groups)
     n, m = _validate.points(op, X=X)
     _validate.real(op, weights=weights)
     _validate.integer(op, groups=groups)
@@ -212,7 +217,8 @@ def sparse_histogram(
         "num_threads": num_threads,
     }
     options["progress"] = reporter(progress, op, "points")
-    keys, values, table, info, status, outside = _dispatch.call(op, X, weights, groups, **options)
+    with overflow_of(op, f"grid and {'groups' if n_groups is None else 'n_groups'}"):
+        keys, values, table, info, status, outside = _dispatch.call(op, X, weights, groups, **options)
     if outside is not None:
         _binning.refuse_outside(op, *outside)
     low, extent, found, n_dropped, first = info
@@ -318,9 +324,9 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
 
     Notes
     -----
-    Bad values: a group with a value that is NaN, infinite or negative (INVALID) gives NaN with every other group, and
-    is reported as `on_failure` says. Synchronises the device. Reproducible: exact for counts, else summed with
-    compensation in the order of the cells.
+    Bad values: a group with a value that is NaN, infinite or negative (INVALID) gives NaN with every other group, as
+    does an overlap beyond float64 (RANGE) for its two, and that is reported as `on_failure` says. Synchronises the
+    device. Reproducible: exact for counts, else summed with compensation in the order of the cells.
 
     References
     ----------
@@ -344,9 +350,15 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
         _validate.refuse(op, "b", f"on the grid of a, {a.grid}", b.grid)
     first = {"a": a._keys, "values_a": a.values, "table_a": a._table}
     second = {"b": b._keys, "values_b": b.values, "table_b": b._table}
-    adopted = _dispatch.adopt(op, **first, **second)
+    adopted = _dispatch.adopt(op, optional=("table_a", "table_b"), **first, **second)
     options = {"ranges_a": a._ranges, "ranges_b": b._ranges, "n_groups": (a.n_groups, b.n_groups)}
-    matrix, status = _dispatch.call(op, *adopted, **options)
+    too_many = f"{op}: no memory for the overlaps of a, {a.n_groups} groups, with b, {b.n_groups} groups"
+    if a.n_groups * b.n_groups >= MOST_CLASSES**2:  # NumPy has other words for what cannot be addressed
+        raise MemoryError(too_many)
+    try:
+        matrix, status = _dispatch.call(op, *adopted, **options)
+    except MemoryError as error:
+        raise MemoryError(too_many) from error
     if _dispatch.meta(matrix).kind == "i":
         if _dispatch.to_host(status).any():
             _validate.refuse(op, "values", "nonnegative", "negative integers")
@@ -395,7 +407,7 @@ def geometric_confusion_matrix(
     on_failure : {"warn", "raise", "ignore"}
         What to do about points that are not finite, and weightings that have no answer.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: what the process may use. Principal axes take those of the linear algebra library.
     progress : bool or callable, optional
         Show progress, or call it with ``(done, total)`` points binned.
 
@@ -450,6 +462,8 @@ def geometric_confusion_matrix(
     _validate.progress(op, progress)
     num_threads = _validate.num_threads(op, num_threads)
     generator = _validate.generator(op, rng)
+    if n_classes is not None:
+        n_classes = _binning.checked_classes(op, n_classes)
     points = embedded(op, X, y_true, y_pred, n_components, grid, num_threads)
     options: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads, "progress": progress}
     cells = count_in_parts(op, points.X, points.y_true, points.y_pred, points.grid, **options)

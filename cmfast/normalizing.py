@@ -240,6 +240,5 @@ def _method(op: str, method: str, options: dict[str, Any]) -> str:
     one = METHODS[method]
     for name in options:
         if one != "bi" or name not in OPTIONS:
-            msg = f"{op}: method {method!r} has no option {name!r}"
-            raise TypeError(msg)
+            _validate.fail(op, f"method {method!r} has no option {name!r}", TypeError)
     return one

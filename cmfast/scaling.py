@@ -83,6 +83,8 @@ def ipf(
         (ZERO_LINE), or zeros for the class while the rest is scaled.
     tol : float
         Absolute bound of `ScalingResult.residual`. The epsilon of the paper is ``tol`` times the total of the targets.
+        Nothing is demanded of what rounding leaves: less than 2e-15 means that, and of more than 32 lines on the longer
+        side a matrix that no longer moves is CONVERGED within 2e-15 times that side over 32.
     max_iter : int, optional
         Most passes over the matrix; default: 200 where these are Newton steps alone (up to 64 classes), else 10,000.
         With Newton's method the sweeps it starts from (five at most) and a step under way are finished in any case.
@@ -265,12 +267,15 @@ def solve(
         "smoothing": checked_smoothing(op, smoothing),
         "empty": empty,
         "tol": _validate.positive(op, "tol", tol),
-        "max_iter": None if max_iter is None else min(_validate.count(op, "max_iter", max_iter, least=1), MOST_ITER),
+        "max_iter": None
+        if max_iter is None
+        else min(_validate.count(op, "max_iter", max_iter, least=1, most=None), MOST_ITER),
         "solver": solver,
     }
     num_threads = _validate.num_threads(op, num_threads)
     factors = dict(zip(FACTORS, _pair(op, start), strict=True))
-    arrays = _dispatch.adopt(op, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
+    given = {"M": M, "row_sums": row_sums, "col_sums": col_sums, **factors}
+    arrays = _dispatch.adopt(op, optional=("row_sums", "col_sums", *FACTORS), **given)
     batch = _shapes(op, *arrays)
     report = reporter(progress, op, "matrices")
     out = _dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)

@@ -97,7 +97,7 @@ def resample(
         if scheme == "row_multinomial":
             _validate.refuse(op, "n", 'None with scheme="row_multinomial"', n)
     generator = _validate.generator(op, rng)
-    M, missed = _dispatch.adopt(op, M=M, missed=missed)
+    M, missed = _dispatch.adopt(op, optional=("missed",), M=M, missed=missed)
     _validate.matrices(op, square=True, M=M)
     shape = _dispatch.meta(M).shape[:-1]
     _validate.real(op, missed=missed)

@@ -1,5 +1,6 @@
 """What the zeros of a matrix allow: whether it can be scaled to given sums, and if not, why."""
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,10 +84,21 @@ class Support(NamedTuple):
         'no scaling exists, only a limit: 1 positive cell goes to zero (first: [0, 1]), 2 blocks are left'
         """
         shape = _dispatch.to_host(self.status).shape
-        place = index if isinstance(index, tuple) else (index,)
-        if len(place) != len(shape) or not all(hasattr(k, "__index__") for k in place):
-            _validate.refuse("Support.explain", "index", f"one place in a batch of shape {shape}", index, TypeError)
-        return _explain(*(_dispatch.to_host(part)[index] for part in (*self[:-1], *self.certificate)))
+        place = tuple(map(_index, index if isinstance(index, tuple) else (index,)))
+        wanted = f"one place in a batch of shape {shape}"
+        if len(place) != len(shape) or None in place:
+            _validate.refuse("Support.explain", "index", wanted, _validate.shown(index), TypeError)
+        if not all(-n <= k < n for k, n in zip(place, shape, strict=True)):
+            _validate.refuse("Support.explain", "index", wanted, _validate.shown(index), IndexError)
+        return _explain(*(_dispatch.to_host(part)[place] for part in (*self[:-1], *self.certificate)))
+
+
+def _index(k: Any) -> Any:
+    """Return `k` as an int, None if it is none."""
+    try:
+        return None if isinstance(k, bool | np.bool_ | np.ndarray) else operator.index(k)
+    except TypeError:  # an array of another library has the method, too
+        return None
 
 
 def _explain(
@@ -190,7 +202,7 @@ def support(M: Array, row_sums: Array = None, col_sums: Array = None, /, *, num_
     """
     op = "support"
     num_threads = _validate.num_threads(op, num_threads)
-    arrays = _dispatch.adopt(op, M=M, row_sums=row_sums, col_sums=col_sums)
+    arrays = _dispatch.adopt(op, optional=("row_sums", "col_sums"), M=M, row_sums=row_sums, col_sums=col_sums)
     batch = {"M": _dispatch.meta(arrays[0]).shape[:-2]}
     if row_sums is None and col_sums is None:
         _validate.matrices(op, square=True, M=arrays[0])

@@ -43,7 +43,7 @@ def metrics_table() -> str:
         "`t p`. One class against the rest has `tp = d`, `fn = t - d`, `fp = p - d`, `tn = n - t - p + d`.",
         "",
         "A metric per class also has the averages named in the last column, as `recall_macro`. `fbeta` is written with",
-        "its beta: `fbeta_2`, `fbeta_0.5_macro`.",
+        "its beta: `fbeta_2`, `fbeta_0.5_macro`. `fbeta_0` is `precision`, `fbeta_inf` is `recall`.",
         "",
         "| name | also | one number per | formula | range | 0/0 when | averages |",
         "|---|---|---|---|---|---|---|",

@@ -1,7 +1,7 @@
 """Every way an array can reach a kernel, one line each. A backend that cannot hold an array makes no test of it."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ class Backend:
     library: str = "numpy"
     target: Target = "cpu"
     running: Callable[[], AbstractContextManager[None]] = nullcontext
+    sees_values: bool = True
+    """Whether values matter to what is different here: not to a layout in memory, which only copies see."""
 
     def __str__(self) -> str:
         return self.name
@@ -100,15 +102,17 @@ def _survives_lists(a: np.ndarray) -> bool:
 
 BACKENDS = [
     Backend("numpy", np.copy),
-    Backend("readonly", _readonly),
-    Backend("fortran", lambda a: np.asfortranarray(a.copy()), lambda a: a.ndim > 1),
-    Backend("strided", _strided, lambda a: a.ndim > 0),
-    Backend("reversed", _reversed, lambda a: a.ndim > 0),
-    Backend("byteswapped", lambda a: a.astype(a.dtype.newbyteorder()), lambda a: a.dtype.itemsize > 1),
-    Backend("memory-map", _memory_map, lambda a: a.size > 0 and a.dtype.kind not in "US"),
-    Backend("lists", lambda a: a.tolist(), _survives_lists),
+    Backend("readonly", _readonly, sees_values=False),
+    Backend("fortran", lambda a: np.asfortranarray(a.copy()), lambda a: a.ndim > 1, sees_values=False),
+    Backend("strided", _strided, lambda a: a.ndim > 0, sees_values=False),
+    Backend("reversed", _reversed, lambda a: a.ndim > 0, sees_values=False),
+    Backend(
+        "byteswapped", lambda a: a.astype(a.dtype.newbyteorder()), lambda a: a.dtype.itemsize > 1, sees_values=False
+    ),
+    Backend("memory-map", _memory_map, lambda a: a.size > 0 and a.dtype.kind not in "US", sees_values=False),
+    Backend("lists", lambda a: a.tolist(), _survives_lists, sees_values=False),
     Backend("torch", _torch, _in_torch, "torch"),
-    Backend("torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _in_torch(a), "torch"),
+    Backend("torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _in_torch(a), "torch", sees_values=False),
 ]
 CUDA_HOST = [
     _on_cuda_host(0, "contiguous", cuda_host.asarray),
@@ -161,6 +165,23 @@ def supports(backend: Backend, case: Any) -> bool:
     if backend.library != "numpy":
         return all(_in_torch(a) for a in arrays_of(case))
     return any(backend.accepts(a) for a in arrays_of(case))
+
+
+def first_of_a_layout(cases: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
+    """Yield every case, and whether it is the first with such types, axes, lengths of 0 or 1, size and options."""
+    seen = set()
+    for case in cases:
+        layout = _layout((*case.args, *sorted(case.options.items())))
+        yield case, layout not in seen
+        seen.add(layout)
+
+
+def _layout(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_layout, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, tuple(min(n, 2) for n in value.shape), value.size > 10_000  # beyond, in pieces
+    return value if isinstance(value, str) else type(value)
 
 
 def has_kernels(backend: Backend, op: str, case: Any) -> bool:

@@ -54,7 +54,8 @@ def sweep(mode: str) -> None:
         warnings.simplefilter("ignore")
         for op, case in every:
             run(op, case, cuda_host.asarray)
-    beyond(cuda_host.asarray)
+    for part in BEYOND:
+        part(cuda_host.asarray)
     print(f"{mode}: {len(every)} calls")
 
 
@@ -62,6 +63,8 @@ def sweep_gpu(seconds: float) -> None:
     """Run on a GPU what there is time for, and say how much that was."""
     import cupy
 
+    # In CuPy's pool an overrun of one array lands in the next, where no sanitizer sees it.
+    cupy.cuda.set_allocator(None)
     begin, every = time.perf_counter(), list(calls("gpu"))
     by_op = [[call for call in every if call[0] == op] for op in dict.fromkeys(op for op, _ in every)]
     number = 0
@@ -73,17 +76,11 @@ def sweep_gpu(seconds: float) -> None:
             run(op, case, cupy.asarray)
             number += 1
         else:
-            beyond(cupy.asarray)
+            for part in BEYOND:
+                if time.perf_counter() - begin < seconds:
+                    part(cupy.asarray)
     cupy.cuda.Device().synchronize()
     print(f"gpu: {number} of {len(every)} calls in {time.perf_counter() - begin:.0f} s")
-
-
-def beyond(make: Any) -> None:
-    """Run what no case of the conformance suite asks for."""
-    factors(make)
-    zeros(make)
-    large(make)
-    sums(make)
 
 
 def factors(make: Any) -> None:
@@ -144,6 +141,10 @@ def sums(make: Any) -> None:
         for bad in (tops, tops[:, ::-1], -tops):
             given = on_device((d, t, p), make)
             cmfast.metrics.from_sums(*given, names, bands=make(bands), tops=make(bad), on_failure="ignore")
+
+
+# What no case of the conformance suite asks for.
+BEYOND = (factors, zeros, sums, large)
 
 
 def report() -> int:

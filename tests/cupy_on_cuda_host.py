@@ -1,12 +1,16 @@
-"""A module that stands for CuPy where there is no GPU: what the benchmarks use beyond the arrays of `cuda_host`."""
+"""A module that stands for CuPy without a GPU: what tests and benchmarks use beyond the arrays of `cuda_host`."""
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import cuda_host
 import numpy as np
+
+FREE = 400_000  # bytes of the device, so that what is sized by them is small
 
 
 class Event:
@@ -20,9 +24,59 @@ class Event:
         """Return at once: the host is done."""
 
 
+class Stream:
+    """An order of work; the host has one."""
+
+    def __init__(self, *, non_blocking: bool = False) -> None:
+        self.non_blocking = non_blocking
+
+    def __enter__(self) -> "Stream":
+        """Do nothing."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+    def launch_host_func(self, function: Callable[[Any], None], argument: Any) -> None:
+        """Do nothing: a function that waits for the host would wait for itself."""
+
+
+class Device(cuda_host.Device):
+    """The device that is current, or another."""
+
+    def __init__(self, number: int = 0) -> None:
+        super().__init__(number)
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+
+@contextmanager
+def allow_synchronize(allowed: bool) -> Iterator[None]:
+    """Raise at the end of the block if the host waited in it though it may not."""
+    before = cuda_host.synchronisations()
+    yield
+    if not allowed and cuda_host.synchronisations() != before:
+        msg = "the host waited for the device"
+        raise RuntimeError(msg)
+
+
 def copyto(target: Any, source: Any) -> None:
     """Copy an array."""
     target[...] = source
+
+
+def full(shape: Any, value: Any, dtype: Any = float) -> Any:
+    """Return an array of one value."""
+    return cuda_host.asarray(np.full(shape, value, dtype))
+
+
+def rename(name: str) -> None:
+    """Let the class of the arrays say that it comes from the module `name`."""
+    cuda_host.ndarray.__module__ = name
 
 
 def module() -> ModuleType:
@@ -32,16 +86,25 @@ def module() -> ModuleType:
         setattr(cupy, name, getattr(cuda_host, name))
     runtime = SimpleNamespace(
         getDeviceProperties=lambda device: {"name": f"host {device}".encode()},
+        getDeviceCount=lambda: 1,
         driverGetVersion=lambda: 0,
-        memGetInfo=lambda: (0, 0),
+        runtimeGetVersion=lambda: 0,
+        memGetInfo=lambda: (FREE, FREE),
+        CUDARuntimeError=RuntimeError,
     )
     cupy.cuda = SimpleNamespace(
         Event=Event,
-        Device=lambda: cuda_host.Device(0),
+        Stream=Stream,
+        Device=Device,
+        get_current_stream=Stream,
         get_elapsed_time=lambda start, stop: 1e3 * (stop.at - start.at),
         runtime=runtime,
+        set_allocator=lambda allocator: setattr(cupy, "allocator", allocator),
     )
+    cupy.allocator = "a pool"
     cupy.copyto = copyto
+    cupy.ones = lambda shape, dtype=float: full(shape, 1, dtype)
+    cupy.full = full
     cupy.empty_like = lambda a: cuda_host.empty(a.shape, a.dtype)
     cupy.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
     cupy.__version__ = f"none, NumPy {np.__version__}"

@@ -1,13 +1,17 @@
 """Streams of points: the counts of all at once, in memory and in files."""
 
+import errno
 import hashlib
+import sys
+import warnings
 
 import numpy as np
 import pytest
+import torch
 from checks import assert_same_bits
 
 import cmfast
-from cmfast import _accumulator
+from cmfast import _accumulator, _cells, _scratch
 from cmfast.kernels.cpu import _partition, _pool
 
 MIB = 1 << 20
@@ -114,6 +118,12 @@ def test_refuses_what_does_not_belong():
     with pytest.raises(ValueError, match=r"update: y_true must be in 0\.\.2"):
         accumulator.update([[0.0]], [3], [0])
     assert len(accumulator.counts()) == 0, "what was refused is not counted"
+    for name in ("grid", "n_classes", "n_points", "n_dropped"):
+        with pytest.raises(AttributeError):
+            setattr(accumulator, name, 5)
+    for directory, error in ((5, TypeError), ("/no/such/folder", ValueError), (__file__, ValueError)):
+        with pytest.raises(error, match=r"^CellAccumulator: directory must be"):
+            cmfast.CellAccumulator(grid, 3, directory=directory)
 
 
 def hash_of(cells, threads):
@@ -164,3 +174,216 @@ def test_one_hash_for_threads_chunks_and_trees(threads, monkeypatch):
     assert len(found) == 1
     SEEN.update(found)
     assert len(SEEN) == 1, "the same for every number of threads"
+
+
+def doubled(cells, times):
+    for _ in range(times):
+        cells = cells + cells
+    return cells
+
+
+def test_counts_that_add_up_to_more_than_can_be_held_are_refused():
+    grid = cmfast.Grid([0.0], [1.0])
+    one = cmfast.cell_counts([[0.5], [0.6], [np.nan]], [0, 0, 0], [0, 1, 0], grid=grid, on_failure="ignore")
+    large = doubled(one, 59)  # of 2**60 points
+    assert (large.n_points, large.n_dropped) == (2**60, 2**59)
+    assert large.confusion_matrix().tolist() == [[2**59, 2**59], [0, 0]]
+    assert large.label_histogram().values.tolist() == [2**60]
+    assert cmfast.gcm(large, "all").tolist() == [[0.5, 0.5], [0.0, 0.0]]
+    message = r"points are more than the 2\*\*61 - 1 that CellCounts can hold"
+    for name, add in {
+        "CellCounts": lambda: large + large,
+        "CellCounts.merge": lambda: cmfast.CellCounts.merge([large, one, large]),
+        "CellAccumulator.add": lambda: cmfast.CellAccumulator(grid, 2).add(large).add(large),
+    }.items():
+        with pytest.raises(OverflowError, match=rf"^{name}: \d+ {message}"):
+            add()
+    most = large
+    for k in reversed(range(59)):
+        most = most + doubled(one, k)
+    assert most.n_points == 2**61 - 2, "nothing below the limit is refused"
+    with pytest.raises(OverflowError, match=message):
+        _ = most + one
+    stream = cmfast.CellAccumulator(grid, 2).add(most)
+    with pytest.raises(OverflowError, match=rf"^CellAccumulator.update: {2**61} {message}"):
+        stream.update([[0.5], [0.5]], [0, 0], [0, 0])
+    assert stream.counts().n_points == 2**61 - 2
+    none = cmfast.cell_counts([[np.nan]], [0], [0], grid=grid, n_classes=2, on_failure="ignore")
+    with pytest.raises(OverflowError, match=r"^CellCounts: 2305843009213693952 points left out are more"):
+        doubled(none, 61)
+
+
+def test_merging_what_is_no_counts_is_refused():
+    cells = cmfast.cell_counts([[0.5]], [0], [0], grid=cmfast.Grid([0.0], [1.0]))
+    for parts_, text in (
+        (5, "parts must be an iterable of CellCounts, got int"),
+        ([5], r"parts\[0\] must be CellCounts, got int"),
+        ([cells, None], r"parts\[1\] must be CellCounts, got NoneType"),
+        ("ab", r"parts\[0\] must be CellCounts, got str"),
+    ):
+        with pytest.raises(TypeError, match=rf"^CellCounts\.merge: {text}"):
+            cmfast.CellCounts.merge(parts_)
+    other = cmfast.cell_counts([[0.5]], [0], [0], grid=cmfast.Grid([0.0], [2.0]))
+    with pytest.raises(ValueError, match=r"^CellCounts\.merge: grid must be the same in both"):
+        cmfast.CellCounts.merge([cells, other])
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = cells + 5
+
+
+# Updates that fail.
+
+
+def fail_with(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
+class Failures:
+    """A stream that has parts on disk and in memory, and the points of one more update."""
+
+    def __init__(self, folder):
+        X, y, p = points(140_000, seed=5)
+        X[[70_000, 130_000]] = np.nan
+        grid = cmfast.Grid([0.1] * 3, [0.05] * 3)
+        self.stream = stream(grid, X, y, p, range(20_000, 140_000, 20_000), max_bytes=MIB, directory=folder)
+        self.more = points(60_000, seed=6)
+        self.more[0][3] = np.inf
+        self.before = self.stream.n_points, self.stream.n_dropped
+        both = [np.concatenate(pair) for pair in zip((X, y, p), self.more, strict=True)]
+        options = {"grid": grid, "n_classes": 4, "on_failure": "ignore"}
+        self.want = [cmfast.cell_counts(*three, **options) for three in ((X, y, p), both)]
+        assert self.stream._held.parts, "in memory"
+        assert self.stream._held.spilled, "on disk"
+
+    def update(self, on_failure="ignore"):
+        """Count the other points."""
+        self.stream.update(*self.more, on_failure=on_failure)
+
+    def assert_untouched_then_retry(self):
+        """Check that nothing of them was counted, and that all are when the cause is gone."""
+        assert (self.stream.n_points, self.stream.n_dropped) == self.before
+        assert_same_counts(self.stream.counts(), self.want[0])
+        self.update()
+        assert_same_counts(self.stream.counts(), self.want[1])
+
+
+FAULTS = {
+    "merging": (_cells.CellCounts, "_plus", MemoryError()),
+    "merging parts": (_cells.CellCounts, "merge", MemoryError()),
+    "writing": (_scratch.Scratch, "append", OSError(errno.ENOSPC, "No space left on device")),
+    "mapping": (_scratch.Scratch, "mapped", KeyboardInterrupt()),
+    "storing": (_accumulator, "_stored", OSError(errno.EIO, "Input/output error")),
+}
+
+
+@pytest.mark.parametrize("where", [*FAULTS, "on_failure", "warning", "labels", "types"])
+def test_an_update_that_raised_has_counted_nothing(where, tmp_path, monkeypatch):
+    case = Failures(tmp_path)
+    if where in FAULTS:
+        owner, name, error = FAULTS[where]
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, fail_with(error))
+            with pytest.raises(type(error)):
+                case.update()
+    elif where == "on_failure":
+        with pytest.raises(cmfast.FailureError):
+            case.update("raise")
+    elif where == "warning":
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(cmfast.FailureWarning):
+                case.update("warn")
+    elif where == "labels":
+        case.more[1][7] = 4
+        with pytest.raises(ValueError, match=r"y_true must be in 0\.\.3"):
+            case.update()
+        case.more[1][7] = points(60_000, seed=6)[1][7]
+    else:
+        tensors = [torch.from_numpy(array) for array in case.more]
+        with pytest.raises(TypeError, match=r"^CellAccumulator\.update: arrays must come from one library"):
+            case.stream.update(*tensors, on_failure="ignore")
+    case.assert_untouched_then_retry()
+
+
+def interrupted(call, at):
+    """Run `call`; raise KeyboardInterrupt before the line number `at` that these modules run, and say whether it came.
+
+    Not before the last line, ``return self``: what is counted there is counted, and no interpreter stops between.
+    """
+    files = {module.__file__ for module in (_accumulator, _cells, _scratch)}
+    seen = 0
+
+    def trace(frame, event, _):
+        nonlocal seen
+        if frame.f_code.co_filename not in files:
+            return None
+        if event == "line" and not (frame.f_code.co_name == "_add" and frame.f_locals["self"]._held is not held):
+            seen += 1
+            if seen == at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    held, before = call.__self__.stream._held, sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # opened, and closed by nobody's `with`
+def test_an_update_may_be_interrupted_anywhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(_accumulator, "BLOCK", 30_000)
+    case = Failures(tmp_path)
+    held, at = case.stream._held, 0
+    while interrupted(case.update, at := at + 1):
+        assert case.stream._held is held
+    assert at > 60, "updates of several parts were stopped in all of them"
+    assert_same_counts(case.stream.counts(), case.want[1])
+
+
+def test_counts_may_be_interrupted_too(tmp_path, monkeypatch):
+    case = Failures(tmp_path)
+    for name in ("append", "mapped"):
+        with monkeypatch.context() as patch:
+            patch.setattr(_scratch.Scratch, name, fail_with(OSError(errno.ENOSPC, "No space left on device")))
+            with pytest.raises(OSError, match="No space"):
+                case.stream.counts()
+    case.assert_untouched_then_retry()
+
+
+def test_tensors_stay_tensors_on_disk(tmp_path):
+    X, y, p = points(200_000)
+    grid = cmfast.Grid([0.1] * 3, [0.05] * 3)
+    whole = cmfast.cell_counts(X, y, p, grid=grid, n_classes=4)
+    tensors = [torch.from_numpy(array) for array in (X, y, p)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        accumulator = stream(grid, *tensors, range(10_000, 200_000, 10_000), max_bytes=MIB, directory=tmp_path)
+        assert "on disk" in repr(accumulator)
+        found = accumulator.counts()
+    for got, want in zip(parts(found), parts(whole), strict=True):
+        assert isinstance(got, torch.Tensor)
+        assert_same_bits(got.numpy(), want)
+    assert isinstance((found + found).confusion_matrix(), torch.Tensor)
+    assert_same_bits(cmfast.gcm(found, "row").numpy(), cmfast.gcm(whole, "row"))
+
+
+def test_counts_of_a_device_stay_there(tmp_path):
+    cuda_host = pytest.importorskip("on_cuda_host").cuda_host
+    if cuda_host.missing() is not None:
+        pytest.skip(str(cuda_host.missing()))
+    X, y, p = points(60_000)
+    grid = cmfast.Grid([0.1] * 3, [0.05] * 3)
+    whole = cmfast.cell_counts(X, y, p, grid=grid, n_classes=4)
+    on_device = map(cuda_host.asarray, (X, y, p))
+    accumulator = stream(grid, *on_device, [20_000, 40_000], max_bytes=MIB, directory=tmp_path)
+    assert 2 * 16 * len(whole) > MIB, "more than the memory given"
+    assert "on disk" not in repr(accumulator)
+    assert_same_bits(accumulator.counts().counts.get(), whole.counts)

@@ -196,6 +196,7 @@ def write_bad_files():
     np.save("strings.npy", np.full((2, 2), "a"))
     np.save("oblong.npy", np.ones((4, 2, 3)))
     Path("folder.npy").mkdir()
+    os.mkfifo("pipe.npy")
 
 
 BAD_FILES = {
@@ -242,8 +243,11 @@ def test_an_unreadable_file_is_one_line(cmd, name):
         ),
         (("normalize", "good.npy", "-o", "o.npy", "--method", "row", "--tol", "1e-3"), "--tol belongs to --method bi"),
         (("normalize", "good.npy", "-o", "nowhere/o.npy"), "there is no folder"),
+        (("normalize", "good.npy", "-o", "o.csv"), "--output is written as npy"),
+        (("normalize", "good.npy", "-o", "o.npy", "--status", "o.JSON"), "--status is written as npy"),
         (("normalize", "good.npy", "-o", "folder.npy"), "is a folder"),
-        (("normalize", "good.npy", "-o", "/dev/null", "--force"), "is no regular file"),
+        (("normalize", "good.npy", "-o", "pipe.npy", "--force"), "is no regular file"),
+        (("normalize", "pipe.npy", "-o", "o.npy"), "pipe.npy: is no regular file"),
         (("confusion", "good.npy"), "must be of shape (n, 2)"),
         (("confusion", "missing.csv"), "missing.csv: no such file"),
         (("confusion", "missing.parquet"), "missing.parquet: "),
@@ -263,9 +267,7 @@ def test_wrong_usage_is_one_line(cmd, argv, text):
 
 def test_help_and_version(cmd, capsys):
     for argv, text in ((["--help"], "normalize"), (["gcm", "--help"], "--labels"), (["--version"], cmfast.__version__)):
-        with pytest.raises(SystemExit) as stop:
-            main(argv)
-        assert stop.value.code == 0
+        assert main(argv) == 0
         assert text in capsys.readouterr().out
 
 
@@ -558,6 +560,22 @@ def test_info(cmd):
     assert status == 0
     for word in ("numba", "threads", "cache", "GPU"):
         assert word in text
+
+
+def test_info_empties_the_cache(cmd, tmp_path, monkeypatch):
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    old = tmp_path / "cmfast" / "0.0.9-0" / "kernel.nbc"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(bytes(3_000_000))
+    _, out, _ = cmd("info", "--json")
+    assert json.loads(out)["cache"]["bytes"] >= 3_000_000
+    assert json.loads(out)["cache"]["folder"].startswith(str(tmp_path / "cmfast"))
+    assert "3.0 MB" in cmd("info")[1]
+    status, out, _ = cmd("info", "--clear-cache", "--json")
+    assert status == 0
+    assert json.loads(out)["removed_bytes"] == 3_000_000
+    assert json.loads(out)["cache"]["bytes"] == 0
+    assert not old.exists()
 
 
 def test_the_module_is_the_command(tmp_path):

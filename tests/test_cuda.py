@@ -14,7 +14,7 @@ from checks import assert_same_bits, host
 
 import cmfast
 from cmfast import _dispatch
-from cmfast.kernels.cuda import _module
+from cmfast.kernels.cuda import _module, columns
 from cmfast.kernels.ops import OPS, Op
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
@@ -326,3 +326,27 @@ def test_the_faults_above_are_the_reason():
         assert not _fails(op, case, CUDA_HOST[0])
         assert test_conformance.expected(op, case_id)
     assert not {backend.name for backend in BACKENDS} & {backend.name for backend in CUDA_HOST}
+
+
+PROBE = """
+__global__ void cmfast_probe(double factor, i64 n, double* out) {
+  for (i64 k = threadIdx.x; k < n; k += blockDim.x) out[k] *= factor;
+}
+"""
+
+
+def test_numpy_scalars_among_the_arguments_are_no_arrays(monkeypatch):
+    """NumPy's scalars have a device, "cpu", and no kernels."""
+    honest = _module.source
+    monkeypatch.setattr(_module, "source", lambda topic: honest("zeros") + PROBE if topic == "probe" else honest(topic))
+    out = cuda_host.asarray(np.arange(4.0))
+    _module.Kernel("probe", "cmfast_probe").launch((), 1, (np.float64(2.0), np.int64(3), out))
+    assert out.get().tolist() == [0.0, 2.0, 4.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_table_without_columns(dtype):
+    X = np.empty((5, 0), dtype)
+    low, high, kept = columns.column_ranges(cuda_host.asarray(X))
+    assert (low.shape, high.shape, kept) == ((0,), (0,), 5)
+    assert columns.column_moments(cuda_host.asarray(X), low=(), high=()).shape == (3, 0)

@@ -256,3 +256,56 @@ def test_from_embeddings_to_diagnostics(n_components):
     np.testing.assert_allclose(on_cuda.matrix.get(), on_cpu.matrix, rtol=1e-2)
     np.testing.assert_allclose(on_cuda.diagnostics.overlap, on_cpu.diagnostics.overlap, rtol=1e-2)
     assert "in unmixed cells" in str(on_cuda.diagnostics)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("n_classes", [None, 2])
+@pytest.mark.parametrize("weights", ["row", ["all", "col"], []], ids=str)
+def test_no_points_are_an_answer(weights, n_classes):
+    """As on the CPU: zeros, and what the diagnostics cannot say is NaN."""
+    X, y = there(np.empty((0, 2)), np.empty(0, np.int64))
+    grid = cmfast.Grid([0.0] * 2, [1.0] * 2)
+    options = {"weights": weights, "n_classes": n_classes, "n_components": None, "grid": grid}
+    matrix, cells, d = cmfast.geometric_confusion_matrix(X, y, y, **options)
+    lead, C = (len(weights),) if isinstance(weights, list) else (), n_classes or 0
+    assert matrix.get().tolist() == np.zeros((*lead, C, C)).tolist()
+    assert (d.n_points, d.n_cells) == (0, 0)
+    for name in ("singleton_fraction", "overlap", "guaranteed", "null_overlap", "position", "pattern"):
+        assert np.isnan(getattr(d, name)).all(), name
+    assert not cells.confusion_matrix().get().any()
+    assert np.isnan(cmfast.width_curve(X, y, y, origins=2, **options).overlaps).all()
+
+
+@pytest.mark.parametrize("scale", [2.0**1020, 2.0**500, 2.0**-500, 2.0**-960, 2.0**-1000])
+def test_columns_at_the_ends_of_float64(scale):
+    """Where squares of coordinates leave float64, and where the reciprocals of ranges do."""
+    X = (np.random.default_rng(0).random((700, 3)) - 0.5) * [1.0, 2.0, 3.0] * scale
+    X[5] = np.nan
+    (X_there,) = there(X)
+    options = {"on_failure": "ignore"}
+    assert cmfast.Grid.scott(X_there, **options) == cmfast.Grid.scott(X, **options)
+    here, on_device = (cmfast.pca(x, 2, **options) for x in (X, X_there))
+    for mine, yours in zip(here, on_device, strict=True):
+        np.testing.assert_allclose(yours.get() / np.abs(mine).max(), mine / np.abs(mine).max(), atol=1e-10)
+    np.testing.assert_allclose(on_device.transform(X_there).get() / scale, here.transform(X) / scale, atol=1e-10)
+
+
+def test_projected_beyond_float64():
+    """Infinite where the result is, and only there."""
+    X = np.full((3, 4), 1.7e308)
+    X[0], X[1] = -1.7e308, 0.0
+    (X_there,) = there(X)
+    axes = cmfast.pca(X_there, 1)
+    assert axes.transform(X_there).get()[:, 0].tolist() == [-np.inf, 0.0, np.inf]
+    np.testing.assert_allclose(axes.transform(X_there / 4).get()[:, 0], [-8.5e307, 0.0, 8.5e307], rtol=1e-15)
+
+
+def test_overlaps_beyond_float64():
+    """RANGE for them alone, as on the CPU."""
+    (X, groups, weights) = there(
+        np.array([[0.5], [5.5], [0.5], [0.5]]), np.array([0, 0, 1, 2]), np.array([1.7e308, 1.7e308, 1e300, np.nan])
+    )
+    h = cmfast.sparse_histogram(X, grid=cmfast.Grid([0.0], [1.0]), groups=groups, weights=weights, on_failure="ignore")
+    with pytest.warns(cmfast.FailureWarning, match=r"6 of 9 overlaps not computed .*: 5 INVALID, 1 RANGE"):
+        found = cmfast.min_overlap(h, h).get()
+    np.testing.assert_array_equal(found, [[np.nan, 1e300, np.nan], [1e300, 1e300, np.nan], [np.nan] * 3])

@@ -65,6 +65,25 @@ def test_cells_of_any_size(shape, span):
     assert_agree(on_cpu, on_cuda, 1e-9)
 
 
+@pytest.mark.parametrize("span", [12, 40, 70, 140])
+@pytest.mark.parametrize("size", [3, 6, 34])
+def test_far_cells_around_classes_that_are_dropped(span, size):
+    """They go the way of the matrix without these classes."""
+    rng = np.random.default_rng([span, size])
+    M = 10.0 ** rng.uniform(-span, span, (9, size, size))
+    keep = np.delete(np.arange(size + 2), [0, size // 2])
+    around = np.zeros((9, size + 2, size + 2))
+    around[:, keep[:, None], keep] = M
+    (alone, alone_there), (on_cpu, on_cuda) = both(M), both(around, empty="drop")
+    assert (alone.status == 0).all()
+    assert_agree(on_cpu, on_cuda, 1e-9)
+    assert_agree(alone, alone_there, 1e-9)
+    for part, of_part in ((on_cpu, alone), ([a.get() for a in on_cuda], [a.get() for a in alone_there])):
+        np.testing.assert_array_equal(part[5], of_part[5])
+        np.testing.assert_allclose(part[0][:, keep[:, None], keep], of_part[0], rtol=1e-9)
+        assert part[0].sum() == pytest.approx(9 * size)
+
+
 @pytest.mark.parametrize("solver", ["auto", "sinkhorn"])
 def test_pieces_neighbours_and_schedules_change_no_bit(monkeypatch, solver):
     M = patterns((4, 4))

@@ -17,6 +17,7 @@ def both(s, y):
     return metrics.threshold_matrices(s, y, on_failure="ignore"), tuple(part.get() for part in there)
 
 
+@pytest.mark.filterwarnings("ignore:.*rows of one sample:cmfast.DiagnosticWarning")
 @pytest.mark.parametrize("shape", [(5000,), (3, 1500), (300, 7), (2, 150, 3), (1, 9), (70_000, 1)], ids=str)
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8", "u1", "?"])
 def test_the_cpu_is_matched_bit_for_bit(dtype, shape):

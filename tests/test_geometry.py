@@ -1,7 +1,13 @@
 """Geometry: same bits however the points come, grids, files, errors, diagnostics."""
 
+import copy
+import io
+import os
 import pickle
+import re
 import warnings
+import zipfile
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -235,42 +241,165 @@ def test_saving_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
     cells.save(tmp_path / "cells.npz")
     before = (tmp_path / "cells.npz").read_bytes()
 
-    def full(file, **_):
+    def full(file, arrays):
         file.write(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr("cmfast._output.write_npz", full)
     with pytest.raises(OSError, match="No space left"):
         cells.save(tmp_path / "cells.npz")
     assert [path.name for path in tmp_path.iterdir()] == ["cells.npz"]
     assert (tmp_path / "cells.npz").read_bytes() == before
 
 
-def test_a_damaged_file_is_refused(tmp_path):
-    X, y, p = points(50, 2, 3, 13)
+def archive(path, parts_, method=zipfile.ZIP_STORED):
+    """Write an npz file whose entries are bytes or arrays, with right checksums."""
+    with zipfile.ZipFile(path, "w", method) as file:
+        for name, value in parts_.items():
+            buffer = io.BytesIO(value if isinstance(value, bytes) else b"")
+            if not isinstance(value, bytes):
+                np.save(buffer, value)
+            file.writestr(name if "." in name else f"{name}.npy", buffer.getvalue())
+
+
+@pytest.fixture(params=["radix", "ranks"])
+def saved(request, tmp_path):
+    """Return counts, the file that they were saved to, and the arrays in it."""
+    m, scale = (2, 1.0) if request.param == "radix" else (9, 1e9)
+    X, y, p = points(6, m, 3, 13)
+    cells = cmfast.cell_counts(X * scale, y, p, grid=cmfast.Grid([0.1] * m, [0.3] * m))
+    assert (cells._table is None) == (request.param == "radix")
     path = tmp_path / "cells.npz"
-    cmfast.cell_counts(X, y, p, grid=cmfast.Grid.scott(X)).save(path)
+    cells.save(path)
     with np.load(path) as file:
-        good = dict(file)
+        return cells, path, dict(file)
+
+
+def refused(path, text=""):
+    with pytest.raises(ValueError, match=r"^CellCounts\.load: ") as caught:
+        cmfast.CellCounts.load(path)
+    assert type(caught.value) is ValueError
+    assert str(path) in str(caught.value)
+    assert re.search(text, str(caught.value)), str(caught.value)
+
+
+def test_contradictions_in_a_file_are_refused(saved):
+    _, path, good = saved
+    m, keys, counts = len(good["width"]), good["keys"], good["counts"]
+    last = np.iinfo(np.int64).max
     damage = {
-        "format": np.int64(99),
-        "keys": good["keys"][::-1],
-        "counts": -good["counts"],
-        "n_classes": np.int64(2),
-        "extent": np.array([1, 1]),
-        "width": np.zeros(2),
-        "low": np.array([0]),
+        "format": [np.int64(99), np.float64(1), np.array([1]), np.array("1")],
+        "origin": [np.full(m, np.nan), np.zeros(m + 1), np.zeros((1, m)), np.zeros(m, np.float32), np.zeros(m, ">f8")],
+        "width": [np.zeros(m), -good["width"], np.full(m, np.inf), np.full(m, 1e-320), np.zeros(0)],
+        "n_classes": [np.int64(2), np.int64(-1), np.int64(2**40), np.int64(last), np.int64(0)],
+        "n_dropped": [np.int64(-1), np.int64(2**61), np.float64(0)],
+        "low": [good["low"] * 0 - 2**60, good["low"] * 0 + last, good["low"][:1], good["low"].astype(np.int32)],
+        "extent": [good["extent"] * 0, -good["extent"], good["extent"] * 0 + last, good["extent"] * 0 + 1],
+        "keys": [keys[::-1], keys * 0, keys - last, -keys, keys[:-1], np.append(keys[:-1], last), keys.astype("u8")],
+        "counts": [-counts, counts * 0, counts * 0 + last, counts * 0 + 2**60, counts[:-1], counts.astype(np.float64)],
     }
-    for name, value in damage.items():
-        np.savez(path, **{**good, name: value})
-        with pytest.raises(ValueError, match=r"CellCounts\.load"):
-            _ = cmfast.CellCounts.load(path)
-    np.savez(path, **{k: v for k, v in good.items() if k != "keys"})
-    with pytest.raises(ValueError, match="damaged"):
-        _ = cmfast.CellCounts.load(path)
-    path.write_bytes(b"no zip at all")
-    with pytest.raises(ValueError, match="not a file of cell counts"):
-        _ = cmfast.CellCounts.load(path)
+    if "table" in good:
+        table = good["table"]
+        damage["table"] = [table[::-1], table[:1], table[:, 1:], table * 0, table.astype("f8"), table + 1, table[0]]
+    else:
+        damage["table"] = [np.zeros((1, m), np.int64), np.zeros((0, m), np.int8)]
+    for name, values in damage.items():
+        for value in values:
+            archive(path, {**good, name: value})
+            refused(path)
+    for name in good:
+        archive(path, {key: value for key, value in good.items() if key != name})
+        refused(path)
+
+
+def npy(header, data=b"", version=b"\1\0"):
+    return b"\x93NUMPY" + version + len(header).to_bytes(2, "little") + header + data
+
+
+def test_foreign_and_hostile_files_are_refused(saved):
+    _, path, good = saved
+    header = "{'descr': '<i8', 'fortran_order': False, 'shape': (%s,), }\n"
+    entries = {
+        "a pickle": npy(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n", b"cos\nsystem\n(S'true'\ntR."),
+        "a shape of exabytes": npy((header % 2**60).encode(), b"12345678"),
+        "a shape beyond int64": npy((header % 2**64).encode(), b"12345678"),
+        "a shape below zero": npy((header % -1).encode(), b"12345678"),
+        "no dtype": npy(b"{'descr': 'x', 'fortran_order': False, 'shape': (1,), }\n"),
+        "nested brackets": npy(b"(" * 60_000),
+        "an expression": npy(b"{'descr': '<i8', 'fortran_order': False, 'shape': (9**9**9,), }\n"),
+        "no header": b"\x93NUMPY",
+        "another version": npy((header % 1).encode(), b"12345678", b"\7\0"),
+        "nothing": b"",
+        "text": b"1, 2, 3",
+    }
+    for entry in entries.values():
+        archive(path, {**good, "keys": entry})
+        refused(path, "keys")
+    archive(path, {**good, "more": np.zeros(3)})
+    refused(path, "it has 'more'")
+    archive(path, {**good, "readme.txt": b"hello"})
+    refused(path, "not all of it are arrays")
+    archive(path, {**good, "counts": np.zeros(10**7, np.int64)}, zipfile.ZIP_DEFLATED)
+    refused(path, "is compressed")
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("keys.npy", b"")
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            file.writestr("keys.npy", b"")
+    refused(path, "one name")
+    for data in (b"no zip at all", b"", b"PK\x05\x06" + bytes(18), b"PK\x03\x04", pickle.dumps(5), npy(b"{}")):
+        path.write_bytes(data)
+        refused(path)
+
+
+def outcome(path):
+    """Return what loading says, or the counts."""
+    try:
+        return cmfast.CellCounts.load(path)
+    except ValueError as error:
+        return error
+
+
+def assert_refused_or_the_same(path, cells):
+    found = outcome(path)
+    if isinstance(found, cmfast.CellCounts):
+        assert_same_bits(parts(found), parts(cells))
+        assert (found.grid, found.n_classes, found.n_dropped) == (cells.grid, cells.n_classes, cells.n_dropped)
+        return
+    assert type(found) is ValueError
+    assert str(found).startswith(f"CellCounts.load: {path} is not a file of cell counts, or damaged: ")
+
+
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
+def test_damaged_bytes_are_found_or_harmless(saved, step):
+    cells, path, _ = saved
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in range(0, len(whole), step):
+        for value in (whole[place] ^ (1 << int(rng.integers(8))), int(rng.integers(256))):
+            path.write_bytes(whole[:place] + bytes([value]) + whole[place + 1 :])
+            assert_refused_or_the_same(path, cells)
+    for length in range(0, len(whole), 3 * step):
+        path.write_bytes(whole[:length])
+        refused(path)
+    for _ in range(1000 // step):
+        a, b, c = np.sort(rng.integers(0, len(whole), 3))
+        path.write_bytes(whole[:a] + whole[b:c] + whole[a:])
+        assert_refused_or_the_same(path, cells)
+
+
+def test_what_is_no_path_is_refused(saved):
+    cells, path, _ = saved
+    for bad in (5, None, io.BytesIO(), ["x"]):
+        with pytest.raises(TypeError, match=r"^CellCounts\.load: path must be a str or path, got"):
+            cmfast.CellCounts.load(bad)
+        with pytest.raises(TypeError, match=r"^CellCounts\.save: path must be a str or path, got"):
+            cells.save(bad)
+    with pytest.raises(ValueError, match=r"^CellCounts\.load: path must be without NUL"):
+        cmfast.CellCounts.load("a\0b")
+    with pytest.raises(FileNotFoundError):
+        cmfast.CellCounts.load(path.parent / "none.npz")
+    with pytest.raises(IsADirectoryError):
+        cmfast.CellCounts.load(path.parent)
 
 
 def test_the_null_is_that_of_permuted_labels():
@@ -403,8 +532,84 @@ def test_points_that_are_too_many_for_memory_give_the_same(monkeypatch):
     for a, b in zip(everything(), want, strict=True):
         assert_same_bits(a, b)
     y[2_999] = -1
-    with pytest.raises(ValueError, match=r"y_true must be in 0\.\.3, got 1 outside \(first: -1 at 2999\)"):
+    with pytest.raises(ValueError, match=r"y_true must be at least 0, got 1 outside \(first: -1 at 2999\)"):
         cmfast.geometric_confusion_matrix(X, y, p, **options)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_tensors_that_are_too_many_for_memory_give_the_same(monkeypatch):
+    X, y, p = points(3_000, 6, 4, 8)
+    options = {"weights": "row", "n_components": 3}
+    want = cmfast.geometric_confusion_matrix(X, y, p, **options)
+    monkeypatch.setattr("cmfast._accumulator.PART", 700)
+    monkeypatch.setattr("cmfast._projection.MOST_PROJECTED", 10_000)
+    got = cmfast.geometric_confusion_matrix(*map(torch.from_numpy, (X, y, p)), **options)
+    for mine, yours in zip((got.matrix, *parts(got.cells)), (want.matrix, *parts(want.cells)), strict=True):
+        assert isinstance(mine, torch.Tensor)
+        assert_same_bits(mine.numpy(), yours)
+    curves = [cmfast.width_curve(*three, **options).overlaps for three in ((X, y, p), map(torch.from_numpy, (X, y, p)))]
+    assert_same_bits(*curves)
+
+
+OPTIONS = {
+    "a name": ("a", TypeError, "n_classes must be an integer, got str 'a'"),
+    "a fraction": (2.5, TypeError, "n_classes must be an integer, got float 2.5"),
+    "below zero": (-1, ValueError, "n_classes must be at least 0, got -1"),
+    "too many": (2**40, OverflowError, "n_classes must be at most 1073741823, got 1099511627776"),
+    "far too many": (10**400, OverflowError, "n_classes must be at most 1073741823, got an integer of 1329 bits"),
+    "too few": (2, ValueError, "y_true must be in 0..1, got 3 outside (first: 2 at 5, 3 at 400, 2 at 2999)"),
+}
+
+
+@pytest.mark.parametrize("part", [700, 1 << 25])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_classes_are_checked_before_they_are_used(option, part, monkeypatch):
+    monkeypatch.setattr("cmfast._accumulator.PART", part)
+    n_classes, error, text = OPTIONS[option]
+    rng = np.random.default_rng(0)
+    X, (y, p) = rng.normal(size=(3_000, 2)), rng.integers(0, 2, (2, 3_000))
+    y[[5, 400, 2_999]] = 2, 3, 2
+    grid = cmfast.Grid([0.0] * 2, [1.0] * 2)
+    for name, call in {
+        "geometric_confusion_matrix": lambda: cmfast.geometric_confusion_matrix(X, y, p, n_classes=n_classes),
+        "width_curve": lambda: cmfast.width_curve(X, y, p, n_classes=n_classes),
+        "cell_counts": lambda: cmfast.cell_counts(X, y, p, grid=grid, n_classes=n_classes),
+    }.items():
+        with pytest.raises(error, match=f"^{re.escape(f'{name}: {text}')}"):
+            call()
+    p[[3, 2_998]] = -7, -8
+    text = "y_pred must be at least 0, got 2 outside (first: -7 at 3, -8 at 2998)"
+    with pytest.raises(ValueError, match=re.escape(text)):
+        cmfast.geometric_confusion_matrix(X, y, p)
+
+
+def test_more_classes_than_have_a_confusion_matrix():
+    grid, none = cmfast.Grid([0.0], [1.0]), np.empty(0, np.int64)
+    X = np.empty((0, 1))
+    with pytest.raises(OverflowError, match=r"^cell_counts: n_classes must be at most 1073741823, got 1099511627776"):
+        cmfast.cell_counts(X, none, none, grid=grid, n_classes=2**40)
+    with pytest.raises(
+        OverflowError, match=r"^cell_counts: grid and y_true, y_pred ask .*: 1 cells times 2\*\*82 pairs of classes"
+    ):
+        cmfast.cell_counts([[0.0]], [2**40], [0], grid=grid)
+    with pytest.raises(OverflowError, match=r"^sparse_histogram: grid and groups ask .*: 1 cells times 2\*\*63 pairs"):
+        cmfast.sparse_histogram([[0.0]], groups=[2**62], grid=grid)
+    for n_groups in (2**62 + 1, 2**70):
+        with pytest.raises(OverflowError, match=r"^sparse_histogram: n_groups must be at most 2\*\*62, got"):
+            cmfast.sparse_histogram(X, groups=none, grid=grid, n_groups=n_groups)
+    assert cmfast.sparse_histogram(X, groups=none, grid=grid, n_groups=2**62).groups.shape == (0,)
+    with pytest.raises(OverflowError, match=r"^CellAccumulator: n_classes must be at most 1073741823"):
+        cmfast.CellAccumulator(grid, 2**30)
+    many = cmfast.cell_counts(X, none, none, grid=grid, n_classes=2**30 - 1)
+    for name, call in {
+        "CellCounts.confusion_matrix": many.confusion_matrix,
+        "CellCounts.label_histogram": many.label_histogram,
+        "gcm": lambda: cmfast.gcm(many, "row"),
+    }.items():
+        with pytest.raises(
+            MemoryError, match=rf"^{name}: no memory for the confusion matrix of n_classes=1073741823, "
+        ):
+            call()
 
 
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
@@ -438,3 +643,355 @@ def test_width_curve_refuses_what_is_no_width():
         cmfast.width_curve(X, y, p, factors=())
     with pytest.raises(ValueError, match="origins must be"):
         cmfast.width_curve(X, y, p, origins=0)
+
+
+# No points, and few.
+
+
+NO_POINTS = {"none": (np.empty((0, 2)), [], []), "none with a cell": (np.full((3, 2), np.nan), [0, 1, 1], [1, 0, 1])}
+NAN_WITHOUT_POINTS = (
+    "null_sd",
+    *("singleton_fraction", "pure_fraction", "unmixed_fraction"),
+    *("overlap", "guaranteed", "null_overlap", "position", "pattern", "pattern_null"),
+)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning", "ignore::cmfast.FailureWarning")
+@pytest.mark.parametrize("weights", ["bi", "row", ["all", "row"], [], [np.ones((2, 2)), "col"]], ids=str)
+@pytest.mark.parametrize("n_components", [None, 1, 10])
+@pytest.mark.parametrize("n_classes", [None, 2])
+@pytest.mark.parametrize("which", NO_POINTS)
+def test_no_points_are_an_answer(which, n_classes, n_components, weights):
+    X, y, p = NO_POINTS[which]
+    y, p = np.array(y, np.int64), np.array(p, np.int64)
+    C = n_classes if n_classes is not None else 2 * (len(X) > 0)
+    if C == 0 and any(not isinstance(w, str) for w in weights):
+        weights = [w if isinstance(w, str) else w[:0, :0] for w in weights]
+    grid = cmfast.Grid([0.0] * (n_components or 2), [1.0] * (n_components or 2))
+    if n_components == 10:
+        grid = cmfast.Grid([0.0] * 2, [1.0] * 2)
+    options = {"weights": weights, "n_classes": n_classes, "n_components": n_components, "grid": grid}
+    matrix, cells, d = cmfast.geometric_confusion_matrix(X, y, p, **options)
+    lead = (len(weights),) if isinstance(weights, list) else ()
+    assert_same_bits(matrix, np.zeros((*lead, C, C)))
+    assert (d.n_points, d.n_dropped, d.n_cells, d.largest_cell, d.pair_work) == (0, len(X), 0, 0, 0)
+    for name in NAN_WITHOUT_POINTS:
+        assert np.isnan(getattr(d, name)).all(), name
+    assert_same_bits(d.normalized, np.zeros((*lead, C, C)))
+    assert "0 points" in str(d)
+    assert (cells.confusion_matrix() == 0).all()
+    assert_same_bits(cmfast.gcm(cells, weights), matrix)
+    curve = cmfast.width_curve(X, y, p, factors=(1, 2), origins=3, **options)
+    assert curve.overlaps.shape == (2, 3, *lead)
+    assert np.isnan(curve.overlaps).all()
+    assert np.isnan(curve.origin_spread).all()
+    assert len(str(curve).splitlines()) == 1 + 2 * (len(weights) if lead else 1)
+
+
+@pytest.mark.parametrize("which", NO_POINTS)
+def test_no_points_have_no_rule(which):
+    X, y, p = NO_POINTS[which]
+    y, p = np.array(y, np.int64), np.array(p, np.int64)
+    for rule in ("scott", "freedman_diaconis"):
+        for call in (cmfast.geometric_confusion_matrix, cmfast.width_curve):
+            for n_components in (None, 1):
+                with pytest.raises(ValueError, match=r"X must be points with at least one finite row, got [03] rows"):
+                    call(X, y, p, grid=rule, n_components=n_components, on_failure="ignore")
+
+
+@pytest.mark.parametrize("n_groups", [None, 0, 2])
+def test_histograms_of_no_points(n_groups):
+    X, none = np.empty((0, 2)), np.empty(0, np.int64)
+    grid = cmfast.Grid([0.0] * 2, [1.0] * 2)
+    a = cmfast.sparse_histogram(X, grid=grid, groups=none, n_groups=n_groups)
+    b = cmfast.sparse_histogram([[0.5, 0.5]], grid=grid, groups=[1])
+    assert (len(a), a.cells.shape, a.groups.shape, a.values.dtype) == (0, (0, 2), (0,), np.int64)
+    assert_same_bits(cmfast.min_overlap(a, b), np.zeros((n_groups or 0, 2), np.int64))
+    assert_same_bits(cmfast.min_overlap(b, a), np.zeros((2, n_groups or 0), np.int64))
+    weighted = cmfast.sparse_histogram(X, grid=grid, weights=np.empty(0, np.float32))
+    assert (weighted.values.shape, weighted.values.dtype) == ((0,), np.float32)
+    cells = cmfast.cell_counts(X, none, none, grid=grid, n_classes=2)
+    some = cmfast.cell_counts([[0.5, 0.5]], [0], [1], grid=grid, n_classes=2)
+    assert (cells.bins, len(cells.labels), len(cells.predictions)) == ((0, 0), 0, 0)
+    assert_same_bits(parts(cells + some), parts(some))
+    assert_same_bits(parts(some + cells), parts(some))
+    for weights in (None, "row", "bi"):
+        assert len(cells.label_histogram(weights)) == len(cells.prediction_histogram(weights)) == 0
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("rule", ["scott", "freedman_diaconis", cmfast.Grid([0.0], [1.0])], ids=str)
+def test_one_point_and_one_class(rule):
+    for X, number in (([[3.5]], 1), ([[0.5], [0.6], [0.7], [0.8]], 4)):
+        y = [0] * number
+        G, cells, d = cmfast.geometric_confusion_matrix(X, y, y, weights=["all", "bi"], grid=rule, n_components=None)
+        np.testing.assert_allclose(G, [[[1.0]], [[1.0]]], rtol=1e-15)
+        assert cells.confusion_matrix().tolist() == [[number]]
+        np.testing.assert_allclose([d.overlap, d.guaranteed, d.null_overlap], np.ones((3, 2)), rtol=1e-15)
+
+
+# Coordinates and widths at the ends of float64. Warnings of NumPy are errors in this suite.
+
+
+ENDS = [2.0**1022, 2.0**900, 2.0**500, 2.0**-500, 2.0**-900, 2.0**-960, 2.0**-1000]
+
+
+@pytest.mark.parametrize("scale", ENDS)
+@pytest.mark.parametrize("rule", ["scott", "freedman_diaconis", "regular", "occupancy"])
+def test_rules_scale_with_the_points(rule, scale):
+    """A power of two changes no digit, wherever the squares of the coordinates would be."""
+    X = np.random.default_rng(0).random((500, 3)) - 0.5
+    options = {"regular": {"bins": (3, 7, 11)}, "occupancy": {"points_per_cell": 4.0}}.get(rule, {})
+    near, far = (getattr(cmfast.Grid, rule)(x, **options) for x in (X, X * scale))
+    assert_same_bits((far.origin, far.width), (near.origin * scale, near.width * scale))
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("scale", ENDS)
+def test_principal_axes_scale_with_the_points(scale):
+    X, y, p = points(400, 4, 3, 31)
+    X /= 2 * np.abs(X).max()
+    X[7] = np.nan
+    near, far = (cmfast.pca(x, 3, on_failure="ignore") for x in (X, X * scale))
+    for name in ("components", "explained_variance_ratio"):
+        np.testing.assert_allclose(getattr(far, name), getattr(near, name), rtol=1e-10)
+    np.testing.assert_allclose(far.transform(X * scale) / scale, near.transform(X), atol=1e-10)
+    options = {"weights": WEIGHTS, "n_components": 3, "on_failure": "ignore"}
+    one, other = (cmfast.geometric_confusion_matrix(x, y, p, **options) for x in (X, X * scale))
+    np.testing.assert_allclose(other.matrix, one.matrix, rtol=1e-12)
+    assert other.cells.n_points == 399
+
+
+def test_projected_beyond_float64():
+    X = np.full((3, 4), 1.7e308)
+    X[0], X[1] = -1.7e308, 0.0
+    axes = cmfast.pca(X, 1)
+    np.testing.assert_allclose(axes.components, [[0.5] * 4], rtol=1e-15)
+    found = axes.transform(X)[:, 0] - axes.transform(np.zeros((1, 4)))[0, 0]
+    assert found.tolist() == [-np.inf, 0.0, np.inf], "the points lie at 3.4e308 from the middle"
+    np.testing.assert_allclose(axes.transform(X / 4)[:, 0], [-8.5e307, 0.0, 8.5e307], rtol=1e-15)
+
+
+@pytest.mark.parametrize("scale", [0.0, 5e-324, 1e-310, 1e-154, 1e154, 8e307])
+@pytest.mark.parametrize("kind", ["steps", "positive", "alone"])
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_every_rule_covers_its_points(kind, scale):
+    rng = np.random.default_rng(1)
+    X = {"steps": rng.integers(-1, 2, (60, 2)) * scale, "positive": rng.random((60, 2)) * scale, "alone": [[scale] * 2]}
+    X = np.array(X[kind], np.float64)
+    for grid in (
+        cmfast.Grid.scott(X),
+        cmfast.Grid.freedman_diaconis(X),
+        *(cmfast.Grid.regular(X, bins=bins) for bins in (1, 3, 10**6)),
+        *(cmfast.Grid.occupancy(X, points) for points in (1.0000001, 3, 1e3, 1e300, 1.7e308)),
+    ):
+        assert np.isfinite([grid.origin, grid.width, grid.inverse]).all()
+        assert np.isfinite(grid.log_cell_volume)
+        assert cmfast.sparse_histogram(X, grid=grid, on_failure="raise").values.sum() == len(X)
+
+
+def test_regular_holds_the_largest_value():
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        X = (rng.random((20, 1)) - rng.random()) * 10.0 ** rng.integers(-320, 308)
+        bins = int(10 ** rng.uniform(0, 12))
+        cells = cmfast.sparse_histogram(X, grid=cmfast.Grid.regular(X, bins=bins)).cells
+        assert cells.min() == 0
+        assert cells.max() < bins
+
+
+@pytest.mark.parametrize("bins", [2**53 + 1, 2**1000, 10**400])
+def test_more_bins_than_can_be_told_apart(bins):
+    with pytest.raises(ValueError, match=r"^Grid\.regular: bins must be at most 2\*\*53, got"):
+        cmfast.Grid.regular([[0.0], [1.0]], bins=bins)
+
+
+def test_what_leaves_float64_is_refused():
+    wide, X = cmfast.Grid([0.0], [1e200]), [[-1e308], [1e308]]
+    for call, text in (
+        (lambda: wide.scaled(1e200), "^Grid.scaled: factor must be such that widths stay above 0 and finite"),
+        (lambda: wide.scaled(1e-320).scaled(1e-300), "^Grid.scaled: factor must be such that widths"),
+        (lambda: wide.shifted(1e200), "^Grid.shifted: fraction must be such that the origin stays finite"),
+        (lambda: wide.shifted(-1e200), "^Grid.shifted: fraction must be such that the origin stays finite"),
+        (lambda: cmfast.Grid.scott(X), "X must be columns with a range below 1.8e308"),
+        (lambda: cmfast.Grid.scott([[0.0], [1.7e308]], n=1), r"columns with widths below 1\.8e308 by this rule, got 2"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            call()
+    ends = np.array([-1.7e308, 0.0, 1.7e308])
+    for origin in ends:
+        for width in (1e-307, 1.0, 1e154, 2.0**1023):
+            grid = cmfast.Grid([origin], [width])
+            cells = cmfast.cell_counts(ends[:, None], [0] * 3, [0] * 3, grid=grid, on_failure="ignore")
+            assert cells.n_points + cells.n_dropped == 3
+            with np.errstate(over="ignore"):
+                near = ends[np.isfinite(ends - origin)]
+            away = [Fraction(x) - Fraction(origin) for x in near]
+            want = {distance // Fraction(width) for distance in away}
+            assert set(cells.cells[:, 0].tolist()) == {k for k in want if abs(k) < 2**53}
+
+
+# Nonsense.
+
+
+NO_AXES = {
+    "none": None,
+    "a number": 5,
+    "a name": "ab",
+    "Nones": [None],
+    "booleans": [True],
+    "a table": [[1.0]],
+    "complex": [1j],
+    "names": ["1"],
+    "ragged": [1, [2]],
+    "a dict": {1.0: 1},
+    "a set": {1.0},
+    "masked": np.ma.array([1.0], mask=[1]),
+    "a generator": (x for x in [1.0]),
+    "beyond float64": [10**400],
+    "extended": np.array([1.0], np.longdouble),
+    "gradients": torch.tensor([1.0], requires_grad=True),
+    "bytes": b"ab",
+    "NaN": [np.nan],
+    "infinite": [-np.inf],
+}
+
+
+@pytest.mark.parametrize("which", NO_AXES)
+def test_axes_that_are_none(which):
+    for name, pair in (("origin", (NO_AXES[which], [1.0])), ("width", ([1.0], NO_AXES[which]))):
+        with pytest.raises((TypeError, ValueError), match=rf"^Grid: {name} (must be|is a|requires)"):
+            cmfast.Grid(*pair)
+
+
+def test_axes_of_any_library():
+    want = cmfast.Grid([0.0, 1.0], [2.0, 3.0])
+    for one in (np.array, torch.tensor, tuple, lambda x: np.array(x, ">f4"), lambda x: np.array(x, np.uint8)):
+        assert cmfast.Grid(one([0, 1]), one([2, 3])) == want
+
+
+def test_a_grid_never_changes():
+    given = np.array([0.0, 0.0]), np.array([1.0, 2.0])
+    grid = cmfast.Grid(*given)
+    before = hash(grid)
+    given[0][:] = given[1][:] = 5.0
+    for name in ("origin", "width", "inverse"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(grid, name)[0] = 5.0
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            getattr(grid, name).setflags(write=True)
+        with pytest.raises(AttributeError, match=f"Grid: {name} cannot be set"):
+            setattr(grid, name, 5.0)
+        with pytest.raises(AttributeError, match=f"Grid: {name} cannot be deleted"):
+            delattr(grid, name)
+    assert hash(grid) == before
+    for other in (copy.copy(grid), copy.deepcopy(grid), pickle.loads(pickle.dumps(grid))):
+        assert other == grid
+        assert hash(other) == before
+        assert_same_bits((other.origin, other.width, other.inverse), (grid.origin, grid.width, grid.inverse))
+    assert grid != cmfast.Grid([0.0], [1.0])
+    assert grid != 1
+    assert cmfast.Grid([-0.0], [1.0]) != cmfast.Grid([0.0], [1.0]), "of bits"
+
+
+def test_projections_are_equal_by_bits():
+    X, _, _ = points(50, 3, 2, 40)
+    axes = cmfast.pca(X, 2)
+    for same in (cmfast.pca(X, 2), copy.deepcopy(axes), pickle.loads(pickle.dumps(axes))):
+        assert same == axes
+        assert (same != axes) is False
+        assert_same_bits(same.transform(X), axes.transform(X))
+    for other in (cmfast.pca(X, 1), cmfast.pca(X * 2, 2), tuple(axes), None):
+        assert other != axes
+        assert (other == axes) is False
+    assert axes in [cmfast.pca(X, 1), cmfast.pca(X, 2)]
+    tensors = cmfast.pca(torch.from_numpy(X), 2)
+    assert tensors == cmfast.pca(torch.from_numpy(X), 2)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(axes)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (1.0, 2.0, 3.0),
+        (np.zeros(3), np.zeros((1, 2)), None),
+        (np.zeros((2, 2)), np.zeros((1, 2)), None),
+        (np.zeros(2), np.zeros(2), None),
+        (["a", "b"], np.zeros((1, 2)), None),
+        (np.zeros(2), np.zeros((0, 2)), None),
+    ],
+)
+def test_projections_that_are_none(fields):
+    match = r"^Projection\.transform: (mean|components)( and components)? must"
+    with pytest.raises((TypeError, ValueError), match=match):
+        cmfast.Projection(*fields).transform(np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("bins", [np.array(3), np.array([3, 3]), (3, 3), [3, 3], range(3, 4), 3])
+def test_bins_of_any_kind(bins):
+    X = np.random.default_rng(0).random((50, 2))[:, : np.size(bins) if np.ndim(bins) else 2]
+    assert cmfast.Grid.regular(X, bins=bins) == cmfast.Grid.regular(X, bins=[3] * X.shape[1])
+
+
+@pytest.mark.parametrize("bins", [b"ab", "ab", np.array([3.0, 3.0]), np.array(3.0), {3: 1, 4: 2}])
+def test_bins_that_are_none(bins):
+    with pytest.raises(TypeError, match=r"^Grid\.regular: bins must be an integer, got"):
+        cmfast.Grid.regular(np.zeros((9, 2)), bins=bins)
+
+
+@pytest.mark.parametrize("grid", [None, 5, [0.0, 1.0], cmfast.Grid, cmfast.Grid([0.0], [1.0]).scaled])
+def test_what_is_neither_grid_nor_rule(grid):
+    X, y, p = points(50, 2, 2, 41)
+    for function in (cmfast.geometric_confusion_matrix, cmfast.width_curve):
+        wanted = rf"^{function.__name__}: grid must be a cmfast\.Grid or one of 'scott', 'freedman_diaconis', got"
+        with pytest.raises(TypeError, match=wanted):
+            function(X, y, p, grid=grid)
+    for call in (
+        lambda: cmfast.cell_counts(X, y, p, grid=grid),
+        lambda: cmfast.sparse_histogram(X, grid=grid),
+        lambda: cmfast.CellAccumulator(grid, 2),
+    ):
+        with pytest.raises(TypeError, match=r"^\w+: grid must be a cmfast\.Grid, got"):
+            call()
+
+
+@pytest.mark.parametrize("factors", [1.5, None, "12", b"12", {1.0}, {1.0: 2}, np.array(2.0), [True], [None], ["1"]])
+def test_factors_that_are_none(factors):
+    X, y, p = points(50, 2, 2, 42)
+    with pytest.raises(TypeError, match=r"^width_curve: factors must be a (sequence of numbers|number), got"):
+        cmfast.width_curve(X, y, p, factors=factors)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_factors_of_any_kind():
+    X, y, p = points(200, 2, 2, 42)
+    want = cmfast.width_curve(X, y, p, weights="row", factors=[1.0, 2.0], origins=1).overlaps
+    for factors in ((1, 2), np.array([1.0, 2.0]), range(1, 3), iter([1, 2]), torch.tensor([1.0, 2.0]).numpy()):
+        assert_same_bits(cmfast.width_curve(X, y, p, weights="row", factors=factors, origins=1).overlaps, want)
+
+
+def test_overlaps_beyond_float64():
+    X, grid = [[0.5], [5.5], [0.5], [0.5]], cmfast.Grid([0.0], [1.0])
+    options = {"groups": [0, 0, 1, 2], "weights": [1.7e308, 1.7e308, 1e300, np.nan], "on_failure": "ignore"}
+    h = cmfast.sparse_histogram(X, grid=grid, **options)
+    with pytest.warns(cmfast.FailureWarning, match=r"6 of 9 overlaps not computed .*: 5 INVALID, 1 RANGE"):
+        found = cmfast.min_overlap(h, h)
+    np.testing.assert_array_equal(found, [[np.nan, 1e300, np.nan], [1e300, 1e300, np.nan], [np.nan] * 3])
+
+
+def test_more_groups_than_have_overlaps():
+    h = cmfast.sparse_histogram([[0.5]], grid=cmfast.Grid([0.0], [1.0]), groups=[0], n_groups=2**30)
+    with pytest.raises(MemoryError, match=r"^min_overlap: no memory for the overlaps of a, 1073741824 groups, with b"):
+        cmfast.min_overlap(h, h)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_counts_are_not_saved_in_the_place_of_a_device(tmp_path):
+    """Root may replace one, and had a regular file named /dev/null."""
+    cells = cmfast.cell_counts([[0.0]], [0], [0], grid=cmfast.Grid([0.0], [1.0]))
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        with pytest.raises(ValueError, match=r"^CellCounts\.save: path must be the name of a file, got"):
+            cells.save(path)
+    assert not (tmp_path / "pipe").is_file()

@@ -1,14 +1,18 @@
 """The benchmarks of a GPU, run where there is none: they must not rot until the next one is at hand."""
 
 import json
+from dataclasses import replace
 from importlib import import_module
 
 import cuda_host
 import cupy_on_cuda_host
+import gpu_run
 import numpy as np
 import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
 from processes import ROOT
+
+from cmfast.kernels.cuda import _module
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -26,10 +30,11 @@ def test_every_job_runs_and_is_right(gpu, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gpu, "BUDGET", 0.0)
     monkeypatch.setattr(gpu, "LEAST", 1)
     monkeypatch.setattr(gpu, "PART", 7)
-    gpu.main(["--smoke", "--results", str(tmp_path)])
+    assert gpu.main(["--smoke", "--results", str(tmp_path)]) == 0
     (file,) = tmp_path.iterdir()
     found = json.loads(file.read_text())
-    assert file.name == "host-0.json"
+    assert file.name == "host-0-smoke.json"
+    assert found["complete"]
     assert found["machine"]["device"] == "host 0"
     jobs = {job["job"] for job in found["jobs"]}
     assert {"bi_normalize", "metrics.compute, 10 names", "confusion_matrix weights", "cell_counts, gcm", "gcm"} <= jobs
@@ -37,6 +42,94 @@ def test_every_job_runs_and_is_right(gpu, tmp_path, monkeypatch, capsys):
     assert {("bi_normalize", "4 copies"), ("confusion_matrix uint8", "1.3 copies")} <= targets
     assert all(job["seconds"] > 0 and job["met"] in (None, True, False) for job in found["jobs"])
     assert "target 4 copies" in capsys.readouterr().out
+    # Jobs with a target stand first: groups that have one, and in each of them.
+    last = {job["job"]: number for number, job in enumerate(found["jobs"]) if job["target"]}
+    first = {job["job"]: number for number, job in reversed([*enumerate(found["jobs"])])}
+    assert max(last.values()) < first["overlap"]
+    assert first["bi_normalize"] == 0
+    assert last["metrics.compute, 10 names"] < first["margins"]
+    assert last["confusion_matrix uint8"] < first["confusion_matrix weights"]
+    assert first["cell_counts, gcm"] < first["cell_counts"]
+
+
+def planted(gpu, monkeypatch, *jobs):
+    """Put two groups of such jobs in the place of all."""
+    monkeypatch.setattr(gpu, "GROUPS", {"one": lambda size: iter(jobs[:2]), "two": lambda size: map(called, jobs[2:])})
+
+
+def called(job):
+    """Return a job, or raise what stands in its place."""
+    if isinstance(job, Exception):
+        raise job
+    return job
+
+
+def test_what_was_measured_is_on_disk_before_the_next_job(gpu, tmp_path, monkeypatch):
+    """Whoever is killed in a job has all that was before it."""
+    M, file = cuda_host.asarray(np.ones((9, 2, 2))), tmp_path / "host-0-smoke.json"
+    seen = []
+
+    def run(M):
+        seen.append([job["job"] for job in json.loads(file.read_text())["jobs"]])
+        return M + 0.0
+
+    def killed(M):
+        raise KeyboardInterrupt
+
+    good = gpu.Job("good", "", 1, run, (M,))
+    planted(gpu, monkeypatch, good, replace(good, name="second"), replace(good, name="killed", run=killed))
+    with pytest.raises(KeyboardInterrupt):
+        gpu.main(["--smoke", "--results", str(tmp_path)])
+    assert [names for number, names in enumerate(seen) if names not in seen[:number]] == [[], ["good"]]
+    found = json.loads(file.read_text())
+    assert [job["job"] for job in found["jobs"]] == ["good", "second"]
+    assert not found["complete"]
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
+def test_what_fails_is_told_and_the_next_job_is_tried(gpu, tmp_path, monkeypatch, capsys):
+    M = cuda_host.asarray(np.ones((9, 2, 2)))
+    good = gpu.Job("good", "9", 1, lambda M: M + 0.0, (M,))
+    wrong = gpu.Job("wrong", "9", 1, lambda M: M + (0.0 if isinstance(M, np.ndarray) else 1e-6), (M,))
+    planted(gpu, monkeypatch, wrong, good, MemoryError("no room"))
+    assert gpu.main(["--smoke", "--results", str(tmp_path)]) == 1
+    found = json.loads((tmp_path / "host-0-smoke.json").read_text())
+    assert [(job["job"], job.get("error", "").partition(":")[0]) for job in found["jobs"]] == [
+        ("wrong", "AssertionError"),
+        ("good", ""),
+        ("two", "MemoryError"),
+    ]
+    out = capsys.readouterr().out
+    assert "FAILED AssertionError" in out
+    assert "FAILED MemoryError: no room" in out
+
+
+def test_a_part_does_not_replace_the_figures_of_all(gpu, tmp_path, monkeypatch):
+    M = cuda_host.asarray(np.ones((9, 2, 2)))
+    good = gpu.Job("good", "9", 1, lambda M: M + 0.0, (M,))
+    planted(gpu, monkeypatch, good, good, replace(good, name="other"))
+    assert gpu.main(["--smoke", "--only", "two", "--results", str(tmp_path / "new")]) == 0
+    found = json.loads((tmp_path / "new" / "host-0-smoke-two.json").read_text())
+    assert [job["job"] for job in found["jobs"]] == ["other"]
+
+
+@pytest.mark.parametrize(
+    "step", [step for step in gpu_run.steps() if step.group == "profile"], ids=lambda step: step.name
+)
+def test_a_profiler_finds_its_kernel(gpu, step, monkeypatch):
+    launched, launch = [], _module.Kernel.launch
+    monkeypatch.setattr(_module.Kernel, "launch", lambda k, *a, **o: (launched.append(k.name), launch(k, *a, **o))[1])
+    command = step.command[step.command.index("benchmarks.gpu") + 1 :]
+    assert gpu.main(list(command)) == 0
+    assert step.prints in launched
+
+
+@pytest.mark.parametrize("group", ["scaling", "comparing", "metrics", "patterns"])
+@pytest.mark.filterwarnings("ignore::cmfast.FailureWarning")
+def test_no_honest_result_is_refused(gpu, group):
+    """A few matrices pass where one of the thousand that a GPU is asked for may not."""
+    for job in gpu.GROUPS[group](gpu.Size(gpu.PART, 0, 0)):
+        job.check()
 
 
 def test_a_wrong_result_is_no_result(gpu):

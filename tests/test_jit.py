@@ -1,5 +1,8 @@
 """Compiled code on disk: never stale, never mixed up, never in the way."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 from processes import ROOT, python
@@ -51,7 +54,7 @@ for n in (37, 140):
         found.update(d)
     _large.sweep(M, u, y, x, error, sums, n, 0, 1)
     found.update(x)
-    _large.sweeps(M, u, u, x, last, y, error, sums, 0, 1e-9, 9, np.inf)
+    _large.sweeps(M, u, u, x, last, y, error, sums, 0, np.inf, 1e-9, 1e-15, 9, np.inf, 9)
     found.update(y)
 print(found.hexdigest())
 """
@@ -61,10 +64,12 @@ print(found.hexdigest())
 def copy(tmp_path, monkeypatch):
     """Return the kernels' folder of a small copy of the package, two kernels in two files, and a way to ask it."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cpu = tmp_path / "cmfast" / "kernels" / "cpu"
     cpu.mkdir(parents=True)
     for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu):
         (folder / "__init__.py").touch()
+    (tmp_path / "cmfast" / "_version.py").write_text((ROOT / "cmfast" / "_version.py").read_text())
     (cpu / "_jit.py").write_text((ROOT / "kernels" / "cpu" / "_jit.py").read_text())
     (cpu / "caller.py").write_text(CALLER)
     (cpu / "callee.py").write_text(CALLEE.format(factor=2.0))
@@ -85,19 +90,51 @@ def test_second_process_compiles_nothing_and_an_edited_callee_is_seen(copy):
     assert ask() == (30.0, 1)
 
 
+def test_an_edit_of_what_both_targets_share_is_seen(copy):
+    cpu, ask = copy
+    shared = cpu.parent / "shared"
+    shared.mkdir()
+    (shared / "limits.py").write_text("FACTOR = 2.0\n")
+    (cpu / "callee.py").write_text(
+        CALLEE.format(factor="FACTOR") + "\nfrom cmfast.kernels.shared.limits import FACTOR\n"
+    )
+    assert ask() == (12.0, 0)
+    assert ask() == (12.0, 1)
+    (shared / "limits.py").write_text("FACTOR = 7.0\n")
+    assert ask() == (42.0, 0)
+
+
+def test_nothing_is_written_beside_the_sources_and_the_same_sources_elsewhere_are_known(copy, tmp_path):
+    _, ask = copy
+    assert ask() == (12.0, 0)
+    assert not [path for path in (tmp_path / "cmfast").rglob("*") if path.suffix in {".nbi", ".nbc"}]
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "cmfast").rename(elsewhere / "cmfast")
+    assert python("-c", ASK, cwd=elsewhere, path=elsewhere).split() == ["12.0", "1"]
+
+
+def test_switches_of_numba_that_change_machine_code_have_a_folder_of_their_own(copy):
+    _, ask = copy
+    assert ask() == (12.0, 0)
+    assert ask(NUMBA_BOUNDSCHECK="1") == (12.0, 0)
+    assert ask(NUMBA_BOUNDSCHECK="1") == (12.0, 1)
+    assert ask() == (12.0, 1)
+
+
 def test_the_process_that_compiles_gets_the_bits_of_those_that_load(tmp_path):
     first, second = (python("-c", SUMS, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert first == second
 
 
 def test_no_writable_place_at_all(copy, tmp_path):
-    cpu, ask = copy
-    file = tmp_path / "file"
+    _, ask = copy
+    file = tmp_path / "file"  # a file where the folder should be: nothing can be made in it, not even by root
     file.touch()
-    (cpu / "__pycache__").touch()  # a file where the folder should be: nothing can be made in it, not even by root
-    nowhere = {name: str(file) for name in ("NUMBA_CACHE_DIR", "HOME", "XDG_CACHE_HOME")}
-    assert ask(**nowhere) == (12.0, 0)
-    assert ask(**nowhere) == (12.0, 0)
+    nowhere = {name: str(file) for name in ("HOME", "XDG_CACHE_HOME")}
+    for environment in (nowhere, nowhere | {"NUMBA_CACHE_DIR": str(file)}):
+        assert ask(**environment) == (12.0, 0)
+        assert ask(**environment) == (12.0, 0)
 
 
 def half(x):
@@ -109,7 +146,8 @@ def half(x):
 def folder(tmp_path, monkeypatch):
     """Send the cache of functions that are decorated in the test to an empty folder, and return that."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
-    return tmp_path
+    yield tmp_path
+    _jit._prepared.cache_clear()
 
 
 def fresh(*values):
@@ -130,12 +168,34 @@ def test_what_was_compiled_is_found(folder):
     assert fresh(ONE, TWO) == 2
 
 
-def test_data_of_older_sources_under_a_new_index_is_not_used(folder, monkeypatch):
-    """A process that dies, or is overtaken, between writing the index and the data leaves just this."""
+def test_older_sources_have_another_folder(folder, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(_jit, "_sources", lambda: b"older")
+        patch.setattr(_jit, "digest", lambda: "0" * 64)
         assert fresh(ONE) == 0
         assert fresh(ONE) == 1
+    assert fresh(ONE) == 0
+    assert fresh(ONE) == 1
+    assert len(list((folder / "cmfast").iterdir())) == 2
+
+
+def test_a_new_version_removes_folders_that_nothing_used_for_long(folder):
+    others = [folder / "cmfast" / f"0.0.{k}-0" for k in range(12)]
+    for age, other in enumerate(others):
+        other.mkdir(parents=True)
+        (other / "kernel.nbc").touch()
+        os.utime(other, (time.time() - 3600 * age,) * 2)
+    os.utime(others[2], (time.time() - 40 * 86_400,) * 2)
+    assert fresh(ONE) == 0
+    kept = {path.name for path in (folder / "cmfast").iterdir()} - {_jit.folder().name}
+    assert kept == {others[k].name for k in (0, 1, 3, 4, 5, 6, 7, 8)}
+
+
+def test_a_cleared_cache_is_filled_again(folder):
+    assert fresh(ONE) == 0
+    taken = sum(path.stat().st_size for path in folder.rglob("*.nb?"))
+    assert _jit.cache_facts() == (_jit.folder(), True, taken)
+    assert _jit.clear_cache() == taken
+    assert not list(folder.rglob("*.nb?"))
     assert fresh(ONE) == 0
     assert fresh(ONE) == 1
 
@@ -161,11 +221,26 @@ def test_damaged_files_are_replaced(folder, suffix, content):
     assert fresh(ONE) == 1
 
 
+@pytest.mark.parametrize("suffix", ["nbc", "nbi"])
+def test_no_flipped_bit_is_ever_run(folder, suffix):
+    """In machine code it would be a crash, or a wrong number."""
+    assert fresh(ONE) == 0
+    (path,) = folder.rglob(f"*.{suffix}")
+    right = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in [0, 40, len(right) - 1, *rng.integers(0, len(right), 30)]:
+        wrong = bytearray(right)
+        wrong[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(bytes(wrong))
+        assert fresh(ONE) == 0
+        path.write_bytes(right)
+
+
 def test_full_disk(folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("numba.core.caching.IndexDataCacheFile._save_data", full)
+    monkeypatch.setattr(_jit._File, "_save_data", full)
     assert fresh(ONE, TWO) == 0
     assert fresh(ONE, TWO) == 0
 

@@ -136,6 +136,78 @@ def test_keyboard_interrupt(threads):
     test_every_piece_runs_once(threads)
 
 
+def until_given_up(limit=60):
+    """Work on as a kernel does that comes back now and then."""
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        _pool.checkpoint()
+        time.sleep(0.001)
+    pytest.fail("nobody ended this piece")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_piece_ends_at_its_next_checkpoint_when_another_one_fails(nested):
+    meeting = threading.Barrier(2)
+    ended = []
+
+    def work(i, *_):
+        meeting.wait(timeout=60)
+        if i == 0:
+            raise ArithmeticError
+        try:
+            if nested:
+                _pool.run_pieces(lambda *_: until_given_up(), bounds(3), seconds=LONG)
+            else:
+                until_given_up()
+        finally:
+            ended.append(i)
+
+    with pytest.raises(ArithmeticError):
+        _pool.run_pieces(work, bounds(2), seconds=LONG, num_threads=2)
+    assert ended == [1]
+    test_every_piece_runs_once(2)
+    _pool.checkpoint()  # not inside: nothing to end
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal to itself")
+def test_an_interrupt_while_the_caller_waits_for_the_last_piece():
+    meeting = threading.Barrier(2)
+    ended = []
+
+    def work(*_):
+        meeting.wait(timeout=60)
+        if threading.current_thread() is threading.main_thread():
+            return
+        time.sleep(0.1)  # the caller waits by now
+        signal.raise_signal(signal.SIGINT)
+        try:
+            until_given_up()
+        finally:
+            ended.append(True)
+
+    found = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _pool.run_pieces(work, bounds(2), seconds=LONG, num_threads=2)
+    finally:
+        signal.signal(signal.SIGINT, found)
+    assert ended == [True]
+    test_every_piece_runs_once(2)
+
+
+@pytest.mark.parametrize(("n", "tile", "seconds"), [(1000, 8, 20.0), (7, 8, 20.0), (100_000, 1, 0.01), (64, 1, 1000.0)])
+def test_a_long_piece_comes_back_to_python(n, tile, seconds):
+    ranges = []
+    _pool.run(lambda *where: ranges.append(where), (), n, seconds=seconds, tile=tile, num_threads=1)
+    ranges.sort()
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == n
+    assert all(a[1] == b[0] for a, b in pairwise(ranges))
+    assert all(start % tile == 0 for start, _ in ranges)
+    assert all(b - a <= max(tile, n * _pool.MOMENT_SECONDS / seconds) for a, b in ranges)
+    assert len(ranges) <= max(_pool.MAX_PIECES, 2 * seconds / _pool.MOMENT_SECONDS)
+
+
 def test_progress_comes_from_the_caller_never_falls_and_ends_full():
     reports, where = [], set()
 

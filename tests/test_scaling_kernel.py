@@ -63,6 +63,22 @@ POSITIVE = {
 }
 
 
+@pytest.mark.parametrize("span", [12, 40, 140])
+def test_far_cells_around_lines_without_target(span):
+    """They are scaled as if these lines, with whatever cells, were not there."""
+    rng = np.random.default_rng(span)
+    M = 10.0 ** rng.uniform(-span, span, (20, 7, 7))
+    M[:, 2], M[:, :, 5] = 1e-200, 1e200
+    u, v = np.ones(7), np.ones(7)
+    u[2] = v[5] = 0.0
+    rows, cols = np.delete(np.arange(7), 2), np.delete(np.arange(7), 5)
+    within = np.ascontiguousarray(M[:, rows[:, None], cols])
+    got, want = ipf(M, u[None], v[None], tol=1e-13), ipf(within, tol=1e-13)
+    assert (want[5] == Status.CONVERGED).all()
+    np.testing.assert_array_equal(got[5], want[5])
+    np.testing.assert_allclose(got[0][:, rows[:, None], cols], want[0], rtol=1e-9)
+
+
 def exact(M, u, v, digits=60):
     """Newton's method on the dual, in `digits` decimal digits, started where float64 ends."""
     R, C = M.shape

@@ -1,60 +1,105 @@
-"""Bad metadata: the same class and text of error on every backend, for every op; and nothing is computed before."""
+"""What is refused, by every public callable: the same class and text on every backend, and nothing is computed before.
 
+The table of callables is in ``callables.py``.
+"""
+
+import ast
 import inspect
 import re
+import warnings
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
-from calls import is_direct, public
+from backends import BACKENDS
+from callables import ENTRIES, NAMESPACES, ONLY_BI, RECORDS, WRONG, call, options, public, said, tensors, ways, wrong
+from calls import is_direct
+from checks import assert_same_bits, host
 
 import cmfast
-from cmfast import _dispatch, _validate
+from cmfast import _caller, _dispatch, _validate
 from cmfast.kernels.ops import OPS
+
+mpl.use("Agg")
 
 POSITIONAL = ("method", "n_components")  # the options that the contract promises in their place
 DIRECT = [op for op in OPS if is_direct(op)]
+REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError)
+ARRAYS = [pytest.param(name, array, id=f"{name}-{array}") for name, entry in ENTRIES.items() for array in entry.arrays]
+OPTIONS = [
+    pytest.param(name, option, id=f"{name}-{option}")
+    for name, entry in ENTRIES.items()
+    for option in options(entry)
+    if option not in entry.free
+]
 
 
-def arguments(op):
-    """Return the names of the array arguments that must be given."""
-    some = inspect.signature(public(op)).parameters.values()
-    return [p.name for p in some if p.kind == p.POSITIONAL_ONLY and p.default is p.empty]
+def test_every_public_callable_has_an_entry():
+    """A new one has to say what it takes and what it must not take."""
+    names = {name for name, _ in public()}
+    assert names - RECORDS - set(ENTRIES) == set()
+    assert RECORDS | set(ENTRIES) <= names
 
 
-def good(op):
-    """Return arrays that the op takes, and its other positional arguments, if it has any."""
-    if op == "confusion_matrix":
-        return [np.array([0, 1, 1]), np.array([0, 1, 0])], []
-    rest = [
-        {"method": "row", "n_components": 1}[p] for p in inspect.signature(public(op)).parameters if p in POSITIONAL
-    ]
-    return [np.array([[4.0, 1.0], [2.0, 3.0]]) for _ in arguments(op)], rest
+def test_everything_public_is_listed():
+    for space in NAMESPACES.values():
+        assert len(set(space.__all__)) == len(space.__all__)
+        assert all(hasattr(space, name) for name in space.__all__)
+    assert set(DIRECT) <= set(cmfast.__all__)
+    assert len(DIRECT) >= 9
 
 
-def bad_everywhere(array):
-    """Return what no op takes in any argument: name -> (value, error, text)."""
-    return {
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("make", [np.asarray, tensors], ids=["numpy", "torch"])
+def test_what_these_tests_call_good_is_good(name, make, tmp_path):
+    """Without this a function that refuses everything would pass all the others."""
+    entry, changes = ENTRIES[name], {}
+    if "path" in entry.others:
+        changes["path"] = tmp_path / "cells.npz"
+        call(ENTRIES["CellCounts.save"], make, **changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+        call(entry, make, **changes)
+
+
+def refused(name, argument, make=np.asarray, /, **changes):
+    """Return what `name` says of `argument`, and the class of error."""
+    with pytest.raises(REFUSALS) as caught:
+        call(ENTRIES[name], make, **changes)
+    text = str(caught.value)
+    assert text.startswith(f"{said(name)}: "), text
+    assert argument in text.removeprefix(f"{said(name)}: "), text
+    return type(caught.value), text
+
+
+def bad_everywhere(array, entry, name):
+    """Return what is no such array in any library: name -> (value, class of error, text)."""
+    bad = {
         "complex": (array + 0j, TypeError, "got dtype complex128"),
-        "no-axes": (array.reshape(-1)[0].copy().reshape(()), ValueError, r"must be of shape .*, got shape \(\)"),
+        "no-axes": (array.reshape(-1)[0].copy().reshape(()), ValueError, r"must (be|have)( of| one)? shape"),
     }
+    if name not in entry.batch:
+        bad["axes"] = (array[..., None, None, None], ValueError, "")
+    return bad
 
 
 def bad_in_numpy(array):
-    """Return what no op takes in any argument and what only NumPy, or nobody, has."""
+    """Return what is no array of numbers, and what only NumPy, or nobody, has."""
     scipy_sparse = pytest.importorskip("scipy.sparse")
     return {
-        "none": (None, TypeError, "must be an array, got None"),
         "text": ("text", TypeError, "must be an array, got str"),
         "dict": ({}, TypeError, "must be an array, got dict"),
         "set": ({1}, TypeError, "must be an array, got set"),
-        "objects": (np.array([[object()]]), TypeError, "must be an array of numbers, got Python objects"),
-        "generator": ((x for x in array), TypeError, "must be an array of numbers, got Python objects"),
+        "objects": (np.array([[object()]]), TypeError, "must be"),
+        "generator": ((x for x in array), TypeError, "must be"),
         "ragged": ([[1, 2], [3]], TypeError, "must be an array of numbers, got a list that is none"),
-        "lists-with-none": ([[1, None], [2, 3]], TypeError, "must be an array of numbers, got Python objects"),
+        "lists-with-none": ([[1, None], [2, 3]], ValueError, "must be without missing values, got 1 missing"),
+        "huge": ([2**70], TypeError, "must be"),
         "masked": (np.ma.masked_array(array, array > 2), TypeError, "is a masked array"),
-        "matrix": (array.view(np.matrix), TypeError, "is a numpy.matrix"),
-        "sparse": (scipy_sparse.csr_array(np.atleast_2d(array)), TypeError, r"is a sparse .*toarray"),
+        "matrix": (np.atleast_2d(array.reshape(-1)[:4]).view(np.matrix), TypeError, "is a numpy.matrix"),
+        "sparse": (scipy_sparse.csr_array(np.atleast_2d(array.reshape(-1))), TypeError, r"is a sparse .*toarray"),
         "dates": (array.astype("M8[s]"), TypeError, "got dtype datetime64"),
         "records": (np.zeros(array.shape, "i4,f8"), TypeError, "got dtype"),
         "long-double": (array.astype(np.longdouble) if np.longdouble(1).nbytes > 8 else array + 0j, TypeError, "dtype"),
@@ -62,7 +107,7 @@ def bad_in_numpy(array):
 
 
 def bad_in_torch(array):
-    """Return tensors that no op takes."""
+    """Return tensors that are no arrays of numbers."""
     tensor = torch.from_numpy(array.astype(float))
     return {
         "gradients": (tensor.clone().requires_grad_(), TypeError, r"requires gradients.*detach\(\)"),
@@ -73,130 +118,117 @@ def bad_in_torch(array):
     }
 
 
-def message(op, values, rest, error):
-    with pytest.raises(error) as caught:
-        public(op)(*values, *rest)
-    assert type(caught.value) is error
-    return str(caught.value)
+@pytest.mark.parametrize(("name", "array"), [p for p in ARRAYS if p.values[1] not in ENTRIES[p.values[0]].optional])
+def test_none_is_no_array(name, array):
+    """A kernel that is given None where it reads an array reads what happens to be in memory."""
+    for make in (np.asarray, tensors):
+        error, text = refused(name, array, make, **{array: None})
+        assert error is TypeError
+        assert text == f"{said(name)}: {array} must be an array, got None"
 
 
-EVERY = [pytest.param(op, name, id=f"{op}-{name}") for op in DIRECT for name in arguments(op)]
+@pytest.mark.parametrize(("name", "array"), ARRAYS)
+def test_same_words_on_every_backend(name, array):
+    entry = ENTRIES[name]
+    for what, (bad, error, text) in bad_everywhere(entry.arrays[array], entry, array).items():
+        found = refused(name, array, **{array: bad})
+        assert found[0] is error, what
+        assert re.search(text, found[1]), f"{what}: {found[1]}"
+        assert refused(name, array, tensors, **{array: torch.from_numpy(np.array(bad))}) == found, what
 
 
-def replaced(op, name, value, make=lambda a: a):
-    arrays, rest = good(op)
-    values = [make(a) for a in arrays]
-    values[arguments(op).index(name)] = value
-    return values, rest
+@pytest.mark.parametrize(("name", "array"), ARRAYS)
+def test_what_numpy_must_not_take(name, array):
+    for what, (bad, error, text) in bad_in_numpy(ENTRIES[name].arrays[array]).items():
+        if what == "text" and array == "weights":
+            continue  # taken for the name of some weights, and tested as such
+        found = refused(name, array, **{array: bad})
+        assert found[0] is error, f"{what}: {found}"
+        assert re.search(text, found[1]), f"{what}: {found[1]}"
 
 
-@pytest.mark.parametrize(("op", "name"), EVERY)
-def test_same_words_on_every_backend(op, name):
-    array = good(op)[0][arguments(op).index(name)]
-    for bad, error, text in bad_everywhere(array).values():
-        said = message(op, *replaced(op, name, bad), error)
-        assert re.match(rf"{op}: {name} .*{text}", said), said
-        tensors = replaced(op, name, torch.from_numpy(np.asarray(bad)), torch.from_numpy)
-        assert message(op, *tensors, error) == said
+@pytest.mark.parametrize(("name", "array"), ARRAYS)
+def test_what_torch_must_not_take(name, array):
+    for what, (bad, error, text) in bad_in_torch(ENTRIES[name].arrays[array]).items():
+        found = refused(name, array, tensors, **{array: bad})
+        assert found[0] is error, f"{what}: {found}"
+        assert re.search(text, found[1]), f"{what}: {found[1]}"
 
 
-@pytest.mark.parametrize(("op", "name"), EVERY)
-def test_what_numpy_must_not_take(op, name):
-    array = good(op)[0][arguments(op).index(name)]
-    for what, (bad, error, text) in bad_in_numpy(array).items():
-        said = message(op, *replaced(op, name, bad), error)
-        assert re.match(rf"{op}: {name} .*{text}", said), f"{what}: {said}"
+@pytest.mark.parametrize(
+    ("name", "array"), [p for p in ARRAYS if len(ENTRIES[p.values[0]].arrays) > 1 and not ENTRIES[p.values[0]].host]
+)
+def test_two_libraries(name, array):
+    _, text = refused(name, array, **{array: tensors(ENTRIES[name].arrays[array])})
+    assert text.startswith(f"{said(name)}: arrays must come from one library, got ")
+    assert f"{array} from torch" in text
+    assert "from numpy" in text
 
 
-@pytest.mark.parametrize(("op", "name"), EVERY)
-def test_what_torch_must_not_take(op, name):
-    array = good(op)[0][arguments(op).index(name)]
-    for what, (bad, error, text) in bad_in_torch(array).items():
-        said = message(op, *replaced(op, name, bad, torch.from_numpy), error)
-        assert re.match(rf"{op}: {name} .*{text}", said), f"{what}: {said}"
+@pytest.mark.parametrize(("name", "option"), OPTIONS)
+def test_options(name, option):
+    """What an option must not be is refused in words that name it, the same for every library."""
+    for value in wrong(ENTRIES[name], option):
+        found = refused(name, option, **{option: value})
+        assert "Exceeds the limit" not in found[1]
+        other = refused(name, option, tensors, **{option: value})
+        assert other == found or "one library" in other[1]  # a list is an array of NumPy's
 
 
-@pytest.mark.parametrize(("op", "name"), [param for param in EVERY if len(arguments(param.values[0])) > 1])
-def test_two_libraries(op, name):
-    arrays, rest = good(op)
-    values = [torch.from_numpy(a) if n == name else a for n, a in zip(arguments(op), arrays, strict=True)]
-    said = message(op, values, rest, TypeError)
-    assert said.startswith(f"{op}: arrays must come from one library, got ")
-    assert f"{name} from torch" in said
-    assert "from numpy" in said
+@pytest.mark.parametrize("name", ["normalize", "importance_weights"])
+def test_options_of_one_method(name):
+    for option in ONLY_BI:
+        for value in WRONG[option]:
+            refused(name, option, method="bi", **{option: value})
+        refused(name, option, method="row", **{option: None})
+    refused(name, "nonsense", method="bi", nonsense=1)
 
 
-BAD_OPTIONS = {
-    "on_failure": [("loud", ValueError, "'warn', 'ignore', got 'loud'"), (None, TypeError, "got NoneType")],
-    "num_threads": [(0, ValueError, "at least 1, got 0"), (1.5, TypeError, "integer"), (True, TypeError, "integer")],
-    "progress": [(3, TypeError, "callable"), ("yes", TypeError, "callable")],
-    "method": [("rows", ValueError, "one of"), (1, TypeError, "one of")],
-    "tol": [(0.0, ValueError, "above 0"), (np.nan, ValueError, "finite"), ("small", TypeError, "number")],
-    "max_iter": [(0, ValueError, "at least 1"), (2.5, TypeError, "integer")],
-    "solver": [("fast", ValueError, "one of"), (None, TypeError, "one of")],
-    "empty": [("zero", ValueError, "one of"), (0, TypeError, "one of")],
-    "smoothing": [(-1.0, ValueError, "above 0"), ("laplace", ValueError, "pseudo-bayes")],
-}
-OPTIONS = [
-    pytest.param(op, option, id=f"{op}-{option}")
-    for op in DIRECT
-    for option in BAD_OPTIONS
-    if option in inspect.signature(public(op)).parameters
-]
+# What needs results to be called; and what learns from its arrays what an option may be.
+OF_RESULTS = ("CellCounts", "CellAccumulator", "Support", "Projection", "contingency", "gcm", "min_overlap")
+IN_STEPS = ("geometric_confusion_matrix", "width_curve", "Grid.regular")
+AT_ONCE = [name for name in ENTRIES if not name.startswith((*OF_RESULTS, *IN_STEPS, "metrics.Report"))]
 
 
-@pytest.mark.parametrize(("op", "option"), OPTIONS)
-def test_options(op, option):
-    arrays, rest = good(op)
-    if option == "method":
-        rest = []
-    for value, error, text in BAD_OPTIONS[option]:
-        said = set()
-        for make in (np.asarray, torch.from_numpy):
-            with pytest.raises(error, match=rf"^{op}: {option} .*{text}") as caught:
-                public(op)(*map(make, arrays), *rest, **{option: value})
-            said.add(str(caught.value))
-        assert len(said) == 1
-
-
-@pytest.mark.parametrize("op", DIRECT)
-def test_nothing_is_computed_before_the_checks(op, monkeypatch):
-    """Every option is looked at before the kernel runs."""
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_nothing_is_computed_before_the_checks(name, monkeypatch):
+    """Every option is looked at before the first kernel runs."""
+    entry = ENTRIES[name]
 
     def never(*_, **__):
         pytest.fail("the kernel was called")
 
     monkeypatch.setattr(_dispatch, "call", never)
-    arrays, rest = good(op)
-    for option in BAD_OPTIONS.keys() & inspect.signature(public(op)).parameters.keys() - {"method"}:
-        for value, error, _ in BAD_OPTIONS[option]:
-            with pytest.raises(error):
-                public(op)(*arrays, *rest, **{option: value})
+    for option in options(entry):
+        for value in () if option in entry.free else wrong(entry, option):
+            with pytest.raises(REFUSALS):
+                call(entry, **{option: value})
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_no_kernel_takes_a_number_of_threads_that_it_does_not_use(op):
+    function = inspect.unwrap(_dispatch.kernel(op, "cpu"))
+    used = {node.id for node in ast.walk(ast.parse(inspect.getsource(function))) if isinstance(node, ast.Name)}
+    assert "num_threads" in used or "num_threads" not in inspect.signature(function).parameters
 
 
 @pytest.mark.parametrize("op", DIRECT)
 def test_arrays_are_positional_only_and_options_keyword_only(op):
     """So that neither the names of arrays nor the order of options is part of the promise."""
-    for p in inspect.signature(public(op)).parameters.values():
+    for p in inspect.signature(getattr(cmfast, op)).parameters.values():
         if p.kind == p.POSITIONAL_OR_KEYWORD:
             assert p.name in POSITIONAL
 
 
 @pytest.mark.parametrize("op", DIRECT)
 def test_documentation_answers_the_three_questions(op):
-    text = inspect.getdoc(public(op))
+    text = inspect.getdoc(getattr(cmfast, op))
     if "As :func:`" in text:  # what it does not say of itself is said there
-        text += inspect.getdoc(public(re.search(r"As :func:`(\w+)`", text)[1]))
+        text += inspect.getdoc(getattr(cmfast, re.search(r"As :func:`(\w+)`", text)[1]))
     for words in ("Bad values:", "ynchronise", "Reproducible", "Parameters", "Returns", "Raises", "Examples"):
         assert words in text, words
-    for name in inspect.signature(public(op)).parameters:
+    for name in inspect.signature(getattr(cmfast, op)).parameters:
         assert re.search(rf"^(.*, )?(\*\*)?{name}(, .*)?( :|$)", text, re.MULTILINE), name
-
-
-def test_everything_public_is_listed():
-    assert len(set(cmfast.__all__)) == len(cmfast.__all__)
-    assert all(hasattr(cmfast, name) for name in cmfast.__all__)
-    assert set(DIRECT) <= set(cmfast.__all__)
 
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.array(3), torch.tensor(3)])
@@ -204,11 +236,194 @@ def test_count_takes_any_integer(value):
     assert _validate.count("op", "n", value) == 3
 
 
-@pytest.mark.parametrize("op", DIRECT)
-def test_what_these_tests_call_good_is_good(op):
-    arrays, rest = good(op)
-    assert public(op)(*arrays, *rest) is not None
+TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "f2", "f4", ">i8", ">f4")
 
 
-def test_most_of_the_house_is_tested_here():
-    assert len(DIRECT) >= 9
+@pytest.mark.parametrize("make", [np.asarray, tensors], ids=["numpy", "torch"])
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.arrays])
+def test_every_type_of_number(name, make):
+    """Values, not their types, make the result; what is refused for its type is refused in words."""
+    entry = ENTRIES[name]
+    for dtype in TYPES:
+        if make is tensors and dtype.startswith(">"):
+            continue
+        given = {array: good.astype(dtype) for array, good in entry.arrays.items()}
+        wide = {array: x.astype(np.int64 if x.dtype.kind in "iu" else np.float64) for array, x in given.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+            try:
+                got = call(entry, make, **{array: make(x) for array, x in given.items()})
+            except TypeError as error:
+                assert str(error).startswith(f"{said(name)}: ")  # noqa: PT017 (either is right)
+                continue
+            want = call(entry, **wide)
+        for one, other in zip(parts(got), parts(want), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-12, err_msg=dtype)
+
+
+# What spoils one element, or looks as if it could.
+SPOILT = (np.nan, np.inf, -np.inf, -1.0, 0.0, -0.0, 1e308, 1e-320)
+BATCHES = [
+    pytest.param(name, array, id=f"{name}-{array}")
+    for name, entry in ENTRIES.items()
+    for array in sorted(entry.batch)
+    if "Display" not in name  # which is a picture of what other functions give
+]
+
+
+def stacks(name, way):
+    """Return three elements of every array of the batch, and of those that have to have as many."""
+    entry = ENTRIES[name]
+    batch = {array: np.stack([entry.arrays[array] * k for k in (1, 2, 3)]) for array in entry.batch}
+    for array in WITH_THEM.get(name, ()):
+        times = (1, 2, 3) if name == "metrics.from_sums" else (1, 1, 1)
+        batch[array] = np.stack([entry.arrays[array] * k for k in times])
+    if "empty" in way or way.get("smoothing") == "pseudo-bayes":  # which targets do not go with
+        batch |= {array: None for array in ("row_sums", "col_sums") if array in batch}
+    return batch
+
+
+WITH_THEM = {
+    "confusion_matrix": ("y_true", "y_pred", "groups"),
+    "metrics.threshold_matrices": ("y_true",),
+    "metrics.from_sums": ("bands", "tops"),
+}
+
+
+def spoilt(array):
+    """Yield `array`, each time with another middle element that is bad, or empty."""
+    for value in SPOILT if array.dtype.kind == "f" else (-1, 0, np.iinfo(np.int64).min, np.iinfo(np.int64).max):
+        bad = array.copy()
+        bad[(1, *(0,) * (array.ndim - 1))] = value
+        yield bad
+    yield array * np.array([1, 0, 1]).astype(array.dtype).reshape(-1, *(1,) * (array.ndim - 1))
+
+
+def parts(result):
+    """Return the arrays of a result on the host."""
+    if isinstance(result, dict | tuple):
+        items = result.values() if isinstance(result, dict) else result
+        return [part for item in items for part in parts(item)]
+    return [np.asarray(host(result))] if hasattr(result, "dtype") else []
+
+
+@pytest.mark.parametrize("make", [b for b in BACKENDS if b.name in ("numpy", "torch")], ids=str)
+@pytest.mark.parametrize(("name", "array"), BATCHES)
+def test_bad_values_leave_their_neighbours_alone(name, array, make):
+    """One bad element of three: the other two keep their bits, and at most one warning says what was bad."""
+    entry = ENTRIES[name]
+    reports = "on_failure" in options(entry)
+    for way in ways(entry):
+        batch = stacks(name, way)
+        if batch[array] is None:
+            continue
+        arrays = {a: None if x is None else make.make(x) for a, x in batch.items()}
+        clean = parts(call(entry, make.make, **arrays, **way, **({"on_failure": "ignore"} if reports else {})))
+        for bad in spoilt(batch[array]):
+            arrays[array] = make.make(bad)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found = parts(call(entry, make.make, **arrays, **way))
+            for got, want in zip(found, clean, strict=True):
+                assert_same_bits(got[0], want[0])
+                assert_same_bits(got[2], want[2])
+            assert [w.category for w in caught] in ([], [cmfast.FailureWarning])
+            assert all(str(w.message).startswith(f"{said(name)}: ") for w in caught)
+            if not reports:
+                assert not caught
+            elif caught and "LIMIT_ONLY" not in str(caught[0].message):  # a limit is an answer, if not the one wanted
+                with pytest.raises(cmfast.FailureError) as error:
+                    call(entry, make.make, **arrays, **way, on_failure="raise")
+                assert str(error.value) == str(caught[0].message)
+
+
+def test_a_call_from_a_callback_has_its_own_name():
+    """It is not the call that calls back."""
+
+    def progress(done, total):
+        with pytest.raises(ValueError, match=r"^overlap: S must be of shape"):
+            cmfast.overlap([1.0], [1.0])
+        seen.append(done)
+
+    seen = []
+    cmfast.ipf(np.ones((3, 2, 2)), progress=progress)
+    assert seen
+
+
+def test_names_come_from_outside_only():
+    assert _caller.name("op") == "op"  # called by no public function
+    assert _caller._public("cmfast.kernels.cpu.scaling", "ipf") is None
+    assert _caller._public("cmfast.scaling", "scale") is None
+    assert _caller._public("cmfast._grid", "Grid.__init__") == "Grid"
+    assert _caller._public("cmfast._grid", "Grid.occupancy") == "Grid.occupancy"
+    assert _caller._public("cmfast._grid", "Grid.occupancy.<locals>.widths") is None
+    assert _caller._public("cmfast.metrics._functions", "f1") == "metrics.f1"
+    assert _caller._public("cmfast.uncertainty", "resample") == "uncertainty.resample"
+
+
+CLOUD, IDS = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
+NOTHING = np.full((6, 2), np.nan)
+EMBEDDED = [cmfast.geometric_confusion_matrix, cmfast.width_curve]
+
+
+@pytest.mark.parametrize("part", [1 << 25, 4], ids=["at-once", "in-parts"])
+@pytest.mark.parametrize("function", EMBEDDED, ids=lambda f: f.__name__)
+def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatch):
+    """The rules of grids, the counts of cells and the accumulator of many points speak for whoever was called."""
+    monkeypatch.setattr(cmfast._accumulator, "PART", part)
+    op = function.__name__
+    with pytest.raises(ValueError, match=rf"^{op}: X must be points"):
+        function(NOTHING, IDS, IDS)
+    with pytest.raises(ValueError, match=rf"^{op}: y_true must be "):
+        function(CLOUD, IDS - 1, IDS)
+    with pytest.raises(ValueError, match=rf"^{op}: n_classes must be at least 0"):
+        function(CLOUD, IDS, IDS, n_classes=-1)
+    holed = np.vstack([CLOUD, [[np.nan, 0.0]]])
+    with pytest.raises(cmfast.FailureError, match=rf"^{op}: 1 of 7 points left out"):
+        function(holed, np.append(IDS, 0), np.append(IDS, 0), on_failure="raise")
+    flat = np.array([[0.0], [1], [1], [1], [1], [2]])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        function(flat, IDS, IDS, weights="row", n_components=None, grid="freedman_diaconis")
+    assert any("interquartile range" in str(w.message) for w in caught)
+    assert all(str(w.message).startswith(f"{op}: ") for w in caught)
+
+
+HUGE = {
+    "confusion_matrix": {"n_classes": 10**12},
+    "uncertainty.resample": {"n_replicates": 10**17},
+    "metrics.label_margins": {"n_classes": 10**17},
+    "metrics.from_labels": {"n_classes": 10**17},
+    "contingency.metric_surface": {"size": 10**10},
+    "contingency.imbalance_sensitivity": {"size": 10**10},
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_results_that_no_memory_holds(name):
+    """They say which argument asks for them; where there is room a large number is as good as any."""
+    ((option, value),) = HUGE[name].items()
+    with pytest.raises(MemoryError, match=rf"^{said(name)}: .*{option}={value}") as caught:
+        call(ENTRIES[name], **HUGE[name], **({"groups": None} if name == "confusion_matrix" else {}))
+    assert re.search(r"bytes|[TPE]iB", str(caught.value))
+
+
+def test_groups_that_no_memory_holds():
+    with pytest.raises(MemoryError, match=r"^confusion_matrix: groups must be .*got 1000000000000000000, "):
+        cmfast.confusion_matrix([0], [0], groups=[10**18])
+
+
+@pytest.mark.parametrize("name", ["label_margins", "from_labels"])
+def test_labels_that_are_too_large_to_count(name):
+    for array in ("y_true", "y_pred"):
+        for value in (2**63 - 1, 2**64 - 1, 10**16):
+            said = f"{array} must be class ids, each of which takes memory, got {value}"
+            with pytest.raises(MemoryError, match=rf"^metrics.{name}: {said}$"):
+                call(ENTRIES[f"metrics.{name}"], **{array: np.array([value] * 4)})
+
+
+def test_values_are_shown_in_a_line():
+    assert _validate.shown(10**5000) == "an integer of 16610 bits"
+    assert _validate.shown([0] * 10**4).endswith("...")
+    assert len(_validate.shown([0] * 10**4)) == _validate.MOST_SHOWN
+    assert _validate.shown(np.ones((3, 3))).count("\n") == 0

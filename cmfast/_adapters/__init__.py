@@ -1,1 +1,1 @@
-"""One module per array library: ``asarray``, ``meta``, ``call``, ``to_host``."""
+"""One module per array library: ``asarray``, ``meta``, ``call``, ``to_host``; and what columns and texts hold."""

@@ -1,43 +1,74 @@
 """NumPy arrays and whatever ``numpy.asarray`` takes: lists, pandas, Arrow, memory maps. Kernels: ``cpu``."""
 
+from array import array
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+import numpy.ma  # NumPy loads it when it is first asked for, which may be while another thread forks
 
 from cmfast import _dispatch
+from cmfast._adapters import _columns, _text
 
 _HOST = 1  # kDLCPU
+_BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a whole
 
 
-def asarray(op: str, name: str, x: Any) -> np.ndarray:
+def asarray(op: str, name: str, x: Any) -> Any:
     """Return `x` as an ndarray in native byte order, a read-only view where nothing had to be converted.
 
     Read-only, because memory maps, Arrow and pandas hand out read-only arrays anyway and Numba would compile every
-    kernel a second time for writable ones.
+    kernel a second time for writable ones. Text comes back as :class:`Coded`.
     """
     if type(x) is not np.ndarray:
         _refuse(op, name, x)
-        try:
-            x = np.asarray(x)
-        except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; lists of tensors that need gradients
-            msg = f"{op}: {name} must be an array of numbers, got a {type(x).__name__} that is none: {error}"
-            raise TypeError(msg) from error
-    if x.dtype.kind in "OT":
-        x = _text(op, name, x)
+        found = _columns.dictionary(op, name, x)
+        if found is not None:
+            distinct, codes = found
+            values = asarray(op, name, distinct)
+            return values.taken(codes) if isinstance(values, _text.Coded) else _read_only(values[codes])
+        x = _converted(op, name, _columns.table(x))
+    if x.dtype.kind == "O":
+        return _text.objects(op, name, x)
+    if x.dtype.kind in "UST":
+        coded = _text.encode(x)
+        if not all(isinstance(text, str | bytes) for text in coded.names):  # StringDType(na_object=...)
+            return _text.objects(op, name, x.astype(object))
+        return coded
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
+    return _read_only(x)
+
+
+def _read_only(x: np.ndarray) -> np.ndarray:
     view: np.ndarray = x.view()
     view.flags.writeable = False
     return view
 
 
-def _text(op: str, name: str, x: np.ndarray) -> np.ndarray:
-    """Return strings that are kept as Python objects (pandas, Arrow) or with variable width as what kernels take."""
-    if x.size == 0 or not all(isinstance(value, str) for value in x.flat):
-        msg = f"{op}: {name} must be an array of numbers, got Python objects (ragged rows, None or mixed types?)"
+def _converted(op: str, name: str, x: Any) -> np.ndarray:
+    """Return what NumPy makes of `x`, but for what it would round, or widen to the longest text."""
+    kinds: set[type] = set()
+    depth = 0
+    if isinstance(x, Sequence) and not isinstance(x, _BUFFERS):
+        kinds, depth = _text.leaves(x)
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
+        msg = f"{op}: {name} must be an array, got masked values in a {type(x).__name__}; fill or drop them first"
         raise TypeError(msg)
-    return np.array(x.tolist())
+    as_objects = _text.is_text(kinds) or _text.is_missing(kinds)
+    try:
+        out = np.array(x, object) if as_objects else np.asarray(x)
+        if out.dtype.kind in "US" and not hasattr(x, "dtype"):  # rows of text beside others
+            out = np.array(x, object)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; lists of tensors that need gradients
+        if "inhomogeneous" in str(error):
+            _text.refuse_ragged(op, name, x)
+        msg = f"{op}: {name} must be an array of numbers, got a {type(x).__name__} that is none: {error}"
+        raise TypeError(msg) from error
+    if as_objects and out.ndim <= depth:
+        _text.refuse_ragged(op, name, x)
+    return _text.exact(op, name, x) if out.dtype.kind in "Of" and _text.are_integers(kinds) else out
 
 
 def _refuse(op: str, name: str, x: Any) -> None:
@@ -51,11 +82,13 @@ def _refuse(op: str, name: str, x: Any) -> None:
     if hasattr(x, "__dask_graph__") and x.__dask_graph__() is not None:
         msg = f"{op}: {name} is a lazy {what}; numpy.asarray would compute it silently, so call .compute() first"
         raise TypeError(msg)
+    if what.startswith("polars.") and type(x).__name__ == "LazyFrame":
+        msg = f"{op}: {name} is a lazy polars.LazyFrame; call .collect() first"
+        raise TypeError(msg)
     if hasattr(x, "todense") or hasattr(x, "toarray"):
         msg = f"{op}: {name} is a sparse {what}; give {name}.toarray()"
         raise TypeError(msg)
-    device = getattr(x, "__dlpack_device__", None)
-    if device is not None and int(device()[0]) != _HOST:
+    if _on_a_device(x):
         msg = f"{op}: {name} is a {what} on a device; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
@@ -63,7 +96,15 @@ def _refuse(op: str, name: str, x: Any) -> None:
         raise TypeError(msg)
 
 
-def meta(x: np.ndarray) -> _dispatch.Meta:
+def _on_a_device(x: Any) -> bool:
+    device = getattr(x, "__dlpack_device__", None)
+    try:
+        return device is not None and int(device()[0]) != _HOST
+    except (TypeError, ValueError, BufferError):  # Arrow, of types that DLPack does not have: they are on the host
+        return False
+
+
+def meta(x: Any) -> _dispatch.Meta:
     """Return shape, kind, item size and device."""
     return _dispatch.Meta(x.shape, x.dtype.kind, x.dtype.itemsize, "cpu", x.dtype)
 
@@ -81,6 +122,11 @@ def _scalar(out: Any) -> Any:
 def to_host(x: Any) -> Any:
     """Return `x` itself."""
     return np.asarray(x)
+
+
+def from_host(x: np.ndarray) -> np.ndarray:
+    """Return `x` itself."""
+    return x
 
 
 def chosen(x: Any) -> AbstractContextManager[Any]:

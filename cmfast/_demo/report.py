@@ -4,12 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cmfast._demo import page, words
 from cmfast._demo.experiment import Results
 from cmfast._demo.words import METHODS
-from cmfast._output import FileError, plain, replacing, to_json
+from cmfast._output import FileError, plain, replacing, to_json, write_npz
 
 FILES = ("matrices.npz", "results.json", "report.html")
 
@@ -38,8 +36,7 @@ def write(out: Path, results: Results) -> dict[str, Any]:
     numbers: dict[str, Any] = plain({**results.numbers, "timings": results.timings})
     matrices, results_file, report = (out / name for name in FILES)
     with replacing(matrices) as file:
-        arrays: dict[str, Any] = results.matrices  # a type checker would take one for an option
-        np.savez_compressed(file, **arrays)
+        write_npz(file, results.matrices, compressed=True)
     with replacing(results_file) as file:
         file.write(to_json(numbers).encode())
     with replacing(report) as file:

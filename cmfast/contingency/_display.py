@@ -7,7 +7,7 @@ import numpy as np
 from cmfast import _dispatch, _validate
 from cmfast._typing import Array
 from cmfast.contingency._path import learning_path
-from cmfast.contingency._surface import is_signed, metric_surface
+from cmfast.contingency._surface import is_signed, metric_of, metric_surface
 from cmfast.metrics import margins
 
 COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red, as in the source
@@ -82,11 +82,10 @@ class SurfaceDisplay:
         SurfaceDisplay
             Not drawn yet.
         """
-        if isinstance(r, bool) or not isinstance(r, int | float | np.integer | np.floating):
-            _validate.refuse("contingency.SurfaceDisplay", "r", "a number", repr(r), TypeError)
+        r = _validate.positive("contingency.SurfaceDisplay.from_metric", "r", r)
         surface = metric_surface(metric, r, size, rescale=rescale)
         low = 0.0 if rescale or not is_signed(metric) else -1.0
-        return cls(surface, metric=metric, r=float(r), low=low)
+        return cls(surface, metric=metric, r=r, low=low)
 
     def plot(self, *, ax: Any = None, levels: int = 11, colorbar: bool = True) -> "SurfaceDisplay":
         """Draw the surface as filled contours.
@@ -105,7 +104,10 @@ class SurfaceDisplay:
         SurfaceDisplay
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
-        ax = _axes("contingency.SurfaceDisplay", ax)
+        op = "contingency.SurfaceDisplay.plot"
+        levels = _validate.count(op, "levels", levels, least=1)
+        _validate.flag(op, "colorbar", colorbar)
+        ax = _axes(op, ax)
         axis = np.linspace(0.0, 1.0, len(self.surface))
         scale = np.linspace(self.low, self.high, levels)
         half = axis[1] / 2.0 if len(axis) > 1 else 0.5  # the first and last nodes are on the edges
@@ -123,6 +125,16 @@ class SurfaceDisplay:
 
 def _label(ax: Any, title: str, x: str = "true negative rate", y: str = "true positive rate") -> None:
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=x, ylabel=y, title=title, aspect="equal")
+
+
+def _two(op: str, classes: Any, C: int) -> tuple[int, int]:
+    wanted = f"two of 0..{C - 1}"
+    if not isinstance(classes, tuple | list | np.ndarray):
+        _validate.refuse(op, "classes", wanted, f"{type(classes).__name__} {_validate.shown(classes)}", TypeError)
+    found = tuple(_validate.count(op, "classes", k) for k in classes)
+    if len(found) != 2 or found[0] == found[1] or max(found) >= C:
+        _validate.refuse(op, "classes", wanted, _validate.shown(classes))
+    return found
 
 
 class PathDisplay:
@@ -194,21 +206,25 @@ class PathDisplay:
         PathDisplay
             Not drawn yet.
         """
-        op = "contingency.PathDisplay"
+        op = "contingency.PathDisplay.from_matrices"
+        if metric is not None:
+            metric = metric_of(op, metric)
         (M,) = _dispatch.adopt(op, M=M)
         C, _ = _validate.matrices(op, square=True, M=M)
-        if metric is not None and (C, tuple(classes)) != (2, (0, 1)):
+        classes = _two(op, classes, C)
+        if metric is not None and (C, classes) != (2, (0, 1)):
             _validate.refuse(op, "metric", "None but for 2 classes in their order", repr(metric))
-        if len({*classes}) != 2 or not {*classes} <= {*range(C)}:
-            _validate.refuse(op, "classes", f"two of 0..{C - 1}", repr(classes))
         path = learning_path(M)
         points = np.asarray(path.points).reshape(-1, *path.points.shape[-2:])[..., list(classes)]
         surface = None
         if metric is not None:
             support = np.asarray(margins(M).row_sums, float).reshape(-1, C)
-            if not support[0].all():
-                _validate.refuse(op, "M", "with both classes true in the first matrix, to draw a surface", support[0])
-            surface = SurfaceDisplay.from_metric(metric, float(support[0, 0] / support[0, 1]))
+            with np.errstate(all="ignore"):
+                ratios = support[:1, 0] / support[:1, 1]
+            if not (ratios.size and np.isfinite(ratios).all() and ratios.all()):
+                wanted = "with both classes true in the first matrix, to draw a surface"
+                _validate.refuse(op, "M", wanted, f"supports {support[0].tolist()}" if ratios.size else "no matrix")
+            surface = SurfaceDisplay.from_metric(metric, float(ratios[0]))
         return cls(points, length=np.asarray(path.length).reshape(-1), surface=surface, classes=classes, n_classes=C)
 
     def plot(self, *, ax: Any = None) -> "PathDisplay":
@@ -224,7 +240,7 @@ class PathDisplay:
         PathDisplay
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
-        ax = _axes("contingency.PathDisplay", ax)
+        ax = _axes("contingency.PathDisplay.plot", ax)
         if self.surface is not None:
             self.surface.plot(ax=ax)
         self.lines_ = []

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast import _dispatch, _validate
 from cmfast._typing import Array, OnFailure
+from cmfast.contingency._surface import metric_of
 from cmfast.metrics import compute
 
 
@@ -67,6 +68,8 @@ def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailu
     """
     op = "contingency.learning_path"
     _validate.on_failure(op, on_failure)
+    if metric is not None:
+        metric = metric_of(op, metric)
     (M,) = _dispatch.adopt(op, M=M)
     _validate.matrices(op, square=True, M=M)
     shape = _dispatch.meta(M).shape
@@ -74,17 +77,26 @@ def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailu
         _validate.refuse(op, "M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
     names = ["recall"] if metric is None else ["recall", metric]
     found = compute(M, names, undefined="strict", on_failure=on_failure)
-    points = found["recall"]
+    if metric is not None and len(_dispatch.meta(found[metric]).shape) == len(shape) - 1:
+        _validate.refuse(op, "metric", "one with a single value per matrix", repr(metric))
+    if _dispatch.meta(M).device != "cpu":
+        return LearningPath(found["recall"], *_lengths(*(found[name] for name in names)))
+    # Sums are of float64 and in one order, whatever library the matrices are of.
+    points, *height = (_dispatch.to_host(found[name]) for name in names)
+    wide = _lengths(points.astype(np.float64), *(x.astype(np.float64) for x in height))
+    narrow = (np.asarray(x).astype(points.dtype) for x in wide)
+    return LearningPath(found["recall"], *(_dispatch.from_host(x, found["recall"])[()] for x in narrow))
+
+
+def _lengths(points: Any, height: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Return steps, length, displacement and straightness of paths of one library."""
     steps2 = ((points[..., 1:, :] - points[..., :-1, :]) ** 2).sum(-1)
     net2 = ((points[..., -1, :] - points[..., 0, :]) ** 2).sum(-1)
-    if metric is not None:
-        height = found[metric]
-        if height.ndim == points.ndim:
-            _validate.refuse(op, "metric", "one with a single value per matrix", repr(metric))
+    if height is not None:
         steps2 = steps2 + (height[..., 1:] - height[..., :-1]) ** 2
         net2 = net2 + (height[..., -1] - height[..., 0]) ** 2
     steps, displacement = steps2**0.5, net2**0.5
     length = steps.sum(-1)
     with np.errstate(invalid="ignore"):
         straightness = displacement / length
-    return LearningPath(points, steps, length, displacement, straightness)
+    return steps, length, displacement, straightness

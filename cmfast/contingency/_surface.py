@@ -7,11 +7,13 @@ import numpy as np
 
 from cmfast import _validate
 from cmfast.metrics import compute
+from cmfast.metrics._plan import names_of
 
 Nodes: TypeAlias = Literal["nodes", "midpoints"]
 Rule: TypeAlias = Literal["gauss", "nodes", "midpoints"]
 
 _GAUSS = 4  # nodes of each panel and axis
+MATRIX_BYTES = 32  # of two by two
 
 
 class Sensitivity(NamedTuple):
@@ -24,10 +26,23 @@ class Sensitivity(NamedTuple):
     is a closed form. NaN for the sums over a grid, which are what they are."""
 
 
-def _ratios(op: str, r: Any) -> np.ndarray:
-    ratios = np.asarray(r)
+def metric_of(op: str, metric: object) -> str:
+    """Return `metric`, checked to be the name of one."""
+    if not isinstance(metric, str):
+        _validate.refuse(op, "metric", "the name of a metric", type(metric).__name__, TypeError)
+    return names_of(op, metric, "metric")[0]
+
+
+def ratios_of(op: str, r: Any) -> np.ndarray:
+    """Return `r` as an array, checked to be a ratio or an array of ratios."""
+    try:
+        ratios = np.asarray(r)
+    except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that need gradients
+        ratios = np.array(None)
     if ratios.dtype.kind not in "uif":
-        _validate.refuse(op, "r", "a number or a list of numbers", f"dtype {ratios.dtype}", TypeError)
+        _validate.refuse(
+            op, "r", "a number or a list of numbers", f"{type(r).__name__} {_validate.shown(r)}", TypeError
+        )
     ratios = ratios.astype(np.float64)
     if not (np.isfinite(ratios) & (ratios > 0)).all():
         _validate.refuse(op, "r", "finite and above 0", r)
@@ -105,7 +120,10 @@ def metric_surface(
     op = "contingency.metric_surface"
     _validate.choice(op, "grid", grid, ("nodes", "midpoints"))
     size = _validate.count(op, "size", size, least=1)
-    return _values(metric, _ratios(op, r), _axis(grid, size), rescale=rescale)
+    _validate.flag(op, "rescale", rescale)
+    metric, ratios = metric_of(op, metric), ratios_of(op, r)
+    with _validate.room(op, ratios.size * size**2 * MATRIX_BYTES, size=size):
+        return _values(metric, ratios, _axis(grid, size), rescale=rescale)
 
 
 def imbalance_sensitivity(
@@ -159,12 +177,19 @@ def imbalance_sensitivity(
     op = "contingency.imbalance_sensitivity"
     _validate.choice(op, "rule", rule, ("gauss", "nodes", "midpoints"))
     size = _validate.count(op, "size", size, least=1)
-    ratios = _ratios(op, r)
+    _validate.flag(op, "rescale", rescale)
+    metric, ratios = metric_of(op, metric), ratios_of(op, r)
+    if rule == "gauss" and size % 2:
+        _validate.refuse(op, "size", "even with rule='gauss'", size)
+    nodes = size * _GAUSS if rule == "gauss" else size
+    with _validate.room(op, nodes**2 * MATRIX_BYTES, size=size):
+        return _sensitivity(metric, ratios, rule, size, rescale=rescale)
+
+
+def _sensitivity(metric: str, ratios: np.ndarray, rule: Rule, size: int, *, rescale: bool) -> Sensitivity:
     if rule != "gauss":
         axis = _axis(rule, size)
         return Sensitivity(*_volumes(metric, ratios, axis, np.full(size, 1.0 / size), rescale=rescale), ratios * np.nan)
-    if size % 2:
-        _validate.refuse(op, "size", "even with rule='gauss'", size)
     fine, coarse = (_volumes(metric, ratios, *_panels(n), rescale=rescale)[0] for n in (size, size // 2))
     return Sensitivity(fine, np.abs(fine - coarse))
 

@@ -181,17 +181,18 @@ def evaluate(
     num_threads: int | None,
 ) -> list[Any]:
     """Return the arrays of `names`, which are known."""
-    _options(op, undefined, positive, on_failure)
+    check_options(op, undefined, positive, on_failure)
     num_threads = _validate.num_threads(op, num_threads)
     (M,) = _dispatch.adopt(op, M=M)
     C, _ = _validate.matrices(op, square=True, M=M)
-    layout = _plan.plan(op, names, C, undefined, positive)
+    layout = _plan.plan(op, names, C, undefined, positive, asked="M")
     *found, status = _dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
     _failures.report(op, status, on_failure, failed=FAILED)
     return [found[place] for place in layout.places]
 
 
-def _options(op: str, undefined: object, positive: object, on_failure: object) -> None:
+def check_options(op: str, undefined: object, positive: object, on_failure: object) -> None:
+    """Check what every function that evaluates metrics takes."""
     _plan.undefined_of(op, undefined)
     _validate.on_failure(op, on_failure)
     if _validate.count(op, "positive", positive) > 1:
@@ -259,15 +260,15 @@ def from_sums(
     """
     op = "metrics.from_sums"
     wanted = _plan.names_of(op, names)
-    _options(op, undefined, positive, on_failure)
+    check_options(op, undefined, positive, on_failure)
     num_threads = _validate.num_threads(op, num_threads)
     given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
-    adopted = dict(zip(given, _dispatch.adopt(op, **given), strict=True))
+    adopted = dict(zip(given, _dispatch.adopt(op, optional=("bands", "tops"), **given), strict=True))
     _validate.real(op, **adopted)
     shape = _validate.same_shape(op, **adopted)
     if not shape:
         _validate.refuse(op, "d", "of shape (..., C)", "shape ()")
-    layout = _plan.plan(op, wanted, shape[-1], undefined, positive)
+    layout = _plan.plan(op, wanted, shape[-1], undefined, positive, asked="d, t and p")
     for name in wanted:
         for option in needs(name):
             if adopted[option] is None:
@@ -315,6 +316,6 @@ def defined(M: Array, name: str, /, *, num_threads: int | None = None) -> Any:
     """
     op = "metrics.defined"
     if not isinstance(name, str):
-        _validate.refuse(op, "name", "one name", repr(name), TypeError)
-    value = evaluate(op, M, _plan.names_of(op, name), "strict", 1, "ignore", num_threads)[0]
+        _validate.refuse(op, "name", "one name", _validate.shown(name), TypeError)
+    value = evaluate(op, M, _plan.names_of(op, name, "name"), "strict", 1, "ignore", num_threads)[0]
     return value == value  # noqa: PLR0124 - NaN alone differs from itself, in every array library

@@ -22,12 +22,20 @@ def _one(name: str, M: Array, undefined: Undefined, on_failure: OnFailure, num_t
 
 
 def _averaged(
-    name: str, M: Array, average: Average, undefined: Undefined, on_failure: OnFailure, num_threads: int | None
+    name: str,
+    M: Array,
+    average: Average,
+    undefined: Undefined,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    *,
+    op: str | None = None,
 ) -> Any:
+    op = op or f"metrics.{name}"
     if average is not None:
-        _validate.choice(f"metrics.{name}", "average", average, ("macro", "weighted", "micro"))
+        _validate.choice(op, "average", average, ("macro", "weighted", "micro"))
     wanted = name if average is None else f"{name}_{average}"
-    return evaluate(f"metrics.{name}", M, (wanted,), undefined, 1, on_failure, num_threads)[0]
+    return evaluate(op, M, (wanted,), undefined, 1, on_failure, num_threads)[0]
 
 
 def _positive(
@@ -408,8 +416,8 @@ def doolittle(
 
 def fbeta(
     M: Array,
-    beta: float,
     /,
+    beta: float,
     *,
     average: Average = None,
     undefined: Undefined = "present",
@@ -418,10 +426,12 @@ def fbeta(
 ) -> Any:
     """F-beta of each class: ``(1 + beta^2) d / (beta^2 t + p)``; recall counts `beta` times as much as precision.
 
-    Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
+    Shape (..., C); with `average` shape (...). Options as for :func:`compute`. `beta` may be 0, which gives
+    :func:`precision`, and infinite, which gives :func:`recall`.
     """
-    beta = _validate.positive("metrics.fbeta", "beta", beta)
-    return _averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads)
+    op = "metrics.fbeta"
+    beta = _validate.nonnegative(op, "beta", beta)
+    return _averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, op=op)
 
 
 def kappa(
@@ -526,6 +536,7 @@ def tau_weighted(
     _validate.on_failure(op, on_failure)
     num_threads = _validate.num_threads(op, num_threads)
     v = _validate.positive(op, "v", v)
+    _validate.flag(op, "normalize", normalize)
     (M,) = _dispatch.adopt(op, M=M)
     C, _ = _validate.matrices(op, square=True, M=M)
     table = _class_weights(op, weights, C)

@@ -40,15 +40,16 @@ class Layout(NamedTuple):
     places: tuple[int, ...]
 
 
-def names_of(op: str, names: object) -> tuple[str, ...]:
+def names_of(op: str, names: object, argument: str = "names") -> tuple[str, ...]:
     """Return `names` as a tuple; one name is one, and each must be known."""
     found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
     if found is None or not all(isinstance(name, str) for name in found):
-        _validate.refuse(op, "names", "a name or a list of names", repr(names), TypeError)
+        _validate.refuse(op, argument, "a name or a list of names", _validate.shown(names), TypeError)
     for name in found:
         if find(name) is None:
             known = ", ".join((*SCALARS, *PER_CLASS, *BINARY))
-            _validate.refuse(op, "names", f"metrics (fbeta_<beta>, {known}, or aliases of these)", repr(name))
+            wanted = f"metrics (fbeta_<beta>, {known}, or aliases of these)"
+            _validate.refuse(op, argument, wanted, _validate.shown(name))
     return found
 
 
@@ -65,15 +66,14 @@ def fill(metric: Metric, undefined: str) -> float:
 
 
 @lru_cache(maxsize=256)
-def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int) -> Layout:
-    """Return the plan that makes `names`, checked to be known, of matrices of `C` classes."""
+def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int, *, asked: str) -> Layout:
+    """Return the plan that makes `names`, checked to be known, of matrices of `C` classes, which `asked` came with."""
     forms = [find(name) for name in names]
     for name, form in zip(names, forms, strict=True):
         if form is not None and form.metric.kind == "binary" and C != 2:
             own = form.metric.name
-            _validate.refuse(
-                op, name, f"asked of 2 classes (per class: {own}_ovr, mean: {own}_ovr_macro)", f"{C} classes"
-            )
+            wanted = f"of 2 classes for {name} (per class: {own}_ovr, mean: {own}_ovr_macro)"
+            _validate.refuse(op, asked, wanted, f"{C} classes")
     return _Planner([form for form in forms if form is not None], undefined, positive).layout()
 
 

@@ -14,6 +14,8 @@ from cmfast.metrics._plan import Undefined
 PER_CLASS = ("precision", "recall", "f1", "jaccard")
 WHOLE = ("accuracy", "balanced_accuracy", "mcc", "kappa", "geometric_mean", "f1_of_macro")
 
+AVERAGES = ("macro", "weighted")
+
 
 class Report(NamedTuple):
     """Per-class and overall metrics of one matrix; ``print`` it, show it in a notebook, or take it as a data frame.
@@ -73,6 +75,23 @@ def _number(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
+def _check_names(op: str, class_names: Any, C: int) -> None:
+    """Check that there is something to name classes by: a string is a sequence too, of letters."""
+    names = isinstance(class_names, Sequence) or (hasattr(class_names, "__array__") and np.ndim(class_names) == 1)
+    if isinstance(class_names, str | bytes) or not names or any(name is None for name in class_names):
+        given = f"{type(class_names).__name__} {_validate.shown(class_names)}"
+        _validate.refuse(op, "class_names", f"a sequence of {C} names", given, TypeError)
+
+
+def _unlike_averages(name: str, names: list[str]) -> str:
+    """Return `name` in quotes if an average has it, in so many that no other class has those."""
+    if name in AVERAGES:
+        name = f"'{name}'"
+        while name in names:
+            name = f"'{name}'"
+    return name
+
+
 def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: Undefined = "nan") -> Report:
     """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
 
@@ -81,7 +100,7 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     M : array, shape (C, C)
         Rows are the truth. Counts or any normalisation of them.
     class_names : sequence of str, optional
-        Default: the class numbers.
+        Default: the class numbers. A class that is called "macro" or "weighted", as the averages are, stands in quotes.
     undefined : {"nan", "present", "strict", "zero", "one"}
         What a 0/0 gives, as for :func:`compute`. Here the default shows it as "undefined".
 
@@ -121,12 +140,15 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     C, _ = _validate.matrices(op, square=True, M=M)
     if len(_dispatch.meta(M).shape) != 2:
         _validate.refuse(op, "M", "one matrix of shape (C, C)", f"shape {_dispatch.meta(M).shape}")
+    if class_names is not None:
+        _check_names(op, class_names, C)
     names = [str(k) for k in range(C)] if class_names is None else [str(name) for name in class_names]
     if len(names) != C:
         _validate.refuse(op, "class_names", f"{C} names", len(names))
-    if len(set(names)) != C or {"macro", "weighted"} & set(names):
-        _validate.refuse(op, "class_names", "unique, and not macro or weighted", names)
-    averages = [f"{name}_{average}" for average in ("macro", "weighted") for name in PER_CLASS]
+    if len(set(names)) != C:
+        _validate.refuse(op, "class_names", "unique", names)
+    names = [_unlike_averages(name, names) for name in names]
+    averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
     found = compute(M, [*PER_CLASS, *averages, *WHOLE], undefined=undefined, on_failure="raise")
     host = {name: np.asarray(_dispatch.to_host(value), np.float64) for name, value in found.items()}
     sums = margins(M)
@@ -134,6 +156,6 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     rows = {
         name: (*(float(host[metric][k]) for metric in PER_CLASS), float(support[k])) for k, name in enumerate(names)
     }
-    for average in ("macro", "weighted"):
+    for average in AVERAGES:
         rows[average] = (*(float(host[f"{metric}_{average}"]) for metric in PER_CLASS), float(support.sum()))
     return Report((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE})

@@ -5,6 +5,7 @@ total, ``a`` the sum of ``d``, ``e`` the sum of ``t p``. A class is *supported* 
 0``. One class against the rest has ``tp = d``, ``fn = t - d``, ``fp = p - d``, ``tn = n - t - p + d``.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -185,7 +186,10 @@ def _forms() -> dict[str, Form]:
 
 
 FORMS = _forms()
-_FBETA = next(metric for metric in METRICS if metric.name == "fbeta")
+_PRECISION, _RECALL, _FBETA = (
+    next(metric for metric in METRICS if metric.name == name) for name in ("precision", "recall", "fbeta")
+)
+LARGE = 1e100  # its square times any count is finite; a larger beta gives no other number
 
 _CANONICAL = tuple(name for name, form in FORMS.items() if name.removesuffix(f"_{form.average}") == form.metric.name)
 SCALARS = tuple(n for n in _CANONICAL if FORMS[n].metric.kind != "binary" and not FORMS[n].per_class)
@@ -197,7 +201,10 @@ BINARY = tuple(n for n in _CANONICAL if FORMS[n].metric.kind == "binary")
 
 
 def find(name: str) -> Form | None:
-    """Return what `name` means, or None. F-beta is ``fbeta_<beta>``, with or without an average."""
+    """Return what `name` means, or None. F-beta is ``fbeta_<beta>``, with or without an average.
+
+    Its limits are other metrics: ``fbeta_0`` is precision, ``fbeta_inf`` recall.
+    """
     if name in FORMS:
         return FORMS[name]
     if not name.startswith("fbeta_"):
@@ -207,6 +214,8 @@ def find(name: str) -> Form | None:
         beta = float(number)
     except ValueError:
         return None
-    if not 0 < beta < float("inf") or average not in ("", "macro", "weighted", "micro"):
+    if not beta >= 0 or average not in ("", "macro", "weighted", "micro"):
         return None
-    return Form(_FBETA, average or None, beta)  # type: ignore[arg-type]
+    metric = {0.0: _PRECISION, math.inf: _RECALL}.get(beta, _FBETA)
+    beta = min(max(beta, 1.0 / LARGE), LARGE) if metric is _FBETA else 1.0
+    return Form(metric, average or None, beta)  # type: ignore[arg-type]

@@ -43,7 +43,13 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
     Raises
     ------
     TypeError, ValueError
-        Arrays that are not real, labels that are no integers, shapes that differ.
+        Arrays that are not real, labels that are no integers, missing labels, tables instead of columns, shapes that
+        differ.
+
+    Warns
+    -----
+    DiagnosticWarning
+        Both arrays have shape (n, 1), which is n rows of one sample.
 
     Notes
     -----
@@ -60,11 +66,15 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
     """
     op = "metrics.threshold_matrices"
     _validate.on_failure(op, on_failure)
-    scores, y_true = _dispatch.adopt(op, scores=scores, y_true=y_true)
+    _validate.columns(op, y_true=y_true)
+    scores, y_true = _dispatch.adopt(op, scores=scores, y_true=_validate.labelled(y_true))
     _validate.real(op, scores=scores)
     _validate.integer(op, y_true=y_true)
     if not _validate.same_shape(op, scores=scores, y_true=y_true):
         _validate.refuse(op, "scores", "of shape (..., n)", "shape ()")
+    doubt = _validate.samples_last(op, sized=True, scores=scores, y_true=y_true)
+    if doubt is not None:
+        _failures.diagnose(doubt)
     *found, status = _dispatch.call("threshold_matrices", scores, y_true)
     _failures.report(op, status, on_failure, failed="rows of scores left out")
     return ThresholdMatrices(*found)

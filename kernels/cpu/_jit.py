@@ -1,44 +1,169 @@
 """The only place that calls Numba: compiled code is kept on disk, without the traps of Numba's cache.
 
-1. Its key covers the file of the cached function alone. After an edit of a function that it calls in another file, or
-   of a constant that it froze, the old machine code would be used again. Here a cached result also names the sources
-   that it was made from.
-2. With nowhere to write, decorating raises when the module is imported. Here it is compiled uncached, once per process.
-3. An index is written before the data it points to, so two processes that start together can be handed what belongs to
-   another signature or an older release; an unreadable file or a full disk raises. Here whatever is not exactly what
-   was asked for is compiled again.
+1. It stands beside the sources where that can be written, so it survives their uninstallation, as a folder that is in
+   the way of the next one. Here it is kept in the user's cache folder, or in NUMBA_CACHE_DIR where that is set.
+2. Its key covers the file of the cached function alone. After an edit of a function that it calls in another file, or
+   of a constant that it froze, the old machine code would be used again; and the switches of Numba that change machine
+   code are not in it either. Here each version, digest of all kernels, Numba and its switches has its own folder.
+3. With nowhere to write, decorating raises when the module is imported. Here it is compiled uncached, once per process.
+4. An index is written before the data it points to, so two processes that start together can be handed what belongs to
+   another signature; an unreadable file or a full disk raises, and one flipped bit in machine code is a crash. Here
+   files begin with a checksum, and whatever is not exactly what was asked for is compiled again.
 """
 
 import contextlib
 import hashlib
-from collections.abc import Callable
+import os
+import pickle
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numba  # noqa: TID251
-from numba.core.caching import CompileResultCacheImpl, FunctionCache  # noqa: TID251
+from numba.core import config  # noqa: TID251
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile  # noqa: TID251
+
+from cmfast._version import __version__
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Switches of Numba that change machine code without being in its key.
+SWITCHES = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
+KEPT_FOLDERS = 8  # of other versions: environments that take turns should not compile anew each time
+KEPT_SECONDS = 30 * 86_400.0  # unless nothing used them for so long
+
+
+def _python_files(folder: Traversable) -> Iterator[tuple[str, Traversable]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from ((f"{entry.name}/{name}", file) for name, file in _python_files(entry))
+        elif entry.name.endswith(".py"):
+            yield entry.name, entry
+
 
 @cache
-def _sources() -> bytes:
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.digest()
+def digest() -> str:
+    """Return a digest of the sources of all kernels, of both targets and of what they share."""
+    found = hashlib.sha256()
+    for name, file in _python_files(files("cmfast.kernels")):
+        content = file.read_bytes()
+        found.update(f"{name} {len(content)} ".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
+def root() -> Path:
+    """Return the folder with the folders of all versions; it need not exist."""
+    if config.CACHE_DIR:
+        return Path(config.CACHE_DIR) / "cmfast"
+    import platformdirs
+
+    return platformdirs.user_cache_path("cmfast", appauthor=False) / "kernels"
+
+
+def folder() -> Path:
+    """Return the folder of this version, these sources and Numba with its switches as they are; it need not exist."""
+    compiler = [numba.__version__, *(getattr(config, name, None) for name in SWITCHES)]
+    return root() / f"{__version__}-{digest()[:24]}-{hashlib.sha256(repr(compiler).encode()).hexdigest()[:8]}"
+
+
+@cache
+def _prepared(path: Path) -> bool:
+    """Make the folder, once a process, and remove old ones of other versions; return whether it can be written."""
+    try:
+        fresh = not path.exists()
+        path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+        os.utime(path)  # used now
+    except OSError:
+        return False
+    if fresh:
+        _remove_old(path)
+    return True
+
+
+def _remove_old(path: Path) -> None:
+    with contextlib.suppress(OSError):  # another process may be removing the same
+        found = [(other.stat().st_mtime, other) for other in path.parent.iterdir() if other != path and other.is_dir()]
+        found.sort(reverse=True)
+        for place, (used, other) in enumerate(found):
+            if place >= KEPT_FOLDERS or used < time.time() - KEPT_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
+
+
+class _Locator:
+    """Where Numba keeps what was compiled of one function, in the terms that it asks for."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file = file  # by this name Numba's warnings ask for it
+        self._line = function.__code__.co_firstlineno
+        # Files of the kernels have the same names wherever they are installed; others, in tests, only on this machine.
+        inside = function.__module__.startswith("cmfast.kernels.")
+        self._name = function.__module__ if inside else hashlib.sha256(file.encode()).hexdigest()[:16]
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> "_Locator | None":
+        return cls(function, file) if _prepared(folder()) else None
+
+    def get_cache_path(self) -> str:
+        return str(folder())
+
+    def ensure_cache_path(self) -> None:
+        folder().mkdir(parents=True, exist_ok=True)  # somebody may have cleared it since
+
+    def get_source_stamp(self) -> str:
+        return digest()
+
+    def get_disambiguator(self) -> str:
+        return f"{self._name}-{self._line}"
 
 
 class _Result(CompileResultCacheImpl):  # type: ignore[misc]  # Numba is untyped
-    """What is stored of one compiled function: Numba's form of it, and the sources."""
+    """How what was compiled is written, in the folder that is ours."""
 
-    def reduce(self, data: Any) -> Any:
-        return _sources(), super().reduce(data)
+    _locator_classes = (_Locator,)
 
-    def rebuild(self, target_context: Any, reduced_data: Any) -> Any:
-        sources, payload = reduced_data
-        return super().rebuild(target_context, payload) if sources == _sources() else None
+
+class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
+    """An index and data files, each with a checksum in front; what does not match it is not there."""
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            version, stamp, names = pickle.loads(_checked(Path(self._index_path)))
+        except FileNotFoundError:
+            return {}
+        return names if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._save(self._index_path, (self._version, self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        return pickle.loads(_checked(Path(self._data_path(name))))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._save(self._data_path(name), data)
+
+    def _save(self, path: str, data: Any) -> None:
+        payload = self._dump(data)
+        with self._open_for_write(path) as file:
+            file.write(hashlib.sha256(payload).digest())
+            file.write(payload)
+
+
+def _checked(path: Path) -> bytes:
+    """Return what follows the checksum in a file; raise ValueError where it is not what was written."""
+    content = path.read_bytes()
+    checksum, payload = content[:32], content[32:]
+    if hashlib.sha256(payload).digest() != checksum:
+        msg = f"{path} is damaged"
+        raise ValueError(msg)
+    return payload
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
@@ -46,10 +171,14 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
 
     _impl_class = _Result
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _File(self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             found = super().load_overload(sig, target_context)
-        except Exception:  # noqa: BLE001  # unpickling a damaged file can raise anything
+        except Exception:  # noqa: BLE001  # a damaged file, or one that Numba cannot rebuild
             with contextlib.suppress(OSError):
                 self.flush()  # or the next one would meet it too
             return None
@@ -103,8 +232,36 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
     return decorate
 
 
-def cache_folder() -> str | None:
-    """Return where compiled kernels are kept, or None where there is nowhere to write."""
-    probe = jit()(lambda: None)
-    folder: str | None = getattr(getattr(probe, "stats", None), "cache_path", None)
-    return folder
+class CacheFacts(NamedTuple):
+    """Where compiled kernels are kept, and how much of them there is."""
+
+    folder: Path
+    writable: bool
+    n_bytes: int
+    """Of all versions together."""
+
+
+def cache_facts() -> CacheFacts:
+    """Return where compiled kernels are kept, of this version and of others."""
+    return CacheFacts(folder(), _prepared(folder()), sum(size for _, size in _kept()))
+
+
+def clear_cache() -> int:
+    """Remove what was compiled, of this version and of others; return the bytes that are free now."""
+    before = sum(size for _, size in _kept())
+    for path in _folders():
+        shutil.rmtree(path, ignore_errors=True)
+    return before - sum(size for _, size in _kept())
+
+
+def _folders() -> list[Path]:
+    try:
+        return [path for path in root().iterdir() if path.is_dir()]
+    except OSError:
+        return []
+
+
+def _kept() -> Iterator[tuple[Path, int]]:
+    for path in (path for folder in _folders() for path in folder.iterdir()):
+        with contextlib.suppress(OSError):  # another process may replace it just now
+            yield path, path.stat().st_size

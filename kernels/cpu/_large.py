@@ -85,29 +85,47 @@ def measure(M, u, y, x, error, sums, out, rows, start, stop):
 
 
 @jit()
-def sweeps(M, u, v, x, last, y, error, sums, k, target, max_iter, patience):
-    """Sweep until the residual is at most `target`; return how often, the residual, and whether that was given up.
+def sweeps(M, u, v, x, last, y, error, sums, k, before, target, still, max_iter, patience, most):
+    """Sweep until the residual is at most `target`, `most` times here.
 
-    `last` and `y` are the factors that the residual belongs to. It is given up where more than `patience` sweeps
-    would be left at the present rate; never if that is infinite, though nothing may change any more.
+    Return how often it was in all, the residual, that of the sweep before, whether it was given up, and whether this is
+    the end. At the end `last` and `y` are the factors that the residual belongs to. It is given up where more than
+    `patience` sweeps would be left at the present rate; if that is infinite, where nothing changes any more and the
+    residual is at most `still`.
     """
-    total, before = 0.0, np.inf
+    total, residual = 0.0, np.inf
     for i in range(u.shape[0]):
         total += u[i]
-    while True:
+    for _ in range(most):
         last[:] = x
         sweep(M, u, y, x, error, sums, M.shape[0], 0, 1)
         residual = error[0] / total
-        if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
-            return k, residual, False
-        if patience < np.inf and k > 1 and before < np.inf:
-            rate = residual / before
-            if rate >= 1.0 or np.log(residual / target) > patience * -np.log(rate):
-                return k, residual, True
+        if ended(k, residual, before, target, still, max_iter, patience):
+            return k, residual, before, False, True
+        if slow(k, residual, before, target, patience):
+            return k, residual, before, True, True
         before = residual if k > 0 else np.inf
         for j in range(v.shape[0]):
             y[j] = v[j] / sums[0, j]
         k += 1
+    return k, residual, before, False, False
+
+
+@jit(inline=True)
+def ended(k, residual, before, target, still, max_iter, patience):
+    """Whether sweep `k`, whose residual this is, was the last one."""
+    if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
+        return True
+    return patience == np.inf and residual <= still and residual >= before
+
+
+@jit(inline=True)
+def slow(k, residual, before, target, patience):
+    """Whether more than `patience` sweeps would be left at the present rate."""
+    if patience == np.inf or k < 2 or before == np.inf:
+        return False
+    rate = residual / before
+    return rate >= 1.0 or np.log(residual / target) > patience * -np.log(rate)
 
 
 @jit()

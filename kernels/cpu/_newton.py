@@ -18,26 +18,26 @@ SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certa
 
 
 @jit(inner=True)
-def newton(t, tol, last_width, max_iter):
-    """Scale every active lane of the tile; leaves factors, counts and statuses."""
-    S = t.S
-    _start(t)
-    store(S, t.rho, splat(np.inf))
-    store(S, t.rho_before, splat(np.inf))
-    for _ in range(max_iter + 2):
+def newton(t, target, still, last_width, max_iter, passes):
+    """Scale every active lane of the tile; leaves factors, counts and statuses.
+
+    Return how many passes it was, at most `passes`; lanes that are active after that can go on.
+    """
+    for k in range(passes):
         _row_pass(t)
-        if not _still_moving(t, tol, last_width, max_iter):
-            return
+        if not _still_moving(t, target, still, last_width, max_iter):
+            return k
         _weights(t)
         _eliminate(t)
         _advance(t)
-    active = load(S, t.active) != 0.0
-    store(S, t.status, where(active, float(MAX_ITER), load(S, t.status)))
+    return passes
 
 
 @jit(inner=True)
-def _start(t):
+def start(t):
     """Find the pairing and the first factors."""
+    store(t.S, t.rho, splat(np.inf))
+    store(t.S, t.rho_before, splat(np.inf))
     S, R, C = t.S, t.R, t.C
     active = load(S, t.active)
     paired = splat(0.0)
@@ -275,16 +275,17 @@ def _plain_rows(t):
 
 
 @jit(inner=True)
-def _still_moving(t, tol, last_width, max_iter):
+def _still_moving(t, target, still, last_width, max_iter):
     """Stop the lanes that are done or lost; return whether any goes on."""
     S = t.S
     active = load(S, t.active) != 0.0
     residual, rho, n_iter = load(S, t.residual), load(S, t.rho), load(S, t.n_iter)
     # The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too,
     # or have stopped shrinking at the level of rounding.
-    small = (rho <= last_width) | ((rho < 0.1) & (rho >= 0.5 * load(S, t.rho_before)))
+    stalled = (rho < 0.1) & (rho >= 0.5 * load(S, t.rho_before))
+    ended = ((residual <= target) & ((rho <= last_width) | stalled)) | ((residual <= still) & stalled)
     lost = active & ~(residual < np.inf)
-    active = active & ~lost & ~((residual <= tol) & small)
+    active = active & ~lost & ~ended
     late = active & (n_iter >= float(max_iter))
     active = active & ~late
     status = where(lost, float(RANGE), load(S, t.status))
@@ -390,21 +391,23 @@ def _advance(t):
     middle = 0.5 * (low + high)  # keep the factors centred
     for j in range(C):
         y = load(S, t.y + j)
-        store(S, t.y + j, where(active, y * _exp(step * (load(S, t.d + j) - middle)), y))
+        store(S, t.y + j, where(active, _times_exp(y, step * (load(S, t.d + j) - middle)), y))
 
 
 @jit(inner=True)
-def _exp(z):
-    """Positive and close to e**z, exact to second order at 0; the size of a step need not be exact, speed counts."""
+def _times_exp(y, z):
+    """Positive and close to y * e**z, exact to second order at 0; the size of a step need not be exact, speed counts.
+
+    One plus a last step would be one: the factor comes as what it adds to one, too.
+    """
     h = z * 0.03125
-    p = fma(h, 1 / 720, splat(1 / 120))
-    p = fma(h, p, 1 / 24)
-    p = fma(h, p, 1 / 6)
-    p = fma(h, p, 1 / 2)
-    p = fma(h, p, 1.0)
-    p = fma(h, p, 1.0)
-    p = p * p
-    p = p * p
-    p = p * p
-    p = p * p
-    return p * p
+    q = fma(h, 1 / 720, splat(1 / 120))
+    q = fma(h, q, 1 / 24)
+    q = fma(h, q, 1 / 6)
+    q = fma(h, q, 1 / 2)
+    q = h * fma(h, q, 1.0)
+    p = q + 1.0
+    for _ in range(5):
+        q = fma(q, q, q + q)
+        p = p * p
+    return where(q > -0.5, fma(y, q, y), y * p)

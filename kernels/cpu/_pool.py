@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,11 +19,23 @@ from typing import Any
 
 INLINE_SECONDS = 3e-4  # estimated work below which the hand-over (30 to 100 us) is not worth it
 PIECE_SECONDS = 5e-5  # no piece is worth less
+MOMENT_SECONDS = 0.05  # of a kernel, about, until it is asked again whether to go on
 MAX_PIECES = 64
 MAX_THREADS = 256
 
 Progress = Callable[[int, int], object]
 Bounds = Sequence[tuple[int, int]]
+
+
+class _Run:
+    """One call from outside, shared by the threads that work on it."""
+
+    given_up = False
+
+
+class _GivenUp(BaseException):
+    """What ends a piece of a call that another thread has given up."""
+
 
 _pool: ThreadPoolExecutor | None = None
 _lock = threading.RLock()  # re-entrant: a signal handler may run kernels too
@@ -96,6 +108,17 @@ def pieces(n: int, seconds: float, *, tile: int = 1, most: int = MAX_PIECES) -> 
     return list(pairwise(cuts))
 
 
+def checkpoint() -> None:
+    """Let a piece end here if its call was interrupted or has failed elsewhere.
+
+    A signal is handled by the main thread, and only between two steps of Python: whatever takes long comes back for it
+    every few tens of milliseconds, and then asks here on behalf of the other threads.
+    """
+    run = getattr(_inside, "run", None)
+    if run is not None and run.given_up:
+        raise _GivenUp
+
+
 def run_pieces(
     work: Callable[[int, int, int], object],
     bounds: Bounds,
@@ -106,15 +129,18 @@ def run_pieces(
 ) -> None:
     """Call ``work(index, start, stop)`` once for every range of `bounds`, in any order, on several threads.
 
-    The caller works too. An exception in a piece is raised here, after the other threads have ended. A call from
-    inside a piece runs inline, so nesting can neither deadlock nor oversubscribe. `progress` is called from this
-    thread only, at most about ten times a second, with the part of the range that is done.
+    The caller works too. An exception in a piece is raised here, after the other threads have ended, which they do at
+    their next :func:`checkpoint`. A call from inside a piece runs inline, so nesting can neither deadlock nor
+    oversubscribe. `progress` is called from this thread only, at most about ten times a second, with the part of the
+    range that is done.
     """
     if len(bounds) == 1 and progress is None:
         work(0, *bounds[0])  # the short way: a single matrix costs microseconds
         return
     total = bounds[-1][1] if bounds else 0
-    serial = len(bounds) < 2 or seconds < INLINE_SECONDS or getattr(_inside, "yes", False)
+    outer = getattr(_inside, "run", None)
+    run = outer or _Run()
+    serial = len(bounds) < 2 or seconds < INLINE_SECONDS or outer is not None
     threads = 1 if serial else min(num_threads or cpu_count(), len(bounds), MAX_THREADS)
     todo = deque((i, start, stop) for i, (start, stop) in enumerate(bounds))
     done = [0] * len(bounds)
@@ -122,10 +148,10 @@ def run_pieces(
 
     def drain(report: Progress | None) -> None:
         nonlocal last_report
-        nested = getattr(_inside, "yes", False)
-        _inside.yes = True
+        _inside.run = run
         try:
             while True:
+                checkpoint()
                 try:
                     i, start, stop = todo.popleft()
                 except IndexError:
@@ -135,36 +161,65 @@ def run_pieces(
                 if report is not None and time.monotonic() - last_report > 0.1:
                     last_report = time.monotonic()
                     report(sum(done), total)
+        except _GivenUp:
+            if outer is not None:
+                raise
+        except BaseException:
+            if outer is None:
+                run.given_up = True
+            raise
         finally:
             todo.clear()  # empty already, unless a piece raised: then nobody starts another one
-            _inside.yes = nested
+            _inside.run = outer
 
     if threads == 1:
         drain(progress)
     else:
-        _share(drain, threads, progress)
+        _share(drain, threads, progress, run)
     if progress is not None:
         progress(total, total)
 
 
-def _share(drain: Callable[[Progress | None], None], threads: int, progress: Progress | None) -> None:
+def _share(drain: Callable[[Progress | None], None], threads: int, progress: Progress | None, run: _Run) -> None:
+    others: list[Future[None]] = []
+    try:
+        _start(drain, threads - 1, others)
+        drain(progress)
+    except BaseException:
+        run.given_up = True
+        raise
+    finally:
+        _wait(others, run)
+    for future in others:
+        if not future.cancelled():
+            future.result()
+
+
+def _start(drain: Callable[[Progress | None], None], number: int, others: list[Future[None]]) -> None:
     global _pool  # noqa: PLW0603
     with _lock:
         if _pool is None:  # workers are started one by one, as they are asked for
             _pool = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="cmfast")
         try:
-            others = [_pool.submit(drain, None) for _ in range(threads - 1)]
+            for _ in range(number):
+                others.append(_pool.submit(drain, None))  # noqa: PERF401  # those before an exception are waited for
         except RuntimeError as error:
             if "shutdown" not in str(error):
-                raise
-            others = []  # in an atexit function nothing new is started any more: the caller does it all
-    try:
-        drain(progress)
-    finally:
-        late = [future for future in others if not future.cancel()]
-        wait(late)  # nobody writes to the outputs after this call has returned or raised
-    for future in late:
-        future.result()
+                raise  # else in an atexit function nothing new is started any more: the caller does it all
+
+
+def _wait(others: list[Future[None]], run: _Run) -> None:
+    """Wait for the threads that have begun: nobody writes to the outputs after the call has returned or raised."""
+    late = [future for future in others if not future.cancel()]
+    interrupt = None
+    while late:
+        try:
+            late = list(wait(late, timeout=1.0).not_done)  # where a wait cannot be interrupted, its end can
+        except BaseException as error:  # noqa: BLE001  # raised when they have ended
+            run.given_up = True
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def run(
@@ -177,12 +232,20 @@ def run(
     num_threads: int | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Call ``kernel(*args, start, stop)`` over ``[0, n)``; see :func:`pieces` and :func:`run_pieces`."""
+    """Call ``kernel(*args, start, stop)`` over ``[0, n)``; see :func:`pieces` and :func:`run_pieces`.
+
+    What the kernel does to an element must not depend on the range: that of a long piece is cut further.
+    """
     if seconds < INLINE_SECONDS and progress is None:
         kernel(*args, 0, n)  # the short way: a single matrix costs microseconds
         return
 
+    # Of the shapes alone, as the pieces are; a kernel may take ten times as long as was estimated.
+    step = tile * max(1, int(n * MOMENT_SECONDS / (tile * seconds))) if seconds > 0.0 else max(n, 1)
+
     def work(_: int, start: int, stop: int) -> None:
-        kernel(*args, start, stop)
+        for first in range(start, stop, step):
+            checkpoint()
+            kernel(*args, first, min(first + step, stop))
 
     run_pieces(work, pieces(n, seconds, tile=tile), seconds=seconds, num_threads=num_threads, progress=progress)

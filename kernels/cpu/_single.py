@@ -11,12 +11,13 @@ import numpy as np
 
 from cmfast.kernels.cpu import _large, _pool
 from cmfast.kernels.cpu._dense import dense_step
-from cmfast.kernels.cpu._far import pair_and_balance
+from cmfast.kernels.cpu._far import pair_and_balance_slowly
 from cmfast.kernels.cpu._tile import INVALID, MAX_ITER, OK, RANGE, SPAN, TOTALS, TOTALS_RTOL, VAST, WIDE, ZERO_LINE
 
 BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
 MAX_BLOCKS = 64
 SECONDS_PER_CELL = 1e-9
+MOMENT = 1 << 27  # cells that a kernel goes through before it asks whether to go on: some tens of ms
 ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
 NOISE = 4e-15  # residual that rounding leaves
 PATIENCE = 40  # sweeps that may be left before Newton's method is the better way
@@ -45,6 +46,7 @@ class _Rows:
 
     def run(self, kernel, *args):
         """Run a pass; return the column sums."""
+        _pool.checkpoint()
         seconds = self.M.size * SECONDS_PER_CELL
         _pool.run(kernel, (*args, self.rows), self.blocks, seconds=seconds, num_threads=self.num_threads)
         return self.sums.sum(0)
@@ -62,22 +64,27 @@ class _Rows:
         low, zero = _large.smallest(self.M, x, y)
         return last_width * low * (1 if zero else max(1, min(self.M.shape) - 1)) / self.total
 
-    def sweeps(self, x, last, y, k, target, max_iter, patience):
-        """Do what the kernel of this name does, with the rows of a large matrix shared between threads."""
-        if self.blocks == 1:
-            options = (k, target, max_iter, patience)
-            return _large.sweeps(self.M, self.u, self.v, x, last, y, self.error, self.sums, *options)
+    def sweeps(self, x, last, y, k, target, still, max_iter, patience):
+        """Do what the kernel of this name does, all of it, with the rows of a large matrix shared between threads.
+
+        Return how many sweeps it was, the residual, and whether it was given up.
+        """
         before = np.inf
+        while self.blocks == 1:
+            rule = (target, still, max_iter, patience, max(1, MOMENT // self.M.size))
+            found = _large.sweeps(self.M, self.u, self.v, x, last, y, self.error, self.sums, k, before, *rule)
+            k, residual, before, slow, ended = found
+            if ended:
+                return k, residual, slow
+            _pool.checkpoint()
         while True:
             last[:] = x
             sums = self.run(_large.sweep, self.M, self.u, y, x, self.error, self.sums)
             residual = self.error.sum() / self.total
-            if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
+            if _large.ended(k, residual, before, target, still, max_iter, patience):
                 return k, residual, False
-            if patience < np.inf and k > 1 and before < np.inf:
-                rate = residual / before
-                if rate >= 1.0 or math.log(residual / target) > patience * -math.log(rate):
-                    return k, residual, True
+            if _large.slow(k, residual, before, target, patience):
+                return k, residual, True
             before = residual if k > 0 else np.inf
             y[:] = self.v / sums
             k += 1
@@ -85,7 +92,7 @@ class _Rows:
 
 def scale(
     R, C, M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
-    smoothing, drop, bi, plain, tol, last_width, max_iter,
+    smoothing, drop, bi, plain, tol, target, still, bound, last_width, max_iter,
     out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, num_threads,
 ):  # fmt: skip
     """Scale the matrices one by one; the arguments are those of the tiles."""
@@ -94,7 +101,7 @@ def scale(
         u, v = row_sums[b * row_step].copy(), col_sums[b * col_step].copy()
         x = start_row[b * start_row_step] if start_row.shape[1] else None
         y = start_col[b * start_col_step] if start_col.shape[1] else None
-        rule = (plain, tol, last_width, max_iter)
+        rule = _Rule(plain, tol, target, still, bound, last_width, max_iter)
         scaled = out[b].reshape(R, C) if write else np.empty((0, C))
         with np.errstate(all="ignore"):  # what goes wrong ends as a status
             answer = _scale_one(given, u, v, x, y, smoothing, drop and bi, rule, scaled, num_threads)
@@ -102,6 +109,18 @@ def scale(
         if out_status[b] > MAX_ITER:
             out_row[b], out_col[b], out_residual[b] = np.nan, np.nan, np.nan
             scaled[:] = np.nan
+
+
+class _Rule(NamedTuple):
+    """When to stop; see :mod:`cmfast.kernels.stopping`."""
+
+    plain: bool
+    tol: float
+    target: float
+    still: float
+    bound: float
+    last_width: float
+    max_iter: int
 
 
 class _Answer(NamedTuple):
@@ -114,7 +133,7 @@ class _Answer(NamedTuple):
 
 
 def _scale_one(M, u, v, start_x, start_y, smoothing, drop, rule, out, num_threads):
-    plain, tol, *_ = rule
+    plain = rule.plain
     low, high, zero, bad = _large.survey(M)
     amount = max(smoothing, 0.0)
     if bad:
@@ -135,6 +154,8 @@ def _scale_one(M, u, v, start_x, start_y, smoothing, drop, rule, out, num_thread
         return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount)
     if zero and not (part.any(1).all() and part.any(0).all()):
         return _failed(ZERO_LINE, amount)
+    if not whole:
+        low, high, *_ = _large.survey(part)
     part, powers, order = _bring_near(part, low, high, plain)
     starts = [a if a is None else a[k] for a, k in zip((start_x, start_y), keep, strict=True)]
     first_x, first_y = _scaled_starts(starts, powers)
@@ -158,7 +179,9 @@ def _scale_one(M, u, v, start_x, start_y, smoothing, drop, rule, out, num_thread
         out[np.ix_(*keep)] = small
     if not residual < np.inf:
         return _failed(RANGE, amount, n_iter)
-    return _Answer(row, col, residual, n_iter, OK if residual <= tol else MAX_ITER, amount)
+    # What was stopped fits by its sums alone; that is enough for sweeps.
+    fits = residual <= (rule.bound if status == OK else rule.tol if plain else -np.inf)
+    return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, amount)
 
 
 def _failed(status, amount, n_iter=0):
@@ -199,7 +222,7 @@ def _bring_near(M, low, high, plain):
     far = low < 1.0 / WIDE or high > WIDE or high > VAST * low
     if R == C and not plain and (far or (high > SPAN * low and not _large.dominates(M))):
         order, row, col = np.empty(C, np.int64), np.empty(C), np.empty(C)
-        if pair_and_balance(np.log2(M), order, row, col):
+        if pair_and_balance_slowly(np.log2(M), order, row, col):
             row, col = row.astype(np.int64), col.astype(np.int64)
             return np.ldexp(M, -row[:, None] - col), (row, col), order
     if low < 1.0 / WIDE or high > WIDE:
@@ -239,8 +262,7 @@ def _gauge(x, y, powers):
 
 def _solve(M, u, v, start_x, start_y, order, rule, num_threads):
     """Return row factors, column factors, passes and a status, for targets that are all positive."""
-    plain, tol, last_width, max_iter = rule
-    flip = len(M) < M.shape[1] and not plain  # Newton's unknowns belong on the shorter side
+    flip = len(M) < M.shape[1] and not rule.plain  # Newton's unknowns belong on the shorter side
     if flip:
         M, u, v, start_x, start_y = np.ascontiguousarray(M.T), v, u, start_y, start_x
     problem = _Rows(M, u, v, num_threads)
@@ -248,37 +270,37 @@ def _solve(M, u, v, start_x, start_y, order, rule, num_threads):
     if y is None:
         y = np.ones(len(v)) if start_x is None else v / problem.column_sums(start_x)
     try:
-        x, y, n_iter, status = _sweep(problem, y, tol, last_width, max_iter, plain)
+        x, y, n_iter, status = _sweep(problem, y, rule)
         if status is None:
-            x, y, n_iter, status = _newton(problem, x, y, tol, last_width, max_iter, n_iter, order, warm)
+            x, y, n_iter, status = _newton(problem, x, y, rule, n_iter, order, warm)
     except _Lost:
         x, y, n_iter, status = np.nan, np.nan, 0, RANGE
     return (y, x, n_iter, status) if flip else (x, y, n_iter, status)
 
 
-def _sweep(problem, y, tol, last_width, max_iter, plain):
+def _sweep(problem, y, rule):
     """Row step, then column step (Erbani et al., algorithm 2); without `plain`, give up where it would be slow.
 
     The status is None then.
     """
     x = np.zeros(len(problem.u))
     last, y = np.empty_like(x), np.array(y)
-    target = tol - min(ROUNDING, 0.5 * tol)
+    plain, target, still, max_iter = rule.plain, rule.target, rule.still, rule.max_iter
     patience = np.inf if plain else PATIENCE
-    k, residual, slow = problem.sweeps(x, last, y, 0, target, max_iter, patience)
+    k, residual, slow = problem.sweeps(x, last, y, 0, target, still, max_iter, patience)
     if not (plain or slow) and residual <= target:
-        hidden = problem.hidden(last, y, last_width)
+        hidden = problem.hidden(last, y, rule.last_width)
         if hidden < ROUNDING:
             return last, y, k, None
         if residual > hidden:
             x = last.copy()
-            k, residual, slow = problem.sweeps(x, last, y, k, min(target, hidden), max_iter, patience)
+            k, residual, slow = problem.sweeps(x, last, y, k, min(target, hidden), still, max_iter, patience)
     if not residual < np.inf:
         raise _Lost
-    return last, y, k, None if slow else OK if residual <= target else MAX_ITER
+    return last, y, k, None if slow else OK if residual <= max(target, still) else MAX_ITER
 
 
-def _newton(problem, x, y, tol, last_width, max_iter, n_iter, order, warm):
+def _newton(problem, x, y, rule, n_iter, order, warm):
     """Newton's method on the dual; the factors it starts from are those of the sweeps."""
     order = _pairing(problem, y) if order is None else order
     paired = order is not None
@@ -307,15 +329,15 @@ def _newton(problem, x, y, tol, last_width, max_iter, n_iter, order, warm):
                 continue
             trial = None
         stalled = rho < 0.1 and rho >= 0.5 * rho_before
-        if residual <= tol and (rho <= last_width or stalled):
+        if (residual <= rule.target and (rho <= rule.last_width or stalled)) or (residual <= rule.still and stalled):
             if hidden is None:
-                hidden = problem.hidden(x, y, last_width)
+                hidden = problem.hidden(x, y, rule.last_width)
             worn = stalled or residual <= NOISE  # conjugate gradients can do no more
             if dense or residual <= hidden >= ROUNDING or (worn and C > RESCUE):
                 status = OK
                 break
             dense = worn
-        if n_iter >= max_iter:
+        if n_iter >= rule.max_iter:
             break
         d, passes, dense = _direction(problem, x, y, g, residual, paired, dense)
         n_iter += 1 + passes

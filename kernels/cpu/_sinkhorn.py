@@ -6,25 +6,27 @@ from cmfast.kernels.cpu._jit import jit
 from cmfast.kernels.cpu._tile import MAX_ITER, RANGE
 from cmfast.kernels.cpu._vector import absolute, fma, load, some, splat, store, where
 
-# A sweep sees the rows only, before the factors are put in their gauge; the residual that is returned, measured again,
-# differs by rounding. Near a slow convergence that difference would turn "just converged" into "not quite".
-ROUNDING = 1e-15
-
 
 @jit(inner=True)
-def sinkhorn(t, tol, max_iter):
-    """Row step, then column step, until the residual of a whole sweep is at most `tol`."""
+def sinkhorn(t, target, still, max_iter, passes):
+    """Row step, then column step, until the residual of a whole sweep is at most `target`; at most `passes` sweeps.
+
+    A sweep sees the rows only, before the factors are put in their gauge. Return how many sweeps it was; lanes that
+    are active after that can go on.
+    """
     S = t.S
-    for _ in range(max_iter):
-        active = load(S, t.active)
-        if not some(active != 0.0):
-            return
-        store(S, t.n_iter, load(S, t.n_iter) + active)
+    for k in range(passes):
+        active = load(S, t.active) != 0.0
+        late = active & (load(S, t.n_iter) >= float(max_iter))
+        store(S, t.status, where(late, float(MAX_ITER), load(S, t.status)))
+        active = active & ~late
+        store(S, t.active, where(active, 1.0, splat(0.0)))
+        if not some(active):
+            return k
+        store(S, t.n_iter, load(S, t.n_iter) + where(active, 1.0, splat(0.0)))
         _sweep(t)
-        _measure(t, tol - min(ROUNDING, 0.5 * tol))
-    active = load(S, t.active) != 0.0
-    store(S, t.status, where(active, float(MAX_ITER), load(S, t.status)))
-    store(S, t.active, splat(0.0))
+        _measure(t, target, still)
+    return passes
 
 
 @jit(inner=True)
@@ -50,8 +52,8 @@ def _sweep(t):
 
 
 @jit(inner=True)
-def _measure(t, tol):
-    """Stop the lanes whose rows fit; the columns fit by rounding alone after a column step."""
+def _measure(t, target, still):
+    """Stop the lanes whose rows fit, or no longer move; the columns fit by rounding alone after a column step."""
     S, R, C = t.S, t.R, t.C
     residual = splat(0.0)
     for i in range(R):
@@ -62,6 +64,8 @@ def _measure(t, tol):
     residual = residual / load(S, t.total)
     active = load(S, t.active) != 0.0
     lost = active & ~(residual < np.inf)
+    # In exact arithmetic it never grows.
+    ended = (residual <= target) | ((residual <= still) & (residual >= load(S, t.residual)))
     store(S, t.residual, residual)
     store(S, t.status, where(lost, float(RANGE), load(S, t.status)))
-    store(S, t.active, where(active & ~lost & ~(residual <= tol), 1.0, splat(0.0)))
+    store(S, t.active, where(active & ~lost & ~ended, 1.0, splat(0.0)))

@@ -19,7 +19,6 @@ from cmfast.kernels.cpu._vector import (
     absolute,
     load,
     load_block,
-    new_lines,
     some,
     splat,
     sqrt,
@@ -90,9 +89,14 @@ class Tile(NamedTuple):
     status: int  # 1
 
 
+def count_lines(R, C, newton):
+    """Return how many lines a tile takes; Q, W and F are there only where Newton's method needs them."""
+    return R * C + (R * C + 2 * C * C if newton else 0) + 5 * R + 10 * C + 18
+
+
 @jit(inner=True)
-def new_tile(R, C, newton):
-    """Return an empty tile; Q, W and F only where Newton's method needs them."""
+def tile(S, R, C, newton):
+    """Return the tile that lies in `S`."""
     square, cube = (C * C, R * C) if newton else (0, 0)
     Q = R * C
     W = Q + cube
@@ -114,7 +118,7 @@ def new_tile(R, C, newton):
     order = col_power + C
     k = order + C  # the single lines
     return Tile(
-        new_lines(k + 18), R, C, 0, Q, W, F, u, v, x, y, root, off, col, diag, q, d, p, r, row_power, col_power,
+        S, R, C, 0, Q, W, F, u, v, x, y, root, off, col, diag, q, d, p, r, row_power, col_power,
         order, k, k + 1, k + 2, k + 3, k + 4, k + 5, k + 6, k + 7, k + 8, k + 9, k + 10, k + 11, k + 12, k + 13, k + 14,
         k + 15, k + 16, k + 17,
     )  # fmt: skip
@@ -137,6 +141,7 @@ def load_tile(t, M, m_step, row_sums, row_step, col_sums, col_step, first, last,
         store(S, t.row_power + i, splat(0.0))
     for k in (t.n_iter, t.moved, t.far, t.rest, t.chosen):
         store(S, k, splat(0.0))
+    store(S, t.residual, splat(np.inf))
     store(S, t.active, splat(1.0))
     _smooth(t, smoothing)
     _survey_targets(t, flip)
@@ -364,6 +369,7 @@ def _check_totals(t, w, flip):
                 if S[t.u + i, w] == 0.0 or S[t.v + j, w] == 0.0:
                     S[t.M + i * C + j, w] = 0.0
         _sum_lines(t, w)
+        _survey_cells(t, w)
     for i in range(R):
         if S[t.u + i, w] > 0.0 and S[t.off + i, w] == 0.0:
             return ZERO_LINE
@@ -371,6 +377,18 @@ def _check_totals(t, w, flip):
         if S[t.v + j, w] > 0.0 and S[t.col + j, w] == 0.0:
             return ZERO_LINE
     return OK
+
+
+@jit(inner=True)
+def _survey_cells(t, w):
+    """Note the range of the cells that are left."""
+    S = t.S
+    S[t.low, w], S[t.high, w] = np.inf, 0.0
+    for k in range(t.M, t.M + t.R * t.C):
+        m = S[k, w]
+        if m > 0.0:
+            S[t.low, w] = min(S[t.low, w], m)
+            S[t.high, w] = max(S[t.high, w], m)
 
 
 @jit(inner=True)
@@ -404,17 +422,14 @@ def _spans_much(t, w):
 def _bring_near(t, w, plain):
     """Take powers of two out of the cells of a lane, which is exact; with a pairing where one is wanted and exists."""
     S, R, C = t.S, t.R, t.C
-    paired = R == C and not plain
-    for i in range(R):
-        paired = paired and S[t.u + i, w] > 0.0
-    for j in range(C):
-        paired = paired and S[t.v + j, w] > 0.0
-    if paired:
+    if R == C and not plain:
         A = np.empty((C, C))
         for i in range(C):
             for j in range(C):
                 m = S[t.M + i * C + j, w]
                 A[i, j] = math.log2(m) if m > 0.0 else -np.inf
+                if S[t.u + i, w] == 0.0 and S[t.v + j, w] == 0.0:
+                    A[i, j] = 0.0  # dropped on both sides: only with one another, and no matter which
         order = np.empty(C, np.int64)
         row_power, col_power = np.empty(C), np.empty(C)
         if pair_and_balance(A, order, row_power, col_power):
@@ -498,7 +513,7 @@ def _permute_line(t, w, k):
 
 
 @jit(inner=True)
-def finish(t, flip, tol):
+def finish(t, flip, plain, tol, bound):
     """Put the factors in the gauge, scale the cells, and measure again what is returned."""
     S, C = t.S, t.C
     if some(load(S, t.moved) != 0.0):
@@ -520,7 +535,9 @@ def finish(t, flip, tol):
     status, residual = load(S, t.status), load(S, t.residual)
     lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & good)
     status = where(lost, float(RANGE), status)
-    status = where((status == float(OK)) & ~(residual <= tol), float(MAX_ITER), status)
+    status = where((status == float(OK)) & ~(residual <= bound), float(MAX_ITER), status)
+    if plain:  # only the sums count
+        status = where((status == float(MAX_ITER)) & (residual <= tol), float(OK), status)
     store(S, t.status, status)
     if some(load(S, t.far) != 0.0):
         for w in range(LANES):

@@ -318,7 +318,7 @@ def _excess(keys, counts, half, W, C, share, out_E, out_scores, start, stop):
 def excess(keys, counts, half, W, C, share, num_threads=None):
     """Return ``(E, scores)`` in float64, summed in the order of the cells within pieces and of these; see `_excess`."""
     seconds = len(keys) * 4 * SECONDS_PER_RUN
-    bounds = _runs.cut(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // W.size)))
+    bounds = _runs.cut(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // max(W.size, 1))))
     E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))
 
     def work(i, start, stop):

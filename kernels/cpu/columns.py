@@ -13,6 +13,9 @@ from cmfast.kernels.cpu._jit import jit
 STEPS = 2.0**20  # between the smallest and the largest value of a column
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
 PIECE_ROWS = 1 << 21  # sums of this many of them stay below 2**63
+NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
+AWAY, AWAY_POWER = 2.0**64, 64  # room for any sum of coordinates
+FAR = 400  # powers of two from one beyond which squares might leave float64
 
 
 def column_ranges(X, *, num_threads=None):
@@ -50,6 +53,9 @@ def column_moments(X, *, low, high, num_threads=None):
     """
     n, m = X.shape
     low, high = np.array(low), np.array(high)
+    if ((high > low) & (high - low < NARROW)).any():  # the steps to a unit would be beyond float64; rare, so copied
+        power = np.where(high - low < NARROW, POWER, 1.0)
+        X, low, high = X * power, low * power, high * power
     with np.errstate(divide="ignore"):
         scale = np.where(high > low, STEPS / (high - low), 0.0)
     bounds = [(i, min(i + PIECE_ROWS, n)) for i in range(0, n, PIECE_ROWS)]
@@ -66,7 +72,7 @@ def column_moments(X, *, low, high, num_threads=None):
     return np.array([first, second >> 32, second & 0xFFFFFFFF], np.int64)
 
 
-def column_quartiles(X, *, num_threads=None):
+def column_quartiles(X):
     """Return (2, m) float64: lower and upper quartile, interpolated linearly between order statistics."""
     n, m = X.shape
     rows = np.ones(n, bool)
@@ -87,31 +93,44 @@ def column_quartiles(X, *, num_threads=None):
     return out
 
 
-def _finite_blocks(X):
-    """Blocks of rows in float64, in order, without the rows that are not finite."""
+def _finite_blocks(X, power=0):
+    """Blocks of rows in float64 times ``2**power``, in order, without the rows that are not finite."""
     for first in range(0, len(X), _blocks.ROWS):
         block = X[first : first + _blocks.ROWS].astype(np.float64)
         finite = np.isfinite(block).all(axis=1)
-        yield first, finite, block if finite.all() else block[finite]
+        block = block if finite.all() else block[finite]
+        yield first, finite, np.ldexp(block, power) if power else block
 
 
-def pca(X, *, n_components, num_threads=None):
+def _power(largest):
+    """Return the power of two that brings numbers of this magnitude near one, 0 where their squares are harmless."""
+    exponent = int(np.frexp(largest)[1])
+    return -exponent if largest > 0.0 and abs(exponent) > FAR else 0
+
+
+def pca(X, *, n_components):
     """Return ``(mean, components, ratio), n_dropped, first_dropped``; the covariance is summed block by block."""
     n = X.shape[1]
-    count, dropped, total = 0, [], np.zeros(n)
+    count, dropped, total, largest = 0, [], np.zeros(n), 0.0
     for first, finite, block in _finite_blocks(X):
         count += len(block)
-        total += block.sum(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):  # then it is summed again
+            total += block.sum(axis=0)
+        largest = max(largest, block.max(initial=0.0), -block.min(initial=0.0))
         dropped.extend(first + np.flatnonzero(~finite))
+    power = _power(largest)
+    if power:
+        total = sum(block.sum(axis=0) for *_, block in _finite_blocks(X, power))
     mean = total / count if count else np.full(n, np.nan)
     scatter = np.zeros((n, n), order="F")
-    for _, _, block in _finite_blocks(X):
+    for _, _, block in _finite_blocks(X, power):
         if len(block):
             np.subtract(block, mean, out=block)
             scatter = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=scatter, overwrite_c=1)
-    if not (count and np.isfinite(np.diagonal(scatter)).all()):
+    if not count:
         nothing = np.full((n_components, n), np.nan), np.full(n_components, np.nan)
         return mean, *nothing, len(dropped), tuple(map(int, dropped[:3]))
+    mean = np.ldexp(mean, -power)
     values, vectors = scipy.linalg.eigh(scatter, lower=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     components = vectors[:, :n_components].T.copy()
@@ -132,8 +151,10 @@ def project(X, mean, components, *, num_threads=None):
             block = X[first : min(first + _blocks.ROWS, stop)].astype(np.float64)
             finite = np.isfinite(block).all(axis=1)
             with np.errstate(invalid="ignore", over="ignore"):
-                block -= mean
-                part = block @ axes
+                part = (block - mean) @ axes
+                far = finite & ~np.isfinite(part).all(axis=1)
+                if far.any():  # what is between may be too large where the result is not
+                    part[far] = np.ldexp((block[far] / AWAY - mean / AWAY) @ axes, AWAY_POWER)
             part[~finite] = np.nan
             out[first : first + len(block)] = part
 

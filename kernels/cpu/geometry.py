@@ -327,7 +327,12 @@ def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_
     totals, rest = np.zeros((2, *n_groups), values[0].dtype)
     _walk.common_cells(cells[0], groups[0], values[0], cells[1], groups[1], values[1], totals, rest)
     failed = bad[0][:, None] | bad[1][None, :]
+    status = np.where(failed, INVALID, OK).astype(np.int8)
+    if counts:
+        return totals, status
+    far = np.isinf(totals)
+    status[far & ~failed] = RANGE
+    rest[far] = 0.0  # what infinity rounds off is not a number
     matrix = totals + rest
-    if not counts:
-        matrix[failed] = np.nan
-    return matrix, np.where(failed, INVALID, OK).astype(np.int8)
+    matrix[failed | far] = np.nan
+    return matrix, status

@@ -7,49 +7,72 @@ import numpy as np
 
 from cmfast.kernels.cpu import _arrays, _pool, _single
 from cmfast.kernels.cpu._jit import jit
-from cmfast.kernels.cpu._newton import newton
+from cmfast.kernels.cpu._newton import newton, start
 from cmfast.kernels.cpu._prune import amend, has_zero, prune
 from cmfast.kernels.cpu._sinkhorn import sinkhorn
-from cmfast.kernels.cpu._tile import LANES, begin, finish, load_tile, new_tile, store_tile
+from cmfast.kernels.cpu._tile import LANES, begin, count_lines, finish, load_tile, store_tile, tile
+from cmfast.kernels.cpu._vector import load, new_lines, some
+from cmfast.kernels.stopping import FLOOR, goals
 
 SHORT = 64  # lines on the shorter side of matrices that go eight at a time
 SMALL = 1 << 14  # and their cells
 CHUNK = 1 << 16  # cells converted to float64 at a time
 PSEUDO_BAYES = -1.0
-FLOOR = 2e-15  # rounding: the smallest residual that can be promised
 SWEEPS = 10_000
 NEWTON_STEPS = 200
+MOMENT = 1 << 25  # vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms
 SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 
 
 @jit()
 def _scale(
     R, C, M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
-    smoothing, drop, bi, plain, tol, last_width, max_iter,
-    out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, start, stop,
+    smoothing, drop, bi, plain, tol, target, still, bound, last_width, max_iter,
+    out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, S, n, first, moment,
 ):  # fmt: skip
+    """Scale the matrices from `first` on; return where to go on, `n` at the end.
+
+    After a moment it returns in any case, so that the caller can be interrupted: below zero is the complement of where
+    the tile begins that `S` holds, under work.
+    """
     flip = R < C and not plain  # Newton's unknowns belong on the shorter side
-    t = new_tile(C, R, not plain) if flip else new_tile(R, C, not plain)
-    for first in range(start, stop, LANES):
-        last = stop - 1
-        if flip:
-            load_tile(
-                t, M, m_step, col_sums, col_step, row_sums, row_step, first, last, flip, smoothing, drop, bi, plain
-            )
-            begin(t, start_col, start_col_step, start_row, start_row_step, first, last)
-        else:
-            load_tile(
-                t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi, plain
-            )
-            begin(t, start_row, start_row_step, start_col, start_col_step, first, last)
+    t = tile(S, C, R, not plain) if flip else tile(S, R, C, not plain)
+    begun = first < 0
+    first = ~first if begun else first
+    cost = 3 * R * C if plain else t.C * t.C * (t.R + t.C)
+    passes = max(1, moment // max(1, cost))
+    while first < n:
+        last = n - 1
+        if not begun:
+            if flip:
+                load_tile(
+                    t, M, m_step, col_sums, col_step, row_sums, row_step, first, last, flip, smoothing, drop, bi, plain
+                )
+                begin(t, start_col, start_col_step, start_row, start_row_step, first, last)
+            else:
+                load_tile(
+                    t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi, plain
+                )
+                begin(t, start_row, start_row_step, start_col, start_col_step, first, last)
+            if not plain:
+                start(t)
         if plain:
-            sinkhorn(t, tol, max_iter)
+            passes -= sinkhorn(t, target, still, max_iter, passes)
         else:
-            newton(t, tol, last_width, max_iter)
-        finish(t, flip, tol)
+            passes -= newton(t, target, still, last_width, max_iter, passes)
+        begun = some(load(S, t.active) != 0.0)
+        if begun:
+            return ~first
+        finish(t, flip, plain, tol, bound)
         store_tile(
             t, first, last, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing
         )
+        first += LANES
+        if some(load(S, t.far) != 0.0):
+            passes //= 2  # it took long to bring them near
+        if passes <= 0 and first < n:
+            return first
+    return n
 
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
@@ -87,11 +110,12 @@ def _launch(
     residual, n_iter, status, added = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n)
     bi = row_sums is None and col_sums is None
     options = (
-        amount, empty == "drop", bi, plain, tol,
+        amount, empty == "drop", bi, plain, tol, *goals(tol, R, C),
         min(1e-3, math.sqrt(1e3 * tol)), max_iter,
     )  # fmt: skip
 
     def work(_, start, stop):
+        S = new_lines(count_lines(*((R, C) if plain else (max(R, C), min(R, C))), not plain)) if small else None
         size = LANES * max(1, CHUNK // max(1, R * C * LANES))
         for first in range(start, stop, size):
             last = min(first + size, stop)
@@ -108,8 +132,12 @@ def _launch(
                 step = 1
             task = (R, C, given, step, *vectors, *options, scaled, write, *results)
             if small:
-                _scale(*task, 0, last - first)  # type: ignore[call-arg]
+                place, many = 0, last - first
+                while place != many:
+                    _pool.checkpoint()
+                    place = _scale(*task, S, many, place, MOMENT)  # type: ignore[call-arg]
             else:
+                _pool.checkpoint()
                 _single.scale(*task, num_threads)  # type: ignore[call-arg]
             if codes is not None:
                 amend(codes, out_row[part], out_col[part], status[part])

@@ -167,7 +167,8 @@ class Kernel:
         templates, parameters = self.signature
         names = dict(zip(templates, instance, strict=True))
         values = [_value(self.name, p, names, a) for p, a in zip(parameters, arguments, strict=True)]
-        first = next(a for a in arguments if hasattr(a, "device"))
+        # Not what has a device: NumPy's scalars say that theirs is "cpu".
+        first = next(a for p, a in zip(parameters, arguments, strict=True) if p.is_array and a is not None)
         function = _function(library(first), first.device.id, self.topic, self.expression(instance))
         if shared > SHARED:
             # Not `shared`: another thread of the host may be about to launch the same kernel with more.

@@ -4,6 +4,7 @@ Ranges and moments are integers from a kernel; the rest is the linear algebra an
 that are not finite throughout take part in nothing.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from cmfast.kernels.cuda._module import NAMES, Kernel, library
 
 STEPS = 2.0**20  # between the smallest and the largest value of a column
 BLOCK = 1 << 25  # numbers of a block of rows for linear algebra
+NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
+FAR = 400  # powers of two from one beyond which squares might leave float64
+AWAY = 2.0**64  # room for any sum of coordinates
 FIRST = 3  # positions that a message names
 
 _REAL = (("float",), ("double",))
@@ -52,6 +56,9 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
     del num_threads
     xp, (n, m) = library(X), X.shape
     least, most = np.array(low), np.array(high)
+    if ((most > least) & (most - least < NARROW)).any():  # the steps to a unit would be beyond float64; rare, so copied
+        power = np.where(most - least < NARROW, POWER, 1.0)
+        X, least, most = X.astype(np.float64) * xp.asarray(power), least * power, most * power
     with np.errstate(divide="ignore"):
         scale = np.where(most > least, STEPS / (most - least), 0.0)
     rows = blocks(n)
@@ -68,9 +75,8 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
     return out
 
 
-def column_quartiles(X: Any, *, num_threads: int | None = None) -> Any:
+def column_quartiles(X: Any) -> Any:
     """Return (2, m) float64: lower and upper quartile, interpolated linearly between order statistics. Synchronises."""
-    del num_threads
     xp, X = library(X), _arrays.as_floating(X)
     rows = xp.flatnonzero(xp.isfinite(X).all(axis=1))
     n, m = len(rows), X.shape[1]
@@ -94,24 +100,45 @@ def _blocks(X: Any) -> Any:
         yield part, block, library(X).isfinite(block).all(axis=1)
 
 
-def pca(X: Any, *, n_components: int, num_threads: int | None = None) -> tuple[Any, ...]:
+def _factors(largest: float) -> list[float]:
+    """Return powers of two that together bring numbers of this magnitude near one; none where squares are harmless."""
+    exponent = math.frexp(largest)[1]
+    if not largest > 0.0 or abs(exponent) <= FAR:
+        return []
+    return [2.0 ** (-exponent // 2), 2.0 ** (-exponent - -exponent // 2)]
+
+
+def _times(block: Any, factors: list[float]) -> Any:
+    for factor in factors:
+        block = block * factor
+    return block
+
+
+def pca(X: Any, *, n_components: int) -> tuple[Any, ...]:
     """Return ``(mean, components, ratio), n_dropped, first_dropped``; see the CPU's. Synchronises."""
-    del num_threads
     xp, n = library(X), X.shape[1]
-    total, found = xp.zeros(n, np.float64), []
+    total, found, largest = xp.zeros(n, np.float64), [], 0.0
     for _, block, finite in _blocks(X):
-        total = total + xp.where(finite[:, None], block, 0.0).sum(axis=0)
+        kept = xp.where(finite[:, None], block, 0.0)
+        total = total + kept.sum(axis=0)
+        largest = max(largest, float(abs(kept).max()))  # synchronises
         found.append(finite)
+    factors = _factors(largest)
+    if factors:
+        total = xp.zeros(n, np.float64)
+        for _, block, finite in _blocks(X):
+            total = total + xp.where(finite[:, None], _times(block, factors), 0.0).sum(axis=0)
     bad = xp.flatnonzero(xp.concatenate(found) == 0) if found else xp.zeros(0, np.int64)
     count = len(X) - len(bad)
     dropped = len(bad), tuple(bad[:FIRST].tolist())
     mean = total / count if count else total + np.nan
     scatter = xp.zeros((n, n), np.float64)
     for _, block, finite in _blocks(X):
-        centred = xp.where(finite[:, None], block - mean, 0.0)
+        centred = xp.where(finite[:, None], _times(block, factors) - mean, 0.0)
         scatter = scatter + centred.T @ centred
-    if not (count and bool(xp.isfinite(scatter.ravel()[:: n + 1]).all())):
+    if not count:
         return mean, xp.zeros((n_components, n), np.float64) + np.nan, xp.zeros(n_components) + np.nan, *dropped
+    mean = _times(mean, [1.0 / factor for factor in factors])
     values, vectors = xp.linalg.eigh(scatter)
     values, vectors = xp.where(values > 0.0, values, 0.0)[::-1], vectors[:, ::-1]
     components = xp.ascontiguousarray(vectors[:, :n_components].T)
@@ -128,5 +155,8 @@ def project(X: Any, mean: Any, components: Any, *, num_threads: int | None = Non
     xp = library(X)
     out = xp.empty((len(X), len(components)), np.float64)
     for part, block, finite in _blocks(X):
-        out[part] = xp.where(finite[:, None], (block - mean) @ components.T, np.nan)
+        near = (block - mean) @ components.T
+        # What is between may be too large where the result is not.
+        far = (block / AWAY - mean / AWAY) @ components.T * AWAY
+        out[part] = xp.where(finite[:, None], xp.where(xp.isfinite(near).all(axis=1)[:, None], near, far), np.nan)
     return out

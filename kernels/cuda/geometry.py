@@ -13,7 +13,7 @@ from cmfast.kernels.cuda._module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.layouts import Layout, Ranges, bits_of, fits, joined
 from cmfast.kernels.status import Status
 
-OK, INVALID = int(Status.CONVERGED), int(Status.INVALID)
+OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 FIRST = 3  # positions that a message names
 RUNS = 1 << 6  # per thread that count together in shared memory
 
@@ -271,8 +271,9 @@ def min_overlap(
     failed = _failed([g == 0 for g in good], tags, n_groups)
     kept = [xp.where(g, v, 0.0) for g, v in zip(good, values, strict=True)]
     pair, height, _ = pairs(one, kept[0], other, kept[1], both, n_groups[1])
-    matrix = _exact_sums(height, pair, n_groups[0] * n_groups[1])[0].reshape(n_groups)
-    return xp.where(failed, np.nan, matrix), xp.where(failed, INVALID, OK).astype(np.int8)
+    matrix, status = (x.reshape(n_groups) for x in _exact_sums(height, pair, n_groups[0] * n_groups[1]))
+    far = status != OK  # of finite heights
+    return xp.where(failed | far, np.nan, matrix), xp.where(failed, INVALID, xp.where(far, RANGE, OK)).astype(np.int8)
 
 
 def _failed(bad: list[Any], groups: list[Any], n_groups: tuple[int, int]) -> Any:

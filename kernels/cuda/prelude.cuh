@@ -109,7 +109,7 @@ template <typename T, typename Good, typename Column>
 __device__ __forceinline__ u64 over_tiles(const T* X, i64 n, int m, Good good, Column column) {
   CM_DYN_SMEM(unsigned char, kept);
   u64 number = 0;
-  const int shares = CM_THREADS > m ? CM_THREADS / m : 1;
+  const int shares = max(1, CM_THREADS / max(m, 1));
   for (i64 first = i64(blockIdx.x) * CM_TILE; first < n; first += i64(gridDim.x) * CM_TILE) {
     const int rows = int(n - first < CM_TILE ? n - first : CM_TILE);
     __syncthreads();  // nobody still reads the flags of the last tile

@@ -8,6 +8,16 @@ constexpr double TOTALS_RTOL = 1e-9;
 constexpr double SAFE_WIDTH = 1.79;   // a full step no wider than this decreases the dual for certain
 constexpr double NORMAL = 0x1p-1022;  // smaller numbers have lost digits, and their reciprocals may overflow
 
+// When to stop; see kernels/stopping.py.
+struct Goals {
+  double target, still, bound;
+
+  // Whether a residual is small enough on the way: after a step that was small, or no smaller than the one before.
+  __device__ __forceinline__ bool met(double residual, bool small, bool stalled) const {
+    return (residual <= target && (small || stalled)) || (residual <= still && stalled);
+  }
+};
+
 __device__ __forceinline__ double exponent_of(double x) {  // of a positive number, as frexp gives it
   const bool tiny = x < NORMAL;
   const i64 bits = __double_as_longlong(tiny ? x * 0x1p54 : x);

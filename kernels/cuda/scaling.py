@@ -9,11 +9,11 @@ import numpy as np
 
 from cmfast.kernels.cuda import _arrays, scaling_group, scaling_team
 from cmfast.kernels.cuda._module import library
+from cmfast.kernels.stopping import FLOOR, goals
 
 SHORT = 64  # lines on the shorter side up to which Newton's method is all that is wanted, beyond it sweeps as well
 SMALL = 1 << 14  # and cells
 PSEUDO_BAYES = -1.0
-FLOOR = 2e-15  # rounding: the smallest residual that can be promised
 SWEEPS = 10_000
 NEWTON_STEPS = 200
 PIECE = 100_000  # matrices between two calls of `progress`
@@ -48,6 +48,7 @@ class Problem:
     bi: bool  # no targets were given
     plain: bool  # sweeps only
     tol: float
+    goals: tuple[float, float, float]  # see cmfast.kernels.stopping
     last_width: float  # of the last Newton step, at most
     max_iter: int
     out: Any  # (n, R, C) float32 or float64, or None
@@ -137,6 +138,7 @@ def _launch(
         bi=row_sums is None and col_sums is None,
         plain=plain,
         tol=tol,
+        goals=goals(tol, R, C),
         last_width=min(1e-3, math.sqrt(1e3 * tol)),
         max_iter=max_iter,
         out=xp.empty((n, R, C), dtype) if write else None,

@@ -492,7 +492,7 @@ __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool w
 
 // Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough.
 template <int K>
-__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, double tol, double last_width, int patience) {
+__device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals, double last_width, int patience) {
   constexpr int N = Lanes<K>::EVEN;
   double W[N], F[N], source, rho = CM_INF, before = CM_INF;
   const double root = t.u > 0.0 ? 1.0 / sqrt(t.u) : 0.0;
@@ -501,9 +501,9 @@ __device__ __forceinline__ void newton(Lanes<K>& g, Line& t, double tol, double 
     const double residual = row_pass(g, t, root, F, &source);
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    const bool small = rho <= last_width || (rho < 0.1 && rho >= 0.5 * before);
-    if (busy && (!(residual < CM_INF) || (residual <= tol && small) || t.done >= patience)) {
-      t.easy = residual <= tol && small;
+    const bool met = goals.met(residual, rho <= last_width, rho < 0.1 && rho >= 0.5 * before);
+    if (busy && (!(residual < CM_INF) || met || t.done >= patience)) {
+      t.easy = met;
       busy = false;
     }
     if (!warp_any(busy)) return;
@@ -572,10 +572,10 @@ __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double*
                                  const double* __restrict__ row_sums, i64 row_step, const double* __restrict__ col_sums,
                                  i64 col_step, const double* __restrict__ start_row, i64 start_row_step,
                                  const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n,
-                                 double smoothing, int drop, double tol, double last_width, int max_iter,
-                                 float* out_floats, double* out_doubles, double* out_row, double* out_col,
-                                 double* out_residual, i64* out_n_iter, signed char* out_status, double* out_smoothing,
-                                 signed char* left) {
+                                 double smoothing, int drop, double target, double still, double bound,
+                                 double last_width, int max_iter, float* out_floats, double* out_doubles,
+                                 double* out_row, double* out_col, double* out_residual, i64* out_n_iter,
+                                 signed char* out_status, double* out_smoothing, signed char* left) {
   CM_DYN_SMEM(double, numbers);
   Lanes<K> g(numbers);
   const Targets given{row_sums, col_sums, start_row, start_col, row_step, col_step, start_row_step, start_col_step};
@@ -600,12 +600,12 @@ __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double*
       lift(g, t);
       begin(g, t, given, b);
       start(g, t, dominant);
-      newton(g, t, tol, last_width, min(max_iter, PATIENCE));
+      newton(g, t, Goals{target, still, bound}, last_width, min(max_iter, PATIENCE));
       put_back(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
       gauge(g, t);
       const double residual = measure(g, t);
-      t.easy &= residual <= tol && t.done <= max_iter;
+      t.easy &= residual <= bound && t.done <= max_iter;
       store_cells(g, t, out_floats, out_doubles, b * R * C, R, C);
       if (t.easy && g.mine) {
         const int j = t.flip ? g.l : t.order;

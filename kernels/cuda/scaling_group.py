@@ -43,7 +43,7 @@ def solve(problem: "Problem") -> tuple[Any, Any]:
     left = xp.empty(p.n, np.int8)
     lines = [item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)]
     arguments = (
-        *_by_type(p.cells), p.m_step, *lines, p.R, p.C, p.n, p.amount, int(p.drop and p.bi), p.tol, p.last_width,
+        *_by_type(p.cells), p.m_step, *lines, p.R, p.C, p.n, p.amount, int(p.drop and p.bi), *p.goals, p.last_width,
         min(p.max_iter, np.iinfo(np.int32).max), *_by_type(p.out), p.out_row, p.out_col, p.residual, p.n_iter, p.status,
         p.smoothing, left,
     )  # fmt: skip

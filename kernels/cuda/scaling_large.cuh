@@ -15,10 +15,10 @@ struct Swept {
 };
 
 // Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `target`; gives up
-// where more than PATIENCE sweeps would be left at the present rate, but not if `plain`. Leaves the factors that the
-// residual belongs to in `last` and y.
+// where more than PATIENCE sweeps would be left at the present rate; if `plain`, where nothing changes any more and the
+// residual is at most `still`. Leaves the factors that the residual belongs to in `last` and y.
 template <int W>
-__device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, i64 max_iter, bool plain) {
+__device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, double still, i64 max_iter, bool plain) {
   double before = CM_INF;
   while (true) {
     double missed = 0.0;
@@ -32,6 +32,7 @@ __device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, i
         });
     const double residual = team_sum<W>(missed) / t.total;
     if (!(residual < CM_INF) || (k > 0 && residual <= target) || k >= max_iter) return {k, residual, false};
+    if (plain && residual <= still && residual >= before) return {k, residual, false};
     if (!plain && k > 1 && before < CM_INF) {
       const double rate = residual / before;
       if (rate >= 1.0 || log(residual / target) > PATIENCE * -log(rate)) return {k, residual, true};
@@ -54,10 +55,9 @@ __device__ __forceinline__ int keep(const Tile<W>& t, const Swept& s, double tar
 
 // Sweeps and nothing else; returns a status.
 template <int W>
-__device__ __forceinline__ int sinkhorn(const Tile<W>& t, double tol, i64 max_iter, i64* done) {
-  const double target = tol - fmin(ROUNDING, 0.5 * tol);
+__device__ __forceinline__ int sinkhorn(const Tile<W>& t, const Goals& goals, i64 max_iter, i64* done) {
   each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
-  return keep(t, sweep(t, 0, target, max_iter, true), target, done);
+  return keep(t, sweep(t, 0, goals.target, goals.still, max_iter, true), fmax(goals.target, goals.still), done);
 }
 
 // How many lines are not dropped.
@@ -196,7 +196,7 @@ __device__ __forceinline__ double centre(const Tile<W>& t) {
 
 // Newton's method from the factors of the sweeps; returns a status.
 template <int W>
-__device__ __forceinline__ int newton_large(Tile<W>& t, double tol, double last_width, i64 max_iter, int rescue,
+__device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                             i64* done) {
   const bool paired = t.R == t.C && (t.chosen || dominates(t) || pair_by_search(t));
   if (paired) {
@@ -215,7 +215,7 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, double tol, double last_
       continue;
     }
     const bool stalled = width < 0.1 && width >= 0.5 * before;
-    if (residual <= tol && (width <= last_width || stalled)) {
+    if (goals.met(residual, width <= last_width, stalled)) {
       if (hidden < 0.0) hidden = hidden_residual(t, last_width);
       const bool worn = stalled || residual <= NOISE;  // conjugate gradients can do no more
       if (dense || (residual <= hidden && hidden >= ROUNDING) || (worn && t.C > rescue)) return CM_CONVERGED;
@@ -242,17 +242,17 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, double tol, double last_
 
 // Sweeps, then Newton's method where they would be slow or leave small cells wrong; returns a status.
 template <int W>
-__device__ __forceinline__ int solve_large(Tile<W>& t, double tol, double last_width, i64 max_iter, int rescue,
+__device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                            i64* done) {
-  const double target = tol - fmin(ROUNDING, 0.5 * tol);
+  const double target = goals.target;
   each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
   int status = CM_CONVERGED;
   bool more = false;
   double goal = target;
 #pragma unroll 1
   for (int round = 0; round < 2; ++round) {
-    const Swept s = sweep(t, *done, goal, max_iter, false);
-    status = keep(t, s, target, done);
+    const Swept s = sweep(t, *done, goal, goals.still, max_iter, false);
+    status = keep(t, s, fmax(target, goals.still), done);
     more = s.slow;
     if (round || more || status != CM_CONVERGED) break;
     const double hidden = hidden_residual(t, last_width);
@@ -260,7 +260,7 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, double tol, double last_w
     goal = fmin(target, hidden);
     if (more || s.residual <= hidden) break;
   }
-  if (more && status != CM_RANGE) status = newton_large(t, tol, last_width, max_iter, rescue, done);
+  if (more && status != CM_RANGE) status = newton_large(t, goals, last_width, max_iter, rescue, done);
   if (status == CM_RANGE) *done = 0;
   return status;
 }

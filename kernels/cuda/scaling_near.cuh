@@ -7,9 +7,13 @@
 constexpr double STILL = 0.01;  // change of a factor, in powers of two, that needs no further sweep
 constexpr int BALANCE_SWEEPS = 2000;
 
+// Lines that are dropped on both sides go with one another only, and no matter which.
 template <int W>
 __device__ __forceinline__ void take_logarithms(const Tile<W>& t) {
-  each_cell<W>(t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, j) > 0.0 ? log2(t.M(i, j)) : -CM_INF; });
+  each_cell<W>(t.R, t.C, [&](int i, int j) {
+    const double m = t.M(i, j);
+    t.Q(i, j) = m > 0.0 ? log2(m) : t.u(i) == 0.0 && t.v(j) == 0.0 ? 0.0 : -CM_INF;
+  });
 }
 
 // The pairing of rows and columns with the largest product of cells (Kuhn and Munkres, by shortest augmenting paths),
@@ -143,10 +147,7 @@ template <int W>
 __device__ __forceinline__ void bring_near(Tile<W>& t, bool plain, double low, double high) {
   const bool outside = low < 1.0 / WIDE || high > WIDE;
   if (!outside && !(high > VAST * low) && (!(high > SPAN * low) || (t.R == t.C && dominates(t)))) return;
-  bool whole = t.R == t.C && !plain;
-  for (int i = t.rank(); i < t.R; i += W) whole &= t.u(i) > 0.0;
-  for (int j = t.rank(); j < t.C; j += W) whole &= t.v(j) > 0.0;
-  if (!team_any<W>(!whole)) {
+  if (t.R == t.C && !plain) {
     take_logarithms(t);
     if (assign(t)) {
       permute(t);

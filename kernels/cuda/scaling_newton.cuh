@@ -239,7 +239,7 @@ __device__ __forceinline__ bool start(Tile<W>& t, i64* done) {
 
 // Newton's method by elimination alone; returns a status.
 template <int W>
-__device__ __forceinline__ int newton(Tile<W>& t, double tol, double last_width, i64 max_iter, i64* done) {
+__device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, i64* done) {
   const bool paired = start(t, done);
   double width = CM_INF, before = CM_INF;
   while (true) {
@@ -247,7 +247,7 @@ __device__ __forceinline__ int newton(Tile<W>& t, double tol, double last_width,
     if (!(residual < CM_INF)) return CM_RANGE;
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    if (residual <= tol && (width <= last_width || (width < 0.1 && width >= 0.5 * before))) return CM_CONVERGED;
+    if (goals.met(residual, width <= last_width, width < 0.1 && width >= 0.5 * before)) return CM_CONVERGED;
     if (*done >= max_iter) return CM_MAX_ITER;
     ++*done;
     eliminate(t, paired);

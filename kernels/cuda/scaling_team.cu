@@ -65,7 +65,7 @@ __device__ __forceinline__ void count_positive(const Tile<W>& t) {
 
 // Drop lines, make the totals equal by changing the column targets of the input, refuse what is bad.
 template <int W>
-__device__ __forceinline__ int check_targets(Tile<W>& t, bool flip, bool drop, bool zero) {
+__device__ __forceinline__ int check_targets(Tile<W>& t, bool flip, bool drop, bool zero, bool* changed) {
   if (drop && zero) {
     count_positive(t);
     each<W>(t.R, [&](int i) {
@@ -102,6 +102,7 @@ __device__ __forceinline__ int check_targets(Tile<W>& t, bool flip, bool drop, b
     each_cell<W>(t.R, t.C, [&](int i, int j) {
       if (t.u(i) == 0.0 || t.v(j) == 0.0) t.M(i, j) = 0.0;
     });
+  *changed |= dropped;
   if (!dropped && !zero) return CM_CONVERGED;
   count_positive(t);
   for (int i = t.rank(); i < t.R; i += W) bad |= t.u(i) > 0.0 && t.off(i) == 0.0;
@@ -234,11 +235,11 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
     cmfast_ipf_team(const float* M32, const double* M64, i64 m_step, const double* row_sums, i64 row_step,
                     const double* col_sums, i64 col_step, const double* start_row, i64 start_row_step,
                     const double* start_col, i64 start_col_step, int R, int C, double smoothing, int drop, int bi,
-                    int plain, double tol, double last_width, i64 max_iter, int rescue, const i64* queue,
-                    const i64* length, i64 n, u64* next, i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at,
-                    i64 shared_size, i64 scratch_size, double* scratch, i64 network_size, i64 flow_at, i64* network,
-                    float* out32, double* out64, double* out_row, double* out_col, double* out_residual,
-                    i64* out_n_iter, signed char* out_status, double* out_smoothing) {
+                    int plain, double tol, double target, double still, double bound, double last_width, i64 max_iter,
+                    int rescue, const i64* queue, const i64* length, i64 n, u64* next, i64 cells_at, i64 scaled_at,
+                    i64 graph_at, i64 lines_at, i64 shared_size, i64 scratch_size, double* scratch, i64 network_size,
+                    i64 flow_at, i64* network, float* out32, double* out64, double* out_row, double* out_col,
+                    double* out_residual, i64* out_n_iter, signed char* out_status, double* out_smoothing) {
   CM_DYN_SMEM(double, shared);
   const int me = zeros::rank<W>(), teams = blockDim.x / W, team = threadIdx.x / W;
   const i64 slot = i64(blockIdx.x) * teams + team;
@@ -246,6 +247,7 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
   const auto place = [&](i64 at) { return at >= 0 ? near + W + at : scratch + slot * scratch_size + ~at; };
   i64 *memory = network + slot * network_size, *flow = flow_at ? memory + flow_at : nullptr;
   const bool flip = R < C && !plain;
+  const Goals goals{target, still, bound};
   const i64 size = i64(R) * C, most = length ? *length : n;
   while (true) {
     const i64 turn = team_sum<W>(me == 0 ? i64(atomicAdd(next, u64(1))) : 0);
@@ -289,12 +291,12 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
     i64 done = 0;
     if (seen.good && smoothing > 0.0) each_cell<W>(t.R, t.C, [&](int i, int j) { t.M(i, j) += smoothing; });
     if (seen.good && smoothing < 0.0) amount = pseudo_bayes(t, seen.high);
-    if (status == CM_CONVERGED) status = check_targets(t, flip, drop && bi, seen.zero && !(smoothing > 0.0));
+    if (status == CM_CONVERGED) status = check_targets(t, flip, drop && bi, seen.zero && !(smoothing > 0.0), &changed);
     if (status == CM_CONVERGED && seen.zero && smoothing == 0.0 && !plain) {
       status = look_at_zeros(t, flip, memory, flow);
       limit = status == CM_LIMIT_ONLY;
       if (limit) status = CM_CONVERGED;
-      changed = limit;
+      changed |= limit;
     }
     if (status == CM_CONVERGED) {
       if (changed) seen = survey(t);
@@ -302,18 +304,18 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
       begin(t, flip ? first_cols : first_rows, flip ? first_rows : first_cols, plain || !(LARGE || t.chosen));
       each<W>(t.R, [&](int i) { t.root(i) = t.u(i) > 0.0 ? 1.0 / sqrt(t.u(i)) : 0.0; });
       if (plain)
-        status = sinkhorn(t, tol, max_iter, &done);
+        status = sinkhorn(t, goals, max_iter, &done);
       else if constexpr (LARGE)
-        status = solve_large(t, tol, last_width, max_iter, rescue, &done);
+        status = solve_large(t, goals, last_width, max_iter, rescue, &done);
       else
-        status = newton(t, tol, last_width, max_iter, &done);
+        status = newton(t, goals, last_width, max_iter, &done);
     }
     if (status <= CM_MAX_ITER) {
       residual = finish(t, flip);
       if (!(residual < CM_INF))
         status = CM_RANGE;
-      else if (LARGE || status == CM_CONVERGED)
-        status = residual <= tol ? CM_CONVERGED : CM_MAX_ITER;
+      else if (status == CM_CONVERGED || plain)  // only the sums count in sweeps
+        status = residual <= (status == CM_CONVERGED ? goals.bound : tol) ? CM_CONVERGED : CM_MAX_ITER;
     }
     const bool failed = status > CM_MAX_ITER, without = failed || limit;
     each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = without ? CM_NAN : t.x(i); });

@@ -52,7 +52,7 @@ def solve(problem: "Problem", queue: Any = None, length: Any = None) -> None:
     arguments = (
         single, double, p.m_step,
         *(item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)),
-        R, C, p.amount, int(p.drop), int(p.bi), int(p.plain), p.tol, p.last_width, p.max_iter, RESCUE,
+        R, C, p.amount, int(p.drop), int(p.bi), int(p.plain), p.tol, *p.goals, p.last_width, p.max_iter, RESCUE,
         queue, length, p.n, xp.zeros(1, np.uint64), *places, width + shared, scratch, xp.empty(slots * scratch),
         network, flow_at, xp.empty(slots * network, np.int64),
         out_single, out_double, p.out_row, p.out_col, p.residual, p.n_iter, p.status, p.smoothing,

@@ -104,6 +104,7 @@ __device__ __forceinline__ bool collect(unsigned* set, int n, bool fresh, Test t
     const int k = start + rank<W>() % 32;
     const unsigned before = fresh ? 0u : set[start / 32];
     const unsigned word = before | __ballot_sync(CM_ALL_LANES, k < n && test(k));
+    __syncwarp();  // the votes are in, but that alone does not order what was read before what is written
     if (rank<W>() % 32 == 0) set[start / 32] = word;
     grew |= word != before;
   }

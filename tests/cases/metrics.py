@@ -14,7 +14,7 @@ EVERY = (
     "accuracy_ovr", "balanced_accuracy_ovr", "geometric_mean_ovr", "tau_ovr", "tss_ovr", "heidke_ovr",
     "gilbert_ovr", "doolittle_ovr", "accuracy_ovr_macro", "balanced_accuracy_ovr_macro",
     "geometric_mean_ovr_macro", "tau_ovr_macro", "tss_ovr_macro", "heidke_ovr_macro", "gilbert_ovr_macro",
-    "doolittle_ovr_macro",
+    "doolittle_ovr_macro", "fbeta_0", "fbeta_inf", "fbeta_1e150", "fbeta_0_macro", "fbeta_inf_weighted",
 )  # fmt: skip
 BINARY = ("tss", "gilbert", "doolittle", "youden_j", "gss", "dss", "recall", "mcc")
 UNORDERED = tuple(name for name in EVERY if name not in ("kappa_linear", "kappa_quadratic", "gerrity"))

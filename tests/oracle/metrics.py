@@ -65,6 +65,8 @@ def _of_table(name, tp, fn, fp, tn, beta=1):
     if name == "precision":
         return _ratio(tp, tp + fp)
     if name in ("f1", "fbeta"):
+        if beta == "inf":
+            return tpr  # the limit, where it exists
         b = Fraction(beta) ** 2
         return _ratio((1 + b) * tp, b * P + tp + fp)
     if name == "jaccard":

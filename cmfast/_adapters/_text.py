@@ -1,0 +1,194 @@
+"""Labels that are text: one integer per label beside the distinct texts, however long the longest of them is."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NoReturn
+
+import numpy as np
+
+_BLOCK = 1 << 20  # bytes of the array that become Python objects at a time
+_MOST_AXES = 64  # NumPy's; a list that contains itself has no end
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Coded:
+    """An array of text as positions in its distinct texts.
+
+    NumPy's arrays of text give every label the width of the longest; this takes eight bytes per label, and each text
+    once.
+
+    Attributes
+    ----------
+    codes : array of int, shape (...)
+        Which of `names` each label is.
+    names : list of str or of bytes
+        Distinct; not all need occur.
+    dtype : dtype
+        What NumPy would have for it, for messages.
+    """
+
+    codes: np.ndarray
+    names: list[Any]
+    dtype: np.dtype[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array."""
+        return self.codes.shape
+
+    def taken(self, codes: np.ndarray) -> "Coded":
+        """Return this array at the positions `codes`."""
+        return Coded(self.codes[codes], self.names, self.dtype)
+
+
+class _Positions(dict[Any, int]):
+    """Value -> position, in the order in which values come first."""
+
+    def __missing__(self, value: Any) -> int:
+        self[value] = position = len(self)
+        return position
+
+
+def encode(x: np.ndarray, plain: Callable[[Any], Any] | None = None) -> Coded:
+    """Return an array of texts, of whatever kind; `plain` makes an exact ``str`` or ``bytes`` of a subclass."""
+    positions = _Positions()
+    codes = np.empty(x.size, np.int64)
+    step = max(1, _BLOCK // max(1, x.itemsize))
+    flat = x.reshape(-1) if x.dtype.kind == "T" else x.flat  # which would copy fixed widths that lie apart
+    for start in range(0, x.size, step):
+        block = flat[start : start + step].tolist()
+        values = block if plain is None else map(plain, block)
+        codes[start : start + len(block)] = np.fromiter(map(positions.__getitem__, values), np.int64, len(block))
+    dtype = x.dtype if x.dtype.kind in "US" else _dtype(positions)
+    return Coded(codes.reshape(x.shape), list(positions), dtype)
+
+
+def _dtype(names: Iterable[Any]) -> np.dtype[Any]:
+    longest, letter = 0, "U"
+    for name in names:
+        if isinstance(name, str | bytes):  # what else StringDType(na_object=...) has is refused by the caller
+            longest, letter = max(longest, len(name)), "U" if isinstance(name, str) else "S"
+    return np.dtype(f"{letter}{min(longest, 2**20)}")
+
+
+def match(y_true: Coded, y_pred: Coded, labels: Coded | None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return both as positions in `labels` (-1: not among them) or in the sorted labels that occur, and how many."""
+    if labels is not None:
+        order = [labels.names[k] for k in labels.codes.tolist()]
+    else:
+        order = sorted(set().union(*(_occurring(y) for y in (y_true, y_pred))))
+    index = {name: k for k, name in enumerate(order)}
+    turned = [np.array([index.get(name, -1) for name in y.names], np.int64)[y.codes] for y in (y_true, y_pred)]
+    return turned[0], turned[1], len(order)
+
+
+def _occurring(y: Coded) -> list[Any]:
+    occurs = np.zeros(len(y.names), np.bool_)
+    occurs[y.codes] = True
+    return [y.names[k] for k in np.flatnonzero(occurs)]
+
+
+def leaves(x: Sequence[Any]) -> tuple[set[type], int]:
+    """Return the types of what nested lists hold, and how deep it lies."""
+    depth = 0
+    while True:
+        kinds = set(map(type, _level(x, depth)))
+        if not kinds or depth == _MOST_AXES or not all(issubclass(kind, list | tuple) for kind in kinds):
+            return kinds, depth
+        depth += 1
+
+
+def _level(x: Iterable[Any], depth: int) -> Iterable[Any]:
+    for _ in range(depth):
+        x = chain.from_iterable(x)
+    return x
+
+
+def is_text(kinds: set[type]) -> bool:
+    """Whether these are types of text, or cannot be told from text by NumPy, which would make text of them."""
+    return any(issubclass(kind, str | bytes) for kind in kinds)
+
+
+def is_missing(kinds: set[type]) -> bool:
+    """Whether values of these types stand for missing ones."""
+    return any(kind is type(None) or kind.__name__ in {"NAType", "NaTType"} for kind in kinds)
+
+
+def are_integers(kinds: set[type]) -> bool:
+    """Whether these are types of integers."""
+    return bool(kinds) and all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds)
+
+
+def objects(op: str, name: str, x: np.ndarray) -> Coded:
+    """Return an array of Python objects, which must be texts of one type; refuse what they are instead.
+
+    Without any it is text: a column of labels of which none is left.
+    """
+    kinds = set(map(type, x.flat))
+    for text, plain in ((str, str.__str__), (bytes, bytes.__bytes__)):
+        if all(issubclass(kind, text) for kind in kinds):
+            return encode(x, None if kinds == {text} else plain)
+    numbers = all(issubclass(kind, int | float | np.number | np.bool_) for kind in kinds)
+    if not numbers:
+        _refuse_missing(op, name, x)
+    if is_text(kinds):
+        _refuse_mixed(op, name, x)
+    what = ", ".join(sorted(kind.__name__ for kind in kinds))
+    cure = f"; give {name}.astype({'int' if are_integers(kinds) else 'float'})" if numbers else ""
+    msg = f"{op}: {name} must be an array of numbers, got Python objects ({what}){cure}"
+    raise TypeError(msg)
+
+
+def _refuse_missing(op: str, name: str, x: np.ndarray) -> None:
+    bad = [k for k, value in enumerate(x.flat) if is_missing({type(value)}) or _is_nan(value)]
+    if bad:
+        missing(op, name, len(bad), np.unravel_index(bad[0], x.shape), x.flat[bad[0]])
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _refuse_mixed(op: str, name: str, x: np.ndarray) -> NoReturn:
+    first: dict[str, str] = {}
+    for k, value in enumerate(x.flat):
+        first.setdefault(type(value).__name__, f"{value!r:.40} at {where(np.unravel_index(k, x.shape))}")
+    what = " and ".join(f"{kind} ({value})" for kind, value in first.items())
+    msg = f"{op}: {name} must be values of one type, got {what}"
+    raise TypeError(msg)
+
+
+def missing(op: str, name: str, number: int, index: Iterable[Any], value: object) -> NoReturn:
+    """Refuse an array because values are missing."""
+    msg = f"{op}: {name} must be without missing values, got {gaps(number, index, value)}"
+    raise ValueError(msg)
+
+
+def gaps(number: int, index: Iterable[Any], value: object) -> str:
+    """Return how many values are missing and where the first is, for messages."""
+    return f"{number} missing (first: {value} at {where(index)})"
+
+
+def where(index: Iterable[Any]) -> str:
+    """Return an index as text."""
+    found = tuple(int(k) for k in index)
+    return str(found[0]) if len(found) == 1 else str(found)
+
+
+def refuse_ragged(op: str, name: str, x: Any) -> NoReturn:
+    """Refuse lists whose rows differ in length."""
+    msg = f"{op}: {name} must be an array of numbers, got a {type(x).__name__} that is none: rows of different lengths"
+    raise TypeError(msg)
+
+
+def exact(op: str, name: str, x: Any) -> np.ndarray:
+    """Return lists of integers, of which int64 does not hold all, as uint64."""
+    values = [int(value) for value in np.array(x, object).flat]
+    low, high = min(values), max(values)
+    if low < 0 or high >= 2**64:
+        bits = max(low.bit_length(), high.bit_length())
+        given = f"{low} and {high}" if bits <= 64 else f"one of {bits} bits"
+        msg = f"{op}: {name} must be integers that int64 or uint64 holds together, got {given}"
+        raise TypeError(msg)
+    return np.array(x, np.uint64)

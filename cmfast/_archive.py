@@ -1,0 +1,96 @@
+"""Archives of arrays (npz) from anybody: nothing in them is believed, and memory is taken for what is there alone."""
+
+import errno
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from math import prod
+from typing import BinaryIO
+
+import numpy as np
+
+Parts = Mapping[str, tuple[tuple[str, ...], int]]  # name -> types that its array may have, number of dimensions
+
+CHUNK = 1 << 24  # bytes that are read at a time
+MOST_HEADER = 1 << 12
+LENGTHS = {1: 2, 2: 4, 3: 4}  # version of the npy format -> bytes of the length of its header
+HEADER = re.compile(
+    rb"\{'descr': '([<|][a-z][0-9])', 'fortran_order': (False|True), 'shape': \(([0-9, ]{0,60})\), ?\} *\n"
+)
+
+
+class DamagedError(Exception):
+    """The file is not what it should be; the text says why."""
+
+
+def demand(holds: bool, why: str) -> None:
+    """Raise DamagedError with `why` unless something `holds`."""
+    if not holds:
+        raise DamagedError(why)
+
+
+def read(file: BinaryIO, parts: Parts, *, optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
+    """Return the arrays of an npz file as `numpy.savez` writes it, and no others than `parts`.
+
+    Raises DamagedError for whatever else `file` may hold.
+    """
+    most = file.seek(0, os.SEEK_END)
+    with _foreign_bytes():
+        archive = zipfile.ZipFile(file)
+    with archive:
+        entries = archive.infolist()
+        names = [entry.filename.removesuffix(".npy") for entry in entries]
+        demand(all(entry.filename.endswith(".npy") for entry in entries), "not all of it are arrays")
+        demand(len(set(names)) == len(names), "two of its arrays have one name")
+        for name in names:
+            demand(name in parts, f"it has {name!r}")
+        for name in parts:
+            demand(name in names or name in optional, f"it has no {name}")
+        return {name: _array(archive, entry, most, *parts[name]) for name, entry in zip(names, entries, strict=True)}
+
+
+@contextmanager
+def _foreign_bytes() -> Iterator[None]:
+    """Name whatever zipfile raises on bytes that it did not write, which can be anything."""
+    try:
+        yield
+    except (DamagedError, MemoryError):
+        raise
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place that no file has
+            raise
+        raise DamagedError(str(error)) from None
+    except Exception as error:  # noqa: BLE001
+        raise DamagedError(str(error) or type(error).__name__) from None
+
+
+def _array(
+    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int, types: tuple[str, ...], ndim: int
+) -> np.ndarray:
+    """Return one array of an archive of `most` bytes."""
+    what = f"its {entry.filename}"
+    demand(entry.compress_type == zipfile.ZIP_STORED, f"{what} is compressed")  # small files could ask for any memory
+    demand(entry.file_size == entry.compress_size <= most, f"{what} is larger than the file")
+    with _foreign_bytes(), archive.open(entry) as stream:
+        head = stream.read(8)
+        demand(head[:6] == b"\x93NUMPY" and len(head) == 8 and head[6] in LENGTHS, f"{what} is no array")
+        length = int.from_bytes(stream.read(LENGTHS[head[6]]), "little")
+        demand(length <= MOST_HEADER, f"{what} has a header of {length} bytes")
+        found = HEADER.fullmatch(stream.read(length))
+        if found is None:
+            raise DamagedError(f"{what} has a header that NumPy does not write")  # noqa: EM102
+        dtype, order, sizes = (group.decode("ascii") for group in found.groups())
+        shape = tuple(map(int, re.findall("[0-9]+", sizes)))
+        demand(dtype in types and len(shape) == ndim, f"{what} has dtype {dtype!r} and shape {shape}")
+        size = prod(shape) * np.dtype(dtype).itemsize
+        demand(size == entry.file_size - 8 - LENGTHS[head[6]] - length, f"{what} has not the size of its shape {shape}")
+        raw = np.empty(size, np.uint8)
+        filled = 0
+        while more := stream.read(min(CHUNK, size - filled)):
+            raw[filled : filled + len(more)] = np.frombuffer(more, np.uint8)
+            filled += len(more)
+        demand(filled == size and not stream.read(1), f"{what} is cut short")  # the last read looks at the checksum
+    out = raw.view(dtype).reshape(shape, order="F" if order == "True" else "C")
+    return np.ascontiguousarray(out.astype(out.dtype.newbyteorder("="), copy=False)).reshape(shape)

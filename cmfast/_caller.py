@@ -1,0 +1,36 @@
+"""Which public function was called: its name stands in front of a message, whoever words it."""
+
+import sys
+
+
+def name(op: str) -> str:
+    """Return the name of the outermost public function of this call into cmfast; `op` where none is on the stack.
+
+    The stack is walked where something is said, so calls that have nothing to say pay nothing, and a call from within
+    a callback of the user's has its own name: the walk ends at the first frame that is not cmfast's.
+    """
+    found = op
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] != "cmfast":
+            break
+        found = _public(module, frame.f_code.co_qualname) or found
+        frame = frame.f_back  # type: ignore[assignment]
+    return found
+
+
+def _public(module: str, qualname: str) -> str | None:
+    """Return the name under which users call what `module` calls `qualname`, None if they do not."""
+    import cmfast
+
+    # The modules that are public themselves stand in front of their functions.
+    outer = module.split(".")[1] if module != "cmfast" else ""
+    space = getattr(cmfast, outer) if outer in cmfast.__all__ else cmfast
+    first, *rest = qualname.split(".")
+    if first not in space.__all__ or getattr(getattr(space, first), "__module__", None) != module:
+        return None
+    rest = [part for part in rest if not part.endswith("__")]  # Grid.__init__ is Grid
+    if any(part.startswith(("_", "<")) for part in rest):
+        return None
+    return ".".join([outer] * (space is not cmfast) + [first, *rest])

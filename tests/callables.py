@@ -1,0 +1,476 @@
+"""Every public callable: how to call it, what it takes, and what it must not take. One entry each, none left out."""
+
+import inspect
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+import cmfast
+
+NAMESPACES = {"": cmfast, "metrics.": cmfast.metrics, "contingency.": cmfast.contingency}
+NAMESPACES |= {"uncertainty.": cmfast.uncertainty}
+
+# What only holds results or codes: cmfast makes them, and what they are made of was checked then.
+RECORDS = {
+    "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
+    "WidthCurve", "CellCounts", "DiagnosticWarning", "FailureError", "FailureWarning",
+    "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
+    "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
+}  # fmt: skip
+
+Make = Callable[[np.ndarray], Any]
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Yield the name of every public callable, and itself: functions, classes, their public methods."""
+    for prefix, space in NAMESPACES.items():
+        for name in space.__all__:
+            thing = getattr(space, name)
+            if not callable(thing):
+                continue
+            if not inspect.isclass(thing):
+                yield prefix + name, thing
+                continue
+            yield prefix + name, thing
+            for part, value in vars(thing).items():
+                if not part.startswith("_") and (inspect.isfunction(value) or isinstance(value, classmethod)):
+                    yield f"{prefix}{name}.{part}", getattr(thing, part)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How to call one function; everything here is right, so that whatever a test puts in its place is the fault."""
+
+    of: Callable[[Make], Callable[..., Any]]
+    """The function, or the method of an object whose arrays `make` makes."""
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    """All its arrays, by name."""
+    others: dict[str, Any] = field(default_factory=dict)
+    """What else it needs; a `Made` is made first."""
+    optional: frozenset[str] = frozenset()
+    """Arrays that None may stand for."""
+    batch: frozenset[str] = frozenset()
+    """Arrays whose leading axes are a batch, whose elements do not see each other."""
+    wrong: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """What its options must not be, where that is not what options of that name must not be anywhere."""
+    free: frozenset[str] = frozenset()
+    """Options that any value is right for, or that another test looks at."""
+    host: bool = False
+    """Arrays are metadata on the host: whatever becomes a NumPy array will do."""
+    name: str = ""
+    """How messages call it, where that is not its own name (an alias)."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """An argument that is no array, but has arrays in it."""
+
+    of: Callable[[Make], Any]
+
+
+def call(entry: Entry, make: Make = np.asarray, /, **changes: Any) -> Any:
+    """Call the function of `entry` with some arguments changed; those that are arrays are taken as they are."""
+    function = entry.of(make)
+    given = {name: make(array) for name, array in entry.arrays.items()}
+    given |= {name: value.of(make) if isinstance(value, Made) else value for name, value in entry.others.items()}
+    given |= {name: value.of(make) if isinstance(value, Made) else value for name, value in changes.items()}
+    args = []
+    positional = True
+    for p in inspect.signature(function).parameters.values():
+        positional = positional and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name in given
+        if positional:
+            args.append(given.pop(p.name))
+    return function(*args, **given)
+
+
+def options(entry: Entry) -> list[str]:
+    """Return the names of all arguments that are no arrays."""
+    some = inspect.signature(entry.of(np.asarray)).parameters.values()
+    return [p.name for p in some if p.kind != p.VAR_KEYWORD and p.name not in entry.arrays]
+
+
+def wrong(entry: Entry, option: str) -> tuple[Any, ...]:
+    """Return what `option` must not be."""
+    return entry.wrong[option] if option in entry.wrong else WRONG[option]
+
+
+OPTIONS_OF_IPF = (
+    {"smoothing": 0.5}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"}, {"solver": "sinkhorn"}, {"solver": "newton"},
+)  # fmt: skip
+OTHERWISE = {
+    "method": ("all", "col"),
+    "undefined": ("nan", "strict", "zero", "one"),
+    "scheme": ("expected_rounded",),
+    "by": ("rate", "symmetric", "symmetric_rate"),
+    "average": ("macro", "weighted", "micro"),
+    "positive": (0,),
+}
+
+
+def ways(entry: Entry) -> list[dict[str, Any]]:
+    """Return the options that lead to different ways through a function, all of them right."""
+    some = inspect.signature(entry.of(np.asarray)).parameters
+    found: list[dict[str, Any]] = [{}]
+    found += [{name: value} for name, values in OTHERWISE.items() if name in some for value in values]
+    if any(p.kind == p.VAR_KEYWORD for p in some.values()):  # those of ipf
+        found += [{"method": "bi"}, *({"method": "bi", **one} for one in OPTIONS_OF_IPF)]
+    elif "smoothing" in some and "solver" in some:
+        found += OPTIONS_OF_IPF
+    return found
+
+
+LISTS = ([1, 2], np.array([1, 2]), {}, (x for x in ()))
+NO_INTEGER = (1.5, True, np.True_, "3", b"3", math.nan, 1j, *LISTS)
+NO_NUMBER = (True, "1", b"1", 1j, math.nan, math.inf, 10**400, 10**5000, *LISTS)
+NO_BOOL = ("False", "", 2, 0.0, None, math.nan, *LISTS)
+NO_NAME = (3, True, None, 2**63, 1.5, "nonsense", b"row", ["row"], {})
+
+
+def integers(least: int, *, none: bool, most: int | None = 2**63 - 1) -> tuple[Any, ...]:
+    """Return what an integer of at least `least` is not."""
+    above = () if most is None else (most + 1, 10**5000)
+    return (*NO_INTEGER, least - 1, -(2**63) - 1, *above, *(() if none else (None,)))
+
+
+COUNT = integers(0, none=True)
+# By option. What is large but right, as num_threads of 2**70 or a seed of 200 bits, is not here.
+WRONG: dict[str, tuple[Any, ...]] = {
+    "num_threads": integers(1, none=True, most=None),
+    "n_classes": COUNT,
+    "n_groups": COUNT,
+    "n_components": integers(1, none=False),
+    "n_replicates": integers(0, none=False),
+    "n": integers(1, none=True),
+    "k": integers(1, none=False),
+    "size": integers(1, none=False),
+    "origins": integers(1, none=False),
+    "max_iter": integers(1, none=True, most=None),
+    "positive": integers(0, none=False, most=1),
+    "rng": integers(0, none=False, most=None),
+    "max_bytes": integers(1 << 20, none=False, most=None),
+    "bins": (1.5, True, "3", 0, [0, 1], [1], [1.5, 1], None, math.nan, [], {}, 2**63, [True]),
+    "tol": (*NO_NUMBER, 0, -1.0, None),
+    "v": (*NO_NUMBER, 0, -1.0, None),
+    "r": (True, "1", 0, -1, math.nan, math.inf, None, "x", [0.0], [[1], [1, 2]], {}, 10**400, 1j, [None]),
+    "points_per_cell": (*NO_NUMBER, 1.0, 0, None),
+    "factor": (*NO_NUMBER, 0, -1.0, None),
+    "fraction": (*NO_NUMBER, None),
+    "smoothing": (*NO_NUMBER, 0, -1.0, "laplace"),
+    "on_failure": NO_NAME,
+    "undefined": NO_NAME,
+    "method": NO_NAME,
+    "solver": NO_NAME,
+    "empty": NO_NAME,
+    "scheme": NO_NAME,
+    "by": NO_NAME,
+    "rule": NO_NAME,
+    "average": tuple(value for value in NO_NAME if value is not None),
+    "metric": (*NO_NAME, "fbeta_x", "fbeta_-1", "fbeta_nan"),
+    "names": (3, True, None, "nonsense", ["nonsense"], [3], {"mcc": 1}, b"mcc", [None], "fbeta_x", "fbeta_nan"),
+    "name": (3, True, None, "nonsense", ["mcc"], b"mcc"),
+    "normalize": tuple(value for value in NO_NAME if value is not None),
+    "rescale": NO_BOOL,
+    "progress": (3, "yes", [1], 0, 1.5, {}),
+    "start": (3, "x", (1,), (None, None), [np.ones(2)], {}, np.ones((2, 2)) > 0),
+    "factors": (1.5, "x", [], [0.0], [-1], [True], None, ["1"], [math.nan], 2**63, {}),
+    "grid": (3, "nonsense", None, ["scott"], 1.5, True),
+    "directory": (3, 1.5, True, [1], {}),
+    "path": (None, 1.5, [1], {}),
+    "cells": (None, 3, "x", [1], np.ones(2)),
+    "class_names": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
+}
+
+M = np.array([[4.0, 1.0], [2.0, 3.0]])
+COUNTS = np.array([[4, 1], [2, 3]])
+TRUTH, GUESS = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
+X = np.array([[0.0, 0.5], [1.0, 1.5], [2.0, 0.25], [3.0, 2.5]])
+GRID = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
+ONES = np.ones(2)
+
+
+def _cells(make: Make) -> cmfast.CellCounts:
+    return cmfast.cell_counts(make(X), make(TRUTH), make(GUESS), grid=GRID)
+
+
+FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")
+FILE = os.path.join(FOLDER.name, "cells.npz")  # noqa: PTH118  (as users write it)
+
+
+def _saved(make: Make) -> str:
+    _cells(make).save(FILE)
+    return FILE
+
+
+def _histogram(make: Make) -> cmfast.SparseHistogram:
+    return cmfast.sparse_histogram(make(X), grid=GRID)
+
+
+def _function(function: Callable[..., Any], arrays: dict[str, np.ndarray] | None = None, **rest: Any) -> Entry:
+    return Entry(lambda make: function, arrays or {}, **rest)
+
+
+def _of_matrix(function: Callable[..., Any], M: np.ndarray = M, **rest: Any) -> Entry:
+    return _function(function, {"M": M}, batch=frozenset({"M"}), **rest)
+
+
+def _pair(function: Callable[..., Any], *names: str) -> Entry:
+    return _function(function, dict.fromkeys(names, M), batch=frozenset(names))
+
+
+def _of_nothing(make: Make) -> Callable[[int, int], None]:
+    return lambda done, total: None
+
+
+# By option, what is right for it, if not together with everything else. Small, so that right answers are quick.
+RIGHT: dict[str, tuple[Any, ...]] = {
+    "num_threads": (1, 2, np.int8(3), None, 2**70),
+    "n_classes": (2, 3, np.array(2), np.uint64(4), None),
+    "n_groups": (2, 5, np.int16(3), None),
+    "n_components": (1, 2, 9, None),
+    "n_replicates": (0, 1, 7),
+    "n": (0, 1, 50, 2**53, None),
+    "k": (1, 2, 100, 2**62),
+    "size": (1, 2, 5),
+    "origins": (1, 2),
+    "max_iter": (1, 3, None),
+    "positive": (0, 1, np.int64(0)),
+    "rng": (0, 2**200, Made(lambda make: np.random.default_rng(3))),
+    "max_bytes": (1 << 20, 1 << 70),
+    "bins": (1, 3, [2, 3], (1,), np.array([1, 2]), 2**53),
+    "tol": (1e-6, 1, 1e-300, 1e300, np.float32(1e-3)),
+    "v": (0.5, 2, 1e-300, 1e300),
+    "r": (1, 0.5, [1.0, 2.0], 1e-300, 1e300),
+    "points_per_cell": (1.5, 3, 1e300),
+    "factor": (2, 0.5, 1e-300, 1e300),
+    "fraction": (0, -0.5, 1e300, -1e-300),
+    "smoothing": (None, 1, 0.5, "pseudo-bayes", 1e-300, 1e300),
+    "on_failure": ("ignore", "raise", "warn"),
+    "undefined": ("present", "nan", "strict", "zero", "one"),
+    "method": ("all", "row", "true", "col", "pred", "bi"),
+    "solver": ("auto", "newton", "sinkhorn"),
+    "empty": ("nan", "drop"),
+    "scheme": ("multinomial", "row_multinomial", *OTHERWISE["scheme"]),
+    "by": ("count", *OTHERWISE["by"]),
+    "rule": ("gauss", "nodes", "midpoints"),
+    "average": (None, *OTHERWISE["average"]),
+    "metric": ("accuracy", "mcc", "f1", "fbeta_2", "recall", "kappa_quadratic"),
+    "names": ("accuracy", ["f1", "gerrity"], ("kappa_linear",), [], ["mcc", "mcc"], "tss", "fbeta_0.5"),
+    "name": ("f1", "mcc", "gerrity", "tss"),
+    "normalize": (None, True, False, "all", "row", "col", "bi"),
+    "rescale": (True, False, np.True_),
+    "progress": (None, False, Made(_of_nothing)),
+    "start": (None, Made(lambda make: (make(ONES), make(2 * ONES))), Made(lambda make: [make(ONES), make(0 * ONES)])),
+    "factors": ([0.5, 1], (2,), np.array([1.0, 1e-300])),
+    "grid": (GRID, "scott", "freedman_diaconis", cmfast.Grid([0.5], [1e-300]), cmfast.Grid([-1e300, 0], [0.5, 1e300])),
+    "directory": (None, "."),
+    "path": ("cells.npz", "other.npz"),
+    "cells": (Made(_cells),),
+    "a": (Made(_histogram),),
+    "b": (Made(_histogram),),
+    "parts": (Made(lambda make: [_cells(make)] * 2), Made(lambda make: iter([_cells(make)]))),
+    "class_names": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
+    "labels": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], Made(lambda make: make(np.array([1, 0]))), [2**63]),
+    "weights": ("row", "bi", ["row", "bi"], [], Made(lambda make: make(M)), Made(lambda make: make(np.stack([M, M])))),
+    "index": (0, 1, -1, np.int8(1), (0,)),
+    "classes": ((0, 1), [1, 0], np.array([0, 1])),
+    "levels": (1, 3),
+    "colorbar": (True, False),
+    "ax": (None,),
+    "beta": (0, 0.5, 2, 1e-300, 1e300, math.inf),
+}
+
+TARGETS = {"M": M, "row_sums": ONES, "col_sums": ONES}
+LABELS = {"y_true": TRUTH, "y_pred": GUESS}
+POINTS = {"X": X, **LABELS}
+ONLY_BI = ("smoothing", "empty", "tol", "max_iter", "solver", "start")  # the **options of a normalisation
+WEIGHTS_OF_CELLS = ("nonsense", 3, True, None, [["row"]], ["row", 3], {}, b"row", [[1.0, 2.0]], [[1j, 1], [1, 1]], 1.5)
+OF_EMBEDDED: dict[str, Any] = {
+    "arrays": POINTS,
+    "others": {"weights": "row"},
+    "wrong": {"n_components": integers(1, none=True), "weights": WEIGHTS_OF_CELLS},
+}
+_TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
+
+ENTRIES: dict[str, Entry] = {
+    "confusion_matrix": _function(
+        cmfast.confusion_matrix,
+        {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
+        optional=frozenset({"sample_weight", "groups"}),
+        batch=frozenset({"sample_weight"}),
+        wrong={"labels": (3, [], [0, 0], [[0, 1]], ["a", "b"], [0.5, 1.0], "ab", True, {}, [None], [1j])},
+    ),
+    "normalize": _of_matrix(cmfast.normalize, others={"method": "row"}),
+    "importance_weights": _of_matrix(cmfast.importance_weights, others={"method": "row"}),
+    "bi_normalize": _of_matrix(cmfast.bi_normalize),
+    "ipf": _function(cmfast.ipf, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})),
+    "ras": _function(cmfast.ras, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})),
+    "support": _function(
+        cmfast.support, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})
+    ),
+    "Support.explain": Entry(
+        lambda make: cmfast.support(make(np.stack([M, M]))).explain,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", None, (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
+    ),
+    "overlap": _pair(cmfast.overlap, "S", "T"),
+    "l1_distance": _pair(cmfast.l1_distance, "S", "T"),
+    "kl_divergence": _pair(cmfast.kl_divergence, "P", "Q"),
+    "uncertainty.resample": _function(
+        cmfast.uncertainty.resample,
+        {"M": COUNTS, "missed": np.array([1, 2])},
+        others={"n_replicates": 5},
+        optional=frozenset({"missed"}),
+        batch=frozenset({"M", "missed"}),
+        wrong={"n": integers(0, none=True)},
+    ),
+    "cell_counts": _function(cmfast.cell_counts, POINTS, others={"grid": GRID}, wrong={"grid": (3, "scott", None, M)}),
+    "sparse_histogram": _function(
+        cmfast.sparse_histogram,
+        {"X": X, "weights": np.ones(4), "groups": TRUTH},
+        others={"grid": GRID},
+        optional=frozenset({"weights", "groups"}),
+        wrong={"grid": (3, "scott", None, M)},
+    ),
+    "geometric_confusion_matrix": _function(cmfast.geometric_confusion_matrix, **OF_EMBEDDED),
+    "width_curve": _function(cmfast.width_curve, **OF_EMBEDDED),
+    "gcm": _function(
+        cmfast.gcm, others={"cells": Made(_cells), "weights": "row"}, wrong={"weights": WEIGHTS_OF_CELLS}
+    ),
+    "min_overlap": _function(
+        cmfast.min_overlap,
+        others={"a": Made(_histogram), "b": Made(_histogram)},
+        wrong=dict.fromkeys("ab", (None, 3, "x", [1], np.ones(2))),
+    ),
+    "pca": _function(cmfast.pca, {"X": X}, others={"n_components": 1}),
+    "Projection.transform": Entry(lambda make: cmfast.pca(make(X), 1).transform, {"X": X}),
+    "Grid": _function(
+        cmfast.Grid, {"origin": np.zeros(2), "width": np.ones(2)}, host=True
+    ),
+    "Grid.scaled": _function(GRID.scaled, others={"factor": 2.0}),
+    "Grid.shifted": _function(GRID.shifted, others={"fraction": 0.5}),
+    "Grid.scott": _function(cmfast.Grid.scott, {"X": X}),
+    "Grid.freedman_diaconis": _function(cmfast.Grid.freedman_diaconis, {"X": X}),
+    "Grid.regular": _function(
+        cmfast.Grid.regular, {"X": X}, others={"bins": 2}, wrong={"bins": (*WRONG["bins"], [1, 2, 3])}
+    ),
+    "Grid.occupancy": _function(cmfast.Grid.occupancy, {"X": X}, others={"points_per_cell": 2.0}),
+    "CellAccumulator": _function(
+        cmfast.CellAccumulator,
+        others={"grid": GRID, "n_classes": 2},
+        wrong={"n_classes": integers(1, none=False), "grid": (3, "scott", None, M)},
+    ),
+    "CellAccumulator.update": Entry(lambda make: cmfast.CellAccumulator(GRID, 2).update, POINTS),
+    "CellAccumulator.add": Entry(lambda make: cmfast.CellAccumulator(GRID, 2).add, others={"cells": Made(_cells)}),
+    "CellAccumulator.counts": Entry(lambda make: cmfast.CellAccumulator(GRID, 2).counts),
+    "CellCounts.merge": _function(
+        cmfast.CellCounts.merge,
+        others={"parts": Made(lambda make: [_cells(make)] * 2)},
+        wrong={"parts": (None, 3, [], [5], [0], "x", [None])},
+        free=frozenset({"parts"}),  # any iterable of results; it has tests of its own
+    ),
+    "CellCounts.confusion_matrix": Entry(lambda make: _cells(make).confusion_matrix),
+    "CellCounts.label_histogram": Entry(lambda make: _cells(make).label_histogram, wrong={"weights": _TABLE}),
+    "CellCounts.prediction_histogram": Entry(
+        lambda make: _cells(make).prediction_histogram, wrong={"weights": _TABLE}
+    ),
+    "CellCounts.save": Entry(lambda make: _cells(make).save, others={"path": FILE}),
+    "CellCounts.load": _function(cmfast.CellCounts.load, others={"path": Made(_saved)}),
+    "contingency.metric_surface": _function(
+        cmfast.contingency.metric_surface,
+        others={"metric": "f1", "size": 3},
+        wrong={"grid": NO_NAME},
+    ),
+    "contingency.imbalance_sensitivity": _function(
+        cmfast.contingency.imbalance_sensitivity, others={"metric": "f1", "r": 2.0, "size": 2}
+    ),
+    "contingency.learning_path": _function(
+        cmfast.contingency.learning_path,
+        {"M": np.stack([M, M])},
+        batch=frozenset({"M"}),
+        wrong={"metric": tuple(w for w in (*WRONG["metric"], "recall") if w is not None)},
+    ),
+    "contingency.SurfaceDisplay.from_metric": _function(
+        cmfast.contingency.SurfaceDisplay.from_metric, others={"metric": "f1", "size": 3},
+        wrong={"r": (*WRONG["r"], [1.0, 2.0])},
+    ),
+    "contingency.SurfaceDisplay.plot": Entry(
+        lambda make: cmfast.contingency.SurfaceDisplay.from_metric("f1", size=3).plot,
+        wrong={"levels": integers(1, none=False), "colorbar": NO_BOOL},
+        free=frozenset({"ax"}),
+    ),
+    "contingency.PathDisplay.from_matrices": _function(
+        cmfast.contingency.PathDisplay.from_matrices,
+        {"M": np.stack([M, M])},
+        batch=frozenset({"M"}),
+        wrong={
+            "metric": tuple(w for w in WRONG["metric"] if w is not None),
+            "classes": (3, None, (0,), (0, 0), (0, 2), "01", (0.5, 1), [0, 1, 1], (0, True), {0: 1, 1: 2}, 2**63),
+        },
+    ),
+    "contingency.PathDisplay.plot": Entry(
+        lambda make: cmfast.contingency.PathDisplay.from_matrices(np.stack([M, M])).plot, free=frozenset({"ax"})
+    ),
+    "metrics.compute": _of_matrix(cmfast.metrics.compute, others={"names": ["accuracy", "f1"]}),
+    "metrics.defined": _of_matrix(cmfast.metrics.defined, others={"name": "f1"}),
+    "metrics.margins": _of_matrix(cmfast.metrics.margins),
+    "metrics.from_sums": _function(
+        cmfast.metrics.from_sums,
+        {"d": np.array([4.0, 3.0]), "t": np.array([5.0, 5.0]), "p": np.array([6.0, 4.0]), "bands": np.array([7.0, 3.0]),
+         "tops": np.array([4.0, 6.0])},
+        others={"names": ["accuracy"]},
+        optional=frozenset({"bands", "tops"}),
+        batch=frozenset("dtp"),
+    ),
+    "metrics.from_labels": _function(cmfast.metrics.from_labels, LABELS, others={"names": ["accuracy"]}),
+    "metrics.label_margins": _function(cmfast.metrics.label_margins, LABELS),
+    "metrics.threshold_matrices": _function(
+        cmfast.metrics.threshold_matrices,
+        {"scores": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH},
+        batch=frozenset({"scores"}),
+    ),
+    "metrics.report": _function(cmfast.metrics.report, {"M": M}),
+    "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),
+    "metrics.Report.to_pandas": Entry(lambda make: cmfast.metrics.report(make(M)).to_pandas),
+    "metrics.one_vs_rest": _of_matrix(cmfast.metrics.one_vs_rest),
+    "metrics.confusion_fractions": _of_matrix(cmfast.metrics.confusion_fractions),
+    "metrics.most_confused": _of_matrix(cmfast.metrics.most_confused),
+    "metrics.tau_weighted": _function(
+        cmfast.metrics.tau_weighted, {"M": M, "weights": ONES}, batch=frozenset({"M"}), wrong={"normalize": NO_BOOL},
+        host=True,
+    ),
+    "metrics.kappa": _function(
+        cmfast.metrics.kappa,
+        {"M": M, "weights": np.array([[0.0, 1.0], [2.0, 0.0]])},
+        optional=frozenset({"weights"}),
+        batch=frozenset({"M"}),
+    ),
+    "metrics.fbeta": _of_matrix(
+        cmfast.metrics.fbeta, others={"beta": 2.0},
+        wrong={"beta": (*NO_NUMBER[:4], *LISTS, math.nan, -1.0, -math.inf, None)},
+    ),
+}  # fmt: skip
+
+# The metrics that take nothing but a matrix and options.
+for _name in cmfast.metrics.__all__:
+    if callable(_one := getattr(cmfast.metrics, _name)) and not inspect.isclass(_one):
+        _same = next((entry for entry in ENTRIES.values() if entry.of(np.asarray) is _one), None)
+        _entry = _same or _of_matrix(_one)
+        if _one.__name__ != _name:
+            _entry = Entry(**{**vars(_entry), "name": f"metrics.{_one.__name__}"})
+        ENTRIES.setdefault(f"metrics.{_name}", _entry)
+
+
+def said(name: str) -> str:
+    """Return how messages call the callable `name`."""
+    return ENTRIES[name].name or name
+
+
+def tensors(array: np.ndarray) -> torch.Tensor:
+    """Return a tensor with the values of `array`."""
+    return torch.from_numpy(np.array(array))

@@ -1,0 +1,48 @@
+"""``python tests/cuda_warm.py``: every instance of every CUDA kernel, compiled into CuPy's cache, side by side.
+
+Without that the tests and benchmarks of a GPU wait for the compiler again and again, one kernel at a time.
+"""
+
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+
+from cmfast.kernels.cuda import _module
+
+MOST_WORKERS = 14
+SLOW = 3.0  # seconds from which one is named
+
+
+def load(topic: str, expression: str) -> float:
+    """Compile one instance as a launch does, or find it compiled; return the seconds that took."""
+    import cupy
+
+    begin = time.perf_counter()
+    _module._function(cupy, cupy.cuda.Device().id, topic, expression)
+    return time.perf_counter() - begin
+
+
+def main() -> int:
+    """Name what fails and what is slow; 1 if anything failed."""
+    begin, failed = time.perf_counter(), 0
+    # Long sources first, so that no process is left alone with the slowest at the end.
+    kernels = sorted(_module.table(), key=lambda kernel: -len(_module.source(kernel.topic)))
+    jobs = [(kernel.topic, kernel.expression(instance)) for kernel in kernels for instance in kernel.instances]
+    with ProcessPoolExecutor(min(MOST_WORKERS, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
+        loads = {pool.submit(load, *job): job for job in jobs}
+        for done in as_completed(loads):
+            topic, expression = loads[done]
+            error = done.exception()
+            if error is not None:
+                failed += 1
+                print(f"{topic}.cu, {expression}: {type(error).__name__}: {error}", flush=True)
+            elif done.result() > SLOW:
+                print(f"{topic}.cu, {expression}: {done.result():.1f} s", flush=True)
+    print(f"{len(jobs)} instances, {failed} of them failed, {time.perf_counter() - begin:.0f} s")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,310 @@
+"""A run on a GPU that is at hand for minutes: in steps, each with a limit, its results on disk before the next begins.
+
+``python tests/gpu_run.py [step ...]``, which ``.ci/run gpu`` calls; without a step all of them in order.
+Into the folder that ``CMFAST_GPU_RESULTS`` names (else ``benchmarks/results`` of this tree) go
+
+``gpu-run.log``
+    what the steps print, each run behind the one before;
+``gpu-run.json``
+    per step how it ended, how long it took and the end of what it printed, written anew after every step;
+``<device>.json``, ``<device>-smoke.json``
+    the figures, written anew after every job;
+``gpu-kernels.tar.gz``
+    what was compiled: ``CUPY_CACHE_DIR`` of another machine with such a GPU and the same CuPy.
+
+These are few files: from a machine that is lent seldom more come back. Nothing but the standard library is imported, so
+that a step can say what is missing.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+from typing import Any, TextIO
+
+ROOT = Path(__file__).resolve().parent.parent
+PYTHON = sys.executable
+MOST_WORKERS = 10
+GRACE = 5.0  # seconds of a limit that are left to a step to end by itself once it is told to
+LINES = 60  # of what a step printed, kept beside its status
+# What other libraries warn of is printed and fails nothing: nobody chose their releases there.
+WARNINGS = "default\nerror:::(cmfast|tests|benchmarks|test_.*|backends|calls|cases|checks|oracle)([.]|$)"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One of them.
+
+    Attributes
+    ----------
+    name : str
+        ``group:what``, or the group alone; both can be asked for.
+    limit : float
+        Seconds after which it is killed.
+    command : tuple of str
+        What is run, in the folder of the tree.
+    needs : str or None
+        Program without which it is skipped.
+    prints : str or None
+        It has failed if it does not print this.
+    rest : bool
+        Whether it may be killed without having failed, because it does as much as there is time for.
+    stops : bool
+        Whether nothing has a point after it has failed.
+    """
+
+    name: str
+    limit: float
+    command: tuple[str, ...]
+    needs: str | None = None
+    prints: str | None = None
+    rest: bool = False
+    stops: bool = False
+
+    @property
+    def group(self) -> str:
+        """What is before the colon."""
+        return self.name.partition(":")[0]
+
+
+def workers() -> tuple[str, ...]:
+    """Return how pytest is told to use several processes; nothing where it cannot."""
+    return ("-n", str(min(MOST_WORKERS, os.cpu_count() or 1))) if find_spec("xdist") else ()
+
+
+def suite() -> tuple[str, ...]:
+    """Return the command that tests, without what the settings of this project take for granted."""
+    files = [f"tests/test_{name}.py" for name in ("conformance", "gpu", "torch")]
+    settings = ("addopts=--import-mode=importlib", f"filterwarnings={WARNINGS}")
+    return (
+        PYTHON, "-m", "pytest", "--quiet", "-rs", "--tb=short", "-p", "no:cacheprovider", *workers(),
+        *(f"--override-ini={setting}" for setting in settings), "-m", "gpu", *files,
+    )  # fmt: skip
+
+
+def profile(kernel: str, group: str) -> Step:
+    """Return the step that looks into the first launch of one kernel; clocks stay as they are."""
+    watch = ("--set", "full", "--clock-control", "none", "--kernel-name", f"regex:{kernel}", "--launch-count", "1")
+    command = ("ncu", *watch, PYTHON, "-m", "benchmarks.gpu", "--once", "--only", group)
+    return Step(f"profile:{kernel}", 30, command, needs="ncu", prints=kernel)
+
+
+def sanitize(tool: str) -> Step:
+    """Return the step in which a sanitizer watches our kernels for forty seconds of calls, if it is fast enough."""
+    watch = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name", "kernel_substring=cmfast")
+    command = (*watch, PYTHON, "tests/cuda_sweep.py", "gpu", "40")
+    return Step(f"sanitize:{tool}", 70, command, needs="compute-sanitizer", rest=True)
+
+
+def results() -> Path:
+    """Return the folder for everything that is found out."""
+    return Path(os.environ.get("CMFAST_GPU_RESULTS") or ROOT / "benchmarks" / "results").absolute()
+
+
+def steps() -> list[Step]:
+    """Return all of them, in the order in which they are worth most if the machine is gone before the end."""
+    figures = (PYTHON, "-m", "benchmarks.gpu", "--results", str(results()))
+    return [
+        Step("versions", 40, (PYTHON, "tests/gpu.py"), stops=True),
+        Step("compile", 40, (PYTHON, "tests/cuda_warm.py")),
+        Step("tests", 120, suite()),
+        Step("smoke", 120, (*figures, "--smoke")),
+        Step("benchmarks", 300, figures),
+        profile("cmfast_ipf_group", "scaling"),
+        profile("cmfast_confusion_matrix_count", "counting"),
+        profile("cmfast_cell_counts_keys", "cells"),
+        profile("cmfast_overlap_pairs", "comparing"),
+        profile("cmfast_margins_sums", "metrics"),
+        # The last one may name memory that kernels of other libraries wrote, which it does not watch either.
+        *map(sanitize, ("memcheck", "racecheck", "synccheck", "initcheck")),
+    ]
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of the steps: this tree first, a GPU asked for, compiled code kept for the next run."""
+    env = dict(os.environ)
+    env.pop("CMFAST_REQUIRE_CUDA_HOST", None)  # no g++ is asked for there
+    given = env.get("PYTHONPATH")
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *([given] if given else [])])
+    env |= {"CMFAST_REQUIRE_GPU": "1", "PYTHONUNBUFFERED": "1", "CMFAST_GPU_RESULTS": str(results())}
+    kept = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cmfast-gpu"
+    for name, folder in (("NUMBA_CACHE_DIR", "numba"), ("CUPY_CACHE_DIR", "cupy")):
+        env.setdefault(name, str(kept / folder))
+        Path(env[name]).mkdir(parents=True, exist_ok=True)
+    return env
+
+
+class Output:
+    """The terminal and the log, and of the current step what it printed last."""
+
+    def __init__(self, log: TextIO) -> None:
+        self._log = log
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the step before."""
+        self.last: deque[str] = deque(maxlen=LINES)
+        self.found: set[str] = set()
+
+    def line(self, text: str, wanted: str | None = None) -> None:
+        """Write one line."""
+        with contextlib.suppress(OSError):  # whoever listened is gone, as when a connection breaks
+            print(text, end="", flush=True)
+        self._log.write(text)
+        self._log.flush()
+        self.last.append(text)
+        if wanted and wanted in text:
+            self.found.add(wanted)
+        # What a sanitizer says, but for its own name.
+        if text.startswith("========= ") and "COMPUTE-SANITIZER" not in text:
+            self.found.add("=========")
+
+
+def _signal(process: "subprocess.Popen[str]", number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _ended(process: "subprocess.Popen[str]", seconds: float) -> bool:
+    try:
+        process.wait(max(seconds, 0.0))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def execute(step: Step, env: dict[str, str], output: Output) -> tuple[str, int | None]:
+    """Run the command of a step; return how it ended and its exit status, which it has unless it was killed."""
+    grace = min(GRACE, step.limit / 4)
+    # A group of its own, not a session: what ends this process by its session must find that one too.
+    process = subprocess.Popen(
+        step.command, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, encoding="utf-8", errors="replace", process_group=0,
+    )  # fmt: skip
+    reader = Thread(target=_read, args=(process, step, output), daemon=True)
+    reader.start()
+    killed = True
+    try:
+        killed = not _ended(process, step.limit - grace)
+        if killed:
+            _signal(process, signal.SIGINT)  # pytest says then what failed so far
+            _ended(process, grace)
+    finally:
+        if killed:
+            _signal(process, signal.SIGKILL)
+            _ended(process, GRACE)
+    reader.join(1.0)
+    if reader.is_alive():  # children that outlive it hold the pipe
+        _signal(process, signal.SIGKILL)
+        reader.join(GRACE)
+    if killed:
+        if step.rest and "=========" not in output.found:
+            return f"cut: did what it could in {step.limit:g} s", None
+        return f"failed: killed after {step.limit:g} s", None
+    if process.returncode:
+        return f"failed: exit status {process.returncode}", process.returncode
+    if step.prints and step.prints not in output.found:
+        return f"failed: it did not print {step.prints}", 0
+    return "passed", 0
+
+
+def _read(process: "subprocess.Popen[str]", step: Step, output: Output) -> None:
+    with process.stdout or contextlib.nullcontext(()) as lines:
+        for line in lines:
+            output.line(line, step.prints)
+
+
+def keep(folder: Path, archive: Path) -> None:
+    """Pack what was compiled."""
+    with tarfile.open(archive.with_suffix(".part"), "w:gz") as tar:
+        tar.add(folder, ".")
+    archive.with_suffix(".part").replace(archive)
+
+
+class Records:
+    """How every step ended the last time that it ran."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.steps: dict[str, dict[str, Any]] = {}
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            self.steps = json.loads(file.read_text())["steps"]
+
+    def put(self, step: Step, status: str, **facts: Any) -> None:
+        """Write it, or nothing of it."""
+        self.steps[step.name] = {"status": status, "limit": step.limit, "command": list(step.command), **facts}
+        part = self._file.with_suffix(".part")
+        part.write_text(json.dumps({"steps": self.steps}, indent=1) + "\n")
+        part.replace(self._file)
+
+
+def chosen(names: Iterable[str], every: Sequence[Step]) -> list[Step]:
+    """Return the steps of these names, in the order of all; without a name every one."""
+    names = set(names)
+    unknown = names - {name for step in every for name in (step.name, step.group)}
+    if unknown:
+        groups = dict.fromkeys(step.group for step in every)
+        msg = f"no step named {', '.join(sorted(unknown))}; there are: {' '.join(groups)}"
+        raise SystemExit(msg)
+    return [step for step in every if not names or {step.name, step.group} & names]
+
+
+def main(names: Sequence[str], every: Sequence[Step] | None = None) -> int:
+    """Run steps; say at the end which passed, which did not, and which were not tried; 1 if any failed."""
+    todo = chosen(names, steps() if every is None else every)
+    folder, env = results(), environment()
+    folder.mkdir(parents=True, exist_ok=True)
+    records = Records(folder / "gpu-run.json")
+    ends: dict[str, list[str]] = {"passed": [], "skipped": [], "failed": []}
+    if any(step.name == "tests" for step in todo) and not workers():
+        ends["skipped"].append("pytest-xdist, which is not installed: the tests run in one process")
+    with (folder / "gpu-run.log").open("a", encoding="utf-8") as log:
+        output = Output(log)
+        stopped = ""
+        for step in todo:
+            started, begin = datetime.now().astimezone().isoformat(timespec="seconds"), time.perf_counter()
+            output.line(f"\n=== {step.name}, at most {step.limit:g} s ({started})\n")
+            output.begin()
+            facts: dict[str, Any] = {"exit_status": None}
+            if stopped:
+                status = f"skipped: {stopped} failed"
+            elif step.needs and not shutil.which(step.needs, path=env.get("PATH")):
+                status = f"skipped: {step.needs} is not installed"
+            else:
+                records.put(step, "unfinished", started=started)
+                status, facts["exit_status"] = execute(step, env, output)
+                if step.name == "compile":
+                    keep(Path(env["CUPY_CACHE_DIR"]), folder / "gpu-kernels.tar.gz")
+            facts |= {"started": started, "seconds": round(time.perf_counter() - begin, 2), "output": list(output.last)}
+            output.line(f"=== {step.name}: {status} ({facts['seconds']:.0f} s)\n")
+            records.put(step, status, **facts)
+            kind, _, why = status.partition(": ")
+            ends["skipped" if kind == "cut" else kind].append(f"{step.name} ({why})" if why else step.name)
+            if step.stops and kind == "failed":
+                stopped = step.name
+        output.line("\n")
+        for kind, found in ends.items():
+            output.line(f"{kind}: {', '.join(found) or 'nothing'}\n")
+        output.line(f"results: {folder}\n")
+    return int(bool(ends["failed"]))
+
+
+def _terminated(*_: object) -> None:
+    sys.exit(128 + signal.SIGTERM)  # so that what is running is ended too
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _terminated)
+    sys.exit(main(sys.argv[1:]))

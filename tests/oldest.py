@@ -1,0 +1,12 @@
+"""``python tests/oldest.py``: constraints for pip that ask for the oldest release of everything that tests need."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+extras = project["optional-dependencies"]
+for line in [*project["dependencies"], *extras["demo"], *extras["io"], *extras["plot"], *extras["test"]]:
+    name, bound, version = line.partition(";")[0].partition(">=")
+    if bound:
+        sys.stdout.write(f"{name}=={version}\n")

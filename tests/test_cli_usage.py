@@ -1,0 +1,143 @@
+"""What people type in their first hour: the right answer, or a line that says what to type instead."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cmfast import cli
+
+ROWS = [("cat", "dog", "A"), ("cat", "cat", "B"), ("dog", "dog", "A"), ("dog", "cat", "A")]
+MATRIX = [[1, 1], [1, 1]]
+SKEWED = [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def command(*argv):
+        status = cli.main([*argv, "--quiet"])
+        return (status, *capsys.readouterr())
+
+    return command
+
+
+def refused(result, text):
+    status, out, err = result
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert text in err
+
+
+def write(name, head, rows):
+    if name.endswith(".csv"):
+        Path(name).write_text("\n".join(",".join(map(str, row)) for row in [head, *rows]) + "\n")
+    else:
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        arrays = [pa.array(column) for column in zip(*rows, strict=True)]
+        parquet.write_table(pa.Table.from_arrays(arrays, names=head), name)
+
+
+T, P = ["a", "a", "b", "c"], ["a", "b", "b", "c"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        ("y_true", "y_pred"),
+        ("y_pred", "y_true"),
+        ("id", "y_true", "y_pred"),
+        ("id", "Prediction", "Label", "score"),
+        ("", "truth", "predicted"),
+    ],
+)
+def test_columns_with_usual_names_are_found_wherever_they_stand(run, suffix, head):
+    known = {"y_true": T, "y_pred": P, "Label": T, "Prediction": P, "truth": T, "predicted": P}
+    columns = [known.get(name, [1, 2, 3, 4]) for name in head]
+    write(f"t.{suffix}", head, list(zip(*columns, strict=True)))
+    status, out, err = run("confusion", f"t.{suffix}", "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["matrix"] == SKEWED
+    assert (
+        json.loads(run("confusion", f"t.{suffix}", "--header", "--json")[1])["matrix"] == SKEWED
+        if suffix == "csv"
+        else True
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_are_never_guessed(run, suffix):
+    name = f"t.{suffix}"
+    write(name, ("when", "who", "what"), [(1, t, p) for t, p in zip(T, P, strict=True)])
+    header = ("--header",) if suffix == "csv" else ()
+    refused(run("confusion", name, *header), "has 3 columns; give --true and --pred (has: when, who, what)")
+    refused(run("confusion", name, "--true", "who"), "has 3 columns; give --true and --pred")
+    refused(run("metrics", name, "--by", "when", "--true", "when"), "cannot be --by and --true")
+    assert json.loads(run("confusion", name, "--true", "who", "--pred", "what", "--json")[1])["matrix"] == SKEWED
+    # With the group taken away two are left.
+    assert [g["samples"] for g in json.loads(run("metrics", name, "--by", "when", "--json")[1])["groups"]] == [4]
+    write(name, ("id", "y_true", "y_pred", "site"), [(k, *row) for k, row in enumerate(ROWS)])
+    found = json.loads(run("metrics", name, "--by", "site", "--json")[1])
+    assert found["labels"] == ["cat", "dog"]
+    assert [(g["group"], g["samples"]) for g in found["groups"]] == [("A", 3), ("B", 1)]
+
+
+def test_a_matrix_is_not_taken_for_labels(run):
+    M = np.array([[5, 1, 0], [2, 7, 1], [0, 1, 9]])
+    np.save("M.npy", M)
+    np.savetxt("M.csv", M, "%d", delimiter=",")
+    np.save("wide.npy", np.zeros((2, 50), int))
+    for name in ("M.npy", "M.csv", "wide.npy"):
+        refused(run("confusion", name), "columns; give --true and --pred")
+    refused(run("metrics", "M.csv"), "has 3 columns; give --true and --pred")
+    assert json.loads(run("metrics", "M.npy", "--only", "accuracy", "--json")[1])["metrics"] == {"accuracy": 21 / 26}
+    # Columns are only named of labels.
+    assert json.loads(run("metrics", "M.npy", "--true", "0", "--pred", "2", "--json")[1])["labels"] == [0, 1, 2, 5, 9]
+    refused(run("metrics", "M.npy", "--header"), "--header and --no-header belong to csv")
+    refused(run("confusion", "wide.npy", "--no-header"), "--header and --no-header belong to csv")
+
+
+def test_names_of_metrics(run):
+    write("t.csv", ("y_true", "y_pred"), [row[:2] for row in ROWS])
+    for given in (("accuracy,mcc",), ("accuracy", "mcc"), ("accuracy,", ",mcc")):
+        status, out, _ = run("metrics", "t.csv", "--only", *given)
+        assert status == 0
+        assert [line.split()[0] for line in out.splitlines()] == ["accuracy", "mcc"]
+    for name in ("acuracy", "Accuracy"):
+        refused(run("metrics", "t.csv", "--only", name), f"there is no metric {name!r}; there is accuracy, ")
+    refused(run("metrics", "t.csv", "--only", "xyzzy"), "there is no metric 'xyzzy'")
+    refused(run("metrics", "t.csv", "--only", ","), "give the names of metrics")
+
+
+def test_options_of_any_size_and_number(run, rng):
+    np.save("M.npy", np.ones((3, 2, 2)))
+    assert run("normalize", "M.npy", "-o", "out.npy", "--block-mb", "1e308")[0] == 0
+    status, out, _ = run(
+        "normalize", "M.npy", "-o", "out.npy", "--force", "--max-iter", "9" * 40, "--threads", "9" * 40
+    )
+    assert status == 0
+    assert out.startswith("out.npy: 3 matrices 2 x 2, float64\n")
+    refused(run("normalize", "M.npy", "-o", "o.npy", "--max-iter", "9" * 5000), "--max-iter: must be an integer")
+    refused(run("normalize", "M.npy", "-o", "o.npy", "--force", "--status", "./o.npy"), "the same file")
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_weights_that_are_named_twice(run, rng):
+    np.save("X.npy", rng.normal(size=(50, 2)))
+    np.save("y.npy", np.arange(50) % 3)
+    argv = ("gcm", "X.npy", "--labels", "y.npy", "--pred", "y.npy", "--components", "none")
+    status, out, _ = run(*argv, "--weights", "bi", "row", "bi")
+    assert status == 0
+    assert [line.split()[0] for line in out.splitlines()[3:5]] == ["bi", "row"]
+    assert "-0.000" not in out
+
+
+def test_class_ids_that_are_none(run, monkeypatch):
+    monkeypatch.setattr(cli, "_memory", lambda: 1 << 20)
+    np.save("X.npy", np.ones((3, 2)))
+    np.save("y.npy", np.array([0, 1, 10**12]))
+    refused(run("gcm", "X.npy", "--labels", "y.npy", "--pred", "y.npy"), "y.npy: holds 1,000,000,000,001 classes")
