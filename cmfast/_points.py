@@ -49,27 +49,34 @@ def open_array(path: Path, *, tick: Tick) -> np.ndarray:
     """Return an npy or zarr array as a map."""
     if path.suffix.lower() != ".zarr":
         return _blocks.open_npy(path)
-    zarr = _blocks.needs("zarr", path)
+    _blocks.needs("zarr", path)
     for folder, _, names in os.walk(path):
         for name in names:
             _blocks.check_source(Path(folder, name))  # zarr would wait for a pipe for ever
-    with _blocks.understood(path, "is no zarr array"):
-        array = zarr.open_array(str(path), mode="r")
-        if array.ndim == 0 or array.dtype.kind not in "biuf":
-            raise FileError(path, f"must hold numbers in rows, but is of shape {array.shape} and dtype {array.dtype}")
-        n, each = array.shape[0], max(math.prod(array.shape[1:]) * array.dtype.itemsize, 1)
-        if n * each > (room := free_bytes()):
-            raise FileError(
-                path,
-                f"needs {n * each / 2**30:,.1f} GiB in the folder for temporary files, "
-                f"which has {room / 2**30:,.1f}; name another by TMPDIR",
-            )
-        # Whole chunks, or each would be read more than once.
-        step = max(BYTES // each // array.chunks[0], 1) * array.chunks[0]
-    with Scratch() as out:
+    import asyncio
+
+    from zarr.api import asynchronous
+
+    # In a loop of its own: it waits for what is still being read when one of many chunks turns out to be damaged.
+    with asyncio.Runner() as loop, Scratch() as out:
+        with _blocks.understood(path, "is no zarr array"):
+            array = loop.run(asynchronous.open_array(store=str(path), mode="r"))
+            if array.ndim == 0 or array.dtype.kind not in "biuf":
+                raise FileError(
+                    path, f"must hold numbers in rows, but is of shape {array.shape} and dtype {array.dtype}"
+                )
+            n, each = array.shape[0], max(math.prod(array.shape[1:]) * array.dtype.itemsize, 1)
+            if n * each > (room := free_bytes()):
+                raise FileError(
+                    path,
+                    f"needs {n * each / 2**30:,.1f} GiB in the folder for temporary files, "
+                    f"which has {room / 2**30:,.1f}; name another by TMPDIR",
+                )
+            # Whole chunks, or each would be read more than once.
+            step = max(BYTES // each // array.chunks[0], 1) * array.chunks[0]
         for start in range(0, max(n, 1), step):
             with _blocks.understood(path, "damaged zarr array"):
-                rows = np.asarray(array[start : start + step])
+                rows = np.asarray(loop.run(array.getitem((slice(start, start + step),))))
             out.append(rows)
             tick(min(start + step, n), n)
         return out.mapped()

@@ -2,11 +2,14 @@
 
 import json
 import os
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import ROOT
 
 from cmfast import _points, cli
 
@@ -270,6 +273,25 @@ def test_zarr_files(refused):
     Path("none.zarr").mkdir()
     for name in ("file.zarr", "none.zarr"):
         refused("gcm", name, "--labels", "y.npy", "--pred", "y.npy", text=f"{name}: ")
+
+
+def test_one_damaged_chunk_of_many_is_all_that_is_said(tmp_path):
+    """What was being read beside it must not be spoken of when the process ends."""
+    zarr = pytest.importorskip("zarr")
+    np.save(tmp_path / "y.npy", np.arange(4000) % 3)
+    zarr.create_array(tmp_path / "X.zarr", data=np.random.default_rng(0).normal(size=(4000, 6)), chunks=(100, 2))
+    chunk = next(
+        path for path in sorted((tmp_path / "X.zarr").rglob("*")) if path.parent.name == "7" and path.is_file()
+    )
+    chunk.write_bytes(chunk.read_bytes()[:5] + bytes(15))
+    argv = ["gcm", "X.zarr", "--labels", "y.npy", "--pred", "y.npy", "--quiet"]
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-m", "cmfast", *argv],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "damaged zarr array" in done.stderr
 
 
 SUFFIXES = ("npy", "csv", "tsv", "txt", "parquet", "pq", "arrow", "feather", "ipc")
