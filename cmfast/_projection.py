@@ -120,7 +120,8 @@ def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") 
     Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all is NaN.
     Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
     between linear algebra libraries, whose own threads are used. Memory: two blocks and the (n, n) covariance, never a
-    second `X`. Accuracy is that of a covariance: axes whose variance is below 1e-14 of the largest are noise.
+    second `X`. Accuracy is that of a covariance: axes whose variance is below
+    ``16 eps n`` of the largest (eps = 2.2e-16) may be noise.
 
     References
     ----------
@@ -149,7 +150,8 @@ def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> A
     axes = pca(X, m, on_failure="ignore")
     ratio = _dispatch.to_host(axes.explained_variance_ratio)
     if not keep_all:
-        noise = float(np.finfo(np.float64).eps) * _dispatch.meta(X).shape[1]
+        # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
+        noise = 16 * float(np.finfo(np.float64).eps) * _dispatch.meta(X).shape[1]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
     kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
     n = _dispatch.meta(X).shape[0]
