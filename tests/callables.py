@@ -459,7 +459,8 @@ ENTRIES: dict[str, Entry] = {
 # The metrics that take nothing but a matrix and options.
 for _name in cmfast.metrics.__all__:
     if callable(_one := getattr(cmfast.metrics, _name)) and not inspect.isclass(_one):
-        _same = next((entry for entry in ENTRIES.values() if entry.of(np.asarray) is _one), None)
+        _functions = (entry for key, entry in ENTRIES.items() if key.startswith("metrics.") and key.count(".") == 1)
+        _same = next((entry for entry in _functions if entry.of(np.asarray) is _one), None)
         _entry = _same or _of_matrix(_one)
         if _one.__name__ != _name:
             _entry = Entry(**{**vars(_entry), "name": f"metrics.{_one.__name__}"})

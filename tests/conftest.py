@@ -11,6 +11,8 @@ import pytest
 
 import cmfast
 
+WORTH = 1000  # tests that need nearly all kernels
+
 if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # kernels run as plain Python, which is stricter in two places
     np.seterr(all="ignore")  # NumPy's scalars warn of NaN and overflow
     # Python's own takes no integer of NumPy and raises on overflow.
@@ -34,6 +36,15 @@ def pytest_collection_modifyitems(config, items):
     if slow:
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if item not in slow]
+
+
+def pytest_collection_finish(session):
+    """Let the workers of pytest-xdist share what has to be compiled, where nearly all of it will be needed."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is not None and len(session.items) >= WORTH:
+        import warm
+
+        warm.compile_part(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
 
 
 @pytest.fixture

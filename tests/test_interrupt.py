@@ -54,9 +54,8 @@ CALLS = {
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal to one process")
-@pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("threads", [1, 2])
-def test_interrupt(name, threads):
+@pytest.mark.parametrize(("threads", "name"), [(1, "a batch"), *((2, name) for name in CALLS)])
+def test_interrupt(threads, name):
     code = CODE.replace("THREADS", str(threads)).replace("CALL", CALLS[name])
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(

@@ -122,6 +122,7 @@ def test_switches_of_numba_that_change_machine_code_have_a_folder_of_their_own(c
     assert ask() == (12.0, 1)
 
 
+@pytest.mark.slow
 def test_the_process_that_compiles_gets_the_bits_of_those_that_load(tmp_path):
     first, second = (python("-c", SUMS, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert first == second
