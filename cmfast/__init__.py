@@ -4,7 +4,7 @@ The array picks the backend, leading axes are the batch, rows are the truth and 
 """
 
 from cmfast import contingency, metrics, uncertainty
-from cmfast._failures import DiagnosticWarning, FailureError, FailureWarning
+from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
 from cmfast.counting import confusion_matrix

@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._typing import Array, OnFailure
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure
 
 __all__ = ["kl_divergence", "l1_distance", "overlap"]
 
 
 def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
-    _validate.on_failure(op, on_failure)
-    num_threads = _validate.num_threads(op, num_threads)
-    first, second = _dispatch.adopt(op, **pair)
+    validate.on_failure(op, on_failure)
+    num_threads = validate.num_threads(op, num_threads)
+    first, second = dispatch.adopt(op, **pair)
     adopted = dict(zip(pair, (first, second), strict=True))
-    _validate.matrices(op, **adopted)
-    _validate.batch(op, **{name: _dispatch.meta(a).shape[:-2] for name, a in adopted.items()})
-    out, status = _dispatch.call(op, first, second, num_threads=num_threads)
-    _failures.report(op, status, on_failure, failed="pairs of matrices not compared")
+    validate.matrices(op, **adopted)
+    validate.batch(op, **{name: dispatch.meta(a).shape[:-2] for name, a in adopted.items()})
+    out, status = dispatch.call(op, first, second, num_threads=num_threads)
+    failures.report(op, status, on_failure, failed="pairs of matrices not compared")
     return out
 
 

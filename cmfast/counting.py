@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate, normalizing
-from cmfast._adapters import _text
-from cmfast._typing import Array, Method, OnFailure
+from cmfast import normalizing
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import _text
+from cmfast._core.annotations import Array, Method, OnFailure
 
 __all__ = ["confusion_matrix"]
 
@@ -104,108 +105,108 @@ def confusion_matrix(
     >>> cmfast.confusion_matrix([0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]).shape
     (2, 2, 2)
     """
-    _validate.on_failure(_OP, on_failure)
-    num_threads = _validate.num_threads(_OP, num_threads)
+    validate.on_failure(_OP, on_failure)
+    num_threads = validate.num_threads(_OP, num_threads)
     if normalize is not None:
-        _validate.choice(_OP, "normalize", normalize, normalizing.METHODS)
+        validate.choice(_OP, "normalize", normalize, normalizing.METHODS)
     if n_classes is not None:
-        n_classes = _validate.count(_OP, "n_classes", n_classes)
-        if 8 * n_classes**2 > _validate.LARGEST:
-            _validate.too_large(_OP, 8 * n_classes**2, n_classes=n_classes)
+        n_classes = validate.count(_OP, "n_classes", n_classes)
+        if 8 * n_classes**2 > validate.LARGEST:
+            validate.too_large(_OP, 8 * n_classes**2, n_classes=n_classes)
     if n_groups is not None:
-        n_groups = _validate.count(_OP, "n_groups", n_groups)
+        n_groups = validate.count(_OP, "n_groups", n_groups)
         if groups is None:
-            _validate.refuse(_OP, "n_groups", "None without groups", n_groups)
-    _validate.columns(_OP, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
-    names = None if labels is None else _dispatch.adopt(_OP, labels=labels)[0]
+            validate.refuse(_OP, "n_groups", "None without groups", n_groups)
+    validate.columns(_OP, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
+    names = None if labels is None else dispatch.adopt(_OP, labels=labels)[0]
     y_true, y_pred = (_typed(y, names) for y in (y_true, y_pred))
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    arrays = dict(zip(arrays, _dispatch.adopt(_OP, optional=("sample_weight", "groups"), **arrays), strict=True))
+    arrays = dict(zip(arrays, dispatch.adopt(_OP, optional=("sample_weight", "groups"), **arrays), strict=True))
     _check(n_classes, **arrays)
     if labels is not None:
-        _check_labels(names, n_classes, _dispatch.meta(arrays["y_true"]).kind)
+        _check_labels(names, n_classes, dispatch.meta(arrays["y_true"]).kind)
     sized = not (n_classes is None and labels is None)
-    doubt = _validate.samples_last(_OP, sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
+    doubt = validate.samples_last(_OP, sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     if doubt is not None:
-        _failures.diagnose(doubt)
+        failures.diagnose(doubt)
 
     if isinstance(arrays["y_true"], _text.Coded):
         arrays["y_true"], arrays["y_pred"], n = _text.match(arrays["y_true"], arrays["y_pred"], names)
         n_classes, names = (n, None) if labels is None else (None, np.arange(n))
     elif names is not None:
-        names = _dispatch.to_host(names)
+        names = dispatch.to_host(names)
     options = {"n_classes": n_classes, "labels": names, "n_groups": n_groups, "num_threads": num_threads}
     matrix, status, outside = _counted(arrays, options)
     if outside is not None:
         _refuse_outside(*outside)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
-    _failures.report(_OP, status, on_failure)
+    failures.report(_OP, status, on_failure)
     return matrix
 
 
 def _counted(arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     try:
-        return _dispatch.call(_OP, *arrays.values(), **options)
+        return dispatch.call(_OP, *arrays.values(), **options)
     except MemoryError:
         if arrays["groups"] is None or options["n_groups"] is not None:
             raise
-        largest = int(_dispatch.to_host(arrays["groups"]).max())
+        largest = int(dispatch.to_host(arrays["groups"]).max())
         given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
-        _validate.refuse(_OP, "groups", "0, 1, ..., one number per matrix", given, MemoryError)
+        validate.refuse(_OP, "groups", "0, 1, ..., one number per matrix", given, MemoryError)
 
 
 def _typed(y: Array, names: Any) -> Array:
     """Return `y`; a list without any label, which NumPy takes for floats, as integers or as what the labels are."""
     if isinstance(y, list | tuple) and not y:
-        return np.empty(0, np.int64 if names is None else _dispatch.meta(names).dtype)
+        return np.empty(0, np.int64 if names is None else dispatch.meta(names).dtype)
     return y
 
 
 def _check(n_classes: int | None, **arrays: Any) -> None:
     """Check kinds and shapes of the adopted arrays; the first two hold labels."""
-    known = {name: _dispatch.meta(array) for name, array in arrays.items() if array is not None}
+    known = {name: dispatch.meta(array) for name, array in arrays.items() if array is not None}
     for name in ("y_true", "y_pred"):
         kind, dtype = known[name].kind, known[name].dtype
         if kind not in _LABEL_KINDS:
-            _validate.refuse(_OP, name, "integers, bool or strings", _validate.kind(arrays[name]), TypeError)
+            validate.refuse(_OP, name, "integers, bool or strings", validate.kind(arrays[name]), TypeError)
         if n_classes is not None and kind not in "bui":
-            _validate.refuse(_OP, name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
-    _validate.real(_OP, sample_weight=arrays["sample_weight"])
-    _validate.integer(_OP, groups=arrays["groups"])
+            validate.refuse(_OP, name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
+    validate.real(_OP, sample_weight=arrays["sample_weight"])
+    validate.integer(_OP, groups=arrays["groups"])
     shapes = {name: meta.shape for name, meta in known.items()}
     for name, shape in shapes.items():
         if not shape:
-            _validate.refuse(_OP, name, "of shape (..., n)", f"shape {shape}")
+            validate.refuse(_OP, name, "of shape (..., n)", f"shape {shape}")
         first = shapes["y_true"]
         if shape[-1] != first[-1]:
             wanted = f"{first[-1]} samples as y_true" + (f" of shape {first}" if len(first) > 1 else "")
             columns = [other for other in (first, shape) if len(other) == 2 and other[1] == 1]
             cure = f"; ravel what has shape {columns[0]}, samples come last" if columns else ""
-            _validate.refuse(_OP, name, wanted, f"shape {shape}{cure}")
+            validate.refuse(_OP, name, wanted, f"shape {shape}{cure}")
     wanted, given = (_LABEL_KINDS[known[name].kind] for name in ("y_true", "y_pred"))
     if given != wanted:
-        _validate.refuse(_OP, "y_pred", f"{wanted} as y_true", given, TypeError)
-    _validate.batch(_OP, **{name: shape[:-1] for name, shape in shapes.items()})
+        validate.refuse(_OP, "y_pred", f"{wanted} as y_true", given, TypeError)
+    validate.batch(_OP, **{name: shape[:-1] for name, shape in shapes.items()})
 
 
 def _check_labels(names: Any, n_classes: int | None, kind: str) -> None:
     """Check the option `labels`; it is metadata, as a list of names would be, so its values are looked at here."""
     if n_classes is not None:
-        _validate.refuse(_OP, "labels", "None where n_classes is given", "both")
-    known = _dispatch.meta(names)
+        validate.refuse(_OP, "labels", "None where n_classes is given", "both")
+    known = dispatch.meta(names)
     if len(known.shape) != 1 or known.shape[0] == 0:
-        _validate.refuse(_OP, "labels", "of shape (C,) with at least one label", f"shape {known.shape}")
+        validate.refuse(_OP, "labels", "of shape (C,) with at least one label", f"shape {known.shape}")
     if _LABEL_KINDS.get(known.kind) != _LABEL_KINDS[kind]:
-        _validate.refuse(_OP, "labels", f"{_LABEL_KINDS[kind]} as y_true", _validate.kind(names), TypeError)
+        validate.refuse(_OP, "labels", f"{_LABEL_KINDS[kind]} as y_true", validate.kind(names), TypeError)
     coded = isinstance(names, _text.Coded)
-    values = [names.names[k] for k in names.codes] if coded else _dispatch.to_host(names).tolist()
+    values = [names.names[k] for k in names.codes] if coded else dispatch.to_host(names).tolist()
     value, times = Counter(values).most_common(1)[0]
     if times > 1:
-        _validate.refuse(_OP, "labels", "unique", f"{value!r:.40} {times} times")
+        validate.refuse(_OP, "labels", "unique", f"{value!r:.40} {times} times")
 
 
 def _refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
     what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
-    _validate.refuse(_OP, name, wanted, f"{number} outside (first: {what})")
+    validate.refuse(_OP, name, wanted, f"{number} outside (first: {what})")

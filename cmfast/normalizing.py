@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._explain import OUT_OF_RANGE, unnormalised
-from cmfast._progress import reporter
-from cmfast._typing import Array, Empty, Method, OnFailure, Progress, Smoothing, Solver, Start
-from cmfast.scaling import OPTIONS, scale, solve
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, Empty, Method, OnFailure, Progress, Smoothing, Solver, Start
+from cmfast._core.progress import reporter
+from cmfast.scaling._functions import OPTIONS, scale, solve
+from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
 
 __all__ = ["bi_normalize", "importance_weights", "normalize"]
 
@@ -142,16 +142,16 @@ def importance_weights(
     by = _method("importance_weights", method, options)
     if by != "bi":
         return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
-    _validate.on_failure("importance_weights", on_failure)
+    validate.on_failure("importance_weights", on_failure)
     result, describe = solve("importance_weights", "ras", M, num_threads=num_threads, progress=progress, **options)
-    (M,) = _dispatch.adopt("importance_weights", M=M)
+    (M,) = dispatch.adopt("importance_weights", M=M)
     factors = (result.row_scale, result.col_scale, result.status)
-    out, status = _dispatch.call("importance_weights", M, *factors, method=by, num_threads=num_threads)
+    out, status = dispatch.call("importance_weights", M, *factors, method=by, num_threads=num_threads)
 
     def why(index: tuple[int, ...]) -> str:
-        return describe(index) if _dispatch.to_host(result.status)[index] else OUT_OF_RANGE
+        return describe(index) if dispatch.to_host(result.status)[index] else OUT_OF_RANGE
 
-    _failures.report("importance_weights", status, on_failure, failed=FAILED, describe=why)
+    failures.report("importance_weights", status, on_failure, failed=FAILED, describe=why)
     return out
 
 
@@ -223,22 +223,22 @@ def bi_normalize(
 
 
 def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
-    _validate.on_failure(op, on_failure)
-    _validate.progress(op, progress)
-    options = {"num_threads": _validate.num_threads(op, num_threads), "progress": reporter(progress, op, "matrices")}
-    (M,) = _dispatch.adopt(op, M=M)
-    _validate.matrices(op, M=M)
+    validate.on_failure(op, on_failure)
+    validate.progress(op, progress)
+    options = {"num_threads": validate.num_threads(op, num_threads), "progress": reporter(progress, op, "matrices")}
+    (M,) = dispatch.adopt(op, M=M)
+    validate.matrices(op, M=M)
     factors = () if op == "normalize" else (None, None, None)
-    out, status = _dispatch.call(op, M, *factors, method=method, **options)
-    _failures.report(op, status, on_failure, failed=FAILED, describe=lambda index: unnormalised(M[index]))
+    out, status = dispatch.call(op, M, *factors, method=method, **options)
+    failures.report(op, status, on_failure, failed=FAILED, describe=lambda index: unnormalised(M[index]))
     return out
 
 
 def _method(op: str, method: str, options: dict[str, Any]) -> str:
     """Return the one name of `method`; refuse options that it does not have."""
-    _validate.choice(op, "method", method, METHODS)
+    validate.choice(op, "method", method, METHODS)
     one = METHODS[method]
     for name in options:
         if one != "bi" or name not in OPTIONS:
-            _validate.fail(op, f"method {method!r} has no option {name!r}", TypeError)
+            validate.fail(op, f"method {method!r} has no option {name!r}", TypeError)
     return one

@@ -4,8 +4,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._typing import Array, OnFailure
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure
 
 __all__ = ["resample"]
 
@@ -88,24 +88,22 @@ def resample(
     0.01
     """
     op = "uncertainty.resample"
-    _validate.choice(op, "scheme", scheme, ("multinomial", "row_multinomial", "expected_rounded"))
-    _validate.on_failure(op, on_failure)
-    n_replicates = _validate.count(op, "n_replicates", n_replicates)
-    num_threads = _validate.num_threads(op, num_threads)
+    validate.choice(op, "scheme", scheme, ("multinomial", "row_multinomial", "expected_rounded"))
+    validate.on_failure(op, on_failure)
+    n_replicates = validate.count(op, "n_replicates", n_replicates)
+    num_threads = validate.num_threads(op, num_threads)
     if n is not None:
-        n = _validate.count(op, "n", n)
+        n = validate.count(op, "n", n)
         if scheme == "row_multinomial":
-            _validate.refuse(op, "n", 'None with scheme="row_multinomial"', n)
-    generator = _validate.generator(op, rng)
-    M, missed = _dispatch.adopt(op, optional=("missed",), M=M, missed=missed)
-    _validate.matrices(op, square=True, M=M)
-    shape = _dispatch.meta(M).shape[:-1]
-    _validate.real(op, missed=missed)
-    if missed is not None and _dispatch.meta(missed).shape != shape:
-        _validate.refuse(
-            op, "missed", f"of shape {shape}, one entry per class", f"shape {_dispatch.meta(missed).shape}"
-        )
+            validate.refuse(op, "n", 'None with scheme="row_multinomial"', n)
+    generator = validate.generator(op, rng)
+    M, missed = dispatch.adopt(op, optional=("missed",), M=M, missed=missed)
+    validate.matrices(op, square=True, M=M)
+    shape = dispatch.meta(M).shape[:-1]
+    validate.real(op, missed=missed)
+    if missed is not None and dispatch.meta(missed).shape != shape:
+        validate.refuse(op, "missed", f"of shape {shape}, one entry per class", f"shape {dispatch.meta(missed).shape}")
     options = {"n_replicates": n_replicates, "scheme": scheme, "n": n, "seed": int(generator.integers(2**63))}
-    replicates, status = _dispatch.call("resample", M, missed, num_threads=num_threads, **options)
-    _failures.report(op, status, on_failure, failed="matrices not resampled")
+    replicates, status = dispatch.call("resample", M, missed, num_threads=num_threads, **options)
+    failures.report(op, status, on_failure, failed="matrices not resampled")
     return replicates

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast import _dispatch, _validate
-from cmfast._typing import Array
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array
 from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
@@ -83,14 +83,14 @@ class Support(NamedTuple):
         >>> cmfast.support([[[1, 1], [0, 1]], [[1, 0], [1, 0]]]).explain(0)
         'no scaling exists, only a limit: 1 positive cell goes to zero (first: [0, 1]), 2 blocks are left'
         """
-        shape = _dispatch.to_host(self.status).shape
+        shape = dispatch.to_host(self.status).shape
         place = tuple(map(_index, index if isinstance(index, tuple) else (index,)))
         wanted = f"one place in a batch of shape {shape}"
         if len(place) != len(shape) or None in place:
-            _validate.refuse("Support.explain", "index", wanted, _validate.shown(index), TypeError)
+            validate.refuse("Support.explain", "index", wanted, validate.shown(index), TypeError)
         if not all(-n <= k < n for k, n in zip(place, shape, strict=True)):
-            _validate.refuse("Support.explain", "index", wanted, _validate.shown(index), IndexError)
-        return _explain(*(_dispatch.to_host(part)[place] for part in (*self[:-1], *self.certificate)))
+            validate.refuse("Support.explain", "index", wanted, validate.shown(index), IndexError)
+        return _explain(*(dispatch.to_host(part)[place] for part in (*self[:-1], *self.certificate)))
 
 
 def _index(k: Any) -> Any:
@@ -201,17 +201,17 @@ def support(M: Array, row_sums: Array = None, col_sums: Array = None, /, *, num_
     'a scaling exists: every positive cell stays positive, in 1 block'
     """
     op = "support"
-    num_threads = _validate.num_threads(op, num_threads)
-    arrays = _dispatch.adopt(op, optional=("row_sums", "col_sums"), M=M, row_sums=row_sums, col_sums=col_sums)
-    batch = {"M": _dispatch.meta(arrays[0]).shape[:-2]}
+    num_threads = validate.num_threads(op, num_threads)
+    arrays = dispatch.adopt(op, optional=("row_sums", "col_sums"), M=M, row_sums=row_sums, col_sums=col_sums)
+    batch = {"M": dispatch.meta(arrays[0]).shape[:-2]}
     if row_sums is None and col_sums is None:
-        _validate.matrices(op, square=True, M=arrays[0])
+        validate.matrices(op, square=True, M=arrays[0])
     elif row_sums is None or col_sums is None:
-        _validate.refuse(op, "row_sums and col_sums", "given both or neither", "only one")
+        validate.refuse(op, "row_sums and col_sums", "given both or neither", "only one")
     else:
-        core = _validate.matrices(op, M=arrays[0])
+        core = validate.matrices(op, M=arrays[0])
         for name, line, length in zip(("row_sums", "col_sums"), arrays[1:], core, strict=True):
-            batch[name] = _validate.vectors(op, name, line, length)
-    _validate.batch(op, **batch)
-    status, dead_cells, row_block, col_block, *certificate = _dispatch.call(op, *arrays, num_threads=num_threads)
+            batch[name] = validate.vectors(op, name, line, length)
+    validate.batch(op, **batch)
+    status, dead_cells, row_block, col_block, *certificate = dispatch.call(op, *arrays, num_threads=num_threads)
     return Support(status, dead_cells, row_block, col_block, Certificate(*certificate))

@@ -14,7 +14,8 @@ class Op:
     Attributes
     ----------
     module : str
-        Stem of the file that holds the op in ``kernels/cpu`` and ``kernels/cuda``.
+        Where the op is in ``kernels/cpu`` and in ``kernels/cuda``: a file, or a folder and a file of it. What stands
+        before the dot is the topic, which has the same name in every layer.
     signature : str
         Core axes in NumPy's gufunc notation; what is left of them is the batch.
     targets : frozenset of {"cpu", "cuda"}
@@ -32,6 +33,11 @@ class Op:
     merge: Literal["sum", "cells"] | None = None
     rtol: tuple[float, float] = (1e-6, 1e-13)
 
+    @property
+    def topic(self) -> str:
+        """Name of the topic, in every layer."""
+        return self.module.partition(".")[0]
+
 
 OPS: dict[str, Op] = {
     "confusion_matrix": Op("counting", "(n),(n)->(C,C)", BOTH, merge="sum"),
@@ -41,33 +47,33 @@ OPS: dict[str, Op] = {
     "normalize": Op("normalizing", "(R,C)->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
     "importance_weights": Op("normalizing", "(R,C),(R),(C),()->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
-    "ipf": Op("scaling", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
-    "ras": Op("scaling", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
-    "support": Op("zeros", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
-    "column_ranges": Op("columns", "(n,m)->(m),(m)", BOTH),
-    "column_moments": Op("columns", "(n,m)->(k,m)", BOTH, merge="sum"),
-    "column_quartiles": Op("columns", "(n,m)->(k,m)", BOTH),
-    "pca": Op("columns", "(n,m)->(m),(k,m),(k)", BOTH, rtol=(1e-9, 1e-9)),
-    "project": Op("columns", "(n,m),(m),(k,m)->(n,k)", BOTH, rtol=(1e-11, 1e-11)),
-    "cell_counts": Op("geometry", "(n,m),(n),(n)->(k),(k)", BOTH, merge="cells"),
-    "sparse_histogram": Op("geometry", "(n,m),(n),(n)->(k),(k)", BOTH, merge="cells"),
-    "merge_cells": Op("geometry", "(k),(k),(l),(l)->(n),(n)", BOTH, merge="cells"),
-    "decode_cells": Op("geometry", "(k)->(k,m),(k)", BOTH),
-    "pair_counts": Op("geometry", "(k),(k)->(C,C)", BOTH, merge="sum"),
-    "cell_shapes": Op("geometry", "(k),(k)->(s),(s),(t)", BOTH),
-    "cell_excess": Op("geometry", "(k),(k),(D),(W,C,C),(W,C,C)->(W,C,C),(D,W)", BOTH, rtol=(1e-11, 1e-11)),
-    "marginal_histogram": Op("geometry", "(k),(k),(C,C),(C,C)->(n),(n)", BOTH),
-    "gcm": Op("geometry", "(k),(k),(C,C),(W,C,C)->(W,C,C)", BOTH),
-    "min_overlap": Op("geometry", "(k),(k),(l),(l)->(G,H)", BOTH),
-    "margins": Op("metrics", "(C,C)->(C),(C),(C),(C),(C),()", BOTH),
-    "metrics_of_matrices": Op("metrics", "(C,C)->*", BOTH, rtol=(1e-6, 1e-12)),
+    "ipf": Op("scaling.launch", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
+    "ras": Op("scaling.launch", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
+    "support": Op("zeros.support", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
+    "column_ranges": Op("geometry.columns", "(n,m)->(m),(m)", BOTH),
+    "column_moments": Op("geometry.columns", "(n,m)->(k,m)", BOTH, merge="sum"),
+    "column_quartiles": Op("geometry.columns", "(n,m)->(k,m)", BOTH),
+    "pca": Op("geometry.columns", "(n,m)->(m),(k,m),(k)", BOTH, rtol=(1e-9, 1e-9)),
+    "project": Op("geometry.columns", "(n,m),(m),(k,m)->(n,k)", BOTH, rtol=(1e-11, 1e-11)),
+    "cell_counts": Op("geometry.counts", "(n,m),(n),(n)->(k),(k)", BOTH, merge="cells"),
+    "sparse_histogram": Op("geometry.counts", "(n,m),(n),(n)->(k),(k)", BOTH, merge="cells"),
+    "merge_cells": Op("geometry.counts", "(k),(k),(l),(l)->(n),(n)", BOTH, merge="cells"),
+    "decode_cells": Op("geometry.counts", "(k)->(k,m),(k)", BOTH),
+    "pair_counts": Op("geometry.counts", "(k),(k)->(C,C)", BOTH, merge="sum"),
+    "cell_shapes": Op("geometry.counts", "(k),(k)->(s),(s),(t)", BOTH),
+    "cell_excess": Op("geometry.counts", "(k),(k),(D),(W,C,C),(W,C,C)->(W,C,C),(D,W)", BOTH, rtol=(1e-11, 1e-11)),
+    "marginal_histogram": Op("geometry.counts", "(k),(k),(C,C),(C,C)->(n),(n)", BOTH),
+    "gcm": Op("geometry.counts", "(k),(k),(C,C),(W,C,C)->(W,C,C)", BOTH),
+    "min_overlap": Op("geometry.counts", "(k),(k),(l),(l)->(G,H)", BOTH),
+    "margins": Op("metrics.values", "(C,C)->(C),(C),(C),(C),(C),()", BOTH),
+    "metrics_of_matrices": Op("metrics.values", "(C,C)->*", BOTH, rtol=(1e-6, 1e-12)),
     # A difference of two sums over all cells: absolute 1e-13, so relative to a value near zero less.
-    "weighted_kappa": Op("metrics", "(C,C),(C,C)->()", BOTH, rtol=(1e-6, 1e-10)),
-    "metrics_of_sums": Op("metrics", "(C),(C),(C),(C),(C)->*", BOTH, rtol=(1e-6, 1e-12)),
-    "one_vs_rest": Op("confusions", "(C,C)->(C,2,2)", BOTH),
-    "confusion_fractions": Op("confusions", "(C,C)->(C,C)", BOTH),
-    "most_confused": Op("confusions", "(C,C)->(k),(k),(k)", BOTH),
-    "threshold_matrices": Op("thresholds", "(n),(n)->(t),(t,2,2)", BOTH),
-    "resample": Op("uncertainty", "(C,C),(C)->(k,C,C)", BOTH),
-    "label_margins": Op("confusions", "(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
+    "weighted_kappa": Op("metrics.values", "(C,C),(C,C)->()", BOTH, rtol=(1e-6, 1e-10)),
+    "metrics_of_sums": Op("metrics.values", "(C),(C),(C),(C),(C)->*", BOTH, rtol=(1e-6, 1e-12)),
+    "one_vs_rest": Op("metrics.confusions", "(C,C)->(C,2,2)", BOTH),
+    "confusion_fractions": Op("metrics.confusions", "(C,C)->(C,C)", BOTH),
+    "most_confused": Op("metrics.confusions", "(C,C)->(k),(k),(k)", BOTH),
+    "threshold_matrices": Op("metrics.thresholds", "(n),(n)->(t),(t,2,2)", BOTH),
+    "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
+    "label_margins": Op("metrics.confusions", "(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

@@ -1,6 +1,6 @@
 """Hashes of all results on all cases, by op and target: what a change that only moves things must leave as it was.
 
-``python tests/bits.py`` writes those of this tree and machine to ``tests/data/bits.json``. Rounding is the same wherever
+``python tests/bits.py`` writes those of this tree and machine to ``tests/data/bits.json``. Rounding is the same where
 compilers and linear algebra are the same, so they are compared there only.
 """
 

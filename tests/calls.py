@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 import cmfast
-from cmfast import _dispatch
-from cmfast.kernels.cuda import _module
+from cmfast._core import dispatch
+from cmfast.kernels.cuda._core import module
 
 
 def _grid(origin: Any, width: Any) -> Any:
@@ -24,7 +24,7 @@ def _cells(X: Any, y: Any, p: Any, origin: Any, width: Any, n_classes: int | Non
 
 def _shapes(*args: Any, **options: Any) -> Any:
     cells = _cells(*args, **options)
-    return _dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
+    return dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
 
 
 def _like(x: Any, a: np.ndarray) -> Any:
@@ -33,23 +33,23 @@ def _like(x: Any, a: np.ndarray) -> Any:
         return a
     if isinstance(x, torch.Tensor):
         return torch.from_numpy(a).to(x.device)
-    return _module.library(x).asarray(a)
+    return module.library(x).asarray(a)
 
 
 def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
-    draws, share, W, C = _dispatch.adopt("cell_excess", draws=draws, share=share, W=W, C=C)
+    draws, share, W, C = dispatch.adopt("cell_excess", draws=draws, share=share, W=W, C=C)
     n_classes = W.shape[-1]
     half = max(n_classes - 1, 0).bit_length()
-    where = np.argwhere(_dispatch.to_host(draws))
-    counts = _dispatch.to_host(draws)[tuple(where.T)]
+    where = np.argwhere(dispatch.to_host(draws))
+    counts = dispatch.to_host(draws)[tuple(where.T)]
     keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
-    with _dispatch.chosen(draws):
+    with dispatch.chosen(draws):
         keys, counts = (_like(draws, a) for a in (keys, counts))
-    return _dispatch.call("cell_excess", *_dispatch.adopt("cell_excess", keys=keys, counts=counts), share, W, C)
+    return dispatch.call("cell_excess", *dispatch.adopt("cell_excess", keys=keys, counts=counts), share, W, C)
 
 
 def _merged(X: Any, y: Any, p: Any, *, cut: int, **options: Any) -> Any:
-    X, y, p = _dispatch.adopt("merge_cells", X=X, y=y, p=p)  # a part of an empty list has no columns
+    X, y, p = dispatch.adopt("merge_cells", X=X, y=y, p=p)  # a part of an empty list has no columns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.FailureWarning)
         first, second = (_cells(X[part], y[part], p[part], **options) for part in (slice(cut), slice(cut, None)))
@@ -80,18 +80,18 @@ def _overlap(X: Any, Y: Any, v: Any, w: Any, g: Any, h: Any, *, origin: Any, wid
 
 
 def _ranges(X: Any) -> Any:
-    return _dispatch.call("column_ranges", *_dispatch.adopt("column_ranges", X=X))
+    return dispatch.call("column_ranges", *dispatch.adopt("column_ranges", X=X))
 
 
 def _moments(X: Any) -> Any:
-    (X,) = _dispatch.adopt("column_moments", X=X)
-    low, high, n = _dispatch.call("column_ranges", X)
+    (X,) = dispatch.adopt("column_moments", X=X)
+    low, high, n = dispatch.call("column_ranges", X)
     span = (tuple(low.tolist()), tuple(high.tolist())) if n else ((0.0,) * X.shape[1],) * 2
-    return _dispatch.call("column_moments", X, low=span[0], high=span[1])
+    return dispatch.call("column_moments", X, low=span[0], high=span[1])
 
 
 def _quartiles(X: Any) -> Any:
-    return _dispatch.call("column_quartiles", *_dispatch.adopt("column_quartiles", X=X))
+    return dispatch.call("column_quartiles", *dispatch.adopt("column_quartiles", X=X))
 
 
 def _table(h: Any) -> tuple[Any, ...]:
@@ -161,7 +161,7 @@ def parts(op: str, result: Any) -> tuple[Any, ...]:
 # A file of the package is known by its own path, or by that of the folder which a link leads to.
 OURS = tuple(
     str(folder) + os.sep
-    for path in (Path(__file__), Path(cmfast.__file__), Path(_module.__file__).parent)
+    for path in (Path(__file__), Path(cmfast.__file__), Path(module.__file__).parent)
     for folder in (path.parent, path.resolve().parent)
 )
 

@@ -20,7 +20,7 @@ from cases import CASES
 from on_cuda_host import has_kernels, on_device
 
 import cmfast
-from cmfast import _dispatch
+from cmfast._core import dispatch
 from cmfast.kernels.ops import OPS
 
 LEAST_COVERED = 0.95
@@ -88,7 +88,7 @@ def factors(make: Any) -> None:
     for dtype in (np.float32, np.float64):
         scale = np.array([[1.0, 2.0], [1e200, 1e200], [np.nan, 1.0]])
         given = on_device((np.ones((3, 2, 2), dtype), scale, scale, np.array([0, 0, 5], np.int8)), make)
-        _dispatch.call("importance_weights", *given, method="bi")
+        dispatch.call("importance_weights", *given, method="bi")
 
 
 def zeros(make: Any) -> None:

@@ -9,7 +9,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
-from cmfast.kernels.cuda import _module
+from cmfast.kernels.cuda._core import module
 
 MOST_WORKERS = 14
 SLOW = 3.0  # seconds from which one is named
@@ -20,7 +20,7 @@ def load(topic: str, expression: str) -> float:
     import cupy
 
     begin = time.perf_counter()
-    _module._function(cupy, cupy.cuda.Device().id, topic, expression)
+    module._function(cupy, cupy.cuda.Device().id, topic, expression)
     return time.perf_counter() - begin
 
 
@@ -28,7 +28,7 @@ def main() -> int:
     """Name what fails and what is slow; 1 if anything failed."""
     begin, failed = time.perf_counter(), 0
     # Long sources first, so that no process is left alone with the slowest at the end.
-    kernels = sorted(_module.table(), key=lambda kernel: -len(_module.source(kernel.topic)))
+    kernels = sorted(module.table(), key=lambda kernel: -len(module.source(kernel.topic)))
     jobs = [(kernel.topic, kernel.expression(instance)) for kernel in kernels for instance in kernel.instances]
     with ProcessPoolExecutor(min(MOST_WORKERS, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
         loads = {pool.submit(load, *job): job for job in jobs}

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from cmfast.kernels.cuda import _module
+from cmfast.kernels.cuda._core import module
 
 ARCHITECTURES = ("sm_80", "sm_90")
 # CuPy appends this, so it is what kernels are compiled with; and the assembler is to say what it made.
@@ -73,7 +73,7 @@ class Program:
         return text.value.decode()
 
     def compile(
-        self, expressions: Sequence[str], architecture: str, options: Sequence[str] = _module.OPTIONS
+        self, expressions: Sequence[str], architecture: str, options: Sequence[str] = module.OPTIONS
     ) -> dict[str, Usage]:
         """Return what each of the kernels `expressions` takes; a warning is an error."""
         log = self._compile(expressions, (*options, f"-arch={architecture}", *EXTRA))
@@ -122,16 +122,16 @@ def _usage(log: str, name: str) -> Usage:
 @cache
 def usage(topic: str, architecture: str, most: int | None = None) -> dict[str, Usage]:
     """Return what every instance of every kernel of a topic takes, or the first `most` of each."""
-    kernels = [kernel for kernel in _module.table() if kernel.topic == topic]
+    kernels = [kernel for kernel in module.table() if kernel.topic == topic]
     expressions = [kernel.expression(instance) for kernel in kernels for instance in kernel.instances[:most]]
-    return Program(_module.source(topic)).compile(expressions, architecture, _module.options(topic))
+    return Program(module.source(topic)).compile(expressions, architecture, module.options(topic))
 
 
 def main() -> int:
     """Print the table."""
     print("| kernel | " + " | ".join(f"{a}: registers, shared, stack, spills" for a in ARCHITECTURES) + " |")
     print("|---" * (1 + len(ARCHITECTURES)) + "|")
-    for kernel in _module.table():
+    for kernel in module.table():
         for expression in map(kernel.expression, kernel.instances):
             found = [usage(kernel.topic, architecture)[expression] for architecture in ARCHITECTURES]
             cells = [f"{u.registers}, {u.shared}, {u.stack}, {u.spill_stores + u.spill_loads}" for u in found]

@@ -7,19 +7,19 @@ from typing import Any
 import cuda_host
 import numpy as np
 
-from cmfast import _dispatch
-from cmfast.kernels.cuda import _module
+from cmfast._core import dispatch
+from cmfast.kernels.cuda._core import module
 from cmfast.kernels.ops import OPS
 
 
 def instances(code: str) -> list[str]:
     """Return the kernels of a source of the package, every instance."""
-    kernels = (kernel for kernel in _module.table() if _module.source(kernel.topic) == code)
+    kernels = (kernel for kernel in module.table() if module.source(kernel.topic) == code)
     return [kernel.expression(instance) for kernel in kernels for instance in kernel.instances]
 
 
 cuda_host.siblings(instances)
-_dispatch._by_class[cuda_host.ndarray] = import_module("cmfast._adapters._cupy")
+dispatch._by_class[cuda_host.ndarray] = import_module("cmfast._core.adapters._cupy")
 
 
 def has_kernels(op: str, case: Any) -> bool:

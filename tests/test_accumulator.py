@@ -11,8 +11,10 @@ import torch
 from checks import assert_same_bits
 
 import cmfast
-from cmfast import _accumulator, _cells, _scratch
-from cmfast.kernels.cpu import _partition, _pool
+from cmfast._files import scratch
+from cmfast.geometry import _accumulator, _cells
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.geometry import _keys_sorted
 
 MIB = 1 << 20
 
@@ -155,11 +157,11 @@ TREES = {
 
 @pytest.mark.parametrize("threads", [1, 2, 5, 8])
 def test_one_hash_for_threads_chunks_and_trees(threads, monkeypatch):
-    monkeypatch.setattr(_pool, "INLINE_SECONDS", 0.0)
-    monkeypatch.setattr(_pool, "PIECE_SECONDS", 1e-6)
-    monkeypatch.setattr(_partition, "FEWEST", 100)
-    monkeypatch.setattr(_partition, "BUCKET", 100)
-    monkeypatch.setattr(_partition, "ROWS", 512)
+    monkeypatch.setattr(pool, "INLINE_SECONDS", 0.0)
+    monkeypatch.setattr(pool, "PIECE_SECONDS", 1e-6)
+    monkeypatch.setattr(_keys_sorted, "FEWEST", 100)
+    monkeypatch.setattr(_keys_sorted, "BUCKET", 100)
+    monkeypatch.setattr(_keys_sorted, "ROWS", 512)
     X, y, p = points(20_000, seed=3)
     grid = cmfast.Grid.scott(X, num_threads=threads)
     options = {"grid": grid, "n_classes": 4, "num_threads": threads}
@@ -272,8 +274,8 @@ class Failures:
 FAULTS = {
     "merging": (_cells.CellCounts, "_plus", MemoryError()),
     "merging parts": (_cells.CellCounts, "merge", MemoryError()),
-    "writing": (_scratch.Scratch, "append", OSError(errno.ENOSPC, "No space left on device")),
-    "mapping": (_scratch.Scratch, "mapped", KeyboardInterrupt()),
+    "writing": (scratch.Scratch, "append", OSError(errno.ENOSPC, "No space left on device")),
+    "mapping": (scratch.Scratch, "mapped", KeyboardInterrupt()),
     "storing": (_accumulator, "_stored", OSError(errno.EIO, "Input/output error")),
 }
 
@@ -312,7 +314,7 @@ def interrupted(call, at):
 
     Not before the last line, ``return self``: what is counted there is counted, and no interpreter stops between.
     """
-    files = {module.__file__ for module in (_accumulator, _cells, _scratch)}
+    files = {module.__file__ for module in (_accumulator, _cells, scratch)}
     seen = 0
 
     def trace(frame, event, _):
@@ -352,7 +354,7 @@ def test_counts_may_be_interrupted_too(tmp_path, monkeypatch):
     case = Failures(tmp_path)
     for name in ("append", "mapped"):
         with monkeypatch.context() as patch:
-            patch.setattr(_scratch.Scratch, name, fail_with(OSError(errno.ENOSPC, "No space left on device")))
+            patch.setattr(scratch.Scratch, name, fail_with(OSError(errno.ENOSPC, "No space left on device")))
             with pytest.raises(OSError, match="No space"):
                 case.stream.counts()
     case.assert_untouched_then_retry()

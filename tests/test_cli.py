@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import _blocks
+from cmfast._files import tables as _blocks
 from cmfast.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -318,7 +318,7 @@ def test_a_full_disk_is_one_line(cmd, matrices, monkeypatch):
         raise OSError(28, "No space left on device")
 
     np.save("in.npy", matrices)
-    monkeypatch.setattr("cmfast.cli.write_block", full)
+    monkeypatch.setattr("cmfast.cli._main.write_block", full)
     refused(cmd("normalize", "in.npy", "-o", "out.npy", "--quiet"), "no space left on device")
     assert not Path("out.npy").exists()
 
@@ -610,7 +610,7 @@ def save_tables(X, y, p):
 
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
 def test_gcm_reads_every_format(cmd, rng, monkeypatch):
-    monkeypatch.setattr("cmfast._points.BYTES", 10_000)
+    monkeypatch.setattr("cmfast._files.points.BYTES", 10_000)
     X, y, p = save_points(rng)
     for arguments in save_tables(X, y, p):
         for choice, n_components in (("2", 2), ("none", None)):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from processes import ROOT
 
-from cmfast import _points, cli
+from cmfast import cli
+from cmfast._files import points
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -240,7 +241,7 @@ def test_encrypted_and_cut_tables(refused):
 )
 def test_odd_zarr(refused, monkeypatch, change, text):
     zarr = pytest.importorskip("zarr")
-    monkeypatch.setattr(_points, "free_bytes", lambda: 1 << 40)
+    monkeypatch.setattr(points, "free_bytes", lambda: 1 << 40)
     zarr.create_array("X.zarr", data=np.ones((4, 2)), chunks=(2, 2))
     np.save("y.npy", np.zeros(4, int))
     metadata = json.loads(Path("X.zarr/zarr.json").read_text())

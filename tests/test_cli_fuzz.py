@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cmfast import _points, cli
+from cmfast import cli
+from cmfast._files import points
+from cmfast.cli import _main
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -423,8 +425,8 @@ def fuzz(folder, seeds, monkeypatch):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(where)
             patch.setenv("COLUMNS", rng.choice(["80", "1", "0", "-5", "x"]))
-            patch.setattr(_points, "free_bytes", lambda: 1 << 24)
-            patch.setattr(cli, "_memory", lambda: 1 << 26)
+            patch.setattr(points, "free_bytes", lambda: 1 << 24)
+            patch.setattr(_main, "_memory", lambda: 1 << 26)
             spoiled = spoil(paths, rng)
             try:
                 argv = command(spoiled[0], rng)

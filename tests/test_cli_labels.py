@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cmfast import _blocks, cli
+from cmfast import cli
+from cmfast._files import tables
+from cmfast.cli import _main
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -105,7 +107,7 @@ def expected(pairs, labels):
 @pytest.mark.parametrize("form", INPUTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_label_arrives(run, monkeypatch, kind, form, rows):
-    monkeypatch.setattr(_blocks, "ROWS", rows)
+    monkeypatch.setattr(tables, "ROWS", rows)
     pairs = pairs_of(KINDS[kind])
     texts = form in {"csv", "tsv"} and kind == "bool"  # True and False as csv has them
     labels = sorted(map(str, KINDS[kind]) if texts else KINDS[kind])
@@ -224,7 +226,7 @@ def test_memory_follows_the_length_of_all_labels(run, form):
 
 
 def test_npz_refuses_labels_that_would_fill_it_with_nothing(run, monkeypatch):
-    monkeypatch.setattr(cli, "LABEL_BYTES", 1000)
+    monkeypatch.setattr(_main, "LABEL_BYTES", 1000)
     Path("long.csv").write_text("y_true,y_pred\na," + "b" * 1000 + "\n")
     status, out, err = run("confusion", "long.csv", "-o", "out.npz")
     assert (status, out) == (2, "")
@@ -234,7 +236,7 @@ def test_npz_refuses_labels_that_would_fill_it_with_nothing(run, monkeypatch):
 
 
 def test_a_column_of_ids_is_no_column_of_labels(run, monkeypatch):
-    monkeypatch.setattr(cli, "_memory", lambda: 8 * 99**2)
+    monkeypatch.setattr(_main, "_memory", lambda: 8 * 99**2)
     Path("ids.csv").write_text("y_true,y_pred\n" + "".join(f"{k},{k}\n" for k in range(100)))
     status, out, err = run("confusion", "ids.csv")
     assert (status, out) == (2, "")

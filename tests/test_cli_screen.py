@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cmfast import _screen, cli, metrics
+from cmfast import cli, metrics
+from cmfast.cli import _screen
 
 ROOT = Path(__file__).parents[1]
 ODD = [

@@ -13,8 +13,9 @@ from cases import CASES
 from checks import assert_same_bits, host
 
 import cmfast
-from cmfast import _dispatch
-from cmfast.kernels.cuda import _module, columns
+from cmfast._core import dispatch
+from cmfast.kernels.cuda._core import module
+from cmfast.kernels.cuda.geometry import columns
 from cmfast.kernels.ops import OPS, Op
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
@@ -209,13 +210,13 @@ def test_classes_derived_from_theirs_are_taken():
         pass
 
     there = cuda_host.asarray(MATRICES)
-    assert _module.library(Mine(there._host)) is cuda_host
+    assert module.library(Mine(there._host)) is cuda_host
 
 
 def test_an_op_without_a_kernel_says_so(monkeypatch):
     monkeypatch.setitem(OPS, "novelty", Op("comparison", "(R,C)->()"))
     with pytest.raises(NotImplementedError, match=r"^novelty has no cuda kernel \(has: cpu\)"):
-        _dispatch.call("novelty", cuda_host.asarray(MATRICES))
+        dispatch.call("novelty", cuda_host.asarray(MATRICES))
 
 
 HELD = "    if (HELD) {\n      __syncthreads();\n"
@@ -244,8 +245,14 @@ FAULTS = {
     "bad-cell-unseen": ("comparison", "bad = team_any<W>(bad) ||", "bad =", "overlap", "bad-first-middle-last"),
     "reduction-too-wide": ("prelude", "(W < 32 ? W : 32) / 2", "16", "overlap", "counts"),
     "infinite-sum": ("normalizing", "Share{SHRINK, small}", "Share{1.0, total}", "normalize", "row-overflowing-sums"),
-    "sum-too-large-unseen": ("metrics", "|| crowded", "", "margins", "too-many"),
-    "rounded-to-zero": ("geometry", "i64(floor(x)) - low[d]);", "i64(x) - low[d]);", "cell_counts", "minus-zero"),
+    "sum-too-large-unseen": ("metrics/values", "|| crowded", "", "margins", "too-many"),
+    "rounded-to-zero": (
+        "geometry/counts",
+        "i64(floor(x)) - low[d]);",
+        "i64(x) - low[d]);",
+        "cell_counts",
+        "minus-zero",
+    ),
     "flags-read-early": (
         "prelude",
         "}\n    __syncthreads();\n    for (int job",
@@ -253,62 +260,67 @@ FAULTS = {
         "cell_counts",
         "bad-first-middle-last",
     ),
-    "pairs-lost": ("geometry", "held[k] = 0;\n  __syncthreads();", "held[k] = 0;", "pair_counts", "plain"),
-    "pair-left-out": ("geometry", "while (u < a) {", "while (u + 1 < a) {", "gcm", "plain"),
+    "pairs-lost": ("geometry/counts", "held[k] = 0;\n  __syncthreads();", "held[k] = 0;", "pair_counts", "plain"),
+    "pair-left-out": ("geometry/counts", "while (u < a) {", "while (u + 1 < a) {", "gcm", "plain"),
     "limbs-all-the-same": (
-        "geometry",
+        "geometry/counts",
         "const int down = limb * width - up;",
         "const int down = -up;",
         "gcm",
         "extreme-limbs",
     ),
     "bits-of-limbs-lost": (
-        "geometry",
+        "geometry/counts",
         "head << room | digit >> (width - room)",
         "head << room",
         "gcm",
         "extreme-limbs",
     ),
-    "weight-not-in-use": ("geometry", "if (M[at] <= 0) continue;", "", "gcm", "unread-where-no-points"),
-    "limb-too-low": ("geometry", "int top = limbs - 1;", "int top = 0;", "gcm", "extreme-limbs"),
+    "weight-not-in-use": ("geometry/counts", "if (M[at] <= 0) continue;", "", "gcm", "unread-where-no-points"),
+    "limb-too-low": ("geometry/counts", "int top = limbs - 1;", "int top = 0;", "gcm", "extreme-limbs"),
     "closure-cut-short": (
-        "zeros",
+        "zeros/support",
         "if (s != k && has(next, n, s, k))",
         "if (s > k && has(next, n, s, k))",
         "support",
         "random-8",
     ),
-    "flow-not-taken-back": ("zeros", "if (k < depth) send(", "if (k > depth) send(", "support", "random-8"),
-    "equal-scores-apart": ("thresholds", "for (; equal(k + step);", "for (; false;", "threshold_matrices", "ties"),
-    "rows-together": ("thresholds", "key |= K(k / n) << 32", "key |= 0", "threshold_matrices", "float32"),
+    "flow-not-taken-back": ("zeros/support", "if (k < depth) send(", "if (k > depth) send(", "support", "random-8"),
+    "equal-scores-apart": (
+        "metrics/thresholds",
+        "for (; equal(k + step);",
+        "for (; false;",
+        "threshold_matrices",
+        "ties",
+    ),
+    "rows-together": ("metrics/thresholds", "key |= K(k / n) << 32", "key |= 0", "threshold_matrices", "float32"),
     "one-stream": (
-        "uncertainty",
+        "uncertainty/resample",
         "n_replicates, 1 + int(k % C));",
         "n_replicates, 1);",
         "resample",
         "multinomial-missed",
     ),
-    "distance-twice": ("metrics", "k ? plus(above, below) : above", "plus(above, below)", "margins", "counts"),
+    "distance-twice": ("metrics/values", "k ? plus(above, below) : above", "plus(above, below)", "margins", "counts"),
 }
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_planted_in_the_sources_are_found(monkeypatch, name):
     topic, text, other, op, case_id = FAULTS[name]
-    honest = _module.source
+    honest = module.source
+    assert text in honest("comparison" if topic == "prelude" else topic)
 
     def source(of):
-        code = honest(of)
-        assert topic not in (of, "prelude") or text in code
-        return code.replace(text, other)
+        return honest(of).replace(text, other)
 
-    _module._function.cache_clear()
-    monkeypatch.setattr(_module, "source", source)
+    module._function.cache_clear()
+    monkeypatch.setattr(module, "source", source)
     case = next(case for case in CASES[op] if case.id == case_id)
     try:
         failed = [_fails(op, case, backend) for backend in CUDA_HOST]
     finally:
-        _module._function.cache_clear()
+        module._function.cache_clear()
     assert any(failed)
 
 
@@ -337,10 +349,12 @@ __global__ void cmfast_probe(double factor, i64 n, double* out) {
 
 def test_numpy_scalars_among_the_arguments_are_no_arrays(monkeypatch):
     """NumPy's scalars have a device, "cpu", and no kernels."""
-    honest = _module.source
-    monkeypatch.setattr(_module, "source", lambda topic: honest("zeros") + PROBE if topic == "probe" else honest(topic))
+    honest = module.source
+    monkeypatch.setattr(
+        module, "source", lambda topic: honest("zeros/support") + PROBE if topic == "probe" else honest(topic)
+    )
     out = cuda_host.asarray(np.arange(4.0))
-    _module.Kernel("probe", "cmfast_probe").launch((), 1, (np.float64(2.0), np.int64(3), out))
+    module.Kernel("probe", "cmfast_probe").launch((), 1, (np.float64(2.0), np.int64(3), out))
     assert out.get().tolist() == [0.0, 2.0, 4.0, 3.0]
 
 

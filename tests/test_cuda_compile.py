@@ -5,10 +5,10 @@ import nvrtc
 import pytest
 from processes import ROOT
 
-from cmfast.kernels.cuda import _module
+from cmfast.kernels.cuda._core import module
 from cmfast.kernels.ops import OPS
 
-KERNELS = _module.table()
+KERNELS = module.table()
 needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
 
@@ -45,8 +45,8 @@ def test_draws_are_made_without_fused_multiplications():
     """Their bits are those of the CPU."""
     draws = next(kernel for kernel in KERNELS if kernel.name == "cmfast_resample_cells")
     counts = [
-        nvrtc.Program(_module.source(draws.topic)).assembly([draws.name], options).count("fma.rn.f64")
-        for options in (_module.options(draws.topic), _module.OPTIONS)
+        nvrtc.Program(module.source(draws.topic)).assembly([draws.name], options).count("fma.rn.f64")
+        for options in (module.options(draws.topic), module.OPTIONS)
     ]
     assert counts[0] == 0 < counts[1]
 
@@ -58,19 +58,19 @@ def test_names_say_whose_a_kernel_is():
         assert kernel.instances
         templates, parameters = kernel.signature
         assert all(len(instance) == len(templates) for instance in kernel.instances)
-        known = {*_module.TYPES, *templates}
+        known = {*module.TYPES, *templates}
         assert {parameter.type for parameter in parameters} <= known, kernel.name
     assert len({kernel.name for kernel in KERNELS}) == len(KERNELS)
 
 
 def test_every_kernel_of_the_sources_is_in_the_table():
-    text = "".join(path.read_text() for path in (ROOT / "kernels" / "cuda").glob("*.cu"))
+    text = "".join(path.read_text() for path in (ROOT / "kernels" / "cuda").rglob("*.cu"))
     assert text.count("__global__ ") == len(KERNELS)
 
 
 def test_shared_memory_is_asked_for_in_one_way():
     """The host forgets, and poisons, only what a launch asks for."""
-    for path in (ROOT / "kernels" / "cuda").glob("*.cu"):
+    for path in (ROOT / "kernels" / "cuda").rglob("*.cu"):
         assert "__shared__" not in path.read_text(), path.name
 
 
@@ -79,9 +79,9 @@ def test_wrong_arguments_are_refused():
     parameter = kernel.signature[1][0]
     types = {"T": "double"}
     good = np.zeros((4, 4))
-    assert _module._value("k", parameter, types, good) is good
+    assert module._value("k", parameter, types, good) is good
     for bad in (good.astype(np.float32), good[:, ::2]):
         with pytest.raises(TypeError, match=r"^k: P must be contiguous float64, got float"):
-            _module._value("k", parameter, types, bad)
+            module._value("k", parameter, types, bad)
     with pytest.raises(LookupError, match="not compiled for"):
         kernel.launch(("half", "8"), 1, ())

@@ -6,7 +6,7 @@ import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
 
 import cmfast
-from cmfast import _dispatch
+from cmfast._core import dispatch
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -181,7 +181,7 @@ def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
         cells = cmfast.cell_counts(*map(make, (X, y, p)), grid=GRID)
         options = {"on_failure": "ignore"}
         M = cells.confusion_matrix()
-        out = _dispatch.call("gcm", cells._keys, cells.counts, M, make(table), make(extremes(6)["equal"]))
+        out = dispatch.call("gcm", cells._keys, cells.counts, M, make(table), make(extremes(6)["equal"]))
         sides = [getattr(cells, f"{side}_histogram")(make(table), **options) for side in ("label", "prediction")]
         found.append([*out, *(side.values for side in sides)])
     for one, other in zip(*found, strict=True):
@@ -206,8 +206,8 @@ def test_no_table_leaves_the_device():
     cells = cmfast.cell_counts(*there(X, y, p), grid=GRID, n_classes=50)
     M, tables = cells.confusion_matrix(), there(*extremes(50).values())
     before = cuda_host.copied()
-    _dispatch.call("gcm", cells._keys, cells.counts, M, *tables)
-    _dispatch.call("marginal_histogram", cells._keys, cells.counts, M, tables[8], n_classes=50, axis=0)
+    dispatch.call("gcm", cells._keys, cells.counts, M, *tables)
+    dispatch.call("marginal_histogram", cells._keys, cells.counts, M, tables[8], n_classes=50, axis=0)
     assert cuda_host.copied() - before < 100 * len(tables)
 
 

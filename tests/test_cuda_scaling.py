@@ -9,7 +9,8 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cuda import _module, scaling, scaling_group, scaling_team
+from cmfast.kernels.cuda._core import module
+from cmfast.kernels.cuda.scaling import group, launch, team
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -96,7 +97,7 @@ def test_pieces_neighbours_and_schedules_change_no_bit(monkeypatch, solver):
     there = cuda_host.asarray(M)
     options = {"on_failure": "ignore", "solver": solver, "max_iter": 60}
     want = cmfast.ipf(there, **options)
-    monkeypatch.setattr(scaling_team, "TEAMS", 7)
+    monkeypatch.setattr(team, "TEAMS", 7)
     for seed in (1, 2):
         with cuda_host.schedule(seed):
             assert_same_bits(tuple(cmfast.ipf(there, **options)), tuple(want))
@@ -109,15 +110,15 @@ def test_pieces_neighbours_and_schedules_change_no_bit(monkeypatch, solver):
 def test_a_queue_says_which_are_solved(monkeypatch, solver):
     def solve(problem, queue, length):
         queue = cuda_host.asarray(np.array(queue))
-        scaling_team.solve(problem, queue, cuda_host.asarray(np.array([length])))
+        team.solve(problem, queue, cuda_host.asarray(np.array([length])))
 
     M = patterns((4, 5))
     targets = M.sum(2) * 2.0, M.sum(1) * 2.0
-    monkeypatch.setattr(scaling.scaling_group, "takes", lambda problem: False)
+    monkeypatch.setattr(launch.group, "takes", lambda problem: False)
     want = both(M, *targets, solver=solver)[1]
     queue = np.random.default_rng(0).permutation(120)
     problems = []
-    monkeypatch.setattr(scaling.scaling_team, "solve", problems.append)
+    monkeypatch.setattr(launch.team, "solve", problems.append)
     got = both(M, *targets, solver=solver)[1]
     monkeypatch.undo()  # from here on nothing but the queue decides
     (problem,) = problems
@@ -135,8 +136,8 @@ def handed_on(monkeypatch, M, *targets, **options):
         queues.append(queue.get()[: int(length.get()[0])].tolist())
         scaling_team_solve(problem, queue, length)
 
-    scaling_team_solve = scaling_team.solve
-    monkeypatch.setattr(scaling_team, "solve", solve)
+    scaling_team_solve = team.solve
+    monkeypatch.setattr(team, "solve", solve)
     got = cmfast.ipf(*map(cuda_host.asarray, (M, *targets)), on_failure="ignore", **options)
     monkeypatch.undo()
     (queue,) = queues
@@ -230,15 +231,15 @@ def test_no_bit_depends_on_neighbours_or_schedules(C):
 
 
 def test_shared_memory_is_what_the_source_lays_out():
-    text = _module.source("scaling_group")
+    text = module.source("scaling/group")
     names = ("EVEN", "PITCH", "USED", "STEP")
-    for width in scaling_group.WIDTHS:
+    for width in group.WIDTHS:
         found = {"K": width, "PAIR_WORDS": 2}
         for name in names:
             (formula,) = re.findall(rf"static constexpr int {name} = ([^;]*);", text)
             found[name] = eval(formula, {}, found)
-        threads, shared = scaling_group._block(width)
-        assert shared == threads // 32 * (32 // width) * found["STEP"] * 8 <= scaling_group.SHARED
+        threads, shared = group._block(width)
+        assert shared == threads // 32 * (32 // width) * found["STEP"] * 8 <= group.SHARED
 
 
 def test_nothing_waits_where_failures_are_ignored():
@@ -249,7 +250,7 @@ def test_nothing_waits_where_failures_are_ignored():
 
 
 def test_progress_goes_by_pieces(monkeypatch):
-    monkeypatch.setattr(scaling, "PIECE", 50)
+    monkeypatch.setattr(launch, "PIECE", 50)
     seen = []
     cmfast.bi_normalize(cuda_host.asarray(patterns((3, 3)) + 1.0), progress=lambda *done: seen.append(done))
     assert seen == [(50, 120), (100, 120), (120, 120)]
@@ -289,7 +290,7 @@ def of_any_size(rng, C):
 @pytest.fixture
 def team_alone(monkeypatch):
     """Keep easy matrices from the kernel that would take them first."""
-    monkeypatch.setattr(scaling.scaling_group, "takes", lambda problem: False)
+    monkeypatch.setattr(launch.group, "takes", lambda problem: False)
 
 
 @pytest.mark.usefixtures("team_alone")
@@ -366,8 +367,8 @@ def test_where_a_matrix_lies_changes_no_bit(monkeypatch, C):
     M = cuda_host.asarray(superclasses(np.random.default_rng(C), C))
     want = cmfast.ipf(M)
     for held in (8 << 10, 40 << 10, 64 << 10, 150 << 10):
-        monkeypatch.setattr(scaling_team, "most_shared", lambda device, held=held: held)
-        monkeypatch.setattr(scaling_team, "SHARED", min(held, 48 << 10))
+        monkeypatch.setattr(team, "most_shared", lambda device, held=held: held)
+        monkeypatch.setattr(team, "SHARED", min(held, 48 << 10))
         assert_same_bits(tuple(cmfast.ipf(M)), tuple(want))
 
 

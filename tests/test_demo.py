@@ -10,7 +10,7 @@ import pytest
 
 import cmfast
 from cmfast._demo import data, experiment, figures, page, report, words
-from cmfast._output import plain
+from cmfast._files.output import plain
 from cmfast.cli import main
 
 METHODS = ("all", "row", "col", "bi")

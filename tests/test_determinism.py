@@ -12,7 +12,8 @@ from cases import CASES
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cpu import _partition, _pool
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.geometry import _keys_sorted
 from cmfast.kernels.ops import OPS
 
 
@@ -62,9 +63,9 @@ def cases(wanted=lambda op, case: True):
 @pytest.fixture
 def many_pieces(monkeypatch):
     """Cut even the smallest case into as many pieces as it has elements, and use the pool for it."""
-    monkeypatch.setattr(_pool, "INLINE_SECONDS", 0.0)
-    monkeypatch.setattr(_pool, "PIECE_SECONDS", 1e-12)
-    monkeypatch.setattr(_partition, "FEWEST", 1)
+    monkeypatch.setattr(pool, "INLINE_SECONDS", 0.0)
+    monkeypatch.setattr(pool, "PIECE_SECONDS", 1e-12)
+    monkeypatch.setattr(_keys_sorted, "FEWEST", 1)
 
 
 @pytest.mark.parametrize(("op", "case"), cases())

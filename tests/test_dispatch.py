@@ -13,7 +13,7 @@ from checks import assert_same_bits
 from processes import ROOT, python
 
 import cmfast
-from cmfast import _dispatch
+from cmfast._core import dispatch
 from cmfast.kernels.ops import OPS
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
@@ -144,38 +144,38 @@ def test_two_devices():
 
         @staticmethod
         def meta(x):
-            return _dispatch.Meta((), "f", 8, x.device, np.dtype(float))
+            return dispatch.Meta((), "f", 8, x.device, np.dtype(float))
 
     class Array:
         def __init__(self, device):
             self.device = device
 
     Fake.__name__ = "fake"
-    _dispatch._by_class[Array] = Fake
+    dispatch._by_class[Array] = Fake
     try:
         with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
             cmfast.overlap(Array("cuda:0"), Array("cuda:1"))
     finally:
-        del _dispatch._by_class[Array]
+        del dispatch._by_class[Array]
 
 
 def test_subclasses_belong_to_their_library():
     class Tensor(torch.Tensor):
         pass
 
-    assert _dispatch.adapter(Tensor).__name__ == "cmfast._adapters._torch"
-    assert _dispatch.adapter(np.memmap).__name__ == "cmfast._adapters._numpy"
-    assert _dispatch.adapter(list).__name__ == "cmfast._adapters._numpy"
+    assert dispatch.adapter(Tensor).__name__ == "cmfast._core.adapters._torch"
+    assert dispatch.adapter(np.memmap).__name__ == "cmfast._core.adapters._numpy"
+    assert dispatch.adapter(list).__name__ == "cmfast._core.adapters._numpy"
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_every_op_has_its_kernels(op):
-    assert callable(_dispatch.kernel(op, "cpu"))
+    assert callable(dispatch.kernel(op, "cpu"))
     if "cuda" in OPS[op].targets:
-        assert callable(_dispatch.kernel(op, "cuda"))
+        assert callable(dispatch.kernel(op, "cuda"))
     else:
         with pytest.raises(NotImplementedError, match=f"^{op} has no cuda kernel"):
-            _dispatch.kernel(op, "cuda")
+            dispatch.kernel(op, "cuda")
 
 
 HEAVY = {"numba", "scipy", "torch", "pandas", "polars", "pyarrow", "sklearn", "matplotlib", "dask", "cupy", "tqdm"}
@@ -227,8 +227,8 @@ def test_imports_point_one_way(target):
 
 
 def test_none_stays_where_it_means_something():
-    first, second = _dispatch.adopt("op", optional=("b",), a=M, b=None)
+    first, second = dispatch.adopt("op", optional=("b",), a=M, b=None)
     assert first.tolist() == M.tolist()
     assert second is None
     with pytest.raises(TypeError, match=r"^op: a must be an array, got None$"):
-        _dispatch.adopt("op", optional=("b",), a=None, b=M)
+        dispatch.adopt("op", optional=("b",), a=None, b=M)

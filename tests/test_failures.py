@@ -12,7 +12,7 @@ from cases import CASES
 from checks import assert_same_bits
 
 import cmfast
-from cmfast import _failures
+from cmfast._core import failures
 from cmfast.kernels.ops import OPS
 from cmfast.kernels.status import Status
 
@@ -53,39 +53,39 @@ def codes(**failed):
 def test_message_counts_and_names_the_first():
     status = codes(INVALID=[4, 7, 9, 12], ZERO_LINE=[1])
     with pytest.raises(cmfast.FailureError) as error:
-        _failures.report("op", status, "raise", failed="things not done")
+        failures.report("op", status, "raise", failed="things not done")
     assert str(error.value) == "op: 5 of 20 things not done (first: 1, 4, 7): 4 INVALID, 1 ZERO_LINE"
     assert error.value.status is status
 
 
 def test_message_of_a_batch_with_axes():
     with pytest.raises(cmfast.FailureError, match=r"2 of 20 matrices not computed \(first: \(0, 3\), \(2, 1\)\)"):
-        _failures.report("op", codes(RANGE=[3, 11]).reshape(4, 5), "raise")
+        failures.report("op", codes(RANGE=[3, 11]).reshape(4, 5), "raise")
 
 
 def test_message_of_a_single_matrix():
     with pytest.raises(cmfast.FailureError, match=r"^op: matrices not computed: INVALID$"):
-        _failures.report("op", np.int8(Status.INVALID), "raise")
+        failures.report("op", np.int8(Status.INVALID), "raise")
 
 
 def test_message_with_a_description_of_the_only_failure():
     with pytest.raises(cmfast.FailureError, match=r"^op: INVALID \(element 3 of 20\): bad cell in \(3,\)$"):
-        _failures.report("op", codes(INVALID=[3]), "raise", describe=lambda index: f"bad cell in {index}")
+        failures.report("op", codes(INVALID=[3]), "raise", describe=lambda index: f"bad cell in {index}")
 
 
 def test_status_of_tensors():
-    _failures.report("op", torch.zeros(3, dtype=torch.int8), "raise")
+    failures.report("op", torch.zeros(3, dtype=torch.int8), "raise")
     with pytest.raises(cmfast.FailureError, match="1 of 3"):
-        _failures.report("op", torch.tensor([0, 5, 0], dtype=torch.int8), "raise")
+        failures.report("op", torch.tensor([0, 5, 0], dtype=torch.int8), "raise")
 
 
 def test_ignore_does_not_look():
-    _failures.report("op", object(), "ignore")
+    failures.report("op", object(), "ignore")
 
 
 def test_error_survives_pickling():
     """As it must between the processes of joblib or multiprocessing."""
-    error = pickle.loads(pickle.dumps(_failures.FailureError("text", np.array([0, 5], np.int8))))
+    error = pickle.loads(pickle.dumps(failures.FailureError("text", np.array([0, 5], np.int8))))
     assert str(error) == "text"
     assert error.status.tolist() == [0, 5]
 

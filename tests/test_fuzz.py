@@ -22,7 +22,7 @@ from fuzzing import LAYOUTS, Call, Given, calls, faults, given
 from hypothesis import HealthCheck, settings
 
 import cmfast
-from cmfast import _dispatch
+from cmfast._core import dispatch
 
 mpl.use("Agg")
 
@@ -204,8 +204,8 @@ def test_planted_faults_are_found(plant, how, monkeypatch):
     """A checker that cannot fail would find nothing in anything."""
     what = one_call("overlap", how)
     assert not faults(what)
-    call = _dispatch.call
-    monkeypatch.setattr(_dispatch, "call", lambda *args, **rest: plant(call, *args, **rest))
+    call = dispatch.call
+    monkeypatch.setattr(dispatch, "call", lambda *args, **rest: plant(call, *args, **rest))
     found = faults(what)
     if how == "numpy" and plant in (of_layout, refused):
         assert not found
@@ -215,8 +215,8 @@ def test_planted_faults_are_found(plant, how, monkeypatch):
 
 
 def test_a_planted_fault_is_found_by_searching(monkeypatch):
-    call = _dispatch.call
-    monkeypatch.setattr(_dispatch, "call", lambda *args, **rest: of_layout(call, *args, **rest))
+    call = dispatch.call
+    monkeypatch.setattr(dispatch, "call", lambda *args, **rest: of_layout(call, *args, **rest))
     with pytest.raises(AssertionError, match="other bits"):
         search("overlap", 200, 0)
 

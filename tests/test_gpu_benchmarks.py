@@ -12,7 +12,7 @@ import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
 from processes import ROOT
 
-from cmfast.kernels.cuda import _module
+from cmfast.kernels.cuda._core import module
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 
@@ -117,8 +117,8 @@ def test_a_part_does_not_replace_the_figures_of_all(gpu, tmp_path, monkeypatch):
     "step", [step for step in gpu_run.steps() if step.group == "profile"], ids=lambda step: step.name
 )
 def test_a_profiler_finds_its_kernel(gpu, step, monkeypatch):
-    launched, launch = [], _module.Kernel.launch
-    monkeypatch.setattr(_module.Kernel, "launch", lambda k, *a, **o: (launched.append(k.name), launch(k, *a, **o))[1])
+    launched, launch = [], module.Kernel.launch
+    monkeypatch.setattr(module.Kernel, "launch", lambda k, *a, **o: (launched.append(k.name), launch(k, *a, **o))[1])
     command = step.command[step.command.index("benchmarks.gpu") + 1 :]
     assert gpu.main(list(command)) == 0
     assert step.prints in launched

@@ -26,7 +26,7 @@ from gpu_run import PYTHON, Step
 from processes import ROOT
 
 import cmfast
-from cmfast.kernels.cuda import _module
+from cmfast.kernels.cuda._core import module
 
 STAND_IN = ROOT / "tests" / "gpu_on_host"
 # Programs of NVIDIA as far as a run needs them here: what they are to start is started.
@@ -197,7 +197,7 @@ def test_steps_are_what_is_there():
     for each in every:
         for word in each.command:
             assert not word.startswith("tests/") or (ROOT / word).exists(), word
-    known = {kernel.name for kernel in _module.table()}
+    known = {kernel.name for kernel in module.table()}
     assert {each.prints for each in every if each.group == "profile"} <= known
     tools = [each.command for each in every if each.group == "sanitize"]
     assert [command[2] for command in tools] == ["memcheck", "racecheck", "synccheck", "initcheck"]
@@ -270,7 +270,7 @@ def test_a_sanitizer_sees_every_array_by_itself(monkeypatch, capsys):
     assert "1 of 1 calls" in capsys.readouterr().out
 
 
-FOREIGN, HERE = "site-packages/other/library.py", "kernels/cuda/scaling.py"
+FOREIGN, HERE = "site-packages/other/library.py", "kernels/cuda/scaling/launch.py"
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_on_a_gpu_pytest_fails_for_our_own_warnings_alone(tmp_path):
 
 
 def test_an_instance_that_does_not_compile_is_named(monkeypatch, capsys):
-    good = next(kernel for kernel in _module.table() if kernel.name == "cmfast_column_ranges_blocks")
+    good = next(kernel for kernel in module.table() if kernel.name == "cmfast_column_ranges_blocks")
     table = [replace(good, instances=good.instances[:1]), replace(good, name="cmfast_no_such_kernel", instances=((),))]
 
     def function(xp, device, topic, expression):
@@ -328,12 +328,12 @@ def test_an_instance_that_does_not_compile_is_named(monkeypatch, capsys):
             raise RuntimeError(msg)
 
     cupy_on_cuda_host.install(monkeypatch)
-    monkeypatch.setattr(_module, "table", lambda: table)
-    monkeypatch.setattr(_module, "_function", function)
+    monkeypatch.setattr(module, "table", lambda: table)
+    monkeypatch.setattr(module, "_function", function)
     monkeypatch.setattr(cuda_warm, "ProcessPoolExecutor", lambda workers, mp_context: ThreadPoolExecutor(workers))
     assert cuda_warm.main() == 1
     first, last = capsys.readouterr().out.splitlines()
-    assert first == "columns.cu, cmfast_no_such_kernel: RuntimeError: the compiler does not know it"
+    assert first == "geometry/columns.cu, cmfast_no_such_kernel: RuntimeError: the compiler does not know it"
     assert last.startswith("2 instances, 1 of them failed")
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from processes import ROOT
 
-from cmfast.kernels.cpu import _far, _pool
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.scaling import _range_pairing
 
 PATIENCE = 5.0  # seconds; each of these works for minutes
 
@@ -87,15 +88,15 @@ def test_far_cells_of_a_large_matrix_are_paired_in_steps(monkeypatch):
     A = np.where(rng.random((70, 70)) < 0.4, rng.uniform(-400, 400, (70, 70)), -np.inf)
     A[range(70), rng.permutation(70)] = 0.0
     found = []
-    for pair in (_far.pair_and_balance, _far.pair_and_balance_slowly):
+    for pair in (_range_pairing.pair_and_balance, _range_pairing.pair_and_balance_slowly):
         out = np.empty(70, np.int64), np.empty(70), np.empty(70)
         asked = []
         with monkeypatch.context() as patch:
-            patch.setattr(_far, "MOMENT", 1000)
-            patch.setattr(_pool, "checkpoint", lambda asked=asked: asked.append(True))
+            patch.setattr(_range_pairing, "MOMENT", 1000)
+            patch.setattr(pool, "checkpoint", lambda asked=asked: asked.append(True))
             assert pair(A, *out)
         found.append(out)
     assert len(asked) > 70
     np.testing.assert_array_equal(found[0], found[1])
     A[3] = -np.inf
-    assert not _far.pair_and_balance_slowly(A, *out)
+    assert not _range_pairing.pair_and_balance_slowly(A, *out)

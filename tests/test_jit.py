@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from processes import ROOT, python
 
-from cmfast.kernels.cpu import _jit
+from cmfast.kernels.cpu._core import jit
 
 CALLEE = """
-from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.cpu._core.jit import jit
 
 @jit()
 def scale(x):
     return {factor} * x
 """
 CALLER = """
-from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.callee import scale
 
 @jit()
@@ -66,11 +66,12 @@ def copy(tmp_path, monkeypatch):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     cpu = tmp_path / "cmfast" / "kernels" / "cpu"
-    cpu.mkdir(parents=True)
-    for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu):
+    core = cpu / "_core"
+    core.mkdir(parents=True)
+    for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu, core):
         (folder / "__init__.py").touch()
     (tmp_path / "cmfast" / "_version.py").write_text((ROOT / "cmfast" / "_version.py").read_text())
-    (cpu / "_jit.py").write_text((ROOT / "kernels" / "cpu" / "_jit.py").read_text())
+    (core / "jit.py").write_text((ROOT / "kernels" / "cpu" / "_core" / "jit.py").read_text())
     (cpu / "caller.py").write_text(CALLER)
     (cpu / "callee.py").write_text(CALLEE.format(factor=2.0))
 
@@ -148,12 +149,12 @@ def folder(tmp_path, monkeypatch):
     """Send the cache of functions that are decorated in the test to an empty folder, and return that."""
     monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
     yield tmp_path
-    _jit._prepared.cache_clear()
+    jit._prepared.cache_clear()
 
 
 def fresh(*values):
     """Call `half` as a new process would; return how many signatures came from the disk."""
-    function = _jit.jit()(half)
+    function = jit.jit()(half)
     for value in values:
         assert function(value) == value / 2
     return sum(function.stats.cache_hits.values())
@@ -171,7 +172,7 @@ def test_what_was_compiled_is_found(folder):
 
 def test_older_sources_have_another_folder(folder, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(_jit, "digest", lambda: "0" * 64)
+        patch.setattr(jit, "digest", lambda: "0" * 64)
         assert fresh(ONE) == 0
         assert fresh(ONE) == 1
     assert fresh(ONE) == 0
@@ -187,15 +188,15 @@ def test_a_new_version_removes_folders_that_nothing_used_for_long(folder):
         os.utime(other, (time.time() - 3600 * age,) * 2)
     os.utime(others[2], (time.time() - 40 * 86_400,) * 2)
     assert fresh(ONE) == 0
-    kept = {path.name for path in (folder / "cmfast").iterdir()} - {_jit.folder().name}
+    kept = {path.name for path in (folder / "cmfast").iterdir()} - {jit.folder().name}
     assert kept == {others[k].name for k in (0, 1, 3, 4, 5, 6, 7, 8)}
 
 
 def test_a_cleared_cache_is_filled_again(folder):
     assert fresh(ONE) == 0
     taken = sum(path.stat().st_size for path in folder.rglob("*.nb?"))
-    assert _jit.cache_facts() == (_jit.folder(), True, taken)
-    assert _jit.clear_cache() == taken
+    assert jit.cache_facts() == (jit.folder(), True, taken)
+    assert jit.clear_cache() == taken
     assert not list(folder.rglob("*.nb?"))
     assert fresh(ONE) == 0
     assert fresh(ONE) == 1
@@ -241,14 +242,14 @@ def test_full_disk(folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(_jit._File, "_save_data", full)
+    monkeypatch.setattr(jit._File, "_save_data", full)
     assert fresh(ONE, TWO) == 0
     assert fresh(ONE, TWO) == 0
 
 
 def test_flags_that_break_nan_are_refused():
     with pytest.raises(ValueError, match="break NaN"):
-        _jit.jit(fastmath=frozenset({"nnan"}))
+        jit.jit(fastmath=frozenset({"nnan"}))
 
 
 def test_other_errors_of_numba_are_not_swallowed(monkeypatch):
@@ -256,6 +257,6 @@ def test_other_errors_of_numba_are_not_swallowed(monkeypatch):
         msg = "something else"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(_jit, "_Cache", broken)
+    monkeypatch.setattr(jit, "_Cache", broken)
     with pytest.raises(RuntimeError, match="something else"):
-        _jit.jit()(lambda x: x)
+        jit.jit()(lambda x: x)

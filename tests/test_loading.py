@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here"
 AMID_COMPILES = """
 import os, signal, threading, time, warnings
 from numba.core.compiler_lock import global_compiler_lock
-from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.cpu._core.jit import jit
 
 warnings.simplefilter("ignore", DeprecationWarning)  # of a fork with threads, from Python 3.12 on
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cmfast import _parts, cli
-from cmfast._output import FileError, replacing, write_npz
+from cmfast import cli
+from cmfast._files import parts as _parts
+from cmfast._files.output import FileError, replacing, write_npz
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [path for folder in ("cmfast", "kernels", "examples") for path in sorted((ROOT / folder).rglob("*.py"))]
@@ -29,7 +30,7 @@ def test_nothing_is_ever_pickled():
     known = 0
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
-        if path.name == "_jit.py":  # compiled code as Numba keeps it, in the user's own cache
+        if path.name == "jit.py":  # compiled code as Numba keeps it, in the user's own cache
             continue
         for word in ("import pickle", "from pickle", "import shelve", "import joblib", "allow_pickle=True"):
             assert word not in text, path
@@ -91,7 +92,7 @@ def test_a_name_that_is_no_text(tmp_path, monkeypatch, capsys):
 WRITER = """
 import sys, time
 from pathlib import Path
-from cmfast._output import replacing
+from cmfast._files.output import replacing
 with replacing(Path(sys.argv[1])) as file:
     file.write(b"half")
     file.flush()
@@ -153,7 +154,7 @@ def test_runs_at_the_same_time_do_not_harm_each_other(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from cmfast._output import replacing
+from cmfast._files.output import replacing
 for k in range(300):
     with replacing(Path("out")) as file:
         file.write(sys.argv[1].encode() * 1000)

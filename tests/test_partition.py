@@ -5,7 +5,7 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cpu import _partition
+from cmfast.kernels.cpu.geometry import _keys_sorted
 
 N = 4_000
 
@@ -14,10 +14,10 @@ N = 4_000
 def small_blocks(request, monkeypatch):
     """Deal blocks of so many points to buckets of so many, as if there were millions."""
     rows, bucket = request.param
-    monkeypatch.setattr(_partition, "FEWEST", 1)
-    monkeypatch.setattr(_partition, "ROWS", rows)
-    monkeypatch.setattr(_partition, "BUCKET", bucket)
-    monkeypatch.setattr(_partition, "RUN", 4)
+    monkeypatch.setattr(_keys_sorted, "FEWEST", 1)
+    monkeypatch.setattr(_keys_sorted, "ROWS", rows)
+    monkeypatch.setattr(_keys_sorted, "BUCKET", bucket)
+    monkeypatch.setattr(_keys_sorted, "RUN", 4)
 
 
 def keys_of(name):
@@ -37,14 +37,14 @@ def keys_of(name):
 @pytest.mark.parametrize("name", ["spread", "narrow", "one", "skewed", "sorted", "falling", "ends", "without"])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_runs_are_those_of_the_sorted_keys(name, threads, small_blocks, monkeypatch):
-    monkeypatch.setattr("cmfast.kernels.cpu._pool.INLINE_SECONDS", 0.0)
+    monkeypatch.setattr("cmfast.kernels.cpu._core.pool.INLINE_SECONDS", 0.0)
     keys = keys_of(name)
 
     def fill(start, stop, out):
         out[:] = keys[start:stop]
 
     inside = keys[keys < np.iinfo(np.int64).max]
-    found, counts = _partition.sorted_runs(fill, N, int(inside.max()) + 1, threads)
+    found, counts = _keys_sorted.sorted_runs(fill, N, int(inside.max()) + 1, threads)
     want, number = np.unique(keys, return_counts=True)
     assert_same_bits(found, want)
     assert_same_bits(counts, number)
@@ -56,7 +56,7 @@ def test_buckets_split_the_points():
     def fill(start, stop, out):
         out[:] = keys[start:stop]
 
-    table, shift = _partition._buckets(fill, len(keys), 2**50)
+    table, shift = _keys_sorted._buckets(fill, len(keys), 2**50)
     sizes = np.bincount(table[keys >> shift])
     assert len(sizes) > 4
     assert sizes.max() < 2 * len(keys) / len(sizes)

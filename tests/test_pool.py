@@ -11,7 +11,7 @@ from checks import assert_same_bits
 from processes import ROOT, python
 
 import cmfast
-from cmfast.kernels.cpu import _pool
+from cmfast.kernels.cpu._core import pool
 
 LONG = 1.0  # seconds of estimated work: enough for the pool
 
@@ -24,39 +24,39 @@ def bounds(n):
 @pytest.mark.parametrize("tile", [1, 8, 64])
 @pytest.mark.parametrize("seconds", [0.0, 1e-4, 1e-3, 10.0])
 def test_pieces_cover_everything_once_at_multiples_of_the_tile(n, tile, seconds):
-    cut = _pool.pieces(n, seconds, tile=tile)
+    cut = pool.pieces(n, seconds, tile=tile)
     assert cut[0][0] == 0
     assert cut[-1][1] == n
     assert all(a[1] == b[0] for a, b in pairwise(cut))
     assert all(start % tile == 0 for start, _ in cut)
     assert all(start < stop for start, stop in cut) or n == 0
-    assert len(cut) <= _pool.MAX_PIECES
-    assert len(cut) <= max(1, seconds / _pool.PIECE_SECONDS)
+    assert len(cut) <= pool.MAX_PIECES
+    assert len(cut) <= max(1, seconds / pool.PIECE_SECONDS)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5, 8, None])
 def test_every_piece_runs_once(threads):
     seen = []
-    _pool.run_pieces(lambda i, a, b: seen.append((i, a, b)), bounds(100), seconds=LONG, num_threads=threads)
+    pool.run_pieces(lambda i, a, b: seen.append((i, a, b)), bounds(100), seconds=LONG, num_threads=threads)
     assert sorted(seen) == [(k, k, k + 1) for k in range(100)]
 
 
 def test_no_pieces():
     reports = []
-    _pool.run_pieces(lambda *_: pytest.fail("ran"), [], seconds=LONG, progress=lambda *now: reports.append(now))
+    pool.run_pieces(lambda *_: pytest.fail("ran"), [], seconds=LONG, progress=lambda *now: reports.append(now))
     assert reports == [(0, 0)]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 7, 20])
 def test_as_many_threads_as_asked_for_even_beyond_the_processors(threads):
     meeting = threading.Barrier(threads)  # nobody passes before all are there
-    _pool.run_pieces(lambda *_: meeting.wait(timeout=60), bounds(threads), seconds=LONG, num_threads=threads)
+    pool.run_pieces(lambda *_: meeting.wait(timeout=60), bounds(threads), seconds=LONG, num_threads=threads)
 
 
 def test_little_work_stays_in_the_caller():
     where = set()
-    _pool.run_pieces(
-        lambda *_: where.add(threading.get_ident()), bounds(50), seconds=_pool.INLINE_SECONDS / 2, num_threads=8
+    pool.run_pieces(
+        lambda *_: where.add(threading.get_ident()), bounds(50), seconds=pool.INLINE_SECONDS / 2, num_threads=8
     )
     assert where == {threading.get_ident()}
 
@@ -69,14 +69,14 @@ def test_nested_call_runs_in_the_piece_that_made_it():
     def outer(*_):
         meeting.wait(timeout=60)
         here = threading.get_ident()
-        _pool.run_pieces(
+        pool.run_pieces(
             lambda *_: wrong.append(1) if threading.get_ident() != here else None,
             bounds(9),
             seconds=LONG,
             num_threads=3,
         )
 
-    _pool.run_pieces(outer, bounds(threads), seconds=LONG, num_threads=threads)
+    pool.run_pieces(outer, bounds(threads), seconds=LONG, num_threads=threads)
     assert not wrong
 
 
@@ -96,7 +96,7 @@ def test_exception_in_a_piece_reaches_the_caller_when_the_others_have_ended(bad,
             running.remove(i)
 
     with pytest.raises(ArithmeticError, match=f"piece {bad}"):
-        _pool.run_pieces(work, bounds(100), seconds=LONG, num_threads=threads)
+        pool.run_pieces(work, bounds(100), seconds=LONG, num_threads=threads)
     assert running == []
     test_every_piece_runs_once(threads)  # and the pool is as good as new
 
@@ -109,7 +109,7 @@ def test_after_an_exception_no_further_piece_starts():
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        _pool.run_pieces(work, bounds(1000), seconds=LONG, num_threads=2)
+        pool.run_pieces(work, bounds(1000), seconds=LONG, num_threads=2)
     assert len(started) <= 2
 
 
@@ -127,7 +127,7 @@ def test_keyboard_interrupt(threads):
     found = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
-            _pool.run_pieces(work, bounds(500), seconds=LONG, num_threads=threads)
+            pool.run_pieces(work, bounds(500), seconds=LONG, num_threads=threads)
     finally:
         signal.signal(signal.SIGINT, found)
     after = len(done)
@@ -140,7 +140,7 @@ def until_given_up(limit=60):
     """Work on as a kernel does that comes back now and then."""
     end = time.monotonic() + limit
     while time.monotonic() < end:
-        _pool.checkpoint()
+        pool.checkpoint()
         time.sleep(0.001)
     pytest.fail("nobody ended this piece")
 
@@ -156,17 +156,17 @@ def test_a_piece_ends_at_its_next_checkpoint_when_another_one_fails(nested):
             raise ArithmeticError
         try:
             if nested:
-                _pool.run_pieces(lambda *_: until_given_up(), bounds(3), seconds=LONG)
+                pool.run_pieces(lambda *_: until_given_up(), bounds(3), seconds=LONG)
             else:
                 until_given_up()
         finally:
             ended.append(i)
 
     with pytest.raises(ArithmeticError):
-        _pool.run_pieces(work, bounds(2), seconds=LONG, num_threads=2)
+        pool.run_pieces(work, bounds(2), seconds=LONG, num_threads=2)
     assert ended == [1]
     test_every_piece_runs_once(2)
-    _pool.checkpoint()  # not inside: nothing to end
+    pool.checkpoint()  # not inside: nothing to end
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal to itself")
@@ -188,7 +188,7 @@ def test_an_interrupt_while_the_caller_waits_for_the_last_piece():
     found = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            _pool.run_pieces(work, bounds(2), seconds=LONG, num_threads=2)
+            pool.run_pieces(work, bounds(2), seconds=LONG, num_threads=2)
     finally:
         signal.signal(signal.SIGINT, found)
     assert ended == [True]
@@ -198,14 +198,14 @@ def test_an_interrupt_while_the_caller_waits_for_the_last_piece():
 @pytest.mark.parametrize(("n", "tile", "seconds"), [(1000, 8, 20.0), (7, 8, 20.0), (100_000, 1, 0.01), (64, 1, 1000.0)])
 def test_a_long_piece_comes_back_to_python(n, tile, seconds):
     ranges = []
-    _pool.run(lambda *where: ranges.append(where), (), n, seconds=seconds, tile=tile, num_threads=1)
+    pool.run(lambda *where: ranges.append(where), (), n, seconds=seconds, tile=tile, num_threads=1)
     ranges.sort()
     assert ranges[0][0] == 0
     assert ranges[-1][1] == n
     assert all(a[1] == b[0] for a, b in pairwise(ranges))
     assert all(start % tile == 0 for start, _ in ranges)
-    assert all(b - a <= max(tile, n * _pool.MOMENT_SECONDS / seconds) for a, b in ranges)
-    assert len(ranges) <= max(_pool.MAX_PIECES, 2 * seconds / _pool.MOMENT_SECONDS)
+    assert all(b - a <= max(tile, n * pool.MOMENT_SECONDS / seconds) for a, b in ranges)
+    assert len(ranges) <= max(pool.MAX_PIECES, 2 * seconds / pool.MOMENT_SECONDS)
 
 
 def test_progress_comes_from_the_caller_never_falls_and_ends_full():
@@ -215,7 +215,7 @@ def test_progress_comes_from_the_caller_never_falls_and_ends_full():
         reports.append((done, total))
         where.add(threading.get_ident())
 
-    _pool.run_pieces(lambda *_: time.sleep(0.02), bounds(40), seconds=LONG, num_threads=3, progress=report)
+    pool.run_pieces(lambda *_: time.sleep(0.02), bounds(40), seconds=LONG, num_threads=3, progress=report)
     assert where == {threading.get_ident()}
     assert reports[-1] == (40, 40)
     assert len(reports) > 2
@@ -230,7 +230,7 @@ def test_progress_that_raises_stops_the_work():
 
     started = []
     with pytest.raises(ArithmeticError, match="stop"):
-        _pool.run_pieces(lambda i, *_: started.append(i), bounds(100), seconds=LONG, num_threads=1, progress=report)
+        pool.run_pieces(lambda i, *_: started.append(i), bounds(100), seconds=LONG, num_threads=1, progress=report)
     assert len(started) == 1
 
 
@@ -356,18 +356,18 @@ print("end")
 def sixteen(monkeypatch):
     """Make this a machine of sixteen processors without any limit."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
-    monkeypatch.setattr(_pool, "_quota", lambda: None)
+    monkeypatch.setattr(pool, "_quota", lambda: None)
     for name in ("CMFAST_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_cpu_count_is_the_affinity(sixteen):
-    assert _pool.cpu_count() == 16
+    assert pool.cpu_count() == 16
 
 
 def test_cpu_count_keeps_the_quota(sixteen, monkeypatch):
-    monkeypatch.setattr(_pool, "_quota", lambda: 3)
-    assert _pool.cpu_count() == 3
+    monkeypatch.setattr(pool, "_quota", lambda: 3)
+    assert pool.cpu_count() == 3
 
 
 @pytest.mark.parametrize("name", ["CMFAST_NUM_THREADS", "OMP_NUM_THREADS"])
@@ -376,7 +376,7 @@ def test_cpu_count_keeps_the_quota(sixteen, monkeypatch):
 )
 def test_cpu_count_keeps_the_environment(sixteen, monkeypatch, name, value, want):
     monkeypatch.setenv(name, value)
-    assert _pool.cpu_count() == want
+    assert pool.cpu_count() == want
 
 
 @pytest.fixture
@@ -389,7 +389,7 @@ def groups(tmp_path):
             path = tmp_path / "mount" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return _pool.quota(tmp_path / "cgroup", tmp_path / "mount")
+        return pool.quota(tmp_path / "cgroup", tmp_path / "mount")
 
     return write
 
@@ -427,4 +427,4 @@ def test_quota_path_of_the_host_seen_from_a_container(groups):
 
 
 def test_quota_no_control_groups(tmp_path):
-    assert _pool.quota(tmp_path / "none", tmp_path) is None
+    assert pool.quota(tmp_path / "none", tmp_path) is None

@@ -32,7 +32,7 @@ def tables(C, draw_seed):
 
 def kernel(cells, weights):
     """Return the matrix and its bounds, as the diagnostics have them."""
-    from cmfast._embedding import weighted
+    from cmfast.geometry._embedding import weighted
 
     (matrix, normalized, upper, *_), _, _ = weighted("gcm", cells, weights, None, "raise", None)
     return matrix, normalized, upper

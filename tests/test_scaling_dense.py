@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cmfast.kernels.cpu._dense import dense_step
+from cmfast.kernels.cpu.scaling._large_elimination import dense_step
 
 SIZES = [1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 64, 65, 100, 129]
 

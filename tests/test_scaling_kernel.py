@@ -5,18 +5,18 @@ from decimal import Decimal, localcontext
 import numpy as np
 import pytest
 
-from cmfast.kernels.cpu import scaling
+from cmfast.kernels.cpu.scaling import launch
 from cmfast.kernels.status import Status
 
 
 @pytest.fixture(autouse=True, params=["eight at a time", "one at a time"])
 def _path(request, monkeypatch):
     if request.param == "one at a time":
-        monkeypatch.setattr(scaling, "SHORT", 0)
+        monkeypatch.setattr(launch, "SHORT", 0)
 
 
 def ipf(M, row_sums=None, col_sums=None, start_row=None, start_col=None, **options):
-    return scaling.ipf(np.asarray(M), row_sums, col_sums, start_row, start_col, **options)
+    return launch.ipf(np.asarray(M), row_sums, col_sums, start_row, start_col, **options)
 
 
 def confusion(B, C, accuracy, eps, seed=0):
@@ -207,7 +207,7 @@ def test_neighbours_threads_and_order_change_no_bit(solver, C):
 
 def test_ras_is_ipf_without_the_matrix():
     M = confusion(70, 5, 0.9, 1e-3)
-    for a, b in zip(ipf(M)[1:], scaling.ras(M, None, None, None, None), strict=True):
+    for a, b in zip(ipf(M)[1:], launch.ras(M, None, None, None, None), strict=True):
         np.testing.assert_array_equal(a, b)
 
 

@@ -18,7 +18,7 @@ from calls import is_direct
 from checks import assert_same_bits, host
 
 import cmfast
-from cmfast import _caller, _dispatch, _validate
+from cmfast._core import caller, dispatch, validate
 from cmfast.kernels.ops import OPS
 
 mpl.use("Agg")
@@ -198,7 +198,7 @@ def test_nothing_is_computed_before_the_checks(name, monkeypatch):
     def never(*_, **__):
         pytest.fail("the kernel was called")
 
-    monkeypatch.setattr(_dispatch, "call", never)
+    monkeypatch.setattr(dispatch, "call", never)
     for option in options(entry):
         for value in () if option in entry.free else wrong(entry, option):
             with pytest.raises(REFUSALS):
@@ -207,7 +207,7 @@ def test_nothing_is_computed_before_the_checks(name, monkeypatch):
 
 @pytest.mark.parametrize("op", OPS)
 def test_no_kernel_takes_a_number_of_threads_that_it_does_not_use(op):
-    function = inspect.unwrap(_dispatch.kernel(op, "cpu"))
+    function = inspect.unwrap(dispatch.kernel(op, "cpu"))
     used = {node.id for node in ast.walk(ast.parse(inspect.getsource(function))) if isinstance(node, ast.Name)}
     assert "num_threads" in used or "num_threads" not in inspect.signature(function).parameters
 
@@ -233,7 +233,7 @@ def test_documentation_answers_the_three_questions(op):
 
 @pytest.mark.parametrize("value", [3, np.int8(3), np.array(3), torch.tensor(3)])
 def test_count_takes_any_integer(value):
-    assert _validate.count("op", "n", value) == 3
+    assert validate.count("op", "n", value) == 3
 
 
 TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "f2", "f4", ">i8", ">f4")
@@ -351,14 +351,14 @@ def test_a_call_from_a_callback_has_its_own_name():
 
 
 def test_names_come_from_outside_only():
-    assert _caller.name("op") == "op"  # called by no public function
-    assert _caller._public("cmfast.kernels.cpu.scaling", "ipf") is None
-    assert _caller._public("cmfast.scaling", "scale") is None
-    assert _caller._public("cmfast._grid", "Grid.__init__") == "Grid"
-    assert _caller._public("cmfast._grid", "Grid.occupancy") == "Grid.occupancy"
-    assert _caller._public("cmfast._grid", "Grid.occupancy.<locals>.widths") is None
-    assert _caller._public("cmfast.metrics._functions", "f1") == "metrics.f1"
-    assert _caller._public("cmfast.uncertainty", "resample") == "uncertainty.resample"
+    assert caller.name("op") == "op"  # called by no public function
+    assert caller._public("cmfast.kernels.cpu.scaling.launch", "ipf") is None
+    assert caller._public("cmfast.scaling", "scale") is None
+    assert caller._public("cmfast.geometry._grid", "Grid.__init__") == "Grid"
+    assert caller._public("cmfast.geometry._grid", "Grid.occupancy") == "Grid.occupancy"
+    assert caller._public("cmfast.geometry._grid", "Grid.occupancy.<locals>.widths") is None
+    assert caller._public("cmfast.metrics._functions", "f1") == "metrics.f1"
+    assert caller._public("cmfast.uncertainty", "resample") == "uncertainty.resample"
 
 
 CLOUD, IDS = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
@@ -370,7 +370,7 @@ EMBEDDED = [cmfast.geometric_confusion_matrix, cmfast.width_curve]
 @pytest.mark.parametrize("function", EMBEDDED, ids=lambda f: f.__name__)
 def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatch):
     """The rules of grids, the counts of cells and the accumulator of many points speak for whoever was called."""
-    monkeypatch.setattr(cmfast._accumulator, "PART", part)
+    monkeypatch.setattr(cmfast.geometry._accumulator, "PART", part)
     op = function.__name__
     with pytest.raises(ValueError, match=rf"^{op}: X must be points"):
         function(NOTHING, IDS, IDS)
@@ -423,7 +423,7 @@ def test_labels_that_are_too_large_to_count(name):
 
 
 def test_values_are_shown_in_a_line():
-    assert _validate.shown(10**5000) == "an integer of 16610 bits"
-    assert _validate.shown([0] * 10**4).endswith("...")
-    assert len(_validate.shown([0] * 10**4)) == _validate.MOST_SHOWN
-    assert _validate.shown(np.ones((3, 3))).count("\n") == 0
+    assert validate.shown(10**5000) == "an integer of 16610 bits"
+    assert validate.shown([0] * 10**4).endswith("...")
+    assert len(validate.shown([0] * 10**4)) == validate.MOST_SHOWN
+    assert validate.shown(np.ones((3, 3))).count("\n") == 0

@@ -7,7 +7,7 @@ from backends import BACKENDS, CUDA_HOST, convert, has_kernels, supports
 from calls import public
 from cases import CASES
 
-from cmfast.kernels.cpu import _jit
+from cmfast.kernels.cpu._core import jit
 from cmfast.kernels.ops import OPS
 
 COMPILED = 100  # files in the folder from which there is little left to do
@@ -24,7 +24,7 @@ SECONDS = {
 
 def parts(n_workers: int) -> list[list[tuple[str, str]]]:
     """Share topics and targets among workers, the longest first, each to who has least to do."""
-    jobs = {(op.module, target): SECONDS.get((op.module, target), 4) for op in OPS.values() for target in op.targets}
+    jobs = {(op.topic, target): SECONDS.get((op.topic, target), 4) for op in OPS.values() for target in op.targets}
     shares: list[list[tuple[str, str]]] = [[] for _ in range(n_workers)]
     for job in sorted(jobs, key=lambda job: (-jobs[job], job)):
         min(shares, key=lambda share: sum(jobs[job] for job in share)).append(job)
@@ -33,7 +33,7 @@ def parts(n_workers: int) -> list[list[tuple[str, str]]]:
 
 def compile_part(worker: int, n_workers: int) -> None:
     """Run what the conformance tests run on NumPy's arrays, and on CUDA's a case of each type; tests judge it later."""
-    folder = _jit.folder()
+    folder = jit.folder()
     if folder.exists() and sum(1 for _ in folder.glob("*.nbi")) >= COMPILED:
         return
     for topic, target in parts(n_workers)[worker]:
@@ -41,7 +41,7 @@ def compile_part(worker: int, n_workers: int) -> None:
             continue
         backend = (BACKENDS if target == "cpu" else CUDA_HOST)[0]
         seen = set()
-        for op in sorted(op for op in OPS if OPS[op].module == topic):
+        for op in sorted(op for op in OPS if OPS[op].topic == topic):
             for case in CASES[op]:
                 key = op, tuple(str(getattr(a, "dtype", "")) for a in case.args)
                 possible = supports(backend, case) and has_kernels(backend, op, case)

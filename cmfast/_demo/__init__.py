@@ -14,8 +14,8 @@ def missing() -> list[str]:
 
 def run(out: Path, seed: int) -> dict[str, Any]:
     """Run the demo, write its files into the folder `out`, and return what ``results.json`` holds."""
+    from cmfast._core.progress import Bar
     from cmfast._demo import experiment, report
-    from cmfast._progress import Bar
 
     folder = report.prepare(out)
     return report.write(folder, experiment.run(seed, experiment.Settings(), Bar))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import cmfast
+from cmfast._core.annotations import Method
 from cmfast._demo import data
 from cmfast._demo.words import METHODS
-from cmfast._typing import Method
 
 Tick = Callable[[int, int], object]
 

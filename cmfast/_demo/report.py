@@ -7,7 +7,7 @@ from typing import Any
 from cmfast._demo import page, words
 from cmfast._demo.experiment import Results
 from cmfast._demo.words import METHODS
-from cmfast._output import FileError, plain, replacing, to_json, write_npz
+from cmfast._files.output import FileError, plain, replacing, to_json, write_npz
 
 FILES = ("matrices.npz", "results.json", "report.html")
 

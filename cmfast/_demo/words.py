@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cmfast._typing import Method
+from cmfast._core.annotations import Method
 
 METHODS: tuple[Method, ...] = ("all", "row", "col", "bi")
 Numbers = dict[str, Any]

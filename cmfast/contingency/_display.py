@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast import _dispatch, _validate
-from cmfast._typing import Array
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
 from cmfast.contingency._surface import is_signed, metric_of, metric_surface
 from cmfast.metrics import margins
@@ -82,7 +82,7 @@ class SurfaceDisplay:
         SurfaceDisplay
             Not drawn yet.
         """
-        r = _validate.positive("contingency.SurfaceDisplay.from_metric", "r", r)
+        r = validate.positive("contingency.SurfaceDisplay.from_metric", "r", r)
         surface = metric_surface(metric, r, size, rescale=rescale)
         low = 0.0 if rescale or not is_signed(metric) else -1.0
         return cls(surface, metric=metric, r=r, low=low)
@@ -105,8 +105,8 @@ class SurfaceDisplay:
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
         op = "contingency.SurfaceDisplay.plot"
-        levels = _validate.count(op, "levels", levels, least=1)
-        _validate.flag(op, "colorbar", colorbar)
+        levels = validate.count(op, "levels", levels, least=1)
+        validate.flag(op, "colorbar", colorbar)
         ax = _axes(op, ax)
         axis = np.linspace(0.0, 1.0, len(self.surface))
         scale = np.linspace(self.low, self.high, levels)
@@ -130,10 +130,10 @@ def _label(ax: Any, title: str, x: str = "true negative rate", y: str = "true po
 def _two(op: str, classes: Any, C: int) -> tuple[int, int]:
     wanted = f"two of 0..{C - 1}"
     if not isinstance(classes, tuple | list | np.ndarray):
-        _validate.refuse(op, "classes", wanted, f"{type(classes).__name__} {_validate.shown(classes)}", TypeError)
-    found = tuple(_validate.count(op, "classes", k) for k in classes)
+        validate.refuse(op, "classes", wanted, f"{type(classes).__name__} {validate.shown(classes)}", TypeError)
+    found = tuple(validate.count(op, "classes", k) for k in classes)
     if len(found) != 2 or found[0] == found[1] or max(found) >= C:
-        _validate.refuse(op, "classes", wanted, _validate.shown(classes))
+        validate.refuse(op, "classes", wanted, validate.shown(classes))
     return found
 
 
@@ -209,11 +209,11 @@ class PathDisplay:
         op = "contingency.PathDisplay.from_matrices"
         if metric is not None:
             metric = metric_of(op, metric)
-        (M,) = _dispatch.adopt(op, M=M)
-        C, _ = _validate.matrices(op, square=True, M=M)
+        (M,) = dispatch.adopt(op, M=M)
+        C, _ = validate.matrices(op, square=True, M=M)
         classes = _two(op, classes, C)
         if metric is not None and (C, classes) != (2, (0, 1)):
-            _validate.refuse(op, "metric", "None but for 2 classes in their order", repr(metric))
+            validate.refuse(op, "metric", "None but for 2 classes in their order", repr(metric))
         path = learning_path(M)
         points = np.asarray(path.points).reshape(-1, *path.points.shape[-2:])[..., list(classes)]
         surface = None
@@ -223,7 +223,7 @@ class PathDisplay:
                 ratios = support[:1, 0] / support[:1, 1]
             if not (ratios.size and np.isfinite(ratios).all() and ratios.all()):
                 wanted = "with both classes true in the first matrix, to draw a surface"
-                _validate.refuse(op, "M", wanted, f"supports {support[0].tolist()}" if ratios.size else "no matrix")
+                validate.refuse(op, "M", wanted, f"supports {support[0].tolist()}" if ratios.size else "no matrix")
             surface = SurfaceDisplay.from_metric(metric, float(ratios[0]))
         return cls(points, length=np.asarray(path.length).reshape(-1), surface=surface, classes=classes, n_classes=C)
 

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast import _dispatch, _validate
-from cmfast._typing import Array, OnFailure
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array, OnFailure
 from cmfast.contingency._surface import metric_of
 from cmfast.metrics import compute
 
@@ -67,25 +67,25 @@ def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailu
     (array([0.5, 0.5]), 1.0, 0.7071)
     """
     op = "contingency.learning_path"
-    _validate.on_failure(op, on_failure)
+    validate.on_failure(op, on_failure)
     if metric is not None:
         metric = metric_of(op, metric)
-    (M,) = _dispatch.adopt(op, M=M)
-    _validate.matrices(op, square=True, M=M)
-    shape = _dispatch.meta(M).shape
+    (M,) = dispatch.adopt(op, M=M)
+    validate.matrices(op, square=True, M=M)
+    shape = dispatch.meta(M).shape
     if len(shape) < 3 or shape[-3] < 1:
-        _validate.refuse(op, "M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
+        validate.refuse(op, "M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
     names = ["recall"] if metric is None else ["recall", metric]
     found = compute(M, names, undefined="strict", on_failure=on_failure)
-    if metric is not None and len(_dispatch.meta(found[metric]).shape) == len(shape) - 1:
-        _validate.refuse(op, "metric", "one with a single value per matrix", repr(metric))
-    if _dispatch.meta(M).device != "cpu":
+    if metric is not None and len(dispatch.meta(found[metric]).shape) == len(shape) - 1:
+        validate.refuse(op, "metric", "one with a single value per matrix", repr(metric))
+    if dispatch.meta(M).device != "cpu":
         return LearningPath(found["recall"], *_lengths(*(found[name] for name in names)))
     # Sums are of float64 and in one order, whatever library the matrices are of.
-    points, *height = (_dispatch.to_host(found[name]) for name in names)
+    points, *height = (dispatch.to_host(found[name]) for name in names)
     wide = _lengths(points.astype(np.float64), *(x.astype(np.float64) for x in height))
     narrow = (np.asarray(x).astype(points.dtype) for x in wide)
-    return LearningPath(found["recall"], *(_dispatch.from_host(x, found["recall"])[()] for x in narrow))
+    return LearningPath(found["recall"], *(dispatch.from_host(x, found["recall"])[()] for x in narrow))
 
 
 def _lengths(points: Any, height: Any = None) -> tuple[Any, Any, Any, Any]:

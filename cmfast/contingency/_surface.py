@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cmfast import _validate
+from cmfast._core import validate
 from cmfast.metrics import compute
 from cmfast.metrics._plan import names_of
 
@@ -29,7 +29,7 @@ class Sensitivity(NamedTuple):
 def metric_of(op: str, metric: object) -> str:
     """Return `metric`, checked to be the name of one."""
     if not isinstance(metric, str):
-        _validate.refuse(op, "metric", "the name of a metric", type(metric).__name__, TypeError)
+        validate.refuse(op, "metric", "the name of a metric", type(metric).__name__, TypeError)
     return names_of(op, metric, "metric")[0]
 
 
@@ -40,12 +40,10 @@ def ratios_of(op: str, r: Any) -> np.ndarray:
     except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that need gradients
         ratios = np.array(None)
     if ratios.dtype.kind not in "uif":
-        _validate.refuse(
-            op, "r", "a number or a list of numbers", f"{type(r).__name__} {_validate.shown(r)}", TypeError
-        )
+        validate.refuse(op, "r", "a number or a list of numbers", f"{type(r).__name__} {validate.shown(r)}", TypeError)
     ratios = ratios.astype(np.float64)
     if not (np.isfinite(ratios) & (ratios > 0)).all():
-        _validate.refuse(op, "r", "finite and above 0", r)
+        validate.refuse(op, "r", "finite and above 0", r)
     return ratios
 
 
@@ -118,11 +116,11 @@ def metric_surface(
            [0.25 , 0.625, 1.   ]])
     """
     op = "contingency.metric_surface"
-    _validate.choice(op, "grid", grid, ("nodes", "midpoints"))
-    size = _validate.count(op, "size", size, least=1)
-    _validate.flag(op, "rescale", rescale)
+    validate.choice(op, "grid", grid, ("nodes", "midpoints"))
+    size = validate.count(op, "size", size, least=1)
+    validate.flag(op, "rescale", rescale)
     metric, ratios = metric_of(op, metric), ratios_of(op, r)
-    with _validate.room(op, ratios.size * size**2 * MATRIX_BYTES, size=size):
+    with validate.room(op, ratios.size * size**2 * MATRIX_BYTES, size=size):
         return _values(metric, ratios, _axis(grid, size), rescale=rescale)
 
 
@@ -175,14 +173,14 @@ def imbalance_sensitivity(
     0.1067
     """
     op = "contingency.imbalance_sensitivity"
-    _validate.choice(op, "rule", rule, ("gauss", "nodes", "midpoints"))
-    size = _validate.count(op, "size", size, least=1)
-    _validate.flag(op, "rescale", rescale)
+    validate.choice(op, "rule", rule, ("gauss", "nodes", "midpoints"))
+    size = validate.count(op, "size", size, least=1)
+    validate.flag(op, "rescale", rescale)
     metric, ratios = metric_of(op, metric), ratios_of(op, r)
     if rule == "gauss" and size % 2:
-        _validate.refuse(op, "size", "even with rule='gauss'", size)
+        validate.refuse(op, "size", "even with rule='gauss'", size)
     nodes = size * _GAUSS if rule == "gauss" else size
-    with _validate.room(op, nodes**2 * MATRIX_BYTES, size=size):
+    with validate.room(op, nodes**2 * MATRIX_BYTES, size=size):
         return _sensitivity(metric, ratios, rule, size, rescale=rescale)
 
 

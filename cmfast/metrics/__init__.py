@@ -4,7 +4,9 @@ All take matrices of shape (..., C, C), rows the truth and columns the predictio
 gives is one option, ``undefined=``, with one meaning for all of them; see :func:`compute`.
 """
 
+from cmfast.metrics._catalogue import BINARY, METRICS, PER_CLASS, SCALARS, Metric
 from cmfast.metrics._compute import Margins, compute, defined, from_sums, margins
+from cmfast.metrics._confusions import Confusions, confusion_fractions, most_confused, one_vs_rest
 from cmfast.metrics._functions import (
     accuracy,
     balanced_accuracy,
@@ -43,8 +45,6 @@ from cmfast.metrics._functions import (
 )
 from cmfast.metrics._labels import from_labels, label_margins
 from cmfast.metrics._report import Report, report
-from cmfast.metrics._table import BINARY, METRICS, PER_CLASS, SCALARS, Metric
-from cmfast.metrics._tables import Confusions, confusion_fractions, most_confused, one_vs_rest
 from cmfast.metrics._thresholds import ThresholdMatrices, threshold_matrices
 
 __all__ = [

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._typing import Array, OnFailure
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure
 from cmfast.metrics import _plan
+from cmfast.metrics._catalogue import find
 from cmfast.metrics._plan import Undefined
-from cmfast.metrics._table import find
 
 FAILED = "matrices not evaluated"
 
@@ -75,12 +75,12 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     ([5, 4], [6, 6], [7, 5], 12)
     """
     op = "metrics.margins"
-    _validate.on_failure(op, on_failure)
-    num_threads = _validate.num_threads(op, num_threads)
-    (M,) = _dispatch.adopt(op, M=M)
-    _validate.matrices(op, square=True, M=M)
-    sums = Margins(*_dispatch.call("margins", M, num_threads=num_threads))
-    _failures.report(op, sums.status, on_failure, failed="matrices not summed")
+    validate.on_failure(op, on_failure)
+    num_threads = validate.num_threads(op, num_threads)
+    (M,) = dispatch.adopt(op, M=M)
+    validate.matrices(op, square=True, M=M)
+    sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
+    failures.report(op, sums.status, on_failure, failed="matrices not summed")
     return sums
 
 
@@ -182,21 +182,21 @@ def evaluate(
 ) -> list[Any]:
     """Return the arrays of `names`, which are known."""
     check_options(op, undefined, positive, on_failure)
-    num_threads = _validate.num_threads(op, num_threads)
-    (M,) = _dispatch.adopt(op, M=M)
-    C, _ = _validate.matrices(op, square=True, M=M)
+    num_threads = validate.num_threads(op, num_threads)
+    (M,) = dispatch.adopt(op, M=M)
+    C, _ = validate.matrices(op, square=True, M=M)
     layout = _plan.plan(op, names, C, undefined, positive, asked="M")
-    *found, status = _dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
-    _failures.report(op, status, on_failure, failed=FAILED)
+    *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
+    failures.report(op, status, on_failure, failed=FAILED)
     return [found[place] for place in layout.places]
 
 
 def check_options(op: str, undefined: object, positive: object, on_failure: object) -> None:
     """Check what every function that evaluates metrics takes."""
     _plan.undefined_of(op, undefined)
-    _validate.on_failure(op, on_failure)
-    if _validate.count(op, "positive", positive) > 1:
-        _validate.refuse(op, "positive", "0 or 1", positive)
+    validate.on_failure(op, on_failure)
+    if validate.count(op, "positive", positive) > 1:
+        validate.refuse(op, "positive", "0 or 1", positive)
 
 
 def from_sums(
@@ -261,20 +261,20 @@ def from_sums(
     op = "metrics.from_sums"
     wanted = _plan.names_of(op, names)
     check_options(op, undefined, positive, on_failure)
-    num_threads = _validate.num_threads(op, num_threads)
+    num_threads = validate.num_threads(op, num_threads)
     given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
-    adopted = dict(zip(given, _dispatch.adopt(op, optional=("bands", "tops"), **given), strict=True))
-    _validate.real(op, **adopted)
-    shape = _validate.same_shape(op, **adopted)
+    adopted = dict(zip(given, dispatch.adopt(op, optional=("bands", "tops"), **given), strict=True))
+    validate.real(op, **adopted)
+    shape = validate.same_shape(op, **adopted)
     if not shape:
-        _validate.refuse(op, "d", "of shape (..., C)", "shape ()")
+        validate.refuse(op, "d", "of shape (..., C)", "shape ()")
     layout = _plan.plan(op, wanted, shape[-1], undefined, positive, asked="d, t and p")
     for name in wanted:
         for option in needs(name):
             if adopted[option] is None:
-                _validate.refuse(op, option, f"given for {name}", "None")
-    *found, status = _dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
-    _failures.report(op, status, on_failure, failed="sums not evaluated")
+                validate.refuse(op, option, f"given for {name}", "None")
+    *found, status = dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
+    failures.report(op, status, on_failure, failed="sums not evaluated")
     arrays = [found[place] for place in layout.places]
     return arrays[0] if isinstance(names, str) else dict(zip(wanted, arrays, strict=True))
 
@@ -316,6 +316,6 @@ def defined(M: Array, name: str, /, *, num_threads: int | None = None) -> Any:
     """
     op = "metrics.defined"
     if not isinstance(name, str):
-        _validate.refuse(op, "name", "one name", _validate.shown(name), TypeError)
+        validate.refuse(op, "name", "one name", validate.shown(name), TypeError)
     value = evaluate(op, M, _plan.names_of(op, name, "name"), "strict", 1, "ignore", num_threads)[0]
     return value == value  # noqa: PLR0124 - NaN alone differs from itself, in every array library

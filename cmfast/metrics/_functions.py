@@ -4,12 +4,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._typing import Array, OnFailure
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure
 from cmfast.metrics import _plan
+from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._compute import FAILED, evaluate
 from cmfast.metrics._plan import Undefined
-from cmfast.metrics._table import FORMS
 
 Average: TypeAlias = Literal["macro", "weighted", "micro"] | None
 
@@ -33,7 +33,7 @@ def _averaged(
 ) -> Any:
     op = op or f"metrics.{name}"
     if average is not None:
-        _validate.choice(op, "average", average, ("macro", "weighted", "micro"))
+        validate.choice(op, "average", average, ("macro", "weighted", "micro"))
     wanted = name if average is None else f"{name}_{average}"
     return evaluate(op, M, (wanted,), undefined, 1, on_failure, num_threads)[0]
 
@@ -430,7 +430,7 @@ def fbeta(
     :func:`precision`, and infinite, which gives :func:`recall`.
     """
     op = "metrics.fbeta"
-    beta = _validate.nonnegative(op, "beta", beta)
+    beta = validate.nonnegative(op, "beta", beta)
     return _averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, op=op)
 
 
@@ -474,19 +474,19 @@ def kappa(
     if weights is None:
         return _one("kappa", M, undefined, on_failure, num_threads)
     if isinstance(weights, str):
-        _validate.choice(op, "weights", weights, ("linear", "quadratic"))
+        validate.choice(op, "weights", weights, ("linear", "quadratic"))
         return _one(f"kappa_{weights}", M, undefined, on_failure, num_threads)
     _plan.undefined_of(op, undefined)
-    _validate.on_failure(op, on_failure)
-    num_threads = _validate.num_threads(op, num_threads)
-    M, weights = _dispatch.adopt(op, M=M, weights=weights)
-    C, _ = _validate.matrices(op, square=True, M=M)
-    _validate.real(op, weights=weights)
-    if _dispatch.meta(weights).shape != (C, C):
-        _validate.refuse(op, "weights", f"of shape {(C, C)}", f"shape {_dispatch.meta(weights).shape}")
+    validate.on_failure(op, on_failure)
+    num_threads = validate.num_threads(op, num_threads)
+    M, weights = dispatch.adopt(op, M=M, weights=weights)
+    C, _ = validate.matrices(op, square=True, M=M)
+    validate.real(op, weights=weights)
+    if dispatch.meta(weights).shape != (C, C):
+        validate.refuse(op, "weights", f"of shape {(C, C)}", f"shape {dispatch.meta(weights).shape}")
     filling = _plan.fill(FORMS["kappa"].metric, undefined)
-    out, status = _dispatch.call("weighted_kappa", M, weights, fill=filling, num_threads=num_threads)
-    _failures.report(op, status, on_failure, failed=FAILED)
+    out, status = dispatch.call("weighted_kappa", M, weights, fill=filling, num_threads=num_threads)
+    failures.report(op, status, on_failure, failed=FAILED)
     return out
 
 
@@ -533,27 +533,27 @@ def tau_weighted(
     """
     op = "metrics.tau_weighted"
     _plan.undefined_of(op, undefined)
-    _validate.on_failure(op, on_failure)
-    num_threads = _validate.num_threads(op, num_threads)
-    v = _validate.positive(op, "v", v)
-    _validate.flag(op, "normalize", normalize)
-    (M,) = _dispatch.adopt(op, M=M)
-    C, _ = _validate.matrices(op, square=True, M=M)
+    validate.on_failure(op, on_failure)
+    num_threads = validate.num_threads(op, num_threads)
+    v = validate.positive(op, "v", v)
+    validate.flag(op, "normalize", normalize)
+    (M,) = dispatch.adopt(op, M=M)
+    C, _ = validate.matrices(op, square=True, M=M)
     table = _class_weights(op, weights, C)
     plan = _plan.plan_tau_weighted(table, v, normalize=normalize, undefined=undefined)
-    out, status = _dispatch.call("metrics_of_matrices", M, plan=plan, num_threads=num_threads)
-    _failures.report(op, status, on_failure, failed=FAILED)
+    out, status = dispatch.call("metrics_of_matrices", M, plan=plan, num_threads=num_threads)
+    failures.report(op, status, on_failure, failed=FAILED)
     return out
 
 
 def _class_weights(op: str, weights: Array, C: int) -> Any:
-    (adopted,) = _dispatch.adopt(op, weights=weights)
-    _validate.real(op, weights=adopted)
-    table = np.ascontiguousarray(_dispatch.to_host(adopted), np.float64)
+    (adopted,) = dispatch.adopt(op, weights=weights)
+    validate.real(op, weights=adopted)
+    table = np.ascontiguousarray(dispatch.to_host(adopted), np.float64)
     if table.shape != (C,):
-        _validate.refuse(op, "weights", f"of shape {(C,)}", f"shape {table.shape}")
+        validate.refuse(op, "weights", f"of shape {(C,)}", f"shape {table.shape}")
     if not (np.isfinite(table).all() and (table >= 0).all()):
-        _validate.refuse(op, "weights", "finite and nonnegative", table.tolist())
+        validate.refuse(op, "weights", "finite and nonnegative", table.tolist())
     return table
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._typing import Array
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array
 from cmfast.metrics import _compute, _plan
 from cmfast.metrics._compute import Margins, from_sums
 from cmfast.metrics._plan import Undefined
@@ -57,45 +57,45 @@ def label_margins(
 
 def _margins(op: str, y_true: Array, y_pred: Array, n_classes: int | None, num_threads: int | None) -> Margins:
     """Return the sums for the public function `op`."""
-    num_threads = _validate.num_threads(op, num_threads)
-    _validate.columns(op, y_true=y_true, y_pred=y_pred)
-    y_true, y_pred = _dispatch.adopt(op, y_true=_validate.labelled(y_true), y_pred=_validate.labelled(y_pred))
-    _validate.integer(op, y_true=y_true, y_pred=y_pred)
-    shape = _validate.same_shape(op, y_true=y_true, y_pred=y_pred)
+    num_threads = validate.num_threads(op, num_threads)
+    validate.columns(op, y_true=y_true, y_pred=y_pred)
+    y_true, y_pred = dispatch.adopt(op, y_true=validate.labelled(y_true), y_pred=validate.labelled(y_pred))
+    validate.integer(op, y_true=y_true, y_pred=y_pred)
+    shape = validate.same_shape(op, y_true=y_true, y_pred=y_pred)
     if not shape:
-        _validate.refuse(op, "y_true", "of shape (..., n)", "shape ()")
-    doubt = _validate.samples_last(op, sized=n_classes is not None, y_true=y_true, y_pred=y_pred)
+        validate.refuse(op, "y_true", "of shape (..., n)", "shape ()")
+    doubt = validate.samples_last(op, sized=n_classes is not None, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
-        _failures.diagnose(doubt)
+        failures.diagnose(doubt)
     if n_classes is None:
         return _of_all(op, y_true, y_pred, num_threads)
-    return _of(op, y_true, y_pred, _validate.count(op, "n_classes", n_classes), num_threads)
+    return _of(op, y_true, y_pred, validate.count(op, "n_classes", n_classes), num_threads)
 
 
 def _of_all(op: str, y_true: Array, y_pred: Array, num_threads: int | None) -> Margins:
     """Return the sums over the classes up to the largest label."""
-    labels = {"y_true": y_true, "y_pred": y_pred} if 0 not in _dispatch.meta(y_true).shape else {}
+    labels = {"y_true": y_true, "y_pred": y_pred} if 0 not in dispatch.meta(y_true).shape else {}
     largest = {name: _largest(labels[name]) for name in labels}
     name, value = max(largest.items(), key=lambda item: item[1], default=("y_true", -1))
     try:
-        if value >= _validate.LARGEST:
+        if value >= validate.LARGEST:
             raise MemoryError
         return _of(op, y_true, y_pred, max(0, value) + 1 if labels else 0, num_threads)
     except MemoryError:
-        _validate.refuse(op, name, "class ids, each of which takes memory", value, MemoryError)
+        validate.refuse(op, name, "class ids, each of which takes memory", value, MemoryError)
 
 
 def _largest(labels: Array) -> int:
-    if _dispatch.meta(labels).device == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
-        return int(_dispatch.to_host(labels).max())
-    with _dispatch.chosen(labels):
+    if dispatch.meta(labels).device == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
+        return int(dispatch.to_host(labels).max())
+    with dispatch.chosen(labels):
         return int(labels.max())  # synchronises
 
 
 def _of(op: str, y_true: Array, y_pred: Array, n_classes: int, num_threads: int | None) -> Margins:
-    *sums, outside = _dispatch.call("label_margins", y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
+    *sums, outside = dispatch.call("label_margins", y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
     if outside:
-        _validate.refuse(op, "y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
+        validate.refuse(op, "y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
     return Margins(*sums)
 
 
@@ -152,7 +152,7 @@ def from_labels(
     wanted = _plan.names_of(op, names)
     _compute.check_options(op, undefined, positive, "warn")
     sums = _margins(op, y_true, y_pred, n_classes, num_threads)
-    C = _dispatch.meta(sums.diagonal).shape[-1]
+    C = dispatch.meta(sums.diagonal).shape[-1]
     _plan.plan(op, wanted, C, undefined, positive, asked="y_true and y_pred")
     return from_sums(
         *sums[:3],

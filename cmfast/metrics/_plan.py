@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cmfast import _validate
-from cmfast.kernels.formulas import Mode, Over, Plan, Step, Total, Value
-from cmfast.metrics._table import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
+from cmfast._core import validate
+from cmfast.kernels.shared.metrics import Mode, Over, Plan, Step, Total, Value
+from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
 
 Undefined: TypeAlias = Literal["present", "nan", "strict", "zero", "one"]
 
@@ -44,18 +44,18 @@ def names_of(op: str, names: object, argument: str = "names") -> tuple[str, ...]
     """Return `names` as a tuple; one name is one, and each must be known."""
     found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
     if found is None or not all(isinstance(name, str) for name in found):
-        _validate.refuse(op, argument, "a name or a list of names", _validate.shown(names), TypeError)
+        validate.refuse(op, argument, "a name or a list of names", validate.shown(names), TypeError)
     for name in found:
         if find(name) is None:
             known = ", ".join((*SCALARS, *PER_CLASS, *BINARY))
             wanted = f"metrics (fbeta_<beta>, {known}, or aliases of these)"
-            _validate.refuse(op, argument, wanted, _validate.shown(name))
+            validate.refuse(op, argument, wanted, validate.shown(name))
     return found
 
 
 def undefined_of(op: str, undefined: object) -> None:
     """Check the policy."""
-    _validate.choice(op, "undefined", undefined, _MODES)
+    validate.choice(op, "undefined", undefined, _MODES)
 
 
 def fill(metric: Metric, undefined: str) -> float:
@@ -73,7 +73,7 @@ def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int,
         if form is not None and form.metric.kind == "binary" and C != 2:
             own = form.metric.name
             wanted = f"of 2 classes for {name} (per class: {own}_ovr, mean: {own}_ovr_macro)"
-            _validate.refuse(op, asked, wanted, f"{C} classes")
+            validate.refuse(op, asked, wanted, f"{C} classes")
     return _Planner([form for form in forms if form is not None], undefined, positive).layout()
 
 

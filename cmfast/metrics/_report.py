@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast import _dispatch, _validate
-from cmfast._typing import Array
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array
 from cmfast.metrics._compute import compute, margins
 from cmfast.metrics._plan import Undefined
 
@@ -79,8 +79,8 @@ def _check_names(op: str, class_names: Any, C: int) -> None:
     """Check that there is something to name classes by: a string is a sequence too, of letters."""
     names = isinstance(class_names, Sequence) or (hasattr(class_names, "__array__") and np.ndim(class_names) == 1)
     if isinstance(class_names, str | bytes) or not names or any(name is None for name in class_names):
-        given = f"{type(class_names).__name__} {_validate.shown(class_names)}"
-        _validate.refuse(op, "class_names", f"a sequence of {C} names", given, TypeError)
+        given = f"{type(class_names).__name__} {validate.shown(class_names)}"
+        validate.refuse(op, "class_names", f"a sequence of {C} names", given, TypeError)
 
 
 def _unlike_averages(name: str, names: list[str]) -> str:
@@ -136,23 +136,23 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     f1_of_macro              0.6552
     """
     op = "metrics.report"
-    (M,) = _dispatch.adopt(op, M=M)
-    C, _ = _validate.matrices(op, square=True, M=M)
-    if len(_dispatch.meta(M).shape) != 2:
-        _validate.refuse(op, "M", "one matrix of shape (C, C)", f"shape {_dispatch.meta(M).shape}")
+    (M,) = dispatch.adopt(op, M=M)
+    C, _ = validate.matrices(op, square=True, M=M)
+    if len(dispatch.meta(M).shape) != 2:
+        validate.refuse(op, "M", "one matrix of shape (C, C)", f"shape {dispatch.meta(M).shape}")
     if class_names is not None:
         _check_names(op, class_names, C)
     names = [str(k) for k in range(C)] if class_names is None else [str(name) for name in class_names]
     if len(names) != C:
-        _validate.refuse(op, "class_names", f"{C} names", len(names))
+        validate.refuse(op, "class_names", f"{C} names", len(names))
     if len(set(names)) != C:
-        _validate.refuse(op, "class_names", "unique", names)
+        validate.refuse(op, "class_names", "unique", names)
     names = [_unlike_averages(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
     found = compute(M, [*PER_CLASS, *averages, *WHOLE], undefined=undefined, on_failure="raise")
-    host = {name: np.asarray(_dispatch.to_host(value), np.float64) for name, value in found.items()}
+    host = {name: np.asarray(dispatch.to_host(value), np.float64) for name, value in found.items()}
     sums = margins(M)
-    support = np.asarray(_dispatch.to_host(sums.row_sums), np.float64)
+    support = np.asarray(dispatch.to_host(sums.row_sums), np.float64)
     rows = {
         name: (*(float(host[metric][k]) for metric in PER_CLASS), float(support[k])) for k, name in enumerate(names)
     }

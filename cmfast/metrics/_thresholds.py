@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from cmfast import _dispatch, _failures, _validate
-from cmfast._typing import Array, OnFailure
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure
 
 
 class ThresholdMatrices(NamedTuple):
@@ -65,16 +65,16 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
     ([inf, 0.9, 0.6, 0.2], [0.0, 0.5, 1.0, 0.0])
     """
     op = "metrics.threshold_matrices"
-    _validate.on_failure(op, on_failure)
-    _validate.columns(op, y_true=y_true)
-    scores, y_true = _dispatch.adopt(op, scores=scores, y_true=_validate.labelled(y_true))
-    _validate.real(op, scores=scores)
-    _validate.integer(op, y_true=y_true)
-    if not _validate.same_shape(op, scores=scores, y_true=y_true):
-        _validate.refuse(op, "scores", "of shape (..., n)", "shape ()")
-    doubt = _validate.samples_last(op, sized=True, scores=scores, y_true=y_true)
+    validate.on_failure(op, on_failure)
+    validate.columns(op, y_true=y_true)
+    scores, y_true = dispatch.adopt(op, scores=scores, y_true=validate.labelled(y_true))
+    validate.real(op, scores=scores)
+    validate.integer(op, y_true=y_true)
+    if not validate.same_shape(op, scores=scores, y_true=y_true):
+        validate.refuse(op, "scores", "of shape (..., n)", "shape ()")
+    doubt = validate.samples_last(op, sized=True, scores=scores, y_true=y_true)
     if doubt is not None:
-        _failures.diagnose(doubt)
-    *found, status = _dispatch.call("threshold_matrices", scores, y_true)
-    _failures.report(op, status, on_failure, failed="rows of scores left out")
+        failures.diagnose(doubt)
+    *found, status = dispatch.call("threshold_matrices", scores, y_true)
+    failures.report(op, status, on_failure, failed="rows of scores left out")
     return ThresholdMatrices(*found)

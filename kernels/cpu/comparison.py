@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from cmfast.kernels.cpu import _arrays, _pool
-from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.status import Status
 
 OK = int(Status.CONVERGED)
@@ -99,17 +99,17 @@ def _kl_divergence(S, s_step, T, t_step, totals, status, out, start, stop):
 
 
 def _compare(kernel, S, T, num_threads):
-    S, T = _arrays.as_floating(S), _arrays.as_floating(T)
-    batch, (S3, T3), (s_step, t_step) = _arrays.broadcast_batches(2, S, T)
+    S, T = batches.as_floating(S), batches.as_floating(T)
+    batch, (S3, T3), (s_step, t_step) = batches.broadcast_batches(2, S, T)
     cells = S.shape[-2] * S.shape[-1]
     P, Q = (x.reshape(x.shape[0], cells) for x in (S3, T3))
     n = math.prod(batch)
     totals, status, out = np.empty((n, 2)), np.empty(n, np.int8), np.empty(n)
     seconds = 2 * n * cells * SECONDS_PER_CELL
-    _pool.run(_totals, (P, s_step, Q, t_step, totals, status), n, seconds=seconds, num_threads=num_threads)
+    pool.run(_totals, (P, s_step, Q, t_step, totals, status), n, seconds=seconds, num_threads=num_threads)
     args = (P, s_step, Q, t_step, totals, status, out)
-    _pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads)
-    return out.astype(_arrays.result_dtype(S, T), copy=False).reshape(batch), status.reshape(batch)
+    pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads)
+    return out.astype(batches.result_dtype(S, T), copy=False).reshape(batch), status.reshape(batch)
 
 
 def overlap(S, T, *, num_threads=None):

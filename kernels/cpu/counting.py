@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from cmfast.kernels.cpu import _pool
-from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.status import Status
 
 OK = int(Status.CONVERGED)
@@ -105,7 +105,7 @@ class _Samples:
 
         n = max(flat.size for flat in flats)
         bounds = [(a, min(a + SPLIT, n)) for a in range(0, n, SPLIT)]
-        _pool.run_pieces(work, bounds, seconds=n * SECONDS_PER_SAMPLE, num_threads=self.num_threads)
+        pool.run_pieces(work, bounds, seconds=n * SECONDS_PER_SAMPLE, num_threads=self.num_threads)
         return (min(low for low, _ in found), max(high for _, high in found)) if found else (0, -1)
 
     def tables(self, low, n_classes, n_groups, *, weighted):
@@ -135,9 +135,9 @@ class _Samples:
             _tally_rows(*arrays, *numbers, split, out[start:stop], outside[start:stop])
 
         seconds = self.rows * self.n * SECONDS_PER_SAMPLE
-        bounds = _pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
+        bounds = pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
         if self.rows:
-            _pool.run_pieces(work, bounds, seconds=seconds, num_threads=self.num_threads)
+            pool.run_pieces(work, bounds, seconds=seconds, num_threads=self.num_threads)
         if parts > 1:
             pieces = out.reshape(self.rows, parts, cells)
             out = np.zeros((self.rows, cells), out.dtype)

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from cmfast.kernels.cpu import _arrays, _pool
-from cmfast.kernels.cpu._jit import jit
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.status import Status
 
 OK = int(Status.CONVERGED)
@@ -146,12 +146,12 @@ def _in_range(q):
 def _by_line(kernel, M, method, num_threads, progress):
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
-    out, status = np.empty((n, R * C), _arrays.result_dtype(M)), np.zeros(n, np.int8)
+    out, status = np.empty((n, R * C), batches.result_dtype(M)), np.zeros(n, np.int8)
     if out.size:
         # Three dtypes, so that every kernel is compiled at most three times.
-        flat = _arrays.flat_batch(M if M.dtype == np.int64 else _arrays.as_floating(M), 2).reshape(n, R * C)
+        flat = batches.flat_batch(M if M.dtype == np.int64 else batches.as_floating(M), 2).reshape(n, R * C)
         args, seconds = (flat, C, LINES[method], out, status), flat.size * SECONDS_PER_CELL
-        _pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads, progress=progress)
+        pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads, progress=progress)
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
 
 
@@ -166,7 +166,7 @@ def importance_weights(M, row_scale, col_scale, scaled, *, method, num_threads=N
         return _by_line(_importance_weights, M, method, num_threads, progress)
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
-    out, status = np.empty((n, R * C), _arrays.result_dtype(M)), np.array(scaled).reshape(n)
-    args = (_arrays.flat_batch(row_scale, 1), _arrays.flat_batch(col_scale, 1), out, status)
-    _pool.run(_outer, args, n, seconds=out.size * SECONDS_PER_CELL, num_threads=num_threads, progress=progress)
+    out, status = np.empty((n, R * C), batches.result_dtype(M)), np.array(scaled).reshape(n)
+    args = (batches.flat_batch(row_scale, 1), batches.flat_batch(col_scale, 1), out, status)
+    pool.run(_outer, args, n, seconds=out.size * SECONDS_PER_CELL, num_threads=num_threads, progress=progress)
     return out.reshape(M.shape), status.reshape(M.shape[:-2])

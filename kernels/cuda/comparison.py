@@ -6,26 +6,26 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda import _arrays
-from cmfast.kernels.cuda._module import NAMES, Kernel, library
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 
-_INSTANCES = tuple(product(("float", "double"), _arrays.WIDTHS))
+_INSTANCES = tuple(product(("float", "double"), batches.WIDTHS))
 _OVERLAP, _L1_DISTANCE, _KL_DIVERGENCE = KERNELS = tuple(
     Kernel("comparison", f"cmfast_{op}_pairs", _INSTANCES, 72) for op in ("overlap", "l1_distance", "kl_divergence")
 )
 
 
 def _compare(kernel: Kernel, S: Any, T: Any) -> tuple[Any, Any]:
-    xp, dtype = library(S), _arrays.result_dtype(S, T)
-    pair = (_arrays.as_floating(x).astype(dtype, copy=False) for x in (S, T))  # exact: float32 beside float64 widens
-    batch, (P, Q), (p_step, q_step) = _arrays.broadcast_batches(2, *pair)
+    xp, dtype = library(S), batches.result_dtype(S, T)
+    pair = (batches.as_floating(x).astype(dtype, copy=False) for x in (S, T))  # exact: float32 beside float64 widens
+    batch, (P, Q), (p_step, q_step) = batches.broadcast_batches(2, *pair)
     cells, n = S.shape[-2] * S.shape[-1], math.prod(batch)
     out, status = xp.empty(n, dtype), xp.empty(n, np.int8)
     if n:
-        width = _arrays.width(cells)
+        width = batches.width(cells)
         arguments = (P, p_step, Q, q_step, cells, n, out, status)
-        shared = _arrays.team_scratch(width)
-        kernel.launch((NAMES[dtype], width), _arrays.blocks(n, width), arguments, shared=shared)
+        shared = batches.team_scratch(width)
+        kernel.launch((NAMES[dtype], width), batches.blocks(n, width), arguments, shared=shared)
     return out.reshape(batch), status.reshape(batch)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._arrays import LABELS, as_labels, team_scratch
-from cmfast.kernels.cuda._module import NAMES, SHARED, THREADS, Kernel, library
+from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
+from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
 
 JOB = 1 << 13  # samples that a block should have at least
 JOBS = 1 << 12  # beyond so many blocks each gets more samples instead

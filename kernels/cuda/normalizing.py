@@ -6,32 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda import _arrays
-from cmfast.kernels.cuda._module import NAMES, Kernel, library
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 
 LINES = {"all": 0, "row": 1, "col": 2}
 
 _TYPES = (("float", "float"), ("double", "double"), ("i64", "double"))
-_BY_LINE = tuple((*types, width) for types, width in product(_TYPES, _arrays.WIDTHS))
+_BY_LINE = tuple((*types, width) for types, width in product(_TYPES, batches.WIDTHS))
 _NORMALIZE = Kernel("normalizing", "cmfast_normalize_lines", _BY_LINE, registers=72)
 _WEIGHTS = Kernel("normalizing", "cmfast_importance_weights_lines", _BY_LINE, registers=72)
 _FACTORS = Kernel(
-    "normalizing", "cmfast_importance_weights_factors", tuple(product(("float", "double"), _arrays.WIDTHS))
+    "normalizing", "cmfast_importance_weights_factors", tuple(product(("float", "double"), batches.WIDTHS))
 )
 KERNELS = (_NORMALIZE, _WEIGHTS, _FACTORS)
 
 
 def _by_line(kernel: Kernel, M: Any, method: str) -> tuple[Any, Any]:
-    xp, dtype = library(M), _arrays.result_dtype(M)
+    xp, dtype = library(M), batches.result_dtype(M)
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
     out, status = xp.empty((n, R * C), dtype), xp.zeros(n, np.int8)
     if out.size:
-        cells = _arrays.flat_batch(M if M.dtype == np.int64 else _arrays.as_floating(M), 2)
-        width = _arrays.width(R * C if method == "all" else C)
+        cells = batches.flat_batch(M if M.dtype == np.int64 else batches.as_floating(M), 2)
+        width = batches.width(R * C if method == "all" else C)
         arguments = (cells, R, C, LINES[method], n, out, status)
         instance = (NAMES[cells.dtype], NAMES[dtype], width)
-        kernel.launch(instance, _arrays.blocks(n, width), arguments, shared=_arrays.team_scratch(width))
+        kernel.launch(instance, batches.blocks(n, width), arguments, shared=batches.team_scratch(width))
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
 
 
@@ -55,15 +55,15 @@ def importance_weights(
     del num_threads
     if method != "bi":
         return _with_progress(progress, M, _by_line(_WEIGHTS, M, method))
-    xp, dtype = library(M), _arrays.result_dtype(M)
+    xp, dtype = library(M), batches.result_dtype(M)
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
     out, status = xp.empty((n, R * C), dtype), scaled.reshape(n).astype(np.int8)
     if out.size:
-        width = _arrays.width(R * C)
-        arguments = (_arrays.flat_batch(row_scale, 1), _arrays.flat_batch(col_scale, 1), R, C, n, out, status)
-        shared = _arrays.team_scratch(width)
-        _FACTORS.launch((NAMES[dtype], width), _arrays.blocks(n, width), arguments, shared=shared)
+        width = batches.width(R * C)
+        arguments = (batches.flat_batch(row_scale, 1), batches.flat_batch(col_scale, 1), R, C, n, out, status)
+        shared = batches.team_scratch(width)
+        _FACTORS.launch((NAMES[dtype], width), batches.blocks(n, width), arguments, shared=shared)
     return _with_progress(progress, M, (out.reshape(M.shape), status.reshape(M.shape[:-2])))
 
 

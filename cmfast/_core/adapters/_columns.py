@@ -1,0 +1,118 @@
+"""Columns of pandas, polars and Arrow: their own dictionaries, and the values that they know to be missing."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from cmfast._core.adapters import _text
+
+_FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
+
+
+def frame(x: Any) -> str | None:
+    """Return how a column is taken from the table `x` in the words of its library; None for what is no table."""
+    for base in type(x).__mro__:
+        root = base.__module__.partition(".")[0]
+        if base.__name__ in _FRAMES.get(root, ()):
+            if base.__name__ == "LazyFrame":  # to look at the names of its columns may compute it
+                return ".collect()['name']"
+            names = list(x.column_names if root == "pyarrow" else x.columns)
+            return f"[{names[0] if names else 'name'!r}]"
+    return None
+
+
+def dictionary(op: str, name: str, x: Any) -> tuple[Any, np.ndarray] | None:
+    """Return distinct values and which of them each entry is, where the library of the column `x` knows them.
+
+    None for anything else that ``numpy.asarray`` takes. A missing value is refused, but in a column of floats, of which
+    NumPy makes NaN: a bad value, which kernels report.
+    """
+    for library, column in (("pandas", _pandas), ("polars", _polars), ("pyarrow", _arrow)):
+        module = sys.modules.get(library)  # not loaded: nothing can be of it
+        if module is not None:
+            found: tuple[Any, np.ndarray] | None = column(op, name, module, x)
+            if found is not None:
+                return found
+    return None
+
+
+def table(x: Any) -> Any:
+    """Return a table of pandas with columns of several types of numbers as one array; anything else as it is.
+
+    NumPy would get Python objects from nullable columns, and from bools beside numbers. Gaps are NaN, as in any table.
+    """
+    pd = sys.modules.get("pandas")
+    if pd is None or not isinstance(x, pd.DataFrame):
+        return x
+    dtypes = {getattr(dtype, "numpy_dtype", dtype) for dtype in x.dtypes}
+    if not dtypes or not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
+        return x
+    gaps = any(not isinstance(dtype, np.dtype) for dtype in x.dtypes) and bool(x.isna().to_numpy().any())
+    together = np.result_type(*dtypes, *([np.float64] if gaps and not {d.kind for d in dtypes} & {"f"} else []))
+    return x.to_numpy(dtype=together, **({"na_value": np.nan} if gaps else {}))
+
+
+def _pandas(op: str, name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+    if not isinstance(x, pd.Series | pd.Index | pd.api.extensions.ExtensionArray) or isinstance(x, pd.MultiIndex):
+        return None
+    dtype = x.dtype
+    values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
+    if isinstance(dtype, pd.CategoricalDtype):
+        _refuse_missing(op, name, values.codes < 0, "nan")
+        # Objects are looked at one by one: a category of another type that never occurs does no harm.
+        return None if dtype.categories.dtype == object else (values.categories, values.codes)
+    if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
+        return _arrow(op, name, sys.modules["pyarrow"], values.__arrow_array__())
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "biu":
+        _refuse_missing(op, name, values.isna(), "<NA>")
+    return None
+
+
+def _polars(op: str, name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+    if not isinstance(x, pl.Series):
+        return None
+    if not x.dtype.is_float() and x.null_count():
+        _refuse_missing(op, name, x.is_null().to_numpy(), "null")
+    if x.dtype == pl.Null:
+        return _texts([]), np.empty(0, np.int64)
+    if x.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Binary):
+        return None
+    distinct = x.unique(maintain_order=True)
+    numbers = pl.Series(range(len(distinct)), dtype=pl.Int64)
+    codes = x.replace_strict(distinct, numbers, return_dtype=pl.Int64).cast(pl.Int64).to_numpy()
+    return _texts((distinct if x.dtype == pl.Binary else distinct.cast(pl.String)).to_list()), codes
+
+
+def _arrow(op: str, name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+    if not isinstance(x, pa.Array | pa.ChunkedArray):
+        return None
+    if pa.types.is_dictionary(x.type):
+        parts = x.chunks if isinstance(x, pa.ChunkedArray) else [x]
+        if any(part.dictionary.null_count for part in parts):  # an index that is there may point at what is missing
+            x = x.cast(x.type.value_type)
+    if not pa.types.is_floating(x.type) and x.null_count:
+        _refuse_missing(op, name, x.is_null().to_numpy(zero_copy_only=False), "null")
+    if _is_text(x.type):
+        x = x.dictionary_encode()
+    elif not (pa.types.is_dictionary(x.type) and _is_text(x.type.value_type)):
+        return None
+    if not len(x):
+        return _texts([]), np.empty(0, np.int64)
+    if isinstance(x, pa.ChunkedArray):
+        x = x.unify_dictionaries().combine_chunks()
+    return _texts(x.dictionary.to_pylist()), x.indices.to_numpy()
+
+
+def _is_text(type_: Any) -> bool:
+    return str(type_).startswith(("string", "large_string", "binary", "large_binary", "fixed_size_binary"))
+
+
+def _texts(distinct: list[Any]) -> Any:
+    return distinct or np.empty(0, np.str_)
+
+
+def _refuse_missing(op: str, name: str, missing: np.ndarray, value: str) -> None:
+    bad = np.flatnonzero(missing)
+    if bad.size:
+        _text.missing(op, name, bad.size, (bad[0],), value)

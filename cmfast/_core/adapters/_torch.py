@@ -1,0 +1,124 @@
+"""Torch tensors, converted without a copy. Kernels: those of the NumPy arrays they share, or ``cuda``."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch  # noqa: TID251
+
+from cmfast._core import dispatch
+
+_DTYPES = {
+    torch.bool: np.dtype(np.bool_),
+    torch.uint8: np.dtype(np.uint8),
+    torch.int8: np.dtype(np.int8),
+    torch.int16: np.dtype(np.int16),
+    torch.int32: np.dtype(np.int32),
+    torch.int64: np.dtype(np.int64),
+    torch.uint16: np.dtype(np.uint16),
+    torch.uint32: np.dtype(np.uint32),
+    torch.uint64: np.dtype(np.uint64),
+    torch.float16: np.dtype(np.float16),
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.complex64: np.dtype(np.complex64),  # for the words in which _validate refuses it
+    torch.complex128: np.dtype(np.complex128),
+}
+
+
+def asarray(op: str, name: str, x: Any) -> Any:
+    """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently."""
+    if not isinstance(x, torch.Tensor):
+        msg = f"{op}: {name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
+        raise TypeError(msg)
+    if x.requires_grad:
+        msg = f"{op}: {name} requires gradients, which cmfast does not propagate; give {name}.detach()"
+        raise TypeError(msg)
+    if x.is_nested:
+        msg = f"{op}: {name} is a nested tensor; give a dense one, or one call per part"
+        raise TypeError(msg)
+    if x.layout != torch.strided:
+        msg = f"{op}: {name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
+        raise TypeError(msg)
+    if x.dtype not in _DTYPES:
+        msg = f"{op}: {name} has dtype {x.dtype}, which NumPy does not have; give {name}.float()"
+        raise TypeError(msg)
+    if x.device.type not in {"cpu", "cuda"}:
+        msg = f"{op}: {name} is on {x.device}; cmfast works on cpu and cuda tensors"
+        raise TypeError(msg)
+    return x
+
+
+def meta(x: Any) -> dispatch.Meta:
+    """Return shape, kind, item size and device."""
+    dtype = _DTYPES[x.dtype]
+    return dispatch.Meta(tuple(x.shape), dtype.kind, dtype.itemsize, str(x.device), dtype)
+
+
+def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Share the tensors with NumPy, run the op there, share the results back."""
+    first = next(array for array in arrays if array is not None)
+    if first.device.type == "cuda":
+        return _on_cuda(op, first.device, arrays, options)
+    hosts = [None if array is None else _share(array) for array in arrays]
+    out = dispatch.call(op, *hosts, **options)
+    return tuple(map(_tensor, out)) if isinstance(out, tuple) else _tensor(out)
+
+
+class _Current:
+    """The stream that torch works on, in the protocol by which CuPy takes it; torch's own has it since 2.9 only."""
+
+    def __init__(self, device: Any) -> None:
+        self._stream = torch.cuda.current_stream(device)
+
+    def __cuda_stream__(self) -> tuple[int, int]:  # the protocol's name
+        """Return the version of the protocol, and the address."""
+        return 0, self._stream.cuda_stream
+
+
+def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Share the tensors with CuPy, run the op on torch's own stream, so in its order, share the results back."""
+    dispatch.kernel(op, "cuda")
+    try:
+        import cupy  # noqa: TID251
+    except ImportError as error:
+        msg = f"{op}: tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
+        raise ImportError(msg) from error
+    with cupy.cuda.Device(device.index), cupy.cuda.Stream.from_external(_Current(device)):
+        shared = [None if array is None else cupy.from_dlpack(array.resolve_neg()) for array in arrays]
+        out = dispatch.call(op, *shared, **options)
+        parts = [torch.from_dlpack(x) if isinstance(x, cupy.ndarray) else x for x in _items(out)]
+    return tuple(parts) if isinstance(out, tuple) else parts[0]
+
+
+def _items(out: Any) -> tuple[Any, ...]:
+    return out if isinstance(out, tuple) else (out,)
+
+
+def _share(x: Any) -> np.ndarray:
+    # Resolved: a conjugate or negated view is only a flag on somebody else's memory.
+    view: np.ndarray = x.resolve_neg().numpy().view()
+    view.flags.writeable = False
+    return view
+
+
+def _tensor(out: Any) -> Any:
+    return torch.as_tensor(out) if isinstance(out, np.ndarray | np.generic) else out
+
+
+def to_host(x: Any) -> Any:
+    """Return an ndarray with the values of `x`; synchronises where `x` is on CUDA."""
+    return x.cpu().resolve_neg().numpy()  # synchronises
+
+
+def from_host(x: np.ndarray) -> Any:
+    """Return a tensor of the memory of `x`, which nobody else has: torch knows no read-only tensors."""
+    view = x.view()
+    view.flags.writeable = True
+    return torch.from_numpy(view)
+
+
+def chosen(x: Any) -> AbstractContextManager[Any]:
+    """Return a context that does nothing: torch calculates wherever its tensors are."""
+    del x
+    return nullcontext()

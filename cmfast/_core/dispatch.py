@@ -1,0 +1,149 @@
+"""Pick the backend from the arrays themselves; there is no global switch."""
+
+from collections.abc import Callable, Container
+from contextlib import AbstractContextManager
+from functools import cache
+from math import prod
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import caller
+from cmfast.kernels.loading import load
+from cmfast.kernels.ops import OPS
+
+# Root module of an array's class -> adapter, imported when the first such array comes.
+ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch"}
+# Options that decide how large a result is, and how NumPy's ValueError begins for one that is larger than addresses.
+SIZES = ("n_classes", "n_groups", "n_replicates")
+TOO_LARGE = ("Maximum allowed dimension", "array is too big")
+_by_class: dict[type, ModuleType] = {}
+
+
+class Meta(NamedTuple):
+    """What is known of an array without touching its data."""
+
+    shape: tuple[int, ...]
+    kind: str
+    """NumPy's kind letter of the dtype: b, i, u, f, c, S, U, ..."""
+    itemsize: int
+    device: str
+    dtype: np.dtype[Any]
+    """The dtype that NumPy has for it."""
+
+
+def adapter(cls: type) -> ModuleType:
+    """Return the adapter of `cls`: one walk of the MRO per class, then a dict hit."""
+    if cls not in _by_class:
+        roots = [base.__module__.partition(".")[0] for base in cls.__mro__]
+        name = next((ADAPTERS[root] for root in roots if root in ADAPTERS), "_numpy")
+        _by_class[cls] = load(f"cmfast._core.adapters.{name}")
+    return _by_class[cls]
+
+
+def adopt(op: str, *, optional: Container[str] = (), **arrays: Any) -> list[Any]:
+    """Convert the arguments of `op` for their one library; of those named in `optional`, None stays None.
+
+    Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers. What
+    is not optional is an array from here on: kernels do not look again.
+    """
+    given = {name: array for name, array in arrays.items() if array is not None}
+    if len(given) < len(arrays):
+        for name in arrays:
+            if name not in given and name not in optional:
+                msg = f"{caller.name(op)}: {name} must be an array, got None"
+                raise TypeError(msg)
+    found = {adapter(type(array)) for array in given.values()}
+    if len(found) > 1:
+        what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
+        msg = f"{caller.name(op)}: arrays must come from one library, got {what}"
+        raise TypeError(msg)
+    (one,) = found
+    try:
+        out = [None if array is None else one.asarray(op, name, array) for name, array in arrays.items()]
+    except (TypeError, ValueError) as error:
+        if type(error) not in (TypeError, ValueError):
+            raise
+        raise type(error)(_named(op, str(error))) from error.__cause__
+    if one.__name__ != "cmfast._core.adapters._numpy":
+        devices = {name: one.meta(a).device for name, a in zip(arrays, out, strict=True) if a is not None}
+        if len(set(devices.values())) > 1:
+            what = ", ".join(f"{name} on {device}" for name, device in devices.items())
+            msg = f"{caller.name(op)}: arrays must be on one device, got {what}"
+            raise TypeError(msg)
+    return out
+
+
+def _library(array: Any) -> str:
+    module = type(array).__module__.partition(".")[0]
+    return f"a Python {type(array).__name__}" if module == "builtins" else module
+
+
+def meta(array: Any) -> Meta:
+    """Return what is known of an adopted array."""
+    found: Meta = adapter(type(array)).meta(array)
+    return found
+
+
+@cache
+def kernel(op: str, target: str) -> Callable[..., Any]:
+    """Return kernel `op` for `target` ("cpu" or "cuda"); its module is imported once."""
+    entry = OPS[op]
+    if target not in entry.targets:
+        msg = f"{op} has no {target} kernel (has: {', '.join(sorted(entry.targets))})"
+        raise NotImplementedError(msg)
+    module = load(f"cmfast.kernels.{target}.{entry.module}")
+    function: Callable[..., Any] = getattr(module, op)
+    return function
+
+
+def call(op: str, *arrays: Any, **options: Any) -> Any:
+    """Run `op` where its arrays, adopted and validated, live."""
+    first = next(array for array in arrays if array is not None)
+    try:
+        return adapter(type(first)).call(op, arrays, options)
+    except OverflowError as error:
+        raise OverflowError(_named(op, str(error))) from error
+    except MemoryError as error:
+        raise MemoryError(_named(op, _asked(options) + _size(error))) from error
+    except ValueError as error:  # a size that NumPy does not even try
+        if not str(error).startswith(TOO_LARGE):
+            raise
+        raise MemoryError(_named(op, _asked(options) + "an array of more bytes than there are addresses")) from error
+
+
+def _named(op: str, text: str) -> str:
+    """Return what a kernel said with the name of the function that was called in front, once."""
+    name = caller.name(op)
+    return f"{name}: {text.removeprefix(f'{op}: ').removeprefix(f'{name}: ')}"
+
+
+def _asked(options: dict[str, Any]) -> str:
+    """Return which options decide how large a result is."""
+    sizes = ", ".join(f"{name}={options[name]}" for name in SIZES if options.get(name) is not None)
+    return f"{sizes} asks for more memory than there is: " if sizes else ""
+
+
+def _size(error: MemoryError) -> str:
+    """Return how large the array is that there was no memory for, where NumPy says it."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return "memory is used up"
+    return f"an array of {float(prod(shape) * dtype.itemsize):.3g} bytes"
+
+
+def to_host(array: Any) -> Any:
+    """Return an ndarray with the values of `array`: one explicit copy at most, for messages and files."""
+    return adapter(type(array)).to_host(array)
+
+
+def chosen(array: Any) -> AbstractContextManager[Any]:
+    """Return a context in which expressions of `array` are calculated on its device."""
+    context: AbstractContextManager[Any] = adapter(type(array)).chosen(array)
+    return context
+
+
+def from_host(array: np.ndarray, like: Any) -> Any:
+    """Return `array` in the library of `like`, which is on the host: its memory, not a copy."""
+    return adapter(type(like)).from_host(array)

@@ -1,0 +1,119 @@
+"""A status array becomes one warning, one error or nothing."""
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import caller, dispatch
+from cmfast._core.annotations import OnFailure
+from cmfast.kernels.status import Status
+
+
+class FailureWarning(RuntimeWarning):
+    """Some elements of a batch could not be computed; their neighbours were."""
+
+
+class DiagnosticWarning(UserWarning):
+    """A result is right, but may not mean what it seems to; the message says why.
+
+    Silenced as any warning is: ``warnings.simplefilter("ignore", cmfast.DiagnosticWarning)``.
+    """
+
+
+class FailureError(ValueError):
+    """Some elements of a batch could not be computed, and ``on_failure="raise"`` was asked for.
+
+    Attributes
+    ----------
+    status : array
+        The status of every element of the batch (see :class:`cmfast.Status`).
+    """
+
+    def __init__(self, message: str, status: Any = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def report(
+    op: str,
+    status: Any,
+    on_failure: OnFailure,
+    *,
+    failed: str = "matrices not computed",
+    describe: Callable[[tuple[int, ...]], str] | None = None,
+    limit_is_answer: bool = False,
+) -> None:
+    """Do what `on_failure` asks about the elements whose status is not CONVERGED.
+
+    Parameters
+    ----------
+    op : str
+        Name of the function, for the message where no public one was called.
+    status : array of int8, shape (...)
+        Codes of :class:`Status`. Unless `on_failure` is ``"ignore"`` whether any is not zero is asked, which
+        synchronises the device; the codes are copied from there only if one is.
+    on_failure : {"raise", "warn", "ignore"}
+        Validated by the caller.
+    failed : str
+        What did not happen, in the plural.
+    describe : callable, optional
+        Text for one index of the batch; used where one element alone failed.
+    limit_is_answer : bool
+        LIMIT_ONLY gave a result, if not the one that was asked for: it warns, also where failures raise.
+    """
+    if on_failure == "ignore":
+        return
+    if isinstance(status, np.generic) and not status:  # one matrix without trouble: the common case, kept short
+        return
+    with dispatch.chosen(status):
+        if not bool(status.any()):
+            return
+    codes = dispatch.to_host(status)
+    if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
+        on_failure = "warn"
+    text = message(codes, np.flatnonzero(codes), failed, describe)
+    announce(f"{caller.name(op)}: {text}", on_failure, status)
+
+
+def message(codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None) -> str:
+    """Return the one sentence about a batch, or about its only failure."""
+    indices = [tuple(int(k) for k in np.unravel_index(i, codes.shape)) for i in bad[:3]]
+    if describe is not None and bad.size == 1:
+        where = f" (element {_index(indices[0])} of {codes.size})" if codes.size > 1 else ""
+        return f"{Status(int(codes.flat[bad[0]])).name}{where}: {describe(indices[0])}"
+    found, number = np.unique(codes.reshape(-1)[bad], return_counts=True)
+    what = ", ".join(f"{k} {Status(int(code)).name}" for code, k in zip(found, number, strict=True))
+    if codes.ndim == 0:
+        return f"{failed}: {Status(int(codes)).name}"
+    first = ", ".join(map(_index, indices))
+    return f"{bad.size} of {codes.size} {failed} (first: {first}): {what}"
+
+
+def _index(index: tuple[int, ...]) -> str:
+    return str(index[0]) if len(index) == 1 else str(index)
+
+
+def announce(text: str, on_failure: OnFailure, status: Any = None) -> None:
+    """Warn or raise with `text`; the warning points at the first frame outside cmfast."""
+    if on_failure == "raise":
+        raise FailureError(text, status)
+    if on_failure == "warn":
+        warnings.warn(text, FailureWarning, stacklevel=_outside())
+
+
+def diagnose(text: str) -> None:
+    """Warn with `text` that a result needs care; the warning points at the first frame outside cmfast."""
+    warnings.warn(text, DiagnosticWarning, stacklevel=_outside())
+
+
+def _outside() -> int:
+    # warnings.warn(skip_file_prefixes=...) would do this from Python 3.12 on.
+    level = 2
+    frame = sys._getframe(2)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "cmfast":
+        frame = frame.f_back
+        level += 1
+    return level

@@ -1,0 +1,55 @@
+"""Progress of long work on stderr: tqdm if it is installed, else plain lines."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cmfast._core.annotations import Progress
+
+PLAIN_SECONDS = 2.0  # between two plain lines, which often end up in a log file
+
+
+class Bar:
+    """A callable ``(done, total)`` that shows how far the work called `label` is; it closes itself at the end."""
+
+    def __init__(self, label: str, unit: str = "") -> None:
+        self._label, self._unit = label, unit
+        self._tqdm: Any = None
+        self._started = self._printed = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that `done` of `total` is done."""
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            self._plain(done, total)
+            return
+        if self._tqdm is None:
+            scale = total > 10_000
+            self._tqdm = tqdm(total=total, desc=self._label, unit=self._unit, unit_scale=scale, file=sys.stderr)
+        self._tqdm.update(done - self._tqdm.n)
+        if done >= total:
+            self.close()
+
+    def _plain(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done >= total or now - self._printed >= PLAIN_SECONDS:
+            self._printed = now
+            share = done / total if total else 1.0
+            text = f"{self._label}: {share:4.0%} ({done:,} of {total:,} {self._unit}".rstrip() + ")"
+            sys.stderr.write(f"{text} {now - self._started:.1f} s\n")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """End the line of the bar; the next call would start a new one."""
+        if self._tqdm is not None:
+            self._tqdm.close()
+            self._tqdm = None
+
+
+def reporter(progress: Progress, label: str, unit: str = "") -> Callable[[int, int], object] | None:
+    """Return the callable that the option ``progress=`` of a public function asks for, or None for silence."""
+    if progress is True:
+        return Bar(label, unit)
+    return progress or None

@@ -1,0 +1,118 @@
+"""Files that appear whole or not at all."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from cmfast._files import parts
+
+
+class FileError(Exception):
+    """A file that cannot be read, written or understood; the text is one line for the person who named it."""
+
+    def __init__(self, path: Path | str, what: str) -> None:
+        super().__init__(f"{path}: {what}")
+
+
+def reason(error: OSError) -> str:
+    """Return what the system said, without the number and the name of the file."""
+    return (error.strerror or str(error)).lower()
+
+
+def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> Path:
+    """Return where to write for `path` (links resolved); refuse before any work is done what would fail after it."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise FileError(path, "is a link that leads back to itself")
+    if target.is_dir():
+        raise FileError(path, "is a folder, give the name of a file")
+    if not target.parent.is_dir():
+        raise FileError(path, f"there is no folder {target.parent}")
+    if not os.access(target.parent, os.W_OK):
+        raise FileError(path, f"no permission to write into {target.parent}")
+    if target.exists():
+        if not target.is_file():
+            raise FileError(path, "is no regular file")
+        if any(source.exists() and target.samefile(source) for source in sources):
+            raise FileError(path, "is the input itself, choose another output")
+        if not force:
+            raise FileError(path, "exists already, give --force to replace it")
+    return target
+
+
+@contextmanager
+def replacing(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
+    """Open a new file beside `target` that takes its place when the block ends well, and vanishes otherwise.
+
+    Not a memory map of the output: on a full disk a store into one kills the process, a write raises OSError. Without
+    `force`, a file that another run has put there in the meantime stays.
+    """
+    part, file = parts.create(target)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if target.exists():
+                if not force:
+                    raise FileError(target, "has appeared in the meantime, give --force to replace it")
+                shutil.copymode(target, part)
+            if not parts.LOCKS:
+                file.close()  # Windows renames no open file
+            part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_npy_header(file: BinaryIO, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """Write the head of an npy file in C order; the bytes of the array follow, in as many writes as one likes."""
+    descr = np.lib.format.dtype_to_descr(dtype)
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
+
+
+def write_block(file: BinaryIO, block: np.ndarray) -> None:
+    """Write the bytes of `block` in C order."""
+    file.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
+
+
+def write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray], *, compressed: bool = False) -> None:
+    """Write what ``numpy.savez`` would, which turns into a pickle what it finds no type for; here that raises."""
+    from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+
+    with ZipFile(file, "w", ZIP_DEFLATED if compressed else ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
+
+
+def to_json(facts: dict[str, Any], *, ascii_only: bool = False) -> str:
+    """Return `facts` as strict JSON: NumPy's numbers as Python's, what is not finite as null.
+
+    What a terminal would act on is escaped, which is the same text to a program.
+    """
+    text = json.dumps(plain(facts), indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"
+    return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    return json.dumps(character)[1:-1]
+
+
+def plain(value: Any) -> Any:
+    """Return `value` made of dicts, lists, strings and Python's own numbers."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,159 @@
+"""Embeddings with labels and predictions from files larger than memory: npy, zarr, Parquet and Arrow.
+
+What cannot be mapped as it is, is copied once, block by block, to a file without a name: every pass over the points
+(there are several) then reads plain numbers.
+"""
+
+import math
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cmfast._files import tables
+from cmfast._files.output import FileError
+from cmfast._files.scratch import Scratch
+
+TABLES = (*tables.PARQUET, *tables.IPC)
+ROWS = 1 << 16  # of a table, per block
+BYTES = 1 << 26  # of a zarr array, per block
+
+Points = tuple[np.ndarray, np.ndarray, np.ndarray]
+Tick = Callable[[int, int], object]
+
+
+def open_points(path: Path, true: str, pred: str, features: list[str] | None, *, tick: Tick) -> Points:
+    """Return ``(X, y_true, y_pred)`` as arrays that are read from disk where they are touched.
+
+    Parameters
+    ----------
+    path : Path
+        Embeddings (n, m) as npy or zarr; or a Parquet, Arrow or Feather table, told by the suffix.
+    true, pred : str
+        Files of the labels and the predictions; columns of the table.
+    features : list of str, optional
+        Columns of the table, numbers or lists of numbers of one length; default: all others.
+    tick : callable
+        Called with ``(done, total)`` rows of what has to be copied.
+    """
+    if path.suffix.lower() in TABLES:
+        return _table(path, true, pred, features, tick)
+    X, y, p = (open_array(Path(name), tick=tick) for name in (path, true, pred))
+    return X, y, p
+
+
+def open_array(path: Path, *, tick: Tick) -> np.ndarray:
+    """Return an npy or zarr array as a map."""
+    if path.suffix.lower() != ".zarr":
+        return tables.open_npy(path)
+    tables.needs("zarr", path)
+    for folder, _, names in os.walk(path):
+        for name in names:
+            tables.check_source(Path(folder, name))  # zarr would wait for a pipe for ever
+    import asyncio
+
+    from zarr.api import asynchronous
+
+    # In a loop of its own: it waits for what is still being read when one of many chunks turns out to be damaged.
+    with asyncio.Runner() as loop, Scratch() as out:
+        with tables.understood(path, "is no zarr array"):
+            array = loop.run(asynchronous.open_array(store=str(path), mode="r"))
+            if array.ndim == 0 or array.dtype.kind not in "biuf":
+                raise FileError(
+                    path, f"must hold numbers in rows, but is of shape {array.shape} and dtype {array.dtype}"
+                )
+            n, each = array.shape[0], max(math.prod(array.shape[1:]) * array.dtype.itemsize, 1)
+            if n * each > (room := free_bytes()):
+                raise FileError(
+                    path,
+                    f"needs {n * each / 2**30:,.1f} GiB in the folder for temporary files, "
+                    f"which has {room / 2**30:,.1f}; name another by TMPDIR",
+                )
+            # Whole chunks, or each would be read more than once.
+            step = max(BYTES // each // array.chunks[0], 1) * array.chunks[0]
+        for start in range(0, max(n, 1), step):
+            with tables.understood(path, "damaged zarr array"):
+                rows = np.asarray(loop.run(array.getitem((slice(start, start + step),))))
+            out.append(rows)
+            tick(min(start + step, n), n)
+        return out.mapped()
+
+
+def free_bytes() -> int:
+    """Return how much fits into the folder for temporary files."""
+    import tempfile  # see Scratch
+
+    return shutil.disk_usage(tempfile.gettempdir()).free
+
+
+def _table(path: Path, true: str, pred: str, features: list[str] | None, tick: Tick) -> Points:
+    tables.needs("pyarrow", path)
+    names, total, parts = tables.arrow_batches(path)
+    labels = [tables.column_named(path, names, name) for name in (true, pred)]
+    if features:
+        wanted = [tables.column_named(path, names, name) for name in features]
+    else:
+        wanted = [k for k in range(len(names)) if k not in labels]
+    if not wanted:
+        raise FileError(path, "has no columns but the labels and the predictions")
+    with Scratch() as X, Scratch() as y, Scratch() as p:
+        done = 0
+        for columns in parts([*wanted, *labels]):
+            rows = len(columns[0])
+            if not rows:
+                continue
+            named = [(names[k], column) for k, column in zip([*wanted, *labels], columns, strict=True)]
+            with tables.understood(path, "not readable"):
+                points = np.concatenate([_numbers(path, *each) for each in named[:-2]], axis=1)
+                ids = [_classes(path, name, column, done) for name, column in named[-2:]]
+            X.append(points)
+            y.append(ids[0])
+            p.append(ids[1])
+            done += rows
+            tick(done, total)
+        if not done:
+            raise FileError(path, "has no rows")
+        return X.mapped(), y.mapped(), p.mapped()
+
+
+def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
+    """Return a column as (rows, 1), or a column of lists as (rows, length); what is missing is NaN."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        values = column.flatten()
+        length, rest = divmod(len(values), len(column))
+        same = column.null_count == 0 and not rest
+        if same and not pa.types.is_fixed_size_list(kind):
+            same = bool((column.value_lengths().to_numpy(zero_copy_only=False) == length).all())
+        if not same:
+            raise FileError(path, f"the lists of column {name!r} are not all of one length")
+    else:
+        values, length = column, 1
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        values = values.cast(pa.int8())  # which NumPy has a missing value for, as it has for any number
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        raise FileError(path, f"column {name!r} must hold numbers, but is {kind}; name the features with --features")
+    numbers: np.ndarray = values.to_numpy(zero_copy_only=False)
+    narrow = pa.types.is_floating(kind) and kind.bit_width <= 32
+    return numbers.astype(np.float32 if narrow else np.float64, copy=False).reshape(-1, length)
+
+
+def _classes(path: Path, name: str, column: Any, start: int) -> np.ndarray:
+    import pyarrow as pa
+
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise FileError(path, f"row {start + row}: a label is missing in column {name!r}")
+    if not pa.types.is_integer(column.type):
+        raise FileError(path, f"column {name!r} must hold class ids 0, 1, ..., but is {column.type}")
+    ids: np.ndarray = column.to_numpy(zero_copy_only=False)
+    if ids.dtype == np.uint64 and (large := np.flatnonzero(ids >> 63)).size:
+        row = int(large[0])
+        raise FileError(path, f"row {start + row} of column {name!r} holds {ids[row]}, which is no class id")
+    return ids.astype(np.int64)

@@ -1,0 +1,5 @@
+"""The command ``cmfast``."""
+
+from cmfast.cli._main import main
+
+__all__ = ["main"]

@@ -1,0 +1,139 @@
+"""What people read: nothing that a terminal would act on, through streams that may be closed, full or narrow."""
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from typing import Any, TextIO, cast
+
+from cmfast._files.output import FileError, reason
+
+LONGEST_LINE = 2000  # characters of a message
+LONGEST_NAME = 60  # of a label in a table
+
+
+def shown(text: object) -> str:
+    """Return `text` with escapes for control characters, marks of direction and whatever else cannot be seen."""
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def line(text: str) -> str:
+    """Return `text` as one line of bounded length."""
+    return _clipped(shown(text), LONGEST_LINE)
+
+
+def names(labels: Iterable[object], taken: Sequence[str] = ()) -> list[str]:
+    """Return labels as they stand in tables: none twice, and none of those that are `taken`."""
+    texts = [_clipped(shown(label), LONGEST_NAME) for label in labels]
+    used = set(taken)
+    found = []
+    for text in texts:
+        name = text
+        while name in used or (name != text and name in texts):
+            name = f"'{name}'"
+        used.add(name)
+        found.append(name)
+    return found
+
+
+def _clipped(text: str, longest: int) -> str:
+    end = longest // 4
+    return text if len(text) <= longest else f"{text[: longest - end - 3]}...{text[-end:]}"
+
+
+class Stream(io.TextIOBase):
+    """Standard output or standard error, whatever became of it.
+
+    Parameters
+    ----------
+    stream : text stream or None
+        None: it is closed, and nobody wants what is written.
+    name : str, optional
+        What to call the stream when it cannot be written; without one what is lost is lost.
+    """
+
+    def __init__(self, stream: TextIO | None, name: str = "") -> None:
+        self._stream, self._name = stream, name
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Return how text becomes bytes."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Return whether people are looking."""
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        if self._stream is None:
+            raise io.UnsupportedOperation
+        return self._stream.fileno()
+
+    def takes(self, text: str) -> bool:
+        """Return whether every letter can be written."""
+        try:
+            text.encode(self.encoding)
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    def write(self, text: str) -> int:
+        """Write `text`, with escapes for letters that the encoding lacks."""
+        if self._stream is not None:
+            with self._failing():
+                self._stream.write(text.encode(self.encoding, "backslashreplace").decode(self.encoding))
+        return len(text)
+
+    def flush(self) -> None:
+        """Write what waits, and find out whether it can be."""
+        if self._stream is not None:
+            with self._failing():
+                self._stream.flush()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._silence()
+            if isinstance(error, BrokenPipeError) and self._name:
+                raise
+            if self._name:
+                raise FileError(self._name, reason(error)) from error
+
+    def _silence(self) -> None:
+        """Let what still waits go nowhere: the interpreter would complain at exit, with a status of its own."""
+        assert self._stream is not None
+        with suppress(OSError, ValueError):  # a stream without a descriptor is not the process's own
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+        self._stream = None
+
+
+@contextmanager
+def attached() -> Iterator[Any]:
+    """Put streams that cannot surprise in place of standard output and standard error; yield the former."""
+    _occupy()
+    out, err = Stream(sys.stdout, "standard output"), Stream(sys.stderr)
+    with redirect_stdout(cast("TextIO", out)), redirect_stderr(cast("TextIO", err)):
+        try:
+            yield out
+        finally:
+            for stream in (out, err):
+                with suppress(FileError, OSError):
+                    stream.flush()
+
+
+def _occupy() -> None:
+    """Open what is closed of the three standard descriptors, or the next file would get its number, and its writes."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)

@@ -1,0 +1,34 @@
+"""Geometric confusion matrices: how the histograms of labels and predictions overlap in the space of the embeddings."""
+
+from cmfast.geometry._accumulator import CellAccumulator
+from cmfast.geometry._cells import CellCounts, SparseHistogram
+from cmfast.geometry._curve import WidthCurve, width_curve
+from cmfast.geometry._diagnostics import GcmDiagnostics
+from cmfast.geometry._functions import (
+    GcmResult,
+    cell_counts,
+    gcm,
+    geometric_confusion_matrix,
+    min_overlap,
+    sparse_histogram,
+)
+from cmfast.geometry._grid import Grid
+from cmfast.geometry._projection import Projection, pca
+
+__all__ = [
+    "CellAccumulator",
+    "CellCounts",
+    "GcmDiagnostics",
+    "GcmResult",
+    "Grid",
+    "Projection",
+    "SparseHistogram",
+    "WidthCurve",
+    "cell_counts",
+    "gcm",
+    "geometric_confusion_matrix",
+    "min_overlap",
+    "pca",
+    "sparse_histogram",
+    "width_curve",
+]

@@ -1,0 +1,99 @@
+"""Points to counts of cells: what every way of binning shares, and what it says of points and labels it cannot use."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import caller, dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.progress import reporter
+from cmfast.geometry._cells import MOST_CLASSES, CellCounts, overflow_of
+from cmfast.geometry._grid import Grid, as_grid
+from cmfast.kernels.shared.geometry_keys import Ranges
+from cmfast.kernels.status import Status
+
+WITHOUT_CELL = "a coordinate is not finite or too far from the grid"
+
+
+def count(
+    op: str,
+    X: Array,
+    y_true: Array,
+    y_pred: Array,
+    grid: Grid,
+    *,
+    n_classes: int | None,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    progress: Progress = None,
+    ranges: Ranges | None = None,
+    first: int = 0,
+) -> CellCounts:
+    """Count points for the public function `op`; the keys have room for the cells of `ranges`, where they fit.
+
+    `first` is the number of the first point, for messages.
+    """
+    validate.on_failure(op, on_failure)
+    validate.progress(op, progress)
+    num_threads = validate.num_threads(op, num_threads)
+    if n_classes is not None:
+        n_classes = checked_classes(op, n_classes)
+    validate.columns(op, y_true=y_true, y_pred=y_pred)
+    X, y_true, y_pred = dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
+    n, m = validate.points(op, X=X)
+    validate.integer(op, y_true=y_true, y_pred=y_pred)
+    validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
+    grid = as_grid(op, grid, m)
+    options: dict[str, Any] = {
+        "origin": grid.origin,
+        "inverse": grid.inverse,
+        "n_classes": n_classes,
+        "ranges": ranges,
+        "num_threads": num_threads,
+        "progress": reporter(progress, op, "points"),
+    }
+    with overflow_of(op, f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
+        keys, counts, table, info, outside = dispatch.call("cell_counts", X, y_true, y_pred, **options)
+    if outside is not None:
+        name, limit, number, some = outside
+        refuse_outside(op, name, limit, number, [(first + index, value) for index, value in some])
+    low, extent, found, n_dropped, dropped = info
+    checked_classes(op, found)
+    report_dropped(op, n_dropped, n, tuple(first + index for index in dropped), on_failure)
+    return CellCounts(grid, found, counts, n_dropped, keys, table, (low, extent))
+
+
+def checked_classes(op: str, n_classes: Any, *, least: int = 0) -> int:
+    """Return the option as an int."""
+    number = validate.count(op, "n_classes", n_classes, least=least, most=None)
+    if number > MOST_CLASSES:
+        validate.refuse(op, "n_classes", f"at most {MOST_CLASSES}", number, OverflowError)
+    return number
+
+
+def classes_of(
+    op: str, X: Array, y_true: Array, y_pred: Array, grid: Grid, *, n_classes: int | None, num_threads: int | None
+) -> int:
+    """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
+    options: dict[str, Any] = {"origin": grid.origin, "inverse": grid.inverse, "num_threads": num_threads}
+    *_, info, outside = dispatch.call("cell_counts", X[:0], y_true, y_pred, n_classes=n_classes, **options)
+    if outside is not None:
+        refuse_outside(op, *outside)
+    return checked_classes(op, info[2])
+
+
+def report_dropped(
+    op: str, n_dropped: int, n: int, first: tuple[int, ...], on_failure: OnFailure, *, why: str = WITHOUT_CELL
+) -> None:
+    """Do what `on_failure` asks about points that are left out."""
+    if n_dropped:
+        where = f" (first: {', '.join(map(str, first))})" if first else ""
+        text = f"{caller.name(op)}: {n_dropped} of {n} points left out{where}: {why}"
+        failures.announce(text, on_failure, np.int8(Status.INVALID))
+
+
+def refuse_outside(op: str, name: str, limit: int | None, number: int, first: list[tuple[int, int]]) -> None:
+    """Refuse labels that are no class."""
+    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "absent, as there are 0 of them"
+    what = ", ".join(f"{value} at {index}" for index, value in first)
+    validate.refuse(op, name, wanted, f"{number} outside (first: {what})")

@@ -1,0 +1,217 @@
+"""What a geometric confusion matrix is worth: how much of it was certain beforehand, and what permuted labels give."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, failures
+from cmfast._core.annotations import Array
+from cmfast.geometry import _null
+from cmfast.geometry._cells import CellCounts
+
+MOST_GUARANTEED = 0.8
+FEWEST_CELLS = 100
+MOST_MISSING = 0.02
+DEVIATIONS = 3.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GcmDiagnostics:
+    """How to read a geometric confusion matrix (GCM). Print it for a table.
+
+    Everything below `weighting` is a number (a matrix) for one weighting, an array with a leading axis for a list.
+
+    Attributes
+    ----------
+    n_points, n_dropped : int
+        Points counted, and left out because a coordinate is not finite.
+    n_cells, n_triples : int
+        Occupied cells; distinct triples (cell, label, prediction).
+    bins : tuple of int
+        Cells between the first and the last occupied one per axis.
+    key_bits : int
+        Bits of a cell with its label and prediction.
+    occupancy : (ndarray, ndarray) of int64
+        Sizes of cells that occur, and how many cells have each.
+    singleton_fraction : float
+        Share of points that are alone in their cell.
+    pure_fraction, unmixed_fraction : float
+        Share of points in cells of one label and one prediction; of one label or one prediction. In an unmixed cell the
+        GCM is the normalised confusion matrix, whatever the geometry is.
+    largest_cell : int
+        Points in the fullest cell.
+    pair_work : int
+        Pairs (label, prediction) in mixed cells: the terms of the GCM.
+    weighting : tuple of str
+        Names of the weightings.
+    normalized : array of float64, shape (C, C)
+        ``weights * M``, the normalised confusion matrix that the GCM is to be compared with, and a lower bound of it.
+    upper : array of float64, shape (C, C)
+        Upper bound: the smaller mass of the two histograms, reached when all points share one cell.
+    overlap : float
+        Of `normalized` with the GCM.
+    guaranteed : float
+        ``sum(normalized) / sum(GCM)``, which `overlap` cannot be below.
+    null_overlap, null_sd : float
+        Expected overlap when labels and predictions are permuted together over the points, simulated; its standard
+        deviation.
+    position : float
+        Where the GCM stands between `upper` (0) and `normalized` (1).
+    pattern, pattern_null : float
+        Overlap of the off-diagonal excess ``GCM - normalized`` with the off-diagonal of `normalized`, of the data and
+        expected under permutation. The one number that emptiness of the cells does not push; it means nothing where few
+        points are mixed.
+    missing_mass : float
+        For ``"bi"`` with smoothing: share of the margins that lies on no point.
+    weight_error : float
+        Bound of the relative error of the GCM by rounding the weights.
+    """
+
+    n_points: int
+    n_dropped: int
+    n_cells: int
+    n_triples: int
+    bins: tuple[int, ...]
+    key_bits: int
+    occupancy: tuple[np.ndarray, np.ndarray]
+    singleton_fraction: float
+    pure_fraction: float
+    unmixed_fraction: float
+    largest_cell: int
+    pair_work: int
+    weighting: tuple[str, ...]
+    normalized: Array
+    upper: Array
+    overlap: Any
+    guaranteed: Any
+    null_overlap: Any
+    null_sd: Any
+    position: Any
+    pattern: Any
+    pattern_null: Any
+    missing_mass: Any
+    weight_error: Any
+
+    def __str__(self) -> str:
+        mean = self.n_points / self.n_cells if self.n_cells else 0.0
+        lines = [
+            f"{self.n_points} points ({self.n_dropped} left out) in {self.n_cells} cells, {mean:.1f} per cell",
+            f"alone in their cell {self.singleton_fraction:.0%}, in unmixed cells {self.unmixed_fraction:.0%}",
+            f"{'weights':<12}{'overlap':>9}{'guaranteed':>12}{'permuted':>10}{'+-':>8}{'pattern':>9}{'permuted':>10}",
+        ]
+        columns = (self.overlap, self.guaranteed, self.null_overlap, self.null_sd, self.pattern, self.pattern_null)
+        for name, *numbers in zip(self.weighting, *map(np.atleast_1d, columns), strict=True):
+            widths = (9, 12, 10, 8, 9, 10)
+            lines.append(f"{name:<12}" + "".join(f"{x:>{w}.3f}" for x, w in zip(numbers, widths, strict=True)))
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<GcmDiagnostics\n{self}>"
+
+
+def diagnose(
+    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: "np.random.Generator", *, single: bool
+) -> GcmDiagnostics:
+    """Return the diagnostics of the result `out` of the kernel, and warn once if it says little."""
+    found = describe(cells, names, tables, out, rng, single=single)
+    _warn(found)
+    return found
+
+
+def overlaps(out: Any) -> list[float]:
+    """Return the overlap of the normalised with the geometric matrix, per weighting of the result of the kernel."""
+    matrix, normalized = (dispatch.to_host(x) for x in out[:2])
+    return [_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
+
+
+def describe(
+    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: "np.random.Generator", *, single: bool
+) -> GcmDiagnostics:
+    """Return the diagnostics of the result `out` of the kernel."""
+    matrix, normalized, upper, error = (dispatch.to_host(x) for x in out[:4])
+    shapes = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
+    sizes, number, totals = (dispatch.to_host(x) for x in shapes)
+    n_cells, pure, unmixed, pair_work = map(int, totals)
+    n_points = cells.n_points
+    W = np.array([dispatch.to_host(w) for w in tables], np.float64).reshape(matrix.shape)
+    W[np.isnan(matrix).any(axis=(1, 2))] = np.nan
+    null = _null.simulate(dispatch.to_host(cells.confusion_matrix()), W, normalized, sizes, number, rng)
+    excess = matrix - normalized
+    values = {
+        "overlap": overlaps(out),
+        "guaranteed": [_ratio(a.sum(), b.sum()) for a, b in zip(normalized, matrix, strict=True)],
+        "null_overlap": null.overlap,
+        "null_sd": np.where(np.isnan(null.overlap), np.nan, null.sd),
+        "position": [_ratio((u - g).sum(), (u - a).sum()) for u, g, a in zip(upper, matrix, normalized, strict=True)],
+        "pattern": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, excess, strict=True)],
+        "pattern_null": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, null.excess, strict=True)],
+        "missing_mass": [
+            _missing(a, cells.n_classes) if name == "bi" else 0.0 for name, a in zip(names, normalized, strict=True)
+        ],
+        "weight_error": error,
+    }
+    arrays = {name: np.array(x, np.float64) for name, x in values.items()}
+    return GcmDiagnostics(
+        n_points=n_points,
+        n_dropped=cells.n_dropped,
+        n_cells=n_cells,
+        n_triples=len(cells),
+        bins=cells.bins,
+        key_bits=cells.key_bits,
+        occupancy=(sizes, number),
+        singleton_fraction=_ratio(number[sizes == 1].sum(), n_points),
+        pure_fraction=_ratio(pure, n_points),
+        unmixed_fraction=_ratio(unmixed, n_points),
+        largest_cell=int(sizes.max(initial=0)),
+        pair_work=pair_work,
+        weighting=tuple(names),
+        normalized=out[1][0] if single else out[1],
+        upper=out[2][0] if single else out[2],
+        **{name: float(x[0]) if single else x for name, x in arrays.items()},
+    )
+
+
+def _warn(found: GcmDiagnostics) -> None:
+    """Say once, in plain words, why the agreement says little."""
+    reasons = []
+    names = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
+    arrays = {name: np.atleast_1d(np.asarray(getattr(found, name))) for name in names}
+    guaranteed = arrays["guaranteed"].max(initial=0.0, where=np.isfinite(arrays["guaranteed"]))
+    if guaranteed > MOST_GUARANTEED:
+        reasons.append(
+            f"{guaranteed:.0%} of the agreement is guaranteed, because most points lie in cells of one label or one "
+            "prediction: the result is the normalised confusion matrix by construction (take fewer axes or wider cells)"
+        )
+    above = arrays["overlap"] - arrays["null_overlap"]
+    if (above <= DEVIATIONS * arrays["null_sd"]).any():
+        reasons.append("the overlap is not above that of permuted labels")
+    if found.n_cells < FEWEST_CELLS:
+        cells = "is only 1 occupied cell" if found.n_cells == 1 else f"are only {found.n_cells} occupied cells"
+        reasons.append(f"there {cells}")
+    missing = arrays["missing_mass"].max(initial=0.0, where=np.isfinite(arrays["missing_mass"]))
+    if missing > MOST_MISSING:
+        reasons.append(f"smoothing puts {missing:.1%} of the bi-normalised mass where there are no points")
+    if reasons:
+        failures.diagnose(f"geometric_confusion_matrix: {'; '.join(reasons)}")
+
+
+def _ratio(part: Any, whole: Any) -> float:
+    return float(part) / float(whole) if whole else np.nan
+
+
+def _overlap(S: np.ndarray, T: np.ndarray) -> float:
+    """Return the overlap of two matrices, each divided by its total; NaN where one has none."""
+    if not (S.sum() > 0 and T.sum() > 0):
+        return np.nan
+    return min(1.0, float(np.minimum(S / S.sum(), T / T.sum()).sum()))
+
+
+def _off_diagonal(S: np.ndarray) -> np.ndarray:
+    off: np.ndarray = np.maximum(S, 0.0)  # rounding may leave less than nothing
+    np.fill_diagonal(off, 0.0)
+    return off
+
+
+def _missing(normalized: np.ndarray, n_classes: int) -> float:
+    return 1.0 - _ratio(normalized.sum(), n_classes) if normalized.any() else np.nan

@@ -1,0 +1,165 @@
+"""Principal axes of points, and the points on them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array, OnFailure
+from cmfast._files.scratch import Scratch
+from cmfast.geometry import _binning
+
+MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
+
+
+class Projection(NamedTuple):
+    """Principal axes of a set of points.
+
+    Attributes
+    ----------
+    mean : array of float64, shape (n,)
+        Of the points.
+    components : array of float64, shape (m, n)
+        Orthonormal rows, by falling variance. The entry of largest magnitude of each is positive.
+    explained_variance_ratio : array of float64, shape (m,)
+        Share of the variance along each; 0 where all points are the same.
+    """
+
+    mean: Array
+    components: Array
+    explained_variance_ratio: Array
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are projections and all bits of all arrays are the same."""
+        return isinstance(other, Projection) and all(_bits(a) == _bits(b) for a, b in zip(self, other, strict=True))
+
+    def __ne__(self, other: object) -> bool:
+        """Whether any bit differs."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        """Refuse, as arrays do."""
+        msg = "a Projection is unhashable, as its arrays are"
+        raise TypeError(msg)
+
+    def transform(self, X: Array, /, *, num_threads: int | None = None) -> Array:
+        """Return ``(X - mean) @ components.T``.
+
+        Parameters
+        ----------
+        X : array, shape (N, n)
+            Points; real numbers of any type.
+        num_threads : int, optional
+            Most threads to use; default: what the process may use.
+
+        Returns
+        -------
+        array of float64, shape (N, m)
+            Library and device of `X`, which must be those of the points that the axes are of.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Another library or device; not a real array with n columns.
+
+        Notes
+        -----
+        Bad values: a row that is not finite becomes NaN, without a word; a result beyond float64 is infinite. Does not
+        synchronise the device.
+        Reproducible: same input, same bits, for any number of threads. Works in blocks: `X` is never copied as a whole.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> axes = cmfast.pca([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]], 1)
+        >>> axes.transform([[3.0, 4.0], [9.0, 12.0]]).round(6)
+        array([[ 0.],
+               [10.]])
+        """
+        op = "Projection.transform"
+        num_threads = validate.num_threads(op, num_threads)
+        X, mean, components = dispatch.adopt(op, X=X, mean=self.mean, components=self.components)
+        m, n = validate.points(op, components=components)
+        validate.vectors(op, "mean", mean, n)
+        if dispatch.meta(mean).shape != (n,) or m == 0:
+            shapes = f"shapes {dispatch.meta(mean).shape} and {dispatch.meta(components).shape}"
+            validate.refuse(op, "mean and components", "of shapes (n,) and (m, n), as pca returns them", shapes)
+        if validate.points(op, X=X)[1] != n:
+            validate.refuse(op, "X", f"of shape (N, {n}), as the points of pca", f"shape {dispatch.meta(X).shape}")
+        return dispatch.call("project", X, mean, components, num_threads=num_threads)
+
+
+def _bits(array: Array) -> tuple[Any, ...]:
+    host = np.asarray(dispatch.to_host(array))
+    return host.dtype, host.shape, host.tobytes()
+
+
+def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") -> Projection:
+    """Principal component analysis from the covariance matrix, summed block by block.
+
+    Parameters
+    ----------
+    X : array, shape (N, n)
+        Points; real numbers of any type.
+    n_components : int
+        Number m of axes, at most n.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about rows that are not finite; they take part in nothing.
+
+    Returns
+    -------
+    Projection
+        ``mean``, ``components``, ``explained_variance_ratio`` and ``transform(X)``; in float64, in the library of `X`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not a real (N, n) array; `n_components` not between 1 and n.
+
+    Notes
+    -----
+    Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all is NaN.
+    Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
+    between linear algebra libraries, whose own threads are used. Memory: two blocks and the (n, n) covariance, never a
+    second `X`. Accuracy is that of a covariance: axes whose variance is below
+    ``16 eps n`` of the largest (eps = 2.2e-16) may be noise.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix D.1.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> axes = cmfast.pca([[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]], 1)
+    >>> axes.components.round(6), axes.explained_variance_ratio.round(6)
+    (array([[0.707107, 0.707107]]), array([1.]))
+    """
+    validate.on_failure("pca", on_failure)
+    m = validate.count("pca", "n_components", n_components, least=1)
+    (X,) = dispatch.adopt("pca", X=X)
+    n_rows, n = validate.points("pca", X=X)
+    if m > n:
+        validate.refuse("pca", "n_components", f"at most {n}, the columns of X", m)
+    mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m)
+    _binning.report_dropped("pca", n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
+    return Projection(mean, components, ratio)
+
+
+def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
+    """Return `X` on its principal axes, without those that are nothing but rounding."""
+    axes = pca(X, m, on_failure="ignore")
+    ratio = dispatch.to_host(axes.explained_variance_ratio)
+    if not keep_all:
+        # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
+        noise = 16 * float(np.finfo(np.float64).eps) * dispatch.meta(X).shape[1]
+        m = max(1, int((ratio > noise * ratio[:1]).sum()))
+    kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
+    n = dispatch.meta(X).shape[0]
+    if n * m * 8 <= MOST_PROJECTED or dispatch.meta(X).device != "cpu":  # nothing leaves a device
+        return kept.transform(X, num_threads=num_threads)
+    with Scratch() as out:
+        rows = max(MOST_PROJECTED // (8 * 8 * m), 1)
+        for start in range(0, n, rows):
+            out.append(dispatch.to_host(kept.transform(X[start : start + rows], num_threads=num_threads)))
+        return dispatch.from_host(out.mapped(), X)

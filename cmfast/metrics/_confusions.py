@@ -1,0 +1,143 @@
+"""Tables made of a confusion matrix: one class against the rest, shares of the rows, the largest confusions."""
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure
+from cmfast.metrics import _plan
+from cmfast.metrics._catalogue import FORMS
+from cmfast.metrics._plan import Undefined
+
+By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
+
+
+def _run(op: str, M: Array, on_failure: OnFailure, num_threads: int | None, **options: Any) -> list[Any]:
+    name = f"metrics.{op}"
+    validate.on_failure(name, on_failure)
+    num_threads = validate.num_threads(name, num_threads)
+    (M,) = dispatch.adopt(name, M=M)
+    validate.matrices(name, square=True, M=M)
+    *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
+    failures.report(name, status, on_failure, failed="matrices left out")
+    return list(found)
+
+
+def one_vs_rest(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+    """Split a confusion matrix into one 2x2 table per class: ``[[tn, fp], [fn, tp]]``.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Counts or any normalisation of them.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values; their tables are 0, or NaN for fractions.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, shape (..., C, 2, 2)
+        int64 for integers, float32 if `M` is, else float64.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> metrics.one_vs_rest([[420, 15, 15], [10, 280, 10], [30, 20, 200]])[0].tolist()
+    [[510, 40], [30, 420]]
+    """
+    return _run("one_vs_rest", M, on_failure, num_threads)[0]
+
+
+def confusion_fractions(
+    M: Array,
+    /,
+    *,
+    undefined: Undefined = "present",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Share of each true class that was taken for each class: ``M[i, j] / t[i]``.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Counts or any normalisation of them.
+    undefined : {"present", "nan", "strict", "zero", "one"}
+        What a row without mass gives: 0, NaN, NaN, 0 or 1.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values, which give NaN.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, shape (..., C, C), float32 if `M` is, else float64
+        Rows sum to one.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> metrics.confusion_fractions([[3, 1], [0, 0]], undefined="nan").tolist()
+    [[0.75, 0.25], [nan, nan]]
+    """
+    _plan.undefined_of("metrics.confusion_fractions", undefined)
+    fill = _plan.fill(FORMS["recall"].metric, undefined)
+    return _run("confusion_fractions", M, on_failure, num_threads, fill=fill)[0]
+
+
+class Confusions(NamedTuple):
+    """The largest confusions of a batch of matrices, largest first.
+
+    Attributes
+    ----------
+    value : array of float64, shape (..., k)
+        How large.
+    row, col : array of int64, shape (..., k)
+        True class and predicted class; for the symmetric kinds the smaller and the larger class.
+    """
+
+    value: Any
+    row: Any
+    col: Any
+
+
+def most_confused(
+    M: Array,
+    k: int = 5,
+    /,
+    *,
+    by: By = "count",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Confusions:
+    """Find the pairs of classes that are confused most.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Counts or any normalisation of them.
+    k : int
+        How many; fewer come back where there are fewer pairs.
+    by : {"count", "rate", "symmetric", "symmetric_rate"}
+        ``M[i, j]``; ``M[i, j] / t[i]``; the sum of either over both directions. A class that is never true has rate 0.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values, which give NaN and the classes -1.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    Confusions
+        Equal ones are ordered by row, then column.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> value, row, col = metrics.most_confused([[420, 15, 15], [10, 280, 10], [30, 20, 200]], 2)
+    >>> value.tolist(), row.tolist(), col.tolist()
+    ([30.0, 20.0], [2, 2], [0, 1])
+    """
+    op = "metrics.most_confused"
+    validate.choice(op, "by", by, ("count", "rate", "symmetric", "symmetric_rate"))
+    k = validate.count(op, "k", k, least=1)
+    return Confusions(*_run("most_confused", M, on_failure, num_threads, k=k, by=by))

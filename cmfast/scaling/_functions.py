@@ -1,0 +1,323 @@
+"""Scale rows and columns of matrices to given sums: iterative proportional fitting (IPF, RAS, Sinkhorn-Knopp)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing, Solver, Start
+from cmfast._core.progress import reporter
+from cmfast.scaling import _reasons
+
+SOLVERS = ("auto", "newton", "sinkhorn")
+EMPTY = ("nan", "drop")
+# What ipf takes beside its arrays and on_failure, num_threads, progress.
+OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
+FAILED = "matrices not scaled"
+MOST_ITER = 2**53  # what the kernels count exactly; nobody waits for it
+FACTORS = ("row_scale of start", "col_scale of start")
+
+
+class ScalingResult(NamedTuple):
+    """What :func:`ipf` and :func:`ras` return; ``matrix = row_scale[..., :, None] * M * col_scale[..., None, :]``.
+
+    Attributes
+    ----------
+    matrix : array, shape (..., R, C), or None
+        The scaled matrices, float32 if `M` (and the targets given) are float32, else float64. None from :func:`ras`.
+    row_scale, col_scale : array of float64, shape (..., R) and (..., C)
+        The factors, gauged so that the geometric mean of `row_scale` is one.
+    residual : array of float64, shape (...)
+        L1 distance of the row sums and column sums from their targets over the total of the targets, recomputed from
+        `M` and the factors before any rounding to float32.
+    n_iter : array of int64, shape (...)
+        Passes over the matrix: sweeps, Newton steps and products.
+    status : array of int8, shape (...)
+        Codes of :class:`cmfast.Status`.
+    smoothing : array of float64, shape (...)
+        What was added to the cells: the number given, the weight k of the pseudo-Bayes prior, or 0.
+    """
+
+    matrix: Any
+    row_scale: Any
+    col_scale: Any
+    residual: Any
+    n_iter: Any
+    status: Any
+    smoothing: Any
+
+
+def ipf(
+    M: Array,
+    row_sums: Array = None,
+    col_sums: Array = None,
+    /,
+    *,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    solver: Solver = "auto",
+    start: Start = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> ScalingResult:
+    """Scale rows and columns of nonnegative matrices until they have the wanted sums.
+
+    The result is the matrix closest to `M` in Kullback-Leibler divergence among those with these sums.
+
+    Parameters
+    ----------
+    M : array, shape (..., R, C)
+        Nonnegative.
+    row_sums, col_sums : array, shape (..., R) and (..., C), optional
+        The targets, with equal totals (relative gap at most 1e-9; then `col_sums` is scaled to the total of
+        `row_sums`). Give both or neither; without them every row and column of a square `M` sums to one
+        (bi-normalisation). The leading axes broadcast with those of `M`.
+    smoothing : positive float or "pseudo-bayes", optional
+        A number to add to every cell, in the unit of `M`, or the weight of a prior without a free number, the product
+        of the margins of `M` (Bishop, Fienberg and Holland). Never implicit: another smoothing is another answer.
+    empty : {"nan", "drop"}
+        Without targets, what becomes of a class that is never true and never predicted: no answer for the matrix
+        (ZERO_LINE), or zeros for the class while the rest is scaled.
+    tol : float
+        Absolute bound of `ScalingResult.residual`. The epsilon of the paper is ``tol`` times the total of the targets.
+        Nothing is demanded of what rounding leaves: less than 2e-15 means that, and of more than 32 lines on the longer
+        side a matrix that no longer moves is CONVERGED within 2e-15 times that side over 32.
+    max_iter : int, optional
+        Most passes over the matrix; default: 200 where these are Newton steps alone (up to 64 classes), else 10,000.
+        With Newton's method the sweeps it starts from (five at most) and a step under way are finished in any case.
+    solver : {"auto", "newton", "sinkhorn"}
+        ``"sinkhorn"`` is algorithm 1 of the paper and nothing else. ``"newton"`` converges in a few steps where that
+        takes thousands of sweeps; ``"auto"`` picks per matrix. These two also demand that the last step was small,
+        so that small cells are right and not only the sums.
+    start : ScalingResult or (row_scale, col_scale), optional
+        Factors to start from, for instance those of a similar matrix; ignored where one is not positive and finite.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
+
+    Returns
+    -------
+    ScalingResult
+        In the library and on the device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree; a wrong option.
+
+    See Also
+    --------
+    ras : The factors alone.
+    bi_normalize : The matrix alone, without targets.
+
+    Notes
+    -----
+    Bad values: a matrix that cannot be scaled gets NaN and a code in `status`, is reported as `on_failure` says, and
+    touches no other. INVALID: a cell or target that is NaN, infinite or negative. TOTALS: row and column targets of
+    different totals. ZERO_LINE: an empty row or column with a positive target. RANGE: factors beyond float64.
+    INFEASIBLE: zeros that leave no matrix with these sums. LIMIT_ONLY counts as success and still warns: zeros for
+    which only the limit of the iteration exists; `matrix` is that limit, the factors are NaN (see
+    :func:`cmfast.support`). MAX_ITER keeps its last iterate. CONVERGED means measured again on what is returned.
+    Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
+    threads and any neighbours in the batch.
+
+    Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are right to a relative 1e-6 with the
+    default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision).
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 3.2 and appendix B, algorithms 1 and 2.
+    Sinkhorn and Knopp, Concerning nonnegative matrices and doubly stochastic matrices, 1967.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> result = cmfast.ipf([[1.0, 1.0], [1.0, 1.0]], [52, 48], [87, 13])
+    >>> result.matrix.round(9)
+    array([[45.24,  6.76],
+           [41.76,  6.24]])
+    >>> cmfast.Status(result.status), bool(result.residual < 1e-9)
+    (<Status.CONVERGED: 0>, True)
+    """
+    return scale(
+        "ipf",
+        "ipf",
+        M,
+        row_sums,
+        col_sums,
+        smoothing=smoothing,
+        empty=empty,
+        tol=tol,
+        max_iter=max_iter,
+        solver=solver,
+        start=start,
+        on_failure=on_failure,
+        num_threads=num_threads,
+        progress=progress,
+    )
+
+
+def ras(
+    M: Array,
+    row_sums: Array = None,
+    col_sums: Array = None,
+    /,
+    *,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    solver: Solver = "auto",
+    start: Start = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> ScalingResult:
+    """Factors of rows and columns that give nonnegative matrices the wanted sums.
+
+    As :func:`ipf`, but no scaled matrix is written: `ScalingResult.matrix` is None.
+
+    Parameters
+    ----------
+    M, row_sums, col_sums : array
+        See :func:`ipf`.
+    smoothing, empty, tol, max_iter, solver, start, on_failure, num_threads, progress
+        See :func:`ipf`.
+
+    Returns
+    -------
+    ScalingResult
+        Equal to that of :func:`ipf` except for `matrix`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`ipf`.
+
+    Notes
+    -----
+    Bad values, synchronisation, reproducibility: as :func:`ipf`.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, appendix B, algorithm 2.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> result = cmfast.ras([[4.0, 1.0], [1.0, 1.0]])
+    >>> result.row_scale.round(6), result.col_scale.round(6)
+    (array([0.707107, 1.414214]), array([0.235702, 0.471405]))
+    """
+    return scale(
+        "ras",
+        "ras",
+        M,
+        row_sums,
+        col_sums,
+        smoothing=smoothing,
+        empty=empty,
+        tol=tol,
+        max_iter=max_iter,
+        solver=solver,
+        start=start,
+        on_failure=on_failure,
+        num_threads=num_threads,
+        progress=progress,
+    )
+
+
+def scale(op: str, kernel: str, *arrays: Array, on_failure: OnFailure = "warn", **options: Any) -> ScalingResult:
+    """Do `kernel` ("ipf" or "ras") for the public function `op`, and report what failed."""
+    validate.on_failure(op, on_failure)
+    result, describe = solve(op, kernel, *arrays, **options)
+    # The limit is a matrix; factors that lead to it do not exist.
+    limit = kernel == "ipf"
+    failures.report(op, result.status, on_failure, failed=FAILED, describe=describe, limit_is_answer=limit)
+    return result
+
+
+def solve(
+    op: str,
+    kernel: str,
+    M: Array,
+    row_sums: Array = None,
+    col_sums: Array = None,
+    *,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    solver: Solver = "auto",
+    start: Start = None,
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> tuple[ScalingResult, Callable[[tuple[int, ...]], str]]:
+    """Check everything and run `kernel`; also return what says in words why one matrix of the batch failed."""
+    validate.choice(op, "solver", solver, SOLVERS)
+    validate.choice(op, "empty", empty, EMPTY)
+    validate.progress(op, progress)
+    options = {
+        "smoothing": checked_smoothing(op, smoothing),
+        "empty": empty,
+        "tol": validate.positive(op, "tol", tol),
+        "max_iter": None
+        if max_iter is None
+        else min(validate.count(op, "max_iter", max_iter, least=1, most=None), MOST_ITER),
+        "solver": solver,
+    }
+    num_threads = validate.num_threads(op, num_threads)
+    factors = dict(zip(FACTORS, _pair(op, start), strict=True))
+    given = {"M": M, "row_sums": row_sums, "col_sums": col_sums, **factors}
+    arrays = dispatch.adopt(op, optional=("row_sums", "col_sums", *FACTORS), **given)
+    batch = _shapes(op, *arrays)
+    report = reporter(progress, op, "matrices")
+    out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
+    result = ScalingResult(*out) if kernel == "ipf" else ScalingResult(None, *out)
+    return result, lambda index: _reasons.unscaled(index, batch, arrays[:3], result, options)
+
+
+def checked_smoothing(op: str, smoothing: Any) -> float | str | None:
+    """Return the option as the kernels take it."""
+    if smoothing is None:
+        return None
+    if isinstance(smoothing, str):
+        if smoothing != "pseudo-bayes":
+            validate.refuse(op, "smoothing", "None, a positive number or 'pseudo-bayes'", repr(smoothing))
+        return smoothing
+    return validate.positive(op, "smoothing", smoothing)
+
+
+def _pair(op: str, start: Any) -> tuple[Any, Any]:
+    if start is None:
+        return None, None
+    if isinstance(start, ScalingResult):
+        return start.row_scale, start.col_scale
+    if not isinstance(start, tuple | list) or len(start) != 2:
+        wanted = "a ScalingResult or a pair (row_scale, col_scale)"
+        validate.refuse(op, "start", wanted, type(start).__name__, TypeError)
+    row_scale, col_scale = start
+    if row_scale is None or col_scale is None:
+        validate.refuse(op, "start", "a pair of arrays (row_scale, col_scale)", "None in it", TypeError)
+    return row_scale, col_scale
+
+
+def _shapes(op: str, M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any) -> tuple[int, ...]:
+    """Check that targets and starting factors fit `M`; return the shape of the batch."""
+    if row_sums is None and col_sums is None:
+        core = validate.matrices(op, square=True, M=M)
+    else:
+        core = validate.matrices(op, M=M)
+        if row_sums is None or col_sums is None:
+            validate.refuse(op, "row_sums and col_sums", "given both or neither", "only one")
+    shapes = {"M": dispatch.meta(M).shape[:-2]}
+    lines = dict(zip(("row_sums", "col_sums", *FACTORS), (row_sums, col_sums, start_row, start_col), strict=True))
+    for (name, line), length in zip(lines.items(), core * 2, strict=True):
+        if line is not None:
+            shapes[name] = validate.vectors(op, name, line, length)
+    return validate.batch(op, **shapes)

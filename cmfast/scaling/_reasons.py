@@ -1,0 +1,173 @@
+"""Why one matrix was not scaled or normalised, in words; computed on the host, for that matrix alone."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmfast._core import dispatch
+from cmfast.kernels.status import Status
+from cmfast.zeros import support
+
+if TYPE_CHECKING:
+    from cmfast.scaling._functions import ScalingResult
+
+SMOOTH = "smoothing= makes a scaling exist"
+OUT_OF_RANGE = "a weight leaves the range of the result"
+
+
+def unnormalised(M: Any) -> str:
+    """Say what is wrong with a matrix that :func:`normalize` or :func:`importance_weights` gave NaN."""
+    return _bad_value(M=dispatch.to_host(M)) or OUT_OF_RANGE
+
+
+def unscaled(
+    index: tuple[int, ...],
+    batch: tuple[int, ...],
+    arrays: list[Any],
+    result: ScalingResult,
+    options: dict[str, Any],
+) -> str:
+    """Say why the matrix at `index` of the batch was not scaled.
+
+    `arrays` are M, row_sums and col_sums as the kernel got them, None for absent ones.
+    """
+    M, u, v = (
+        None if array is None else _element(array, batch, core, index)
+        for array, core in zip(arrays, (2, 1, 1), strict=True)
+    )
+    status = Status(int(_element(result.status, batch, 0, index)))
+    if status is Status.INVALID:
+        return _bad_value(M=M, row_sums=u, col_sums=v)
+    assert M is not None
+    u, v = (np.ones(n) if line is None else line for n, line in zip(M.shape, (u, v), strict=True))
+    if status is Status.TOTALS:
+        return _unequal_totals(u, v)
+    if status is Status.RANGE:
+        return "scale factors leave the float64 range"
+    with np.errstate(all="ignore"):
+        A = smoothed(M, options["smoothing"])
+    if options["empty"] == "drop" and arrays[1] is None:
+        used = A.any(0) | A.any(1)
+        u, v = u * used, v * used
+    if status is Status.ZERO_LINE:
+        return _empty_line(A, u, v, ones=arrays[1] is None, smooth=options["smoothing"] is None)
+    if status is Status.MAX_ITER:
+        y = _element(result.col_scale, batch, 1, index)
+        residual, n_iter = _element(result.residual, batch, 0, index), _element(result.n_iter, batch, 0, index)
+        return _not_converged(A, u, v, y, residual=float(residual), n_iter=int(n_iter), options=options)
+    allowed = support(A, u, v)
+    dead = np.argwhere(allowed.dead_cells)  # not the zeros of the result: small cells of float32 are zeros, too
+    if status is Status.LIMIT_ONLY and result.matrix is not None and len(dead):
+        where = _place(dead[0])
+        cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
+        return f"no scaling exists, and this limit takes {cells} to zero; {SMOOTH}"
+    return f"{allowed.explain()}; {SMOOTH}"
+
+
+def smoothed(M: np.ndarray, smoothing: float | str | None) -> np.ndarray:
+    """Return `M` in float64 with its smoothing added, as the kernels do."""
+    A: np.ndarray = M.astype(np.float64)
+    if smoothing == "pseudo-bayes":
+        most = A.max(initial=0.0)
+        if most == 0.0:
+            return A  # no cell, no prior: the rule would divide by the total
+        unit = math.ldexp(1.0, math.frexp(most)[1] - 1)  # so that squares stay in range
+        A = A / unit
+        total = A.sum()
+        E = A.sum(1)[:, None] * A.sum(0) / total
+        distance = ((E - A) ** 2).sum()
+        k = (total**2 - (A**2).sum()) / distance if distance > 0 else np.inf
+        weight = k / (total * unit + k) if k < np.inf else 1.0
+        A = ((1.0 - weight) * A + weight * E) * unit
+    elif smoothing is not None:
+        A = A + float(smoothing)
+    return A
+
+
+def _element(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -> np.ndarray:
+    host = dispatch.to_host(array)
+    found: np.ndarray = np.broadcast_to(host, batch + host.shape[host.ndim - core :])[index]
+    return found
+
+
+def _bad_value(**arrays: np.ndarray | None) -> str:
+    """Name the first value that is NaN, infinite or negative; "" if there is none."""
+    for name, array in arrays.items():
+        if array is None:
+            continue
+        places = np.argwhere(~(array >= 0) | (array == np.inf))
+        if len(places):
+            place = tuple(places[0])
+            value = array[place]
+            kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
+            return f"{kind} value at {name}{_place(place)}"
+    return ""
+
+
+def _place(index: Any) -> str:
+    return f"[{', '.join(str(k) for k in index)}]"
+
+
+def _unequal_totals(u: np.ndarray, v: np.ndarray) -> str:
+    a, b = float(u.sum()), float(v.sum())
+    gap = abs(a - b) / max(a, b)
+    return f"row targets add up to {a:.12g}, column targets to {b:.12g} (relative gap {gap:.1e}; 1e-9 allowed)"
+
+
+def _empty_line(A: np.ndarray, u: np.ndarray, v: np.ndarray, *, ones: bool, smooth: bool) -> str:
+    used = (A > 0) & (u > 0)[:, None] & (v > 0)
+    rows, cols = ~used.any(1) & (u > 0), ~used.any(0) & (v > 0)
+    name, line, target, cells = ("row", rows, u, A) if rows.any() else ("column", cols, v, A.T)
+    if not line.any():  # in the last digit that float64 has a smoothed cell may vanish there and not here
+        return "a row or column is empty after smoothing but its target is not; give smoothing= a number"
+    i = int(np.flatnonzero(line)[0])
+    what = "has positive cells only where the target is zero" if cells[i].any() else "is empty"
+    # empty="drop" helps where a class is empty both ways, and only without targets.
+    drop = 'give empty="drop" or' if ones and np.array_equal(rows, cols) else "drop it or give"
+    # The pseudo-Bayes prior has the margins of the matrix: what is empty stays so.
+    cure = f"{drop} smoothing={'' if smooth else ' a number'}"
+    return f"{name} {i} {what} but its target is {target[i]:g}; {cure}"
+
+
+def _not_converged(
+    A: np.ndarray,
+    u: np.ndarray,
+    v: np.ndarray,
+    y: np.ndarray,
+    *,
+    residual: float,
+    n_iter: int,
+    options: dict[str, Any],
+) -> str:
+    tol = options["tol"]
+    fits = f"residual {residual:.1e}, wanted {tol:.1e}" if residual > tol else "the sums fit, but cells still change"
+    text = f"not converged after {n_iter} passes: {fits}"
+    ratio, left = _sweeps_left(A[np.ix_(u > 0, v > 0)], u[u > 0], v[v > 0], y[v > 0], tol)
+    if ratio < 1:
+        text += f"; error ratio {ratio:.4f}, about {left:.0f} sweeps left"
+    cures = []
+    if options["solver"] == "sinkhorn":
+        cures.append('try solver="auto"')
+    # The other solvers have looked at the zeros.
+    if options["solver"] == "sinkhorn" and not (A > 0)[(u > 0)[:, None] & (v > 0)].all():
+        cures.append(f"its zeros may allow no scaling: {SMOOTH}")
+    elif options["max_iter"] is not None:
+        cures.append("give a larger max_iter=")
+    return "; ".join([text, *cures])
+
+
+def _sweeps_left(A: np.ndarray, u: np.ndarray, v: np.ndarray, y: np.ndarray, tol: float) -> tuple[float, float]:
+    """Return by how much one more sweep would shrink the residual, and how many of that kind are missing."""
+    with np.errstate(all="ignore"):
+        errors = []
+        for _ in range(3):
+            x = u / (A @ y)
+            y = v / (x @ A)
+            errors.append(np.abs(x * (A @ y) - u).sum() / u.sum())
+        ratio = errors[2] / errors[1]
+        if not (0 < ratio < 1 and errors[2] > tol):
+            return math.nan, math.nan
+        return float(ratio), math.ceil((math.log(tol) - math.log(errors[2])) / math.log(ratio))

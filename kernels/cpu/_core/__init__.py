@@ -1,0 +1,1 @@
+"""Compiler, thread pool, vectors, batches and blocks: what the kernels of every topic are made with."""

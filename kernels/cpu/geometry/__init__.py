@@ -1,0 +1,1 @@
+"""Points to cells, cells to histograms, histograms to matrices."""

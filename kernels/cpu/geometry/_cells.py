@@ -1,0 +1,332 @@
+"""Walks over sorted runs of (cell, label, prediction), cell by cell.
+
+A cell with one label or one prediction adds exactly its own weighted counts to the geometric confusion matrix: with one
+label i, the prediction histogram at j is W[i, j] and the label histogram is the sum of them. Only a cell with two of
+both is *mixed* and needs the minimum.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.geometry import _runs
+
+SECONDS_PER_RUN = 1e-8
+SMALL = 1 << 12  # cells with fewer points than this are counted by size in a table, larger ones listed
+
+
+@jit()
+def _pairs(keys, counts, half, out_M, start, stop):
+    mask = (1 << half) - 1
+    for i in range(start, stop):
+        out_M[(keys[i] >> half) & mask, keys[i] & mask] += counts[i]
+
+
+@jit(inline=True)
+def _end_of_cell(keys, bits, i, stop):
+    limit = ((keys[i] >> bits) + 1) << bits
+    j = i + 1
+    while j < stop and keys[j] < limit:
+        j += 1
+    return j
+
+
+@jit(inline=True)
+def _one_prediction(keys, mask, i, j):
+    t = i + 1
+    while t < j and keys[t] & mask == keys[i] & mask:
+        t += 1
+    return t == j
+
+
+@jit()
+def _overlaps(keys, counts, half, Q, out_E, start, stop):
+    """Add to `out_E` what mixed cells have above their own weighted counts: ``min(L_i, P_j) - q_ij n_ij``."""
+    mask = (1 << half) - 1
+    n_classes, n_weights = Q.shape[0], Q.shape[2]
+    slot = np.full(n_classes, -1, np.int64)
+    labels, predictions = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    L, P = np.empty((n_classes, n_weights), np.int64), np.empty((n_classes, n_weights), np.int64)
+    i = start
+    while i < stop:
+        j = _end_of_cell(keys, 2 * half, i, stop)
+        first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
+        if first == last or _one_prediction(keys, mask, i, j):
+            i = j
+            continue
+        a = b = 0
+        label = -1
+        for t in range(i, j):
+            y, p = (keys[t] >> half) & mask, keys[t] & mask
+            if y != label:
+                label = y
+                labels[a] = y
+                L[a] = 0
+                a += 1
+            s = slot[p]
+            if s < 0:
+                s = b
+                slot[p] = b
+                predictions[b] = p
+                P[b] = 0
+                b += 1
+            for w in range(n_weights):
+                mass = Q[y, p, w] * counts[t]
+                L[a - 1, w] += mass
+                P[s, w] += mass
+        for s in range(b):
+            slot[predictions[s]] = -1
+        for u in range(a):
+            row, own = out_E[labels[u]], L[u]
+            for s in range(b):
+                cell, p = row[predictions[s]], P[s]
+                for w in range(n_weights):
+                    cell[w] += min(own[w], p[w])
+        for t in range(i, j):
+            y, p = (keys[t] >> half) & mask, keys[t] & mask
+            for w in range(n_weights):
+                out_E[y, p, w] -= Q[y, p, w] * counts[t]
+        i = j
+
+
+@jit()
+def _carry(x, width):
+    """Bring limbs below ``2**width``, but for the highest."""
+    for k in range(x.shape[0] - 1):
+        x[k + 1] += x[k] >> width
+        x[k] &= (1 << width) - 1
+
+
+@jit()
+def _is_less(x, y):
+    """Compare two numbers in limbs, from the highest."""
+    for t in range(x.shape[0]):
+        k = x.shape[0] - 1 - t
+        if x[k] != y[k]:
+            return x[k] < y[k]
+    return False
+
+
+@jit()
+def _wide_overlaps(keys, counts, half, Q, width, out_G, start, stop):
+    """As `_overlaps`, for one table of weights as limbs (see `_fixed`); every cell is treated as mixed."""
+    mask = (1 << half) - 1
+    n_classes, n_limbs = Q.shape[0], Q.shape[2]
+    slot = np.full(n_classes, -1, np.int64)
+    labels, predictions = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    L, P = np.empty((n_classes, n_limbs), np.int64), np.empty((n_classes, n_limbs), np.int64)
+    i = start
+    while i < stop:
+        j = _end_of_cell(keys, 2 * half, i, stop)
+        a = b = 0
+        label = -1
+        for t in range(i, j):
+            y, p = (keys[t] >> half) & mask, keys[t] & mask
+            if y != label:
+                label = y
+                labels[a] = y
+                L[a] = 0
+                a += 1
+            if slot[p] < 0:
+                slot[p] = b
+                predictions[b] = p
+                P[b] = 0
+                b += 1
+            for k in range(n_limbs):
+                mass = Q[y, p, k] * counts[t]
+                L[a - 1, k] += mass
+                P[slot[p], k] += mass
+        for u in range(a):
+            _carry(L[u], width)
+        for s in range(b):
+            slot[predictions[s]] = -1
+            _carry(P[s], width)
+        for u in range(a):
+            for s in range(b):
+                less = L[u] if _is_less(L[u], P[s]) else P[s]
+                for k in range(n_limbs):
+                    out_G[labels[u], predictions[s], k] += less[k]
+        i = j
+
+
+def _walk(kernel, keys, bits, seconds, shapes, num_threads):
+    """Run ``kernel(*accumulators, start, stop)`` over ranges of whole cells; return the sums."""
+    sums = _runs.Accumulators(*shapes)
+
+    def work(_, start, stop):
+        mine = sums.take()
+        kernel(*mine, start, stop)
+        sums.give_back(mine)
+
+    bounds = _runs.cut(keys, bits, seconds)
+    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    return sums.totals()
+
+
+def pair_counts(keys, counts, half, n_classes, num_threads=None):
+    """Return the confusion matrix of the runs."""
+
+    def kernel(M, start, stop):
+        _pairs(keys, counts, half, M, start, stop)
+
+    # Adding up a matrix per thread must not cost more than the runs themselves.
+    threads = num_threads if len(keys) > 8 * n_classes**2 else 1
+    (M,) = _walk(kernel, keys, 0, len(keys) * 1e-9, [(n_classes, n_classes)], threads)
+    return M
+
+
+def overlaps(keys, counts, half, Q, M, num_threads=None):
+    """Return the integer matrices (C, C, W) of one pass with the integer tables `Q` (C, C, W), for counts `M`."""
+
+    def kernel(E, start, stop):
+        _overlaps(keys, counts, half, Q, E, start, stop)
+
+    # Adding up the matrices of the threads must cost less than a thread saves; a run costs about 30 additions.
+    threads = num_threads if 8 * len(keys) > Q.size else 1
+    seconds = len(keys) * SECONDS_PER_RUN
+    (E,) = _walk(kernel, keys, 2 * half, seconds, [Q.shape], threads)
+    E += Q * M[:, :, None]
+    return E
+
+
+def wide_overlaps(keys, counts, half, Q, width, num_threads=None):
+    """Return the limbs (C, C, K) of the matrix for one table of limbs."""
+
+    def kernel(G, start, stop):
+        _wide_overlaps(keys, counts, half, Q, width, G, start, stop)
+
+    (G,) = _walk(kernel, keys, 2 * half, len(keys) * 20 * SECONDS_PER_RUN, [Q.shape], num_threads)
+    return G
+
+
+@jit()
+def _shape_of_cells(keys, counts, half, n_classes, small, out, large, start, stop):
+    """Count cells by size; `out` gets cells, points in pure and in unmixed cells, pairs, entries of `large`."""
+    mask = (1 << half) - 1
+    slot = np.full(n_classes, -1, np.int64)
+    i = start
+    while i < stop:
+        j = _end_of_cell(keys, 2 * half, i, stop)
+        size = np.int64(0)
+        a = b = 0
+        label = -1
+        for t in range(i, j):
+            size += counts[t]
+            y, p = (keys[t] >> half) & mask, keys[t] & mask
+            a += y != label
+            label = y
+            b += slot[p] != i
+            slot[p] = i
+        out[0] += 1
+        out[1] += size if j == i + 1 else 0
+        if a < 2 or b < 2:
+            out[2] += size
+        else:
+            out[3] += a * b
+        if size < small.shape[0]:
+            small[size] += 1
+        else:
+            large[out[4]] = size
+            out[4] += 1
+        i = j
+
+
+def shape_of_cells(keys, counts, half, n_classes, n_points):
+    """Return ``(sizes, number, totals)``: how many cells of each size there are; and see `_shape_of_cells`."""
+    small, out = np.zeros(SMALL, np.int64), np.zeros(5, np.int64)
+    large = np.empty(n_points // SMALL + 1, np.int64)
+    _shape_of_cells(keys, counts, half, n_classes, small, out, large, 0, len(keys))
+    sizes, number = np.unique(large[: out[4]], return_counts=True)
+    few = np.flatnonzero(small)
+    return np.concatenate([few, sizes]), np.concatenate([small[few], number]).astype(np.int64), out[:4]
+
+
+@jit()
+def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, total, rest):
+    """Add the smaller height of every pair of groups in every common cell to `total`, what it rounds off to `rest`."""
+    i = j = 0
+    while i < cells_a.shape[0] and j < cells_b.shape[0]:
+        if cells_a[i] < cells_b[j]:
+            i += 1
+            continue
+        if cells_a[i] > cells_b[j]:
+            j += 1
+            continue
+        u, v = i, j
+        while u < cells_a.shape[0] and cells_a[u] == cells_a[i]:
+            u += 1
+        while v < cells_b.shape[0] and cells_b[v] == cells_b[j]:
+            v += 1
+        for s in range(i, u):
+            for t in range(j, v):
+                x, old = min(heights_a[s], heights_b[t]), total[groups_a[s], groups_b[t]]
+                new = old + x
+                total[groups_a[s], groups_b[t]] = new
+                rest[groups_a[s], groups_b[t]] += (old - new) + x if old >= x else (x - new) + old
+        i, j = u, v
+
+
+@jit()
+def _excess(keys, counts, half, W, C, share, out_E, out_scores, start, stop):
+    """Sum what cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
+
+    Times the `share` of the cell into `out_E` (C, C, W); times the table `C` (C, C, W) into `out_scores` (D, W).
+    """
+    mask = (1 << half) - 1
+    n_classes, n_weights = W.shape[0], W.shape[2]
+    slot = np.full(n_classes, -1, np.int64)
+    labels, predictions = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    L, P = np.empty((n_classes, n_weights)), np.empty((n_classes, n_weights))
+    i = start
+    while i < stop:
+        j = _end_of_cell(keys, 2 * half, i, stop)
+        cell = keys[i] >> (2 * half)
+        first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
+        if first == last or _one_prediction(keys, mask, i, j):
+            i = j
+            continue
+        a = b = 0
+        label = -1
+        for t in range(i, j):
+            y, p = (keys[t] >> half) & mask, keys[t] & mask
+            if y != label:
+                label = y
+                labels[a] = y
+                L[a] = 0.0
+                a += 1
+            if slot[p] < 0:
+                slot[p] = b
+                predictions[b] = p
+                P[b] = 0.0
+                b += 1
+            for w in range(n_weights):
+                mass = W[y, p, w] * counts[t]
+                L[a - 1, w] += mass
+                P[slot[p], w] += mass
+                out_E[y, p, w] -= share[cell] * mass
+                out_scores[cell, w] -= C[y, p, w] * mass
+        for s in range(b):
+            slot[predictions[s]] = -1
+        for u in range(a):
+            for s in range(b):
+                for w in range(n_weights):
+                    less = min(L[u, w], P[s, w])
+                    out_E[labels[u], predictions[s], w] += share[cell] * less
+                    out_scores[cell, w] += C[labels[u], predictions[s], w] * less
+        i = j
+
+
+def excess(keys, counts, half, W, C, share, num_threads=None):
+    """Return ``(E, scores)`` in float64, summed in the order of the cells within pieces and of these; see `_excess`."""
+    seconds = len(keys) * 4 * SECONDS_PER_RUN
+    bounds = _runs.cut(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // max(W.size, 1))))
+    E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))
+
+    def work(i, start, stop):
+        _excess(keys, counts, half, W, C, share, E[i], scores, start, stop)
+
+    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    total = np.zeros(W.shape)
+    for part in E:
+        total += part
+    return total, scores

@@ -1,0 +1,368 @@
+"""Points to cells: which integer index each coordinate has, and how the indices of a point become one sortable key.
+
+What the keys are is said in ``kernels/shared/geometry_keys.py``.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool, row_blocks, vector
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.geometry import _keys_sorted
+from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Layout, joined, require, table_type, volume
+
+SECONDS_PER_COORDINATE = 8e-10
+LANES = 16  # rows that the search for the range reads as one vector
+MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
+
+
+# Range of the indices.
+
+
+@jit()
+def _range_of_lanes(flat, low, high, poison):
+    """Extremes per lane; a lane of `poison` becomes NaN when it meets a NaN or an infinity."""
+    lanes = low.shape[0]
+    whole = flat.shape[0] // lanes
+    for t in range(whole):
+        row = flat[t * lanes : (t + 1) * lanes]
+        for k in range(lanes):
+            x = row[k]
+            low[k] = x if x < low[k] else low[k]
+            high[k] = x if x > high[k] else high[k]
+            poison[k] += x - x
+    rest = flat[whole * lanes :]
+    for k in range(rest.shape[0]):
+        x = rest[k]
+        low[k] = x if x < low[k] else low[k]
+        high[k] = x if x > high[k] else high[k]
+        poison[k] += x - x
+
+
+@jit()
+def _range_of_finite(X, low, high):
+    """Extremes over the rows that are finite throughout; return how many these are."""
+    kept = 0
+    for r in range(X.shape[0]):
+        finite = True
+        for d in range(X.shape[1]):
+            finite = finite and np.isfinite(X[r, d])
+        if finite:
+            kept += 1
+            for d in range(X.shape[1]):
+                x = np.float64(X[r, d])
+                low[d] = min(low[d], x)
+                high[d] = max(high[d], x)
+    return kept
+
+
+@jit()
+def _range_of_indices(X, origin, inverse, low, high):
+    """Extremes of the indices over the rows that have a cell."""
+    for r in range(X.shape[0]):
+        kept = True
+        for d in range(X.shape[1]):
+            kept = kept and abs((np.float64(X[r, d]) - origin[d]) * inverse[d]) < MOST_INDEX
+        if kept:
+            for d in range(X.shape[1]):
+                k = np.floor((np.float64(X[r, d]) - origin[d]) * inverse[d])
+                low[d] = min(low[d], k)
+                high[d] = max(high[d], k)
+
+
+def column_ranges(X, num_threads=None):
+    """Smallest and largest value per column over the rows that are finite throughout, and the number of such rows."""
+    n, m = X.shape
+    bounds = pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
+    low, high = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
+    kept = np.zeros(len(bounds), np.int64)
+
+    def work(i, start, stop):
+        for _, block in row_blocks.contiguous(X, start, stop):
+            lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(LANES * m, axis=1)
+            _range_of_lanes(block.reshape(-1), lanes[0], lanes[1], lanes[2])
+            if np.isnan(lanes[2]).any():
+                kept[i] += _range_of_finite(block, low[i], high[i])
+            else:
+                np.minimum(low[i], lanes[0].reshape(LANES, m).min(axis=0), out=low[i])
+                np.maximum(high[i], lanes[1].reshape(LANES, m).max(axis=0), out=high[i])
+                kept[i] += len(block)
+
+    pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
+    return low.min(axis=0), high.max(axis=0), int(kept.sum())
+
+
+def index_ranges(X, origin, inverse, num_threads=None):
+    """Return ``(low, extent, every)`` over the rows that have a cell; `every`: whether that is all of them.
+
+    Rounding is monotone, so the index of the smallest coordinate is the smallest index.
+    """
+    n, m = X.shape
+    low, high, kept = column_ranges(X, num_threads)
+    with np.errstate(invalid="ignore", over="ignore"):
+        first, last = (low - origin) * inverse, (high - origin) * inverse
+    every = kept == n and (n == 0 or bool((np.abs(first) < MOST_INDEX).all() and (np.abs(last) < MOST_INDEX).all()))
+    if every:
+        low, high = np.floor(first), np.floor(last)
+    else:
+        bounds = pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
+        lows, highs = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
+
+        def work(i, start, stop):
+            for _, block in row_blocks.contiguous(X, start, stop):
+                _range_of_indices(block, origin, inverse, lows[i], highs[i])
+
+        pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
+        low, high = lows.min(axis=0), highs.max(axis=0)
+    if not (low <= high).all():
+        return (0,) * m, (0,) * m, every
+    lowest = tuple(map(int, low))
+    return lowest, tuple(int(b) - a + 1 for a, b in zip(lowest, high, strict=True)), every
+
+
+# Keys.
+
+
+@jit(inline=True)
+def _key(numbers, start, chunks, constants):
+    """Key of the cell of the point whose coordinates begin at `start`, as float64: exact, because it is below 2**53."""
+    key = vector.splat(0.0)
+    for c in range(len(chunks)):
+        x = vector.load_numbers(numbers, start + c * vector.WIDTH)
+        # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
+        k = vector.floor((x - vector.load(constants, 4 * c)) * vector.load(constants, 4 * c + 1))
+        key = vector.fma(k - vector.load(constants, 4 * c + 2), vector.load(constants, 4 * c + 3), key)
+    return np.int64(vector.total(key))
+
+
+@jit()
+def _pack(numbers, m, tags, bits, chunks, constants, out):
+    """Keys of points that all have a cell. `numbers` are their coordinates, point after point; see `_constants`.
+
+    The last vector of a point reaches into the next one, where it counts for nothing.
+    """
+    width = len(chunks) * vector.WIDTH
+    inside = min(out.shape[0], max(numbers.shape[0] - width + m, 0) // m)
+    for r in range(inside):
+        out[r] = (_key(numbers, r * m, chunks, constants) << bits) | tags[r]
+    last = np.zeros(width, numbers.dtype)
+    for r in range(inside, out.shape[0]):
+        for d in range(m):
+            last[d] = numbers[r * m + d]
+        out[r] = (_key(last, 0, chunks, constants) << bits) | tags[r]
+
+
+def _constants(origin, inverse, layout):
+    """Return origin, inverse width, lowest index and place value of the axes as lines of eight, the four by turns."""
+    place = [volume(layout.extent[d + 1 :]) for d in range(len(origin))]
+    columns = np.array([origin, inverse, layout.low, place], np.float64)
+    columns = np.pad(columns, ((0, 0), (0, -columns.shape[1] % vector.WIDTH)))
+    return np.ascontiguousarray(columns.reshape(4, -1, vector.WIDTH).swapaxes(0, 1)).reshape(-1, vector.WIDTH)
+
+
+@jit()
+def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
+    """Keys of any points, by a radix sum in int64; a point without a cell gets ``DROPPED``."""
+    for r in range(X.shape[0]):
+        cell = np.int64(0)
+        kept = True
+        for d in range(len(origin)):
+            x = (np.float64(X[r, d]) - origin[d]) * inverse[d]
+            if abs(x) < MOST_INDEX:
+                cell = cell * extent[d] + (np.int64(np.floor(x)) - low[d])
+            else:
+                kept = False
+                break
+        out[r] = (cell << bits) | tags[r] if kept else DROPPED
+
+
+def _per_axis(values, dtype):
+    """Return a tuple, whose length Numba compiles in, or an array where there are too many axes for that."""
+    values = np.asarray(values, dtype)
+    return tuple(values) if len(values) <= MOST_UNROLLED else values
+
+
+def filler(X, tags, bits, origin, inverse, layout, every):
+    """Return ``fill(start, stop, out)``, which computes the keys of a range of points in mixed radix.
+
+    `tags` is a function of a range of points that gives their tags, int64 below ``2**bits``; `every` tells whether all
+    points have a cell. One without a cell gets ``DROPPED``.
+    """
+    m = X.shape[1]
+    if every and volume(layout.extent) < 2**53:
+        constants, chunks = _constants(origin, inverse, layout), (0,) * -(-m // vector.WIDTH)
+
+        def keys_of(block, tagged, out):
+            _pack(block.reshape(-1), m, tagged, bits, chunks, constants, out)
+    else:
+        start_of, steps = (_per_axis(values, np.float64) for values in (origin, inverse))
+        low, extent = (_per_axis(values, np.int64) for values in (layout.low, layout.extent))
+
+        def keys_of(block, tagged, out):
+            _pack_any(block, tagged, bits, start_of, steps, low, extent, out)
+
+    def fill(start, stop, out):
+        for begin in range(start, stop, row_blocks.ROWS):
+            for first, block in row_blocks.contiguous(X, begin, min(begin + row_blocks.ROWS, stop)):
+                last = first + len(block)
+                keys_of(block, tags(first, last), out[first - start : last - start])
+
+    return fill
+
+
+def first_without_cell(X, origin, inverse, most):
+    """Return the numbers of the first points, at most `most`, that have no cell."""
+    found = []
+    for first, block in row_blocks.contiguous(X, 0, len(X)):
+        for begin in range(0, len(block), row_blocks.ROWS):
+            with np.errstate(invalid="ignore", over="ignore"):
+                there = np.abs((block[begin : begin + row_blocks.ROWS] - origin) * inverse) < MOST_INDEX
+            found += (np.flatnonzero(~there.all(axis=1))[:most] + (first + begin)).tolist()
+            if len(found) >= most:
+                return tuple(found[:most])
+    return tuple(found)
+
+
+# Ranks, for keys that do not fit.
+
+
+def ranked_keys(X, tags, bits, origin, inverse, layout, every, num_threads, progress):
+    """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
+    n = len(X)
+
+    def nothing(start, stop):
+        return np.zeros(stop - start, np.int64)
+
+    columns, volumes = [], []
+    for a, b in _groups(layout.extent):
+        part = Layout(layout.low[a:b], layout.extent[a:b], None)
+        fill = filler(X[:, a:b], nothing, 0, origin[a:b], inverse[a:b], part, every)
+        columns.append(_keys_sorted.keys(fill, n, num_threads))
+        volumes.append(volume(part.extent))
+    kept = None if every else np.flatnonzero(np.logical_and.reduce([column != DROPPED for column in columns]))
+    rank, some = _rank(columns if kept is None else [column[kept] for column in columns], volumes)
+    require(len(some), bits)
+    table = _table(X, some if kept is None else kept[some], origin, inverse, layout, num_threads)
+    tagged = tags(0, n)
+    if kept is None:
+        keys = (rank << bits) | tagged
+    else:
+        keys = np.full(n, DROPPED, np.int64)
+        keys[kept] = (rank << bits) | tagged[kept]
+    if progress is not None:
+        progress(n, n)
+    return keys, Layout(layout.low, layout.extent, table)
+
+
+def _table(X, rows, origin, inverse, layout, num_threads):
+    """Return the index rows of some points."""
+    out = np.empty((len(rows), X.shape[1]), table_type(layout))
+
+    def work(_, start, stop):
+        for first in range(start, stop, row_blocks.ROWS):
+            some = slice(first, min(first + row_blocks.ROWS, stop))
+            out[some] = np.floor((X[rows[some]].astype(np.float64) - origin) * inverse)
+
+    seconds = out.size * 4 * SECONDS_PER_COORDINATE
+    pool.run_pieces(work, pool.pieces(len(rows), seconds), seconds=seconds, num_threads=num_threads)
+    return out
+
+
+def _groups(extent):
+    """Cut the axes into ranges whose indices fit into one number; float64 holds it exactly where that is possible."""
+    first, size = 0, 1
+    for d, n in enumerate(extent):
+        if d > first and size * n >= 2**53:
+            yield first, d
+            first, size = d, 1
+        size *= n
+    yield first, len(extent)
+
+
+def _rank(columns, extents):
+    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
+
+    Axes (or groups of them) are folded into one number while it fits; when the next would not, it is replaced by ranks,
+    and if that is not enough the number as well. Ranks keep order and identity, so this is exact.
+    """
+    key, size = np.zeros(1, np.int64), 1
+    for column, extent in zip(columns, extents, strict=True):
+        index, n = column, extent
+        if size * n >= 2**63:
+            index, some = _dense(column)
+            n = len(some)
+        if size * n >= 2**63:
+            key, some = _dense(key)
+            size = len(some)
+        key = key * n + index
+        size *= n
+    return _dense(key)
+
+
+def _dense(values):
+    """Return the rank of every value among the distinct ones, and where one of each stands."""
+    order = np.argsort(values)
+    ordered = values[order]
+    head = np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.cumsum(head) - 1
+    return rank, order[head]
+
+
+# From keys back to indices, and from one layout to another.
+
+
+@jit()
+def _decode(cells, low, extent, out):
+    for i in range(cells.shape[0]):
+        rest = cells[i]
+        for t in range(extent.shape[0]):
+            d = extent.shape[0] - 1 - t
+            quotient = rest // extent[d]
+            out[i, d] = rest - quotient * extent[d] + low[d]
+            rest = quotient
+
+
+@jit()
+def _encode(index, low, extent, out):
+    for i in range(index.shape[0]):
+        cell = np.int64(0)
+        for d in range(extent.shape[0]):
+            cell = cell * extent[d] + (index[i, d] - low[d])
+        out[i] = cell
+
+
+def index_rows(cells, layout):
+    """Return the (n, m) int64 index rows of cell keys."""
+    if layout.table is not None:
+        return layout.table[cells].astype(np.int64)
+    out = np.empty((len(cells), len(layout.low)), np.int64)
+    if len(cells):
+        _decode(cells, np.array(layout.low, np.int64), np.array(layout.extent, np.int64), out)
+    return out
+
+
+def align(keys_a, layout_a, keys_b, layout_b, bits):
+    """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
+    layout = joined(layout_a, layout_b, bits)
+    if layout.table is None:
+        keys = [_to_radix(*one, layout, bits) for one in ((keys_a, layout_a), (keys_b, layout_b))]
+        return *keys, layout
+    found = [np.unique(keys >> bits, return_inverse=True) for keys in (keys_a, keys_b)]
+    rows = [index_rows(cells, one) for (cells, _), one in zip(found, (layout_a, layout_b), strict=True)]
+    both = np.concatenate(rows)
+    columns = (both[:, d] - layout.low[d] for d in range(both.shape[1]))
+    rank, some = _rank(columns, layout.extent)
+    require(len(some), bits)
+    mask = (1 << bits) - 1
+    ranks = np.split(rank, [len(rows[0])])
+    keys = [(ranks[i][found[i][1]] << bits) | (old & mask) for i, old in enumerate((keys_a, keys_b))]
+    return *keys, Layout(layout.low, layout.extent, both[some].astype(table_type(layout)))
+
+
+def _to_radix(keys, old, new, bits):
+    if (old.low, old.extent) == (new.low, new.extent) or len(keys) == 0:
+        return keys
+    cells = np.empty(len(keys), np.int64)
+    rows = index_rows(keys >> bits, old)
+    _encode(rows, np.array(new.low, np.int64), np.array(new.extent, np.int64), cells)
+    return (cells << bits) | (keys & ((1 << bits) - 1))

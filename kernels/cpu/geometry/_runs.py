@@ -1,0 +1,154 @@
+"""Sorted keys as runs: each key once, with the number of times it occurred."""
+
+import threading
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+
+SECONDS_PER_KEY = 3e-9
+
+
+@jit()
+def encode_into(keys, out_keys, out_counts):
+    """Write the runs of sorted `keys` to the beginning of two arrays and return their number.
+
+    `out_keys` may be `keys`: no key is overwritten before it is read. Without branches, which short runs would defeat.
+    """
+    run = -1
+    last = ~keys[0] if keys.shape[0] else 0
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        run += key != last
+        last = key
+        out_keys[run] = key
+        out_counts[run] = i + 1
+    for r in range(run, 0, -1):
+        out_counts[r] -= out_counts[r - 1]
+    return run + 1
+
+
+@jit()
+def next_cell(keys, bits, i):
+    """First position at or after `i` where a cell begins (where the key without its last `bits` bits changes)."""
+    while 0 < i < keys.shape[0] and keys[i] >> bits == keys[i - 1] >> bits:
+        i += 1
+    return i
+
+
+def cut(keys, bits, seconds, most=pool.MAX_PIECES):
+    """Cut sorted keys into ranges of whole cells, never fewer keys than the pool finds worth a piece."""
+    bounds = pool.pieces(len(keys), seconds, most=most)
+    cuts = [next_cell(keys, bits, start) for start, _ in bounds] + [len(keys)]
+    return list(pairwise(cuts))
+
+
+def encode(keys, num_threads=None):
+    """Turn sorted `keys` into ``(keys, counts)`` of their runs. `keys` is used up: its memory holds the result."""
+    seconds = len(keys) * SECONDS_PER_KEY
+    bounds = cut(keys, 0, seconds)
+    counts = np.empty(len(keys), np.int64)
+    number = [0] * len(bounds)
+
+    def work(i, start, stop):
+        number[i] = encode_into(keys[start:stop], keys[start:stop], counts[start:stop])
+
+    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    total = 0
+    for (start, _), n in zip(bounds, number, strict=True):
+        for values in (keys, counts):
+            values[total : total + n] = values[start : start + n]
+        total += n
+    for values in (keys, counts):
+        values.resize(total, refcheck=False)  # gives the rest back without a copy; nobody else has seen these arrays
+    return keys, counts
+
+
+def joined(parts):
+    """Return ``(keys, counts)`` of runs in parts, in this order. The list is used up, which frees the memory."""
+    total = sum(len(keys) for keys, _ in parts)
+    keys, counts = np.empty(total, np.int64), np.empty(total, np.int64)
+    stop = total
+    while parts:
+        some, number = parts.pop()
+        start = stop - len(some)
+        keys[start:stop], counts[start:stop] = some, number
+        stop = start
+    return keys, counts
+
+
+@jit()
+def _merge(a, m, b, n, out, number):
+    """Merge two sorted runs; return how many distinct keys there are."""
+    i = j = k = 0
+    while i < a.shape[0] or j < b.shape[0]:
+        if j == b.shape[0] or (i < a.shape[0] and a[i] < b[j]):
+            out[k], number[k] = a[i], m[i]
+            i += 1
+        elif i == a.shape[0] or b[j] < a[i]:
+            out[k], number[k] = b[j], n[j]
+            j += 1
+        else:
+            out[k], number[k] = a[i], m[i] + n[j]
+            i += 1
+            j += 1
+        k += 1
+    return k
+
+
+def merge(keys_a, counts_a, keys_b, counts_b, num_threads=None):
+    """Merge the runs of two sets of keys."""
+    size = len(keys_a) + len(keys_b)
+    seconds = size * SECONDS_PER_KEY
+    longer = max(keys_a, keys_b, key=len)
+    # Pieces end at keys of the longer set, so they hold about as many of it; a key is in one piece alone.
+    ends = longer[[start for start, _ in pool.pieces(len(longer), seconds)[1:]]]
+    cuts = [[0, *np.searchsorted(keys, ends).tolist(), len(keys)] for keys in (keys_a, keys_b)]
+    parts: list[Any] = [None] * (len(ends) + 1)
+
+    def work(i, *_):
+        a, b = (slice(cut[i], cut[i + 1]) for cut in cuts)
+        most = a.stop - a.start + b.stop - b.start
+        keys, counts = np.empty(most, np.int64), np.empty(most, np.int64)
+        n = _merge(keys_a[a], counts_a[a], keys_b[b], counts_b[b], keys, counts)
+        parts[i] = (keys, counts) if n == most else (keys[:n].copy(), counts[:n].copy())
+
+    bounds = [(i, i + 1) for i in range(len(parts))]
+    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    return parts[0] if len(parts) == 1 else joined(parts)
+
+
+class Accumulators:
+    """Integer arrays to add into, one per thread that is at work; integers add up to the same in any order."""
+
+    def __init__(self, *shapes):
+        self._shapes = shapes
+        self._free = []
+        self._all = []
+        self._lock = threading.Lock()
+
+    def take(self):
+        """Return a set that nobody else is using."""
+        with self._lock:
+            if self._free:
+                return self._free.pop()
+        one = tuple(np.zeros(shape, np.int64) for shape in self._shapes)
+        with self._lock:
+            self._all.append(one)
+        return one
+
+    def give_back(self, one):
+        """Let another piece go on with this set."""
+        with self._lock:
+            self._free.append(one)
+
+    def totals(self):
+        """Return the sums over all sets."""
+        first, *others = self._all or [self.take()]
+        for other in others:
+            for k, part in enumerate(other):
+                np.add(first[k], part, out=first[k])
+        return first

@@ -1,0 +1,201 @@
+"""One Newton step for a matrix of middling size: the graph on its columns, and its subtraction-free elimination.
+
+Lines of eight numbers, as in a tile, but along the rows of one matrix. Of ``S`` the first lines are the scaled cells Q,
+then come the weights W, the flows F and a panel of pivot rows.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
+
+SUM = frozenset({"reassoc", "contract"})  # sums along a row in several parts, which vectors need
+PANEL = 16  # pivots eliminated together; a multiple of the tile of 4 rows and 2 lines
+NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
+ROWS = 128  # rows of Q that stay in the cache
+
+
+@jit()
+def dense_step(M, u, x, y, q, paired, d):
+    """Solve L d = q + flows by star-mesh elimination, L with the weights W_jk = sum of p_ij p_ik / u_i over i.
+
+    Only additions of nonnegative numbers, so that weak couplings keep their digits; `q` is used up. With a pairing,
+    `q` is what the targets lack and the flows P_jk - P_kj say the rest.
+    """
+    R, C = M.shape
+    per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))  # lines of a row: two at a time cover every column
+    S, r = new_lines(per * (R + 2 * per * WIDTH + PANEL)), np.empty(C)
+    W = R * per
+    F = W + per * per * WIDTH
+    P = F + per * per * WIDTH
+    flat = S.reshape(-1)
+    _cells(M, flat, per * WIDTH, u, x, y)
+    _weights(S, flat, R, C, per, W)
+    if paired:
+        _flows(flat, per * WIDTH, C, F * WIDTH, u)
+    k1 = C
+    while k1 > 0:
+        k0 = (k1 - 1) // PANEL * PANEL
+        _panel(S, flat, per * WIDTH, W * WIDTH, F * WIDTH, P * WIDTH, k0, k1, paired, q, d, r)
+        if paired:
+            _update_flows(S, flat, per, W, F, P, k0, k1)
+        else:
+            _update(S, flat, per, W, P, k0, k1)
+        k1 = k0
+    _substitute(flat, per * WIDTH, W * WIDTH, r, d)
+
+
+@jit(inner=True)
+def _cells(M, flat, width, u, x, y):
+    R, C = M.shape
+    for i in range(R):
+        factor = x[i] / math.sqrt(u[i])
+        m, to = M[i], flat[i * width : (i + 1) * width]
+        for j in range(C):
+            to[j] = factor * m[j] * y[j]
+        for j in range(C, width):
+            to[j] = 0.0
+
+
+@jit(inner=True)
+def _weights(S, flat, R, C, per, W):
+    """W_jk = sum over i of q_ij q_ik for k < j, four rows and two lines at a time."""
+    width = per * WIDTH
+    top = (C + 3) // 4 * 4
+    for i0 in range(0, R, ROWS):
+        i1 = min(i0 + ROWS, R)
+        for j in range(0, top, 4):
+            for k in range(0, (j + 3) // WIDTH + 1, 2):
+                a0, a1, b0, b1 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+                c0, c1, d0, d1 = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+                for i in range(i0, i1):
+                    one, two = load(S, i * per + k), load(S, i * per + k + 1)
+                    q = i * width + j
+                    a0, a1 = fma(flat[q], one, a0), fma(flat[q], two, a1)
+                    b0, b1 = fma(flat[q + 1], one, b0), fma(flat[q + 1], two, b1)
+                    c0, c1 = fma(flat[q + 2], one, c0), fma(flat[q + 2], two, c1)
+                    d0, d1 = fma(flat[q + 3], one, d0), fma(flat[q + 3], two, d1)
+                w = W + j * per + k
+                if i0 > 0:
+                    a0, a1 = a0 + load(S, w), a1 + load(S, w + 1)
+                    b0, b1 = b0 + load(S, w + per), b1 + load(S, w + per + 1)
+                    c0, c1 = c0 + load(S, w + 2 * per), c1 + load(S, w + 2 * per + 1)
+                    d0, d1 = d0 + load(S, w + 3 * per), d1 + load(S, w + 3 * per + 1)
+                store(S, w, a0)
+                store(S, w + 1, a1)
+                store(S, w + per, b0)
+                store(S, w + per + 1, b1)
+                store(S, w + 2 * per, c0)
+                store(S, w + 2 * per + 1, c1)
+                store(S, w + 3 * per, d0)
+                store(S, w + 3 * per + 1, d1)
+
+
+@jit(inner=True)
+def _flows(flat, width, C, F, u):
+    """F_jk = P_jk - P_kj for k < j."""
+    for j in range(C):
+        root = math.sqrt(u[j])
+        to = flat[F + j * width : F + (j + 1) * width]
+        for k in range(j):
+            to[k] = root * flat[j * width + k] - math.sqrt(u[k]) * flat[k * width + j]
+
+
+@jit(inner=True, fastmath=SUM)
+def _panel(S, flat, width, W, F, P, k0, k1, paired, q, d, r):
+    """Eliminate the nodes from k1 - 1 down to k0 within their own rows."""
+    for k in range(k1 - 1, k0 - 1, -1):
+        w, f = flat[W + k * width : W + k * width + k], flat[F + k * width : F + k * width + k]
+        p = flat[P + (k - k0) * width : P + (k - k0) * width + k]
+        _take(S, flat, width, W, F, P, k0, k, k1, paired)
+        total = 0.0
+        flow = 0.0
+        for j in range(k):
+            total += w[j]
+        if paired:
+            for j in range(k):
+                flow += f[j]
+        r[k] = 1.0 / total if total >= NORMAL else 0.0  # else the last node of a block: its shift is free
+        for j in range(k):
+            p[j] = w[j] * r[k]
+            q[j] += p[j] * q[k]
+        d[k] = q[k] + flow
+
+
+@jit(inner=True, fastmath=SUM)
+def _substitute(flat, width, W, r, d):
+    d[0] = 0.0
+    for k in range(1, len(d)):
+        w = flat[W + k * width : W + k * width + k]
+        total = 0.0
+        for j in range(k):
+            total += w[j] * d[j]
+        d[k] = (d[k] + total) * r[k]
+
+
+@jit(inner=True)
+def _take(S, flat, width, W, F, P, k0, k, k1, paired):
+    """Let row k take what the nodes above it in the panel send; past its end nothing is ever read."""
+    per = width // WIDTH
+    for column in range((k + WIDTH - 1) // WIDTH):
+        w, f = load(S, W // WIDTH + k * per + column), load(S, F // WIDTH + k * per + column)
+        for above in range(k1 - 1, k, -1):
+            share = flat[P + (above - k0) * width + k]
+            w = fma(share, load(S, W // WIDTH + above * per + column), w)
+            if paired:
+                f = fma(share, load(S, F // WIDTH + above * per + column), f)
+                f = f - flat[F + above * width + k] * load(S, P // WIDTH + (above - k0) * per + column)
+        store(S, W // WIDTH + k * per + column, w)
+        store(S, F // WIDTH + k * per + column, f)
+
+
+@jit(inner=True)
+def _update(S, flat, per, W, P, k0, k1):
+    """Add what the panel sends between the nodes below it."""
+    width = per * WIDTH
+    for j in range(0, k0, 4):
+        for k in range(0, (j + 3) // WIDTH + 1, 2):
+            w = W + j * per + k
+            a0, a1, b0, b1 = load(S, w), load(S, w + 1), load(S, w + per), load(S, w + per + 1)
+            c0, c1 = load(S, w + 2 * per), load(S, w + 2 * per + 1)
+            d0, d1 = load(S, w + 3 * per), load(S, w + 3 * per + 1)
+            for pivot in range(k0, k1):
+                one, two = load(S, W + pivot * per + k), load(S, W + pivot * per + k + 1)
+                p = P * WIDTH + (pivot - k0) * width + j
+                a0, a1 = fma(flat[p], one, a0), fma(flat[p], two, a1)
+                b0, b1 = fma(flat[p + 1], one, b0), fma(flat[p + 1], two, b1)
+                c0, c1 = fma(flat[p + 2], one, c0), fma(flat[p + 2], two, c1)
+                d0, d1 = fma(flat[p + 3], one, d0), fma(flat[p + 3], two, d1)
+            store(S, w, a0)
+            store(S, w + 1, a1)
+            store(S, w + per, b0)
+            store(S, w + per + 1, b1)
+            store(S, w + 2 * per, c0)
+            store(S, w + 2 * per + 1, c1)
+            store(S, w + 3 * per, d0)
+            store(S, w + 3 * per + 1, d1)
+
+
+@jit(inner=True)
+def _update_flows(S, flat, per, W, F, P, k0, k1):
+    """As :func:`_update`, and the flows: F_jk += p_j F_pivot,k - p_k F_pivot,j."""
+    _update(S, flat, per, W, P, k0, k1)
+    width = per * WIDTH
+    for j in range(0, k0, 4):
+        for k in range((j + 3) // WIDTH + 1):
+            w = F + j * per + k
+            a, b, c, d = load(S, w), load(S, w + per), load(S, w + 2 * per), load(S, w + 3 * per)
+            for pivot in range(k0, k1):
+                flow, share = load(S, F + pivot * per + k), load(S, P + (pivot - k0) * per + k)
+                p = P * WIDTH + (pivot - k0) * width + j
+                f = F * WIDTH + pivot * width + j
+                a = fma(flat[p], flow, a) - flat[f] * share
+                b = fma(flat[p + 1], flow, b) - flat[f + 1] * share
+                c = fma(flat[p + 2], flow, c) - flat[f + 2] * share
+                d = fma(flat[p + 3], flow, d) - flat[f + 3] * share
+            store(S, w, a)
+            store(S, w + per, b)
+            store(S, w + 2 * per, c)
+            store(S, w + 3 * per, d)

@@ -1,0 +1,155 @@
+"""Matrices whose cells span so many orders of magnitude that products of them would leave the float64 range.
+
+In logarithms: the pairing of rows and columns with the largest product of cells, then factors that balance the flows
+between the pairs (Osborne). As powers of two these factors are exact, and what they leave has its paired cells near
+one and no cell much above that.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+
+SWEEPS = 2000
+MOMENT = 1 << 26  # cells that a kernel goes through before it asks whether to go on: some tens of ms
+EXP2 = 16  # what a cell costs to raise to a power, twice, in cells that are only read
+STILL = 0.01  # change of a factor, in powers of two, that needs no further sweep
+
+
+@jit()
+def pair_and_balance(A, order, row_power, col_power):
+    """Fill the column paired with each row and the powers of two to divide by; `A` is log2 of a square matrix.
+
+    Return False where no pairing has a positive product.
+    """
+    n = A.shape[0]
+    if not _assign(A, order):
+        return False
+    B = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            B[i, j] = A[i, order[j]] - 0.5 * (A[i, order[i]] + A[j, order[j]])
+    t = _balance(B)
+    for i in range(n):
+        half = 0.5 * A[i, order[i]]
+        row_power[i] = np.floor(half - t[i] + 0.5)
+        col_power[order[i]] = np.floor(half + t[i] + 0.5)
+    return True
+
+
+def pair_and_balance_slowly(A, order, row_power, col_power):
+    """Do what :func:`pair_and_balance` does for a large matrix, in steps between which it can be interrupted."""
+    n = len(A)
+    row_price, col_price, row_of = np.zeros(n + 1), np.zeros(n + 1), np.zeros(n + 1, np.int64)
+    for first in _steps(n, n * n):
+        if not assign_rows(A, row_price, col_price, row_of, first, min(first + _step(n * n), n)):
+            return False
+    order[row_of[1:] - 1] = np.arange(n)
+    own = A[np.arange(n), order]
+    B = A[:, order] - 0.5 * (own[:, None] + own)
+    t = np.zeros(n)
+    for _ in range(SWEEPS):
+        change = 0.0
+        for first in _steps(n, EXP2 * n):
+            change = max(change, balance_lines(B, t, first, min(first + _step(EXP2 * n), n)))
+        if change < STILL:
+            break
+    row_power[:] = np.floor(0.5 * own - t + 0.5)
+    col_power[order] = np.floor(0.5 * own + t + 0.5)
+    return True
+
+
+def _step(cost):
+    return max(1, MOMENT // cost)
+
+
+def _steps(n, cost):
+    for first in range(0, n, _step(cost)):
+        pool.checkpoint()
+        yield first
+
+
+@jit(inner=True)
+def _assign(A, order):
+    """Find the permutation with the largest sum (Kuhn and Munkres, by shortest augmenting paths)."""
+    n = A.shape[0]
+    row_price, col_price = np.zeros(n + 1), np.zeros(n + 1)
+    row_of = np.zeros(n + 1, np.int64)  # numbered from 1; 0 is nobody
+    if not assign_rows(A, row_price, col_price, row_of, 0, n):
+        return False
+    for j in range(1, n + 1):
+        order[row_of[j] - 1] = j - 1
+    return True
+
+
+@jit()
+def assign_rows(A, row_price, col_price, row_of, start, stop):
+    """Pair the rows from `start` to `stop`, those before being paired; return whether they can be."""
+    n = A.shape[0]
+    before = np.zeros(n + 1, np.int64)
+    for i in range(start + 1, stop + 1):
+        row_of[0] = i
+        here = 0
+        slack = np.full(n + 1, np.inf)
+        seen = np.zeros(n + 1, np.bool_)
+        while row_of[here] != 0:
+            seen[here] = True
+            row, least, following = row_of[here], np.inf, 0
+            for j in range(1, n + 1):
+                if not seen[j]:
+                    gap = -A[row - 1, j - 1] - row_price[row] - col_price[j]
+                    if gap < slack[j]:
+                        slack[j] = gap
+                        before[j] = here
+                    if slack[j] < least:
+                        least = slack[j]
+                        following = j
+            if following == 0:
+                return False
+            for j in range(n + 1):
+                if seen[j]:
+                    row_price[row_of[j]] += least
+                    col_price[j] -= least
+                else:
+                    slack[j] -= least
+            here = following
+        while here != 0:
+            row_of[here] = row_of[before[here]]
+            here = before[here]
+    return True
+
+
+@jit(inner=True)
+def _balance(B):
+    """Return t such that with B_ij + t_i - t_j each row sums to what its column sums to, without the diagonal."""
+    t = np.zeros(B.shape[0])
+    for _ in range(SWEEPS):
+        if balance_lines(B, t, 0, B.shape[0]) < STILL:
+            break
+    return t
+
+
+@jit()
+def balance_lines(B, t, start, stop):
+    """Balance the lines from `start` to `stop` in turn; return the largest change of a factor."""
+    n = B.shape[0]
+    change = 0.0
+    for i in range(start, stop):
+        into, out = -np.inf, -np.inf
+        for j in range(n):
+            if j != i:
+                into = max(into, B[j, i] + t[j])
+                out = max(out, B[i, j] - t[j])
+        if into == -np.inf or out == -np.inf:
+            continue
+        into_sum, out_sum = 0.0, 0.0
+        for j in range(n):
+            if j != i:
+                into_sum += 2.0 ** (B[j, i] + t[j] - into)
+                out_sum += 2.0 ** (B[i, j] - t[j] - out)
+        new = 0.5 * (into + math.log2(into_sum) - out - math.log2(out_sum))
+        change = max(change, abs(new - t[i]))
+        t[i] = new
+    return change

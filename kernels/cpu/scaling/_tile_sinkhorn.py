@@ -1,0 +1,71 @@
+"""Plain iterative proportional fitting in factors (Erbani et al., algorithm 2) for a tile, nothing added."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
+from cmfast.kernels.cpu.scaling._tile import MAX_ITER, RANGE
+
+
+@jit(inner=True)
+def sinkhorn(t, target, still, max_iter, passes):
+    """Row step, then column step, until the residual of a whole sweep is at most `target`; at most `passes` sweeps.
+
+    A sweep sees the rows only, before the factors are put in their gauge. Return how many sweeps it was; lanes that
+    are active after that can go on.
+    """
+    S = t.S
+    for k in range(passes):
+        active = load(S, t.active) != 0.0
+        late = active & (load(S, t.n_iter) >= float(max_iter))
+        store(S, t.status, where(late, float(MAX_ITER), load(S, t.status)))
+        active = active & ~late
+        store(S, t.active, where(active, 1.0, splat(0.0)))
+        if not some(active):
+            return k
+        store(S, t.n_iter, load(S, t.n_iter) + where(active, 1.0, splat(0.0)))
+        _sweep(t)
+        _measure(t, target, still)
+    return passes
+
+
+@jit(inner=True)
+def _sweep(t):
+    S, R, C = t.S, t.R, t.C
+    active = load(S, t.active) != 0.0
+    for j in range(C):
+        store(S, t.col + j, splat(0.0))
+    for i in range(R):
+        row = t.M + i * C
+        total = splat(0.0)
+        for j in range(C):
+            total = fma(load(S, row + j), load(S, t.y + j), total)
+        u = load(S, t.u + i)
+        x = where(active, where(u > 0.0, u / total, 0.0), load(S, t.x + i))
+        store(S, t.x + i, x)
+        for j in range(C):
+            store(S, t.col + j, fma(x, load(S, row + j), load(S, t.col + j)))
+    for j in range(C):
+        v = load(S, t.v + j)
+        y = where(v > 0.0, v / load(S, t.col + j), 0.0)
+        store(S, t.y + j, where(active, y, load(S, t.y + j)))
+
+
+@jit(inner=True)
+def _measure(t, target, still):
+    """Stop the lanes whose rows fit, or no longer move; the columns fit by rounding alone after a column step."""
+    S, R, C = t.S, t.R, t.C
+    residual = splat(0.0)
+    for i in range(R):
+        total = splat(0.0)
+        for j in range(C):
+            total = fma(load(S, t.M + i * C + j), load(S, t.y + j), total)
+        residual = residual + absolute(load(S, t.x + i) * total - load(S, t.u + i))
+    residual = residual / load(S, t.total)
+    active = load(S, t.active) != 0.0
+    lost = active & ~(residual < np.inf)
+    # In exact arithmetic it never grows.
+    ended = (residual <= target) | ((residual <= still) & (residual >= load(S, t.residual)))
+    store(S, t.residual, residual)
+    store(S, t.status, where(lost, float(RANGE), load(S, t.status)))
+    store(S, t.active, where(active & ~lost & ~ended, 1.0, splat(0.0)))

@@ -1,0 +1,128 @@
+"""What a confusion matrix could have been with other samples: replicates drawn from its shares.
+
+A multinomial draw goes in two steps, each by binomial draws from what is left: samples to rows, then the samples of a
+row to its cells. Every matrix, replicate and row has a stream of its own (part 0: samples to rows; 1 + i: of row i).
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.uncertainty._draws import begin, binomial, seek
+from cmfast.kernels.status import Status
+
+OK, INVALID, ZERO_LINE = int(Status.CONVERGED), int(Status.INVALID), int(Status.ZERO_LINE)
+MOST = 2.0**63
+
+SECONDS_PER_DRAW = 6e-8
+SECONDS_PER_CELL = 4e-9
+
+SCHEMES = {"multinomial": 0, "row_multinomial": 1, "expected_rounded": 2}
+ROWS_FIXED, ROUNDED = SCHEMES["row_multinomial"], SCHEMES["expected_rounded"]
+
+
+@jit(inner=True)
+def _divide(weight, rest):
+    return weight / rest if weight > 0.0 else 0.0
+
+
+@jit()
+def _shares(M, missed, n, rounded, out_cells, out_rows, out_support, out_rates, out_total, out_status, start, stop):
+    """Say of every cell what its share is of itself and the cells after it, of every row likewise; and the status.
+
+    Where cells are `rounded`, their share is that of all found in the row, and rates say how many are found.
+    """
+    C = M.shape[1]
+    for b in range(start, stop):
+        good, whole, total = True, True, 0.0
+        for i in range(C - 1, -1, -1):
+            rest, found = missed[b, i] if len(missed) else 0.0, 0.0
+            good = good and 0.0 <= rest < np.inf
+            whole = whole and rest == np.floor(rest)
+            for j in range(C - 1, -1, -1):
+                m = M[b, i, j]
+                good = good and 0.0 <= m < np.inf
+                whole = whole and m == np.floor(m)
+                rest += m
+                found += m
+                out_cells[b, i, j] = _divide(m, rest)
+            if rounded:
+                out_rates[b, i] = _divide(found, rest)
+                for j in range(C):
+                    out_cells[b, i, j] = _divide(M[b, i, j], found)
+            total += rest
+            out_support[b, i] = rest
+            out_rows[b, i] = _divide(rest, total)
+        out_status[b] = _status(good, whole, total, n)
+        out_total[b] = n
+        if n < 0 and out_status[b] == OK:
+            out_total[b] = np.int64(total)
+
+
+@jit(inner=True)
+def _status(good, whole, total, n):
+    """Whether there are shares; below zero, `n` says that cells must be counts."""
+    if not good:
+        return INVALID
+    if n < 0:
+        return OK if total < MOST and whole else INVALID
+    if total == 0.0 and n > 0:
+        return ZERO_LINE
+    return OK if total < np.inf else INVALID
+
+
+@jit(inner=True)
+def _spread(stream, total, shares, out):
+    """Draw how `total` samples fall, into `out`; each share is one of what is left."""
+    left = total
+    for j in range(len(shares)):
+        drawn = binomial(stream, left, shares[j])
+        out[j] = drawn
+        left -= drawn
+
+
+@jit()
+def _draw(cells, rows, support, rates, total, status, scheme, n_replicates, seed, out, start, stop):
+    """Fill the replicates `start` to `stop`, counted over all matrices."""
+    C = cells.shape[1]
+    stream, drawn = np.empty(6, np.uint64), np.empty(C, np.int64)
+    for place in range(start, stop):
+        b, replicate = place // n_replicates, place % n_replicates
+        if status[b] != OK:
+            out[place] = 0
+            continue
+        begin(stream, seed, b)
+        seek(stream, replicate, 0)
+        if scheme == ROWS_FIXED:
+            for i in range(C):
+                drawn[i] = np.int64(support[b, i])
+        else:
+            _spread(stream, total[b], rows[b], drawn)
+        for i in range(C):
+            if scheme == ROUNDED:
+                detected = np.rint(drawn[i] * rates[b, i])
+                for j in range(C):
+                    out[place, i, j] = np.int64(np.rint(detected * cells[b, i, j]))
+            else:
+                seek(stream, replicate, 1 + i)
+                _spread(stream, drawn[i], cells[b, i], out[place, i])
+
+
+def resample(M, missed, *, n_replicates, scheme, n, seed, num_threads=None):
+    """Replicates of every matrix, int64, one axis before the last two; and the status."""
+    batch, C = M.shape[:-2], M.shape[-1]
+    size, code = math.prod(batch), SCHEMES[scheme]
+    cells = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
+    lost = np.zeros((0, C)) if missed is None else np.ascontiguousarray(missed, np.float64).reshape(size, C)
+    cells.flags.writeable = lost.flags.writeable = False  # one type of each, whoever made it
+    lines = [np.empty((size, C)) for _ in range(3)]
+    found = np.empty((size, C, C)), *lines, np.empty(size, np.int64), np.empty(size, np.int8)
+    args = (cells, lost, -1 if n is None else n, code == ROUNDED, *found)
+    pool.run(_shares, args, size, seconds=size * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    out = np.empty((size * n_replicates, C, C), np.int64)
+    seconds = len(out) * (C * SECONDS_PER_DRAW + C * C * (SECONDS_PER_CELL if code == ROUNDED else SECONDS_PER_DRAW))
+    args = (*found, code, n_replicates, np.uint64(seed), out)
+    pool.run(_draw, args, len(out), seconds=seconds, num_threads=num_threads)
+    return out.reshape(*batch, n_replicates, C, C), found[-1].reshape(batch)

@@ -1,0 +1,1 @@
+"""``support``: what the zeros of a matrix allow."""

@@ -1,0 +1,216 @@
+"""CUDA kernels by name: compiled on first use, launched with the types that their source declares.
+
+An array brings its library along (:func:`library`): CuPy, or in the tests one that runs the same sources on the host.
+"""
+
+import functools
+import itertools
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import files
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.shared import metrics
+from cmfast.kernels.status import Status
+
+_PACKAGE = "cmfast.kernels.cuda"
+
+THREADS = 256  # of every block
+BLOCKS = 1 << 16  # at most; every kernel strides over what is left
+SHARED = 48 << 10  # bytes of shared memory that every device grants without being asked
+
+OPTIONS = ("-std=c++17", "--device-int128")
+# What a topic asks for besides: no fused multiplications where every bit is the CPU's.
+MORE_OPTIONS = {"uncertainty/resample": ("-fmad=false",)}
+
+# What stands between the prelude and the source of a topic, from the same folder or another's.
+_ZEROS = "zeros/support.cuh"
+_LARGE = ("scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
+HEADERS = {
+    "scaling/group": ("scaling/rules.cuh",),
+    "scaling/team": (_ZEROS, "scaling/rules.cuh", *_LARGE),
+    "zeros/support": (_ZEROS,),
+}
+
+# How types are written in the sources.
+TYPES: dict[str, np.dtype[Any]] = {
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+    "signed char": np.dtype(np.int8),
+    "unsigned char": np.dtype(np.uint8),
+    "int": np.dtype(np.int32),
+    "unsigned": np.dtype(np.uint32),
+    "i64": np.dtype(np.int64),
+    "u64": np.dtype(np.uint64),
+}
+NAMES = {dtype: name for name, dtype in TYPES.items()}
+
+
+def library(array: Any) -> ModuleType:
+    """Return the package that the class of `array`, or one it is derived from, comes from: ``xp`` in the launchers."""
+    cls: type = type(array)
+    return _library(cls)
+
+
+@functools.cache
+def _library(cls: type) -> ModuleType:
+    roots = (sys.modules.get(base.__module__.partition(".")[0]) for base in cls.__mro__)
+    return next(root for root in roots if root is not None and hasattr(root, "RawModule"))
+
+
+@functools.cache
+def source(topic: str) -> str:
+    """Return what is compiled for one topic: constants, the prelude, its headers, ``<topic>.cu``.
+
+    CuPy's cache knows a kernel by its text alone, so nothing is included.
+    """
+    folder = files(_PACKAGE)
+    defines = [f"#define CM_{status.name} {status.value}" for status in Status]
+    for codes in (metrics.Step, metrics.Value, metrics.Over, metrics.Total, metrics.Mode):
+        defines += [f"#define CM_{codes.__name__.upper()}_{code.name} {code.value}" for code in codes]
+    defines.append(f"#define CM_THREADS {THREADS}")
+    parts = [*defines]
+    for name in ("_core/prelude.cuh", *HEADERS.get(topic, ()), f"{topic}.cu"):
+        parts += [f'#line 1 "{name}"', folder.joinpath(*name.split("/")).read_text()]
+    return "\n".join(parts)
+
+
+def options(topic: str) -> tuple[str, ...]:
+    """Return what the compiler is told about one topic."""
+    return OPTIONS + MORE_OPTIONS.get(topic, ())
+
+
+_most_shared: dict[int, int] = {}
+
+
+def most_shared(device: Any) -> int:
+    """Return the bytes of shared memory that a block may have on `device` if it asks for them."""
+    if device.id not in _most_shared:  # CuPy reads all attributes to tell one
+        _most_shared[device.id] = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
+    return _most_shared[device.id]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a kernel: its name, the name of its type, whether it is an array."""
+
+    name: str
+    type: str
+    is_array: bool
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A ``__global__`` function of the source ``<topic>.cu``, as in ``scaling/team``.
+
+    Attributes
+    ----------
+    topic, name : str
+        Where it is, and what it is called there.
+    instances : tuple of tuple of str
+        The template arguments that it is compiled for; one empty tuple for a function that is no template.
+    registers : int or tuple of int
+        The most registers per thread that any instance may use, or each of them; a test compares it with what the
+        compiler says.
+    """
+
+    topic: str
+    name: str
+    instances: tuple[tuple[str, ...], ...] = ((),)
+    registers: int | tuple[int, ...] = 64
+
+    def expression(self, instance: Sequence[str]) -> str:
+        """Return the name of one instance in C++."""
+        return f"{self.name}<{', '.join(instance)}>" if instance else self.name
+
+    def ceiling(self, instance: Sequence[str]) -> int:
+        """Return the most registers that one instance may use."""
+        if isinstance(self.registers, int):
+            return self.registers
+        return dict(zip(self.instances, self.registers, strict=True))[tuple(instance)]
+
+    @functools.cached_property
+    def signature(self) -> tuple[list[str], list[Parameter]]:
+        """Template parameters and parameters, read from the source so that no second copy can disagree."""
+        found = re.search(
+            rf"^(?:template <([^>]*)>\n)?__global__ void (?:__launch_bounds__\([^)]*\)\s+)?{self.name}\(([^)]*)\)",
+            source(self.topic),
+            re.MULTILINE,
+        )
+        if found is None:
+            msg = f"{self.topic}.cu has no kernel {self.name}"
+            raise LookupError(msg)
+        templates = [part.split()[-1] for part in (found[1] or "").split(",") if part.strip()]
+        return templates, [_parameter(part) for part in found[2].split(",")]
+
+    def launch(
+        self, instance: Sequence[str], blocks: int, arguments: Sequence[Any], *, shared: int = 0, threads: int = THREADS
+    ) -> None:
+        """Run one instance on the current stream of the device of its arrays.
+
+        Arrays must be contiguous and have the type that the source declares: a launch itself checks neither. Numbers
+        are passed as that type.
+        """
+        instance = tuple(instance)
+        if instance not in self.instances:
+            msg = f"{self.name} is not compiled for {instance}"
+            raise LookupError(msg)
+        templates, parameters = self.signature
+        names = dict(zip(templates, instance, strict=True))
+        values = [_value(self.name, p, names, a) for p, a in zip(parameters, arguments, strict=True)]
+        # Not what has a device: NumPy's scalars say that theirs is "cpu".
+        first = next(a for p, a in zip(parameters, arguments, strict=True) if p.is_array and a is not None)
+        function = _function(library(first), first.device.id, self.topic, self.expression(instance))
+        if shared > SHARED:
+            # Not `shared`: another thread of the host may be about to launch the same kernel with more.
+            function.max_dynamic_shared_size_bytes = most_shared(first.device)
+        function((max(1, min(blocks, BLOCKS)),), (threads,), tuple(values), shared_mem=shared)
+
+
+def _parameter(text: str) -> Parameter:
+    words = text.replace("*", " * ").replace("const ", "").replace("__restrict__", "").split()
+    *kind, name = words
+    is_array = "*" in kind
+    return Parameter(name, " ".join(word for word in kind if word != "*"), is_array)
+
+
+def _value(kernel: str, parameter: Parameter, names: dict[str, str], argument: Any) -> Any:
+    dtype: np.dtype[Any] = TYPES[names.get(parameter.type, parameter.type)]
+    if not parameter.is_array:
+        return dtype.type(argument)
+    if argument is None:
+        return np.uintp(0)
+    if argument.dtype != dtype or not argument.flags.c_contiguous:
+        order = "" if argument.flags.c_contiguous else ", not contiguous"
+        msg = f"{kernel}: {parameter.name} must be contiguous {dtype}, got {argument.dtype}{order}"
+        raise TypeError(msg)
+    return argument
+
+
+@functools.cache
+def _function(xp: ModuleType, device: int, topic: str, expression: str) -> Any:
+    """Return the compiled kernel for the current device, which is `device`."""
+    del device  # part of the key: a kernel is loaded into one device
+    module = xp.RawModule(code=source(topic), options=options(topic), name_expressions=(expression,))
+    return module.get_function(expression)
+
+
+def sources(suffix: str = ".cu") -> list[str]:
+    """Return the sources below the package of kernels, as ``folder/file``."""
+    folders = [entry for entry in files(_PACKAGE).iterdir() if entry.is_dir()]
+    found = [(f"{folder.name}/", entry) for folder in folders for entry in folder.iterdir()]
+    found += [("", entry) for entry in files(_PACKAGE).iterdir()]
+    return sorted(start + entry.name for start, entry in found if entry.name.endswith(suffix))
+
+
+def table() -> list[Kernel]:
+    """Return every kernel of every topic: the launchers that hold some name them as ``KERNELS``."""
+    names = [name[:-3].replace("/", ".") for name in sources(".py") if not name.endswith("__init__.py")]
+    modules = [import_module(f"{_PACKAGE}.{name}") for name in names]
+    return list(itertools.chain.from_iterable(getattr(module, "KERNELS", ()) for module in modules))

@@ -1,0 +1,189 @@
+"""Points to cells: which integer index each coordinate has, and how the indices of a point become one sortable key.
+
+What the keys are is said in ``kernels/shared/geometry_keys.py``; they are those of the CPU, bit for bit.
+"""
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.cuda.geometry import _runs
+from cmfast.kernels.shared.geometry_keys import DROPPED, Layout, joined, require, table_type
+
+MOST_BLOCKS = 1 << 10  # that look at columns: one row of results each
+TILE = 4 * THREADS  # rows that a block looks at together: CM_TILE
+
+_REAL = (("float",), ("double",))
+_RANGES = Kernel("geometry/counts", "cmfast_cell_counts_ranges", _REAL)
+_KEYS = Kernel(
+    "geometry/counts", "cmfast_cell_counts_keys", tuple(product(("float", "double"), batches.LABELS, ("int", "i64")))
+)
+_LABELS = Kernel("geometry/counts", "cmfast_cell_counts_labels", tuple((label,) for label in batches.LABELS))
+_INDICES = Kernel("geometry/counts", "cmfast_cell_counts_indices", _REAL)
+_ROWS = Kernel("geometry/counts", "cmfast_decode_cells_rows")
+_NUMBERS = Kernel("geometry/counts", "cmfast_merge_cells_numbers")
+KERNELS = (_RANGES, _KEYS, _LABELS, _INDICES, _ROWS, _NUMBERS)
+
+
+def blocks(n: int) -> int:
+    """Return how many blocks look at the columns of n rows."""
+    return min(-(-n // TILE), MOST_BLOCKS)
+
+
+class Points(NamedTuple):
+    """Points, contiguous in float32 or float64, and a grid on their device."""
+
+    X: Any
+    origin: Any
+    inverse: Any
+
+    @classmethod
+    def on(cls, X: Any, origin: np.ndarray, inverse: np.ndarray) -> "Points":
+        """Put the grid where the points are."""
+        xp = library(X)
+        return cls(xp.ascontiguousarray(batches.as_floating(X)), xp.asarray(origin), xp.asarray(inverse))
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What kernels that look at points begin with."""
+        return self.X, *self.X.shape, self.origin, self.inverse
+
+    @property
+    def kind(self) -> str:
+        """Type of the coordinates."""
+        return NAMES[self.X.dtype]
+
+
+def index_ranges(points: Points) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return ``(low, extent, n_kept)`` over the points that have a cell; synchronises."""
+    n, m = points.X.shape
+    if n == 0:
+        return (0,) * m, (0,) * m, 0
+    xp, rows = library(points.X), blocks(n)
+    low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
+    _RANGES.launch((points.kind,), rows, [*points.arguments, low, high, kept], shared=TILE)
+    found = xp.empty(2 * m + 1, np.int64)
+    found[:m], found[m : 2 * m], found[2 * m] = low.min(axis=0), high.max(axis=0), kept.sum()
+    *extremes, number = found.get().tolist()  # synchronises
+    if not number:
+        return (0,) * m, (0,) * m, 0
+    lowest, highest = tuple(extremes[:m]), extremes[m:]
+    return lowest, tuple(b - a + 1 for a, b in zip(lowest, highest, strict=True)), number
+
+
+def label_range(*labels: Any) -> tuple[int, int]:
+    """Return the least and the largest of one or two arrays of labels, (0, -1) without any; synchronises."""
+    xp, n = library(labels[0]), len(labels[0])
+    if not n:
+        return 0, -1
+    if any(y.dtype == np.uint64 for y in labels):  # what int64 cannot hold would be seen as negative
+        return min(int(y.min()) for y in labels), max(int(y.max()) for y in labels)
+    given, kind = batches.as_labels(*labels)
+    given = [xp.ascontiguousarray(y) for y in given]
+    found = xp.asarray(np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min]))
+    arguments = [*given, *[None] * (2 - len(given)), n, found]
+    _LABELS.launch((kind,), blocks(n), arguments, shared=batches.team_scratch(str(THREADS)))
+    low, high = found.get().tolist()
+    return low, high
+
+
+def _axes(xp: Any, layout: Layout) -> list[Any]:
+    return [xp.asarray(np.array(values, np.int64)) for values in (layout.low, layout.extent)]
+
+
+def radix_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> Any:
+    """Return the key of every point in mixed radix, with `labels`, none to two of them in `half` bits each, below.
+
+    They are as narrow as they can be; a point without a cell has the largest number of the type.
+    """
+    xp, n = library(points.X), len(points.X)
+    out = xp.empty(n, _runs.key_type(layout.n_keys(half * len(labels))))
+    if n:
+        given, kind = batches.as_labels(*labels) if labels else ([], "i64")
+        given = [xp.ascontiguousarray(y) for y in given]
+        arguments = [*points.arguments, *_axes(xp, layout), *given, *[None] * (2 - len(given)), half, out]
+        _KEYS.launch((points.kind, kind, NAMES[out.dtype]), batches.per_item(n), arguments)
+    return out
+
+
+def ranked_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> tuple[Any, Layout]:
+    """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
+    xp, (n, m) = library(points.X), points.X.shape
+    index, kept = xp.empty((m, n), np.int64), xp.empty(n, np.int8)
+    low, _ = _axes(xp, layout)
+    _INDICES.launch((points.kind,), batches.per_item(n), [*points.arguments, low, index, kept])
+    rows = xp.flatnonzero(kept)
+    number, some = _rank((index[d][rows] for d in range(m)), layout.extent)
+    bits = half * len(labels)
+    require(len(some), bits)
+    some = rows[some]
+    table = xp.empty((len(some), m), table_type(layout))
+    for d, lowest in enumerate(layout.low):
+        table[:, d] = index[d][some] + lowest
+    key = number << bits
+    for k, y in enumerate(reversed(labels)):
+        key = key | y.astype(np.int64)[rows] << (k * half)
+    keys = xp.zeros(n, np.int64) + int(DROPPED)
+    keys[rows] = key
+    return keys, Layout(layout.low, layout.extent, table)
+
+
+def _rank(columns: Iterable[Any], extents: Iterable[int]) -> tuple[Any, Any]:
+    """Return the rank of every index row in lexicographic order, and where one of each distinct row stands.
+
+    Axes are folded into one number while it fits; when the next would not, the axis is replaced by ranks, and if that
+    is not enough the number as well. Ranks keep order and identity, so this is exact.
+    """
+    key, size = None, 1
+    for column, extent in zip(columns, extents, strict=True):
+        index, n = column, extent
+        if size * n >= 2**63:
+            index, some = _runs.rank(column)
+            n = len(some)
+        if key is not None and size * n >= 2**63:
+            key, some = _runs.rank(key)
+            size = len(some)
+        key = index if key is None else key * n + index
+        size *= n
+    return _runs.rank(key)
+
+
+def index_rows(cells: Any, layout: Layout) -> Any:
+    """Return the (n, m) int64 index rows of cell keys."""
+    if layout.table is not None:
+        return layout.table[cells].astype(np.int64)
+    xp, n, m = library(cells), len(cells), len(layout.low)
+    out = xp.empty((n, m), np.int64)
+    if n:
+        _ROWS.launch((), batches.per_item(n), [cells, n, m, *_axes(xp, layout), out])
+    return out
+
+
+def align(keys_a: Any, layout_a: Layout, keys_b: Any, layout_b: Layout, bits: int) -> tuple[Any, Any, Layout]:
+    """Return ``(keys_a, keys_b, layout)`` with the cells of both in one layout; order and tags are kept."""
+    xp, layout = library(keys_a), joined(layout_a, layout_b, bits)
+    pairs = (keys_a, layout_a), (keys_b, layout_b)
+    if layout.table is None:
+        one, other = (_to_radix(keys, old, layout, bits) for keys, old in pairs)
+        return one, other, layout
+    rows = xp.concatenate([index_rows(keys >> bits, old) for keys, old in pairs])
+    number, some = _rank((rows[:, d] - lowest for d, lowest in enumerate(layout.low)), layout.extent)
+    require(len(some), bits)
+    mask = (1 << bits) - 1
+    parts = number[: len(keys_a)], number[len(keys_a) :]
+    one, other = (rank << bits | keys & mask for rank, (keys, _) in zip(parts, pairs, strict=True))
+    return one, other, Layout(layout.low, layout.extent, rows[some].astype(table_type(layout)))
+
+
+def _to_radix(keys: Any, old: Layout, new: Layout, bits: int) -> Any:
+    if (old.table is None and (old.low, old.extent) == (new.low, new.extent)) or len(keys) == 0:
+        return keys
+    xp, n = library(keys), len(keys)
+    cells = xp.empty(n, np.int64)
+    rows = index_rows(keys >> bits, old)
+    _NUMBERS.launch((), batches.per_item(n), [rows, n, rows.shape[1], *_axes(xp, new), cells])
+    return cells << bits | keys & ((1 << bits) - 1)

@@ -1,0 +1,122 @@
+"""Tables of weights in fixed point, and sums of them as numbers: on the device, with the bits of the CPU.
+
+How wide the integers are follows from six numbers per table, which come to the host in one small copy; no table does.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import Kernel, library
+from cmfast.kernels.shared import geometry_weights
+from cmfast.kernels.shared.geometry_weights import Plan, Summary
+
+_SUMMARY = Kernel("geometry/counts", "cmfast_gcm_summary")
+_INTEGERS = Kernel("geometry/counts", "cmfast_gcm_integers")
+_ROUND = Kernel("geometry/counts", "cmfast_gcm_round")
+_ROUND_LIMBS = Kernel("geometry/counts", "cmfast_gcm_round_limbs")
+KERNELS = (_SUMMARY, _INTEGERS, _ROUND, _ROUND_LIMBS)
+
+_NEVER = np.iinfo(np.int64).max
+_NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
+
+
+class Table(NamedTuple):
+    """One table of weights as integers `q`, (K, C, C): its limbs, the lowest first, only one where `plan.width` is 0.
+
+    Without a plan (see :func:`fixed_point.plan`) there are none.
+    """
+
+    q: Any
+    plan: Plan | None
+
+
+def quantise(weights: list[Any], M: Any) -> list[Table]:
+    """Return tables (C, C) of any real type in fixed point for counts `M`. Synchronises."""
+    xp, C = library(M), len(M)
+    W = xp.empty((len(weights), C, C), np.float64)
+    for k, table in enumerate(weights):
+        W[k] = table
+    M = xp.ascontiguousarray(M)
+    plans = [geometry_weights.plan(found) for found in _summaries(W, M)]
+    return [Table(None if plan is None else _integers(W[k], M, plan), plan) for k, plan in enumerate(plans)]
+
+
+def _summaries(W: Any, M: Any) -> list[Summary]:
+    xp, (n, C, _) = library(M), W.shape
+    found = xp.asarray(np.tile(np.array(_NOTHING), (n, 1)))
+    if W.size:
+        _SUMMARY.launch((), batches.per_item(2 * n * C), [W, M, 2 * n * C, C, found])
+    *numbers, total = xp.concatenate([found.ravel(), M.sum().reshape(1)]).get().tolist()  # synchronises
+    ends = range(0, len(numbers) + 1, len(_NOTHING))
+    return [_summary(numbers[a:b], total) for a, b in pairwise(ends)]
+
+
+def _summary(numbers: list[int], total: int) -> Summary:
+    bad, low, high, smallest, top, first = numbers
+    weight = [np.array(bits).view(np.float64)[()] for bits in (low, smallest, top)]
+    if first == _NEVER:
+        return Summary(not bad, True, 0.0, 0.0, 0.0, 0)
+    one = float(np.copysign(weight[0], -1.0 if first & 1 else 1.0))
+    return Summary(not bad, low == high, one, float(weight[1]), float(weight[2]), total)
+
+
+def _integers(W: Any, M: Any, plan: Plan) -> Any:
+    out = library(M).empty((plan.limbs, *M.shape), np.int64)
+    n = M.size
+    if n:
+        arguments = [W, M, n, int(plan.equal), plan.shift, plan.width, plan.limbs, out]
+        _INTEGERS.launch((), batches.per_item(n), arguments)
+    return out
+
+
+def rounded(sums: Any, plans: list[Plan | None]) -> Any:
+    """Return integer sums (..., W, items) in one limb as float64, item for item by the plan of its table.
+
+    Each is rounded once, and once more by a constant weight. Without a plan it is NaN.
+    """
+    xp, items = library(sums), sums.shape[-1]
+    sums = xp.ascontiguousarray(sums)
+    out = xp.empty(sums.shape, np.float64)
+    if sums.size:
+        shift = xp.asarray(np.array([0 if plan is None else plan.shift for plan in plans], np.int32))
+        scale = xp.asarray(np.array([np.nan if plan is None else plan.scale for plan in plans]))
+        arguments = [sums, sums.size, items, len(plans), shift, scale, out]
+        _ROUND.launch((), batches.per_item(sums.size), arguments)
+    return out
+
+
+def rounded_limbs(sums: Any, plan: Plan) -> Any:
+    """Return integer sums in limbs (K, ...), as `carried` gives them, as float64, each rounded once."""
+    xp = library(sums)
+    out = xp.empty(sums.shape[1:], np.float64)
+    if out.size:
+        arguments = [xp.ascontiguousarray(sums), out.size, len(sums), plan.width, plan.shift, out]
+        _ROUND_LIMBS.launch((), batches.per_item(out.size), arguments)
+    return out
+
+
+def carried(sums: Any, width: int) -> Any:
+    """Return sums in limbs (K, ...) of whatever size with all but the highest below ``2**width``."""
+    out = library(sums).empty(sums.shape, np.int64)
+    carry: Any = 0
+    for k in range(len(sums)):
+        total = sums[k] + carry
+        out[k], carry = total, total >> width
+        if k < len(sums) - 1:
+            out[k] = total & ((1 << width) - 1)
+    return out
+
+
+def smaller(rows: Any, columns: Any) -> Any:
+    """Return for every row and column the smaller of two sums in limbs (K, n), as `carried` gives them: (K, n, n)."""
+    xp, (limbs, n) = library(rows), rows.shape
+    less = xp.zeros((n, n), np.bool_)
+    for r, c in zip(rows, columns, strict=True):  # what a higher limb says counts more
+        less = xp.where(r[:, None] == c[None, :], less, r[:, None] < c[None, :])
+    out = xp.empty((limbs, n, n), np.int64)
+    for k in range(limbs):
+        out[k] = xp.where(less, rows[k][:, None], columns[k][None, :])
+    return out

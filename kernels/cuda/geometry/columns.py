@@ -1,0 +1,162 @@
+"""What is asked of the columns of a table of points: ranges, moments, quartiles, principal components.
+
+Ranges and moments are integers from a kernel; the rest is the linear algebra and the sorting of the array library. Rows
+that are not finite throughout take part in nothing.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.cuda.geometry._keys import TILE, blocks
+
+STEPS = 2.0**20  # between the smallest and the largest value of a column
+BLOCK = 1 << 25  # numbers of a block of rows for linear algebra
+NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
+FAR = 400  # powers of two from one beyond which squares might leave float64
+AWAY = 2.0**64  # room for any sum of coordinates
+FIRST = 3  # positions that a message names
+
+_REAL = (("float",), ("double",))
+_RANGES = Kernel("geometry/columns", "cmfast_column_ranges_blocks", _REAL)
+_MOMENTS = Kernel("geometry/columns", "cmfast_column_moments_blocks", _REAL)
+KERNELS = (_RANGES, _MOMENTS)
+
+
+def _contiguous(X: Any) -> Any:
+    return library(X).ascontiguousarray(batches.as_floating(X))
+
+
+def column_ranges(X: Any, *, num_threads: int | None = None) -> tuple[Any, Any, int]:
+    """Return ``(low, high, n_rows)``: extremes per column (inf, -inf without rows), finite rows. Synchronises."""
+    del num_threads
+    xp, (n, m) = library(X), X.shape
+    rows = blocks(n)
+    low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
+    if n:
+        X = _contiguous(X)
+        _RANGES.launch((NAMES[X.dtype],), rows, [X, n, m, low, high, kept], shared=TILE)
+    number = int(kept.sum())
+    if not number:
+        nothing = xp.zeros(m, np.float64)
+        return nothing + np.inf, nothing - np.inf, 0
+    return _numbers(low.min(axis=0)), _numbers(high.max(axis=0)), number
+
+
+def _numbers(ordered: Any) -> Any:
+    """Return the float64 that integers in their order stand for."""
+    return (ordered ^ (ordered >> 63 & np.iinfo(np.int64).max)).view(np.float64)
+
+
+def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], num_threads: int | None = None) -> Any:
+    """Return (3, m) int64: sums of u, and of u*u as quotient and remainder of 2**32; see the CPU's."""
+    del num_threads
+    xp, (n, m) = library(X), X.shape
+    least, most = np.array(low), np.array(high)
+    if ((most > least) & (most - least < NARROW)).any():  # the steps to a unit would be beyond float64; rare, so copied
+        power = np.where(most - least < NARROW, POWER, 1.0)
+        X, least, most = X.astype(np.float64) * xp.asarray(power), least * power, most * power
+    with np.errstate(divide="ignore"):
+        scale = np.where(most > least, STEPS / (most - least), 0.0)
+    rows = blocks(n)
+    first, second = xp.empty((rows, m), np.uint64), xp.empty((rows, m), np.uint64)
+    if n:
+        X = _contiguous(X)
+        arguments = [X, n, m, xp.asarray(least), xp.asarray(scale), first, second]
+        _MOMENTS.launch((NAMES[X.dtype],), rows, arguments, shared=TILE)
+    lower = (second & 0xFFFFFFFF).sum(axis=0)  # of all blocks u*u may need more than 64 bits
+    out = xp.empty((3, m), np.int64)
+    out[0] = first.sum(axis=0)
+    out[1] = (second >> 32).sum(axis=0) + (lower >> 32)
+    out[2] = lower & 0xFFFFFFFF
+    return out
+
+
+def column_quartiles(X: Any) -> Any:
+    """Return (2, m) float64: lower and upper quartile, interpolated linearly between order statistics. Synchronises."""
+    xp, X = library(X), batches.as_floating(X)
+    rows = xp.flatnonzero(xp.isfinite(X).all(axis=1))
+    n, m = len(rows), X.shape[1]
+    out = xp.zeros((2, m), np.float64) + np.nan
+    for d in range(m if n else 0):
+        x = X[:, d][rows]
+        x.sort()  # before it is float64: half the passes of float32
+        for k in (1, 3):
+            p, rest = divmod(k * (n - 1), 4)
+            below, above = x[p].astype(np.float64), x[min(p + 1, n - 1)].astype(np.float64)
+            out[k // 2, d] = below + (above - below) * (rest / 4)
+    return out
+
+
+def _blocks(X: Any) -> Any:
+    """Yield ``(slice, rows in float64, which of them are finite)``, in order."""
+    rows = max(BLOCK // max(X.shape[1], 1), 1)
+    for start in range(0, len(X), rows):
+        part = slice(start, min(start + rows, len(X)))
+        block = X[part].astype(np.float64)
+        yield part, block, library(X).isfinite(block).all(axis=1)
+
+
+def _factors(largest: float) -> list[float]:
+    """Return powers of two that together bring numbers of this magnitude near one; none where squares are harmless."""
+    exponent = math.frexp(largest)[1]
+    if not largest > 0.0 or abs(exponent) <= FAR:
+        return []
+    return [2.0 ** (-exponent // 2), 2.0 ** (-exponent - -exponent // 2)]
+
+
+def _times(block: Any, factors: list[float]) -> Any:
+    for factor in factors:
+        block = block * factor
+    return block
+
+
+def pca(X: Any, *, n_components: int) -> tuple[Any, ...]:
+    """Return ``(mean, components, ratio), n_dropped, first_dropped``; see the CPU's. Synchronises."""
+    xp, n = library(X), X.shape[1]
+    total, found, largest = xp.zeros(n, np.float64), [], 0.0
+    for _, block, finite in _blocks(X):
+        kept = xp.where(finite[:, None], block, 0.0)
+        total = total + kept.sum(axis=0)
+        largest = max(largest, float(abs(kept).max()))  # synchronises
+        found.append(finite)
+    factors = _factors(largest)
+    if factors:
+        total = xp.zeros(n, np.float64)
+        for _, block, finite in _blocks(X):
+            total = total + xp.where(finite[:, None], _times(block, factors), 0.0).sum(axis=0)
+    bad = xp.flatnonzero(xp.concatenate(found) == 0) if found else xp.zeros(0, np.int64)
+    count = len(X) - len(bad)
+    dropped = len(bad), tuple(bad[:FIRST].tolist())
+    mean = total / count if count else total + np.nan
+    scatter = xp.zeros((n, n), np.float64)
+    for _, block, finite in _blocks(X):
+        centred = xp.where(finite[:, None], _times(block, factors) - mean, 0.0)
+        scatter = scatter + centred.T @ centred
+    if not count:
+        return mean, xp.zeros((n_components, n), np.float64) + np.nan, xp.zeros(n_components) + np.nan, *dropped
+    mean = _times(mean, [1.0 / factor for factor in factors])
+    values, vectors = xp.linalg.eigh(scatter)
+    values, vectors = xp.where(values > 0.0, values, 0.0)[::-1], vectors[:, ::-1]
+    components = xp.ascontiguousarray(vectors[:, :n_components].T)
+    largest = components[xp.arange(n_components), abs(components).argmax(axis=1)]
+    components = components * xp.where(largest < 0, -1.0, 1.0)[:, None]
+    whole = values.sum()
+    ratio = xp.where(whole > 0, values[:n_components] / xp.where(whole > 0, whole, 1.0), 0.0)
+    return mean, components, ratio, *dropped
+
+
+def project(X: Any, mean: Any, components: Any, *, num_threads: int | None = None) -> Any:
+    """Return ``(X - mean) @ components.T`` in float64, block by block; a row that is not finite becomes NaN."""
+    del num_threads
+    xp = library(X)
+    out = xp.empty((len(X), len(components)), np.float64)
+    for part, block, finite in _blocks(X):
+        near = (block - mean) @ components.T
+        # What is between may be too large where the result is not.
+        far = (block / AWAY - mean / AWAY) @ components.T * AWAY
+        out[part] = xp.where(finite[:, None], xp.where(xp.isfinite(near).all(axis=1)[:, None], near, far), np.nan)
+    return out

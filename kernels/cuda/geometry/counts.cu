@@ -1,0 +1,311 @@
+// Points to cells and back, and what is counted by cell, label and prediction: keys are cell << bits | tag.
+
+// The index of a coordinate before it is rounded down. Subtract, then multiply: two roundings, the same on every
+// device.
+template <typename T>
+__device__ __forceinline__ double place(T x, double origin, double inverse) {
+  return (widen(x) - origin) * inverse;
+}
+
+// From 2^53 on neighbouring cells cannot be told apart; a coordinate that is not finite is there as well.
+__device__ __forceinline__ bool is_index(double x) { return fabs(x) < 0x1p53; }
+
+// Smallest and largest index per axis over the points that have a cell, and how many these are, one row per block.
+template <typename T>
+__global__ void cmfast_cell_counts_ranges(const T* __restrict__ X, i64 n, int m, const double* __restrict__ origin,
+                                          const double* __restrict__ inverse, i64* out_low, i64* out_high,
+                                          u64* out_kept) {
+  out_kept += blockIdx.x;
+  over_columns(
+      X, n, m, out_low + i64(blockIdx.x) * m, out_high + i64(blockIdx.x) * m, out_kept,
+      [=](T x, int d) { return is_index(place(x, origin[d], inverse[d])); },
+      [=](T x, int d) { return i64(floor(place(x, origin[d], inverse[d]))); });
+}
+
+// The least and the largest of one or two arrays of labels.
+template <typename L>
+__global__ void cmfast_cell_counts_labels(const L* __restrict__ y, const L* __restrict__ p, i64 n, i64* out_found) {
+  i64 low = CM_DROPPED, high = ~CM_DROPPED;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 one = i64(y[k]), other = p ? i64(p[k]) : one;
+    low = min(low, min(one, other));
+    high = max(high, max(one, other));
+  }
+  low = team_reduce<CM_THREADS>(low, [](i64 a, i64 b) { return min(a, b); });
+  high = team_reduce<CM_THREADS>(high, [](i64 a, i64 b) { return max(a, b); });
+  if (threadIdx.x == 0) {
+    atomicMin(&out_found[0], low);
+    atomicMax(&out_found[1], high);
+  }
+}
+
+// Keys in mixed radix; a point without a cell gets the largest number. Where 31 bits are enough the keys have 32, which
+// takes a radix sort half the passes, each over half the bytes.
+template <typename T, typename L, typename K>
+__global__ void cmfast_cell_counts_keys(const T* __restrict__ X, i64 n, int m, const double* __restrict__ origin,
+                                        const double* __restrict__ inverse, const i64* __restrict__ low,
+                                        const i64* __restrict__ extent, const L* __restrict__ y,
+                                        const L* __restrict__ p, int half, K* __restrict__ out) {
+  for (i64 r = i64(blockIdx.x) * CM_THREADS + threadIdx.x; r < n; r += i64(gridDim.x) * CM_THREADS) {
+    i64 key = 0;
+    bool kept = true;
+    for (int d = 0; d < m && kept; ++d) {
+      const double x = place(X[r * m + d], origin[d], inverse[d]);
+      kept = is_index(x);
+      if (kept) key = key * extent[d] + (i64(floor(x)) - low[d]);
+    }
+    if (y) key = key << half | i64(y[r]);
+    if (p) key = key << half | i64(p[r]);
+    out[r] = K(kept ? key : sizeof(K) == 4 ? 0x7fffffff : CM_DROPPED);
+  }
+}
+
+// Indices above the lowest, axis after axis, and whether a point has a cell.
+template <typename T>
+__global__ void cmfast_cell_counts_indices(const T* __restrict__ X, i64 n, int m, const double* __restrict__ origin,
+                                           const double* __restrict__ inverse, const i64* __restrict__ low,
+                                           i64* __restrict__ out, signed char* __restrict__ out_kept) {
+  for (i64 r = i64(blockIdx.x) * CM_THREADS + threadIdx.x; r < n; r += i64(gridDim.x) * CM_THREADS) {
+    bool kept = true;
+    for (int d = 0; d < m; ++d) {
+      const double x = place(X[r * m + d], origin[d], inverse[d]);
+      kept &= is_index(x);
+      out[d * n + r] = is_index(x) ? i64(floor(x)) - low[d] : 0;
+    }
+    out_kept[r] = kept;
+  }
+}
+
+// Index rows of cells in mixed radix.
+__global__ void cmfast_decode_cells_rows(const i64* __restrict__ cells, i64 n, int m, const i64* __restrict__ low,
+                                         const i64* __restrict__ extent, i64* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    i64 rest = cells[k];
+    for (int d = m - 1; d >= 0; --d) {
+      const i64 quotient = rest / extent[d];
+      out[k * m + d] = rest - quotient * extent[d] + low[d];
+      rest = quotient;
+    }
+  }
+}
+
+// And back, perhaps with other ranges.
+__global__ void cmfast_merge_cells_numbers(const i64* __restrict__ rows, i64 n, int m, const i64* __restrict__ low,
+                                           const i64* __restrict__ extent, i64* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    i64 cell = 0;
+    for (int d = 0; d < m; ++d) cell = cell * extent[d] + (rows[k * m + d] - low[d]);
+    out[k] = cell;
+  }
+}
+
+// The confusion matrix of runs; HELD: in shared memory first, so that blocks do not wait for each other.
+template <bool HELD>
+__global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,
+                                       int n_classes, u64* out) {
+  CM_DYN_SMEM(u64, held);
+  const int cells = HELD ? n_classes * n_classes : 0;
+  for (int k = threadIdx.x; k < cells; k += CM_THREADS) held[k] = 0;
+  __syncthreads();
+  u64* to = HELD ? held : out;
+  const i64 mask = (i64(1) << half) - 1;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS)
+    atomicAdd(&to[(keys[k] >> half & mask) * n_classes + (keys[k] & mask)], u64(counts[k]));
+  __syncthreads();
+  for (int k = threadIdx.x; k < cells; k += CM_THREADS)
+    if (held[k]) atomicAdd(&out[k], held[k]);
+}
+
+// Sums of min(L, P) over pairs of an entry of one histogram and an entry of another in the same cell, per pair of their
+// tags: cell l_cells[k] of one has the entries from l_first on, and so has p_cells[k] of the other. W threads per cell.
+template <int W, bool HELD>
+__global__ void cmfast_gcm_overlaps(const i64* __restrict__ l_cells, const i64* __restrict__ l_first,
+                                    const i64* __restrict__ l_tags, const i64* __restrict__ L,
+                                    const i64* __restrict__ p_cells, const i64* __restrict__ p_first,
+                                    const i64* __restrict__ p_tags, const i64* __restrict__ P, i64 n, int rows,
+                                    int columns, u64* out) {
+  CM_DYN_SMEM(u64, held);
+  const int size = HELD ? rows * columns : 0;
+  for (int k = threadIdx.x; k < size; k += CM_THREADS) held[k] = 0;
+  __syncthreads();
+  u64* to = HELD ? held : out;
+  for (Team<W> team(n); team.more(); team.next()) {
+    if (!team.mine()) continue;
+    const i64 l = l_first[l_cells[team.matrix()]], p = p_first[p_cells[team.matrix()]];
+    const int a = int(l_first[l_cells[team.matrix()] + 1] - l), b = int(p_first[p_cells[team.matrix()] + 1] - p);
+    int u = team.rank / b, s = team.rank % b;  // and from there in steps of W, without division
+    while (u < a) {
+      atomicAdd(&to[l_tags[l + u] * columns + p_tags[p + s]], u64(min(L[l + u], P[p + s])));
+      u += W / b;
+      s += W % b;
+      if (s >= b) {
+        s -= b;
+        ++u;
+      }
+    }
+  }
+  __syncthreads();
+  for (int k = threadIdx.x; k < size; k += CM_THREADS)
+    if (held[k]) atomicAdd(&out[k], held[k]);
+}
+
+// The same for one histogram pair in limbs, (limbs, entries) each, the lowest limb first; every cell has entries of
+// both.
+template <int W>
+__global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __restrict__ l_tags,
+                                const i64* __restrict__ L, i64 l_size, const i64* __restrict__ p_first,
+                                const i64* __restrict__ p_tags, const i64* __restrict__ P, i64 p_size, i64 n, int limbs,
+                                int n_classes, u64* out) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    if (!team.mine()) continue;
+    const i64 v = team.matrix(), l = l_first[v], p = p_first[v], b = p_first[v + 1] - p;
+    for (i64 k = team.rank; k < (l_first[v + 1] - l) * b; k += W) {
+      const i64 u = l + k / b, s = p + k % b;
+      int top = limbs - 1;
+      while (top > 0 && L[top * l_size + u] == P[top * p_size + s]) --top;
+      const bool first = L[top * l_size + u] < P[top * p_size + s];
+      for (i64 limb = 0; limb < limbs; ++limb)
+        atomicAdd(&out[(limb * n_classes + l_tags[u]) * n_classes + p_tags[s]],
+                  u64(first ? L[limb * l_size + u] : P[limb * p_size + s]));
+    }
+  }
+}
+
+// Weights as integers, so that sums of them have the same bits in any order: kernels/shared/geometry_weights.py says which.
+
+#define SUMMARY 6  // numbers that are found of a table
+
+// What tables of weights W say over the pairs that occur in M, one thread per row and per column of a table: whether
+// one is no weight; the least and the largest in use, the smallest above zero and the largest sum of a line, as bits
+// (of numbers that are not negative these are in their order); twice the place of the first in use, plus one if it is
+// -0.
+__global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int n_classes,
+                                   i64* out_found) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 table = k / (2 * n_classes), line = k % (2 * n_classes), cells = i64(n_classes) * n_classes;
+    const bool row = line < n_classes;
+    const i64 start = row ? line * n_classes : line - n_classes, step = row ? 1 : n_classes;
+    i64* found = out_found + table * SUMMARY;
+    const i64 never = CM_DROPPED;
+    i64 low = never, high = -1, smallest = never, first = never;
+    bool bad = false;
+    double sum = 0.0;
+    for (int s = 0; s < n_classes; ++s) {
+      const i64 at = start + s * step;
+      if (M[at] <= 0) continue;
+      const double w = W[table * cells + at];
+      if (!(w >= 0.0 && w < CM_INF)) {
+        bad = true;
+        continue;
+      }
+      // Two roundings, in the order of the indices, as on the CPU: the shift follows from the sum.
+      sum = __dadd_rn(sum, __dmul_rn(w, double(M[at])));
+      const i64 bits = __double_as_longlong(fabs(w));
+      low = min(low, bits);
+      high = max(high, bits);
+      if (bits) smallest = min(smallest, bits);
+      first = min(first, 2 * at + (__double_as_longlong(w) < 0));
+    }
+    atomicMax(&found[4], i64(__double_as_longlong(sum)));
+    if (!row) continue;
+    if (bad) atomicMax(&found[0], i64(1));
+    atomicMin(&found[1], low);
+    atomicMax(&found[2], high);
+    atomicMin(&found[3], smallest);
+    atomicMin(&found[5], first);
+  }
+}
+
+// One table as integers: rint(w * 2^shift); with `equal` weights ones; else with a width in limbs of so many bits,
+// (limbs, cells), the lowest first.
+__global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __restrict__ M, i64 n, int equal,
+                                    int shift, int width, int limbs, i64* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const bool used = M[k] > 0;
+    const double w = used ? W[k] : 0.0;
+    if (!width) {
+      out[k] = equal ? used : i64(rint(ldexp(w, shift)));
+      continue;
+    }
+    const Parts parts(w);
+    u64 size = parts.size;
+    int up = parts.exponent + shift;
+    if (up < 0) {  // half to even
+      const int drop = min(-up, 63);
+      const u64 rest = size & ((1ull << drop) - 1), half = 1ull << (drop - 1);
+      size >>= drop;
+      size += rest > half || (rest == half && (size & 1));
+      up = 0;
+    }
+    for (int limb = 0; limb < limbs; ++limb) {
+      const int down = limb * width - up;
+      const u64 digit = down >= 64 || down <= -64 ? 0 : down >= 0 ? size >> down : size << -down;
+      out[limb * n + k] = i64(digit & ((1ull << width) - 1));
+    }
+  }
+}
+
+// Sums of integers as numbers, `cells` of them for each of `tables` tables, time and again.
+__global__ void cmfast_gcm_round(const i64* __restrict__ sums, i64 n, i64 cells, i64 tables,
+                                 const int* __restrict__ shift, const double* __restrict__ scale,
+                                 double* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 table = k / cells % tables;
+    const double x = ldexp(double(sums[k]), -shift[table]) * scale[table];
+    out[k] = x == x ? x : CM_NAN;
+  }
+}
+
+// The same of limbs (limbs, n), all but the highest below 2^width: rounded once, also where numbers are denormal.
+__global__ void cmfast_gcm_round_limbs(const i64* __restrict__ sums, i64 n, int limbs, int width, int shift,
+                                       double* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    int limb = limbs - 1;
+    while (limb > 0 && !sums[limb * n + k]) --limb;
+    u64 head = u64(sums[limb * n + k]);
+    int exponent = limb * width - shift;
+    while (--limb >= 0 && head && !(head >> (64 - width))) {
+      head = head << width | u64(sums[limb * n + k]);
+      exponent -= width;
+    }
+    int room = __clzll(i64(head | 1));
+    bool rest = false;
+    if (limb >= 0) {  // fill all 64 bits from the next
+      const u64 digit = u64(sums[limb * n + k]);
+      head = head << room | digit >> (width - room);
+      rest = (digit & ((1ull << (width - room)) - 1)) != 0;
+      exponent -= room;
+      room = 0;
+      while (--limb >= 0) rest |= sums[limb * n + k] != 0;
+    }
+    // Bits beyond what a number of this size has: of 53, or of those above 2^-1074.
+    const int drop = max(11 - room, -1074 - exponent);
+    if (drop > 0) {
+      const u64 half = 1ull << (min(drop, 64) - 1), low = drop < 64 ? head & (2 * half - 1) : head;
+      u64 kept = drop < 64 ? head >> drop : 0;
+      kept += drop <= 64 && (low > half || (low == half && (rest || (kept & 1))));
+      head = kept;
+      exponent += drop;
+    }
+    out[k] = ldexp(double(head), exponent);
+  }
+}
+
+// Pairs of entries of two histograms in the same cell, one behind another from offset[k] on: number and smaller height.
+__global__ void cmfast_min_overlap_pairs(const i64* __restrict__ a_cells, const i64* __restrict__ a_first,
+                                         const i64* __restrict__ a_groups, const double* __restrict__ A,
+                                         const i64* __restrict__ b_cells, const i64* __restrict__ b_first,
+                                         const i64* __restrict__ b_groups, const double* __restrict__ B,
+                                         const i64* __restrict__ offset, i64 n, i64 columns, i64* __restrict__ out_pair,
+                                         double* __restrict__ out) {
+  for (Team<32> team(n); team.more(); team.next()) {
+    if (!team.mine()) continue;
+    const i64 l = a_first[a_cells[team.matrix()]], p = b_first[b_cells[team.matrix()]];
+    const i64 b = b_first[b_cells[team.matrix()] + 1] - p, pairs = (a_first[a_cells[team.matrix()] + 1] - l) * b;
+    for (i64 k = team.rank; k < pairs; k += 32) {
+      const i64 u = l + k / b, s = p + k % b, to = offset[team.matrix()] + k;
+      out_pair[to] = a_groups[u] * columns + b_groups[s];
+      out[to] = fmin(A[u], B[s]);
+    }
+  }
+}

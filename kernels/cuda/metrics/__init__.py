@@ -1,0 +1,1 @@
+"""Sums of matrices, metrics of sums, tables and thresholds."""

@@ -1,0 +1,463 @@
+// The sums of confusion matrices that every metric is made of.
+//
+// One thread makes the five sums of a class, each in the order of the cells: neighbours in a warp then read neighbours
+// in memory for the sums along columns, and what the sums along rows read comes from the first cache.
+
+__device__ __forceinline__ i64 plus(i64 a, i64 b) { return i64(u64(a) + u64(b)); }  // wraps; the status says so
+__device__ __forceinline__ double plus(double a, double b) { return a + b; }
+
+// What makes a matrix invalid, gathered cell by cell.
+struct Doubt {
+  bool bad = false;
+  u64 high = 0, low = 0;  // halves of the cells, so that a sum beyond int64 is seen
+
+  __device__ __forceinline__ void see(i64 x) {
+    bad |= x < 0;
+    high += u64(x) >> 32;
+    low += u64(x) & 0xffffffffu;
+  }
+  __device__ __forceinline__ void see(double x) { bad |= !(x >= 0.0 && x < CM_INF); }
+};
+
+template <int W>
+__device__ __forceinline__ bool invalid(const Doubt& doubt, i64) {
+  const u64 high = team_sum<W>(doubt.high), low = team_sum<W>(doubt.low);
+  const bool crowded = high + (low >> 32) > 0x7fffffffu;
+  return team_any<W>(doubt.bad) || crowded;
+}
+
+template <int W>
+__device__ __forceinline__ bool invalid(const Doubt& doubt, double total) {
+  return team_any<W>(doubt.bad) || !(total < CM_INF);
+}
+
+__device__ __forceinline__ i64 blank(i64) { return 0; }
+__device__ __forceinline__ double blank(double) { return CM_NAN; }
+
+__device__ __forceinline__ i64 cell(i64 x) { return x; }
+__device__ __forceinline__ i64 cell(int x) { return x; }
+__device__ __forceinline__ double cell(double x) { return x; }
+__device__ __forceinline__ double cell(float x) { return widen(x); }
+
+// out is (5, n, C): diagonal, row sums, column sums, sums by distance from the diagonal, sums by larger class.
+template <typename T, typename S, int W>
+__global__ void cmfast_margins_sums(const T* __restrict__ M, i64 C, i64 n, S* __restrict__ out,
+                                    S* __restrict__ out_total, signed char* __restrict__ out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const T* m = M + team.matrix() * C * C;
+    Doubt doubt;
+    S total = 0;
+    for (i64 k = team.rank; k < C; k += W) {
+      S row = 0;
+      for (i64 j = 0; j < C; ++j) {
+        const S x = cell(m[k * C + j]);
+        doubt.see(x);
+        row = plus(row, x);
+      }
+      total = plus(total, row);
+    }
+    total = team_reduce<W>(total, [](S a, S b) { return plus(a, b); });
+    const bool bad = invalid<W>(doubt, total);
+    if (!team.mine()) continue;
+    for (i64 k = team.rank; k < C; k += W) {
+      S row = 0, col = 0, top = 0, above = 0, below = 0;
+      for (i64 j = 0; j < C; ++j) {
+        if (j == k) top = plus(col, plus(row, cell(m[k * C + k])));
+        row = plus(row, cell(m[k * C + j]));
+        col = plus(col, cell(m[j * C + k]));
+      }
+      for (i64 i = 0; i + k < C; ++i) {
+        above = plus(above, cell(m[i * C + i + k]));
+        below = plus(below, cell(m[(i + k) * C + i]));
+      }
+      const S sums[5] = {cell(m[k * C + k]), row, col, k ? plus(above, below) : above, top};
+#pragma unroll
+      for (int part = 0; part < 5; ++part) out[(part * n + team.matrix()) * C + k] = bad ? blank(total) : sums[part];
+    }
+    if (team.rank == 0) {
+      out_total[team.matrix()] = bad ? blank(total) : total;
+      out_status[team.matrix()] = bad ? CM_INVALID : CM_CONVERGED;
+    }
+  }
+}
+
+// ---- metrics: a plan of steps (see kernels/shared/metrics.py), run by one thread per matrix on its sums ----
+
+__device__ __forceinline__ double as_double(double x) { return x; }
+__device__ __forceinline__ double as_double(i64 x) { return double(x); }
+__device__ __forceinline__ double as_double(__int128 x) {  // rounded once
+  const bool negative = x < 0;
+  unsigned __int128 size = negative ? -static_cast<unsigned __int128>(x) : static_cast<unsigned __int128>(x);
+  const u64 high = u64(size >> 64);
+  double value = double(u64(size));
+  if (high) {
+    const int shift = __clzll(i64(high));
+    size <<= shift;
+    // The last bit tells the rounding that something follows.
+    value = ldexp(double(u64(size >> 64) | (u64(size) != 0)), 64 - shift);
+  }
+  return negative ? -value : value;
+}
+
+// Products of sums: exact for counts.
+template <typename S>
+struct Product {
+  using type = double;
+};
+template <>
+struct Product<i64> {
+  using type = __int128;
+};
+
+// The sums of one matrix, those of fractions divided by a power of two if they are far from one.
+template <typename S>
+struct Sums {
+  const S *d, *t, *p, *band, *top;
+  i64 C;
+  S n;
+  int power;
+
+  using Wide = typename Product<S>::type;
+  __device__ __forceinline__ double near(double x) const { return power ? ldexp(x, -power) : x; }
+  __device__ __forceinline__ i64 near(i64 x) const { return x; }
+  __device__ __forceinline__ S hit(i64 k) const { return near(d[k]); }
+  __device__ __forceinline__ S truth(i64 k) const { return near(t[k]); }
+  __device__ __forceinline__ S prediction(i64 k) const { return near(p[k]); }
+  __device__ __forceinline__ S missed(i64 k) const { return truth(k) - hit(k); }
+  __device__ __forceinline__ S false_(i64 k) const { return prediction(k) - hit(k); }
+  __device__ __forceinline__ S not_true(i64 k) const { return n - truth(k); }
+  __device__ __forceinline__ S not_predicted(i64 k) const { return n - prediction(k); }
+  __device__ __forceinline__ S rejected(i64 k) const { return not_true(k) - false_(k); }
+  __device__ __forceinline__ Wide covariance(i64 k) const {  // tp tn - fn fp
+    return Wide(hit(k)) * Wide(rejected(k)) - Wide(missed(k)) * Wide(false_(k));
+  }
+  __device__ __forceinline__ S right() const {
+    S sum = 0;
+    for (i64 k = 0; k < C; ++k) sum += hit(k);
+    return sum;
+  }
+};
+
+// Whether some matrix has these sums; makes their total.
+template <typename S>
+__device__ __forceinline__ bool possible(Sums<S>& s) {
+  const bool exact = S(0.5) == S(0);
+  const double slack = exact ? 0.0 : 1e-9;  // margins of fractions are rounded, each in its own order
+  const i64 most = 0x7fffffffffffffffLL;
+  S others = 0;
+  bool ok = true;
+  s.n = 0;
+  for (i64 k = 0; k < s.C; ++k) {
+    ok &= s.d[k] >= 0 && s.t[k] >= 0 && s.p[k] >= 0;
+    if (exact) ok &= i64(s.t[k]) <= most - i64(s.n) && i64(s.p[k]) <= most - i64(others);
+    s.n = plus(s.n, s.t[k]);
+    others = plus(others, s.p[k]);
+  }
+  ok &=
+      s.n < CM_INF && !(fabs(as_double(s.n) - as_double(others)) > slack * as_double(s.n)) && !(exact && s.n != others);
+  for (i64 k = 0; k < s.C && ok; ++k) {
+    const S rest = min(min(s.t[k] - s.d[k], s.p[k] - s.d[k]), (s.n - s.t[k]) - (s.p[k] - s.d[k]));
+    ok &= as_double(rest) >= -slack * as_double(s.n);
+  }
+  const S* given[2] = {s.band, s.top};
+#pragma unroll
+  for (int which = 0; which < 2; ++which) {
+    if (!given[which]) continue;
+    S left = s.n;
+    for (i64 k = 0; k < s.C && ok; ++k) {
+      const S x = given[which][k];
+      ok &= x >= 0 && as_double(left) - as_double(x) >= -slack * as_double(s.n) && (!exact || x <= left);
+      left = left - x;
+    }
+    ok &= as_double(left) <= slack * as_double(s.n);
+  }
+  return ok;
+}
+
+__device__ __forceinline__ double at_most_one(double x) { return x > 1.0 ? 1.0 : x; }  // rounding; NaN stays
+
+// One degenerate margin: the limit of a correlation is 0 from every direction. Two: there is none.
+__device__ __forceinline__ double determined(double truth, double prediction, double x) {
+  if (truth == 0.0 && prediction == 0.0) return CM_NAN;
+  return truth == 0.0 || prediction == 0.0 ? 0.0 : x;
+}
+
+// One metric of one class, NaN where it is 0/0.
+template <typename S>
+__device__ __forceinline__ double class_value(const Sums<S>& s, int code, double beta, i64 k) {
+  const double d = as_double(s.hit(k)), t = as_double(s.truth(k)), p = as_double(s.prediction(k));
+  const double n = as_double(s.n), not_true = as_double(s.not_true(k)), not_predicted = as_double(s.not_predicted(k));
+  const double rejected = fmax(as_double(s.rejected(k)), 0.0), square = beta * beta;
+  const double hit = d / t, reject = rejected / not_true;
+  switch (code) {
+    case CM_VALUE_RECALL: return hit;
+    case CM_VALUE_PRECISION: return d / p;
+    case CM_VALUE_FBETA: return (1.0 + square) * d / (square * t + p);
+    case CM_VALUE_JACCARD: return d / (t + as_double(s.false_(k)));
+    case CM_VALUE_SPECIFICITY: return reject;
+    case CM_VALUE_NPV: return rejected / not_predicted;
+    case CM_VALUE_ACCURACY: return (d + rejected) / n;
+    case CM_VALUE_BALANCED_ACCURACY: return (hit + reject) * 0.5;
+    case CM_VALUE_GEOMETRIC_MEAN: return sqrt(hit * reject);
+    case CM_VALUE_TAU: return 1.0 - sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5);
+    default: break;
+  }
+  const double covariance = as_double(s.covariance(k));
+  const double missed = as_double(s.missed(k)), wrong = as_double(s.false_(k));
+  switch (code) {
+    case CM_VALUE_TSS: return at_most_one(covariance / (t * not_true));
+    case CM_VALUE_HEIDKE: return at_most_one(2.0 * covariance / (t * not_predicted + p * not_true));
+    case CM_VALUE_GILBERT: return at_most_one(covariance / (d * rejected + wrong * (d + not_true) + n * missed));
+    default: break;
+  }
+  const double truth = t * not_true, prediction = p * not_predicted;
+  return determined(truth, prediction, at_most_one(covariance * covariance / (truth * prediction)));
+}
+
+// The metric in hand, class by class, as it enters averages.
+template <typename S>
+struct Values {
+  const Sums<S>& s;
+  int code, mode;
+  double beta, fill;
+
+  __device__ __forceinline__ double raw(i64 k) const { return class_value(s, code, beta, k); }
+  // Whether class k enters; and with what.
+  __device__ __forceinline__ bool enters(i64 k, double* value) const {
+    const double x = raw(k);
+    bool inside = mode != CM_MODE_PRESENT || s.truth(k) > 0 || s.prediction(k) > 0;
+    if (mode == CM_MODE_DEFINED) inside &= x == x;
+    *value = !inside ? 0.0 : x == x ? x : fill;
+    return inside;
+  }
+};
+
+template <typename S>
+__device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 pick, double parameter,
+                                          const double* weights) {
+  if (how == CM_OVER_PICK) return values.raw(pick);
+  double members = 0.0, sum = 0.0, weighted = 0.0, weight = 0.0, least = CM_INF, square = 0.0, share = 0.0;
+  double product = 1.0, exponent = 0.0;
+  for (i64 k = 0; k < values.s.C; ++k) {
+    double x;
+    if (!values.enters(k, &x)) continue;
+    members += 1.0;
+    sum += x;
+    const double own = as_double(values.s.truth(k));
+    if (own > 0.0) weighted += own * x;
+    weight += own;
+    if (!(x >= least) && least == least) least = x;
+    const double part = how == CM_OVER_TAU_WEIGHTED ? weights[k] : 1.0;
+    square += part * ((1.0 - x) * (1.0 - x));
+    share += part;
+    // Mantissas are multiplied, exponents counted: the product of hundreds of recalls would underflow.
+    for (int turn = 0; turn < 3; ++turn) {
+      if (turn == 2) x *= product;
+      if (x > 0.0 && x < 0x1p-256) {
+        x *= 0x1p512;
+        exponent += 512.0;
+      }
+    }
+    product = x;
+  }
+  const double root = sqrt(square / members);
+  switch (how) {
+    case CM_OVER_MEAN: return sum / members;
+    case CM_OVER_WEIGHTED: return weighted / weight;
+    case CM_OVER_ADJUSTED: return members >= 2.0 ? (sum / members - 1.0 / members) / (1.0 - 1.0 / members) : CM_NAN;
+    case CM_OVER_MIN: return members > 0.0 ? least : CM_NAN;
+    case CM_OVER_TAU: return 1.0 - root;
+    case CM_OVER_GEOMETRIC: return members > 0.0 ? pow(product, 1.0 / members) * exp2(-exponent / members) : CM_NAN;
+    default: break;
+  }
+  if (!(members > 0.0)) return CM_NAN;
+  if (pick == 0) return parameter - parameter * root;
+  const double near = 1.0 - sqrt(square / share);
+  return near != near ? near : pow(fmax(near, 0.0), parameter);
+}
+
+// Gerrity 1992 from sums: the reward of a cell depends on its smaller and its larger class and their distance alone.
+template <typename S>
+__device__ __forceinline__ double gerrity(const Sums<S>& s) {
+  if (s.C < 2) return CM_NAN;
+  double score = 0.0, low = 0.0, high = 0.0;
+  S below = 0;
+  bool known = s.n > 0;
+  // below / above and above / below are the odds of the cut after each class; `low` sums them from the left.
+  for (i64 k = 0; k < s.C; ++k) {
+    const S top = s.near(s.top[k]);
+    score += low * as_double((s.truth(k) - top) + s.prediction(k)) - double(k) * as_double(s.near(s.band[k]));
+    high += as_double(top);
+    if (k == s.C - 1) break;
+    below += s.truth(k);
+    const S above = s.n - below;
+    known &= below > 0 && above > 0;
+    low += as_double(below) / as_double(above);
+    score += high * (as_double(above) / as_double(below));
+  }
+  return known ? score / (double(s.C - 1) * as_double(s.n)) : CM_NAN;
+}
+
+// E - n S and E of the kappas whose weights are distances or their squares.
+template <typename S, typename Real, typename Wide>
+__device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool squares, double* gain, double* chance) {
+  const Real n = Real(s.n) / unit;
+  Wide expected = 0, apart = 0, spread = 0;
+  Real below_t = 0, below_p = 0;
+  Wide first_t = 0, first_p = 0;
+  const i64 middle = S(0.5) == S(0) ? 0 : (s.C - 1) / 2;  // moments of fractions lose less about the middle
+  for (i64 k = 0; k < s.C; ++k) {
+    const Real t = Real(s.truth(k)) / unit, p = Real(s.prediction(k)) / unit, band = Real(s.near(s.band[k])) / unit;
+    const Wide i = Wide(k - middle);
+    apart += Wide(squares ? k * k : k) * (Wide(n) * Wide(band));
+    spread += i * i * (Wide(n) * Wide(t) + Wide(n) * Wide(p));
+    first_t += i * Wide(t);
+    first_p += i * Wide(p);
+    if (k == s.C - 1) break;
+    below_t += t;
+    below_p += p;
+    expected += Wide(below_t) * Wide(n - below_p) + Wide(below_p) * Wide(n - below_t);
+  }
+  // All mass in one cell of the diagonal: exactly 0 for integers, rounding for fractions.
+  if (squares) expected = expected > 0 ? spread - 2 * first_t * first_p : Wide(0);
+  *chance = as_double(expected);
+  *gain = as_double(expected - apart);
+}
+
+__device__ __forceinline__ void ordered_of(const Sums<double>& s, bool squares, double* gain, double* chance) {
+  ordered<double, double, double>(s, 1.0, squares, gain, chance);
+}
+__device__ __forceinline__ void ordered_of(const Sums<i64>& s, bool squares, double* gain, double* chance) {
+  const double n = double(s.n);
+  if (n * n * double(s.C) * double(s.C) * 2.0 < 0x1p126)
+    ordered<i64, i64, __int128>(s, 1, squares, gain, chance);
+  else  // totals near 2^63 with many classes
+    ordered<i64, double, double>(s, n, squares, gain, chance);
+}
+
+// A number of the whole matrix; NaN where it is 0/0.
+template <typename S>
+__device__ __forceinline__ double whole(const Sums<S>& s, int code) {
+  const double n = as_double(s.n);
+  double gain, chance;
+  switch (code) {
+    case CM_TOTAL_ACCURACY: return as_double(s.right()) / n;
+    case CM_TOTAL_JACCARD_MICRO: return as_double(s.right()) / (n + (n - as_double(s.right())));
+    case CM_TOTAL_SPECIFICITY_MICRO:
+      return s.C > 1 ? (double(s.C - 2) * n + as_double(s.right())) / (double(s.C - 1) * n) : CM_NAN;
+    case CM_TOTAL_KAPPA_LINEAR:
+    case CM_TOTAL_KAPPA_QUADRATIC:
+      ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &gain, &chance);
+      return gain / chance;
+    case CM_TOTAL_GERRITY: return gerrity(s);
+    default: break;
+  }
+  using Wide = typename Product<S>::type;
+  Wide covariance = 0, truth = 0, prediction = 0, expected = 0;
+  for (i64 k = 0; k < s.C; ++k) {
+    covariance += s.covariance(k);
+    truth += Wide(s.truth(k)) * Wide(s.not_true(k));
+    prediction += Wide(s.prediction(k)) * Wide(s.not_predicted(k));
+    expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
+  }
+  const double a = as_double(covariance), t = as_double(truth), p = as_double(prediction);
+  if (code == CM_TOTAL_KAPPA) return a / as_double(expected);
+  if (code == CM_TOTAL_PEIRCE) return a / t;
+  return determined(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
+}
+
+// Steps are (step, code, target, a, b), params (what a 0/0 becomes, a parameter). Where no status is given, the sums
+// are checked first. out_registers is (registers, n); the first n_scalars of them are results.
+template <typename S, typename O>
+__global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __restrict__ t, const S* __restrict__ p,
+                                            const S* __restrict__ bands, const S* __restrict__ tops,
+                                            const S* __restrict__ totals, const signed char* __restrict__ status, i64 C,
+                                            i64 n, const i64* __restrict__ steps, int n_steps,
+                                            const double* __restrict__ params, const double* __restrict__ weights,
+                                            int mode, int n_scalars, int n_tables, double* out_registers,
+                                            O* __restrict__ out_scalars, O* __restrict__ out_tables,
+                                            signed char* __restrict__ out_status) {
+  for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x) {
+    Sums<S> s{d + b * C, t + b * C, p + b * C, bands ? bands + b * C : nullptr, tops ? tops + b * C : nullptr, C, 0, 0};
+    bool ok;
+    if (status) {
+      s.n = totals[b];
+      ok = status[b] == CM_CONVERGED;
+    } else {
+      ok = possible(s);
+    }
+    out_status[b] = ok ? CM_CONVERGED : CM_INVALID;
+    if (!ok) {
+      for (int k = 0; k < n_scalars; ++k) out_scalars[k * n + b] = narrow<O>(CM_NAN);
+      for (i64 k = 0; k < n_tables * C; ++k) out_tables[(k / C * n + b) * C + k % C] = narrow<O>(CM_NAN);
+      continue;
+    }
+    const double size = as_double(s.n);
+    if (S(0.5) != S(0) && (size > 1e70 || (size > 0.0 && size < 1e-70))) {
+      const bool tiny = size < 0x1p-1022;
+      s.power = int(__double_as_longlong(tiny ? size * 0x1p54 : size) >> 52 & 0x7ff) - 1022 - (tiny ? 54 : 0);
+      s.n = s.near(s.n);
+    }
+    Values<S> values{s, 0, mode, 1.0, 0.0};
+    for (int at = 0; at < n_steps; ++at) {
+      const i64* step = steps + 5 * at;
+      const double fill = params[2 * at], parameter = params[2 * at + 1];
+      const int code = int(step[1]);
+      if (step[0] == CM_STEP_VALUE) {
+        values.code = code;
+        values.beta = parameter;
+        values.fill = fill;
+        continue;
+      }
+      if (step[0] == CM_STEP_EACH) {
+        for (i64 k = 0; k < C; ++k) {
+          const double x = values.raw(k);
+          out_tables[(step[2] * n + b) * C + k] = narrow<O>(x == x ? x : fill);
+        }
+        continue;
+      }
+      double x;
+      if (step[0] == CM_STEP_REDUCE) {
+        x = reduced(values, code, step[3], parameter, weights);
+      } else if (step[0] == CM_STEP_TOTAL) {
+        x = whole(s, code);
+      } else if (step[0] == CM_STEP_HARMONIC) {
+        const double a = out_registers[step[3] * n + b], c = out_registers[step[4] * n + b];
+        x = a == 0.0 && c == 0.0 ? 0.0 : 2.0 * a * c / (a + c);
+      } else {
+        x = (out_registers[step[3] * n + b] + 1.0) * 0.5;
+      }
+      x = x == x ? x : fill;
+      out_registers[step[2] * n + b] = x;
+      if (step[2] < n_scalars) out_scalars[step[2] * n + b] = narrow<O>(x);
+    }
+  }
+}
+
+// Cohen 1968: one minus weighted disagreement over that expected from the margins.
+template <typename T, typename S, typename O, int W>
+__global__ void cmfast_weighted_kappa_pairs(const T* __restrict__ M, const S* __restrict__ t, const S* __restrict__ p,
+                                            const S* __restrict__ totals, const signed char* __restrict__ status,
+                                            const double* __restrict__ weights, i64 C, i64 n, double fill,
+                                            O* __restrict__ out, signed char* __restrict__ out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const i64 b = team.matrix();
+    const double total = as_double(totals[b]);
+    double met = 0.0, expected = 0.0;
+    bool bad = status[b] != CM_CONVERGED;
+    for (i64 k = team.rank; k < C * C; k += W) {
+      const i64 i = k / C, j = k % C;
+      const double w = weights[k];
+      bad |= !(w >= 0.0 && w < CM_INF) || (i == j && w != 0.0);
+      met += w * (as_double(cell(M[b * C * C + k])) / total);
+      expected += w * (as_double(t[b * C + i]) / total) * (as_double(p[b * C + j]) / total);
+    }
+    met = team_sum<W>(met);
+    expected = team_sum<W>(expected);
+    bad = team_any<W>(bad);
+    if (team.mine() && team.rank == 0) {
+      out[b] = narrow<O>(bad ? CM_NAN : expected > 0.0 ? (expected - met) / expected : fill);
+      out_status[b] = bad ? CM_INVALID : CM_CONVERGED;
+    }
+  }
+}

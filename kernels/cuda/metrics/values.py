@@ -1,0 +1,108 @@
+"""The sums of confusion matrices, in one pass over the cells, and every metric as a function of them."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.shared.metrics import Plan
+
+_TYPES = (("i64", "i64"), ("int", "i64"), ("float", "double"), ("double", "double"))
+_MARGINS = Kernel("metrics/values", "cmfast_margins_sums", tuple((*t, w) for t, w in product(_TYPES, batches.WIDTHS)))
+_PLAN_THREADS = 64
+_PLAN = Kernel(
+    "metrics/values", "cmfast_metrics_of_sums_plan", (("i64", "double"), ("double", "double"), ("double", "float")), 128
+)
+_RESULTS = (("i64", "i64", "double"), ("int", "i64", "double"), ("float", "double", "float"), ("double",) * 3)
+_KAPPA = Kernel(
+    "metrics/values", "cmfast_weighted_kappa_pairs", tuple((*t, w) for t, w in product(_RESULTS, batches.WIDTHS)), 72
+)
+KERNELS = (_MARGINS, _PLAN, _KAPPA)
+
+
+def _cells(M: Any) -> Any:
+    """Return `M` in a type that the kernels are compiled for: int64, int32, float64 or float32."""
+    if M.dtype in (np.int64, np.int32, np.float64, np.float32):
+        return M
+    if M.dtype.kind == "f":
+        return M.astype(np.float64)
+    if M.dtype == np.uint64:
+        return M.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
+    return M.astype(np.int64 if M.dtype == np.uint32 else np.int32)
+
+
+def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
+    """Diagonal, row sums, column sums, sums by distance from the diagonal and by larger class; total; status."""
+    del num_threads
+    xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
+    cells = batches.flat_batch(_cells(M), 2)
+    n = math.prod(batch)
+    dtype = np.dtype(np.float64 if M.dtype.kind == "f" else np.int64)
+    out, total, status = xp.empty((5, n, C), dtype), xp.empty(n, dtype), xp.empty(n, np.int8)
+    if n:
+        width = batches.width(C)
+        instance = (NAMES[cells.dtype], NAMES[dtype], width)
+        arguments = (cells, C, n, out, total, status)
+        _MARGINS.launch(instance, batches.blocks(n, width), arguments, shared=batches.team_scratch(width))
+    return (*(out[part].reshape(*batch, C) for part in range(5)), total.reshape(batch), status.reshape(batch))
+
+
+def metrics_of_matrices(M: Any, *, plan: Plan, num_threads: int | None = None) -> tuple[Any, ...]:
+    """Run `plan` on every matrix; its scalars, its per-class results, the status."""
+    *sums, total, status = margins(M, num_threads=num_threads)
+    return _run(sums, total, status, batches.result_dtype(M), plan)
+
+
+def metrics_of_sums(
+    d: Any, t: Any, p: Any, bands: Any, tops: Any, *, plan: Plan, num_threads: int | None = None
+) -> tuple[Any, ...]:
+    """Run `plan` on sums alone; `bands` and `tops` may be None where no step needs them."""
+    del num_threads
+    given = [a for a in (d, t, p, bands, tops) if a is not None]
+    fractions = any(a.dtype.kind == "f" for a in given)
+    sums = [None if a is None else _sums(a, fractions=fractions) for a in (d, t, p, bands, tops)]
+    return _run(sums, None, None, batches.result_dtype(*given), plan)
+
+
+def _sums(a: Any, *, fractions: bool) -> Any:
+    if a.dtype == np.uint64 and not fractions:
+        return a.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
+    return a.astype(np.float64 if fractions else np.int64, copy=False)
+
+
+def _run(sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Plan) -> tuple[Any, ...]:
+    xp, batch, C = library(sums[1]), sums[1].shape[:-1], sums[1].shape[-1]
+    n = math.prod(batch)
+    registers = xp.empty((plan.registers, n))
+    scalars, tables = xp.empty((plan.scalars, n), kind), xp.empty((plan.tables, n, C), kind)
+    out_status = xp.empty(n, np.int8)
+    if n:
+        flat: list[Any] = [None if a is None else batches.flat_batch(a, 1) for a in sums]
+        known = (None, None) if total is None else (total.reshape(n), status.reshape(n))
+        steps, params, weights = (xp.asarray(np.ascontiguousarray(a)) for a in (plan.steps, plan.params, plan.weights))
+        shape = (C, n, steps, len(plan.steps), params, weights, int(plan.mode), plan.scalars, plan.tables)
+        arguments = (*flat, *known, *shape, registers, scalars, tables, out_status)
+        _PLAN.launch((NAMES[flat[1].dtype], NAMES[kind]), -(-n // _PLAN_THREADS), arguments, threads=_PLAN_THREADS)
+    results = [scalars[k].reshape(batch) for k in range(plan.scalars)]
+    results += [tables[k].reshape(*batch, C) for k in range(plan.tables)]
+    return (*results, out_status.reshape(batch))
+
+
+def weighted_kappa(M: Any, W: Any, *, fill: float, num_threads: int | None = None) -> tuple[Any, Any]:
+    """Cohen 1968: one minus weighted disagreement over that expected from the margins; and the status."""
+    xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
+    _, t, p, _, _, total, status = margins(M, num_threads=num_threads)
+    n, dtype = math.prod(batch), batches.result_dtype(M)
+    out, out_status = xp.empty(n, dtype), xp.empty(n, np.int8)
+    if n:
+        cells = batches.flat_batch(_cells(M), 2)
+        width = batches.width(C * C)
+        instance = (NAMES[cells.dtype], NAMES[t.dtype], NAMES[dtype], width)
+        sums = (batches.flat_batch(t, 1), batches.flat_batch(p, 1), total.reshape(n), status.reshape(n))
+        table = xp.ascontiguousarray(W.astype(np.float64, copy=False))
+        arguments = (cells, *sums, table, C, n, fill, out, out_status)
+        _KAPPA.launch(instance, batches.blocks(n, width), arguments, shared=batches.team_scratch(width))
+    return out.reshape(batch), out_status.reshape(batch)

@@ -1,0 +1,71 @@
+"""Scaling of small matrices in registers, for the many that make no trouble; says which ones are left."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core.module import Kernel, library
+
+if TYPE_CHECKING:
+    from cmfast.kernels.cuda.scaling.launch import Problem
+
+MOST = 32  # lines on the longer side: no more lanes share a matrix
+EXACT = 16  # lines up to which there is a kernel for each number, beyond it for even ones
+WIDTHS = (*range(2, EXACT + 1), *range(EXACT + 2, MOST + 1, 2))
+SHARED = 48 << 10  # bytes of shared memory that a block may take without asking
+THREADS = 128  # of a block, or fewer where shared memory is short
+
+# Weights and flows take four registers for each line.
+_REGISTERS = tuple(152 if width <= 18 else 184 if width <= 26 else 255 for width in WIDTHS)
+_GROUP = Kernel("scaling/group", "cmfast_ipf_group", tuple((str(width),) for width in WIDTHS), _REGISTERS)
+_QUEUE = Kernel("scaling/group", "cmfast_ipf_queue", registers=32)
+KERNELS = (_GROUP, _QUEUE)
+
+
+def takes(problem: "Problem") -> bool:
+    """Return whether matrices of this shape, under these rules, are scaled here."""
+    p = problem
+    return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) <= MOST and not p.plain and p.amount >= 0.0
+
+
+def solve(problem: "Problem") -> tuple[Any, Any]:
+    """Scale what takes few steps; return the numbers of the other matrices, in order, and how many they are.
+
+    Returns
+    -------
+    array of int64, shape (n,)
+        What stands behind the others has no meaning.
+    array of int64, shape (1,)
+    """
+    p, xp = problem, library(problem.cells)
+    width = next(w for w in WIDTHS if w >= max(p.R, p.C))
+    threads, shared = _block(width)
+    left = xp.empty(p.n, np.int8)
+    lines = [item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)]
+    arguments = (
+        *_by_type(p.cells), p.m_step, *lines, p.R, p.C, p.n, p.amount, int(p.drop and p.bi), *p.goals, p.last_width,
+        min(p.max_iter, np.iinfo(np.int32).max), *_by_type(p.out), p.out_row, p.out_col, p.residual, p.n_iter, p.status,
+        p.smoothing, left,
+    )  # fmt: skip
+    _GROUP.launch((str(width),), -(-p.n // (threads // 32 * (32 // width))), arguments, shared=shared, threads=threads)
+    ends = xp.cumsum(left, dtype=np.int64)
+    queue = xp.empty(p.n, np.int64)
+    _QUEUE.launch((), -(-p.n // THREADS), (left, ends, p.n, queue), threads=THREADS)
+    return queue, ends[-1:]
+
+
+def _by_type(cells: Any) -> tuple[Any, Any]:
+    """Return `cells` twice: where a kernel takes float32, and where it takes float64."""
+    if cells is None:
+        return None, None
+    return (cells, None) if cells.dtype == np.float32 else (None, cells)
+
+
+def _block(width: int) -> tuple[int, int]:
+    """Return the threads of a block and its bytes of shared memory, as the source lays them out."""
+    even = width + width % 2
+    pitch = width + (2 - width) % 4
+    used = 2 * width * pitch + 4 * even
+    warp = 32 // width * (used + (even - used) % 16) * 8
+    threads = THREADS if THREADS // 32 * warp <= SHARED else THREADS // 2
+    return threads, threads // 32 * warp

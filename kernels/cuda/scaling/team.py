@@ -1,0 +1,92 @@
+"""Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp or a block each."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, most_shared
+from cmfast.kernels.cuda.zeros import support
+
+if TYPE_CHECKING:
+    from cmfast.kernels.cuda.scaling.launch import Problem
+
+WARP = 32
+WARPS = 6  # of a block at most, as the source promises the compiler
+SCRATCH = 1 << 28  # bytes of scratch at most, but for one team: so many work at once
+SCRATCH_OF_LARGE = 1 << 30
+TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty
+RESCUE = 1024  # columns up to which elimination takes over where conjugate gradients are slow
+ROW_FIELDS, COL_FIELDS = 6, 12  # numbers that a tile keeps of each of its lines, as the source lays them out
+
+_TEAM = Kernel("scaling/team", "cmfast_ipf_team", (("32", "false"), ("256", "false"), ("256", "true")), (168, 255, 255))
+KERNELS = (_TEAM,)
+
+
+def solve(problem: "Problem", queue: Any = None, length: Any = None) -> None:
+    """Scale the matrices ``queue[:length]``, which are integers on the device; all of them without a queue.
+
+    Parameters
+    ----------
+    problem : Problem
+        The batch; its results are written for these matrices alone.
+    queue : array of int64, shape (n,), optional
+        Distinct numbers of matrices, in any order.
+    length : array of int64, shape (1,), optional
+        How many of them there are: only the device knows.
+    """
+    p, R, C = problem, problem.R, problem.C
+    if p.n == 0:
+        return
+    xp = library(p.cells)
+    width = WARP if max(R, C) <= WARP else THREADS
+    rows, cols = (C, R) if R < C and not p.plain else (R, C)
+    room = SHARED // 8 if width == WARP else (most_shared(p.cells.device) - batches.team_scratch(str(width))) // 8
+    places, shared, scratch = _places(width, rows, cols, room - width, is_plain=p.plain)
+    teams = min(WARPS if width == WARP else 1, room // (width + shared), p.n)  # of a block
+    network, flow_at = _network(p)
+    most = SCRATCH_OF_LARGE if p.is_large else SCRATCH
+    blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
+    slots = blocks * teams
+    single, double = (p.cells, None) if p.cells.dtype == np.float32 else (None, p.cells)
+    out_single, out_double = (p.out, None) if p.out is not None and p.out.dtype == np.float32 else (None, p.out)
+    arguments = (
+        single, double, p.m_step,
+        *(item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)),
+        R, C, p.amount, int(p.drop), int(p.bi), int(p.plain), p.tol, *p.goals, p.last_width, p.max_iter, RESCUE,
+        queue, length, p.n, xp.zeros(1, np.uint64), *places, width + shared, scratch, xp.empty(slots * scratch),
+        network, flow_at, xp.empty(slots * network, np.int64),
+        out_single, out_double, p.out_row, p.out_col, p.residual, p.n_iter, p.status, p.smoothing,
+    )  # fmt: skip
+    own = batches.team_scratch(str(width)) + 8 * teams * (width + shared)
+    instance = (str(width), "true" if p.is_large else "false")
+    _TEAM.launch(instance, blocks, arguments, shared=own, threads=teams * width)
+
+
+def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> tuple[tuple[int, ...], int, int]:
+    """Return where cells, scaled cells, graph and lines of a tile lie, and what they take of shared memory and scratch.
+
+    All in numbers. What is read most often comes first: it lies in shared memory as long as there is `room`. Places
+    there count from zero, others from -1 downwards.
+    """
+    pitch = cols | 1
+    squared = 0 if is_plain or cols > RESCUE else cols * pitch
+    lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols
+    sizes = {"lines": lines, "graph": squared, "cells": rows * pitch, "scaled": 0 if is_plain else rows * pitch}
+    places, shared, scratch = {}, 0, 0
+    for name, size in sizes.items():
+        if shared + size <= room:
+            places[name] = shared
+            shared += size
+        else:
+            places[name] = ~scratch
+            scratch += size
+    return tuple(places[name] for name in ("cells", "scaled", "graph", "lines")), shared, scratch
+
+
+def _network(p: "Problem") -> tuple[int, int]:
+    """Return how many integers a look at zeros takes, and where those for the flow begin, 0 where none are needed."""
+    if p.plain or p.amount != 0.0:
+        return 0, 0
+    numbers = support.scratch(p.R, p.C)
+    return (numbers, 0) if p.bi else (numbers + p.R * p.C, numbers)

@@ -1,0 +1,1 @@
+"""Replicates of confusion matrices."""

@@ -1,0 +1,50 @@
+"""What a confusion matrix could have been with other samples: replicates drawn from its shares."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+
+_ROWS = Kernel("uncertainty/resample", "cmfast_resample_rows", (("float",), ("double",)))
+_MATRICES = Kernel("uncertainty/resample", "cmfast_resample_matrices")
+_TOTALS = Kernel("uncertainty/resample", "cmfast_resample_totals", registers=88)
+_CELLS = Kernel("uncertainty/resample", "cmfast_resample_cells", registers=88)
+_ROUNDED = Kernel("uncertainty/resample", "cmfast_resample_rounded")
+KERNELS = (_ROWS, _MATRICES, _TOTALS, _CELLS, _ROUNDED)
+
+
+def resample(
+    M: Any, missed: Any, *, n_replicates: int, scheme: str, n: int | None, seed: int, num_threads: int | None = None
+) -> tuple[Any, Any]:
+    """Replicates of every matrix, int64, one axis before the last two; and the status."""
+    del num_threads
+    xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
+    size, rounded = math.prod(batch), scheme == "expected_rounded"
+    matrices = batches.flat_batch(batches.as_floating(M), 2)
+    lost = None if missed is None else batches.flat_batch(missed, 1, np.float64)
+    shares, support, rates, rows = (xp.empty(shape) for shape in (matrices.shape, *3 * [(size, C)]))
+    flags, total, status = xp.zeros(size, np.int32), xp.empty(size, np.int64), xp.empty(size, np.int8)
+    out = xp.empty((*batch, n_replicates, C, C), np.int64)
+    wanted, places = -1 if n is None else n, size * n_replicates
+    if matrices.size:
+        given = (matrices, lost, C, size, int(rounded))
+        _ROWS.launch((NAMES[matrices.dtype],), _blocks(size * C), (*given, shares, support, rates, flags))
+    if size:
+        _MATRICES.launch((), _blocks(size), (support, flags, C, size, wanted, rows, total, status))
+    if out.size:
+        numbers, drawn = (C, size, n_replicates), None
+        if scheme != "row_multinomial":
+            drawn = xp.empty((places, C), np.int64)
+            _TOTALS.launch((), _blocks(places), (rows, total, status, *numbers, seed, drawn))
+        if rounded:
+            _ROUNDED.launch((), _blocks(out.size), (shares, rates, drawn, status, *numbers, out))
+        else:
+            _CELLS.launch((), _blocks(places * C), (shares, support, drawn, status, *numbers, seed, out))
+    return out, status.reshape(batch)
+
+
+def _blocks(items: int) -> int:
+    return -(-items // THREADS)

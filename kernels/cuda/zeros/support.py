@@ -1,0 +1,56 @@
+"""What the zeros of matrices allow: maximum flow and strongly connected components, a team of threads per matrix."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import BLOCKS, NAMES, SHARED, THREADS, Kernel, library
+
+WARP = "32"
+LINES = 64  # rows or columns up to which a warp has a matrix, beyond it a block
+SCRATCH = 1 << 28  # bytes of scratch at most, but for one block: so many teams work at once
+
+_PATTERNS = Kernel(
+    "zeros/support", "cmfast_support_patterns", tuple(product(("float", "double"), (WARP, str(THREADS)))), 80
+)
+KERNELS = (_PATTERNS,)
+
+
+def scratch(R: int, C: int) -> int:
+    """Return how many 64-bit numbers one matrix needs besides its flow, as the source lays them out."""
+    row_words, col_words, levels = -(-R // 32), -(-C // 32), min(R, C) + 1
+    words = 2 * (R * col_words + C * row_words) + (2 + levels) * (row_words + col_words) + 2 * levels
+    return 2 * (R + C) + -(-words // 2)
+
+
+def support(M: Any, row_sums: Any, col_sums: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
+    """Status, dead cells, blocks of rows and columns; certificate: rows, columns, what they want and what there is."""
+    del num_threads
+    xp, (R, C) = library(M), M.shape[-2:]
+    u = None if row_sums is None else row_sums.astype(np.float64, copy=False)[..., :, None]
+    v = None if col_sums is None else col_sums.astype(np.float64, copy=False)[..., None, :]
+    targets = [a for a in (u, v) if a is not None]
+    batch, (cells, *lines), (m_step, *steps) = batches.broadcast_batches(2, batches.as_floating(M), *targets)
+    given = (cells, m_step, lines[0], steps[0], lines[1], steps[1]) if targets else (cells, m_step, None, 0, None, 0)
+    n = math.prod(batch)
+    found = (
+        xp.empty(n, np.int8), xp.empty((n, R, C), np.uint8), xp.empty((n, R), np.int64), xp.empty((n, C), np.int64),
+        xp.empty((n, R), np.uint8), xp.empty((n, C), np.uint8), xp.empty(n), xp.empty(n),
+    )  # fmt: skip
+    if n:
+        width = WARP if max(R, C) <= LINES else str(THREADS)
+        teams, numbers, flows = THREADS // int(width), scratch(R, C), R * C if targets else 0
+        held = batches.team_scratch(width) + 8 * teams * numbers
+        is_held = held <= SHARED
+        size = 8 * teams * (flows + (0 if is_held else numbers))  # of a block, in global memory
+        blocks = min(batches.blocks(n, width), BLOCKS, max(1, SCRATCH // size) if size else BLOCKS)
+        memory = None if is_held else xp.empty(blocks * teams * numbers, np.int64)
+        flow = xp.empty(blocks * teams * flows, np.int64) if targets else None
+        arguments = (*given, R, C, n, numbers, memory, flow, *found)
+        shared = held if is_held else batches.team_scratch(width)
+        _PATTERNS.launch((NAMES[cells.dtype], width), blocks, arguments, shared=shared)
+    bools = tuple(a.view(np.bool_) if a.dtype == np.uint8 else a for a in found)
+    return tuple(a.reshape(batch + a.shape[1:]) for a in bools)
