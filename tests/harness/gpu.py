@@ -1,4 +1,4 @@
-"""The GPU of this machine, if it has one that CuPy and torch can use; ``python tests/gpu.py`` prints what is there."""
+"""The GPU of this machine, if it has one that CuPy and torch can use; ``python tests/harness/gpu.py`` prints it."""
 
 import os
 import platform

@@ -9,7 +9,7 @@ import pytest
 import cmfast
 from cmfast import Status
 
-CASES = json.loads((Path(__file__).parent / "data" / "scaling.json").read_text())["cases"]
+CASES = json.loads((Path(__file__).parents[1] / "data" / "scaling.json").read_text())["cases"]
 SCALED = [case for case in CASES if case["status"] == "CONVERGED"]
 UNSCALED = [case for case in CASES if case["status"] != "CONVERGED"]
 RTOL = 1e-11

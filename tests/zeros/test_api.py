@@ -10,7 +10,7 @@ from cases.zeros import random_patterns
 import cmfast
 from cmfast import Status
 
-PUBLISHED = json.loads((Path(__file__).parent / "data" / "scaling.json").read_text())["cases"]
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "scaling.json").read_text())["cases"]
 
 
 def by_enumeration(positive, u, v):

@@ -13,7 +13,7 @@ from checks import assert_same_bits
 import cmfast
 from cmfast import metrics
 
-PUBLISHED = json.loads((Path(__file__).parent / "data" / "metrics.json").read_text())
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, TEAMS = PUBLISHED["paper001"], PUBLISHED["paper003"]["teams"]
 FINLEY, EDGES = PUBLISHED["paper004"]["finley_1884"], PUBLISHED["edge_3class"]
 

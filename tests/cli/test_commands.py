@@ -16,7 +16,7 @@ import cmfast
 from cmfast._files import tables as _blocks
 from cmfast.cli import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 METHODS = ("all", "row", "col", "bi")
 
 

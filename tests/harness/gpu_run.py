@@ -1,6 +1,6 @@
 """A run on a GPU that is at hand for minutes: in steps, each with a limit, its results on disk before the next begins.
 
-``python tests/gpu_run.py [step ...]``, which ``.ci/run gpu`` calls; without a step all of them in order.
+``python tests/harness/gpu_run.py [step ...]``, which ``.ci/run gpu`` calls; without a step all of them in order.
 Into the folder that ``CMFAST_GPU_RESULTS`` names (else ``benchmarks/results`` of this tree) go
 
 ``gpu-run.log``
@@ -34,7 +34,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TextIO
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 MOST_WORKERS = 10
 GRACE = 5.0  # seconds of a limit that are left to a step to end by itself once it is told to
@@ -86,7 +86,7 @@ def workers() -> tuple[str, ...]:
 
 def suite() -> tuple[str, ...]:
     """Return the command that tests, without what the settings of this project take for granted."""
-    files = [f"tests/test_{name}.py" for name in ("conformance", "gpu", "torch")]
+    files = ["tests/contract/test_conformance.py", "tests/core/test_gpu.py", "tests/core/test_torch.py"]
     settings = ("addopts=--import-mode=importlib", f"filterwarnings={WARNINGS}")
     return (
         PYTHON, "-m", "pytest", "--quiet", "-rs", "--tb=short", "-p", "no:cacheprovider", *workers(),
@@ -104,7 +104,7 @@ def profile(kernel: str, group: str) -> Step:
 def sanitize(tool: str) -> Step:
     """Return the step in which a sanitizer watches our kernels for forty seconds of calls, if it is fast enough."""
     watch = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name", "kernel_substring=cmfast")
-    command = (*watch, PYTHON, "tests/cuda_sweep.py", "gpu", "40")
+    command = (*watch, PYTHON, "tests/harness/cuda_sweep.py", "gpu", "40")
     return Step(f"sanitize:{tool}", 70, command, needs="compute-sanitizer", rest=True)
 
 
@@ -117,8 +117,8 @@ def steps() -> list[Step]:
     """Return all of them, in the order in which they are worth most if the machine is gone before the end."""
     figures = (PYTHON, "-m", "benchmarks.gpu", "--results", str(results()))
     return [
-        Step("versions", 40, (PYTHON, "tests/gpu.py"), stops=True),
-        Step("compile", 40, (PYTHON, "tests/cuda_warm.py")),
+        Step("versions", 40, (PYTHON, "tests/harness/gpu.py"), stops=True),
+        Step("compile", 40, (PYTHON, "tests/harness/cuda_warm.py")),
         Step("tests", 120, suite()),
         Step("smoke", 120, (*figures, "--smoke")),
         Step("benchmarks", 300, figures),
@@ -137,7 +137,8 @@ def environment() -> dict[str, str]:
     env = dict(os.environ)
     env.pop("CMFAST_REQUIRE_CUDA_HOST", None)  # no g++ is asked for there
     given = env.get("PYTHONPATH")
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *([given] if given else [])])
+    ours = [str(folder) for folder in (ROOT, ROOT / "tests", ROOT / "tests" / "harness")]
+    env["PYTHONPATH"] = os.pathsep.join([*ours, *([given] if given else [])])
     env |= {"CMFAST_REQUIRE_GPU": "1", "PYTHONUNBUFFERED": "1", "CMFAST_GPU_RESULTS": str(results())}
     kept = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cmfast-gpu"
     for name, folder in (("NUMBA_CACHE_DIR", "numba"), ("CUPY_CACHE_DIR", "cupy")):

@@ -1,4 +1,4 @@
-"""``python tests/cuda_warm.py``: every instance of every CUDA kernel, compiled into CuPy's cache, side by side.
+"""``python tests/harness/cuda_warm.py``: every instance of every CUDA kernel, compiled into CuPy's cache, side by side.
 
 Without that the tests and benchmarks of a GPU wait for the compiler again and again, one kernel at a time.
 """

@@ -13,7 +13,7 @@ import pytest
 from cmfast import cli, metrics
 from cmfast.cli import _screen
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ODD = [
     "\x1b[31mred\x1b[0m",  # a colour
     "\x1b]0;title\x07",  # the title of the window

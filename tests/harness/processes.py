@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def python(*args: str, cwd: Path, path: Path | None = ROOT, limit: float = 300, **environment: str) -> str:

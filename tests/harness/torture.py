@@ -1,7 +1,8 @@
 """Families of hard matrices, and what an independent look at the results of scaling says of them.
 
-``python tests/torture.py 1000000`` writes the table of ``docs/scaling_proof.md``; nothing here asks cmfast whether it
-is right: zero patterns are classified with SciPy's matchings, margins are added up again in extended precision.
+``python tests/harness/torture.py 1000000`` writes the table of ``docs/scaling_proof.md``; nothing here asks cmfast
+whether it is right: zero patterns are classified with SciPy's matchings, margins are added up again in extended
+precision.
 """
 
 import sys
@@ -170,7 +171,8 @@ def page(rows):
     total, wrong = sum(row[1] for row in rows), sum(row[5] for row in rows)
     return f"""# A million hard matrices
 
-Written by `python tests/torture.py {total}`; continuous integration runs a tenth of it (`tests/test_torture.py`). Sizes
+Written by `python tests/harness/torture.py {total}`; continuous integration runs
+a part of it (`tests/scaling/test_torture.py`). Sizes
 2 to 64, `tol` {TOL:.0e}. *Wrong* counts every matrix whose status is not what SciPy's matchings say of its zeros, every
 positive matrix that did not converge, and every CONVERGED one whose margins, added up again in extended precision,
 miss the tolerance: {wrong} of {total:,}.
@@ -182,4 +184,4 @@ miss the tolerance: {wrong} of {total:,}.
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent.parent / "docs" / "scaling_proof.md").write_text(page(run(int(sys.argv[1]), say=print)))
+    (Path(__file__).parents[2] / "docs" / "scaling_proof.md").write_text(page(run(int(sys.argv[1]), say=print)))

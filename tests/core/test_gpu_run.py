@@ -28,7 +28,7 @@ from processes import ROOT
 import cmfast
 from cmfast.kernels.cuda._core import module
 
-STAND_IN = ROOT / "tests" / "gpu_on_host"
+STAND_IN = ROOT / "tests" / "harness" / "gpu_on_host"
 # Programs of NVIDIA as far as a run needs them here: what they are to start is started.
 SKIP = 'for a; do [ "$a" != "$PYTHON" ] || break; shift; done'
 PROGRAMS = {
@@ -155,7 +155,7 @@ def test_a_run_that_is_ended_ends_what_it_started(results, tmp_path):
     code = f"import os, pathlib, time; pathlib.Path({str(child)!r}).write_text(str(os.getpid())); time.sleep(99)"
     script = "import sys, signal, gpu_run; signal.signal(signal.SIGTERM, gpu_run._terminated); "
     script += f"gpu_run.main([], [gpu_run.Step('hangs', 60, ({PYTHON!r}, '-S', '-c', {code!r}))])"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "harness")}
     with subprocess.Popen([PYTHON, "-c", script], env=environment, stdout=subprocess.PIPE) as run:
         for line in run.stdout:
             if b"=== hangs" in line:
@@ -173,7 +173,7 @@ def test_a_run_that_nobody_listens_to_goes_on(results):
     code = "print('x' * 2**20)"  # more than a pipe holds
     script = f"import gpu_run; step = gpu_run.Step('a', 60, ({PYTHON!r}, '-S', '-c', {code!r})); "
     script += "gpu_run.main([], [step, gpu_run.Step('b', 60, step.command)])"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests" / "harness")}
     with subprocess.Popen(
         [PYTHON, "-c", script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as run:
@@ -280,7 +280,7 @@ FOREIGN, HERE = "site-packages/other/library.py", "kernels/cuda/scaling/launch.p
         (f"/{FOREIGN}", "0", True),
         (str(ROOT / HERE), "1", True),
         (str(Path(cmfast.__file__).parent / HERE), "1", True),
-        (str(ROOT / "tests" / "calls.py"), "1", True),
+        (str(ROOT / "tests" / "harness" / "calls.py"), "1", True),
     ],
 )
 def test_on_a_gpu_only_our_own_warnings_turn_tests_red(file, required, red, monkeypatch):

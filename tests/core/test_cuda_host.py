@@ -33,7 +33,7 @@ def mirror(name):
 def sanitized(mode, *kernels):
     """Run faults in a process with a sanitizer; return its exit status and what it says."""
     environment = cuda_host.environment(mode)
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "tests")))
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, (ROOT, ROOT / "tests" / "harness")))
     command = [sys.executable, "-m", "cuda_host", *kernels]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr

@@ -14,7 +14,7 @@ import torch
 
 from cmfast import metrics
 
-PUBLISHED = json.loads((Path(__file__).parent / "data" / "metrics.json").read_text())
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, EDGES = PUBLISHED["paper001"], PUBLISHED["edge_3class"]
 
 

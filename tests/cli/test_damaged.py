@@ -19,7 +19,7 @@ from cmfast.cli import _main
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BLOCK = 100  # commands in a test, each with a seed of its own
 
 NUMBERS = (

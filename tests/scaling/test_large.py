@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 from checks import assert_same_bits
+from matrices import confusion, exact, hessenberg, near_permutation, superclasses, tridiagonal
 from processes import python
-from test_scaling_kernel import confusion, exact, hessenberg, near_permutation, superclasses, tridiagonal
 
 import cmfast
 from cmfast import Status

@@ -6,7 +6,7 @@ from processes import ROOT, python
 
 CODE = """
 import sys, warnings
-sys.path.insert(0, "tests")
+sys.path[:0] = ["tests", "tests/harness"]
 import cuda_host, cuda_sweep
 from calls import public
 from on_cuda_host import on_device

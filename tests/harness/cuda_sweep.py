@@ -1,7 +1,7 @@
 """Run every CUDA kernel on the cases of the conformance suite in a mode of `cuda_host`, and say what it finds.
 
-``python tests/cuda_sweep.py address | thread | coverage``; with ``gpu SECONDS`` on a GPU, for its own sanitizer to
-watch: the first case of every op, then the second, and so on until the time is over. Nobody looks at the results here.
+``python tests/harness/cuda_sweep.py address | thread | coverage``; with ``gpu SECONDS`` on a GPU, for its own sanitizer
+to watch: the first case of every op, then the second, and so on until the time is over. Nobody looks at results here.
 """
 
 import subprocess

@@ -1,10 +1,10 @@
-"""``python tests/oldest.py``: constraints for pip that ask for the oldest release of everything that tests need."""
+"""``python tests/harness/oldest.py``: constraints for pip that ask for the oldest release of all that tests need."""
 
 import sys
 import tomllib
 from pathlib import Path
 
-project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 extras = project["optional-dependencies"]
 for line in [*project["dependencies"], *extras["demo"], *extras["io"], *extras["plot"], *extras["test"]]:
     name, bound, version = line.partition(";")[0].partition(">=")

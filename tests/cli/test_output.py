@@ -15,7 +15,7 @@ from cmfast import cli
 from cmfast._files import parts as _parts
 from cmfast._files.output import FileError, replacing, write_npz
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = [path for folder in ("cmfast", "kernels", "examples") for path in sorted((ROOT / folder).rglob("*.py"))]
 
 

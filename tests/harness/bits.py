@@ -1,7 +1,7 @@
 """Hashes of all results on all cases, by op and target: what a change that only moves things must leave as it was.
 
-``python tests/bits.py`` writes those of this tree and machine to ``tests/data/bits.json``. Rounding is the same where
-compilers and linear algebra are the same, so they are compared there only.
+``python tests/harness/bits.py`` writes those of this tree and machine to ``tests/data/bits.json``. Rounding is the same
+where compilers and linear algebra are the same, so they are compared there only.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from cases import CASES
 
 from cmfast.kernels.ops import OPS
 
-FILE = Path(__file__).parent / "data" / "bits.json"
+FILE = Path(__file__).parents[1] / "data" / "bits.json"
 
 
 def machine() -> dict[str, str]:

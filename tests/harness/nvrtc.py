@@ -1,4 +1,4 @@
-"""The compiler that CuPy uses, without a GPU; ``python tests/nvrtc.py`` prints what kernels take of the hardware."""
+"""The compiler that CuPy uses, without a GPU; ``python tests/harness/nvrtc.py`` prints what kernels take of one."""
 
 import ctypes
 import importlib.util
