@@ -14,7 +14,7 @@ import pytest
 
 from cmfast import cli
 from cmfast._files import points
-from cmfast.cli import _main
+from cmfast.cli import _counting
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -426,7 +426,7 @@ def fuzz(folder, seeds, monkeypatch):
             patch.chdir(where)
             patch.setenv("COLUMNS", rng.choice(["80", "1", "0", "-5", "x"]))
             patch.setattr(points, "free_bytes", lambda: 1 << 24)
-            patch.setattr(_main, "_memory", lambda: 1 << 26)
+            patch.setattr(_counting, "_memory", lambda: 1 << 26)
             spoiled = spoil(paths, rng)
             try:
                 argv = command(spoiled[0], rng)

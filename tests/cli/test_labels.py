@@ -12,7 +12,7 @@ import pytest
 
 from cmfast import cli
 from cmfast._files import tables
-from cmfast.cli import _main
+from cmfast.cli import _confusion, _counting
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -226,7 +226,7 @@ def test_memory_follows_the_length_of_all_labels(run, form):
 
 
 def test_npz_refuses_labels_that_would_fill_it_with_nothing(run, monkeypatch):
-    monkeypatch.setattr(_main, "LABEL_BYTES", 1000)
+    monkeypatch.setattr(_confusion, "LABEL_BYTES", 1000)
     Path("long.csv").write_text("y_true,y_pred\na," + "b" * 1000 + "\n")
     status, out, err = run("confusion", "long.csv", "-o", "out.npz")
     assert (status, out) == (2, "")
@@ -236,7 +236,7 @@ def test_npz_refuses_labels_that_would_fill_it_with_nothing(run, monkeypatch):
 
 
 def test_a_column_of_ids_is_no_column_of_labels(run, monkeypatch):
-    monkeypatch.setattr(_main, "_memory", lambda: 8 * 99**2)
+    monkeypatch.setattr(_counting, "_memory", lambda: 8 * 99**2)
     Path("ids.csv").write_text("y_true,y_pred\n" + "".join(f"{k},{k}\n" for k in range(100)))
     status, out, err = run("confusion", "ids.csv")
     assert (status, out) == (2, "")

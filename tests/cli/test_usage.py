@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cmfast import cli
-from cmfast.cli import _main
+from cmfast.cli import _counting
 
 ROWS = [("cat", "dog", "A"), ("cat", "cat", "B"), ("dog", "dog", "A"), ("dog", "cat", "A")]
 MATRIX = [[1, 1], [1, 1]]
@@ -138,7 +138,7 @@ def test_weights_that_are_named_twice(run, rng):
 
 
 def test_class_ids_that_are_none(run, monkeypatch):
-    monkeypatch.setattr(_main, "_memory", lambda: 1 << 20)
+    monkeypatch.setattr(_counting, "_memory", lambda: 1 << 20)
     np.save("X.npy", np.ones((3, 2)))
     np.save("y.npy", np.array([0, 1, 10**12]))
     refused(run("gcm", "X.npy", "--labels", "y.npy", "--pred", "y.npy"), "y.npy: holds 1,000,000,000,001 classes")

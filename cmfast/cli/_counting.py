@@ -1,0 +1,86 @@
+"""Confusion matrices of a table of labels, of one kind or another, read in blocks."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cmfast
+from cmfast._core.progress import Bar
+from cmfast._files import tables
+from cmfast._files.output import FileError
+from cmfast.cli._options import compute
+
+DIGITS = 600  # of a label that may be a number; Python reads 640 whatever its settings
+
+
+def count(args: argparse.Namespace, by: str | None = None) -> tuple[list[Any], list[Any], np.ndarray]:
+    """Return labels, groups (values of the column `by`) and a matrix for each; the file is read once, in blocks."""
+    total = np.zeros((0, 0, 0), np.int64)
+    places: dict[Any, int] = {}
+    groups: dict[Any, int] = {}
+    wanted = (args.true, args.pred) if by is None else (args.true, args.pred, by)
+    tick = (lambda done, total: None) if args.quiet else Bar("confusion")
+    for y_true, y_pred, *third in tables.iter_columns(args.input, wanted, header=args.header, tick=tick):
+        n = len(y_true.codes)
+        if n == 0:
+            continue
+        found: dict[Any, int] = {}  # places in this block, which may hold few of all classes
+        ids = [_places(column, found) for column in (y_true, y_pred)]
+        group_of = third[0] if third else tables.Column("integers", [0], np.zeros(n, np.int64))
+        where = [places.setdefault(label, len(places)) for label in found]
+        which = [groups.setdefault(name, len(groups)) for name in group_of.labels]
+        check_room(args.input, len(groups), len(places))
+        options = {
+            "n_classes": len(found),
+            "groups": group_of.codes,
+            "n_groups": len(which),
+            "num_threads": args.threads,
+        }
+        part = compute(cmfast.confusion_matrix, *ids, **options)
+        more, new = len(groups) - len(total), len(places) - total.shape[1]
+        if more or new:
+            total = np.pad(total, ((0, more), (0, new), (0, new)))
+        total[np.ix_(which, where, where)] += part
+    if not places:
+        raise FileError(args.input, "holds no samples")
+    labels, label_order = _in_order(list(places))
+    group_names, group_order = _in_order(list(groups))
+    return labels, group_names, total[np.ix_(group_order, label_order, label_order)]
+
+
+def _places(column: tables.Column, found: dict[Any, int]) -> np.ndarray:
+    """Return the place in `found` of every row's label; what is new is added to it."""
+    ids: np.ndarray = np.array([found.setdefault(label, len(found)) for label in column.labels], np.int64)[column.codes]
+    return ids
+
+
+def check_room(path: Path, n_matrices: int, n_classes: int) -> None:
+    """Refuse a matrix that this machine cannot hold, before the system ends the process for trying."""
+    if 8 * n_matrices * n_classes**2 > _memory():
+        matrices = "a matrix" if n_matrices == 1 else f"{n_matrices:,} matrices"
+        raise FileError(path, f"holds {n_classes:,} classes, too many for {matrices} in memory; are these the labels?")
+
+
+def _memory() -> int:
+    """Return the bytes of this machine's memory."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40  # not told: the allocation will
+
+
+def _in_order(labels: list[Any]) -> tuple[list[Any], list[int]]:
+    """Return labels sorted, and where each stood: integers where one type of 64 bits holds them all, else strings."""
+    keys = labels
+    if all(isinstance(label, str) and tables.is_integer(label) and len(label) <= DIGITS for label in labels):
+        numbers = [int(label) for label in labels]
+        if len(set(numbers)) == len(numbers):  # "01" and "1" stay two strings
+            keys = numbers
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    least, most = keys[order[0]], keys[order[-1]]
+    if not isinstance(least, str) and (least >= 0 or most < 1 << 63) and least >= -(1 << 63) and most < 1 << 64:
+        return [keys[k] for k in order], order
+    return [str(labels[k]) for k in order], order

@@ -1,0 +1,167 @@
+"""``cmfast metrics``: metrics of a table of labels, or of a file of matrices."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cmfast
+from cmfast._files import tables
+from cmfast.cli import _screen
+from cmfast.cli._counting import count
+from cmfast.cli._options import Parser, column_options, compute, misuse, natural_number
+from cmfast.cli._printing import print_json
+
+
+def add_options(parser: Parser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("input", type=Path, metavar="FILE", help="labels as for confusion, or npy matrices (..., C, C)")
+    column_options(parser)
+    parser.add_argument("--by", metavar="COLUMN", help="name or number of a column: a matrix for each of its values")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
+    parser.add_argument(
+        "--undefined", choices=("present", "nan", "strict", "zero", "one"), default="nan", help="a 0/0; default nan"
+    )
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
+class Answer(NamedTuple):
+    """What was asked for, of every matrix."""
+
+    labels: list[Any]
+    groups: list[Any]
+    """Values of the column --by, in order: a matrix for each."""
+    M: np.ndarray
+    values: dict[str, Any]
+    failed: np.ndarray
+    """Status of every matrix."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compute the metrics; 1 if some matrices hold what has none."""
+    labels, groups, M = _labelled(args)
+    names = _metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
+    values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
+    failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
+    answer = Answer(labels, groups, M, values, failed)
+    _printer(args, answer)(args, answer)
+    return int(np.any(failed))
+
+
+def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
+    """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
+    if args.by is not None:
+        return count(args, by=args.by)
+    of_labels = (args.true, args.pred, args.header) != (None,) * 3
+    matrices = None if of_labels else _stored_matrices(args.input)
+    if matrices is not None:
+        return list(range(matrices.shape[-1])), [], matrices
+    labels, _, (M,) = count(args)
+    return labels, [], M
+
+
+def _printer(args: argparse.Namespace, answer: Answer) -> Callable[[argparse.Namespace, Answer], None]:
+    """Return what prints the answer: JSON, a report of every matrix, or, if metrics were named, their numbers."""
+    by_group = args.by is not None
+    if args.json:
+        return _print_json_of_groups if by_group else _print_json_of_all
+    if args.only and by_group:
+        return _print_groups
+    if args.only or np.any(answer.failed) or not (by_group or answer.M.ndim == 2):
+        return _print_numbers
+    return _print_group_reports if by_group else _print_report
+
+
+def _print_json_of_all(args: argparse.Namespace, answer: Answer) -> None:
+    del args
+    print_json({"labels": answer.labels, "matrices": int(np.size(answer.failed)), "metrics": answer.values})
+
+
+def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
+    samples = answer.M.sum((1, 2)).tolist()
+    groups = [
+        {"group": group, "samples": n, "metrics": {name: value[g] for name, value in answer.values.items()}}
+        for g, (group, n) in enumerate(zip(answer.groups, samples, strict=True))
+    ]
+    print_json({"labels": answer.labels, "by": args.by, "groups": groups})
+
+
+def _print_report(args: argparse.Namespace, answer: Answer) -> None:
+    print(_report(args, answer.labels, answer.M))
+
+
+def _print_group_reports(args: argparse.Namespace, answer: Answer) -> None:
+    for k, (group, matrix) in enumerate(zip(answer.groups, answer.M, strict=True)):
+        name = f"{_screen.shown(args.by)} = {_screen.shown(group)}"
+        print(f"{chr(10) if k else ''}{name}: {matrix.sum():,} samples")
+        print(_report(args, answer.labels, matrix))
+
+
+def _report(args: argparse.Namespace, labels: list[Any], M: np.ndarray) -> Any:
+    return compute(cmfast.metrics.report, M, class_names=_screen.names(labels), undefined=args.undefined)
+
+
+def _metric_names(given: list[str]) -> list[str]:
+    """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
+    from difflib import get_close_matches
+
+    from cmfast.metrics import _catalogue
+
+    names = [name for text in given for name in text.split(",") if name]
+    for name in names:
+        if _catalogue.find(name) is None:
+            known = (*_catalogue.SCALARS, *_catalogue.PER_CLASS, *_catalogue.BINARY)
+            near = get_close_matches(name.lower(), known, 3, 0.5) or ["accuracy", "f1_macro", "mcc"]
+            misuse(f"--only: there is no metric {name!r}; there is {', '.join(near)}, ...")
+    if not names:
+        misuse("--only: give the names of metrics")
+    return names
+
+
+def _stored_matrices(path: Path) -> np.ndarray | None:
+    """Return the matrices of an npy file, None where the file holds labels: (n, 2) but for n = 2."""
+    if path.suffix.lower() != ".npy":
+        return None
+    M = tables.open_npy(path)
+    return M if M.ndim >= 2 and M.shape[-1] == M.shape[-2] else None
+
+
+def _numbers(answer: Answer) -> dict[str, np.ndarray]:
+    """Return one array per number of a matrix: a metric per class has a name for every class."""
+    labels = _screen.names(answer.labels)
+    rows: dict[str, np.ndarray] = {}
+    for name, value in answer.values.items():
+        per_class = name not in cmfast.metrics.SCALARS and np.ndim(value) > 0 and np.shape(value)[-1] == len(labels)
+        parts = {f"{name} {label}": value[..., k] for k, label in enumerate(labels)} if per_class else {name: value}
+        rows |= {key: np.ravel(part) for key, part in parts.items()}
+    return rows
+
+
+def _print_groups(args: argparse.Namespace, answer: Answer) -> None:
+    """Print one line per group, one column per number."""
+    columns = _numbers(answer)
+    texts, head = _screen.names(answer.groups), _screen.shown(args.by)
+    width = max(map(len, (head, *texts)))
+    print(f"{head:<{width}}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in columns))
+    for g, text in enumerate(texts):
+        cells = (f"{part[g]:>{max(12, len(name) + 2)}.4f}" for name, part in columns.items())
+        print(f"{text:<{width}}" + "".join(cells))
+
+
+def _print_numbers(args: argparse.Namespace, answer: Answer) -> None:
+    """Print one line per number; of a batch its mean, least and largest, and how many are undefined."""
+    del args
+    rows = _numbers(answer)
+    width = max(map(len, rows))
+    if all(part.size == 1 for part in rows.values()):
+        for name, part in rows.items():
+            print(f"{name:<{width}}{part[0]:>12.4f}")
+        return
+    print(" " * width + "".join(f"{head:>12}" for head in ("mean", "least", "largest", "undefined")))
+    for name, part in rows.items():
+        known = part[~np.isnan(part)]
+        cells = [f"{f(known):.4f}" if known.size else "-" for f in (np.mean, np.min, np.max)]
+        print(f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in (*cells, str(part.size - known.size))))

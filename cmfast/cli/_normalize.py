@@ -1,0 +1,172 @@
+"""``cmfast normalize``: a file of confusion matrices, which may be larger than memory, normalised block by block."""
+
+import argparse
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cmfast
+from cmfast._core.progress import Bar
+from cmfast._files import points, tables
+from cmfast._files.output import FileError, check_target, replacing, write_block, write_npy_header
+from cmfast.cli import _screen
+from cmfast.cli._options import (
+    METHODS,
+    Parser,
+    compute,
+    given,
+    misuse,
+    natural_number,
+    output_options,
+    positive_number,
+    scaling_options,
+)
+from cmfast.cli._printing import print_json
+
+OTHER_KINDS = (".npz", ".csv", ".tsv", ".txt", ".json", ".zarr", *points.TABLES)
+
+
+def add_options(parser: Parser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("input", type=Path, metavar="IN.npy", help="matrices (..., C, C); may be larger than memory")
+    output_options(parser, "npy file for the result", required=True)
+    parser.add_argument("--method", choices=METHODS, default="bi", help="default bi")
+    scaling_options(parser)
+    parser.add_argument("--tol", type=positive_number, help="bi: relative error of the margins (L1), default 1e-9")
+    parser.add_argument("--max-iter", type=natural_number, metavar="N", help="bi: most passes over a matrix")
+    parser.add_argument("--solver", choices=("auto", "newton", "sinkhorn"), help="bi: default auto")
+    parser.add_argument("--empty", choices=("nan", "drop"), help="bi: a class never true and never predicted")
+    parser.add_argument("--status", type=Path, metavar="OUT.npy", help="also write the status code of every matrix")
+    parser.add_argument("--block-mb", type=positive_number, default=tables.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Normalise the file; 1 if some of its matrices failed."""
+    options = given(args, "smoothing", "tol", "max_iter", "solver", "empty")
+    if args.method != "bi" and options:
+        misuse(f"--{next(iter(options)).replace('_', '-')} belongs to --method bi")
+    for option, path in (("--output", args.output), ("--status", args.status)):
+        if path is not None and path.suffix.lower() in OTHER_KINDS:
+            misuse(f"{option} is written as npy, so its name should not end in {path.suffix}")
+    target = check_target(args.output, force=args.force, sources=(args.input,))
+    codes_target = None
+    if args.status is not None:
+        if Path(os.path.realpath(args.status)) == target:
+            misuse("--status and --output are the same file")
+        codes_target = check_target(args.status, force=args.force, sources=(args.input, args.output))
+    M = _matrices(args.input, square=args.method == "bi")
+    blocks = tables.MatrixBlocks(M, int(min(args.block_mb, 2**40) * 2**20))
+    started = time.perf_counter()
+    codes, residual, dtype = _normalize_file(blocks, target, args, options)
+    if codes_target is not None:
+        with replacing(codes_target, force=args.force) as file:
+            write_npy_header(file, blocks.batch, codes.dtype)
+            write_block(file, codes)
+    facts = {
+        "input": str(args.input),
+        "output": str(args.output),
+        "shape": list(M.shape),
+        "dtype": [str(M.dtype), str(dtype)],
+        "method": args.method,
+        "options": options,
+        "matrices": blocks.total,
+        **_tally(codes),
+        "largest_residual": residual,
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    if args.json:
+        print_json(facts)
+    else:
+        _print_normalized(facts)
+    return 1 if facts["failed"] else 0
+
+
+def _matrices(path: Path, *, square: bool) -> np.ndarray:
+    """Map a file of matrices; what the functions would refuse is refused here by the name of the file."""
+    M = tables.open_npy(path)
+    if M.ndim < 2 or (square and M.shape[-2] != M.shape[-1]):
+        what = "square matrices (..., C, C)" if square else "matrices (..., R, C)"
+        raise FileError(path, f"must hold {what}, but its shape is {M.shape}")
+    if M.dtype.kind not in "buif" or M.itemsize > 8:
+        raise FileError(path, f"must hold real numbers of at most 64 bits, but its dtype is {M.dtype}")
+    return M
+
+
+def _normalize_file(
+    blocks: tables.MatrixBlocks, target: Path, args: argparse.Namespace, options: dict[str, Any]
+) -> tuple[np.ndarray, float | None, np.dtype]:
+    """Write every block normalised; return the codes, the largest residual of a matrix without failure, the dtype."""
+    codes = np.empty(blocks.total, np.int8)
+    worst: float | None = None
+    dtype: np.dtype | None = None
+    bar = None if args.quiet else Bar("normalize", "matrices")
+    done = 0
+    with replacing(target, force=args.force) as file:
+        for block in blocks:
+            out, status, residual = _normalize_block(block, args, options)
+            if dtype is None:
+                dtype = out.dtype
+                write_npy_header(file, (*blocks.batch, *blocks.core), dtype)
+            write_block(file, out)
+            codes[done : done + len(block)] = status
+            done += len(block)
+            fine = residual[status == 0] if residual is not None else ()
+            if len(fine):
+                worst = max(float(np.max(fine)), worst or 0.0)
+            if bar is not None:
+                bar(done, blocks.total)
+    if dtype is None:
+        raise AssertionError  # there is always one block, if only an empty one
+    return codes, worst, dtype
+
+
+def _normalize_block(
+    block: np.ndarray, args: argparse.Namespace, options: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    threads = {"num_threads": args.threads}
+    if args.method == "bi":
+        result = compute(cmfast.ipf, block, on_failure="ignore", **options, **threads)
+        return result.matrix, result.status, result.residual
+    out, status = normalized(block, args.method, "ignore", **threads)
+    return out, status, None
+
+
+def normalized(M: np.ndarray, method: str, on_failure: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return matrices normalised, and the status of each; what is said of those that fail is up to `on_failure`."""
+    try:
+        out = compute(cmfast.normalize, M, method, on_failure="raise", **options)
+    except cmfast.FailureError as error:  # it has the status of every matrix; the same again for the matrices
+        return compute(cmfast.normalize, M, method, on_failure=on_failure, **options), np.asarray(error.status)
+    return out, np.zeros(M.shape[:-2], np.int8)
+
+
+def _tally(codes: np.ndarray) -> dict[str, Any]:
+    """Return how many matrices ended in which status, and where the first ones that failed are."""
+    statuses = {s.name: int(np.count_nonzero(codes == s)) for s in cmfast.Status}
+    bad = np.flatnonzero([not s.ok for s in cmfast.Status])
+    failed = np.flatnonzero(np.isin(codes, bad))
+    return {
+        "statuses": {name: number for name, number in statuses.items() if number},
+        "failed": int(failed.size),
+        "first_failed": failed[:5].tolist(),
+    }
+
+
+def _print_normalized(facts: dict[str, Any]) -> None:
+    shape, seconds = facts["shape"], facts["seconds"]
+    rate = f", {facts['matrices'] / seconds:,.0f} matrices/s" if seconds > 0 else ""
+    options = "".join(f", {name} {value}" for name, value in facts["options"].items())
+    name = _screen.shown(facts["output"])
+    count = "1 matrix" if facts["matrices"] == 1 else f"{facts['matrices']:,} matrices"
+    print(f"{name}: {count} {shape[-2]} x {shape[-1]}, {facts['dtype'][1]}")
+    print(f"method {facts['method']}{options}; {seconds:.2f} s{rate}")
+    for name, number in facts["statuses"].items():
+        print(f"  {name:<12}{number:>14,}")
+    if facts["largest_residual"] is not None:
+        print(f"largest residual {facts['largest_residual']:.2g}")
+    if facts["failed"]:
+        more = ", ..." if facts["failed"] > len(facts["first_failed"]) else ""
+        print(f"first that failed (flat index): {', '.join(map(str, facts['first_failed']))}{more}")

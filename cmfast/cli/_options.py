@@ -1,0 +1,126 @@
+"""What the commands share of their options: the parser, kinds of values, groups of options, and what misuse is."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+import cmfast
+from cmfast._files.output import check_target
+
+METHODS = ("all", "row", "col", "bi")
+DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
+
+
+class UsageError(Exception):
+    """Wrong options; the text is one line."""
+
+
+def misuse(text: str) -> NoReturn:
+    """End the command, which cannot do what was asked."""
+    raise UsageError(text)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the whole usage."""
+        misuse(f"{message} (see {self.prog} --help)")
+
+
+def output_options(parser: Parser, what: str, *, required: bool = False) -> None:
+    """Add where the result goes, and that nothing is said on the way."""
+    parser.add_argument("-o", "--output", type=Path, required=required, metavar="OUT", help=what)
+    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
+def scaling_options(parser: Parser) -> None:
+    """Add what normalising asks for in every command."""
+    parser.add_argument(
+        "--smoothing", type=smoothing, metavar="EPS", help="bi: a number added to every cell, or pseudo-bayes"
+    )
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+
+
+def column_options(parser: Parser) -> None:
+    """Add which columns of a table hold truth and prediction."""
+    parser.add_argument("--true", metavar="COLUMN", help=f"name or number of the column of the truth; {DEFAULT}")
+    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction")
+    parser.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
+    )
+
+
+def positive_number(text: str) -> float:
+    """Read a finite number above zero."""
+    value: float = _number(text, float, lambda value: np.isfinite(value) and value > 0, "a number above 0")
+    return value
+
+
+def whole_number(text: str) -> int:
+    """Read an integer of at least 0."""
+    value: int = _number(text, int, lambda value: value >= 0, "an integer of at least 0")
+    return value
+
+
+def natural_number(text: str) -> int:
+    """Read an integer of at least 1."""
+    value: int = _number(text, int, lambda value: value >= 1, "an integer of at least 1")
+    return value
+
+
+def components(text: str) -> int | None:
+    """Read an integer of at least 1, or "none"."""
+    if text == "none":
+        return None
+    return natural_number(text)
+
+
+def smoothing(text: str) -> float | str:
+    """Read a finite number above zero, or "pseudo-bayes"."""
+    if text == "pseudo-bayes":
+        return text
+    try:
+        return positive_number(text)
+    except argparse.ArgumentTypeError:
+        msg = f"must be a number above 0 or pseudo-bayes, got {text!r}"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def _number(text: str, read: Callable[[str], Any], fits: Callable[[Any], bool], wanted: str) -> Any:
+    try:
+        value = read(text)
+    except ValueError:
+        value = None
+    if value is None or not fits(value):
+        msg = f"must be {wanted}, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return value
+
+
+def given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """Return the options that were given; the others keep the defaults of the function."""
+    return {name: value for name in names if (value := getattr(args, name)) is not None}
+
+
+def compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
+    """Call a public function; what it refuses is a wrong use of the command, and a FailureError stays one."""
+    try:
+        return function(*arrays, **options)
+    except cmfast.FailureError:
+        raise
+    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+        raise UsageError(str(error)) from error
+
+
+def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Path) -> Path | None:
+    """Return where --output goes, None if nowhere, before anything is computed."""
+    if args.output is None:
+        return None
+    if args.output.suffix.lower() not in suffixes:
+        misuse(f"--output must end in {', '.join(suffixes)}, got {args.output}")
+    return check_target(args.output, force=args.force, sources=sources)
