@@ -1,17 +1,16 @@
 """Pick the backend from the arrays themselves; there is no global switch."""
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from contextlib import AbstractContextManager
-from functools import cache
 from math import prod
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from cmfast._core import caller
+from cmfast._core.array import Meta
 from cmfast.kernels.loading import load
-from cmfast.kernels.ops import OPS
 
 # Root module of an array's class -> adapter, imported when the first such array comes.
 ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch"}
@@ -19,18 +18,6 @@ ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch"}
 SIZES = ("n_classes", "n_groups", "n_replicates")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
 _by_class: dict[type, ModuleType] = {}
-
-
-class Meta(NamedTuple):
-    """What is known of an array without touching its data."""
-
-    shape: tuple[int, ...]
-    kind: str
-    """NumPy's kind letter of the dtype: b, i, u, f, c, S, U, ..."""
-    itemsize: int
-    device: str
-    dtype: np.dtype[Any]
-    """The dtype that NumPy has for it."""
 
 
 def adapter(cls: type) -> ModuleType:
@@ -66,7 +53,7 @@ def adopt(op: str, *, optional: Container[str] = (), **arrays: Any) -> list[Any]
         if type(error) not in (TypeError, ValueError):
             raise
         raise type(error)(_named(op, str(error))) from error.__cause__
-    if one.__name__ != "cmfast._core.adapters._numpy":
+    if one.HAS_DEVICES:
         devices = {name: one.meta(a).device for name, a in zip(arrays, out, strict=True) if a is not None}
         if len(set(devices.values())) > 1:
             what = ", ".join(f"{name} on {device}" for name, device in devices.items())
@@ -84,18 +71,6 @@ def meta(array: Any) -> Meta:
     """Return what is known of an adopted array."""
     found: Meta = adapter(type(array)).meta(array)
     return found
-
-
-@cache
-def kernel(op: str, target: str) -> Callable[..., Any]:
-    """Return kernel `op` for `target` ("cpu" or "cuda"); its module is imported once."""
-    entry = OPS[op]
-    if target not in entry.targets:
-        msg = f"{op} has no {target} kernel (has: {', '.join(sorted(entry.targets))})"
-        raise NotImplementedError(msg)
-    module = load(f"cmfast.kernels.{target}.{entry.module}")
-    function: Callable[..., Any] = getattr(module, op)
-    return function
 
 
 def call(op: str, *arrays: Any, **options: Any) -> Any:

@@ -19,6 +19,7 @@ from checks import assert_same_bits, host
 
 import cmfast
 from cmfast._core import caller, dispatch, validate
+from cmfast._core.targets import kernel
 from cmfast.kernels.ops import OPS
 
 mpl.use("Agg")
@@ -207,7 +208,7 @@ def test_nothing_is_computed_before_the_checks(name, monkeypatch):
 
 @pytest.mark.parametrize("op", OPS)
 def test_no_kernel_takes_a_number_of_threads_that_it_does_not_use(op):
-    function = inspect.unwrap(dispatch.kernel(op, "cpu"))
+    function = inspect.unwrap(kernel(op, "cpu"))
     used = {node.id for node in ast.walk(ast.parse(inspect.getsource(function))) if isinstance(node, ast.Name)}
     assert "num_threads" in used or "num_threads" not in inspect.signature(function).parameters
 

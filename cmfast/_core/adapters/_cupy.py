@@ -3,8 +3,11 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from cmfast._core import dispatch
+from cmfast._core.array import Meta
+from cmfast._core.targets import kernel
 from cmfast.kernels.cuda._core import module
+
+HAS_DEVICES = True
 
 
 def asarray(op: str, name: str, x: Any) -> Any:
@@ -15,16 +18,16 @@ def asarray(op: str, name: str, x: Any) -> Any:
     return x
 
 
-def meta(x: Any) -> dispatch.Meta:
+def meta(x: Any) -> Meta:
     """Return shape, kind, item size and device."""
-    return dispatch.Meta(x.shape, x.dtype.kind, x.dtype.itemsize, f"cuda:{x.device.id}", x.dtype)
+    return Meta(x.shape, x.dtype.kind, x.dtype.itemsize, f"cuda:{x.device.id}", x.dtype)
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the ``cuda`` kernel; 0-d results stay arrays, as CuPy's own: a number would have to wait for the device."""
     first = next(array for array in arrays if array is not None)
     with chosen(first):
-        return dispatch.kernel(op, "cuda")(*arrays, **options)
+        return kernel(op, "cuda")(*arrays, **options)
 
 
 def to_host(x: Any) -> Any:

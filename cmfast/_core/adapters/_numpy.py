@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.ma  # NumPy loads it when it is first asked for, which may be while another thread forks
 
-from cmfast._core import dispatch
 from cmfast._core.adapters import _columns, _text
+from cmfast._core.array import Meta
+from cmfast._core.targets import kernel
+
+HAS_DEVICES = False  # there is one host
 
 _HOST = 1  # kDLCPU
 _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a whole
@@ -104,14 +107,14 @@ def _on_a_device(x: Any) -> bool:
         return False
 
 
-def meta(x: Any) -> dispatch.Meta:
+def meta(x: Any) -> Meta:
     """Return shape, kind, item size and device."""
-    return dispatch.Meta(x.shape, x.dtype.kind, x.dtype.itemsize, "cpu", x.dtype)
+    return Meta(x.shape, x.dtype.kind, x.dtype.itemsize, "cpu", x.dtype)
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
-    out = dispatch.kernel(op, "cpu")(*arrays, **options)
+    out = kernel(op, "cpu")(*arrays, **options)
     return tuple(map(_scalar, out)) if isinstance(out, tuple) else _scalar(out)
 
 

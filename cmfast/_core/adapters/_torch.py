@@ -6,7 +6,12 @@ from typing import Any
 import numpy as np
 import torch  # noqa: TID251
 
-from cmfast._core import dispatch
+from cmfast._core.adapters import _numpy
+from cmfast._core.array import Meta
+from cmfast._core.targets import kernel
+from cmfast.kernels.loading import load
+
+HAS_DEVICES = True
 
 _DTYPES = {
     torch.bool: np.dtype(np.bool_),
@@ -21,7 +26,7 @@ _DTYPES = {
     torch.float16: np.dtype(np.float16),
     torch.float32: np.dtype(np.float32),
     torch.float64: np.dtype(np.float64),
-    torch.complex64: np.dtype(np.complex64),  # for the words in which _validate refuses it
+    torch.complex64: np.dtype(np.complex64),  # for the words in which it is refused
     torch.complex128: np.dtype(np.complex128),
 }
 
@@ -49,10 +54,10 @@ def asarray(op: str, name: str, x: Any) -> Any:
     return x
 
 
-def meta(x: Any) -> dispatch.Meta:
+def meta(x: Any) -> Meta:
     """Return shape, kind, item size and device."""
     dtype = _DTYPES[x.dtype]
-    return dispatch.Meta(tuple(x.shape), dtype.kind, dtype.itemsize, str(x.device), dtype)
+    return Meta(tuple(x.shape), dtype.kind, dtype.itemsize, str(x.device), dtype)
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -60,8 +65,8 @@ def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     first = next(array for array in arrays if array is not None)
     if first.device.type == "cuda":
         return _on_cuda(op, first.device, arrays, options)
-    hosts = [None if array is None else _share(array) for array in arrays]
-    out = dispatch.call(op, *hosts, **options)
+    hosts = tuple(None if array is None else _share(array) for array in arrays)
+    out = _numpy.call(op, hosts, options)
     return tuple(map(_tensor, out)) if isinstance(out, tuple) else _tensor(out)
 
 
@@ -78,15 +83,16 @@ class _Current:
 
 def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Share the tensors with CuPy, run the op on torch's own stream, so in its order, share the results back."""
-    dispatch.kernel(op, "cuda")
+    kernel(op, "cuda")
     try:
         import cupy  # noqa: TID251
     except ImportError as error:
         msg = f"{op}: tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
         raise ImportError(msg) from error
+    adapter = load("cmfast._core.adapters._cupy")
     with cupy.cuda.Device(device.index), cupy.cuda.Stream.from_external(_Current(device)):
-        shared = [None if array is None else cupy.from_dlpack(array.resolve_neg()) for array in arrays]
-        out = dispatch.call(op, *shared, **options)
+        shared = tuple(None if array is None else cupy.from_dlpack(array.resolve_neg()) for array in arrays)
+        out = adapter.call(op, shared, options)
         parts = [torch.from_dlpack(x) if isinstance(x, cupy.ndarray) else x for x in _items(out)]
     return tuple(parts) if isinstance(out, tuple) else parts[0]
 

@@ -1,0 +1,20 @@
+"""The kernels of a target, loaded when they are first asked for."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from cmfast.kernels.loading import load
+from cmfast.kernels.ops import OPS
+
+
+@cache
+def kernel(op: str, target: str) -> Callable[..., Any]:
+    """Return kernel `op` for `target` ("cpu" or "cuda"); its module is imported once."""
+    entry = OPS[op]
+    if target not in entry.targets:
+        msg = f"{op} has no {target} kernel (has: {', '.join(sorted(entry.targets))})"
+        raise NotImplementedError(msg)
+    module = load(f"cmfast.kernels.{target}.{entry.module}")
+    function: Callable[..., Any] = getattr(module, op)
+    return function
