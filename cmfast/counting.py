@@ -8,7 +8,7 @@ import numpy as np
 from cmfast import normalizing
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _text
-from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast._core.annotations import METHODS, Array, Method, OnFailure
 
 __all__ = ["confusion_matrix"]
 
@@ -108,7 +108,7 @@ def confusion_matrix(
     validate.on_failure(_OP, on_failure)
     num_threads = validate.num_threads(_OP, num_threads)
     if normalize is not None:
-        validate.choice(_OP, "normalize", normalize, normalizing.METHODS)
+        validate.choice(_OP, "normalize", normalize, METHODS)
     if n_classes is not None:
         n_classes = validate.count(_OP, "n_classes", n_classes)
         if 8 * n_classes**2 > validate.LARGEST:

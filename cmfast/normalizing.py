@@ -3,14 +3,24 @@
 from typing import Any
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, Empty, Method, OnFailure, Progress, Smoothing, Solver, Start
+from cmfast._core.annotations import (
+    METHODS,
+    SYNONYMS,
+    Array,
+    Empty,
+    Method,
+    OnFailure,
+    Progress,
+    Smoothing,
+    Solver,
+    Start,
+)
 from cmfast._core.progress import reporter
 from cmfast.scaling._functions import OPTIONS, scale, solve
 from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
 
 __all__ = ["bi_normalize", "importance_weights", "normalize"]
 
-METHODS = {"all": "all", "row": "row", "true": "row", "col": "col", "pred": "col", "bi": "bi"}
 FAILED = "matrices not normalised"
 
 
@@ -237,7 +247,7 @@ def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads:
 def _method(op: str, method: str, options: dict[str, Any]) -> str:
     """Return the one name of `method`; refuse options that it does not have."""
     validate.choice(op, "method", method, METHODS)
-    one = METHODS[method]
+    one = SYNONYMS.get(method, method)
     for name in options:
         if one != "bi" or name not in OPTIONS:
             validate.fail(op, f"method {method!r} has no option {name!r}", TypeError)

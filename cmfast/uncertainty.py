@@ -1,6 +1,6 @@
 """How far a confusion matrix, and so any metric of it, could be off because its samples are few."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def resample(
     0.01
     """
     op = "uncertainty.resample"
-    validate.choice(op, "scheme", scheme, ("multinomial", "row_multinomial", "expected_rounded"))
+    validate.choice(op, "scheme", scheme, get_args(Scheme))
     validate.on_failure(op, on_failure)
     n_replicates = validate.count(op, "n_replicates", n_replicates)
     num_threads = validate.num_threads(op, num_threads)

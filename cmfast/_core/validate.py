@@ -7,19 +7,19 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import numpy as np
 
 from cmfast._core import caller
 from cmfast._core.adapters import _columns, _text
-from cmfast._core.annotations import Progress
+from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.dispatch import meta, to_host
 
 LARGEST = 2**63 - 1  # of int64, in which kernels count, and addresses are
 MOST_BITS = 512
 MOST_SHOWN = 200  # characters of a value
-ON_FAILURE = ("raise", "warn", "ignore")
+ON_FAILURE = get_args(OnFailure)
 
 
 def refuse(op: str, name: str, wanted: str, given: object, error: type[Exception] = ValueError) -> NoReturn:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._core.annotations import Method
+from cmfast._core.annotations import NORMALIZATIONS, Method
 from cmfast._demo import data
-from cmfast._demo.words import METHODS
 
 Tick = Callable[[int, int], object]
 
@@ -148,8 +147,8 @@ def _compare(repetitions: list[Repetition], settings: Settings, results: Results
     M1 = np.stack([r.balanced.M for r in repetitions])
     M2 = np.stack([r.skewed.M for r in repetitions])
     eps = settings.smoothing
-    normalized = {name: _normalize(M2, name, eps, settings) for name in METHODS}
-    smoothed = {name: _normalize(M2 + eps, name, None, settings) for name in METHODS}
+    normalized = {name: _normalize(M2, name, eps, settings) for name in NORMALIZATIONS}
+    smoothed = {name: _normalize(M2 + eps, name, None, settings) for name in NORMALIZATIONS}
     overlap = {name: cmfast.overlap(S, M1) for name, S in normalized.items()}
     # Without the constant a cell that is empty in one matrix alone would make the divergence infinite.
     kl = {name: cmfast.kl_divergence(M1 + eps, S) for name, S in smoothed.items()}
@@ -187,7 +186,7 @@ def _accuracy(M: np.ndarray) -> dict[str, Any]:
 
 def _spread(by_method: Mapping[Any, np.ndarray], *, best: Callable[..., Any]) -> dict[str, Any]:
     """Return, per method: the repetition that is shown, mean and standard deviation, and how often it was best."""
-    winner = best(np.stack([by_method[name] for name in METHODS]), axis=0)
+    winner = best(np.stack([by_method[name] for name in NORMALIZATIONS]), axis=0)
     return {
         name: {
             "shown": by_method[name][0],
@@ -196,7 +195,7 @@ def _spread(by_method: Mapping[Any, np.ndarray], *, best: Callable[..., Any]) ->
             "best_in": int((winner == k).sum()),
             "every": by_method[name],
         }
-        for k, name in enumerate(METHODS)
+        for k, name in enumerate(NORMALIZATIONS)
     }
 
 
@@ -212,7 +211,7 @@ def _gcm(
             X,
             y,
             predicted,
-            weights=list(METHODS),
+            weights=list(NORMALIZATIONS),
             n_classes=data.C,
             n_components=settings.components,
             grid=grid,
@@ -236,16 +235,16 @@ def _geometry(seed: int, repetitions: list[Repetition], settings: Settings, resu
         "cells": first.n_cells,
         "alone": first.singleton_fraction,
         "unmixed": first.unmixed_fraction,
-        "missing_mass_bi": first.missing_mass[METHODS.index("bi")],
+        "missing_mass_bi": first.missing_mass[NORMALIZATIONS.index("bi")],
         "overlap_table": {
-            a: {b: {"shown": pairs[0, i, j], "mean": pairs[:, i, j].mean()} for j, b in enumerate(METHODS)}
-            for i, a in enumerate(METHODS)
+            a: {b: {"shown": pairs[0, i, j], "mean": pairs[:, i, j].mean()} for j, b in enumerate(NORMALIZATIONS)}
+            for i, a in enumerate(NORMALIZATIONS)
         },
         "matched": _matched(found, pairs),
         "by_width": _by_width(repetitions[0].skewed, seed, settings, lambda k: tick(len(found) + k, total)),
     }
-    results.matrices |= {f"gcm_{name}": G[0, k] for k, name in enumerate(METHODS)}
-    results.matrices |= {f"weighted_{name}": W[0, k] for k, name in enumerate(METHODS)}
+    results.matrices |= {f"gcm_{name}": G[0, k] for k, name in enumerate(NORMALIZATIONS)}
+    results.matrices |= {f"weighted_{name}": W[0, k] for k, name in enumerate(NORMALIZATIONS)}
 
 
 def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
@@ -258,7 +257,7 @@ def _matched(found: list[Any], pairs: np.ndarray) -> dict[str, Any]:
         "pattern_null": "pattern_null",
     }
     out: dict[str, Any] = {}
-    for k, name in enumerate(METHODS):
+    for k, name in enumerate(NORMALIZATIONS):
         values = {key: np.array([getattr(f.diagnostics, column)[k] for f in found]) for key, column in columns.items()}
         out[name] = {key: {"shown": v[0], "mean": v.mean(), "sd": v.std()} for key, v in values.items()}
         out[name]["own_normalisation_best_in"] = int((pairs[:, :, k].argmax(axis=1) == k).sum())

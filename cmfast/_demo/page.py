@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import cmfast
+from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._demo import figures, words
-from cmfast._demo.words import METHODS
 
 Numbers = dict[str, Any]
 Matrices = Mapping[str, np.ndarray]
@@ -183,7 +183,7 @@ def _smoothing_curve(numbers: Numbers) -> str:
 
 def _normalisation_table(numbers: Numbers) -> str:
     rows = []
-    for name in METHODS:
+    for name in NORMALIZATIONS:
         row: list[str] = [name]
         for measure in ("overlap", "kl"):
             v = numbers["normalisation"][measure][name]
@@ -194,7 +194,9 @@ def _normalisation_table(numbers: Numbers) -> str:
 
 def _geometry(numbers: Numbers, matrices: Matrices) -> str:
     g = numbers["geometry"]
-    table = figures.overlap_table([[g["overlap_table"][a][b]["mean"] for b in METHODS] for a in METHODS], METHODS)
+    table = figures.overlap_table(
+        [[g["overlap_table"][a][b]["mean"] for b in NORMALIZATIONS] for a in NORMALIZATIONS], NORMALIZATIONS
+    )
     shown = {
         "Errors, bi-normalised": (
             f"{100 * (1 - g['missing_mass_bi']):.1f} % of the mass has pictures",

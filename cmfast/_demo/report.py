@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._demo import page, words
 from cmfast._demo.experiment import Results
-from cmfast._demo.words import METHODS
 from cmfast._files.output import FileError, plain, replacing, to_json, write_npz
 
 FILES = ("matrices.npz", "results.json", "report.html")
@@ -55,7 +55,7 @@ def table(numbers: dict[str, Any], out: Path) -> str:
         "        against the balanced truth               against the geometric matrix",
         "        overlap        best in   KL              overlap   guaranteed   permuted labels",
     ]
-    for name in METHODS:
+    for name in NORMALIZATIONS:
         o, k, m = overlap[name], kl[name], matched[name]
         lines.append(
             f"{name:<6}  {o['mean']:.3f} ± {o['sd']:.3f}  {o['best_in']:>2}/{repeats:<4}"

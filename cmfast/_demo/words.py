@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from cmfast._core.annotations import Method
+from cmfast._core.annotations import NORMALIZATIONS
 
-METHODS: tuple[Method, ...] = ("all", "row", "col", "bi")
 Numbers = dict[str, Any]
 
 
@@ -15,12 +14,12 @@ def seconds(value: float) -> str:
 
 def best_of(values: Numbers, *, largest: bool) -> str:
     """Return the method with the best mean."""
-    return (max if largest else min)(METHODS, key=lambda name: float(values[name]["mean"]))
+    return (max if largest else min)(NORMALIZATIONS, key=lambda name: float(values[name]["mean"]))
 
 
 def best_but(values: Numbers, method: str) -> str:
     """Return the method with the largest mean among the others."""
-    return max((name for name in METHODS if name != method), key=lambda name: float(values[name]["mean"]))
+    return max((name for name in NORMALIZATIONS if name != method), key=lambda name: float(values[name]["mean"]))
 
 
 def data(numbers: Numbers) -> str:
@@ -93,7 +92,7 @@ def smoothing(numbers: Numbers) -> str:
 def geometry(numbers: Numbers) -> str:
     """Say what is compared in the second experiment, and which pairs fit best."""
     matched, repeats = numbers["geometry"]["matched"], numbers["settings"]["repeats"]
-    own = ", ".join(f"{name} in {matched[name]['own_normalisation_best_in']}" for name in METHODS)
+    own = ", ".join(f"{name} in {matched[name]['own_normalisation_best_in']}" for name in NORMALIZATIONS)
     return (
         "Every normalised matrix is compared with four geometric ones, which do not count errors one by one: they "
         "measure how far the cloud of a true class and that of a predicted class overlap. Bold is the best fit of a "

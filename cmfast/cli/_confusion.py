@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import cmfast
+from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._files.output import FileError, replacing, to_json, write_npz
 from cmfast.cli import _screen
 from cmfast.cli._counting import count
 from cmfast.cli._normalize import normalized
 from cmfast.cli._options import (
-    METHODS,
     Parser,
     column_options,
     given,
@@ -30,7 +30,7 @@ def add_options(parser: Parser) -> None:
     """Add what the command takes."""
     parser.add_argument("input", type=Path, metavar="FILE", help="npy (n, 2), csv, tsv, Parquet, Arrow or Feather")
     column_options(parser)
-    parser.add_argument("--normalize", choices=METHODS, help="normalise the matrix")
+    parser.add_argument("--normalize", choices=NORMALIZATIONS, help="normalise the matrix")
     scaling_options(parser)
     output_options(parser, "npy, npz, csv or json file; the last three keep the labels")
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 import cmfast
+from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._core.progress import Bar
 from cmfast._files import points
 from cmfast._files.output import replacing, to_json, write_npz
 from cmfast.cli._counting import check_room
 from cmfast.cli._options import (
-    METHODS,
     Parser,
     components,
     compute,
@@ -24,6 +24,7 @@ from cmfast.cli._options import (
     whole_number,
 )
 from cmfast.cli._printing import print_json, print_matrix
+from cmfast.geometry._embedding import RULES
 
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
 
@@ -38,12 +39,14 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--features", nargs="+", metavar="COLUMN", help="columns of a table with the embeddings (default: all others)"
     )
-    parser.add_argument("--weights", choices=METHODS, nargs="+", default=list(METHODS), help="default: all four")
+    parser.add_argument(
+        "--weights", choices=NORMALIZATIONS, nargs="+", default=list(NORMALIZATIONS), help="default: all four"
+    )
     parser.add_argument(
         "--components", type=components, default=10, metavar="M", help="axes of the PCA, default 10; none: no PCA"
     )
     parser.add_argument(
-        "--grid", choices=("scott", "freedman-diaconis"), default="scott", help="rule for the cell widths"
+        "--grid", choices=[rule.replace("_", "-") for rule in RULES], default="scott", help="rule for the cell widths"
     )
     parser.add_argument(
         "--seed", type=whole_number, default=0, metavar="N", help="of the permuted-label null, default 0"

@@ -3,11 +3,12 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 import cmfast
+from cmfast._core.annotations import Undefined
 from cmfast._files import tables
 from cmfast.cli import _screen
 from cmfast.cli._counting import count
@@ -21,9 +22,7 @@ def add_options(parser: Parser) -> None:
     column_options(parser)
     parser.add_argument("--by", metavar="COLUMN", help="name or number of a column: a matrix for each of its values")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
-    parser.add_argument(
-        "--undefined", choices=("present", "nan", "strict", "zero", "one"), default="nan", help="a 0/0; default nan"
-    )
+    parser.add_argument("--undefined", choices=get_args(Undefined), default="nan", help="a 0/0; default nan")
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
 

@@ -4,17 +4,17 @@ import argparse
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import cmfast
+from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast._core.progress import Bar
 from cmfast._files import points, tables
 from cmfast._files.output import FileError, check_target, replacing, write_block, write_npy_header
 from cmfast.cli import _screen
 from cmfast.cli._options import (
-    METHODS,
     Parser,
     compute,
     given,
@@ -33,12 +33,12 @@ def add_options(parser: Parser) -> None:
     """Add what the command takes."""
     parser.add_argument("input", type=Path, metavar="IN.npy", help="matrices (..., C, C); may be larger than memory")
     output_options(parser, "npy file for the result", required=True)
-    parser.add_argument("--method", choices=METHODS, default="bi", help="default bi")
+    parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
     scaling_options(parser)
     parser.add_argument("--tol", type=positive_number, help="bi: relative error of the margins (L1), default 1e-9")
     parser.add_argument("--max-iter", type=natural_number, metavar="N", help="bi: most passes over a matrix")
-    parser.add_argument("--solver", choices=("auto", "newton", "sinkhorn"), help="bi: default auto")
-    parser.add_argument("--empty", choices=("nan", "drop"), help="bi: a class never true and never predicted")
+    parser.add_argument("--solver", choices=get_args(Solver), help="bi: default auto")
+    parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true and never predicted")
     parser.add_argument("--status", type=Path, metavar="OUT.npy", help="also write the status code of every matrix")
     parser.add_argument("--block-mb", type=positive_number, default=tables.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
 

@@ -10,7 +10,6 @@ import numpy as np
 import cmfast
 from cmfast._files.output import check_target
 
-METHODS = ("all", "row", "col", "bi")
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
 
 

@@ -5,12 +5,10 @@ from typing import Any, cast
 import numpy as np
 
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Method
+from cmfast._core.annotations import METHODS, Method
 from cmfast._core.failures import FailureError
 from cmfast.normalizing import importance_weights
 from cmfast.scaling._functions import checked_smoothing
-
-METHODS = ("all", "row", "true", "col", "pred", "bi")
 
 
 def is_list(weights: Any) -> bool:

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
-from cmfast.metrics._plan import Undefined
 
 FAILED = "matrices not evaluated"
 

@@ -1,12 +1,11 @@
 """Tables made of a confusion matrix: one class against the rest, shares of the rows, the largest confusions."""
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
-from cmfast.metrics._plan import Undefined
 
 By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
 
@@ -138,6 +137,6 @@ def most_confused(
     ([30.0, 20.0], [2, 2], [0, 1])
     """
     op = "metrics.most_confused"
-    validate.choice(op, "by", by, ("count", "rate", "symmetric", "symmetric_rate"))
+    validate.choice(op, "by", by, get_args(By))
     k = validate.count(op, "k", k, least=1)
     return Confusions(*_run("most_confused", M, on_failure, num_threads, k=k, by=by))

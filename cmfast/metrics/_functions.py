@@ -5,11 +5,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._compute import FAILED, evaluate
-from cmfast.metrics._plan import Undefined
 
 Average: TypeAlias = Literal["macro", "weighted", "micro"] | None
 

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array
+from cmfast._core.annotations import Array, Undefined
 from cmfast.metrics import _compute, _plan
 from cmfast.metrics._compute import Margins, from_sums
-from cmfast.metrics._plan import Undefined
 
 
 def label_margins(

@@ -2,15 +2,13 @@
 
 import math
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from cmfast._core import validate
 from cmfast.kernels.shared.metrics import Mode, Over, Plan, Step, Total, Value
 from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
-
-Undefined: TypeAlias = Literal["present", "nan", "strict", "zero", "one"]
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
 Row: TypeAlias = tuple[Codes, tuple[float, float]]

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array
+from cmfast._core.annotations import Array, Undefined
 from cmfast.metrics._compute import compute, margins
-from cmfast.metrics._plan import Undefined
 
 PER_CLASS = ("precision", "recall", "f1", "jaccard")
 WHOLE = ("accuracy", "balanced_accuracy", "mcc", "kappa", "geometric_mean", "f1_of_macro")

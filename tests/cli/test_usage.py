@@ -2,12 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from cmfast import cli
+from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver, Undefined
 from cmfast.cli import _counting
+from cmfast.geometry._embedding import RULES
 
 ROWS = [("cat", "dog", "A"), ("cat", "cat", "B"), ("dog", "dog", "A"), ("dog", "cat", "A")]
 MATRIX = [[1, 1], [1, 1]]
@@ -142,3 +145,22 @@ def test_class_ids_that_are_none(run, monkeypatch):
     np.save("X.npy", np.ones((3, 2)))
     np.save("y.npy", np.array([0, 1, 10**12]))
     refused(run("gcm", "X.npy", "--labels", "y.npy", "--pred", "y.npy"), "y.npy: holds 1,000,000,000,001 classes")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "names"),
+    [
+        ("normalize", "--method", NORMALIZATIONS),
+        ("normalize", "--solver", get_args(Solver)),
+        ("normalize", "--empty", get_args(Empty)),
+        ("confusion", "--normalize", NORMALIZATIONS),
+        ("metrics", "--undefined", get_args(Undefined)),
+        ("gcm", "--weights", NORMALIZATIONS),
+        ("gcm", "--grid", [name.replace("_", "-") for name in RULES]),
+    ],
+)
+def test_what_the_functions_take_the_command_takes(run, command, option, names):
+    status, out, err = run(command, option, "nonsense")
+    assert (status, out) == (2, "")
+    told = err.partition("choose from ")[2].partition(")")[0]
+    assert [name.strip(" '") for name in told.split(",")] == list(names)
