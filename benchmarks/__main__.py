@@ -9,23 +9,23 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
-from benchmarks import counting, geometry, labels, latency, metrics, scaling, uncertainty
+from benchmarks import comparison, counting, geometry, latency, metrics, normalizing, scaling, uncertainty, zeros
 from benchmarks._job import Job
 from benchmarks._measure import interleaved, peak_extra_bytes, timed
 
-PARTS: dict[str, Callable[..., Iterable[Job]]] = {
-    "count": counting.jobs,
-    "bi": scaling.jobs,
-    "gcm": geometry.jobs,
-    "metrics": metrics.jobs,
-    "labels": labels.jobs,
-    "resample": uncertainty.jobs,
-    "scaling": scaling.full_jobs,
-    "geometry": geometry.full_jobs,
+# By topic; without --quick both sizes.
+PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] = {
+    "counting": {"quick": counting.jobs},
+    "scaling": {"quick": scaling.jobs, "full": scaling.full_jobs},
+    "normalizing": {"quick": normalizing.jobs},
+    "zeros": {"quick": zeros.jobs},
+    "comparison": {"quick": comparison.jobs},
+    "geometry": {"quick": geometry.jobs, "full": geometry.full_jobs},
+    "metrics": {"quick": metrics.jobs},
+    "uncertainty": {"quick": uncertainty.jobs},
 }
-QUICK = ("count", "bi", "gcm", "metrics", "labels", "resample")
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars")
 
 
@@ -111,9 +111,9 @@ def machine() -> dict[str, Any]:
 def main(argv: list[str] | None = None) -> int:
     """Run the jobs; return 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a second per timing: two minutes on two cores")
+    parser.add_argument("--quick", action="store_true", help="the smaller jobs, a second per timing: minutes")
     parser.add_argument("--smoke", action="store_true", help="tiny inputs: every line runs, no figure means anything")
-    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone (may be repeated)")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this topic alone (may be repeated)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything measured")
     options = parser.parse_args(argv)
     seconds = 0.05 if options.smoke else 1.0 if options.quick else 5.0
@@ -122,8 +122,10 @@ def main(argv: list[str] | None = None) -> int:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     print(f"{about['cpu']}, {about['cores']} cores, Python {about['python']}, {versions}\n")
     rows = []
-    for name in options.only or (QUICK if options.quick else PARTS):
-        for job in PARTS[name](small=options.smoke):
+    sizes = ("quick",) if options.quick else ("quick", "full")
+    chosen = [PARTS[topic][size] for size in sizes for topic in options.only or PARTS if size in PARTS[topic]]
+    for jobs in chosen:
+        for job in jobs(small=options.smoke):
             row = measure(job, seconds=seconds)
             rows.append(row)
             print(*lines(row), sep="\n", end="\n\n", flush=True)

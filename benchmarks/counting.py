@@ -3,15 +3,15 @@
 import numpy as np
 
 import cmfast
-from benchmarks import data, rivals
+from benchmarks import _data, _rivals
 from benchmarks._job import Job, Rival
 
 
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs; `small` ones end in a fraction of a second."""
     n, C = (10_000, 10) if small else (10_000_000, 10)
-    y, p = data.labels(n, C)
-    want = rivals.numpy_bincount(y, p, C)
+    y, p = _data.labels(n, C)
+    want = _rivals.numpy_bincount(y, p, C)
 
     def check(M):
         np.testing.assert_array_equal(M, want)
@@ -28,8 +28,8 @@ def jobs(*, small: bool = False) -> list[Job]:
             lambda: (y.sum(), p.sum()),
             "read",
             [
-                Rival("scikit-learn", lambda: rivals.sklearn_confusion_matrix(y, p), n, check),
-                Rival("numpy.bincount", lambda: rivals.numpy_bincount(y, p, C), n, check),
+                Rival("scikit-learn", lambda: _rivals.sklearn_confusion_matrix(y, p), n, check),
+                Rival("numpy.bincount", lambda: _rivals.numpy_bincount(y, p, C), n, check),
             ],
         )
     ]

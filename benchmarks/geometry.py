@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 import cmfast
-from benchmarks import data, rivals
+from benchmarks import _data, _rivals
 from benchmarks._job import Job, Rival
 
 WEIGHTS = ["all", "row", "col", "bi"]
@@ -39,7 +39,7 @@ def full_jobs(*, small: bool = False) -> Iterator[Job]:
 
 @lru_cache(1)
 def _points(N: int, m: int, C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return data.embeddings(N, m, C)
+    return _data.embeddings(N, m, C)
 
 
 def _job(
@@ -71,13 +71,13 @@ def _job(
     def check_ours(result):
         if not {"packed", "columns"} & set(rivals_of):
             cells = cmfast.cell_counts(*part, grid=grid, n_classes=C)
-            want = rivals.scipy_gcm(*part, *lattice, C) if C <= 10 and m <= 10 else None
+            want = _rivals.scipy_gcm(*part, *lattice, C) if C <= 10 and m <= 10 else None
             if want is None:
                 return "not compared"
             np.testing.assert_array_equal(cmfast.gcm(cells, np.ones((C, C))), want)
             return "a tenth agrees with scipy"
         # Our first weighting is 1/N of the counts; polars sums the counts themselves.
-        want = rivals.polars_gcm(X, y, p, *lattice, C, packed=False)
+        want = _rivals.polars_gcm(X, y, p, *lattice, C, packed=False)
         np.testing.assert_allclose(result[0] * N, want, rtol=1e-12)
         return "agrees with polars"
 
@@ -98,13 +98,13 @@ def _job(
         return "the cells alone"
 
     def polars(*, packed):
-        return lambda: rivals.polars_gcm(X, y, p, *lattice, C, packed=packed)
+        return lambda: _rivals.polars_gcm(X, y, p, *lattice, C, packed=packed)
 
     every = {
         "packed": Rival("polars, packed key", polars(packed=True), N, whole),
         "columns": Rival(f"polars, {m} columns", polars(packed=False), N, whole),
-        "scipy": Rival("scipy.sparse", lambda: rivals.scipy_gcm(*part, *lattice, C), tenth, check_scipy),
-        "unique": Rival("numpy.unique", lambda: rivals.numpy_unique_cells(part[0], *lattice), tenth, check_unique),
+        "scipy": Rival("scipy.sparse", lambda: _rivals.scipy_gcm(*part, *lattice, C), tenth, check_scipy),
+        "unique": Rival("numpy.unique", lambda: _rivals.numpy_unique_cells(part[0], *lattice), tenth, check_unique),
     }
     size = f"{N:,} points, m={m} {np.dtype(dtype).name}, C={C}, {note}, {len(weights)} weightings"
     copy = lambda: np.copyto(out, X)  # noqa: E731
@@ -139,7 +139,7 @@ def _raw(N: int, n: int) -> Job:
 
         Z = PCA(10, svd_solver="covariance_eigh").fit_transform(X)
         grid = cmfast.Grid.scott(Z)
-        return rivals.polars_gcm(Z, y, p, np.asarray(grid.origin), 1 / np.asarray(grid.width), 10, packed=True)
+        return _rivals.polars_gcm(Z, y, p, np.asarray(grid.origin), 1 / np.asarray(grid.width), 10, packed=True)
 
     def check_rival(result):
         assert result.sum() > 0

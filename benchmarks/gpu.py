@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import cmfast
-from benchmarks import data
+from benchmarks import _data
 
 PART = 1000  # items that are compared with the CPU
 SCALED = 2e-6  # between two results of scaling, each of which is right to a relative 1e-6 with the default `tol`
@@ -111,13 +111,13 @@ def embeddings(n: int, m: int, C: int) -> tuple[Any, Any, Any]:
 
 def matrices(n: int, accuracy: float, eps: float) -> Any:
     """Return n confusion matrices, a thousand different ones again and again."""
-    base = cupy.asarray(data.confusion_matrices(1000, 10, accuracy, eps))
+    base = cupy.asarray(_data.confusion_matrices(1000, 10, accuracy, eps))
     return base[cupy.arange(n) % 1000]
 
 
 def labels(n: int) -> tuple[Any, Any]:
     """Return true and predicted labels, one in ten of them wrong."""
-    y, p = (cupy.asarray(a) for a in data.labels(100_003, 10))
+    y, p = (cupy.asarray(a) for a in _data.labels(100_003, 10))
     index = cupy.arange(n) % 100_003
     return y[index], p[index]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import data
+from benchmarks import _data
 
 CHUNK = 1_000_000
 CAPPED = """
@@ -36,7 +36,7 @@ def write_points(folder: Path, n: int, m: int, C: int) -> None:
     centres = rng.normal(size=(C, m)) * 1.5
     for start in range(0, n, CHUNK):
         stop = min(start + CHUNK, n)
-        X, y, p = data.around(centres, stop - start, rng)
+        X, y, p = _data.around(centres, stop - start, rng)
         maps["X"][start:stop], maps["y"][start:stop], maps["p"][start:stop] = X, y, p
 
 

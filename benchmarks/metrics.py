@@ -1,38 +1,45 @@
-"""Every metric of a batch of confusion matrices."""
+"""Every metric of a batch of confusion matrices, and metrics straight from labels of very many classes."""
+
+from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import data, rivals
+from benchmarks import _data, _rivals
 from benchmarks._job import Job, Rival
 from cmfast import metrics
 
+NAMES = ["accuracy", *(f"{name}_{a}" for a in ("macro", "weighted") for name in ("precision", "recall", "f1"))]
 
-def jobs(*, small: bool = False) -> list[Job]:
-    """Return the jobs; `small` ones end in a fraction of a second."""
+
+def jobs(*, small: bool = False) -> Iterator[Job]:
+    """Yield the jobs, one in memory at a time; `small` ones end in a fraction of a second."""
     sizes = ((3, 100), (10, 100), (40, 10)) if small else ((3, 2_000_000), (10, 1_000_000), (100, 2_000), (1000, 20))
-    return [_job(C, B) for C, B in sizes]
+    for C, B in sizes:
+        yield _of_matrices(C, B)
+    for C, n in [(50, 2_000)] if small else [(10_000, 10_000_000), (100_000, 10_000_000)]:
+        yield _of_labels(C, n)
 
 
-def _job(C: int, B: int) -> Job:
+def _of_matrices(C: int, B: int) -> Job:
     # Rounded up, so that every class is true and predicted: rivals differ in what they make of a 0/0.
-    M = np.ceil(100 * data.confusion_matrices(min(B, 1000), C, 0.8, 1e-3)).astype(np.int64)
+    M = np.ceil(100 * _data.confusion_matrices(min(B, 1000), C, 0.8, 1e-3)).astype(np.int64)
     M = np.tile(M, (-(-B // len(M)), 1, 1))[:B]
     part = M[: max(1, B // 50)]
-    labels = [_labels(m) for m in M[: min(20, B)]] if C <= 100 else []
+    labels = [_as_labels(m) for m in M[: min(20, B)]] if C <= 100 else []
 
     def check(found):
-        want = rivals.numpy_metrics(M[:3])
+        want = _rivals.numpy_metrics(M[:3])
         for name, values in found.items():
             k = min(3, len(values))
             np.testing.assert_allclose(values[:k], want[name][:k], rtol=1e-9, atol=1e-12, err_msg=name)
         return f"{len(found)} metrics"
 
-    against = [Rival("NumPy expressions", lambda: rivals.numpy_metrics(part), len(part), check)]
+    against = [Rival("NumPy expressions", lambda: _rivals.numpy_metrics(part), len(part), check)]
     if labels:
-        against.append(Rival("scikit-learn", lambda: rivals.sklearn_metrics(labels), len(labels), check))
+        against.append(Rival("scikit-learn", lambda: _rivals.sklearn_metrics(labels), len(labels), check))
     if C <= 10:
         few = min(20, B)
-        against.append(Rival("PyCM", lambda: rivals.pycm_metrics(M[:few]), few, check))
+        against.append(Rival("PyCM", lambda: _rivals.pycm_metrics(M[:few]), few, check))
     return Job(
         f"metrics {C}",
         f"{B:,} int64 matrices {C}x{C}",
@@ -46,6 +53,41 @@ def _job(C: int, B: int) -> Job:
     )
 
 
-def _labels(m):
+def _as_labels(m):
     i, j = np.nonzero(m)
     return np.repeat(i, m[i, j]), np.repeat(j, m[i, j])
+
+
+def _of_labels(C: int, n: int) -> Job:
+    """Return the job with so many classes that a matrix of all pairs would not fit."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, C, n)
+    p = np.where(rng.random(n) < 0.7, y, rng.integers(0, C, n))
+    out = np.empty_like(y)
+    want = metrics.from_labels(y, p, NAMES, n_classes=C)
+
+    def check(found):
+        for name, value in found.items():
+            np.testing.assert_allclose(value, want[name], rtol=2e-6, err_msg=name)  # torchmetrics: float32
+        return f"{len(found)} metrics"
+
+    def ours(found):
+        assert found["recall_weighted"] == found["accuracy"]
+        np.testing.assert_allclose(found["accuracy"], (y == p).mean(), rtol=1e-12)
+        return check(found)
+
+    against = [Rival("scikit-learn", lambda: _rivals.sklearn_label_metrics(y, p), n, check)]
+    if C <= 10_000:  # its matrix of all pairs takes 8 C^2 bytes, 80 GB for 100,000 classes
+        against.append(Rival("torchmetrics", lambda: _rivals.torchmetrics_label_metrics(y, p, C), n, check))
+    return Job(
+        f"labels {C}",
+        f"{n:,} labels, {C:,} classes, no matrix",
+        n,
+        "labels",
+        lambda threads: metrics.from_labels(y, p, NAMES, n_classes=C, num_threads=threads),
+        ours,
+        lambda: (np.copyto(out, y), np.copyto(out, p)),
+        "copy",
+        against,
+        memory=True,
+    )

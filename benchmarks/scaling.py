@@ -3,7 +3,7 @@
 import numpy as np
 
 import cmfast
-from benchmarks import data, rivals
+from benchmarks import _data, _rivals
 from benchmarks._job import Job, Rival
 
 TOL = 1e-9
@@ -42,7 +42,7 @@ def full_jobs(*, small: bool = False) -> list[Job]:
 
 
 def _job(kind: str, B: int, C: int, accuracy: float, eps: float, shares: tuple[int, ...], max_iter: int = 10**6) -> Job:
-    M = data.confusion_matrices(B, C, accuracy, eps)
+    M = _data.confusion_matrices(B, C, accuracy, eps)
     if eps == 0:  # nearly all have classes that are never true or never predicted without it
         M += np.eye(C)
     out = np.empty_like(M)
@@ -63,10 +63,10 @@ def _job(kind: str, B: int, C: int, accuracy: float, eps: float, shares: tuple[i
         return f"residual {worst:.0e}" + ("" if worst <= 1.01 * TOL else ", stopped early")
 
     calls = [
-        ("NumPy batched" if C < 1000 else "NumPy, BLAS", rivals.numpy_sinkhorn),
-        ("POT", rivals.pot_sinkhorn),
-        ("ipfn", rivals.ipfn_ipf),
-        ("POT ot.batch", rivals.pot_batch),
+        ("NumPy batched" if C < 1000 else "NumPy, BLAS", _rivals.numpy_sinkhorn),
+        ("POT", _rivals.pot_sinkhorn),
+        ("ipfn", _rivals.ipfn_ipf),
+        ("POT ot.batch", _rivals.pot_batch),
     ]
     shares = (*shares, shares[0]) if max_iter == LIMIT else shares  # the batched one gets what NumPy gets
     return Job(

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.__main__ import PARTS
 
-JOBS = [job for jobs in PARTS.values() for job in jobs(small=True)]
+JOBS = [job for sizes in PARTS.values() for jobs in sizes.values() for job in jobs(small=True)]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)

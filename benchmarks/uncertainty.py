@@ -3,7 +3,7 @@
 import numpy as np
 
 import cmfast
-from benchmarks import rivals
+from benchmarks import _rivals
 from benchmarks._job import Job, Rival
 from cmfast import metrics, uncertainty
 
@@ -25,6 +25,7 @@ def jobs(*, small: bool = False) -> list[Job]:
     """Return the job: all three sizes, counts and rows divided by their sums, six metrics, their widths."""
     n = 40 if small else 5000
     few = max(1, n // 100)
+    loop = Rival("its loop in NumPy", lambda: _rivals.numpy_simulation(TEAMS, SIZES, few), len(SIZES) * few, _looped)
 
     def check(found):
         assert found.shape == (len(SIZES), 2, len(NAMES))
@@ -42,7 +43,7 @@ def jobs(*, small: bool = False) -> list[Job]:
             check,
             np.zeros((len(SIZES), 2, n, 4, 4, 4)).copy,
             "copy",
-            [Rival("its loop in NumPy", lambda: rivals.numpy_simulation(TEAMS, SIZES, few), len(SIZES) * few, _looped)],
+            [loop],
         )
     ]
 

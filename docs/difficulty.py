@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import cmfast  # noqa: E402
-from benchmarks import rivals  # noqa: E402
+from benchmarks import _rivals  # noqa: E402
 
 C, B, TOL = 10, 20_000, 1e-9
 GAPS = 10.0 ** np.arange(-0.3, -9.1, -0.5)
@@ -46,14 +46,14 @@ def main() -> None:
     from matplotlib import pyplot as plt  # noqa: TID251
 
     curves: dict[str, list[tuple[float, float]]] = {"cmfast": [], "NumPy, batched sweeps": [], "POT": []}
-    rivals.pot_sinkhorn(matrices(0.5)[:1], TOL)  # its import is no part of its time
+    _rivals.pot_sinkhorn(matrices(0.5)[:1], TOL)  # its import is no part of its time
     for gap in GAPS:
         M = matrices(gap)
         assert not cmfast.ipf(M, tol=TOL).status.any()
         curves["cmfast"].append((gap, seconds(lambda M=M: cmfast.ipf(M, tol=TOL), B)))
         for name, call, few in (
-            ("NumPy, batched sweeps", rivals.numpy_sinkhorn, 100),
-            ("POT", rivals.pot_sinkhorn, 1),
+            ("NumPy, batched sweeps", _rivals.numpy_sinkhorn, 100),
+            ("POT", _rivals.pot_sinkhorn, 1),
         ):
             if not curves[name] or curves[name][-1][1] * few < 3:  # a second for each tenfold: stop where it is minutes
                 part = M[:few]

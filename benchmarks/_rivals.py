@@ -67,6 +67,67 @@ def ipfn_ipf(M, tol, max_iter=100_000):
         return np.stack([ipfn.ipfn(m.copy(), [ones, ones], [[0], [1]], **options).iteration() for m in M])
 
 
+def numpy_shares(M, axes):
+    """NumPy: divide the whole batch by its sums along `axes`."""
+    return M / M.sum(axes, keepdims=True)
+
+
+def numpy_weights(M, axes):
+    """NumPy: one over the sum along `axes`, for every cell."""
+    return np.broadcast_to(1 / M.sum(axes, keepdims=True), M.shape).copy()
+
+
+def sklearn_shares_of_rows(M):
+    """scikit-learn's ``normalize`` of all rows of the batch."""
+    from sklearn.preprocessing import normalize
+
+    return normalize(M.reshape(-1, M.shape[-1]), norm="l1").reshape(M.shape)
+
+
+def numpy_overlap(S, T):
+    """NumPy, the whole batch at once."""
+    return np.minimum(numpy_shares(S, (-2, -1)), numpy_shares(T, (-2, -1))).sum((-2, -1))
+
+
+def numpy_l1_distance(S, T):
+    """NumPy, the whole batch at once."""
+    return np.abs(numpy_shares(S, (-2, -1)) - numpy_shares(T, (-2, -1))).sum((-2, -1))
+
+
+def numpy_kl_divergence(P, Q):
+    """NumPy, the whole batch at once; every cell positive."""
+    p, q = numpy_shares(P, (-2, -1)), numpy_shares(Q, (-2, -1))
+    return (p * np.log(p / q)).sum((-2, -1))
+
+
+def scipy_kl_divergence(P, Q):
+    """SciPy's ``rel_entr`` of the shares, the whole batch at once."""
+    from scipy.special import rel_entr
+
+    return rel_entr(numpy_shares(P, (-2, -1)), numpy_shares(Q, (-2, -1))).sum((-2, -1))
+
+
+def scipy_support(M):
+    """SciPy, one matrix at a time: a matching of rows and columns, and its strongly connected components.
+
+    Returns which matrices have a matching, and the cells that are in none (all False without one).
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
+
+    has, dead = np.zeros(len(M), bool), np.zeros(M.shape, bool)
+    for k, positive in enumerate(M > 0):
+        graph = csr_array(positive)
+        matched = maximum_bipartite_matching(graph, perm_type="column")
+        has[k] = (matched >= 0).all()
+        if not has[k]:
+            continue
+        moved = positive[:, matched]
+        _, group = connected_components(csr_array(moved), connection="strong")
+        dead[k][:, matched] = moved & (group[:, None] != group)
+    return has, dead
+
+
 def polars_gcm(X, y, p, origin, inverse, C, *, packed):
     """polars: two group-bys and a join, one weighting; `packed` uses one integer key instead of m columns."""
     import polars as pl
