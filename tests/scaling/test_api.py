@@ -1,4 +1,4 @@
-"""What callers see of scaling and normalising: the traps that other libraries fell into, words, starts, bits."""
+"""What callers see of scaling: the traps that other libraries fell into, words, starts, bits."""
 
 import warnings
 
@@ -165,20 +165,6 @@ def test_any_number_of_threads_gives_the_same_bits(solver, function):
             assert a is b is None or a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("function", [cmfast.normalize, cmfast.importance_weights])
-@pytest.mark.parametrize("method", ["all", "row", "col", "bi"])
-def test_normalising_gives_the_same_bits_for_any_threads_and_any_order(function, method):
-    rng = np.random.default_rng(10)
-    M = rng.random((20_000, 4, 4)) + 1e-3
-    M[3, 1, 1] = np.nan
-    first = function(M, method, num_threads=1, **OPTIONS)
-    for n in (2, 5, 8):
-        assert first.tobytes() == function(M, method, num_threads=n, **OPTIONS).tobytes()
-    order = rng.permutation(len(M))
-    assert first[order].tobytes() == function(M[order], method, **OPTIONS).tobytes()
-    assert first[2].tobytes() == function(M[2], method).tobytes()
-
-
 @pytest.mark.parametrize("backend", BACKENDS, ids=str)
 def test_every_library_gets_its_own_back(backend):
     M = confusion(np.random.default_rng(11), 3, 0.8).round(3) + 0.1
@@ -325,19 +311,6 @@ def test_on_failure():
 def test_wrong_arguments(function, args, options, error, said):
     with pytest.raises(error, match=f"{function.__name__}: .*{said}"):
         _ = function(*args, **options)
-
-
-@pytest.mark.parametrize("function", [cmfast.normalize, cmfast.importance_weights])
-def test_wrong_options_of_a_method(function):
-    name = function.__name__
-    with pytest.raises(ValueError, match=f"{name}: method must be one of 'all', 'row', 'true'.*got 'rows'"):
-        _ = function(np.ones((2, 2)), "rows")
-    with pytest.raises(TypeError, match=f"{name}: method 'row' has no option 'tol'"):
-        _ = function(np.ones((2, 2)), "row", tol=1e-3)
-    with pytest.raises(TypeError, match=f"{name}: method 'bi' has no option 'tool'"):
-        _ = function(np.ones((2, 2)), "bi", tool=1e-3)
-    with pytest.raises(ValueError, match=f"{name}: M must be square"):
-        _ = function(np.ones((2, 3)), "bi")
 
 
 @pytest.mark.parametrize("solver", ["auto", "newton", "sinkhorn"])

@@ -1,7 +1,6 @@
 """Laws, on inputs that Hypothesis makes up: no values, only what must hold between results."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -25,9 +24,6 @@ def factors(rng, n):
 
 
 seeds = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-
-
-# Scaling
 
 
 @given(matrices(square=False), seeds)
@@ -95,35 +91,3 @@ def test_what_is_called_converged_is_within_tol(M, solver, tol):
     assert result.n_iter >= 1
     if result.status == Status.CONVERGED:
         assert gap <= tol + 2e-15
-
-
-# Normalising
-
-COUNTS = hnp.arrays(
-    np.int64, hnp.array_shapes(min_dims=2, max_dims=3, min_side=1, max_side=6), elements=st.integers(0, 9)
-)
-
-
-@given(COUNTS, st.sampled_from(["all", "row", "col"]))
-def test_weights_times_counts_are_the_normalised_counts(M, method):
-    weights, P = cmfast.importance_weights(M, method), cmfast.normalize(M, method)
-    np.testing.assert_allclose(weights * M, P, rtol=4e-16)
-    axes = {"all": (-2, -1), "row": -1, "col": -2}[method]
-    np.testing.assert_allclose(P.sum(axes), M.sum(axes) > 0, rtol=1e-14)
-    np.testing.assert_allclose(cmfast.normalize(P, method), P, rtol=1e-14)
-
-
-@given(matrices())
-def test_weights_of_bi_give_bi(M):
-    np.testing.assert_allclose(cmfast.importance_weights(M, "bi") * M, cmfast.normalize(M, "bi"), rtol=1e-14)
-
-
-@pytest.mark.parametrize("method", ["all", "row", "col"])
-@given(M=matrices(square=False), power=st.integers(-300, 300))
-def test_powers_of_two_change_no_bit(M, power, method):
-    assert cmfast.normalize(M, method).tobytes() == cmfast.normalize(np.ldexp(M, power), method).tobytes()
-
-
-@given(matrices(square=False))
-def test_rows_of_the_transpose_are_columns(M):
-    np.testing.assert_allclose(cmfast.normalize(M.T, "row").T, cmfast.normalize(M, "col"), rtol=4e-16)

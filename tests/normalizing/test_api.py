@@ -1,0 +1,157 @@
+"""What callers rely on when they normalise: laws, shapes, types, bits, and which argument is at fault."""
+
+import warnings
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import cmfast
+from cmfast import FailureError, FailureWarning, Status
+
+QUIET = {"on_failure": "ignore"}
+CELLS = st.floats(1e-3, 1e3)
+MATRICES = hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=CELLS)
+SQUARE = st.integers(1, 6).flatmap(lambda C: hnp.arrays(np.float64, (C, C), elements=CELLS))
+both_functions = pytest.mark.parametrize("function", [cmfast.normalize, cmfast.importance_weights])
+every_method = pytest.mark.parametrize("method", ["all", "row", "col", "bi"])
+
+
+# Laws
+
+COUNTS = hnp.arrays(
+    np.int64, hnp.array_shapes(min_dims=2, max_dims=3, min_side=1, max_side=6), elements=st.integers(0, 9)
+)
+
+
+@given(COUNTS, st.sampled_from(["all", "row", "col"]))
+def test_weights_times_counts_are_the_normalised_counts(M, method):
+    weights, P = cmfast.importance_weights(M, method), cmfast.normalize(M, method)
+    np.testing.assert_allclose(weights * M, P, rtol=4e-16)
+    axes = {"all": (-2, -1), "row": -1, "col": -2}[method]
+    np.testing.assert_allclose(P.sum(axes), M.sum(axes) > 0, rtol=1e-14)
+    np.testing.assert_allclose(cmfast.normalize(P, method), P, rtol=1e-14)
+
+
+@given(SQUARE)
+def test_weights_of_bi_give_bi(M):
+    np.testing.assert_allclose(cmfast.importance_weights(M, "bi") * M, cmfast.normalize(M, "bi"), rtol=1e-14)
+
+
+@pytest.mark.parametrize("method", ["all", "row", "col"])
+@given(M=MATRICES, power=st.integers(-300, 300))
+def test_powers_of_two_change_no_bit(M, power, method):
+    assert cmfast.normalize(M, method).tobytes() == cmfast.normalize(np.ldexp(M, power), method).tobytes()
+
+
+@given(MATRICES)
+def test_rows_of_the_transpose_are_columns(M):
+    np.testing.assert_allclose(cmfast.normalize(M.T, "row").T, cmfast.normalize(M, "col"), rtol=4e-16)
+
+
+# Shapes, types, bits
+
+
+@both_functions
+@every_method
+@pytest.mark.parametrize(("dtype", "found"), [("f4", "f4"), ("f2", "f8"), ("f8", "f8"), ("i8", "f8"), ("?", "f8")])
+def test_the_shape_stays_and_only_float32_gives_float32(function, method, dtype, found):
+    M = np.ones((2, 3, 4, 4), dtype)
+    got = function(M, method)
+    assert (got.shape, got.dtype) == (M.shape, np.dtype(found))
+    assert (M == 1).all()
+
+
+@both_functions
+@every_method
+def test_no_matrices_no_results(function, method):
+    assert_same_bits(function(np.empty((0, 3, 3)), method), np.empty((0, 3, 3)))
+
+
+@pytest.mark.parametrize(("name", "same"), [("true", "row"), ("pred", "col")])
+@both_functions
+def test_a_method_may_go_by_two_names(function, name, same):
+    M = [[8, 2], [1, 3]]
+    assert_same_bits(function(M, name), function(M, same))
+
+
+def test_bi_normalize_is_a_method_of_normalize(rng):
+    M = rng.random((3, 4, 4)) + 0.1
+    assert_same_bits(cmfast.bi_normalize(M, tol=1e-12), cmfast.normalize(M, "bi", tol=1e-12))
+
+
+@pytest.mark.parametrize("method", ["all", "row", "col"])
+@both_functions
+def test_what_is_empty_stays_zero_and_is_no_failure(function, method):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = function([[0, 0], [0, 0]], method)
+    assert_same_bits(got, np.zeros((2, 2)))
+
+
+@both_functions
+@pytest.mark.parametrize("method", ["all", "row", "col", "bi"])
+def test_normalising_gives_the_same_bits_for_any_threads_and_any_order(function, method):
+    rng = np.random.default_rng(10)
+    M = rng.random((20_000, 4, 4)) + 1e-3
+    M[3, 1, 1] = np.nan
+    first = function(M, method, num_threads=1, **QUIET)
+    for n in (2, 5, 8):
+        assert first.tobytes() == function(M, method, num_threads=n, **QUIET).tobytes()
+    order = rng.permutation(len(M))
+    assert first[order].tobytes() == function(M[order], method, **QUIET).tobytes()
+    assert first[2].tobytes() == function(M[2], method).tobytes()
+
+
+# What is no matrix, or no option
+
+
+@both_functions
+@every_method
+@pytest.mark.parametrize(
+    ("M", "error", "said"),
+    [
+        (None, TypeError, "M must"),
+        ([[1j]], TypeError, "M must"),
+        ([["a"]], TypeError, "M must be real numbers"),
+        ([1, 2], ValueError, "M must be of shape"),
+    ],
+)
+def test_the_argument_at_fault_is_named(function, method, M, error, said):
+    with pytest.raises(error, match=f"^{function.__name__}: .*{said}"):
+        function(M, method)
+
+
+@both_functions
+def test_wrong_options_of_a_method(function):
+    name = function.__name__
+    with pytest.raises(ValueError, match=f"{name}: method must be one of 'all', 'row', 'true'.*got 'rows'"):
+        _ = function(np.ones((2, 2)), "rows")
+    with pytest.raises(TypeError, match=f"{name}: method 'row' has no option 'tol'"):
+        _ = function(np.ones((2, 2)), "row", tol=1e-3)
+    with pytest.raises(TypeError, match=f"{name}: method 'bi' has no option 'tool'"):
+        _ = function(np.ones((2, 2)), "bi", tool=1e-3)
+    with pytest.raises(ValueError, match=f"{name}: M must be square"):
+        _ = function(np.ones((2, 3)), "bi")
+
+
+@both_functions
+@every_method
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1])
+def test_a_bad_matrix_spoils_no_other(function, method, bad):
+    M = np.ones((3, 2, 2)) + np.eye(2)
+    good = function(M, method)
+    M[1, 0, 1] = bad
+    with pytest.warns(FailureWarning, match=rf"^{function.__name__}: INVALID \(element 1 of 3\): .* M\[0, 1\]$"):
+        got = function(M, method)
+    assert np.isnan(got[1]).all()
+    assert_same_bits(got[[0, 2]], good[[0, 2]])
+    with pytest.raises(FailureError) as caught:
+        function(M, method, on_failure="raise")
+    assert caught.value.status.tolist() == [Status.CONVERGED, Status.INVALID, Status.CONVERGED]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same_bits(function(M, method, **QUIET), got)
