@@ -95,6 +95,10 @@ class Stream(io.TextIOBase):
             with self._failing():
                 self._stream.flush()
 
+    def release(self) -> None:
+        """Have nothing more to do with the stream: when this is collected its owner may have closed it."""
+        self._stream = None
+
     @contextmanager
     def _failing(self) -> Iterator[None]:
         try:
@@ -128,6 +132,7 @@ def attached() -> Iterator[Any]:
             for stream in (out, err):
                 with suppress(FileError, OSError):
                     stream.flush()
+                stream.release()
 
 
 def _occupy() -> None:
