@@ -260,6 +260,17 @@ def path(op: str, name: str, value: object) -> None:
         refuse(op, name, "a path", f"{type(value).__name__} {shown(value)}", TypeError)
 
 
+def path_name(op: str, name: str, value: Any) -> str:
+    """Return the name of a file or folder as a str."""
+    try:
+        found = os.fsdecode(value)
+    except TypeError:
+        refuse(op, name, "a str or path", type(value).__name__, TypeError)
+    if "\0" in found:
+        refuse(op, name, "without NUL", repr(found))
+    return found
+
+
 def generator(op: str, rng: Any) -> "np.random.Generator":
     """Return the generator that the option ``rng=`` is or seeds."""
     if isinstance(rng, np.random.Generator):

@@ -14,8 +14,9 @@ from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast._files.scratch import Scratch
 from cmfast.geometry import _binning
-from cmfast.geometry._cells import CellCounts, check_total, checked_path, push
+from cmfast.geometry._cells import CellCounts, push
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._limits import check_total
 from cmfast.kernels.shared.geometry_keys import Ranges, bits_of, union
 
 BYTES = 16  # of a distinct triple in memory: key and count
@@ -85,7 +86,7 @@ class CellAccumulator:
         self._grid = grid
         self._n_classes = _binning.checked_classes(op, n_classes, least=1)
         self.max_bytes = validate.count(op, "max_bytes", max_bytes, least=1 << 20, most=None)
-        if directory is not None and not Path(checked_path(op, "directory", directory)).is_dir():
+        if directory is not None and not Path(validate.path_name(op, "directory", directory)).is_dir():
             validate.refuse(op, "directory", "a folder that exists", repr(directory))
         self.directory = directory
         self._tag = 2 * bits_of(self.n_classes)

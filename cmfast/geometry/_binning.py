@@ -7,8 +7,9 @@ import numpy as np
 from cmfast._core import caller, dispatch, failures, validate
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
-from cmfast.geometry._cells import MOST_CLASSES, CellCounts, overflow_of
+from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
+from cmfast.geometry._limits import MOST_CLASSES, overflow_of
 from cmfast.kernels.shared.geometry_keys import Ranges
 from cmfast.kernels.status import Status
 

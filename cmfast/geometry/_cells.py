@@ -1,29 +1,21 @@
 """Sparse tables over the cells of a grid: joint counts of cells and classes, and weighted histograms.
 
 Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is a number is said in
-``kernels.layouts`` and hidden here: what is read are index rows.
+``kernels.shared.geometry_keys`` and hidden here: what is read are index rows.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from os import PathLike, fsdecode
-from pathlib import Path
+from os import PathLike
 from typing import Any, Self
 
-import numpy as np
-
-from cmfast._core import caller, dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._limits import check_total, overflow_of
 from cmfast.geometry._weights import is_list, tables
-from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Layout, Ranges, bits_of, fits, volume
+from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of
 from cmfast.scaling._functions import checked_smoothing
-
-FORMAT = 1  # of the files
-BEYOND_KEYS = "do not fit into 63 bits"  # how `kernels.layouts.require` ends
-MOST_POINTS = 2**61 - 1  # the limbs of weights in fixed point (kernels.fixed_point) need two bits above the counts
-MOST_CLASSES = 2**30 - 1  # the confusion matrix of more could not even be addressed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -294,27 +286,18 @@ class CellCounts:
         Parameters
         ----------
         weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
-            Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: counts.
         smoothing : optional
-            Of the weights ``"bi"``; see :func:`cmfast.importance_weights`.
         on_failure : {"warn", "raise", "ignore"}
-            What to do about weights that do not exist; then all values are NaN.
+            See :meth:`label_histogram`.
 
         Returns
         -------
         SparseHistogram
             Groups are the predictions.
 
-        Raises
-        ------
-        TypeError, ValueError
-            Weights that are no name and no real (C, C) table, or a list of them.
-
-        Notes
-        -----
-        Bad values: weights that do not exist, or with a sum beyond float64, give NaN throughout (INVALID), and that is
-        reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: the values
-        do not depend on the order of the points.
+        See Also
+        --------
+        label_histogram : of the labels; errors and bad values are the same.
 
         Examples
         --------
@@ -369,27 +352,10 @@ class CellCounts:
         ...     cmfast.CellCounts.load(os.path.join(folder, "cells.npz"))
         <CellCounts: 2 points, 2 triples, 1 axes, 2 classes>
         """
-        target = Path(checked_path("CellCounts.save", "path", path)).resolve()
-        if target.exists() and not target.is_file():  # whoever may replace a device would have a file in its place
-            validate.refuse("CellCounts.save", "path", "the name of a file", f"a folder or device, {str(path)!r}")
-        arrays: dict[str, Any] = {
-            "format": np.array(FORMAT, "<i8"),
-            "origin": self.grid.origin.astype("<f8"),
-            "width": self.grid.width.astype("<f8"),
-            "n_classes": np.array(self.n_classes, "<i8"),
-            "n_dropped": np.array(self.n_dropped, "<i8"),
-            "low": np.array(self._ranges[0], "<i8"),
-            "extent": np.array(self._ranges[1], "<i8"),
-            "keys": dispatch.to_host(self._keys).astype("<i8", copy=False),
-            "counts": dispatch.to_host(self.counts).astype("<i8", copy=False),
-        }
-        if self._table is not None:
-            table = dispatch.to_host(self._table)
-            arrays["table"] = table.astype(table.dtype.newbyteorder("<"), copy=False)
-        from cmfast._files import output  # what the command alone needs otherwise
+        from cmfast.geometry import _cells_file  # for files alone
 
-        with output.replacing(target) as file:  # open: numpy.savez would append .npz to a name
-            output.write_npz(file, arrays)
+        kept = (self.grid, self.n_classes, self.counts, self.n_dropped, self._keys, self._table, self._ranges)
+        _cells_file.write("CellCounts.save", path, _cells_file.Fields(*kept))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -414,93 +380,9 @@ class CellCounts:
         ValueError
             The file is no such file, of another format, or damaged: whatever the algorithms rely on is checked.
         """
-        from cmfast._files import archive  # for files alone
+        from cmfast.geometry import _cells_file  # for files alone
 
-        op = "CellCounts.load"
-        name = checked_path(op, "path", path)
-        try:
-            with open(name, "rb") as file:  # noqa: PTH123  (a name that need not be a Path)
-                parts = archive.read(file, PARTS, optional=("table",))
-            return cls._from_parts(parts)
-        except archive.DamagedError as error:
-            msg = f"{op}: {name} is not a file of cell counts, or damaged: {error}"
-            raise ValueError(msg) from None
-
-    @classmethod
-    def _from_parts(cls, parts: dict[str, np.ndarray]) -> Self:
-        """Check everything that the algorithms rely on; a file is never trusted."""
-        from cmfast._files.archive import DamagedError, demand
-
-        number = {name: int(parts[name]) for name in ("format", "n_classes", "n_dropped")}
-        demand(number["format"] == FORMAT, f"it has format {number['format']}, this version reads {FORMAT}")
-        keys, counts, table = parts["keys"], parts["counts"], parts.get("table")
-        low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
-        n_classes, n_dropped = number["n_classes"], number["n_dropped"]
-        try:
-            grid = Grid(parts["origin"], parts["width"])
-        except ValueError as error:
-            raise DamagedError(str(error)) from None
-        demand(0 <= n_classes <= MOST_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be")
-        demand(len(low) == len(extent) == grid.n_axes, "its origin, low and extent differ in length")
-        demand(all(n > 0 for n in extent) or not any(extent), "its extent cannot be")
-        far = int(MOST_INDEX)
-        demand(all(-far <= a and a + n - 1 <= far for a, n in zip(low, extent, strict=True)), "its low cannot be")
-        demand(len(keys) == len(counts), "its keys and counts differ in number")
-        half = bits_of(n_classes)
-        # Keys are ranks exactly where the ranges leave no other choice: merging decides by the ranges.
-        demand((table is None) == fits(extent, 2 * half), "its extent cannot be, with or without a table")
-        if table is not None:
-            _check_table(table, low, extent)
-        n_cells = volume(extent) if table is None else len(table)
-        demand(n_cells << (2 * half) < DROPPED, "its extent cannot be")
-        demand(bool((keys[1:] > keys[:-1]).all()), "its keys are not in order")
-        demand(not len(keys) or (keys[0] >= 0 and int(keys[-1]) >> (2 * half) < n_cells), "its keys cannot be")
-        for tags in (keys >> half, keys):
-            demand(not len(keys) or int((tags & ((1 << half) - 1)).max()) < n_classes, "its keys have other classes")
-        demand(bool((counts > 0).all()), "its counts are not all above 0")
-        # In halves, so that sums cannot wrap.
-        total = (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())
-        demand(total <= MOST_POINTS, "its counts add up to 2**61 or more")
-        return cls(grid, n_classes, counts, n_dropped, keys, table, (low, extent))
-
-
-PARTS = {  # of a file: types and dimensions of its arrays
-    "format": (("<i8",), 0),
-    "origin": (("<f8",), 1),
-    "width": (("<f8",), 1),
-    "n_classes": (("<i8",), 0),
-    "n_dropped": (("<i8",), 0),
-    "low": (("<i8",), 1),
-    "extent": (("<i8",), 1),
-    "keys": (("<i8",), 1),
-    "counts": (("<i8",), 1),
-    "table": (("|i1", "<i2", "<i4", "<i8"), 2),
-}
-
-
-def checked_path(op: str, name: str, path: Any) -> str:
-    """Return a path as a str."""
-    try:
-        found = fsdecode(path)
-    except TypeError:
-        validate.refuse(op, name, "a str or path", type(path).__name__, TypeError)
-    if "\0" in found:
-        validate.refuse(op, name, "without NUL", repr(found))
-    return found
-
-
-def _check_table(table: np.ndarray, low: tuple[int, ...], extent: tuple[int, ...]) -> None:
-    """Check that `table` has different rows, in order, inside the ranges."""
-    from cmfast._files.archive import demand
-
-    demand(table.shape[1] == len(low), "its table has another number of axes")
-    last = [a + n - 1 for a, n in zip(low, extent, strict=True)]
-    inside = all(int(x.min()) >= a and int(x.max()) <= b for x, a, b in zip(table.T, low, last, strict=True) if len(x))
-    demand(inside, "its table leaves its ranges")
-    differs = table[1:] != table[:-1]
-    first = differs.argmax(axis=1)[:, None]  # the first axis on which a row differs from the one before
-    above = np.take_along_axis(table[1:] > table[:-1], first, axis=1)
-    demand(bool(above.all()), "its table is not in order")
+        return cls(*_cells_file.read("CellCounts.load", path))
 
 
 def push(stack: list[Any], cells: CellCounts, op: str) -> None:
@@ -509,24 +391,3 @@ def push(stack: list[Any], cells: CellCounts, op: str) -> None:
     while len(stack) > 1 and len(stack[-2]) <= 2 * len(stack[-1]):
         last = stack.pop()
         stack[-1] = stack[-1]._plus(last, op)
-
-
-@contextmanager
-def overflow_of(op: str, asked: str) -> Iterator[None]:
-    """Say which arguments, `asked`, have more cells and classes than keys can tell apart."""
-    try:
-        yield
-    except OverflowError as error:
-        text = str(error)
-        if not text.endswith(BEYOND_KEYS):
-            raise
-        given = text.removeprefix(f"{caller.name(op)}: ")
-        validate.fail(op, f"{asked} ask for more cells than can be told apart: {given}", OverflowError)
-
-
-def check_total(op: str, n_points: int, n_dropped: int) -> None:
-    """Refuse what would not stay exact: every sum of counts is at most the number of points."""
-    for what, number in (("points", n_points), ("points left out", n_dropped)):
-        if number > MOST_POINTS:
-            msg = f"{op}: {number} {what} are more than the 2**61 - 1 that CellCounts can hold"
-            raise OverflowError(msg)

@@ -9,13 +9,12 @@ from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
-from cmfast.geometry._cells import MOST_CLASSES, CellCounts, SparseHistogram, overflow_of
+from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._diagnostics import GcmDiagnostics, diagnose
 from cmfast.geometry._embedding import Weights, embedded, weighted
 from cmfast.geometry._grid import Grid, as_grid
+from cmfast.geometry._limits import MOST_CLASSES, MOST_GROUPS, overflow_of
 from cmfast.geometry._weights import is_list
-
-MOST_GROUPS = 2**62  # more leave no room for the cells in keys of 63 bits
 
 
 class GcmResult(NamedTuple):

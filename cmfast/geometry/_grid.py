@@ -1,21 +1,13 @@
-"""Regular grids: an origin, a width per axis, and the rules that choose them from data."""
+"""Regular grids: an origin and a width per axis."""
 
 from collections.abc import Sequence
-from decimal import Decimal, localcontext
 from typing import Any, Self
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, failures, validate
+from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure
-
-WIDTH_BITS = 24  # widths are rounded to so many significant bits
-STEPS = 2**20  # of the integers that moments are taken of; see kernels.cpu.columns
-SAMPLE = 100_000  # points that `occupancy` looks at
-HALVINGS = 20
-LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # the reciprocals of much smaller ones are not finite
-MOST_WIDTH = float(np.ldexp(2.0**WIDTH_BITS - 1, 1024 - WIDTH_BITS))
-MOST_BINS = 2**53  # more could not be told apart
+from cmfast.geometry._rules import Columns, read_only
 
 
 class Grid:
@@ -82,8 +74,7 @@ class Grid:
             wanted = "above 0, with a finite reciprocal"
             validate.refuse("Grid", "width", wanted, arrays["width"].tolist())
         for name, array in arrays.items():
-            # Of bytes, so that nobody can make them writable again.
-            object.__setattr__(self, name, np.frombuffer(array.tobytes()))
+            object.__setattr__(self, name, read_only(array))
 
     def __setattr__(self, name: str, value: object) -> None:
         msg = f"Grid: {name} cannot be set; make another Grid"
@@ -231,7 +222,7 @@ class Grid:
         op = "Grid.scott"
         if n is not None:
             n = validate.count(op, "n", n, least=1)
-        columns = _Columns(op, X, on_failure, num_threads)
+        columns = Columns(op, X, on_failure, num_threads)
         return cls(columns.low, columns.scott(n))
 
     @classmethod
@@ -286,17 +277,8 @@ class Grid:
         op = "Grid.freedman_diaconis"
         if n is not None:
             n = validate.count(op, "n", n, least=1)
-        columns = _Columns(op, X, on_failure, num_threads)
-        lower, upper = dispatch.to_host(dispatch.call("column_quartiles", columns.X))
-        spread = [Decimal(float(b)) - Decimal(float(a)) for a, b in zip(lower, upper, strict=True)]
-        flat = [d for d, s in enumerate(spread) if s == 0 and columns.high[d] > columns.low[d]]
-        scott = columns.scott(n)
-        if flat:
-            axes = ", ".join(map(str, flat))
-            text = f"{caller.name(op)}: the interquartile range of axis {axes} is 0; Scott's rule is used there"
-            failures.diagnose(text)
-        width = [scott[d] if s == 0 else columns.rule(2 * s, n) for d, s in enumerate(spread)]
-        return cls(columns.low, width)
+        columns = Columns(op, X, on_failure, num_threads)
+        return cls(columns.low, columns.freedman_diaconis(n))
 
     @classmethod
     def regular(
@@ -343,24 +325,8 @@ class Grid:
         Grid(origin=[0.0], width=[1.5000000000000002])
         """
         op = "Grid.regular"
-        columns = _Columns(op, X, on_failure, num_threads)
-        m = len(columns.low)
-        given: Any = bins
-        given = given.tolist() if hasattr(given, "tolist") else given  # NumPy's integers are no int
-        many = list(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given] * m
-        if len(many) != m:
-            validate.refuse(op, "bins", f"one number or {m}", f"{len(many)} numbers")
-        parts = [validate.count(op, "bins", b, least=1, most=None) for b in many]
-        if max(parts) > MOST_BINS:
-            validate.refuse(op, "bins", "at most 2**53", max(parts))
-        width = np.ones(m)
-        for d in np.flatnonzero(columns.high > columns.low):
-            length = columns.high[d] - columns.low[d]
-            h = max(length / parts[d], LEAST_WIDTH)
-            while np.floor(length * (1.0 / h)) >= parts[d]:
-                h = np.nextafter(h, np.inf)
-            width[d] = h
-        return cls(columns.low, width)
+        columns = Columns(op, X, on_failure, num_threads)
+        return cls(columns.low, columns.regular(bins))
 
     @classmethod
     def occupancy(
@@ -413,85 +379,8 @@ class Grid:
         wanted = validate.positive(op, "points_per_cell", points_per_cell)
         if wanted <= 1:
             validate.refuse(op, "points_per_cell", "above 1", points_per_cell)
-        columns = _Columns(op, X, on_failure, num_threads)
-        scott = cls(columns.low, columns.scott(None))
-        sample = columns.X[:: max(1, -(-dispatch.meta(columns.X).shape[0] // SAMPLE))]
-        varying = columns.high > columns.low
-
-        def widths(power: float) -> list[float]:
-            with np.errstate(over="ignore"):
-                width = scott.width * np.where(varying, 2.0**power, 1.0)
-            return [_rounded(Decimal(float(h))) for h in np.minimum(width, MOST_WIDTH)]
-
-        def companions(power: float) -> float:
-            trial = Grid(scott.origin, widths(power))
-            options = {"origin": trial.origin, "inverse": trial.inverse, "n_groups": None, "num_threads": num_threads}
-            found = dispatch.call("sparse_histogram", sample, None, None, **options)
-            with dispatch.chosen(found[1]):
-                number, together = float(found[1].sum()), float((found[1] * (found[1] - 1)).sum())
-            return float(1.0 + (columns.n - 1) * together / max(number * (number - 1.0), 1.0))
-
-        narrow, wide = -float(HALVINGS), float(HALVINGS)
-        while wide - narrow > 1e-3:
-            middle = (narrow + wide) / 2
-            narrow, wide = (middle, wide) if companions(middle) < wanted else (narrow, middle)
-        return cls(scott.origin, widths(wide))
-
-
-class _Columns:
-    """Adopted points with the range of their columns, from which every rule starts."""
-
-    def __init__(self, op: str, X: Array, on_failure: OnFailure, num_threads: int | None) -> None:
-        self.op = op
-        validate.on_failure(op, on_failure)
-        self.num_threads = validate.num_threads(op, num_threads)
-        (self.X,) = dispatch.adopt(op, X=X)
-        validate.points(op, X=self.X)
-        low, high, self.n = dispatch.call("column_ranges", self.X, num_threads=self.num_threads)
-        self.low: np.ndarray = dispatch.to_host(low)
-        self.high: np.ndarray = dispatch.to_host(high)
-        n_rows = dispatch.meta(self.X).shape[0]
-        if self.n == 0:
-            validate.refuse(op, "X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
-        if self.n < n_rows:
-            text = f"{caller.name(op)}: {n_rows - self.n} of {n_rows} rows left out: not finite"
-            failures.announce(text, on_failure)
-        with np.errstate(over="ignore"):
-            if not np.isfinite(self.high - self.low).all():
-                validate.refuse(op, "X", "columns with a range below 1.8e308", "more")
-
-    def rule(self, spread: Decimal, n: int | None) -> float:
-        """Return ``spread * n ** (-1 / (2 + m))``, rounded."""
-        with localcontext(prec=50):
-            width = spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low)))
-        if width > Decimal(MOST_WIDTH):
-            validate.refuse(self.op, "X", "columns with widths below 1.8e308 by this rule", f"{width:.3g}")
-        return _rounded(width)
-
-    def scott(self, n: int | None) -> list[float]:
-        """Return the widths of Scott's rule; 1 on a constant axis."""
-        options = {"low": tuple(map(float, self.low)), "high": tuple(map(float, self.high))}
-        sums = dispatch.call("column_moments", self.X, **options, num_threads=self.num_threads).tolist()
-        width = []
-        for low, high, first, upper, lower in zip(self.low, self.high, *sums, strict=True):
-            if not high > low:
-                width.append(1.0)
-                continue
-            with localcontext(prec=50):
-                square = Decimal(self.n * ((upper << 32) + lower) - first**2)
-                sigma = square.sqrt() / self.n * Decimal(float(high - low)) / STEPS
-                spread = sigma * Decimal("3.5")
-            width.append(self.rule(spread, n))
-        return width
-
-
-def _rounded(width: Decimal) -> float:
-    """Return the nearest number of 24 significant bits: what is left does not depend on the last digits of `width`.
-
-    The least normal number stands for smaller ones.
-    """
-    fraction, exponent = np.frexp(max(float(width), LEAST_WIDTH))
-    return float(np.ldexp(np.rint(np.ldexp(fraction, WIDTH_BITS)), int(exponent) - WIDTH_BITS))
+        columns = Columns(op, X, on_failure, num_threads)
+        return cls(columns.low, columns.occupancy(wanted))
 
 
 def as_grid(op: str, grid: Any, m: int) -> Grid:

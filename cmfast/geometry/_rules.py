@@ -1,0 +1,135 @@
+"""Rules that choose the widths of cells from points; the same bits in any order and for any number of threads."""
+
+from collections.abc import Sequence
+from decimal import Decimal, localcontext
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import caller, dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure
+
+WIDTH_BITS = 24  # widths are rounded to so many significant bits
+STEPS = 2**20  # of the integers that moments are taken of; see kernels.cpu.geometry.columns
+SAMPLE = 100_000  # points that `occupancy` looks at
+HALVINGS = 20
+LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # the reciprocals of much smaller ones are not finite
+MOST_WIDTH = float(np.ldexp(2.0**WIDTH_BITS - 1, 1024 - WIDTH_BITS))
+MOST_BINS = 2**53  # more could not be told apart
+
+
+class Columns:
+    """Adopted points with the range of their columns, from which every rule starts."""
+
+    def __init__(self, op: str, X: Array, on_failure: OnFailure, num_threads: int | None) -> None:
+        self.op = op
+        validate.on_failure(op, on_failure)
+        self.num_threads = validate.num_threads(op, num_threads)
+        (self.X,) = dispatch.adopt(op, X=X)
+        validate.points(op, X=self.X)
+        low, high, self.n = dispatch.call("column_ranges", self.X, num_threads=self.num_threads)
+        self.low: np.ndarray = dispatch.to_host(low)
+        self.high: np.ndarray = dispatch.to_host(high)
+        n_rows = dispatch.meta(self.X).shape[0]
+        if self.n == 0:
+            validate.refuse(op, "X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
+        if self.n < n_rows:
+            text = f"{caller.name(op)}: {n_rows - self.n} of {n_rows} rows left out: not finite"
+            failures.announce(text, on_failure)
+        with np.errstate(over="ignore"):
+            if not np.isfinite(self.high - self.low).all():
+                validate.refuse(op, "X", "columns with a range below 1.8e308", "more")
+
+    def rule(self, spread: Decimal, n: int | None) -> float:
+        """Return ``spread * n ** (-1 / (2 + m))``, rounded."""
+        with localcontext(prec=50):
+            width = spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low)))
+        if width > Decimal(MOST_WIDTH):
+            validate.refuse(self.op, "X", "columns with widths below 1.8e308 by this rule", f"{width:.3g}")
+        return _rounded(width)
+
+    def scott(self, n: int | None) -> list[float]:
+        """Return the widths of Scott's rule; 1 on a constant axis."""
+        options = {"low": tuple(map(float, self.low)), "high": tuple(map(float, self.high))}
+        sums = dispatch.call("column_moments", self.X, **options, num_threads=self.num_threads).tolist()
+        width = []
+        for low, high, first, upper, lower in zip(self.low, self.high, *sums, strict=True):
+            if not high > low:
+                width.append(1.0)
+                continue
+            with localcontext(prec=50):
+                square = Decimal(self.n * ((upper << 32) + lower) - first**2)
+                sigma = square.sqrt() / self.n * Decimal(float(high - low)) / STEPS
+                spread = sigma * Decimal("3.5")
+            width.append(self.rule(spread, n))
+        return width
+
+    def freedman_diaconis(self, n: int | None) -> list[float]:
+        """Return the widths of the rule of Freedman and Diaconis; Scott's where the interquartile range is 0."""
+        lower, upper = dispatch.to_host(dispatch.call("column_quartiles", self.X))
+        spread = [Decimal(float(b)) - Decimal(float(a)) for a, b in zip(lower, upper, strict=True)]
+        flat = [d for d, s in enumerate(spread) if s == 0 and self.high[d] > self.low[d]]
+        scott = self.scott(n)
+        if flat:
+            axes = ", ".join(map(str, flat))
+            text = f"{caller.name(self.op)}: the interquartile range of axis {axes} is 0; Scott's rule is used there"
+            failures.diagnose(text)
+        return [scott[d] if s == 0 else self.rule(2 * s, n) for d, s in enumerate(spread)]
+
+    def regular(self, bins: Any) -> np.ndarray:
+        """Return widths that cut the range of every axis into `bins`; 1 on a constant axis."""
+        m = len(self.low)
+        bins = bins.tolist() if hasattr(bins, "tolist") else bins  # NumPy's integers are no int
+        many = list(bins) if isinstance(bins, Sequence) and not isinstance(bins, str | bytes) else [bins] * m
+        if len(many) != m:
+            validate.refuse(self.op, "bins", f"one number or {m}", f"{len(many)} numbers")
+        parts = [validate.count(self.op, "bins", b, least=1, most=None) for b in many]
+        if max(parts) > MOST_BINS:
+            validate.refuse(self.op, "bins", "at most 2**53", max(parts))
+        width = np.ones(m)
+        for d in np.flatnonzero(self.high > self.low):
+            length = self.high[d] - self.low[d]
+            h = max(length / parts[d], LEAST_WIDTH)
+            while np.floor(length * (1.0 / h)) >= parts[d]:
+                h = np.nextafter(h, np.inf)
+            width[d] = h
+        return width
+
+    def occupancy(self, wanted: float) -> list[float]:
+        """Return Scott's widths times a factor that puts `wanted` points into the cell of an average point."""
+        origin, scott = read_only(self.low), np.array(self.scott(None))
+        sample = self.X[:: max(1, -(-dispatch.meta(self.X).shape[0] // SAMPLE))]
+        varying = self.high > self.low
+
+        def widths(power: float) -> list[float]:
+            with np.errstate(over="ignore"):
+                width = scott * np.where(varying, 2.0**power, 1.0)
+            return [_rounded(Decimal(float(h))) for h in np.minimum(width, MOST_WIDTH)]
+
+        def companions(power: float) -> float:
+            grid = {"origin": origin, "inverse": read_only(1.0 / np.array(widths(power)))}
+            options: dict[str, Any] = {"n_groups": None, "num_threads": self.num_threads}
+            found = dispatch.call("sparse_histogram", sample, None, None, **grid, **options)
+            with dispatch.chosen(found[1]):
+                number, together = float(found[1].sum()), float((found[1] * (found[1] - 1)).sum())
+            return float(1.0 + (self.n - 1) * together / max(number * (number - 1.0), 1.0))
+
+        narrow, wide = -float(HALVINGS), float(HALVINGS)
+        while wide - narrow > 1e-3:
+            middle = (narrow + wide) / 2
+            narrow, wide = (middle, wide) if companions(middle) < wanted else (narrow, middle)
+        return widths(wide)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a copy that nobody can make writable again, for it is of bytes; kernels are compiled for such as these."""
+    return np.frombuffer(array.tobytes(), array.dtype)
+
+
+def _rounded(width: Decimal) -> float:
+    """Return the nearest number of 24 significant bits: what is left does not depend on the last digits of `width`.
+
+    The least normal number stands for smaller ones.
+    """
+    fraction, exponent = np.frexp(max(float(width), LEAST_WIDTH))
+    return float(np.ldexp(np.rint(np.ldexp(fraction, WIDTH_BITS)), int(exponent) - WIDTH_BITS))
