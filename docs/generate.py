@@ -1,13 +1,18 @@
-"""Write the pages that are made from the code: ``python docs/generate.py``; ``--check`` only says whether they are."""
+"""Write what is made from the tables of the code: ``python docs/generate.py``; ``--check`` only says whether it is.
+
+That is two pages, and the functions of the metrics.
+"""
 
 import argparse
 import sys
 from pathlib import Path
 
+import metric_functions
+
 from cmfast.kernels.ops import OPS
 from cmfast.metrics import METRICS, Metric
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
 MERGE = {None: "batch axes are independent", "sum": "integer tables add", "cells": "sorted cells merge"}
 
 
@@ -60,20 +65,24 @@ def _metric(metric: Metric) -> str:
     return f"| `{metric.name}` | {also} | {per} | {metric.formula} | {bounds} | {metric.undefined} | {averages} |"
 
 
-PAGES = {"support.md": support, "metrics_table.md": metrics_table}
+FILES = {
+    "docs/support.md": support,
+    "docs/metrics_table.md": metrics_table,
+    "cmfast/metrics/_functions.py": metric_functions.module,
+}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Write or check every page; return 1 if a check fails."""
+    """Write or check every file; return 1 if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a page is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if a file is out of date")
     check = parser.parse_args(argv).check
-    stale = [name for name, page in PAGES.items() if not _same(HERE / name, page())]
+    stale = [name for name, made in FILES.items() if not _same(ROOT / name, made())]
     for name in stale:
         if check:
-            print(f"docs/{name} is out of date: run python docs/generate.py", file=sys.stderr)
+            print(f"{name} is out of date: run python docs/generate.py", file=sys.stderr)
         else:
-            (HERE / name).write_text(PAGES[name]())
+            (ROOT / name).write_text(FILES[name]())
     return int(check and bool(stale))
 
 

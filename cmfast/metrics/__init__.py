@@ -15,17 +15,13 @@ from cmfast.metrics._functions import (
     dss,
     f1,
     f1_of_macro,
-    fbeta,
     geometric_mean,
     gerrity,
     gilbert,
     gm,
     gss,
-    heidke,
-    hss,
     iou,
     jaccard,
-    kappa,
     kappa_01,
     kappa_linear,
     kappa_quadratic,
@@ -39,11 +35,11 @@ from cmfast.metrics._functions import (
     sensitivity,
     specificity,
     tau,
-    tau_weighted,
     tss,
     youden_j,
 )
 from cmfast.metrics._labels import from_labels, label_margins
+from cmfast.metrics._parameters import fbeta, heidke, hss, kappa, tau_weighted
 from cmfast.metrics._report import Report, report
 from cmfast.metrics._thresholds import ThresholdMatrices, threshold_matrices
 

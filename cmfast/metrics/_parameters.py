@@ -1,0 +1,158 @@
+"""Metrics with parameters of their own."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast.metrics import _plan
+from cmfast.metrics._catalogue import FORMS
+from cmfast.metrics._compute import FAILED
+from cmfast.metrics._single import Average, averaged, one
+
+
+def fbeta(
+    M: Array,
+    /,
+    beta: float,
+    *,
+    average: Average = None,
+    undefined: Undefined = "present",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """F-beta of each class: ``(1 + beta^2) d / (beta^2 t + p)``; recall counts `beta` times as much as precision.
+
+    Shape (..., C); with `average` shape (...). Options as for :func:`compute`. `beta` may be 0, which gives
+    :func:`precision`, and infinite, which gives :func:`recall`.
+    """
+    op = "metrics.fbeta"
+    beta = validate.nonnegative(op, "beta", beta)
+    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, op=op)
+
+
+def kappa(
+    M: Array,
+    /,
+    *,
+    weights: Literal["linear", "quadratic"] | Array | None = None,
+    undefined: Undefined = "present",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Cohen's kappa: agreement beyond chance, ``(n a - e) / sum t (n - p)``; the Heidke skill score is the same.
+
+    Shape (...). Options as for :func:`compute`, and:
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Rows are the truth. Counts or any normalisation of them.
+    weights : {None, "linear", "quadratic"} or array of shape (C, C)
+        Disagreement of every pair of classes: one for all, ``abs(i - j)``, ``(i - j)^2``, or a table of one's own,
+        nonnegative with a zero diagonal; a common factor cancels. Agreement weights v are ``1 - v``.
+    undefined : {"present", "nan", "strict", "zero", "one"}
+        What a 0/0 gives: NaN or 0.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values; a table with bad values spoils every matrix.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
+    >>> round(float(metrics.kappa(M)), 6), round(float(metrics.kappa(M, weights="linear")), 6)
+    (0.844297, 0.831101)
+    >>> round(float(metrics.kappa(M, weights=[[0, 1, 2], [1, 0, 1], [4, 2, 0]])), 6)
+    0.807239
+    """
+    op = "metrics.kappa"
+    if weights is None:
+        return one("kappa", M, undefined, on_failure, num_threads)
+    if isinstance(weights, str):
+        validate.choice(op, "weights", weights, ("linear", "quadratic"))
+        return one(f"kappa_{weights}", M, undefined, on_failure, num_threads)
+    _plan.undefined_of(op, undefined)
+    validate.on_failure(op, on_failure)
+    num_threads = validate.num_threads(op, num_threads)
+    M, weights = dispatch.adopt(op, M=M, weights=weights)
+    C, _ = validate.matrices(op, square=True, M=M)
+    validate.real(op, weights=weights)
+    if dispatch.meta(weights).shape != (C, C):
+        validate.refuse(op, "weights", f"of shape {(C, C)}", f"shape {dispatch.meta(weights).shape}")
+    filling = _plan.fill(FORMS["kappa"].metric, undefined)
+    out, status = dispatch.call("weighted_kappa", M, weights, fill=filling, num_threads=num_threads)
+    failures.report(op, status, on_failure, failed=FAILED)
+    return out
+
+
+def tau_weighted(
+    M: Array,
+    weights: Array,
+    /,
+    *,
+    v: float = 1.0,
+    normalize: bool = False,
+    undefined: Undefined = "present",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Tau with a weight per class (Ahmadzadeh et al., Contingency Space, definitions 5.5 and 5.8).
+
+    Shape (...). Options as for :func:`compute`, and:
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Rows are the truth. Counts or any normalisation of them.
+    weights : array, shape (C,)
+        Nonnegative weights of the recalls, in the order of the classes, on the host (the authors' code takes them as
+        (tpr, tnr), that is positive class first).
+    v : float
+        Exponent of the normalised form, factor of the other.
+    normalize : bool
+        False: ``v - v sqrt(q / K)`` with ``q = sum w (1 - recall)^2`` over K classes, the paper's: at most v, without a
+        lower bound (weights above one make it negative). True: ``(1 - sqrt(q / sum w))^v``, in [0, 1].
+    undefined : {"present", "nan", "strict", "zero", "one"}
+        What a recall that is 0/0 gives, and which classes enter.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> M = [[0, 5], [5, 0]]
+    >>> round(float(metrics.tau_weighted(M, [10, 10])), 2), float(metrics.tau_weighted(M, [10, 10], normalize=True))
+    (-2.16, 0.0)
+    """
+    op = "metrics.tau_weighted"
+    _plan.undefined_of(op, undefined)
+    validate.on_failure(op, on_failure)
+    num_threads = validate.num_threads(op, num_threads)
+    v = validate.positive(op, "v", v)
+    validate.flag(op, "normalize", normalize)
+    (M,) = dispatch.adopt(op, M=M)
+    C, _ = validate.matrices(op, square=True, M=M)
+    table = _class_weights(op, weights, C)
+    plan = _plan.plan_tau_weighted(table, v, normalize=normalize, undefined=undefined)
+    out, status = dispatch.call("metrics_of_matrices", M, plan=plan, num_threads=num_threads)
+    failures.report(op, status, on_failure, failed=FAILED)
+    return out
+
+
+def _class_weights(op: str, weights: Array, C: int) -> Any:
+    (adopted,) = dispatch.adopt(op, weights=weights)
+    validate.real(op, weights=adopted)
+    table = np.ascontiguousarray(dispatch.to_host(adopted), np.float64)
+    if table.shape != (C,):
+        validate.refuse(op, "weights", f"of shape {(C,)}", f"shape {table.shape}")
+    if not (np.isfinite(table).all() and (table >= 0).all()):
+        validate.refuse(op, "weights", "finite and nonnegative", table.tolist())
+    return table
+
+
+heidke = hss = kappa

@@ -1,0 +1,34 @@
+"""One metric by its name: the body of every function that is a metric."""
+
+from typing import Any, Literal, TypeAlias
+
+from cmfast._core import validate
+from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast.metrics._compute import evaluate
+
+Average: TypeAlias = Literal["macro", "weighted", "micro"] | None
+
+
+def one(
+    name: str, M: Array, undefined: Undefined, on_failure: OnFailure, num_threads: int | None, positive: int = 1
+) -> Any:
+    """Return the metric `name` of every matrix."""
+    return evaluate(f"metrics.{name}", M, (name,), undefined, positive, on_failure, num_threads)[0]
+
+
+def averaged(
+    name: str,
+    M: Array,
+    average: Average,
+    undefined: Undefined,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    *,
+    op: str | None = None,
+) -> Any:
+    """Return the metric `name` of every class, or its average over them."""
+    op = op or f"metrics.{name}"
+    if average is not None:
+        validate.choice(op, "average", average, ("macro", "weighted", "micro"))
+    wanted = name if average is None else f"{name}_{average}"
+    return evaluate(op, M, (wanted,), undefined, 1, on_failure, num_threads)[0]
