@@ -1,6 +1,7 @@
 """Which library an argument belongs to, what is converted, what is refused; and what importing costs."""
 
 import ast
+import re
 import sys
 
 import numpy as np
@@ -235,3 +236,16 @@ def test_none_stays_where_it_means_something():
     assert second is None
     with pytest.raises(TypeError, match=r"^op: a must be an array, got None$"):
         dispatch.adopt("op", optional=("b",), a=None, b=M)
+
+
+def test_comments_name_modules_that_exist():
+    for path in (ROOT / "cmfast").rglob("*.py"):
+        if "kernels" in path.relative_to(ROOT).parts:
+            continue
+        text = path.read_text()
+        for name in re.findall(r"\bkernels(?:\.[a-z_]+)+", text):
+            parts = name.split(".")[1:]
+            found = [ROOT.joinpath("kernels", *parts[:k]) for k in (len(parts), len(parts) - 1)]
+            assert any(place.is_dir() or place.with_suffix(".py").exists() for place in found), f"{path}: {name}"
+        for name in re.findall(r"``(?:\w+/)*(\w+\.py)``", text):
+            assert (path.parent / name).exists(), f"{path}: {name}"

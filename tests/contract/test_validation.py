@@ -24,7 +24,7 @@ from cmfast.kernels.ops import OPS
 
 mpl.use("Agg")
 
-POSITIONAL = ("method", "n_components")  # the options that the contract promises in their place
+POSITIONAL = ("method", "n_components")  # the options that may also be given by their place
 DIRECT = [op for op in OPS if is_direct(op)]
 REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError)
 ARRAYS = [pytest.param(name, array, id=f"{name}-{array}") for name, entry in ENTRIES.items() for array in entry.arrays]
