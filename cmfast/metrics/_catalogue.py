@@ -7,11 +7,12 @@ total, ``a`` the sum of ``d``, ``e`` the sum of ``t p``. A class is *supported* 
 
 import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from cmfast.kernels.shared.metrics import Over, Total, Value
 
 Kind = Literal["matrix", "class", "binary"]
+Averaging: TypeAlias = Literal["macro", "weighted", "micro"]
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ class Form(NamedTuple):
     """What a name means: a metric of the table, how it is averaged, the beta of F-beta."""
 
     metric: Metric
-    average: Literal["macro", "weighted", "micro"] | None = None
+    average: Averaging | None = None
     beta: float = 1.0
 
     @property
@@ -214,7 +215,7 @@ def find(name: str) -> Form | None:
         beta = float(number)
     except ValueError:
         return None
-    if not beta >= 0 or average not in ("", "macro", "weighted", "micro"):
+    if not beta >= 0 or average not in ("", *get_args(Averaging)):
         return None
     metric = {0.0: _PRECISION, math.inf: _RECALL}.get(beta, _FBETA)
     beta = min(max(beta, 1.0 / LARGE), LARGE) if metric is _FBETA else 1.0

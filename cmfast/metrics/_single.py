@@ -1,12 +1,13 @@
 """One metric by its name: the body of every function that is a metric."""
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast.metrics._catalogue import Averaging
 from cmfast.metrics._compute import evaluate
 
-Average: TypeAlias = Literal["macro", "weighted", "micro"] | None
+Average: TypeAlias = Averaging | None
 
 
 def one(
@@ -29,6 +30,6 @@ def averaged(
     """Return the metric `name` of every class, or its average over them."""
     op = op or f"metrics.{name}"
     if average is not None:
-        validate.choice(op, "average", average, ("macro", "weighted", "micro"))
+        validate.choice(op, "average", average, get_args(Averaging))
     wanted = name if average is None else f"{name}_{average}"
     return evaluate(op, M, (wanted,), undefined, 1, on_failure, num_threads)[0]
