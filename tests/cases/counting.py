@@ -12,6 +12,20 @@ def _confusion_matrix():
     t = rng.integers(0, 4, 60)
     p = np.where(rng.random(60) < 0.7, t, rng.integers(0, 4, 60))
     w = rng.random(60)
+    batch = rng.integers(0, 3, (5, 20))
+    groups = np.repeat(np.arange(3), 20)
+    yield from _bad_weights(rng, t, p, w, batch, groups)
+    yield from _empty(t, p, w)
+    yield from _values(rng)
+    yield from _types(t, p)
+    yield from _labels(t, p, w)
+    yield from _words(t, p, w, groups)
+    yield from _weights(rng, t, p, w)
+    yield from _groups(rng, t, p, w, batch, groups)
+    yield from _shapes(rng, t, w, batch)
+
+
+def _bad_weights(rng, t, p, w, batch, groups):
     for name, where in (("first", 0), ("middle", 31), ("last", 59)):
         bad = w.copy()
         bad[where] = np.nan
@@ -19,11 +33,9 @@ def _confusion_matrix():
     infinite = w.copy()
     infinite[[3, 40]] = np.inf, -np.inf
     yield Case("infinite-weights", (t, p), {"sample_weight": infinite, "n_classes": 4}, fails=True)
-    batch = rng.integers(0, 3, (5, 20))
-    bad = rng.random((5, 20))
+    bad = rng.random(batch.shape)
     bad[0, 0], bad[2, 7], bad[4, 19] = np.nan, np.inf, np.nan
     yield Case("bad-rows", (batch, batch[::-1]), {"sample_weight": bad, "n_classes": 3}, fails=True)
-    groups = np.repeat(np.arange(3), 20)
     bad = w.copy()
     bad[25] = np.nan
     yield Case("bad-group", (t, p), {"sample_weight": bad, "groups": groups, "n_classes": 4}, fails=True)
@@ -32,6 +44,9 @@ def _confusion_matrix():
     huge = np.full(60, 3e38, np.float32)
     yield Case("float32-overflow", (t, p), {"sample_weight": huge, "n_classes": 4}, fails=True)
     yield Case("float64-overflow", (t, p), {"sample_weight": np.full(60, 1.7e308), "n_classes": 4}, fails=True)
+
+
+def _empty(t, p, w):
     yield Case("no-samples", (np.empty(0, np.int64), np.empty(0, np.int64)))
     yield Case("no-samples-classes", (np.empty(0, np.int64), np.empty(0, np.int64)), {"n_classes": 3})
     yield Case("no-samples-weights", (t[:0], p[:0]), {"n_classes": 2, "sample_weight": w[:0]})
@@ -41,6 +56,9 @@ def _confusion_matrix():
     yield Case("batch-of-none-default", (np.empty((0, 5), np.int64), np.empty((0, 5), np.int64)))
     yield Case("batch-of-empty", (np.empty((4, 0), np.int64), np.empty((4, 0), np.int64)), {"n_classes": 2})
     yield Case("no-classes", (np.empty((4, 0), np.int64), np.empty((4, 0), np.int64)), {"n_classes": 0})
+
+
+def _values(rng):
     yield Case("one-sample", (np.array([2]), np.array([0])), {"n_classes": 3})
     yield Case("one-class", (np.zeros(5, np.int64), np.zeros(5, np.int64)), {"n_classes": 1})
     yield Case("never-true-never-predicted", (np.array([0, 0, 3]), np.array([1, 1, 3])), {"n_classes": 5})
@@ -53,6 +71,9 @@ def _confusion_matrix():
     yield Case("uint64-large", (np.array([2**64 - 1, 2**64 - 2], np.uint64), np.array([2**64 - 1] * 2, np.uint64)))
     wide = rng.integers(0, 2, (3000, 2)) * 1000
     yield Case("wide-span-many-rows", (wide, wide[::-1]))
+
+
+def _types(t, p):
     for name in _INTEGERS:
         most = 2 if name == "bool" else 4
         pair = (t % most).astype(name), (p % most).astype(name)
@@ -60,24 +81,32 @@ def _confusion_matrix():
         yield Case(f"{name}-default", pair)
         yield Case(f"{name}-beside-int64", (pair[0], p % most))
     yield Case("int8-negative", (np.array([-128, 127, 0], np.int8), np.array([127, 127, -128], np.int8)))
+
+
+def _labels(t, p, w):
     yield Case("labels-order", (t, p), {"labels": np.array([3, 0, 1, 2])})
     yield Case("labels-some", (t, p), {"labels": np.array([2, 0])})
     yield Case("labels-none-occurs", (t, p), {"labels": np.array([11, 12])})
     yield Case("labels-int8", (t, p), {"labels": np.array([1, 3], np.int8)})
     yield Case("labels-weights", (t, p), {"labels": np.array([2, 0]), "sample_weight": w})
+
+
+def _words(t, p, w, groups):
     words = np.array(["ant", "bee", "", "a long name of a class"])
     yield Case("strings", (words[t], words[p]))
     yield Case("strings-labels", (words[t], words[p]), {"labels": words[[3, 1]]})
     yield Case("strings-weights-groups", (words[t], words[p]), {"sample_weight": w, "groups": groups})
     yield Case("strings-batch", (words[t].reshape(3, 20), words[p].reshape(3, 20)))
     yield Case("bytes", (words[t].astype("S4"), words[p].astype("S4")))
+
+
+def _weights(rng, t, p, w):
     yield Case("weights", (t, p), {"sample_weight": w})
     yield Case("weights-none-in-a-class", (t, p), {"sample_weight": np.where((t == 1) | (p == 1), 0.0, w)})
     yield Case("weights-minus-zero", (t, p), {"sample_weight": np.full(60, -0.0)})
-    both = (
-        (1.0 - rng.random(900) * 2.0**-20) * np.where(np.arange(900) % 3 == 0, -1.0, 1.0) * 2.0 ** (np.arange(900) % 2)
-    )
-    yield Case("weights-of-both-signs", (np.arange(900) % 2, np.zeros(900, np.int64)), {"sample_weight": both})
+    k = np.arange(900)
+    both = (1.0 - rng.random(900) * 2.0**-20) * np.where(k % 3 == 0, -1.0, 1.0) * 2.0 ** (k % 2)
+    yield Case("weights-of-both-signs", (k % 2, k * 0), {"sample_weight": both})
     yield Case("weights-denormal", (t, p), {"sample_weight": np.full(60, 5e-324)})
     yield Case("weights-negative", (t, p), {"sample_weight": w - 0.25})
     yield Case("weights-of-every-size", (t, p), {"sample_weight": w * 10.0 ** rng.integers(-300, 300, 60)})
@@ -85,10 +114,16 @@ def _confusion_matrix():
     yield Case("weights-float16", (t, p), {"sample_weight": w.astype(np.float16), "n_classes": 4})
     yield Case("weights-int", (t, p), {"sample_weight": np.arange(60), "n_classes": 4})
     yield Case("weights-bool", (t, p), {"sample_weight": t > 1, "n_classes": 4})
+
+
+def _groups(rng, t, p, w, batch, groups):
     yield Case("groups", (t, p), {"groups": groups})
     yield Case("groups-int8", (t, p), {"groups": groups.astype(np.int8), "n_groups": 5, "n_classes": 6})
     yield Case("groups-weights", (t, p), {"groups": rng.integers(0, 4, 60), "sample_weight": w, "n_classes": 4})
     yield Case("groups-batch", (batch, batch[::-1]), {"groups": rng.integers(0, 3, (5, 20)), "n_classes": 3})
+
+
+def _shapes(rng, t, w, batch):
     wide = rng.integers(0, 130, (2, 300))
     yield Case("many-classes", (wide[0], wide[1]), {"n_classes": 130})
     yield Case("rows", (batch, batch[::-1]), {"n_classes": 3})

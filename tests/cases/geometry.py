@@ -30,11 +30,22 @@ def _on_edges():
 
 def _sets():
     """Yield ``(id, X, y_true, y_pred, grid, fails)``."""
-    X, y, p = _points(60, 3, 4, 1)
+    points = _points(60, 3, 4, 1)
+    yield from _outside(*points)
+    yield from _few(*points)
+    for name, *rest in _on_edges():
+        yield name, *rest, False
+    yield from _spreads(*points)
+    yield from _ranked(*points)
+    yield from _types(*points)
+    yield from _sizes()
+
+
+def _outside(X, y, p):
     bad = X.copy()
     bad[0, 0], bad[29, 1], bad[59, 2] = NAN, INF, -INF
     yield "bad-first-middle-last", bad, y, p, _grid(3), True
-    every = np.tile(X[:12], (1, 1))
+    every = X[:12].copy()
     for d in range(3):
         every[4 * d : 4 * d + 2, d] = NAN
     yield "nan-in-every-column", every, y[:12], p[:12], _grid(3), True
@@ -45,12 +56,16 @@ def _sets():
     big = X[:, :1].copy()
     big[5], big[6] = 2.0**53, np.nextafter(2.0**53, 0)
     yield "last-index", big, y, p, _grid(1), True
+
+
+def _few(X, y, p):
     yield "none", np.empty((0, 2)), y[:0], p[:0], _grid(2), False
     yield "one", X[:1], y[:1], p[:1], _grid(3), False
     yield "minus-zero", np.array([[-0.0], [0.0], [5e-324], [-5e-324]]), y[:4], p[:4], _grid(1), False
     yield "minus-zero-f4", np.array([[-0.0], [0.0], [1e-45], [-1e-45]], np.float32), y[:4], p[:4], _grid(1), False
-    for name, *rest in _on_edges():
-        yield name, *rest, False
+
+
+def _spreads(X, y, p):
     yield "constant-axis", np.concatenate([X, np.ones((60, 1))], axis=1), y, p, _grid(4), False
     yield "one-cell", X, y, p, _grid(3, 1e6, -5e5), False
     yield "all-alone", X, y, p, _grid(3, 1e-6), False
@@ -58,17 +73,26 @@ def _sets():
     yield "only-true-or-only-predicted", X, y // 2 * 2, np.minimum(p // 2 * 2 + 1, 3), _grid(3), False
     yield "offset-1e9", X + 1e9, y, p, _grid(3, 0.5, 1e9), False
     yield "far-clusters", X + 1e12 * (y % 2)[:, None], y, p, _grid(3), False
+
+
+def _ranked(X, y, p):
     yield "ranked-65-bits", np.concatenate([X * 1e6] * 3, axis=1), y, p, _grid(9, 3e4), False
     yield "ranked-270-bits", np.concatenate([X * 1e9] * 3, axis=1), y, p, _grid(9), False
     ranked = np.concatenate([X * 1e9] * 3, axis=1)
     ranked[[0, 30, 59], [0, 4, 8]] = NAN
     yield "ranked-bad", ranked, y, p, _grid(9), True
+
+
+def _types(X, y, p):
     yield "float32", X.astype(np.float32), y, p, _grid(3, 0.7, 0.1), False
     yield "float16", X.astype(np.float16), y, p, _grid(3, 0.7, 0.1), False
     yield "int8", np.rint(3 * X).astype(np.int8), y, p, _grid(3, 2), False
     yield "uint8-labels", X, y.astype(np.uint8), p.astype(np.uint8), _grid(3), False
     yield "int16-int32-labels", X, y.astype(np.int16), p.astype(np.int32), _grid(3), False
     yield "bool-labels", X, y > 1, p > 1, _grid(3), False
+
+
+def _sizes():
     many = _points(400, 2, 256, 2)
     yield "256-classes", many[0], many[1].astype(np.uint8), many[2].astype(np.uint8), _grid(2), False
     yield "20-axes", *_points(50, 20, 3, 3), _grid(20, 2.5), False
@@ -97,10 +121,9 @@ def _merges():
     yield Case("apart", (X, y, p), {**_grid(2, 0.3), "cut": 30, "n_classes": 3})
 
 
-def _plain(without=()):
-    for name, X, y, p, grid, _ in _sets():
-        # Points without a cell are the business of cell_counts, whose warning would come first.
-        if not _ and name not in without:
+def _plain():
+    for name, X, y, p, grid, fails in _sets():
+        if not fails:  # points without a cell are the business of cell_counts, whose warning would come first
             yield Case(name, (X, y, p), grid)
 
 
@@ -137,9 +160,8 @@ def _gcms():
 def _histograms():
     rng = np.random.default_rng(10)
     for case in _plain():
-        X, y, _ = case.args
-        yield Case(case.id, (X, None, y), case.options)
-    X, y, _ = _points(70, 2, 4, 11)
+        yield Case(case.id, (case.args[0], None, case.args[1]), case.options)
+    X, y = _points(70, 2, 4, 11)[:2]
     w = rng.normal(size=70)
     bad = w.copy()
     bad[[0, 35, 69]] = NAN, INF, -INF
@@ -197,8 +219,7 @@ def _excesses():
 
 def _overlaps():
     rng = np.random.default_rng(14)
-    X, g, _ = _points(60, 2, 3, 15)
-    Y, h, _ = _points(80, 2, 4, 16)
+    (X, g), (Y, h) = _points(60, 2, 3, 15)[:2], _points(80, 2, 4, 16)[:2]
     v, w = rng.random(60), rng.random(80)
     bad, minus = v.copy(), v.copy()
     bad[30] = NAN

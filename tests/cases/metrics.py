@@ -21,12 +21,30 @@ UNORDERED = tuple(name for name in EVERY if name not in ("kappa_linear", "kappa_
 
 
 def _stacks():
+    """Yield ``(id, matrices, fails)``."""
     rng = np.random.default_rng(5)
     counts = rng.integers(0, 50, (7, 4, 4))
+    yield from _bad(counts)
+    yield from _degenerate()
+    yield from _huge(rng)
+    yield from _empty()
+    yield from _types(counts)
+    yield from _shapes(rng)
+
+
+def _bad(counts):
     bad = counts.astype(float)
     bad[0, 0, 0], bad[3, 1, 2], bad[6, 3, 3] = np.nan, np.inf, -1.0
     negative = counts.copy()
     negative[0, 0, 0], negative[3, 1, 2], negative[6, 3, 3] = -1, np.iinfo(np.int64).min, -5
+    yield "bad", bad, True
+    yield "negative", negative, True
+    yield "too-many", np.array([[[2**62, 0], [0, 2**62]], [[1, 2], [3, 4]]]), True
+    yield "uint64-too-large", np.array([[[2**63, 1], [1, 1]], [[1, 2], [3, 4]]], np.uint64), True
+    yield "overflow", np.full((1, 2, 2), 1e308), True
+
+
+def _degenerate():
     degenerate = np.zeros((9, 3, 3), int)
     degenerate[1, 0, 0] = 5  # all in one cell of the diagonal
     degenerate[2, 0, 1] = 5  # and off it
@@ -36,23 +54,27 @@ def _stacks():
     degenerate[6] = [[5, 1, 0], [1, 5, 0], [1, 1, 0]]
     degenerate[7] = [[5, 1, 0], [1, 5, 0], [0, 0, 0]]
     degenerate[8] = [[0, 5, 0], [0, 0, 5], [5, 0, 0]]
-    huge = np.array([[[10**18, 10**18], [10**18, 2]], [[2**61, 3], [5, 2**61]], [[2**62, 0], [0, 2**62 - 1]]])
-    yield "bad", bad, True
-    yield "negative", negative, True
-    yield "too-many", np.array([[[2**62, 0], [0, 2**62]], [[1, 2], [3, 4]]]), True
-    yield "uint64-too-large", np.array([[[2**63, 1], [1, 1]], [[1, 2], [3, 4]]], np.uint64), True
-    yield "overflow", np.full((1, 2, 2), 1e308), True
     yield "degenerate", degenerate, False
     yield "degenerate-fractions", degenerate / 7.0, False
+
+
+def _huge(rng):
+    huge = np.array([[[10**18, 10**18], [10**18, 2]], [[2**61, 3], [5, 2**61]], [[2**62, 0], [0, 2**62 - 1]]])
     yield "huge-counts", huge, False
     yield "huge-3", rng.integers(0, 2**58, (5, 3, 3)), False
     yield "wide-5", rng.integers(0, 2**40, (6, 5, 5)), False
     yield "products-beyond-a-float", rng.integers(0, 2**25, (11, 3, 3)), False
     yield "sums-beyond-a-float", rng.integers(2**48, 2**52, (11, 3, 3)), False
+
+
+def _empty():
     yield "0x0", np.empty((3, 0, 0)), False
     yield "1x1", np.array([[[3]], [[0]]]), False
     yield "batch-of-none", np.empty((0, 3, 3), int), False
     yield "minus-zero", np.array([[1.0, -0.0], [2.0, 3.0]]), False
+
+
+def _types(counts):
     yield "tiny", counts[:2] * 1e-300, False
     yield "large", counts[:2] * 1e290, False
     yield "single", counts[0], False
@@ -64,6 +86,9 @@ def _stacks():
     yield "float32", counts.astype(np.float32), False
     yield "float16", counts.astype(np.float16), False
     yield "rows", counts / counts.sum(-1, keepdims=True), False
+
+
+def _shapes(rng):
     yield "perfect", np.eye(4, dtype=int) * np.arange(1, 5), False
     yield "two-axes", rng.integers(0, 9, (2, 3, 3, 3)), False
     yield "tiles", rng.integers(0, 4, (35, 3, 3)), False

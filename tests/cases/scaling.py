@@ -23,76 +23,125 @@ def superclasses(rng, coupling):
     return M
 
 
+# Targets of a matrix of three rows and five columns: one pair, three pairs, one with zeros.
+U, V = np.array([3.0, 1.0, 4.0]), np.array([2.0, 2.5, 0.5, 1.0, 2.0])
+MORE_U, MORE_V = np.stack([U, U[::-1], U * 0.5]), np.stack([V, V[::-1], V * 0.5])
+ZERO_U, ZERO_V = np.array([3.0, 0.0, 5.0]), np.array([2.0, 2.5, 0.0, 1.5, 2.0])
+
+
 def _cases():
     rng = np.random.default_rng(20263)
     counts = rng.integers(1, 60, (7, 4, 4))
+    M = rng.random((3, 5)) + 0.05
+    hard = np.stack([confusion(rng, 5, accuracy) for accuracy in (0.6, 0.9, 0.99, 0.9999)])
+    yield from _bad(counts)
+    yield from _empty_lines(counts)
+    yield from _targets(M)
+    yield from _sizes(counts, M)
+    yield from _types(rng, counts, M)
+    yield from _shapes(counts, M)
+    yield from _values(rng, hard)
+    yield from _smoothed(counts)
+    yield from _solvers(counts, M, hard)
+    yield from _large(rng)
+
+
+def _with_bad_cells(counts):
     bad = counts.astype(float)
     bad[0, 0, 0], bad[3, 1, 2], bad[6, 3, 3] = np.nan, np.inf, -1.0
+    return bad
+
+
+def _with_empty_lines(counts):
     empty = counts.copy()
     empty[0, 1], empty[3, :, 2], empty[5], empty[6, 0], empty[6, :, 0] = 0, 0, 0, 0, 0
+    return empty
+
+
+def _bad(counts):
+    yield Case("bad-first-middle-last", (_with_bad_cells(counts),), TIGHT, fails=True)
+    yield Case("single-bad", (np.array([[1.0, np.nan], [1.0, 1.0]]),), TIGHT, fails=True)
+
+
+def _empty_lines(counts):
     both = counts.copy()
     both[2, 1], both[2, :, 1], both[4], both[6, 3] = 0, 0, 0, 0
-    M = rng.random((3, 5)) + 0.05
-    u, v = np.array([3.0, 1.0, 4.0]), np.array([2.0, 2.5, 0.5, 1.0, 2.0])
-    u3, v3 = np.stack([u, u[::-1], u * 0.5]), np.stack([v, v[::-1], v * 0.5])
-    bad_u, bad_v = u3.copy(), v3.copy()
-    bad_u[0, 1], bad_v[2, 4] = np.nan, -1.0
-    gap = v3.copy()
-    gap[1, 0] += 1e-6
-    slight = v3.copy()
-    slight[1] *= 1 + 5e-10
-    zero_u, zero_v = np.array([3.0, 0.0, 5.0]), np.array([2.0, 2.5, 0.0, 1.5, 2.0])
-    hard = np.stack([confusion(rng, 5, accuracy) for accuracy in (0.6, 0.9, 0.99, 0.9999)])
-    tridiagonal = np.eye(6) + 0.3 * np.eye(6, k=1) + 0.2 * np.eye(6, k=-1)
-    yield Case("bad-first-middle-last", (bad,), TIGHT, fails=True)
-    yield Case("single-bad", (np.array([[1.0, np.nan], [1.0, 1.0]]),), TIGHT, fails=True)
-    yield Case("empty-lines", (empty,), TIGHT, fails=True)
+    yield Case("empty-lines", (_with_empty_lines(counts),), TIGHT, fails=True)
     yield Case("empty-dropped", (both,), {**TIGHT, "empty": "drop"}, fails=True)
     yield Case("all-empty-dropped", (np.zeros((2, 3, 3)),), {**TIGHT, "empty": "drop"})
+
+
+def _targets(M):
+    bad_u, bad_v = MORE_U.copy(), MORE_V.copy()
+    bad_u[0, 1], bad_v[2, 4] = np.nan, -1.0
+    gap = MORE_V.copy()
+    gap[1, 0] += 1e-6
+    slight = MORE_V.copy()
+    slight[1] *= 1 + 5e-10
     yield Case("bad-targets", (M, bad_u, bad_v), TIGHT, fails=True)
-    yield Case("unequal-totals", (M, u3, gap), TIGHT, fails=True)
-    yield Case("nearly-equal-totals", (M, u3, slight), TIGHT)
-    yield Case("zero-targets", (M, zero_u, zero_v), TIGHT)
-    yield Case("all-targets-zero", (M, zero_u * 0, zero_v * 0), TIGHT)
+    yield Case("unequal-totals", (M, MORE_U, gap), TIGHT, fails=True)
+    yield Case("nearly-equal-totals", (M, MORE_U, slight), TIGHT)
+    yield Case("zero-targets", (M, ZERO_U, ZERO_V), TIGHT)
+    yield Case("all-targets-zero", (M, ZERO_U * 0, ZERO_V * 0), TIGHT)
+
+
+def _sizes(counts, M):
     yield Case("batch-of-none", (np.empty((0, 4, 4)),), TIGHT)
     yield Case("batch-of-none-targets", (M, np.empty((0, 3)), np.empty((0, 5))), TIGHT)
     yield Case("batch-of-one", (counts[:1],), TIGHT)
     yield Case("1x1", (np.array([[3.0]]),), TIGHT)
-    yield Case("1xC", (M[:1], np.array([8.0]), v), TIGHT)
-    yield Case("Rx1", (M[:, :1], u, np.array([8.0])), TIGHT)
+    yield Case("1xC", (M[:1], np.array([8.0]), V), TIGHT)
+    yield Case("Rx1", (M[:, :1], U, np.array([8.0])), TIGHT)
     yield Case("2x2", (np.array([[900.0, 3.0], [50.0, 47.0]]),), TIGHT)
     yield Case("single", (counts[0],), TIGHT)
     yield Case("counts", (counts,), TIGHT)
+
+
+def _types(rng, counts, M):
     yield Case("int32", (counts.astype(np.int32),), TIGHT)
     yield Case("bool", (np.ones((2, 3, 3), bool),), TIGHT)
     yield Case("float16", ((rng.random((2, 3, 3)) + 0.1).astype(np.float16),), TIGHT)
     yield Case("float32", (counts.astype(np.float32),), TIGHT)
-    yield Case("float32-targets", (M.astype(np.float32), u.astype(np.float32), v.astype(np.float32)), TIGHT)
-    yield Case("float32-matrix-only", (M.astype(np.float32), u, v), TIGHT)
+    yield Case("float32-targets", (M.astype(np.float32), U.astype(np.float32), V.astype(np.float32)), TIGHT)
+    yield Case("float32-matrix-only", (M.astype(np.float32), U, V), TIGHT)
     yield Case("integer-targets", (M, np.array([3, 1, 4]), np.array([2, 2, 1, 1, 2])), TIGHT)
-    yield Case("rectangular", (M, u, v), TIGHT)
-    yield Case("tall", (M.T, v, u), TIGHT)
-    yield Case("targets-broadcast", (M, u3, v3), TIGHT)
-    yield Case("batches-broadcast", (np.stack([M, M**2])[:, None], u3, v), {**TIGHT}, fails=True)
+
+
+def _shapes(counts, M):
+    yield Case("rectangular", (M, U, V), TIGHT)
+    yield Case("tall", (M.T, V, U), TIGHT)
+    yield Case("targets-broadcast", (M, MORE_U, MORE_V), TIGHT)
+    yield Case("batches-broadcast", (np.stack([M, M**2])[:, None], MORE_U, V), {**TIGHT}, fails=True)
     yield Case("batch-of-batches", (counts[:6].reshape(2, 3, 4, 4),), TIGHT)
+
+
+def _values(rng, hard):
     yield Case("denormal", (np.full((2, 2), 5e-324) * [[1, 3], [2, 1]],), TIGHT, fails=True)
     yield Case("wide-range", (10.0 ** rng.uniform(-9, 9, (2, 3, 3)),), TIGHT)
     yield Case("confusions", (hard,), TIGHT)
     yield Case("confusions-smoothed", (np.round(hard),), {**TIGHT, "smoothing": 1e-3})
     yield Case("superclasses", (superclasses(rng, 1e-6),), TIGHT)
-    yield Case("total-support", (tridiagonal,), TIGHT)
+    yield Case("total-support", (np.eye(6) + 0.3 * np.eye(6, k=1) + 0.2 * np.eye(6, k=-1),), TIGHT)
     yield Case("hidden-permutation", (np.full((4, 4), 1e-4) + np.eye(4)[[2, 0, 3, 1]] * [1, 2, 3, 4],), TIGHT)
-    yield Case(
-        "pseudo-bayes", (np.array([[712, 0, 12], [0, 584, 2], [18, 0, 434]]),), {**TIGHT, "smoothing": "pseudo-bayes"}
-    )
-    yield Case("pseudo-bayes-batch", (empty[:5],), {**TIGHT, "smoothing": "pseudo-bayes"}, fails=True)
-    yield Case("smoothed-bad", (bad,), {**TIGHT, "smoothing": 0.5}, fails=True)
+
+
+def _smoothed(counts):
+    bayes = {**TIGHT, "smoothing": "pseudo-bayes"}
+    yield Case("pseudo-bayes", (np.array([[712, 0, 12], [0, 584, 2], [18, 0, 434]]),), bayes)
+    yield Case("pseudo-bayes-batch", (_with_empty_lines(counts)[:5],), bayes, fails=True)
+    yield Case("smoothed-bad", (_with_bad_cells(counts),), {**TIGHT, "smoothing": 0.5}, fails=True)
+
+
+def _solvers(counts, M, hard):
     yield Case("newton", (counts,), {**TIGHT, "solver": "newton"})
     yield Case("sinkhorn", (counts,), {"solver": "sinkhorn"})
-    yield Case("sinkhorn-rectangular", (M, u3, v3), {"solver": "sinkhorn", "tol": 1e-12})
+    yield Case("sinkhorn-rectangular", (M, MORE_U, MORE_V), {"solver": "sinkhorn", "tol": 1e-12})
     yield Case("sinkhorn-stopped", (hard,), {"solver": "sinkhorn", "max_iter": 7}, fails=True)
-    yield Case("sinkhorn-zero-targets", (M, zero_u, zero_v), {"solver": "sinkhorn"})
+    yield Case("sinkhorn-zero-targets", (M, ZERO_U, ZERO_V), {"solver": "sinkhorn"})
     yield Case("warm-start", (counts, None, None), {**TIGHT, "start": (np.linspace(1, 2, 4), np.linspace(0.1, 0.2, 4))})
+
+
+def _large(rng):
     yield Case("many", (rng.random((150, 3, 3)) + 0.01,), TIGHT)
     yield Case("C-30", (confusion(rng, 30, 0.9),), TIGHT)
 
