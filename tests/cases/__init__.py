@@ -3,7 +3,9 @@
 import importlib
 import pkgutil
 
-CASES = {}
+from cases._case import Case as Case
+
+CASES: dict[str, list[Case]] = {}
 for _topic in pkgutil.iter_modules(__path__):
     if not _topic.name.startswith("_"):
         CASES |= importlib.import_module(f"cases.{_topic.name}").CASES

@@ -6,11 +6,11 @@ import math
 import cuda_host
 import numpy as np
 import pytest
-import test_conformance
 from backends import BACKENDS, CUDA_HOST, convert, has_kernels, supports
-from calls import call
+from calls import CALLS, call
 from cases import CASES
 from checks import assert_same_bits, host
+from conformance import check, expected
 
 import cmfast
 from cmfast._core import dispatch
@@ -23,15 +23,6 @@ pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda
 MATRICES = np.random.default_rng(3).integers(0, 50, (5, 4, 4)).astype(float)
 BAD = MATRICES.copy()
 BAD[2, 1, 1] = np.nan
-
-CALLS = {
-    "overlap": lambda M, **options: cmfast.overlap(M, M[::-1], **options),
-    "l1_distance": lambda M, **options: cmfast.l1_distance(M, M[::-1], **options),
-    "kl_divergence": lambda M, **options: cmfast.kl_divergence(M, M[::-1], **options),
-    "normalize": lambda M, **options: cmfast.normalize(M, "row", **options),
-    "importance_weights": lambda M, **options: cmfast.importance_weights(M, "col", **options),
-    "margins": cmfast.metrics.margins,
-}
 
 
 @contextlib.contextmanager
@@ -326,7 +317,7 @@ def test_faults_planted_in_the_sources_are_found(monkeypatch, name):
 
 def _fails(op, case, backend):
     try:
-        test_conformance.test_matches_the_oracle(op, case, backend)
+        check(op, case, backend)
     except (AssertionError, RuntimeError, OverflowError):
         return True
     return False
@@ -336,7 +327,7 @@ def test_the_faults_above_are_the_reason():
     for _, _, _, op, case_id in FAULTS.values():
         case = next(case for case in CASES[op] if case.id == case_id)
         assert not _fails(op, case, CUDA_HOST[0])
-        assert test_conformance.expected(op, case_id)
+        assert expected(op, case)
     assert not {backend.name for backend in BACKENDS} & {backend.name for backend in CUDA_HOST}
 
 

@@ -7,8 +7,8 @@ import gpu
 import numpy as np
 import pytest
 from backends import GPU
+from calls import CALLS
 from checks import assert_same_bits, host
-from test_cuda import CALLS
 
 import cmfast
 

@@ -40,7 +40,7 @@ MOST_WORKERS = 10
 GRACE = 5.0  # seconds of a limit that are left to a step to end by itself once it is told to
 LINES = 60  # of what a step printed, kept beside its status
 # What other libraries warn of is printed and fails nothing: nobody chose their releases there.
-WARNINGS = "default\nerror:::(cmfast|tests|benchmarks|test_.*|backends|calls|cases|checks|oracle)([.]|$)"
+WARNINGS = "default\nerror:::(cmfast|tests|benchmarks|test_.*|backends|calls|cases|checks|conformance|oracle)([.]|$)"
 
 
 @dataclass(frozen=True)
