@@ -1,0 +1,143 @@
+"""A topic has one name and one place in every layer, imports point down, and what prose names is there."""
+
+import re
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from house import files, imports, modules, names, texts, words
+from processes import ROOT
+
+from cmfast.kernels.cuda._core.module import table
+from cmfast.kernels.ops import OPS
+
+MODULES = modules()
+TOPICS = sorted({op.topic for op in OPS.values()})
+ANY = "|".join([*TOPICS, "contingency"])  # which has no kernels
+
+# From the roof to the ground: what stands in one line may import its neighbours and what is below.
+FLOORS = [
+    r"cmfast\.(cli|_demo|__main__)\b",
+    r"cmfast$",
+    rf"cmfast\.({ANY})\b",
+    r"cmfast\.(_core|_files)\b",
+    rf"cmfast\.kernels\.(cpu|cuda)\.({ANY})\b",
+    r"cmfast\.kernels(\.(cpu|cuda)(\._core\b|$)|\.(shared|loading|ops|status)\b|$)|cmfast\._version$",
+]
+UPWARDS = {"cmfast._core.caller": {"cmfast"}}  # asks by which names users know what was called, where something is said
+FOR_TYPES_ALONE: dict[str, set[str]] = {}  # imports that would be a circle at run time
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_op_stands_in_its_topic_in_every_layer(op):
+    topic, file = OPS[op].topic, OPS[op].module.replace(".", "/")
+    assert f"cmfast.{topic}" in MODULES
+    assert not {target for target in OPS[op].targets if not (ROOT / "kernels" / target / f"{file}.py").is_file()}
+    wanted = [f"tests/oracle/{topic}.py", f"tests/cases/{topic}.py", f"tests/{topic}/test_api.py"]
+    assert not [place for place in (*wanted, f"benchmarks/{topic}.py") if not (ROOT / place).is_file()]
+
+
+def test_every_cuda_kernel_stands_in_the_topic_that_launches_it():
+    launched = 0
+    for name in MODULES:
+        if re.match(rf"cmfast\.kernels\.cuda\.({ANY})\b", name):
+            for kernel in getattr(import_module(name), "KERNELS", ()):
+                assert kernel.topic.partition("/")[0] == name.split(".")[3], kernel
+                launched += 1
+    assert launched == len(table())
+
+
+@cache
+def imported():
+    """Return what every module imports at run time, but for what may point upwards."""
+    return {name: imports(name, MODULES) - UPWARDS.get(name, set()) for name in MODULES}
+
+
+def floor(name):
+    """Return on which floor a module stands."""
+    return next(level for level, pattern in enumerate(FLOORS) if re.match(pattern, name))
+
+
+def test_imports_point_down():
+    assert not {(name, other) for name in MODULES for other in imported()[name] if floor(other) < floor(name)}
+
+
+@pytest.mark.parametrize(("target", "other"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_no_target_imports_the_other(target, other):
+    inside = rf"cmfast\.kernels\.{target}\b"
+    found = {(name, each) for name in MODULES if re.match(inside, name) for each in imported()[name]}
+    assert not {pair for pair in found if pair[1].startswith(f"cmfast.kernels.{other}")}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    try:
+        TopologicalSorter(imported()).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
+
+
+def test_imports_for_type_checkers_alone_are_listed():
+    found = {name: imports(name, MODULES, types=True) for name in MODULES}
+    assert {name: others for name, others in found.items() if others} == FOR_TYPES_ALONE
+
+
+FOLDERS = {"cmfast", "kernels", "tests", "benchmarks", "docs", "examples"}
+WRITTEN = (".json", ".npz", ".npy", ".html")  # what programs write
+
+
+@cache
+def places():
+    """Return the files and folders of the repository."""
+    return {str(place) for path in files() for place in (path, *path.parents)}
+
+
+@cache
+def names_by_module():
+    """Return what is named in every module, by the last part of its name; in a folder also the modules below."""
+    found = {folder: set() for folder in FOLDERS}
+    for path in files(".py"):
+        found.setdefault(path.parent.name if path.stem == "__init__" else path.stem, set()).update(names(path))
+        if path.parts[0] in FOLDERS:
+            found[path.parts[0]] |= {*path.parts, path.stem}
+    found["cmfast"] |= {"kernels", *found["kernels"]}
+    return found
+
+
+@cache
+def every_name():
+    """Return all that has a name in Python or C++."""
+    sources = [(ROOT / path).read_text(encoding="utf-8") for path in files(".cu", ".cuh", ".h", ".cpp")]
+    of_cuda = {name for text in sources for name in re.findall(r"\w+", text)}
+    return of_cuda.union(names_by_module(), *names_by_module().values())
+
+
+def is_there(word):
+    """Return whether a word is no path and no dotted or private name of this repository, or is there."""
+    if "<" in word:  # stands for several
+        return True
+    place, *test = word.split("::")
+    if place.split("/")[0] in FOLDERS and "/" in place:
+        return place.rstrip("/") in places() and (not test or names(Path(place)).issuperset(test))
+    if re.fullmatch(r"[\w./-]+\.(py|cuh?|h|cpp|md|cfg|toml|svg|png)", place):
+        return any(f"/{file}".endswith(f"/{place}") for file in places())
+    first, *others = word.split(".")
+    if not re.fullmatch(r"\w+(\.\w+)*", word) or word.endswith(WRITTEN):
+        return True
+    if others and first in names_by_module():
+        return others[0] in names_by_module()[first] and every_name().issuperset(others)
+    return not first.startswith(("_", "cmfast")) or every_name().issuperset([first, *others])
+
+
+def test_what_prose_names_is_there():
+    gone = {}
+    for path in files(".py", ".md"):
+        if found := [word for text in texts(path) for word in words(text) if not is_there(word)]:
+            gone[str(path)] = found
+    assert not gone
+
+
+@pytest.mark.parametrize("word", ["kernels/gone.py", "gone.cu", "_gone", "_gone.run", "cmfast.gone", "ops.gone"])
+def test_what_is_gone_is_found(word):
+    assert not is_there(word)

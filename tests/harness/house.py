@@ -1,0 +1,97 @@
+"""What the sources say of themselves: which modules there are, what each imports, and which names they give."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+from processes import ROOT
+
+SOURCES = ("cmfast", "kernels", "tests", "benchmarks", "docs", "examples", ".ci")
+
+
+def files(*endings: str) -> list[Path]:
+    """Return the files of the repository, from its root, whose names end so (or all); no link is followed."""
+    found = [Path(name) for name in ROOT.iterdir() if name.is_file()]
+    found += [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*")) if path.is_file()]
+    return [path.relative_to(ROOT) for path in found if not endings or path.suffix in endings]
+
+
+def tree(path: Path) -> ast.Module:
+    """Return what Python makes of a file."""
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def modules() -> dict[str, Path]:
+    """Return the modules of cmfast by the names that they are imported under."""
+    found = {}
+    for path in files(".py"):
+        if path.parts[0] in ("cmfast", "kernels"):
+            parts = ("cmfast",) * (path.parts[0] == "kernels") + path.with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(name: str, known: dict[str, Path], *, types: bool = False) -> set[str]:
+    """Return which modules of `known` one of them imports at run time; with `types` those for type checkers alone."""
+    inside = tree(known[name])
+    branches = [node for node in ast.walk(inside) if isinstance(node, ast.If)]
+    for_types = [node for node in branches if "TYPE_CHECKING" in ast.unparse(node.test)]
+    hidden = {id(node) for block in for_types for node in ast.walk(block)}
+    found = set()
+    for node in ast.walk(inside):
+        if (id(node) in hidden) is types:
+            found |= {_module(full, known) for full in _imported(node)}
+    return found & set(known) - {name}
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert not node.level, "imports name the whole path"
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _module(full: str, known: dict[str, Path]) -> str:
+    """Return the module that `full` is, or is in."""
+    return full if full in known else full.rpartition(".")[0]
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Yield the docstrings and comments of a Python file, or a page of Markdown without its blocks of code."""
+    if path.suffix == ".md":
+        yield "".join((ROOT / path).read_text(encoding="utf-8").split("```")[::2])
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+    with tokenize.open(ROOT / path) as file:
+        tokens = tokenize.generate_tokens(io.StringIO(file.read()).readline)
+        yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
+def words(text: str) -> Iterator[str]:
+    """Yield the words in backticks."""
+    for quoted in re.findall(r"`+([^`\n]+)`+", text):
+        yield from quoted.split()
+
+
+def names(path: Path) -> set[str]:
+    """Return every name that a Python file gives to anything."""
+    found = {path.stem, path.parent.name}
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.FunctionDef() | ast.ClassDef():
+                found.add(node.name)
+            case ast.Name(ctx=ast.Store()):
+                found.add(node.id)
+            case ast.Attribute():
+                found.add(node.attr)
+            case ast.arg():
+                found.add(node.arg)
+            case ast.alias():
+                found.add(node.asname or node.name)
+    return found
