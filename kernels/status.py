@@ -38,3 +38,14 @@ class Status(IntEnum):
     def ok(self) -> bool:
         """Whether the matrix returned with this status is the exact answer or its exact limit."""
         return self in (Status.CONVERGED, Status.LIMIT_ONLY)
+
+
+# The same as plain integers: what kernels write into arrays and compare with them.
+OK = int(Status.CONVERGED)
+MAX_ITER = int(Status.MAX_ITER)
+LIMIT_ONLY = int(Status.LIMIT_ONLY)
+INFEASIBLE = int(Status.INFEASIBLE)
+TOTALS = int(Status.TOTALS)
+INVALID = int(Status.INVALID)
+ZERO_LINE = int(Status.ZERO_LINE)
+RANGE = int(Status.RANGE)

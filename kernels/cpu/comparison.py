@@ -6,11 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.status import Status
-
-OK = int(Status.CONVERGED)
-INVALID = int(Status.INVALID)
-ZERO_LINE = int(Status.ZERO_LINE)
+from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 SECONDS_PER_CELL = 2e-9
 

@@ -7,11 +7,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.status import Status
-
-OK = int(Status.CONVERGED)
-INVALID = int(Status.INVALID)
-RANGE = int(Status.RANGE)
+from cmfast.kernels.status import INVALID, OK, RANGE
 
 SECONDS_PER_SAMPLE = 1.2e-9
 SPLIT = 1 << 17  # samples per piece: about 0.1 ms, and 2 MB that stay in the second-level cache after a conversion

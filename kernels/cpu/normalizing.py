@@ -6,11 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.status import Status
-
-OK = int(Status.CONVERGED)
-INVALID = int(Status.INVALID)
-RANGE = int(Status.RANGE)
+from cmfast.kernels.status import INVALID, OK, RANGE
 
 # What one sum goes over.
 ALL, ROW, COL = 0, 1, 2

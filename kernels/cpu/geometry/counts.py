@@ -8,9 +8,8 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _cells, _keys, _keys_sorted, _runs
 from cmfast.kernels.shared import geometry_weights
 from cmfast.kernels.shared.geometry_keys import DROPPED, Layout, bits_of, fits, joined, volume
-from cmfast.kernels.status import Status
+from cmfast.kernels.status import INVALID, OK, RANGE
 
-OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 FIRST = 3  # positions that a message names
 SECONDS_PER_LABEL = 1e-9
 SECONDS_PER_WEIGHT = 2e-8

@@ -23,10 +23,8 @@ from cmfast.kernels.cpu._core.vector import (
     store_row,
     where,
 )
-from cmfast.kernels.status import Status
+from cmfast.kernels.status import INVALID, OK
 
-OK = int(Status.CONVERGED)
-INVALID = int(Status.INVALID)
 WIDE = 100  # no status of a result
 
 PARTS = 5

@@ -9,6 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fetch, load, new_lines, some, store_row, where
 from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins
 from cmfast.kernels.shared.metrics import Mode
+from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
@@ -63,7 +64,7 @@ def _evaluate(sums, whole, exact, steps, params, weights, mode, present_only, re
             for w in range(WIDTH):
                 if tile[_margins.PARTS * C + 1, w] == _margins.WIDE:
                     _lanes_exact.fill_lane(whole[i], S, C, w, products, ordered)
-                    tile[_margins.PARTS * C + 1, w] = _margins.OK
+                    tile[_margins.PARTS * C + 1, w] = OK
         _lanes.finish(S, C, present_only, rates)
         _formulas.run(steps, params, weights, mode, S, C, tables, first, count)
         _write(tile, S, C, results, count, first, scalars, tables, out_status)
@@ -71,7 +72,7 @@ def _evaluate(sums, whole, exact, steps, params, weights, mode, present_only, re
 
 @jit(inline=True)
 def _write(tile, S, C, results, count, first, scalars, tables, out_status):
-    bad = load(tile, _margins.PARTS * C + 1) != _margins.OK
+    bad = load(tile, _margins.PARTS * C + 1) != OK
     if count == WIDTH:
         for scalar in range(scalars.shape[0]):
             store_row(scalars, scalar, first, where(bad, np.nan, load(S, results + scalar)))
@@ -80,11 +81,11 @@ def _write(tile, S, C, results, count, first, scalars, tables, out_status):
         for scalar in range(scalars.shape[0]):
             for w in range(count):
                 code = tile[_margins.PARTS * C + 1, w]
-                scalars[scalar, first + w] = S[results + scalar, w] if code == _margins.OK else np.nan
+                scalars[scalar, first + w] = S[results + scalar, w] if code == OK else np.nan
     for w in range(count):
         code = tile[_margins.PARTS * C + 1, w]
         out_status[first + w] = code
-        if code != _margins.OK:
+        if code != OK:
             tables[:, first + w] = np.nan
 
 
@@ -97,8 +98,8 @@ def _margins_of(M, C, exact, blank, out, out_total, out_status, start, stop):
         _margins.load_tile(M, C, first, last, True, exact, _margins.EXACT, sums, whole, scratch, rows)
         for w in range(last - first + 1):
             b, code = first + w, sums[_margins.PARTS * C + 1, w]
-            wide, bad = code == _margins.WIDE, code == _margins.INVALID
-            out_status[b] = _margins.INVALID if bad else _margins.OK
+            wide, bad = code == _margins.WIDE, code == INVALID
+            out_status[b] = INVALID if bad else OK
             for part in range(_margins.PARTS):
                 for k in range(C):
                     out[part, b, k] = blank
@@ -211,8 +212,8 @@ def _weighted_kappa(M, C, W, fill, exact, out, out_status, start, stop):
             for k in range(C):
                 truth[k], prediction[k] = sums[C + k, w] / n, sums[2 * C + k, w] / n
             out[first + w] = _disagreement(M[first + w], W, truth, prediction, n, fill)
-            bad = code == _margins.INVALID or (C > 0 and not _weighs(W))
-            out_status[first + w] = _margins.INVALID if bad else _margins.OK
+            bad = code == INVALID or (C > 0 and not _weighs(W))
+            out_status[first + w] = INVALID if bad else OK
             if bad:
                 out[first + w] = np.nan
 

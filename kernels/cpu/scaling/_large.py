@@ -13,18 +13,8 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes
 from cmfast.kernels.cpu.scaling._large_elimination import dense_step
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
-from cmfast.kernels.cpu.scaling._tile import (
-    INVALID,
-    MAX_ITER,
-    OK,
-    RANGE,
-    SPAN,
-    TOTALS,
-    TOTALS_RTOL,
-    VAST,
-    WIDE,
-    ZERO_LINE,
-)
+from cmfast.kernels.cpu.scaling._tile import SPAN, TOTALS_RTOL, VAST, WIDE
+from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, TOTALS, ZERO_LINE
 
 BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
 MAX_BLOCKS = 64

@@ -26,14 +26,7 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance
-from cmfast.kernels.status import Status
-
-OK = int(Status.CONVERGED)
-TOTALS = int(Status.TOTALS)
-INVALID = int(Status.INVALID)
-ZERO_LINE = int(Status.ZERO_LINE)
-RANGE = int(Status.RANGE)
-MAX_ITER = int(Status.MAX_ITER)
+from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, TOTALS, ZERO_LINE
 
 LANES = WIDTH
 WIDE = 1e100  # entries outside [1/WIDE, WIDE] are brought nearer by powers of two

@@ -9,7 +9,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, sqrt, store, where
-from cmfast.kernels.cpu.scaling._tile import LANES, MAX_ITER, RANGE, dominates, fill, permute
+from cmfast.kernels.cpu.scaling._tile import LANES, dominates, fill, permute
+from cmfast.kernels.status import MAX_ITER, RANGE
 
 PLAIN_SWEEPS = 3
 PAIRED_SWEEPS = 2

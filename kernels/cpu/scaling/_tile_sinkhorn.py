@@ -4,7 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
-from cmfast.kernels.cpu.scaling._tile import MAX_ITER, RANGE
+from cmfast.kernels.status import MAX_ITER, RANGE
 
 
 @jit(inner=True)

@@ -3,10 +3,9 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.zeros.support import INFEASIBLE, LIMIT_ONLY, OK, classify
-from cmfast.kernels.status import Status
+from cmfast.kernels.cpu.zeros.support import classify
+from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
-MAX_ITER = int(Status.MAX_ITER)
 QUICK = 62  # classes whose set fits into one word
 UNDECIDED = -1
 

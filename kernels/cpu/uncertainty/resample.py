@@ -11,9 +11,8 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.uncertainty._draws import begin, binomial, seek
-from cmfast.kernels.status import Status
+from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
-OK, INVALID, ZERO_LINE = int(Status.CONVERGED), int(Status.INVALID), int(Status.ZERO_LINE)
 MOST = 2.0**63
 
 SECONDS_PER_DRAW = 6e-8

@@ -13,15 +13,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.status import Status
-
-OK = int(Status.CONVERGED)
-LIMIT_ONLY = int(Status.LIMIT_ONLY)
-INFEASIBLE = int(Status.INFEASIBLE)
-TOTALS = int(Status.TOTALS)
-INVALID = int(Status.INVALID)
-ZERO_LINE = int(Status.ZERO_LINE)
-RANGE = int(Status.RANGE)
+from cmfast.kernels.status import INFEASIBLE, INVALID, LIMIT_ONLY, OK, RANGE, TOTALS, ZERO_LINE
 
 TOTALS_RTOL = 1e-9
 SLACK = 1e-12  # of the total: what targets that are no integers may miss each other by, from rounding

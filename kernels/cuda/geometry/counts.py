@@ -12,9 +12,8 @@ from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _entries, _keys, _runs, _weights
 from cmfast.kernels.cuda.geometry._entries import Common, Entries, by_work, common, entries, pairs, sides
 from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of, fits, joined
-from cmfast.kernels.status import Status
+from cmfast.kernels.status import INVALID, OK, RANGE
 
-OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 FIRST = 3  # positions that a message names
 RUNS = 1 << 6  # per thread that count together in shared memory
 
