@@ -1,4 +1,36 @@
-"""When matrix scaling stops; the same for every target."""
+"""Matrix scaling, the same for every target: what is asked, where its rules turn, when it stops.
+
+The sources of CUDA see every constant here under its name with ``CM_`` in front.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+SHORT = 64  # lines on the shorter side up to which Newton's method is all that is wanted, beyond it sweeps as well
+SMALL_CELLS = 1 << 14  # and cells
+PSEUDO_BAYES = -1.0  # the smoothing that stands for this rule
+MOST_SWEEPS = 10_000
+NEWTON_STEPS = 200
+
+TOTALS_RTOL = 1e-9  # what the totals of the targets may differ by
+WIDE = 1e100  # entries outside [1 / WIDE, WIDE] are brought nearer by powers of two
+SPAN = 1e18  # ratio of two cells from which on rows and columns are paired in logarithms, but for a dominant diagonal
+VAST = 1e30  # ratio from which on that is so there too
+EQUILIBRATION_ROUNDS = 3
+BALANCE_SWEEPS = 2000
+STILL = 0.01  # change of a factor, in powers of two, that needs no further sweep of these
+
+PLAIN_SWEEPS = 3  # before Newton's method
+PAIRED_SWEEPS = 2
+NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
+SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain: e**w - 1 - w <= w * w
+
+PATIENCE = 40  # sweeps of a large matrix that may be left before Newton's method is the better way
+TRIAL_WIDTH = 200.0  # of its steps, at most
+DENSE = 128  # columns up to which elimination costs less than conjugate gradients, or not much more
+RESCUE = 1024  # and up to which it takes over where they are slow
+ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
+NOISE = 4e-15  # residual that rounding leaves
 
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
 LINES = 32  # of the longer side up to which it is; what sums round grows with their length
@@ -18,3 +50,103 @@ def goals(tol: float, R: int, C: int) -> tuple[float, float, float]:
     """
     half = 0.5 * rounding(R, C)
     return tol - min(half, 0.5 * tol), half, max(tol, 2.0 * half)
+
+
+def last_width(tol: float) -> float:
+    """Return how wide the last Newton step may be: small cells are right then and not only the sums."""
+    return min(1e-3, math.sqrt(1e3 * tol))
+
+
+def is_large(R: int, C: int) -> bool:
+    """Return whether sweeps and conjugate gradients may be quicker than Newton steps by elimination."""
+    return min(R, C) > SHORT or R * C > SMALL_CELLS
+
+
+class Lines(NamedTuple):
+    """Targets or factors, (n or 1, length) float64, and the step from one matrix to the next: 0 where they are shared.
+
+    The step is in numbers on CUDA, in lines on the CPU. Where none are given `values` is None on CUDA; on the CPU it
+    holds ones as targets and lines of length 0 as factors.
+    """
+
+    values: Any
+    step: int
+
+
+class Problem(NamedTuple):
+    """A flat batch of `n` matrices of R rows and C columns to scale, the rules, and the arrays for what comes out."""
+
+    R: int
+    C: int
+    n: int
+    cells: Any  # (n or 1, R, C) float32 or float64; on the CPU float64 with the cells of a matrix in one axis
+    m_step: int  # in matrices: 0 where all share one
+    row_sums: Lines
+    col_sums: Lines
+    start_row: Lines
+    start_col: Lines
+    amount: float  # smoothing; below zero: pseudo-Bayes
+    drop: bool  # empty classes get the target zero
+    bi: bool  # no targets were given
+    plain: bool  # sweeps only
+    tol: float
+    goals: tuple[float, float, float]
+    last_width: float
+    max_iter: int
+    out: Any  # as `cells`; None on CUDA and without elements on the CPU where only the factors are wanted
+    out_row: Any
+    out_col: Any
+    residual: Any
+    n_iter: Any
+    status: Any
+    smoothing: Any
+
+    @property
+    def is_large(self) -> bool:
+        """Whether sweeps and conjugate gradients may be quicker than Newton steps by elimination."""
+        return is_large(self.R, self.C)
+
+    def part(self, first: int, last: int) -> "Problem":
+        """Return the problem of the matrices from `first` to before `last`, in the same arrays."""
+        if (first, last) == (0, self.n):
+            return self
+        part = slice(first, last)
+        changed: dict[str, Any] = {name: _part_of_lines(getattr(self, name), part) for name in LINES_OF_PROBLEM}
+        results = ((name, getattr(self, name)) for name in RESULTS_OF_PROBLEM)
+        changed |= {name: None if a is None else a[part] for name, a in results}
+        return self._replace(n=last - first, cells=self.cells[part] if self.m_step else self.cells, **changed)
+
+
+LINES_OF_PROBLEM = ("row_sums", "col_sums", "start_row", "start_col")
+RESULTS_OF_PROBLEM = ("out", "out_row", "out_col", "residual", "n_iter", "status", "smoothing")
+
+
+def _part_of_lines(lines: Lines, part: slice) -> Lines:
+    return Lines(lines.values[part], lines.step) if lines.step else lines
+
+
+def rules(
+    R: int,
+    C: int,
+    *,
+    bi: bool,
+    smoothing: float | str | None = None,
+    empty: str = "nan",
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    solver: str = "auto",
+) -> dict[str, Any]:
+    """Return the rules of a :class:`Problem`, from the options of the public functions."""
+    tol, plain = max(float(tol), FLOOR), solver == "sinkhorn"
+    if max_iter is None:
+        max_iter = MOST_SWEEPS if plain or is_large(R, C) else NEWTON_STEPS
+    return {
+        "amount": PSEUDO_BAYES if smoothing == "pseudo-bayes" else float(smoothing or 0.0),
+        "drop": empty == "drop",
+        "bi": bi,
+        "plain": plain,
+        "tol": tol,
+        "goals": goals(tol, R, C),
+        "last_width": last_width(tol),
+        "max_iter": max_iter,
+    }

@@ -7,8 +7,8 @@ import pytest
 import torture
 
 import cmfast
-from cmfast.kernels.cpu.scaling import launch
-from cmfast.kernels.shared.scaling import FLOOR, goals, rounding
+from cmfast.kernels.shared import scaling
+from cmfast.kernels.shared.scaling import FLOOR, NEWTON_STEPS, goals, rounding
 
 on_cuda = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
 TOLERANCES = [1e-12, 1e-13, 1e-14, 1e-15, 1e-16]
@@ -52,7 +52,7 @@ def assert_borne_out(family, result, tol, solver, most, *problem):
 @pytest.mark.parametrize("C", [2, 3, 5, 10, 33, 64])
 @pytest.mark.parametrize("solver", ["auto", "sinkhorn"])
 def test_no_matrix_is_given_up_while_passes_are_left(C, solver):
-    most = SWEEPS if solver == "sinkhorn" else launch.NEWTON_STEPS
+    most = SWEEPS if solver == "sinkhorn" else NEWTON_STEPS
     for family, problem in problems(C, max(4, 1200 // C**2)):
         for tol in TOLERANCES:
             options = {"tol": tol, "solver": solver, "max_iter": most, "on_failure": "ignore"}
@@ -61,7 +61,7 @@ def test_no_matrix_is_given_up_while_passes_are_left(C, solver):
 
 @pytest.mark.parametrize("solver", ["auto", "sinkhorn"])
 def test_nor_one_that_is_solved_alone(monkeypatch, solver):
-    monkeypatch.setattr(launch, "SHORT", 0)
+    monkeypatch.setattr(scaling, "SHORT", 0)
     for family, problem in problems(7, 6):
         for tol in TOLERANCES:
             options = {"tol": tol, "solver": solver, "max_iter": 10 * SWEEPS, "on_failure": "ignore"}
@@ -73,7 +73,7 @@ def test_nor_one_that_is_solved_alone(monkeypatch, solver):
 @pytest.mark.parametrize("C", [2, 3, 7, 33])
 @pytest.mark.parametrize("solver", ["auto", "sinkhorn"])
 def test_both_targets_say_the_same(C, solver):
-    most = SWEEPS if solver == "sinkhorn" else launch.NEWTON_STEPS
+    most = SWEEPS if solver == "sinkhorn" else NEWTON_STEPS
     for family, problem in problems(C, max(1, 60 // C)):
         for tol in (1e-13, 1e-15):
             options = {"tol": tol, "solver": solver, "max_iter": most, "on_failure": "ignore"}

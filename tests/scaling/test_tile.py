@@ -5,13 +5,14 @@ import pytest
 from matrices import confusion, exact, hessenberg, near_permutation, superclasses, tridiagonal
 
 from cmfast.kernels.cpu.scaling import launch
+from cmfast.kernels.shared import scaling
 from cmfast.kernels.status import Status
 
 
 @pytest.fixture(autouse=True, params=["eight at a time", "one at a time"])
 def _path(request, monkeypatch):
     if request.param == "one at a time":
-        monkeypatch.setattr(launch, "SHORT", 0)
+        monkeypatch.setattr(scaling, "SHORT", 0)
 
 
 def ipf(M, row_sums=None, col_sums=None, start_row=None, start_col=None, **options):

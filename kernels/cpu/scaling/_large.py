@@ -13,21 +13,27 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes
 from cmfast.kernels.cpu.scaling._large_elimination import dense_step
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
-from cmfast.kernels.cpu.scaling._tile import SPAN, TOTALS_RTOL, VAST, WIDE
+from cmfast.kernels.shared.scaling import (
+    DENSE,
+    EQUILIBRATION_ROUNDS,
+    NOISE,
+    PAIRED_SWEEPS,
+    PATIENCE,
+    RESCUE,
+    ROUNDING,
+    SAFE_WIDTH,
+    SPAN,
+    TOTALS_RTOL,
+    TRIAL_WIDTH,
+    VAST,
+    WIDE,
+)
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, TOTALS, ZERO_LINE
 
 BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
 MAX_BLOCKS = 64
 SECONDS_PER_CELL = 1e-9
 MOMENT = 1 << 27  # cells that a kernel goes through before it asks whether to go on: some tens of ms
-ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
-NOISE = 4e-15  # residual that rounding leaves
-PATIENCE = 40  # sweeps that may be left before Newton's method is the better way
-PAIRED_SWEEPS = 2
-SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain
-TRIAL_WIDTH = 200.0
-DENSE = 128  # columns up to which elimination costs less than conjugate gradients, or not much more
-RESCUE = 1024  # and up to which it takes over where they are slow
 
 
 class _Lost(Exception):  # noqa: N818 (an answer, not an error)
@@ -92,25 +98,26 @@ class _Rows:
             k += 1
 
 
-def scale(
-    R, C, M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
-    smoothing, drop, bi, plain, tol, target, still, bound, last_width, max_iter,
-    out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, num_threads,
-):  # fmt: skip
-    """Scale the matrices one by one; the arguments are those of the tiles."""
-    for b in range(len(out_status)):
-        given = M[b * m_step].reshape(R, C)
-        u, v = row_sums[b * row_step].copy(), col_sums[b * col_step].copy()
-        x = start_row[b * start_row_step] if start_row.shape[1] else None
-        y = start_col[b * start_col_step] if start_col.shape[1] else None
-        rule = _Rule(plain, tol, target, still, bound, last_width, max_iter)
-        scaled = out[b].reshape(R, C) if write else np.empty((0, C))
+def scale(p, num_threads):
+    """Scale the matrices of a problem one by one."""
+    target, still, bound = p.goals
+    rule = _Rule(p.plain, p.tol, target, still, bound, p.last_width, p.max_iter)
+    for b in range(p.n):
+        given = p.cells[b * p.m_step].reshape(p.R, p.C)
+        u, v = _line(p.row_sums, b).copy(), _line(p.col_sums, b).copy()
+        start = _line(p.start_row, b), _line(p.start_col, b)
+        scaled = p.out[b].reshape(p.R, p.C) if len(p.out) else np.empty((0, p.C))
         with np.errstate(all="ignore"):  # what goes wrong ends as a status
-            answer = _scale_one(given, u, v, x, y, smoothing, drop and bi, rule, scaled, num_threads)
-        out_row[b], out_col[b], out_residual[b], out_n_iter[b], out_status[b], out_smoothing[b] = answer
-        if out_status[b] > MAX_ITER:
-            out_row[b], out_col[b], out_residual[b] = np.nan, np.nan, np.nan
+            answer = _scale_one(given, (u, v), start, p.amount, p.drop and p.bi, rule, scaled, num_threads)
+        p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b] = answer
+        if answer.status > MAX_ITER:
+            p.out_row[b], p.out_col[b], p.residual[b] = np.nan, np.nan, np.nan
             scaled[:] = np.nan
+
+
+def _line(lines, b):
+    """Return targets or factors of one matrix, None where the caller gave none."""
+    return lines.values[b * lines.step] if lines.values.shape[1] else None
 
 
 class _Rule(NamedTuple):
@@ -134,7 +141,7 @@ class _Answer(NamedTuple):
     smoothing: float
 
 
-def _scale_one(M, u, v, start_x, start_y, smoothing, drop, rule, out, num_threads):
+def _scale_one(M, targets, starts, smoothing, drop, rule, out, num_threads):
     plain = rule.plain
     low, high, zero, bad = _large_passes.survey(M)
     amount = max(smoothing, 0.0)
@@ -145,6 +152,7 @@ def _scale_one(M, u, v, start_x, start_y, smoothing, drop, rule, out, num_thread
     elif smoothing < 0.0:
         M, amount = _pseudo_bayes(M, high)
         low, high, zero, _ = _large_passes.survey(M)
+    u, v = targets
     status, u, v = _check_targets(M, u, v, zero, drop)
     if status != OK:
         return _failed(status, amount)
@@ -159,16 +167,16 @@ def _scale_one(M, u, v, start_x, start_y, smoothing, drop, rule, out, num_thread
     if not whole:
         low, high, *_ = _large_passes.survey(part)
     part, powers, order = _bring_near(part, low, high, plain)
-    starts = [a if a is None else a[k] for a, k in zip((start_x, start_y), keep, strict=True)]
+    starts = [a if a is None else a[k] for a, k in zip(starts, keep, strict=True)]
     first_x, first_y = _scaled_starts(starts, powers)
     if plain and powers and first_x is None and first_y is None:
         first_y = np.ldexp(1.0, powers[1])  # sweeps of the input begin with ones
-    x, y, n_iter, status = _solve(part, u[keep[0]], v[keep[1]], first_x, first_y, order, rule, num_threads)
+    problem = _Rows(part, u[keep[0]], v[keep[1]], num_threads)
+    x, y, n_iter, status = _solve(problem, first_x, first_y, order, rule)
     if status > MAX_ITER:
         return _failed(status, amount, n_iter)
     x, y = _gauge(x, y, powers)
     small = np.zeros((0, part.shape[1])) if len(out) == 0 else out if whole else np.empty_like(part)
-    problem = _Rows(part, u[keep[0]], v[keep[1]], num_threads)
     sums = problem.run(_large_passes.measure, part, problem.u, y[0], x[0], problem.error, problem.sums, small)
     residual = (problem.error.sum() + abs(sums - problem.v).sum()) / problem.total
     row, col = np.zeros_like(u), np.zeros_like(v)
@@ -237,7 +245,7 @@ def _equilibrate(M):
     there = M > 0.0
     exponents = np.where(there, np.frexp(M)[1], 0)
     row, col = np.zeros(len(M), np.int64), np.zeros(M.shape[1], np.int64)
-    for _ in range(3):
+    for _ in range(EQUILIBRATION_ROUNDS):
         row = np.where(there, exponents - col, 0).sum(1) // there.sum(1)
         col = np.where(there, exponents - row[:, None], 0).sum(0) // there.sum(0)
     return np.ldexp(M, -row[:, None] - col), (row, col)
@@ -262,12 +270,13 @@ def _gauge(x, y, powers):
     return (x, shift - whole - np.asarray(row)), (y, whole - shift - np.asarray(col))
 
 
-def _solve(M, u, v, start_x, start_y, order, rule, num_threads):
+def _solve(problem, start_x, start_y, order, rule):
     """Return row factors, column factors, passes and a status, for targets that are all positive."""
-    flip = len(M) < M.shape[1] and not rule.plain  # Newton's unknowns belong on the shorter side
+    u, v = problem.u, problem.v
+    flip = len(u) < len(v) and not rule.plain  # Newton's unknowns belong on the shorter side
     if flip:
-        M, u, v, start_x, start_y = np.ascontiguousarray(M.T), v, u, start_y, start_x
-    problem = _Rows(M, u, v, num_threads)
+        problem = _Rows(np.ascontiguousarray(problem.M.T), v, u, problem.num_threads)
+        u, v, start_x, start_y = v, u, start_y, start_x
     y, warm = start_y, start_x is not None or start_y is not None
     if y is None:
         y = np.ones(len(v)) if start_x is None else v / problem.column_sums(start_x)

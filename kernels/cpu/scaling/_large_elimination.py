@@ -10,10 +10,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
+from cmfast.kernels.shared.scaling import NORMAL
 
 SUM = frozenset({"reassoc", "contract"})  # sums along a row in several parts, which vectors need
 PANEL = 16  # pivots eliminated together; a multiple of the tile of 4 rows and 2 lines
-NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
 ROWS = 128  # rows of Q that stay in the cache
 
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.scaling import BALANCE_SWEEPS, STILL
 
-SWEEPS = 2000
 MOMENT = 1 << 26  # cells that a kernel goes through before it asks whether to go on: some tens of ms
 EXP2 = 16  # what a cell costs to raise to a power, twice, in cells that are only read
-STILL = 0.01  # change of a factor, in powers of two, that needs no further sweep
 
 
 @jit()
@@ -50,7 +49,7 @@ def pair_and_balance_slowly(A, order, row_power, col_power):
     own = A[np.arange(n), order]
     B = A[:, order] - 0.5 * (own[:, None] + own)
     t = np.zeros(n)
-    for _ in range(SWEEPS):
+    for _ in range(BALANCE_SWEEPS):
         change = 0.0
         for first in _steps(n, EXP2 * n):
             change = max(change, balance_lines(B, t, first, min(first + _step(EXP2 * n), n)))
@@ -125,7 +124,7 @@ def assign_rows(A, row_price, col_price, row_of, start, stop):
 def _balance(B):
     """Return t such that with B_ij + t_i - t_j each row sums to what its column sums to, without the diagonal."""
     t = np.zeros(B.shape[0])
-    for _ in range(SWEEPS):
+    for _ in range(BALANCE_SWEEPS):
         if balance_lines(B, t, 0, B.shape[0]) < STILL:
             break
     return t

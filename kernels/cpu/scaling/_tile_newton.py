@@ -9,13 +9,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, sqrt, store, where
-from cmfast.kernels.cpu.scaling._tile import LANES, dominates, fill, permute
+from cmfast.kernels.cpu.scaling._tile import LANES, fill
+from cmfast.kernels.cpu.scaling._tile_range import dominates, permute
+from cmfast.kernels.shared.scaling import NORMAL, PAIRED_SWEEPS, PLAIN_SWEEPS, SAFE_WIDTH
 from cmfast.kernels.status import MAX_ITER, RANGE
-
-PLAIN_SWEEPS = 3
-PAIRED_SWEEPS = 2
-NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
-SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain: e**w - 1 - w <= w * w
 
 
 @jit(inner=True)

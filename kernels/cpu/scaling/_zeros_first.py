@@ -4,6 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.zeros.support import classify
+from cmfast.kernels.shared.scaling import TOTALS_RTOL
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
 QUICK = 62  # classes whose set fits into one word
@@ -21,24 +22,25 @@ def has_zero(cells):
 
 
 @jit()
-def _prune(R, C, M, m_step, row_sums, row_step, col_sums, col_step, drop, bi, out, codes):
+def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
+    R, C = row_sums.shape[1], col_sums.shape[1]
     positive, dead = np.empty((R, C), np.bool_), np.empty((R, C), np.bool_)
     row_block, col_block = np.empty(R, np.int64), np.empty(C, np.int64)
     rows, cols = np.empty(R, np.bool_), np.empty(C, np.bool_)
     u, v = np.empty(R), np.empty(C)
     reach = np.empty(R, np.int64)
     for b in range(len(codes)):
-        cells = M[b * m_step]
-        out[b] = cells
+        M = cells[b * min(len(cells) - 1, 1)]
+        out[b] = M
         codes[b] = OK
         if bi and C <= QUICK:
-            codes[b] = _decide_by_diagonal(cells, drop, reach, out[b])
+            codes[b] = _decide_by_diagonal(M, drop, reach, out[b])
             if codes[b] != UNDECIDED:
                 continue
             codes[b] = OK
-        u[:] = row_sums[b * row_step]
-        v[:] = col_sums[b * col_step]
-        if not _plausible(cells, positive, u, v, rows, cols, drop and bi):
+        u[:] = row_sums[b * min(len(row_sums) - 1, 1)]
+        v[:] = col_sums[b * min(len(col_sums) - 1, 1)]
+        if not _plausible(M, positive, u, v, rows, cols, drop and bi):
             continue
         codes[b] = classify(positive, u, v, dead, row_block, col_block, rows, cols)
         if codes[b] == INFEASIBLE:
@@ -77,7 +79,7 @@ def _plausible(cells, positive, u, v, rows, cols, drop):
     for j in range(C):
         good = good and 0.0 <= v[j] < np.inf and (cols[j] or v[j] == 0.0)
         V += v[j]
-    if not (good and max(U, V) < np.inf and abs(U - V) <= 1e-9 * max(U, V)):
+    if not (good and max(U, V) < np.inf and abs(U - V) <= TOTALS_RTOL * max(U, V)):
         return False
     if U != V:
         for j in range(C):
@@ -160,10 +162,10 @@ def _close(reach):
             reach[i] |= reach[k] * (reach[i] >> k & 1)
 
 
-def prune(R, C, M, m_step, targets, drop, bi, n):
+def prune(p):
     """Return the matrices with what dies set to zero and what has no limit set to NaN, and the code of each."""
-    out, codes = np.empty((n, R * C)), np.empty(n, np.int8)
-    _prune(R, C, M, m_step, *targets, drop, bi, out, codes)  # type: ignore[call-arg]
+    out, codes = np.empty((p.n, p.R * p.C)), np.empty(p.n, np.int8)
+    _prune(p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes)
     out.flags.writeable = False
     return out, codes
 

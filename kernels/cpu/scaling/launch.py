@@ -7,73 +7,57 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, new_lines, some
+from cmfast.kernels.cpu._core.vector import load, some
 from cmfast.kernels.cpu.scaling import _large
-from cmfast.kernels.cpu.scaling._tile import LANES, begin, count_lines, finish, load_tile, store_tile, tile
+from cmfast.kernels.cpu.scaling._tile import LANES, new_tile
+from cmfast.kernels.cpu.scaling._tile_load import begin, gather, prepare
 from cmfast.kernels.cpu.scaling._tile_newton import newton, start
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
+from cmfast.kernels.cpu.scaling._tile_store import finish, scatter, scatter_numbers
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
-from cmfast.kernels.shared.scaling import FLOOR, goals
+from cmfast.kernels.shared.scaling import Lines, Problem, rules
 
-SHORT = 64  # lines on the shorter side of matrices that go eight at a time
-SMALL = 1 << 14  # and their cells
 CHUNK = 1 << 16  # cells converted to float64 at a time
-PSEUDO_BAYES = -1.0
-SWEEPS = 10_000
-NEWTON_STEPS = 200
 MOMENT = 1 << 25  # vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms
 SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 
 
 @jit()
-def _scale(
-    R, C, M, m_step, row_sums, row_step, col_sums, col_step, start_row, start_row_step, start_col, start_col_step,
-    smoothing, drop, bi, plain, tol, target, still, bound, last_width, max_iter,
-    out, write, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing, S, n, first, moment,
-):  # fmt: skip
-    """Scale the matrices from `first` on; return where to go on, `n` at the end.
+def _scale(p, t, first, moment):
+    """Scale the matrices of the problem from `first` on in a tile; return where to go on, their number at the end.
 
     After a moment it returns in any case, so that the caller can be interrupted: below zero is the complement of where
-    the tile begins that `S` holds, under work.
+    the tile begins that is under work.
     """
-    flip = R < C and not plain  # Newton's unknowns belong on the shorter side
-    t = tile(S, C, R, not plain) if flip else tile(S, R, C, not plain)
+    target, still, bound = p.goals
+    last = p.n - 1
     begun = first < 0
     first = ~first if begun else first
-    cost = 3 * R * C if plain else t.C * t.C * (t.R + t.C)
+    cost = 3 * t.R * t.C if p.plain else t.C * t.C * (t.R + t.C)
     passes = max(1, moment // max(1, cost))
-    while first < n:
-        last = n - 1
+    while first <= last:
         if not begun:
-            if flip:
-                load_tile(
-                    t, M, m_step, col_sums, col_step, row_sums, row_step, first, last, flip, smoothing, drop, bi, plain
-                )
-                begin(t, start_col, start_col_step, start_row, start_row_step, first, last)
-            else:
-                load_tile(
-                    t, M, m_step, row_sums, row_step, col_sums, col_step, first, last, flip, smoothing, drop, bi, plain
-                )
-                begin(t, start_row, start_row_step, start_col, start_col_step, first, last)
-            if not plain:
+            gather(t, p.cells, p.m_step, p.row_sums, p.col_sums, first, last)
+            prepare(t, p.amount, p.drop and p.bi, p.plain)
+            begin(t, p.start_row, p.start_col, first, last)
+            if not p.plain:
                 start(t)
-        if plain:
-            passes -= sinkhorn(t, target, still, max_iter, passes)
+        if p.plain:
+            passes -= sinkhorn(t, target, still, p.max_iter, passes)
         else:
-            passes -= newton(t, target, still, last_width, max_iter, passes)
-        begun = some(load(S, t.active) != 0.0)
+            passes -= newton(t, target, still, p.last_width, p.max_iter, passes)
+        begun = some(load(t.S, t.active) != 0.0)
         if begun:
             return ~first
-        finish(t, flip, plain, tol, bound)
-        store_tile(
-            t, first, last, flip, write, out, out_row, out_col, out_residual, out_n_iter, out_status, out_smoothing
-        )
+        finish(t, p.plain, p.tol, bound)
+        scatter(t, p.out, p.out_row, p.out_col, first, last)
+        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
         first += LANES
-        if some(load(S, t.far) != 0.0):
+        if some(load(t.S, t.far) != 0.0):
             passes //= 2  # it took long to bring them near
-        if passes <= 0 and first < n:
+        if passes <= 0 and first <= last:
             return first
-    return n
+    return p.n
 
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
@@ -87,63 +71,55 @@ def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
 
 
 def _launch(
-    M, row_sums, col_sums, start_row, start_col, *, write, smoothing=None, empty="nan", tol=1e-9, max_iter=None,
-    solver="auto", num_threads=None, progress=None,
-):  # fmt: skip
+    M, row_sums, col_sums, start_row, start_col, *, write, solver="auto", num_threads=None, progress=None, **options
+):
     R, C = M.shape[-2:]
     vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     cells, m_step = _flat(M, batch, 2)
-    cells = cells.reshape(len(cells), R * C)
-    u, u_step = _lines(row_sums, batch, R)
-    v, v_step = _lines(col_sums, batch, C)
-    shared = ((u, u_step), (v, v_step), _lines(start_row, batch, 0), _lines(start_col, batch, 0))
-    plain = solver == "sinkhorn"
-    tol = max(float(tol), FLOOR)
-    small = min(R, C) <= SHORT and R * C <= SMALL
-    if max_iter is None:
-        max_iter = NEWTON_STEPS if small and not plain else SWEEPS
-    amount = PSEUDO_BAYES if smoothing == "pseudo-bayes" else float(smoothing or 0.0)
-    out = np.empty((n if write else 0, R * C), dtype)
-    out_row, out_col = np.empty((n, R)), np.empty((n, C))
-    residual, n_iter, status, added = np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8), np.empty(n)
-    bi = row_sums is None and col_sums is None
-    options = (
-        amount, empty == "drop", bi, plain, tol, *goals(tol, R, C),
-        min(1e-3, math.sqrt(1e3 * tol)), max_iter,
-    )  # fmt: skip
+    problem = Problem(
+        R=R,
+        C=C,
+        n=n,
+        cells=cells.reshape(len(cells), R * C),
+        m_step=m_step,
+        row_sums=_lines(row_sums, batch, R),
+        col_sums=_lines(col_sums, batch, C),
+        start_row=_lines(start_row, batch, 0),
+        start_col=_lines(start_col, batch, 0),
+        **rules(R, C, bi=row_sums is None and col_sums is None, solver=solver, **options),
+        out=np.empty((n if write else 0, R * C), dtype),
+        out_row=np.empty((n, R)),
+        out_col=np.empty((n, C)),
+        residual=np.empty(n),
+        n_iter=np.empty(n, np.int64),
+        status=np.empty(n, np.int8),
+        smoothing=np.empty(n),
+    )
+    small = not problem.is_large
+    flip = R < C and not problem.plain  # Newton's unknowns belong on the shorter side
 
     def work(_, start, stop):
-        S = new_lines(count_lines(*((R, C) if plain else (max(R, C), min(R, C))), not plain)) if small else None
+        tile = new_tile(R, C, flip=flip, newton=not problem.plain) if small else None
         size = LANES * max(1, CHUNK // max(1, R * C * LANES))
         for first in range(start, stop, size):
-            last = min(first + size, stop)
-            part = slice(first, last)
-            given = np.ascontiguousarray(cells if m_step == 0 else cells[part], np.float64)[:]
-            given.flags.writeable = False
-            scaled = out[part] if dtype == np.float64 else np.empty((last - first if write else 0, R * C))
-            vectors = [item for a, step in shared for item in (a[part] if step else a, step)]
-            results = [a[part] for a in (out_row, out_col, residual, n_iter, status, added)]
-            codes, step = None, m_step
-            if amount == 0.0 and not plain and has_zero(given):
-                lines = u if not u_step else u[part], u_step, v if not v_step else v[part], v_step
-                given, codes = prune(R, C, given, m_step, lines, empty == "drop", bi, last - first)
-                step = 1
-            task = (R, C, given, step, *vectors, *options, scaled, write, *results)
+            part = problem.part(first, min(first + size, stop))
+            results, codes = part.out, None
+            part = _in_float64(part)
+            if part.amount == 0.0 and not part.plain and has_zero(part.cells):
+                pruned, codes = prune(part)
+                part = part._replace(cells=pruned, m_step=1)
             if small:
-                place, many = 0, last - first
-                while place != many:
-                    pool.checkpoint()
-                    place = _scale(*task, S, many, place, MOMENT)  # type: ignore[call-arg]
+                _run(_flipped(part) if flip else part, tile)
             else:
                 pool.checkpoint()
-                _large.scale(*task, num_threads)  # type: ignore[call-arg]
+                _large.scale(part, num_threads)
             if codes is not None:
-                amend(codes, out_row[part], out_col[part], status[part])
-            if write and scaled.dtype != dtype:
-                out[part] = scaled
+                amend(codes, part.out_row, part.out_col, part.status)
+            if part.out is not results:
+                results[:] = part.out
 
     seconds = n * R * C * SECONDS_PER_CELL[solver]
     pool.run_pieces(
@@ -154,19 +130,48 @@ def _launch(
         progress=progress,
     )
     return (
-        out.reshape(*batch, R, C) if write else out,
-        out_row.reshape(*batch, R),
-        out_col.reshape(*batch, C),
-        residual.reshape(batch),
-        n_iter.reshape(batch),
-        status.reshape(batch),
-        added.reshape(batch),
+        problem.out.reshape(*batch, R, C) if write else problem.out,
+        problem.out_row.reshape(*batch, R),
+        problem.out_col.reshape(*batch, C),
+        *(a.reshape(batch) for a in (problem.residual, problem.n_iter, problem.status, problem.smoothing)),
+    )
+
+
+def _run(part, tile):
+    """Scale small matrices; between the calls of the kernel it can be interrupted."""
+    place = 0
+    while place != part.n:
+        pool.checkpoint()
+        place = _scale(part, tile, place, MOMENT)
+
+
+def _in_float64(part):
+    """Return the problem with cells and results in float64: read-only and not, so that kernels see one type."""
+    cells = np.ascontiguousarray(part.cells, np.float64)[:]
+    cells.flags.writeable = False
+    return part._replace(cells=cells, out=part.out if part.out.dtype == np.float64 else np.empty(part.out.shape))
+
+
+def _flipped(part):
+    """Return the problem with rows and columns swapped, but for cells and results: a tile swaps those."""
+    return part._replace(
+        R=part.C,
+        C=part.R,
+        row_sums=part.col_sums,
+        col_sums=part.row_sums,
+        start_row=part.start_col,
+        start_col=part.start_row,
+        out_row=part.out_col,
+        out_col=part.out_row,
     )
 
 
 def _lines(a, batch, default):
-    """Return targets or factors as a flat batch of float64 and its step; `default` ones where none are given."""
-    return (_ones(default), 0) if a is None else _flat(a.astype(np.float64, copy=False), batch, 1)
+    """Return targets or factors as a flat batch of float64; `default` ones where none are given."""
+    if a is None:
+        return Lines(_ones(default), 0)
+    flat, step = _flat(a.astype(np.float64, copy=False), batch, 1)
+    return Lines(flat, step)
 
 
 @cache

@@ -13,9 +13,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.scaling import TOTALS_RTOL
 from cmfast.kernels.status import INFEASIBLE, INVALID, LIMIT_ONLY, OK, RANGE, TOTALS, ZERO_LINE
 
-TOTALS_RTOL = 1e-9
 SLACK = 1e-12  # of the total: what targets that are no integers may miss each other by, from rounding
 EXACT = 2.0**53  # integers up to here are float64 numbers, and so are their sums
 GRID = 61  # other targets become integers of at most so many bits

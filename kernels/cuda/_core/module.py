@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.shared import metrics
+from cmfast.kernels.shared import metrics, scaling
 from cmfast.kernels.status import Status
 
 _PACKAGE = "cmfast.kernels.cuda"
@@ -74,6 +74,7 @@ def source(topic: str) -> str:
     defines = [f"#define CM_{status.name} {status.value}" for status in Status]
     for codes in (metrics.Step, metrics.Value, metrics.Over, metrics.Total, metrics.Mode):
         defines += [f"#define CM_{codes.__name__.upper()}_{code.name} {code.value}" for code in codes]
+    defines += [f"#define CM_{name} {value!r}" for name, value in vars(scaling).items() if type(value) in (int, float)]
     defines.append(f"#define CM_THREADS {THREADS}")
     parts = [*defines]
     for name in ("_core/prelude.cuh", *HEADERS.get(topic, ()), f"{topic}.cu"):

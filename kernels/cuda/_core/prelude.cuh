@@ -1,6 +1,7 @@
 // Put in front of every source, never included: CuPy's cache knows a kernel by its text.
 //
-// The text before this defines the status codes (CM_INVALID, ...) and CM_THREADS, the threads of a block.
+// The text before this defines the status codes (CM_INVALID, ...), the constants of kernels/shared/scaling.py, and
+// CM_THREADS, the threads of a block.
 typedef long long i64;
 typedef unsigned long long u64;
 

@@ -175,7 +175,7 @@ __device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
   if (drop && of_row == 0 && of_col == 0) t.u = t.v = 0.0;
   const double U = g.sum(t.u), V = g.sum(t.v), given = t.flip ? V : U;
   bool good = t.u >= 0.0 && t.u < CM_INF && t.v >= 0.0 && t.v < CM_INF && fmax(U, V) < CM_INF &&
-              fabs(U - V) <= TOTALS_RTOL * fmax(U, V);
+              fabs(U - V) <= CM_TOTALS_RTOL * fmax(U, V);
   t.total = given > 0.0 ? given : 1.0;
   if (U != V) {
     t.u *= given / U;
@@ -452,7 +452,7 @@ __device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K
       total += last[j].a;
       flows += last[j].b;
     }
-    const double inverse = total >= NORMAL ? 1.0 / total : 0.0, source = last[k].a;
+    const double inverse = total >= CM_NORMAL ? 1.0 / total : 0.0, source = last[k].a;
     if (g.l == k) {
       d = q + flows;
       r = inverse;
@@ -485,7 +485,7 @@ __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool w
     high = all[j].a > high ? all[j].a : high;
   }
   const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
-  const double step = rho > SAFE_WIDTH ? fmax(SAFE_WIDTH, log1p(rho)) / rho : 1.0;
+  const double step = rho > CM_SAFE_WIDTH ? fmax(CM_SAFE_WIDTH, log1p(rho)) / rho : 1.0;
   if (wanted && t.v > 0.0) t.y *= exp(step * (d - middle));
   return rho;
 }
@@ -595,7 +595,7 @@ __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double*
     load_cells(g, t, floats, doubles, b * m_step * R * C, R, C, smoothing, &low, &high);
     prepare(g, t, drop);
     const bool dominant = dominates(g, t);
-    t.easy &= place < n && low >= 1.0 / WIDE && high <= WIDE && high <= (dominant ? VAST : SPAN) * low;
+    t.easy &= place < n && low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_SPAN) * low;
     if (warp_any(t.easy)) {
       lift(g, t);
       begin(g, t, given, b);

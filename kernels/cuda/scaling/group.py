@@ -1,13 +1,11 @@
 """Scaling of small matrices in registers, for the many that make no trouble; says which ones are left."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cmfast.kernels.cuda._core.module import Kernel, library
-
-if TYPE_CHECKING:
-    from cmfast.kernels.cuda.scaling.launch import Problem
+from cmfast.kernels.shared.scaling import Problem
 
 MOST = 32  # lines on the longer side: no more lanes share a matrix
 EXACT = 16  # lines up to which there is a kernel for each number, beyond it for even ones
@@ -22,13 +20,13 @@ _QUEUE = Kernel("scaling/group", "cmfast_ipf_queue", registers=32)
 KERNELS = (_GROUP, _QUEUE)
 
 
-def takes(problem: "Problem") -> bool:
+def takes(problem: Problem) -> bool:
     """Return whether matrices of this shape, under these rules, are scaled here."""
     p = problem
     return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) <= MOST and not p.plain and p.amount >= 0.0
 
 
-def solve(problem: "Problem") -> tuple[Any, Any]:
+def solve(problem: Problem) -> tuple[Any, Any]:
     """Scale what takes few steps; return the numbers of the other matrices, in order, and how many they are.
 
     Returns

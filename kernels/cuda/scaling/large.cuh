@@ -2,12 +2,6 @@
 // classes and by conjugate gradients beyond. What small cells may hide behind the residual is bounded by the smallest
 // scaled cell, or resolved by elimination.
 
-constexpr double ROUNDING = 1e-15;  // between the residual of a sweep and the one measured again
-constexpr double NOISE = 4e-15;     // residual that rounding leaves
-constexpr double PATIENCE = 40.0;   // sweeps that may be left before Newton's method is the better way
-constexpr double TRIAL_WIDTH = 200.0;
-constexpr int DENSE = 128;  // columns up to which elimination costs less than conjugate gradients, or not much more
-
 struct Swept {
   i64 sweeps;
   double residual;
@@ -15,8 +9,8 @@ struct Swept {
 };
 
 // Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `target`; gives up
-// where more than PATIENCE sweeps would be left at the present rate; if `plain`, where nothing changes any more and the
-// residual is at most `still`. Leaves the factors that the residual belongs to in `last` and y.
+// where more than CM_PATIENCE sweeps would be left at the present rate; if `plain`, where nothing changes any more and
+// the residual is at most `still`. Leaves the factors that the residual belongs to in `last` and y.
 template <int W>
 __device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, double still, i64 max_iter, bool plain) {
   double before = CM_INF;
@@ -35,7 +29,7 @@ __device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, d
     if (plain && residual <= still && residual >= before) return {k, residual, false};
     if (!plain && k > 1 && before < CM_INF) {
       const double rate = residual / before;
-      if (rate >= 1.0 || log(residual / target) > PATIENCE * -log(rate)) return {k, residual, true};
+      if (rate >= 1.0 || log(residual / target) > CM_PATIENCE * -log(rate)) return {k, residual, true};
     }
     before = k > 0 ? residual : CM_INF;
     over_columns(
@@ -204,7 +198,7 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     *done += 2;
   }
   double width = CM_INF, before = CM_INF, length = 1.0, steepness = 0.0, hidden = -1.0;
-  bool dense = t.C <= rescue && live(t, false) <= DENSE, trial = false;
+  bool dense = t.C <= rescue && live(t, false) <= CM_DENSE, trial = false;
   while (true) {
     const double residual = row_pass(t, paired);
     if (!(residual < CM_INF)) return CM_RANGE;
@@ -217,8 +211,8 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     const bool stalled = width < 0.1 && width >= 0.5 * before;
     if (goals.met(residual, width <= last_width, stalled)) {
       if (hidden < 0.0) hidden = hidden_residual(t, last_width);
-      const bool worn = stalled || residual <= NOISE;  // conjugate gradients can do no more
-      if (dense || (residual <= hidden && hidden >= ROUNDING) || (worn && t.C > rescue)) return CM_CONVERGED;
+      const bool worn = stalled || residual <= CM_NOISE;  // conjugate gradients can do no more
+      if (dense || (residual <= hidden && hidden >= CM_ROUNDING) || (worn && t.C > rescue)) return CM_CONVERGED;
       dense = worn;
     }
     if (*done >= max_iter) return CM_MAX_ITER;
@@ -230,8 +224,8 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     width = centre(t);
     if (!(width < CM_INF)) return CM_RANGE;
     // Along a wide step the slope at its end, which the next pass over the rows knows, says whether it went too far.
-    trial = width > SAFE_WIDTH;
-    length = trial ? fmin(1.0, TRIAL_WIDTH / width) : 1.0;
+    trial = width > CM_SAFE_WIDTH;
+    length = trial ? fmin(1.0, CM_TRIAL_WIDTH / width) : 1.0;
     if (trial) steepness = fabs(slope(t));
     each<W>(t.C, [&](int j) {
       t.origin(j) = t.y(j);
@@ -256,7 +250,7 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, doubl
     more = s.slow;
     if (round || more || status != CM_CONVERGED) break;
     const double hidden = hidden_residual(t, last_width);
-    more = hidden < ROUNDING;
+    more = hidden < CM_ROUNDING;
     goal = fmin(target, hidden);
     if (more || s.residual <= hidden) break;
   }

@@ -172,7 +172,8 @@ __device__ __forceinline__ void share_out(const Tile<W>& t, bool paired, int k) 
   }
   total = team_sum<32>(total);
   flows = team_sum<32>(flows);
-  const double r = total >= NORMAL ? 1.0 / total : 0.0, q = t.q(k);  // else the last node of a block: its shift is free
+  const double r = total >= CM_NORMAL ? 1.0 / total : 0.0,
+               q = t.q(k);  // else the last node of a block: its shift is free
   for (int j = t.rank(); j < k; j += 32) {
     t.p(j) = t.weight(k, j) * r;
     t.q(j) += t.p(j) * q;
@@ -217,7 +218,7 @@ __device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
 
 // How far to go for certain along a step whose components differ by `width` at most.
 __device__ __forceinline__ double safe_length(double width) {
-  return width > SAFE_WIDTH ? fmax(SAFE_WIDTH, log1p(width)) / width : 1.0;
+  return width > CM_SAFE_WIDTH ? fmax(CM_SAFE_WIDTH, log1p(width)) / width : 1.0;
 }
 
 // Prepare the factors; return whether rows and columns are paired.

@@ -4,9 +4,6 @@
 // between the pairs. As powers of two these are exact, and what they leave has its paired cells near one and no cell
 // much above that.
 
-constexpr double STILL = 0.01;  // change of a factor, in powers of two, that needs no further sweep
-constexpr int BALANCE_SWEEPS = 2000;
-
 // Lines that are dropped on both sides go with one another only, and no matter which.
 template <int W>
 __device__ __forceinline__ void take_logarithms(const Tile<W>& t) {
@@ -85,7 +82,7 @@ template <int W>
 __device__ __forceinline__ void balance(const Tile<W>& t) {
   const int n = t.C;
   each<W>(n, [&](int i) { t.x(i) = 0.0; });
-  for (int sweep = 0; sweep < BALANCE_SWEEPS; ++sweep) {
+  for (int sweep = 0; sweep < CM_BALANCE_SWEEPS; ++sweep) {
     double change = 0.0;
     for (int i = 0; i < n; ++i) {
       const double half = 0.5 * t.Q(i, i);
@@ -114,7 +111,7 @@ __device__ __forceinline__ void balance(const Tile<W>& t) {
       if (t.rank() == 0) t.x(i) = fresh;
       t.meet();
     }
-    if (change < STILL) break;
+    if (change < CM_STILL) break;
   }
 }
 
@@ -145,8 +142,8 @@ __device__ __forceinline__ void equilibrate(Tile<W>& t) {
 // Take powers of two out of the cells, which is exact; with a pairing where one is wanted and exists.
 template <int W>
 __device__ __forceinline__ void bring_near(Tile<W>& t, bool plain, double low, double high) {
-  const bool outside = low < 1.0 / WIDE || high > WIDE;
-  if (!outside && !(high > VAST * low) && (!(high > SPAN * low) || (t.R == t.C && dominates(t)))) return;
+  const bool outside = low < 1.0 / CM_WIDE || high > CM_WIDE;
+  if (!outside && !(high > CM_VAST * low) && (!(high > CM_SPAN * low) || (t.R == t.C && dominates(t)))) return;
   if (t.R == t.C && !plain) {
     take_logarithms(t);
     if (assign(t)) {

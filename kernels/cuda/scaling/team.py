@@ -1,29 +1,26 @@
 """Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp or a block each."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, most_shared
 from cmfast.kernels.cuda.zeros import support
-
-if TYPE_CHECKING:
-    from cmfast.kernels.cuda.scaling.launch import Problem
+from cmfast.kernels.shared.scaling import RESCUE, Problem
 
 WARP = 32
 WARPS = 6  # of a block at most, as the source promises the compiler
 SCRATCH = 1 << 28  # bytes of scratch at most, but for one team: so many work at once
 SCRATCH_OF_LARGE = 1 << 30
 TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty
-RESCUE = 1024  # columns up to which elimination takes over where conjugate gradients are slow
 ROW_FIELDS, COL_FIELDS = 6, 12  # numbers that a tile keeps of each of its lines, as the source lays them out
 
 _TEAM = Kernel("scaling/team", "cmfast_ipf_team", (("32", "false"), ("256", "false"), ("256", "true")), (168, 255, 255))
 KERNELS = (_TEAM,)
 
 
-def solve(problem: "Problem", queue: Any = None, length: Any = None) -> None:
+def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     """Scale the matrices ``queue[:length]``, which are integers on the device; all of them without a queue.
 
     Parameters
@@ -84,7 +81,7 @@ def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> t
     return tuple(places[name] for name in ("cells", "scaled", "graph", "lines")), shared, scratch
 
 
-def _network(p: "Problem") -> tuple[int, int]:
+def _network(p: Problem) -> tuple[int, int]:
     """Return how many integers a look at zeros takes, and where those for the flow begin, 0 where none are needed."""
     if p.plain or p.amount != 0.0:
         return 0, 0

@@ -1,7 +1,5 @@
 // What the zeros of matrices allow, with the reason: a warp per matrix, or a block where there are many lines.
 
-constexpr double TOTALS_RTOL = 1e-9;
-
 // The targets of one matrix: ones where none are given, those of the columns brought to the total of the rows.
 struct Targets {
   const double *row_sums, *col_sums;
@@ -22,7 +20,7 @@ __device__ __forceinline__ int check(Targets& t, int R, int C) {
   const double U = zeros::total(R, [&](int i) { return t.u(i); });
   const double V = zeros::total(C, [&](int j) { return t.v(j); });
   if (!(fmax(U, V) < CM_INF)) return CM_RANGE;
-  if (!(fabs(U - V) <= TOTALS_RTOL * fmax(U, V))) return CM_TOTALS;
+  if (!(fabs(U - V) <= CM_TOTALS_RTOL * fmax(U, V))) return CM_TOTALS;
   if (U != V) t.ratio = U / V;
   return CM_CONVERGED;
 }

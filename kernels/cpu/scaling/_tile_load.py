@@ -1,0 +1,333 @@
+"""How a tile is filled: eight matrices, their targets and first factors, and which of them have no answer."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import absolute, load, load_block, some, splat, sqrt, store, where
+from cmfast.kernels.cpu.scaling._tile import LANES, fill
+from cmfast.kernels.cpu.scaling._tile_range import bring_near, spans_much
+from cmfast.kernels.shared.scaling import SPAN, TOTALS_RTOL, WIDE
+from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS, ZERO_LINE
+
+
+@jit(inner=True)
+def gather(t, cells, step, row_sums, col_sums, first, last):
+    """Fill the tile with the matrices from `first` on, cells in one axis, and their targets.
+
+    Lanes past `last` repeat it.
+    """
+    S = t.S
+    _gather_cells(t, cells, step, first, last)
+    _gather_lines(S, t.u, t.R, row_sums, first, last)
+    _gather_lines(S, t.v, t.C, col_sums, first, last)
+    for j in range(t.C):
+        store(S, t.order + j, splat(float(j)))
+        store(S, t.col_power + j, splat(0.0))
+    for i in range(t.R):
+        store(S, t.row_power + i, splat(0.0))
+    for k in (t.n_iter, t.moved, t.far, t.rest, t.chosen):
+        store(S, k, splat(0.0))
+    store(S, t.residual, splat(np.inf))
+    store(S, t.active, splat(1.0))
+
+
+@jit(inner=True)
+def prepare(t, smoothing, drop, plain):
+    """Smooth, check and bring near what the tile was filled with; decide the lanes that have no answer."""
+    S = t.S
+    _smooth(t, smoothing)
+    _survey_targets(t)
+    status = load(S, t.status)
+    low, high = load(S, t.low), load(S, t.high)
+    narrow = (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= SPAN * low)
+    if some((status != OK) | (load(S, t.zeros) != 0.0) | (load(S, t.odd) != 0.0) | ~narrow):
+        for w in range(LANES):
+            if S[t.status, w] == OK and (S[t.zeros, w] != 0.0 or S[t.odd, w] != 0.0):
+                S[t.status, w] = _decide(t, w, drop)
+            if S[t.status, w] != OK:
+                _park(t, w)
+            elif spans_much(t, w):
+                bring_near(t, w, plain)
+    for i in range(t.R):
+        u = load(S, t.u + i)
+        store(S, t.root + i, where(u > 0.0, 1.0 / sqrt(u), 0.0))
+
+
+@jit(inner=True)
+def _gather_cells(t, M, step, first, last):
+    """Copy the cells; note which lanes have NaN, infinite, negative or zero cells, and the range of the others."""
+    S, R, C = t.S, t.R, t.C
+    rows = (
+        first * step,
+        min(first + 1, last) * step,
+        min(first + 2, last) * step,
+        min(first + 3, last) * step,
+        min(first + 4, last) * step,
+        min(first + 5, last) * step,
+        min(first + 6, last) * step,
+        min(first + 7, last) * step,
+    )
+    cells = R * C
+    if t.flip or cells < LANES:
+        row_stride, col_stride = (1, R) if t.flip else (C, 1)
+        for i in range(R):
+            for j in range(C):
+                c = i * row_stride + j * col_stride
+                for w in range(LANES):
+                    S[t.M + i * C + j, w] = M[rows[w], c]
+    else:
+        for k in range(0, cells, LANES):
+            c = min(k, cells - LANES)  # the last block overlaps the one before
+            load_block(S, t.M + c, M, rows, c)
+    good = splat(0.0) == 0.0
+    zero = ~good
+    low = splat(np.inf)
+    high = splat(0.0)
+    for k in range(t.M, t.M + cells):
+        m = load(S, k)
+        good = good & (m >= 0.0) & (m < np.inf)
+        zero = zero | (m == 0.0)
+        low = where((m > 0.0) & (m < low), m, low)
+        high = where(m > high, m, high)
+    store(S, t.low, low)
+    store(S, t.high, high)
+    store(S, t.zeros, where(zero, 1.0, splat(0.0)))
+    store(S, t.status, where(good, float(OK), splat(float(INVALID))))
+
+
+@jit(inner=True)
+def _gather_lines(S, k, n, lines, first, last):
+    for i in range(n):
+        if lines.step == 0:
+            store(S, k + i, splat(lines.values[0, i]))
+        else:
+            for w in range(LANES):
+                S[k + i, w] = lines.values[min(first + w, last), i]
+
+
+@jit(inner=True)
+def _smooth(t, smoothing):
+    """Add `smoothing` to every cell; below zero: the pseudo-Bayes rule."""
+    S = t.S
+    store(S, t.amount, splat(max(smoothing, 0.0)))
+    if smoothing > 0.0:
+        for k in range(t.M, t.M + t.R * t.C):
+            store(S, k, load(S, k) + smoothing)
+        # With no positive cell `low` is infinite, and each cell is now the smoothing.
+        low = load(S, t.low)
+        store(S, t.low, where((load(S, t.zeros) != 0.0) | (low == np.inf), smoothing, low + smoothing))
+        store(S, t.high, load(S, t.high) + smoothing)
+        store(S, t.zeros, splat(0.0))
+    elif smoothing < 0.0:
+        for w in range(LANES):
+            if S[t.status, w] == OK:
+                S[t.amount, w] = _pseudo_bayes(t, w)
+
+
+@jit(inner=True)
+def _survey_targets(t):
+    """Make the totals equal by changing the column targets of the input; mark unusual lanes as odd."""
+    S = t.S
+    U = splat(0.0)
+    V = splat(0.0)
+    good = U == 0.0
+    for k in range(t.u, t.u + t.R):
+        U = U + load(S, k)
+        good = good & (load(S, k) > 0.0)
+    for k in range(t.v, t.v + t.C):
+        V = V + load(S, k)
+        good = good & (load(S, k) > 0.0)
+    larger = where(U > V, U, V)
+    good = good & (U > 0.0) & (larger < np.inf) & (absolute(U - V) <= larger * TOTALS_RTOL)
+    store(S, t.odd, where(good, 0.0, splat(1.0)))
+    given, other = (V, U) if t.flip else (U, V)
+    store(S, t.total, given)
+    ratio = where(good & (U != V), given / other, 1.0)
+    changed, n = (t.u, t.R) if t.flip else (t.v, t.C)
+    for k in range(changed, changed + n):
+        store(S, k, load(S, k) * ratio)
+
+
+@jit(inner=True)
+def _decide(t, w, drop):
+    """Look closely at a lane with zero cells or unusual targets."""
+    status = _check_lines(t, w, drop)
+    return _check_totals(t, w) if status == OK else status
+
+
+@jit(inner=True)
+def _sum_lines(t, w):
+    """Leave the sums of the rows in `off` and of the columns in `col`; return that of all."""
+    S, R, C = t.S, t.R, t.C
+    fill(S, t.off, R, w, 0.0)
+    fill(S, t.col, C, w, 0.0)
+    total = 0.0
+    for i in range(R):
+        for j in range(C):
+            m = S[t.M + i * C + j, w]
+            S[t.off + i, w] += m
+            S[t.col + j, w] += m
+            total += m
+    return total
+
+
+@jit(inner=True)
+def _pseudo_bayes(t, w):
+    """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it."""
+    S, R, C = t.S, t.R, t.C
+    if S[t.high, w] == 0.0:
+        return 0.0
+    scale = math.ldexp(1.0, math.frexp(S[t.high, w])[1] - 1)  # so that squares stay in range; dividing by it is exact
+    for k in range(t.M, t.M + R * C):
+        S[k, w] /= scale
+    N = _sum_lines(t, w)
+    squares = 0.0
+    gap = 0.0
+    for i in range(R):
+        for j in range(C):
+            m = S[t.M + i * C + j, w]
+            e = S[t.off + i, w] * S[t.col + j, w] / N - m
+            squares += m * m
+            gap += e * e
+    strength = (N * N - squares) / gap if gap > 0.0 else np.inf
+    weight = strength / (N * scale + strength) if strength < np.inf else 1.0
+    S[t.low, w] = np.inf
+    S[t.zeros, w] = 0.0
+    for i in range(R):
+        for j in range(C):
+            e = S[t.off + i, w] * S[t.col + j, w] / N * scale
+            m = (1.0 - weight) * (S[t.M + i * C + j, w] * scale) + weight * e
+            S[t.M + i * C + j, w] = m
+            if m > 0.0:
+                S[t.low, w] = min(S[t.low, w], m)
+            else:
+                S[t.zeros, w] = 1.0
+    return strength
+
+
+@jit(inner=True)
+def _check_lines(t, w, drop):
+    """Set the targets of dropped lines to zero; refuse bad ones."""
+    S, R, C = t.S, t.R, t.C
+    _sum_lines(t, w)
+    if drop:
+        for i in range(R):
+            if S[t.off + i, w] == 0.0 and S[t.col + i, w] == 0.0:
+                S[t.u + i, w] = 0.0
+                S[t.v + i, w] = 0.0
+    for i in range(R):
+        if not 0.0 <= S[t.u + i, w] < np.inf:
+            return INVALID
+    for j in range(C):
+        if not 0.0 <= S[t.v + j, w] < np.inf:
+            return INVALID
+    return OK
+
+
+@jit(inner=True)
+def _check_totals(t, w):
+    """Make the totals equal by changing the column targets of the input, clear dropped lines, look for empty ones."""
+    S, R, C = t.S, t.R, t.C
+    U = 0.0
+    V = 0.0
+    dropped = False
+    for i in range(R):
+        U += S[t.u + i, w]
+        dropped = dropped or S[t.u + i, w] == 0.0
+    for j in range(C):
+        V += S[t.v + j, w]
+        dropped = dropped or S[t.v + j, w] == 0.0
+    if not (np.inf > U and np.inf > V):
+        return RANGE
+    if not abs(U - V) <= TOTALS_RTOL * max(U, V):
+        return TOTALS
+    given = V if t.flip else U
+    S[t.total, w] = given if given > 0.0 else 1.0
+    if U != V:
+        for i in range(R):
+            S[t.u + i, w] *= given / U
+        for j in range(C):
+            S[t.v + j, w] *= given / V
+    if dropped:
+        for i in range(R):
+            for j in range(C):
+                if S[t.u + i, w] == 0.0 or S[t.v + j, w] == 0.0:
+                    S[t.M + i * C + j, w] = 0.0
+        _sum_lines(t, w)
+        _survey_cells(t, w)
+    for i in range(R):
+        if S[t.u + i, w] > 0.0 and S[t.off + i, w] == 0.0:
+            return ZERO_LINE
+    for j in range(C):
+        if S[t.v + j, w] > 0.0 and S[t.col + j, w] == 0.0:
+            return ZERO_LINE
+    return OK
+
+
+@jit(inner=True)
+def _survey_cells(t, w):
+    """Note the range of the cells that are left."""
+    S = t.S
+    S[t.low, w], S[t.high, w] = np.inf, 0.0
+    for k in range(t.M, t.M + t.R * t.C):
+        m = S[k, w]
+        if m > 0.0:
+            S[t.low, w] = min(S[t.low, w], m)
+            S[t.high, w] = max(S[t.high, w], m)
+
+
+@jit(inner=True)
+def _park(t, w):
+    """Put ones into a lane that has no answer: it costs nothing and divides by nothing."""
+    S = t.S
+    S[t.active, w] = 0.0
+    S[t.total, w] = 1.0
+    fill(S, t.u, t.R, w, 1.0)
+    fill(S, t.v, t.C, w, 1.0)
+    fill(S, t.M, t.R * t.C, w, 1.0)
+
+
+@jit(inner=True)
+def begin(t, start_row, start_col, first, last):
+    """Set the column factors to start from: the caller's, where these are positive and finite, else one."""
+    S, R, C = t.S, t.R, t.C
+    for j in range(C):
+        store(S, t.y + j, splat(1.0))
+    store(S, t.warm, splat(0.0))
+    rows, cols = start_row.values, start_col.values
+    if rows.shape[1] == 0 and cols.shape[1] == 0 and not some(load(S, t.far) != 0.0):
+        return
+    for w in range(LANES):
+        if S[t.chosen, w] == 0.0:
+            for j in range(C):
+                S[t.y + j, w] = math.ldexp(1.0, int(S[t.col_power + j, w]))
+        if S[t.status, w] != OK:
+            continue
+        b = min(first + w, last)
+        row, col = b * start_row.step, b * start_col.step
+        if cols.shape[1] > 0 and _usable(cols[col], S, t.v, t.order, w):
+            S[t.warm, w] = 1.0
+            for j in range(C):
+                given = cols[col, int(S[t.order + j, w])]
+                S[t.y + j, w] = math.ldexp(given, int(S[t.col_power + j, w]))
+        elif rows.shape[1] > 0 and _usable(rows[row], S, t.u, -1, w):
+            S[t.warm, w] = 1.0
+            for j in range(C):
+                c = 0.0
+                for i in range(R):
+                    if S[t.u + i, w] > 0.0:
+                        x = math.ldexp(rows[row, i], int(S[t.row_power + i, w]))
+                        c += x * S[t.M + i * C + j, w]
+                S[t.y + j, w] = S[t.v + j, w] / c if S[t.v + j, w] > 0.0 else 1.0
+
+
+@jit(inner=True)
+def _usable(factors, S, targets, order, w):
+    """Whether the factors of the lines that are not dropped are positive and finite; `order` is -1 for rows."""
+    for k in range(factors.shape[0]):
+        factor = factors[k if order < 0 else int(S[order + k, w])]
+        if S[targets + k, w] > 0.0 and not 0.0 < factor < np.inf:
+            return False
+    return True
