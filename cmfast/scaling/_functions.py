@@ -1,12 +1,13 @@
 """Scale rows and columns of matrices to given sums: iterative proportional fitting (IPF, RAS, Sinkhorn-Knopp)."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing, Solver, Start
 from cmfast._core.progress import reporter
 from cmfast.scaling import _reasons
+from cmfast.scaling._result import ScalingResult
 
 SOLVERS = ("auto", "newton", "sinkhorn")
 EMPTY = ("nan", "drop")
@@ -15,35 +16,6 @@ OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"}
 FAILED = "matrices not scaled"
 MOST_ITER = 2**53  # what the kernels count exactly; nobody waits for it
 FACTORS = ("row_scale of start", "col_scale of start")
-
-
-class ScalingResult(NamedTuple):
-    """What :func:`ipf` and :func:`ras` return; ``matrix = row_scale[..., :, None] * M * col_scale[..., None, :]``.
-
-    Attributes
-    ----------
-    matrix : array, shape (..., R, C), or None
-        The scaled matrices, float32 if `M` (and the targets given) are float32, else float64. None from :func:`ras`.
-    row_scale, col_scale : array of float64, shape (..., R) and (..., C)
-        The factors, gauged so that the geometric mean of `row_scale` is one.
-    residual : array of float64, shape (...)
-        L1 distance of the row sums and column sums from their targets over the total of the targets, recomputed from
-        `M` and the factors before any rounding to float32.
-    n_iter : array of int64, shape (...)
-        Passes over the matrix: sweeps, Newton steps and products.
-    status : array of int8, shape (...)
-        Codes of :class:`cmfast.Status`.
-    smoothing : array of float64, shape (...)
-        What was added to the cells: the number given, the weight k of the pseudo-Bayes prior, or 0.
-    """
-
-    matrix: Any
-    row_scale: Any
-    col_scale: Any
-    residual: Any
-    n_iter: Any
-    status: Any
-    smoothing: Any
 
 
 def ipf(

@@ -1,18 +1,14 @@
 """Why one matrix was not scaled or normalised, in words; computed on the host, for that matrix alone."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cmfast._core import dispatch
 from cmfast.kernels.status import Status
+from cmfast.scaling._result import ScalingResult
 from cmfast.zeros import support
-
-if TYPE_CHECKING:
-    from cmfast.scaling._functions import ScalingResult
 
 SMOOTH = "smoothing= makes a scaling exist"
 OUT_OF_RANGE = "a weight leaves the range of the result"
