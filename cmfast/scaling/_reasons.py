@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import dispatch
+from cmfast.kernels.shared.scaling import pseudo_bayes
 from cmfast.kernels.status import Status
 from cmfast.scaling._result import ScalingResult
 from cmfast.zeros import support
@@ -67,17 +68,7 @@ def smoothed(M: np.ndarray, smoothing: float | str | None) -> np.ndarray:
     """Return `M` in float64 with its smoothing added, as the kernels do."""
     A: np.ndarray = M.astype(np.float64)
     if smoothing == "pseudo-bayes":
-        most = A.max(initial=0.0)
-        if most == 0.0:
-            return A  # no cell, no prior: the rule would divide by the total
-        unit = math.ldexp(1.0, math.frexp(most)[1] - 1)  # so that squares stay in range
-        A = A / unit
-        total = A.sum()
-        E = A.sum(1)[:, None] * A.sum(0) / total
-        distance = ((E - A) ** 2).sum()
-        k = (total**2 - (A**2).sum()) / distance if distance > 0 else np.inf
-        weight = k / (total * unit + k) if k < np.inf else 1.0
-        A = ((1.0 - weight) * A + weight * E) * unit
+        A, _ = pseudo_bayes(A, float(A.max(initial=0.0)))
     elif smoothing is not None:
         A = A + float(smoothing)
     return A

@@ -6,6 +6,8 @@ The sources of CUDA see every constant here under its name with ``CM_`` in front
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 SHORT = 64  # lines on the shorter side up to which Newton's method is all that is wanted, beyond it sweeps as well
 SMALL_CELLS = 1 << 14  # and cells
 PSEUDO_BAYES = -1.0  # the smoothing that stands for this rule
@@ -60,6 +62,22 @@ def last_width(tol: float) -> float:
 def is_large(R: int, C: int) -> bool:
     """Return whether sweeps and conjugate gradients may be quicker than Newton steps by elimination."""
     return min(R, C) > SHORT or R * C > SMALL_CELLS
+
+
+def pseudo_bayes(M: Any, high: float) -> tuple[Any, float]:
+    """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; also return it.
+
+    For one matrix of NumPy and its largest cell; kernels for many do the same.
+    """
+    if high == 0.0:
+        return M, 0.0  # no cell, no prior: the rule would divide by the total
+    scale = math.ldexp(1.0, math.frexp(high)[1] - 1)  # so that squares stay in range; dividing by it is exact
+    cells = M / scale
+    expected = np.outer(cells.sum(1), cells.sum(0)) / cells.sum()
+    N, gap = cells.sum(), ((expected - cells) ** 2).sum()
+    k = (N * N - (cells * cells).sum()) / gap if gap > 0.0 else np.inf
+    weight = k / (N * scale + k) if k < np.inf else 1.0
+    return ((1.0 - weight) * cells + weight * expected) * scale, k
 
 
 class Lines(NamedTuple):

@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.scaling import _large_passes
+from cmfast.kernels.cpu.scaling import _large_passes, _rules
 from cmfast.kernels.cpu.scaling._large_elimination import dense_step
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
 from cmfast.kernels.shared.scaling import (
     DENSE,
-    EQUILIBRATION_ROUNDS,
     NOISE,
     PAIRED_SWEEPS,
     PATIENCE,
@@ -23,12 +22,12 @@ from cmfast.kernels.shared.scaling import (
     ROUNDING,
     SAFE_WIDTH,
     SPAN,
-    TOTALS_RTOL,
     TRIAL_WIDTH,
     VAST,
     WIDE,
+    pseudo_bayes,
 )
-from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, TOTALS, ZERO_LINE
+from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, ZERO_LINE
 
 BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
 MAX_BLOCKS = 64
@@ -150,10 +149,10 @@ def _scale_one(M, targets, starts, smoothing, drop, rule, out, num_threads):
     if smoothing > 0.0:
         M, low, high, zero = M + smoothing, smoothing if zero else low + smoothing, high + smoothing, False
     elif smoothing < 0.0:
-        M, amount = _pseudo_bayes(M, high)
+        M, amount = pseudo_bayes(M, high)
         low, high, zero, _ = _large_passes.survey(M)
     u, v = targets
-    status, u, v = _check_targets(M, u, v, zero, drop)
+    status, u, v = _rules.check_targets(M, u, v, zero, drop)
     if status != OK:
         return _failed(status, amount)
     keep = (u > 0.0, v > 0.0)
@@ -162,7 +161,7 @@ def _scale_one(M, targets, starts, smoothing, drop, rule, out, num_threads):
     if part.size == 0:
         out[:] = 0.0
         return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount)
-    if zero and not (part.any(1).all() and part.any(0).all()):
+    if zero and _rules.has_empty_line(part):
         return _failed(ZERO_LINE, amount)
     if not whole:
         low, high, *_ = _large_passes.survey(part)
@@ -175,7 +174,7 @@ def _scale_one(M, targets, starts, smoothing, drop, rule, out, num_threads):
     x, y, n_iter, status = _solve(problem, first_x, first_y, order, rule)
     if status > MAX_ITER:
         return _failed(status, amount, n_iter)
-    x, y = _gauge(x, y, powers)
+    x, y = _rules.gauge(x, y, powers)
     small = np.zeros((0, part.shape[1])) if len(out) == 0 else out if whole else np.empty_like(part)
     sums = problem.run(_large_passes.measure, part, problem.u, y[0], x[0], problem.error, problem.sums, small)
     residual = (problem.error.sum() + abs(sums - problem.v).sum()) / problem.total
@@ -198,34 +197,6 @@ def _failed(status, amount, n_iter=0):
     return _Answer(np.nan, np.nan, np.nan, n_iter, status, amount)
 
 
-def _pseudo_bayes(M, high):
-    """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; also return it."""
-    if high == 0.0:
-        return M, 0.0
-    scale = math.ldexp(1.0, math.frexp(high)[1] - 1)  # so that squares stay in range; dividing by it is exact
-    cells = M / scale
-    expected = np.outer(cells.sum(1), cells.sum(0)) / cells.sum()
-    N, gap = cells.sum(), ((expected - cells) ** 2).sum()
-    k = (N * N - (cells * cells).sum()) / gap if gap > 0.0 else np.inf
-    weight = k / (N * scale + k) if k < np.inf else 1.0
-    return ((1.0 - weight) * cells + weight * expected) * scale, k
-
-
-def _check_targets(M, u, v, zero, drop):
-    """Drop empty classes, make the totals equal; return a status and the targets."""
-    if drop and zero:
-        empty = ~(M.any(1) | M.any(0))
-        u[empty], v[empty] = 0.0, 0.0
-    if not all(((t >= 0.0) & (t < np.inf)).all() for t in (u, v)):
-        return INVALID, u, v
-    U, V = u.sum(), v.sum()
-    if not max(U, V) < np.inf:
-        return RANGE, u, v
-    if not abs(U - V) <= TOTALS_RTOL * max(U, V):
-        return TOTALS, u, v
-    return OK, u, v * (U / V) if U != V else v
-
-
 def _bring_near(M, low, high, plain):
     """Take powers of two out of cells that span too much; return the rest, these powers and a pairing, if any."""
     R, C = M.shape
@@ -236,19 +207,8 @@ def _bring_near(M, low, high, plain):
             row, col = row.astype(np.int64), col.astype(np.int64)
             return np.ldexp(M, -row[:, None] - col), (row, col), order
     if low < 1.0 / WIDE or high > WIDE:
-        return *_equilibrate(M), None
+        return *_rules.equilibrate(M), None
     return M, None, None
-
-
-def _equilibrate(M):
-    """Take powers of two out of rows and columns, so that the logarithms of each have mean zero."""
-    there = M > 0.0
-    exponents = np.where(there, np.frexp(M)[1], 0)
-    row, col = np.zeros(len(M), np.int64), np.zeros(M.shape[1], np.int64)
-    for _ in range(EQUILIBRATION_ROUNDS):
-        row = np.where(there, exponents - col, 0).sum(1) // there.sum(1)
-        col = np.where(there, exponents - row[:, None], 0).sum(0) // there.sum(0)
-    return np.ldexp(M, -row[:, None] - col), (row, col)
 
 
 def _scaled_starts(starts, powers):
@@ -257,17 +217,6 @@ def _scaled_starts(starts, powers):
         good = factors is not None and bool(((factors > 0.0) & (factors < np.inf)).all())
         found.append((np.ldexp(factors, powers[k]) if powers else factors.copy()) if good else None)
     return found
-
-
-def _gauge(x, y, powers):
-    """Give the row factors of the input the geometric mean one; return both as (fractions, powers of two)."""
-    row, col = powers or (0, 0)
-    mean = np.mean(np.log2(x) - row)
-    whole = int(np.floor(mean))
-    rest = 2.0 ** (mean - whole)
-    shift = int(np.floor(np.mean(np.log2(x))))  # keeps x and y themselves near one another in range
-    x, y = np.ldexp(x, -shift) / rest, np.ldexp(y, shift) * rest
-    return (x, shift - whole - np.asarray(row)), (y, whole - shift - np.asarray(col))
 
 
 def _solve(problem, start_x, start_y, order, rule):

@@ -6,10 +6,11 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, load, load_block, some, splat, sqrt, store, where
+from cmfast.kernels.cpu.scaling._rules import compare_totals
 from cmfast.kernels.cpu.scaling._tile import LANES, fill
 from cmfast.kernels.cpu.scaling._tile_range import bring_near, spans_much
 from cmfast.kernels.shared.scaling import SPAN, TOTALS_RTOL, WIDE
-from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS, ZERO_LINE
+from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 
 @jit(inner=True)
@@ -239,10 +240,9 @@ def _check_totals(t, w):
     for j in range(C):
         V += S[t.v + j, w]
         dropped = dropped or S[t.v + j, w] == 0.0
-    if not (np.inf > U and np.inf > V):
-        return RANGE
-    if not abs(U - V) <= TOTALS_RTOL * max(U, V):
-        return TOTALS
+    status = compare_totals(U, V)
+    if status != OK:
+        return status
     given = V if t.flip else U
     S[t.total, w] = given if given > 0.0 else 1.0
     if U != V:

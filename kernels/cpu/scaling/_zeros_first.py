@@ -3,8 +3,8 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.scaling._rules import compare_totals
 from cmfast.kernels.cpu.zeros.support import classify
-from cmfast.kernels.shared.scaling import TOTALS_RTOL
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
 QUICK = 62  # classes whose set fits into one word
@@ -79,7 +79,7 @@ def _plausible(cells, positive, u, v, rows, cols, drop):
     for j in range(C):
         good = good and 0.0 <= v[j] < np.inf and (cols[j] or v[j] == 0.0)
         V += v[j]
-    if not (good and max(U, V) < np.inf and abs(U - V) <= TOTALS_RTOL * max(U, V)):
+    if not good or compare_totals(U, V) != OK:
         return False
     if U != V:
         for j in range(C):
