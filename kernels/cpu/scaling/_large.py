@@ -78,9 +78,23 @@ class _Rows:
         """
         before = np.inf
         while self.blocks == 1:
-            rule = (target, still, max_iter, patience, max(1, MOMENT // self.M.size))
-            found = _large_passes.sweeps(self.M, self.u, self.v, x, last, y, self.error, self.sums, k, before, *rule)
-            k, residual, before, slow, ended = found
+            k, residual, before, slow, ended = _large_passes.sweeps(
+                M=self.M,
+                u=self.u,
+                v=self.v,
+                x=x,
+                last=last,
+                y=y,
+                error=self.error,
+                sums=self.sums,
+                k=k,
+                before=before,
+                target=target,
+                still=still,
+                max_iter=max_iter,
+                patience=patience,
+                most=max(1, MOMENT // self.M.size),
+            )
             if ended:
                 return k, residual, slow
             pool.checkpoint()
@@ -103,11 +117,11 @@ def scale(p, num_threads):
     rule = _Rule(p.plain, p.tol, target, still, bound, p.last_width, p.max_iter)
     for b in range(p.n):
         given = p.cells[b * p.m_step].reshape(p.R, p.C)
-        u, v = _line(p.row_sums, b).copy(), _line(p.col_sums, b).copy()
-        start = _line(p.start_row, b), _line(p.start_col, b)
+        targets = _line(p.row_sums, b).copy(), _line(p.col_sums, b).copy()
+        starts = [_line(lines, b) if lines.values.shape[1] else None for lines in (p.start_row, p.start_col)]
         scaled = p.out[b].reshape(p.R, p.C) if len(p.out) else np.empty((0, p.C))
         with np.errstate(all="ignore"):  # what goes wrong ends as a status
-            answer = _scale_one(given, (u, v), start, p.amount, p.drop and p.bi, rule, scaled, num_threads)
+            answer = _scale_one(given, targets, starts, p.amount, p.drop and p.bi, rule, scaled, num_threads)
         p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b] = answer
         if answer.status > MAX_ITER:
             p.out_row[b], p.out_col[b], p.residual[b] = np.nan, np.nan, np.nan
@@ -115,8 +129,8 @@ def scale(p, num_threads):
 
 
 def _line(lines, b):
-    """Return targets or factors of one matrix, None where the caller gave none."""
-    return lines.values[b * lines.step] if lines.values.shape[1] else None
+    """Return targets or factors of one matrix."""
+    return lines.values[b * lines.step]
 
 
 class _Rule(NamedTuple):
