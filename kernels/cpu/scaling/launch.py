@@ -2,6 +2,7 @@
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, some
 from cmfast.kernels.cpu.scaling import _large
-from cmfast.kernels.cpu.scaling._tile import LANES, new_tile
+from cmfast.kernels.cpu.scaling._tile import LANES, Tile, new_tile
 from cmfast.kernels.cpu.scaling._tile_load import begin, gather, prepare
 from cmfast.kernels.cpu.scaling._tile_newton import newton, start
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
@@ -23,12 +24,14 @@ SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 
 
 @jit()
-def _scale(p, t, first, moment):
+def _scale(problem, tile, first, moment):
     """Scale the matrices of the problem from `first` on in a tile; return where to go on, their number at the end.
 
     After a moment it returns in any case, so that the caller can be interrupted: below zero is the complement of where
     the tile begins that is under work.
     """
+    p = Problem(*problem)
+    t: Any = Tile(*tile)
     target, still, bound = p.goals
     last = p.n - 1
     begun = first < 0
@@ -37,9 +40,9 @@ def _scale(p, t, first, moment):
     passes = max(1, moment // max(1, cost))
     while first <= last:
         if not begun:
-            gather(t, p.cells, p.m_step, p.row_sums, p.col_sums, first, last)
+            gather(t, p.cells, p.m_step, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
             prepare(t, p.amount, p.drop and p.bi, p.plain)
-            begin(t, p.start_row, p.start_col, first, last)
+            begin(t, Lines(*p.start_row), Lines(*p.start_col), first, last)
             if not p.plain:
                 start(t)
         if p.plain:
@@ -139,14 +142,18 @@ def _launch(
 
 def _run(part, tile):
     """Scale small matrices; between the calls of the kernel it can be interrupted."""
-    place = 0
+    # In plain tuples: Numba checks the class of named ones, which a small matrix would notice.
+    problem = tuple([tuple(field) if isinstance(field, Lines) else field for field in part])
+    tile, place = tuple(tile), 0
     while place != part.n:
         pool.checkpoint()
-        place = _scale(part, tile, place, MOMENT)
+        place = _scale(problem, tile, place, MOMENT)
 
 
 def _in_float64(part):
     """Return the problem with cells and results in float64: read-only and not, so that kernels see one type."""
+    if part.cells.dtype == part.out.dtype == np.float64:
+        return part
     cells = np.ascontiguousarray(part.cells, np.float64)[:]
     cells.flags.writeable = False
     return part._replace(cells=cells, out=part.out if part.out.dtype == np.float64 else np.empty(part.out.shape))
