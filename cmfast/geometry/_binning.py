@@ -10,7 +10,7 @@ from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_CLASSES, overflow_of
-from cmfast.kernels.shared.geometry_keys import Ranges
+from cmfast.kernels.shared.geometry_keys import Binned, Counted, Outside, Ranges
 from cmfast.kernels.status import Status
 
 WITHOUT_CELL = "a coordinate is not finite or too far from the grid"
@@ -54,14 +54,17 @@ def count(
         "progress": reporter(progress, op, "points"),
     }
     with overflow_of(op, f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
-        keys, counts, table, info, outside = dispatch.call("cell_counts", X, y_true, y_pred, **options)
-    if outside is not None:
-        name, limit, number, some = outside
-        refuse_outside(op, name, limit, number, [(first + index, value) for index, value in some])
-    low, extent, found, n_dropped, dropped = info
-    checked_classes(op, found)
-    report_dropped(op, n_dropped, n, tuple(first + index for index in dropped), on_failure)
-    return CellCounts(grid, found, counts, n_dropped, keys, table, (low, extent))
+        counted = Counted(*dispatch.call("cell_counts", X, y_true, y_pred, **options))
+    if counted.outside is not None:
+        outside = Outside(*counted.outside)
+        refuse_outside(op, outside._replace(first=[(first + index, value) for index, value in outside.first]))
+    binned = Binned(*counted.binned)
+    checked_classes(op, binned.n_classes)
+    n_dropped, dropped = binned.n_dropped, tuple(first + index for index in binned.first_dropped)
+    report_dropped(op, n_dropped, n, dropped, on_failure)
+    return CellCounts(
+        grid, binned.n_classes, counted.counts, n_dropped, counted.keys, counted.table, (binned.low, binned.extent)
+    )
 
 
 def checked_classes(op: str, n_classes: Any, *, least: int = 0) -> int:
@@ -77,10 +80,10 @@ def classes_of(
 ) -> int:
     """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
     options: dict[str, Any] = {"origin": grid.origin, "inverse": grid.inverse, "num_threads": num_threads}
-    *_, info, outside = dispatch.call("cell_counts", X[:0], y_true, y_pred, n_classes=n_classes, **options)
-    if outside is not None:
-        refuse_outside(op, *outside)
-    return checked_classes(op, info[2])
+    counted = Counted(*dispatch.call("cell_counts", X[:0], y_true, y_pred, n_classes=n_classes, **options))
+    if counted.outside is not None:
+        refuse_outside(op, Outside(*counted.outside))
+    return checked_classes(op, Binned(*counted.binned).n_classes)
 
 
 def report_dropped(
@@ -93,8 +96,9 @@ def report_dropped(
         failures.announce(text, on_failure, np.int8(Status.INVALID))
 
 
-def refuse_outside(op: str, name: str, limit: int | None, number: int, first: list[tuple[int, int]]) -> None:
+def refuse_outside(op: str, outside: Outside) -> None:
     """Refuse labels that are no class."""
+    name, limit, number, first = outside
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "absent, as there are 0 of them"
     what = ", ".join(f"{value} at {index}" for index, value in first)
     validate.refuse(op, name, wanted, f"{number} outside (first: {what})")

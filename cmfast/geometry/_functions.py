@@ -15,6 +15,7 @@ from cmfast.geometry._embedding import Weights, embedded, weighted
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_CLASSES, MOST_GROUPS, overflow_of
 from cmfast.geometry._weights import is_list
+from cmfast.kernels.shared.geometry_keys import Binned, Outside
 
 
 class GcmResult(NamedTuple):
@@ -197,14 +198,15 @@ def sparse_histogram(
     }
     options["progress"] = reporter(progress, op, "points")
     with overflow_of(op, f"grid and {'groups' if n_groups is None else 'n_groups'}"):
-        keys, values, table, info, status, outside = dispatch.call(op, X, weights, groups, **options)
+        keys, values, table, found, status, outside = dispatch.call(op, X, weights, groups, **options)
     if outside is not None:
-        _binning.refuse_outside(op, *outside)
-    low, extent, found, n_dropped, first = info
-    _binning.report_dropped(op, n_dropped, n, first, on_failure)
+        _binning.refuse_outside(op, Outside(*outside))
+    binned = Binned(*found)
+    _binning.report_dropped(op, binned.n_dropped, n, binned.first_dropped, on_failure)
     if status is not None:
         failures.report(op, status, on_failure, failed="values not computed")
-    return SparseHistogram(grid, found, values, n_dropped, keys, table, (low, extent))
+    ranges = binned.low, binned.extent
+    return SparseHistogram(grid, binned.n_classes, values, binned.n_dropped, keys, table, ranges)
 
 
 def gcm(

@@ -53,6 +53,71 @@ class Layout(NamedTuple):
         return bits_of(self.n_cells) + bits
 
 
+class Outside(NamedTuple):
+    """Labels that are no class.
+
+    Attributes
+    ----------
+    name : str
+        Argument that they are in.
+    limit : int or None
+        What all must be below; None where only negative ones are refused.
+    number : int
+        How many there are.
+    first : list of (int, int)
+        Index and value of the first few.
+    """
+
+    name: str
+    limit: int | None
+    number: int
+    first: list[tuple[int, int]]
+
+
+class Binned(NamedTuple):
+    """What is known of binned points besides the counts of their cells.
+
+    Attributes
+    ----------
+    low, extent : tuple of int
+        As in :class:`Layout`.
+    n_classes : int
+        Number of classes; in a histogram, of groups.
+    n_dropped : int
+        How many points have no cell.
+    first_dropped : tuple of int
+        Indices of the first few of them.
+    """
+
+    low: tuple[int, ...]
+    extent: tuple[int, ...]
+    n_classes: int
+    n_dropped: int
+    first_dropped: tuple[int, ...]
+
+
+class Counted(NamedTuple):
+    """Points counted per cell, label and prediction; where some labels are `outside`, there is nothing else.
+
+    Attributes
+    ----------
+    keys, counts : array of int64
+        Sorted keys, each once, and how many points have it.
+    table : array or None
+        As in :class:`Layout`.
+    binned : Binned
+        What else is known of the points.
+    outside : Outside or None
+        Labels that are no class.
+    """
+
+    keys: Any
+    counts: Any
+    table: Any
+    binned: Any
+    outside: Any
+
+
 def bits_of(n: int) -> int:
     """Return the bits of a number below `n`."""
     return max(n - 1, 0).bit_length()

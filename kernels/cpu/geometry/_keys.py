@@ -3,16 +3,29 @@
 What the keys are is said in ``kernels/shared/geometry_keys.py``.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool, row_blocks, vector
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _keys_sorted
-from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Layout, joined, require, table_type, volume
+from cmfast.kernels.cpu.geometry import _keys_sorted, _runs
+from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Layout, fits, joined, require, table_type, volume
 
+FIRST = 3  # positions that a message names
 SECONDS_PER_COORDINATE = 8e-10
 LANES = 16  # rows that the search for the range reads as one vector
 MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
+
+
+class Points(NamedTuple):
+    """Points, the grid that they fall into, and their tags: ``tags(start, stop)`` are int64 below ``2**bits``."""
+
+    X: Any
+    origin: Any
+    inverse: Any
+    tags: Any
+    bits: int
 
 
 # Range of the indices.
@@ -91,11 +104,12 @@ def column_ranges(X, num_threads=None):
     return low.min(axis=0), high.max(axis=0), int(kept.sum())
 
 
-def index_ranges(X, origin, inverse, num_threads=None):
+def index_ranges(points, num_threads=None):
     """Return ``(low, extent, every)`` over the rows that have a cell; `every`: whether that is all of them.
 
     Rounding is monotone, so the index of the smallest coordinate is the smallest index.
     """
+    X, origin, inverse = points[:3]
     n, m = X.shape
     low, high, kept = column_ranges(X, num_threads)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -181,12 +195,12 @@ def _per_axis(values, dtype):
     return tuple(values) if len(values) <= MOST_UNROLLED else values
 
 
-def filler(X, tags, bits, origin, inverse, layout, every):
+def filler(points, layout, every):
     """Return ``fill(start, stop, out)``, which computes the keys of a range of points in mixed radix.
 
-    `tags` is a function of a range of points that gives their tags, int64 below ``2**bits``; `every` tells whether all
-    points have a cell. One without a cell gets ``DROPPED``.
+    `every` tells whether all points have a cell. One without a cell gets ``DROPPED``.
     """
+    X, origin, inverse, tags, bits = points
     m = X.shape[1]
     if every and volume(layout.extent) < 2**53:
         constants, chunks = _constants(origin, inverse, layout), (0,) * -(-m // vector.WIDTH)
@@ -209,24 +223,12 @@ def filler(X, tags, bits, origin, inverse, layout, every):
     return fill
 
 
-def first_without_cell(X, origin, inverse, most):
-    """Return the numbers of the first points, at most `most`, that have no cell."""
-    found = []
-    for first, block in row_blocks.contiguous(X, 0, len(X)):
-        for begin in range(0, len(block), row_blocks.ROWS):
-            with np.errstate(invalid="ignore", over="ignore"):
-                there = np.abs((block[begin : begin + row_blocks.ROWS] - origin) * inverse) < MOST_INDEX
-            found += (np.flatnonzero(~there.all(axis=1))[:most] + (first + begin)).tolist()
-            if len(found) >= most:
-                return tuple(found[:most])
-    return tuple(found)
-
-
 # Ranks, for keys that do not fit.
 
 
-def ranked_keys(X, tags, bits, origin, inverse, layout, every, num_threads, progress):
+def ranked_keys(points, layout, every, num_threads, progress):
     """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
+    X, origin, inverse, tags, bits = points
     n = len(X)
 
     def nothing(start, stop):
@@ -235,13 +237,13 @@ def ranked_keys(X, tags, bits, origin, inverse, layout, every, num_threads, prog
     columns, volumes = [], []
     for a, b in _groups(layout.extent):
         part = Layout(layout.low[a:b], layout.extent[a:b], None)
-        fill = filler(X[:, a:b], nothing, 0, origin[a:b], inverse[a:b], part, every)
+        fill = filler(Points(X[:, a:b], origin[a:b], inverse[a:b], nothing, 0), part, every)
         columns.append(_keys_sorted.keys(fill, n, num_threads))
         volumes.append(volume(part.extent))
     kept = None if every else np.flatnonzero(np.logical_and.reduce([column != DROPPED for column in columns]))
     rank, some = _rank(columns if kept is None else [column[kept] for column in columns], volumes)
     require(len(some), bits)
-    table = _table(X, some if kept is None else kept[some], origin, inverse, layout, num_threads)
+    table = _table(points, some if kept is None else kept[some], layout, num_threads)
     tagged = tags(0, n)
     if kept is None:
         keys = (rank << bits) | tagged
@@ -253,8 +255,9 @@ def ranked_keys(X, tags, bits, origin, inverse, layout, every, num_threads, prog
     return keys, Layout(layout.low, layout.extent, table)
 
 
-def _table(X, rows, origin, inverse, layout, num_threads):
+def _table(points, rows, layout, num_threads):
     """Return the index rows of some points."""
+    X, origin, inverse = points[:3]
     out = np.empty((len(rows), X.shape[1]), table_type(layout))
 
     def work(_, start, stop):
@@ -306,6 +309,55 @@ def _dense(values):
     rank = np.empty(len(values), np.int64)
     rank[order] = np.cumsum(head) - 1
     return rank, order[head]
+
+
+class Keyed:
+    """Points whose keys are computed when they are asked for: in mixed radix where they fit, else cells are ranked.
+
+    `every` tells whether all points have a cell; those without one have the key ``DROPPED``. The keys have room for
+    the cells of `ranges`, ``(low, extent)``, where they fit.
+    """
+
+    def __init__(self, points, *, ranges=None, num_threads=None, progress=None):
+        low, extent, self.every = index_ranges(points, num_threads)
+        self.points = points
+        self._layout = Layout(low, extent, None)
+        if ranges is not None:
+            wider = joined(self._layout, Layout.of(ranges, None), points.bits)
+            self._layout = wider if wider.table is None else self._layout
+        self._fits = fits(extent, points.bits)
+        self._num_threads, self._progress = num_threads, progress
+
+    def all(self):
+        """Return ``(keys, layout)``, in the order of the points."""
+        if self._fits:
+            fill = filler(self.points, self._layout, self.every)
+            return _keys_sorted.keys(fill, len(self.points.X), self._num_threads, self._progress), self._layout
+        return ranked_keys(self.points, self._layout, self.every, self._num_threads, self._progress)
+
+    def runs(self):
+        """Return ``(keys, counts, layout)``: every key once, sorted, and how many points have it."""
+        if self._fits:
+            fill = filler(self.points, self._layout, self.every)
+            limit = max(volume(self._layout.extent) << self.points.bits, 1)
+            n = len(self.points.X)
+            return *_keys_sorted.sorted_runs(fill, n, limit, self._num_threads, self._progress), self._layout
+        keys, layout = self.all()
+        keys.sort()
+        return *_runs.encode(keys, self._num_threads), layout
+
+    def first_without_cell(self):
+        """Return the numbers of the first points that have no cell, as many as a message names."""
+        X, origin, inverse = self.points[:3]
+        found = []
+        for first, block in row_blocks.contiguous(X, 0, len(X)):
+            for begin in range(0, len(block), row_blocks.ROWS):
+                with np.errstate(invalid="ignore", over="ignore"):
+                    there = np.abs((block[begin : begin + row_blocks.ROWS] - origin) * inverse) < MOST_INDEX
+                found += (np.flatnonzero(~there.all(axis=1))[:FIRST] + (first + begin)).tolist()
+                if len(found) >= FIRST:
+                    return tuple(found[:FIRST])
+        return tuple(found)
 
 
 # From keys back to indices, and from one layout to another.
