@@ -12,7 +12,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _runs
 
 SECONDS_PER_RUN = 1e-8
-SMALL = 1 << 12  # cells with fewer points than this are counted by size in a table, larger ones listed
+SMALL_CELL = 1 << 12  # points; cells with fewer are counted by size in a table, larger ones listed
 
 
 @jit()
@@ -39,14 +39,55 @@ def _one_prediction(keys, mask, i, j):
     return t == j
 
 
+@jit(inline=True)
+def _new_cell(W):
+    """Return what a cell is gathered in: places of the predictions, labels, predictions, sums of both."""
+    C = W.shape[0]
+    slot = np.full(C, -1, np.int64)
+    labels, predictions = np.empty(C, np.int64), np.empty(C, np.int64)
+    return slot, labels, predictions, np.empty((C, W.shape[2]), W.dtype), np.empty((C, W.shape[2]), W.dtype)
+
+
+@jit(inline=True)
+def _gather_cell(keys, counts, half, W, i, j, held):
+    """Sum the weights `W` (C, C, W) of the runs `i` to `j`, which are one cell, per label and per prediction.
+
+    Return how many labels and predictions there are: the first of those in `held`, see `_new_cell`.
+    """
+    slot, labels, predictions, L, P = held
+    mask = (1 << half) - 1
+    a = b = 0
+    label = -1
+    for t in range(i, j):
+        y, p = (keys[t] >> half) & mask, keys[t] & mask
+        if y != label:
+            label = y
+            labels[a] = y
+            L[a] = 0
+            a += 1
+        s = slot[p]
+        if s < 0:
+            s = b
+            slot[p] = b
+            predictions[b] = p
+            P[b] = 0
+            b += 1
+        for w in range(W.shape[2]):
+            mass = W[y, p, w] * counts[t]
+            L[a - 1, w] += mass
+            P[s, w] += mass
+    for s in range(b):
+        slot[predictions[s]] = -1
+    return a, b
+
+
 @jit()
 def _overlaps(keys, counts, half, Q, out_E, start, stop):
     """Add to `out_E` what mixed cells have above their own weighted counts: ``min(L_i, P_j) - q_ij n_ij``."""
     mask = (1 << half) - 1
-    n_classes, n_weights = Q.shape[0], Q.shape[2]
-    slot = np.full(n_classes, -1, np.int64)
-    labels, predictions = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
-    L, P = np.empty((n_classes, n_weights), np.int64), np.empty((n_classes, n_weights), np.int64)
+    n_weights = Q.shape[2]
+    held = _new_cell(Q)
+    _, labels, predictions, L, P = held
     i = start
     while i < stop:
         j = _end_of_cell(keys, 2 * half, i, stop)
@@ -54,28 +95,7 @@ def _overlaps(keys, counts, half, Q, out_E, start, stop):
         if first == last or _one_prediction(keys, mask, i, j):
             i = j
             continue
-        a = b = 0
-        label = -1
-        for t in range(i, j):
-            y, p = (keys[t] >> half) & mask, keys[t] & mask
-            if y != label:
-                label = y
-                labels[a] = y
-                L[a] = 0
-                a += 1
-            s = slot[p]
-            if s < 0:
-                s = b
-                slot[p] = b
-                predictions[b] = p
-                P[b] = 0
-                b += 1
-            for w in range(n_weights):
-                mass = Q[y, p, w] * counts[t]
-                L[a - 1, w] += mass
-                P[s, w] += mass
-        for s in range(b):
-            slot[predictions[s]] = -1
+        a, b = _gather_cell(keys, counts, half, Q, i, j, held)
         for u in range(a):
             row, own = out_E[labels[u]], L[u]
             for s in range(b):
@@ -109,37 +129,17 @@ def _is_less(x, y):
 
 @jit()
 def _wide_overlaps(keys, counts, half, Q, width, out_G, start, stop):
-    """As `_overlaps`, for one table of weights as limbs (see `_fixed`); every cell is treated as mixed."""
-    mask = (1 << half) - 1
-    n_classes, n_limbs = Q.shape[0], Q.shape[2]
-    slot = np.full(n_classes, -1, np.int64)
-    labels, predictions = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
-    L, P = np.empty((n_classes, n_limbs), np.int64), np.empty((n_classes, n_limbs), np.int64)
+    """As `_overlaps`, for one table of weights in limbs (see ``geometry_weights``); every cell is treated as mixed."""
+    n_limbs = Q.shape[2]
+    held = _new_cell(Q)
+    _, labels, predictions, L, P = held
     i = start
     while i < stop:
         j = _end_of_cell(keys, 2 * half, i, stop)
-        a = b = 0
-        label = -1
-        for t in range(i, j):
-            y, p = (keys[t] >> half) & mask, keys[t] & mask
-            if y != label:
-                label = y
-                labels[a] = y
-                L[a] = 0
-                a += 1
-            if slot[p] < 0:
-                slot[p] = b
-                predictions[b] = p
-                P[b] = 0
-                b += 1
-            for k in range(n_limbs):
-                mass = Q[y, p, k] * counts[t]
-                L[a - 1, k] += mass
-                P[slot[p], k] += mass
+        a, b = _gather_cell(keys, counts, half, Q, i, j, held)
         for u in range(a):
             _carry(L[u], width)
         for s in range(b):
-            slot[predictions[s]] = -1
             _carry(P[s], width)
         for u in range(a):
             for s in range(b):
@@ -149,7 +149,7 @@ def _wide_overlaps(keys, counts, half, Q, width, out_G, start, stop):
         i = j
 
 
-def _walk(kernel, keys, bits, seconds, shapes, num_threads):
+def _summed_over_cells(kernel, keys, bits, seconds, shapes, num_threads):
     """Run ``kernel(*accumulators, start, stop)`` over ranges of whole cells; return the sums."""
     sums = _runs.Accumulators(*shapes)
 
@@ -171,7 +171,7 @@ def pair_counts(keys, counts, half, n_classes, num_threads=None):
 
     # Adding up a matrix per thread must not cost more than the runs themselves.
     threads = num_threads if len(keys) > 8 * n_classes**2 else 1
-    (M,) = _walk(kernel, keys, 0, len(keys) * 1e-9, [(n_classes, n_classes)], threads)
+    (M,) = _summed_over_cells(kernel, keys, 0, len(keys) * 1e-9, [(n_classes, n_classes)], threads)
     return M
 
 
@@ -184,7 +184,7 @@ def overlaps(keys, counts, half, Q, M, num_threads=None):
     # Adding up the matrices of the threads must cost less than a thread saves; a run costs about 30 additions.
     threads = num_threads if 8 * len(keys) > Q.size else 1
     seconds = len(keys) * SECONDS_PER_RUN
-    (E,) = _walk(kernel, keys, 2 * half, seconds, [Q.shape], threads)
+    (E,) = _summed_over_cells(kernel, keys, 2 * half, seconds, [Q.shape], threads)
     E += Q * M[:, :, None]
     return E
 
@@ -195,7 +195,7 @@ def wide_overlaps(keys, counts, half, Q, width, num_threads=None):
     def kernel(G, start, stop):
         _wide_overlaps(keys, counts, half, Q, width, G, start, stop)
 
-    (G,) = _walk(kernel, keys, 2 * half, len(keys) * 20 * SECONDS_PER_RUN, [Q.shape], num_threads)
+    (G,) = _summed_over_cells(kernel, keys, 2 * half, len(keys) * 20 * SECONDS_PER_RUN, [Q.shape], num_threads)
     return G
 
 
@@ -233,8 +233,8 @@ def _shape_of_cells(keys, counts, half, n_classes, small, out, large, start, sto
 
 def shape_of_cells(keys, counts, half, n_classes, n_points):
     """Return ``(sizes, number, totals)``: how many cells of each size there are; and see `_shape_of_cells`."""
-    small, out = np.zeros(SMALL, np.int64), np.zeros(5, np.int64)
-    large = np.empty(n_points // SMALL + 1, np.int64)
+    small, out = np.zeros(SMALL_CELL, np.int64), np.zeros(5, np.int64)
+    large = np.empty(n_points // SMALL_CELL + 1, np.int64)
     _shape_of_cells(keys, counts, half, n_classes, small, out, large, 0, len(keys))
     sizes, number = np.unique(large[: out[4]], return_counts=True)
     few = np.flatnonzero(small)
@@ -267,16 +267,15 @@ def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, tot
 
 
 @jit()
-def _excess(keys, counts, half, W, C, share, out_E, out_scores, start, stop):
+def _excess(keys, counts, half, W, slopes, share, out_E, out_scores, start, stop):
     """Sum what cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
 
-    Times the `share` of the cell into `out_E` (C, C, W); times the table `C` (C, C, W) into `out_scores` (D, W).
+    Times the `share` of the cell into `out_E` (C, C, W); times the table `slopes` (C, C, W) into `out_scores` (D, W).
     """
     mask = (1 << half) - 1
-    n_classes, n_weights = W.shape[0], W.shape[2]
-    slot = np.full(n_classes, -1, np.int64)
-    labels, predictions = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
-    L, P = np.empty((n_classes, n_weights)), np.empty((n_classes, n_weights))
+    n_weights = W.shape[2]
+    held = _new_cell(W)
+    _, labels, predictions, L, P = held
     i = start
     while i < stop:
         j = _end_of_cell(keys, 2 * half, i, stop)
@@ -285,45 +284,30 @@ def _excess(keys, counts, half, W, C, share, out_E, out_scores, start, stop):
         if first == last or _one_prediction(keys, mask, i, j):
             i = j
             continue
-        a = b = 0
-        label = -1
+        a, b = _gather_cell(keys, counts, half, W, i, j, held)
         for t in range(i, j):
             y, p = (keys[t] >> half) & mask, keys[t] & mask
-            if y != label:
-                label = y
-                labels[a] = y
-                L[a] = 0.0
-                a += 1
-            if slot[p] < 0:
-                slot[p] = b
-                predictions[b] = p
-                P[b] = 0.0
-                b += 1
             for w in range(n_weights):
                 mass = W[y, p, w] * counts[t]
-                L[a - 1, w] += mass
-                P[slot[p], w] += mass
                 out_E[y, p, w] -= share[cell] * mass
-                out_scores[cell, w] -= C[y, p, w] * mass
-        for s in range(b):
-            slot[predictions[s]] = -1
+                out_scores[cell, w] -= slopes[y, p, w] * mass
         for u in range(a):
             for s in range(b):
                 for w in range(n_weights):
                     less = min(L[u, w], P[s, w])
                     out_E[labels[u], predictions[s], w] += share[cell] * less
-                    out_scores[cell, w] += C[labels[u], predictions[s], w] * less
+                    out_scores[cell, w] += slopes[labels[u], predictions[s], w] * less
         i = j
 
 
-def excess(keys, counts, half, W, C, share, num_threads=None):
+def excess(keys, counts, half, W, slopes, share, num_threads=None):
     """Return ``(E, scores)`` in float64, summed in the order of the cells within pieces and of these; see `_excess`."""
     seconds = len(keys) * 4 * SECONDS_PER_RUN
     bounds = _runs.cut(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // max(W.size, 1))))
     E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))
 
     def work(i, start, stop):
-        _excess(keys, counts, half, W, C, share, E[i], scores, start, stop)
+        _excess(keys, counts, half, W, slopes, share, E[i], scores, start, stop)
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     total = np.zeros(W.shape)

@@ -85,7 +85,7 @@ def keys(fill, n, num_threads=None, progress=None):
 def sorted_runs(fill, n, limit, num_threads=None, progress=None):
     """Return ``(keys, counts)``, the runs of n keys below `limit`; ``fill(start, stop, out)`` computes a range of them.
 
-    Keys that are no key (``_lattice.DROPPED``) may be above the limit.
+    Keys that are no key (``geometry_keys.DROPPED``) may be above the limit.
     """
     if n < FEWEST:
         found = keys(fill, n, num_threads, progress)

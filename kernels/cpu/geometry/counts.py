@@ -147,7 +147,7 @@ def _sums(weights, starts):
     return np.array(total, np.int64)
 
 
-PARTS = 4  # of 31 bits: 124 bits below the largest weight
+WEIGHT_PARTS = 4  # of 31 bits: 124 bits below the largest weight
 
 
 def _float_sums(weights, starts):
@@ -165,14 +165,14 @@ def _float_sums(weights, starts):
     exponent = int(np.frexp(np.abs(w).max())[1])
     rest = np.ldexp(w, -exponent)
     totals = np.zeros(len(starts), object)
-    for _ in range(PARTS - 1):
+    for _ in range(WEIGHT_PARTS - 1):
         rest *= 2.0**31
         whole = np.trunc(rest)
         rest -= whole
         totals = (totals << 31) + np.add.reduceat(whole.astype(np.int64), starts).astype(object)
     last = np.rint(rest * 2.0**31).astype(np.int64)
     totals = (totals << 31) + np.add.reduceat(last, starts).astype(object)
-    scale = exponent - 31 * PARTS
+    scale = exponent - 31 * WEIGHT_PARTS
     with np.errstate(over="ignore"):
         values = np.array([_scaled(t, scale) for t in totals], np.float64).astype(dtype)
     values[bad] = np.nan

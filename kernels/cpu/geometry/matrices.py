@@ -61,12 +61,12 @@ def _bound(G, M, fixed, out):
         to[...] = x
 
 
-def cell_excess(keys, counts, share, W, C, *, num_threads=None):
+def cell_excess(keys, counts, share, W, slopes, *, num_threads=None):
     """Sum what cells have above their own weighted counts, ``min(L_i, P_j) - w_ij n_ij``, for tables `W` (W, C, C).
 
     Returns ``(E, scores)``: summed over cells with weights `share` (D,), (W, C, C); and summed over classes with
-    weights `C` (W, C, C) for every cell, (D, W). The cell keys are ``0, ..., D - 1``.
+    weights `slopes` (W, C, C) for every cell, (D, W). The cell keys are ``0, ..., D - 1``.
     """
-    W, C = (np.ascontiguousarray(np.moveaxis(x, 0, 2), np.float64) for x in (W, C))
-    E, scores = _cells.excess(keys, counts, bits_of(W.shape[0]), W, C, share, num_threads)
+    W, slopes = (np.ascontiguousarray(np.moveaxis(x, 0, 2), np.float64) for x in (W, slopes))
+    E, scores = _cells.excess(keys, counts, bits_of(W.shape[0]), W, slopes, share, num_threads)
     return np.ascontiguousarray(np.moveaxis(E, 2, 0)), scores
