@@ -5,9 +5,8 @@ import numpy as np
 from cmfast.kernels.cpu.geometry import _cells, _keys
 from cmfast.kernels.shared import geometry_weights
 from cmfast.kernels.shared.geometry_keys import Layout, bits_of
-from cmfast.kernels.status import Status
+from cmfast.kernels.status import INVALID, OK, RANGE
 
-OK, INVALID, RANGE = int(Status.CONVERGED), int(Status.INVALID), int(Status.RANGE)
 
 
 def marginal_histogram(keys, counts, M, W, *, n_classes, axis):

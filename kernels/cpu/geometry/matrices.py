@@ -8,9 +8,8 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _cells
 from cmfast.kernels.shared import geometry_weights
 from cmfast.kernels.shared.geometry_keys import bits_of
-from cmfast.kernels.status import Status
+from cmfast.kernels.status import INVALID, OK
 
-OK, INVALID = int(Status.CONVERGED), int(Status.INVALID)
 SECONDS_PER_WEIGHT = 2e-8
 
 

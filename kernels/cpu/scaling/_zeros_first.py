@@ -4,7 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._rules import compare_totals
-from cmfast.kernels.cpu.zeros.support import classify
+from cmfast.kernels.cpu.zeros._classify import classify
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
 QUICK = 62  # classes whose set fits into one word

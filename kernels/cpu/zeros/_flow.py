@@ -1,0 +1,251 @@
+"""What flows from rows through positive cells to columns: capacities, maximum flow, and who starves without one."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.zeros._sets import WORD, drop, first_common, has, lowest
+
+SLACK = 1e-12  # of the total: what targets that are no integers may miss each other by, from rounding
+EXACT_TOTAL = 2.0**53  # integers up to here are float64 numbers, and so are their sums
+GRID_BITS = 61  # other targets become integers of at most so many bits
+
+
+class Lines(NamedTuple):
+    """Something of rows, and the same of columns."""
+
+    rows: Any
+    cols: Any
+
+
+@jit(inner=True)
+def capacities(u, v):
+    """Turn the targets into integers with one total.
+
+    Returns them for rows and for columns, the slack that counts as zero in their unit, and whether all are 0 or 1.
+    """
+    U, V, one = 0.0, 0.0, 0.0
+    equal, whole = True, True
+    lines = 0
+    for i in range(len(u)):
+        U += u[i]
+        whole = whole and u[i] == math.floor(u[i])
+        if u[i] > 0.0:
+            one = u[i] if one == 0.0 else one
+            equal = equal and u[i] == one
+            lines += 1
+    for j in range(len(v)):
+        V += v[j]
+        whole = whole and v[j] == math.floor(v[j])
+        if v[j] > 0.0:
+            equal = equal and v[j] == one
+            lines -= 1
+    equal = equal and lines == 0
+    whole = whole and U == V and U <= EXACT_TOTAL
+    shift = GRID_BITS - math.frexp(max(U, V))[1]
+    row_caps, col_caps = np.empty(len(u), np.int64), np.empty(len(v), np.int64)
+    for i in range(len(u)):
+        row_caps[i] = _capacity(u[i], equal, whole, shift)
+    for j in range(len(v)):
+        col_caps[j] = _capacity(v[j], equal, whole, shift)
+    if equal or whole:
+        return row_caps, col_caps, 0, equal
+    # What rounding and the totals differ by, far below the largest target.
+    col_caps[np.argmax(col_caps)] += row_caps.sum() - col_caps.sum()
+    return row_caps, col_caps, np.int64(SLACK * math.ldexp(max(U, V), shift)), False
+
+
+@jit(inner=True)
+def _capacity(target, equal, whole, shift):
+    if equal or target == 0.0:
+        return np.int64(target > 0.0)
+    return np.int64(target) if whole else max(1, np.int64(math.ldexp(target, shift)))
+
+
+@jit(inner=True)
+def pack(positive, row_caps, col_caps):
+    """Return the columns that each row reaches and the rows that reach each column, lines without target left out."""
+    R, C = positive.shape
+    reach = np.zeros((R, (C + WORD - 1) // WORD), np.int64)
+    users = np.zeros((C, (R + WORD - 1) // WORD), np.int64)
+    for i in range(R):
+        if row_caps[i] > 0:
+            row_word, row_bit = i >> 5, 1 << (i & 31)
+            for j in range(C):
+                if positive[i, j] and col_caps[j] > 0:
+                    reach[i, j >> 5] |= 1 << (j & 31)
+                    users[j, row_word] |= row_bit
+    return reach, users
+
+
+@jit(inner=True)
+def _add(flow, fed, i, j, amount):
+    """Let row i send `amount` more (or, below zero, less) into column j."""
+    positive = amount > 0
+    if flow.shape[0] > 0:
+        flow[j, i] += amount
+        positive = flow[j, i] > 0
+    if positive:
+        fed[j, i >> 5] |= 1 << (i & 31)
+    else:
+        fed[j, i >> 5] &= ~(1 << (i & 31))
+
+
+@jit(inner=True)
+def greedy(positive, unmet, spare, flow, fed):
+    """Send what can be sent directly, through the diagonal first; return what is left."""
+    R, C = positive.shape
+    left = 0
+    for i in range(R):
+        amount = min(unmet[i], spare[i]) if i < C and positive[i, i] else 0
+        if amount > 0:
+            _add(flow, fed, i, i, amount)
+            unmet[i] -= amount
+            spare[i] -= amount
+        left += unmet[i]
+    if left == 0:
+        return 0
+    left = 0
+    for i in range(R):
+        for j in range(C):
+            if unmet[i] == 0:
+                break
+            amount = min(unmet[i], spare[j]) if positive[i, j] else 0
+            if amount > 0:
+                _add(flow, fed, i, j, amount)
+                unmet[i] -= amount
+                spare[j] -= amount
+        left += unmet[i]
+    return left
+
+
+@jit(inner=True)
+def augment(reach, unmet, spare, flow, fed):
+    """Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching)."""
+    longest = min(len(unmet), len(spare)) + 1
+    # The lines at each distance from a row with unmet target.
+    levels = Lines(np.empty((longest, fed.shape[1]), np.int64), np.empty((longest, reach.shape[1]), np.int64))
+    path = Lines(np.empty(longest, np.int64), np.empty(longest, np.int64))
+    while True:
+        depth = _levels(reach, unmet, spare, fed, levels)
+        if depth < 0:
+            return
+        for i in range(len(unmet)):
+            while unmet[i] > 0 and _find_path(i, depth, reach, spare, fed, levels, path):
+                _shift(depth, path, unmet, spare, flow, fed)
+
+
+@jit(inner=True)
+def _levels(reach, unmet, spare, fed, levels):
+    """Sort lines by their distance from unmet rows; return the level of the first spare column, or -1."""
+    level_rows, level_cols = levels
+    seen_rows, seen_cols = np.zeros(fed.shape[1], np.int64), np.zeros(reach.shape[1], np.int64)
+    level_rows[0] = 0
+    for i in range(len(unmet)):
+        if unmet[i] > 0:
+            level_rows[0, i >> 5] |= 1 << (i & 31)
+    for k in range(len(level_rows)):
+        if not _spread(level_rows[k], seen_rows, reach, level_cols[k], seen_cols):
+            return -1
+        for j in range(len(spare)):
+            if spare[j] > 0 and has(level_cols[k], j):
+                return k
+        if k + 1 == len(level_rows) or not _spread(level_cols[k], seen_cols, fed, level_rows[k + 1], seen_rows):
+            return -1
+    return -1
+
+
+@jit(inner=True)
+def _spread(level, seen, sets, following, following_seen):
+    """Put into `following` what `sets` hold for the members of `level` and is not seen; return whether that is any."""
+    following[:] = 0
+    for w in range(len(level)):
+        left = level[w]
+        seen[w] |= left
+        while left:
+            member = w * WORD + lowest(left)
+            left &= left - 1
+            for q in range(len(following)):
+                following[q] |= sets[member, q]
+    some = 0
+    for q in range(len(following)):
+        following[q] &= ~following_seen[q]
+        some |= following[q]
+    return some != 0
+
+
+@jit(inner=True)
+def _find_path(root, depth, reach, spare, fed, levels, path):
+    """Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level."""
+    (level_rows, level_cols), (path_rows, path_cols) = levels, path
+    k = 0
+    path_rows[0] = root
+    while k >= 0:
+        i = path_rows[k]
+        j = first_common(reach[i], level_cols[k])
+        if j < 0:
+            drop(level_rows[k], i)
+            k -= 1
+            continue
+        path_cols[k] = j
+        if k == depth:
+            if spare[j] > 0:
+                return True
+            drop(level_cols[k], j)
+            continue
+        r = first_common(fed[j], level_rows[k + 1])
+        if r < 0:
+            drop(level_cols[k], j)
+            continue
+        k += 1
+        path_rows[k] = r
+    return False
+
+
+@jit(inner=True)
+def _shift(depth, path, unmet, spare, flow, fed):
+    """Send as much along the path as it takes."""
+    path_rows, path_cols = path
+    root, last = path_rows[0], path_cols[depth]
+    amount = min(unmet[root], spare[last])
+    if flow.shape[0] > 0:
+        for k in range(depth):
+            amount = min(amount, flow[path_cols[k], path_rows[k + 1]])
+    for k in range(depth + 1):
+        _add(flow, fed, path_rows[k], path_cols[k], amount)
+        if k < depth:
+            _add(flow, fed, path_rows[k + 1], path_cols[k], -amount)
+    unmet[root] -= amount
+    spare[last] -= amount
+
+
+@jit(inner=True)
+def weigh(row_caps, col_caps, slack, flow, fed, words):
+    """Return the columns that each row feeds; forget, there and in `fed`, the flows that are rounding only.
+
+    A line that gets more than half of its target (see `_starved`) keeps at least its largest flow.
+    """
+    feeds = np.zeros((len(row_caps), words), np.int64)
+    lines = 2 * max(len(row_caps), len(col_caps))
+    for j in range(len(col_caps)):
+        for w in range(fed.shape[1]):
+            left = fed[j, w]
+            while left:
+                i = w * WORD + lowest(left)
+                left &= left - 1
+                if slack == 0 or flow[j, i] > min(slack, min(row_caps[i], col_caps[j]) // lines):
+                    feeds[i, j >> 5] |= 1 << (j & 31)
+                else:
+                    drop(fed[j], i)
+    return feeds
+
+
+@jit(inner=True)
+def starved(missing, caps):
+    """Whether a line lacks half of its target or more: no rounding error, however small that target is."""
+    found = False
+    for k in range(len(caps)):
+        found = found or (caps[k] > 0 and 2 * missing[k] >= caps[k])
+    return found

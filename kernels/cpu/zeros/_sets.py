@@ -1,0 +1,52 @@
+"""Sets of rows and of columns: rows of 32-bit words, kept in int64 so that no sum, shift or product overflows."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+
+WORD = 32
+_DE_BRUIJN = 0x077CB531  # its 5-bit windows are all different, so that a shift of it names its shift
+_PLACE = np.zeros(WORD, np.int64)
+for _bit in range(WORD):
+    _PLACE[((_DE_BRUIJN << _bit) & 0xFFFFFFFF) >> 27] = _bit
+
+
+@jit(inner=True)
+def lowest(word):
+    """Return the place of the lowest bit of a word that is not zero."""
+    return _PLACE[(((word & -word) * _DE_BRUIJN) & 0xFFFFFFFF) >> 27]
+
+
+@jit(inner=True)
+def has(members, k):
+    return (members[k >> 5] >> (k & 31)) & 1 != 0
+
+
+@jit(inner=True)
+def mark(members, k):
+    members[k >> 5] |= 1 << (k & 31)
+
+
+@jit(inner=True)
+def drop(members, k):
+    members[k >> 5] &= ~(1 << (k & 31))
+
+
+@jit(inner=True)
+def first_common(a, b):
+    """Return the smallest member of both `a` and `b`, or -1."""
+    for w in range(len(a)):
+        both = a[w] & b[w]
+        if both:
+            return w * WORD + lowest(both)
+    return -1
+
+
+@jit(inner=True)
+def first_new(a, seen):
+    """Return the smallest member of `a` that is not in `seen`, or -1."""
+    for w in range(len(a)):
+        new = a[w] & ~seen[w]
+        if new:
+            return w * WORD + lowest(new)
+    return -1
