@@ -5,6 +5,7 @@ row to its cells. Every matrix, replicate and row has a stream of its own (part 
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,17 +23,39 @@ SCHEMES = {"multinomial": 0, "row_multinomial": 1, "expected_rounded": 2}
 ROWS_FIXED, ROUNDED = SCHEMES["row_multinomial"], SCHEMES["expected_rounded"]
 
 
+class Shares(NamedTuple):
+    """What replicates of a batch of matrices are drawn from.
+
+    Attributes
+    ----------
+    cells, rows : array of float64, shape (n, C, C) and (n, C)
+        Share of every cell in itself and those after it in its row, where cells are rounded in all found in the row;
+        of every row in itself and those after it.
+    support, rates : array of float64, shape (n, C)
+        Samples of every row; the part of them that is found, where cells are rounded.
+    total : array of int64, shape (n,)
+        Samples of a replicate.
+    status : array of int8, shape (n,)
+        Status.
+    """
+
+    cells: Any
+    rows: Any
+    support: Any
+    rates: Any
+    total: Any
+    status: Any
+
+
 @jit(inner=True)
 def _divide(weight, rest):
     return weight / rest if weight > 0.0 else 0.0
 
 
 @jit()
-def _shares(M, missed, n, rounded, out_cells, out_rows, out_support, out_rates, out_total, out_status, start, stop):
-    """Say of every cell what its share is of itself and the cells after it, of every row likewise; and the status.
-
-    Where cells are `rounded`, their share is that of all found in the row, and rates say how many are found.
-    """
+def _shares(M, missed, n, rounded, out, start, stop):
+    """Fill the :class:`Shares` of the matrices from `start` to `stop`; below zero, `n` says that cells are counts."""
+    out_cells, out_rows, out_support, out_rates, out_total, out_status = out
     C = M.shape[1]
     for b in range(start, stop):
         good, whole, total = True, True, 0.0
@@ -83,8 +106,9 @@ def _spread(stream, total, shares, out):
 
 
 @jit()
-def _draw(cells, rows, support, rates, total, status, scheme, n_replicates, seed, out, start, stop):
+def _draw(shares, scheme, n_replicates, seed, out, start, stop):
     """Fill the replicates `start` to `stop`, counted over all matrices."""
+    cells, rows, support, rates, total, status = shares
     C = cells.shape[1]
     stream, drawn = np.empty(6, np.uint64), np.empty(C, np.int64)
     for place in range(start, stop):
@@ -116,12 +140,13 @@ def resample(M, missed, *, n_replicates, scheme, n, seed, num_threads=None):
     cells = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
     lost = np.zeros((0, C)) if missed is None else np.ascontiguousarray(missed, np.float64).reshape(size, C)
     cells.flags.writeable = lost.flags.writeable = False  # one type of each, whoever made it
-    lines = [np.empty((size, C)) for _ in range(3)]
-    found = np.empty((size, C, C)), *lines, np.empty(size, np.int64), np.empty(size, np.int8)
-    args = (cells, lost, -1 if n is None else n, code == ROUNDED, *found)
-    pool.run(_shares, args, size, seconds=size * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    rows, support, rates = (np.empty((size, C)) for _ in range(3))
+    shares = Shares(np.empty((size, C, C)), rows, support, rates, np.empty(size, np.int64), np.empty(size, np.int8))
+    given = (cells, lost, -1 if n is None else n, code == ROUNDED)
+    pool.run(_shares, (*given, shares), size, seconds=size * C * C * SECONDS_PER_CELL, num_threads=num_threads)
     out = np.empty((size * n_replicates, C, C), np.int64)
     seconds = len(out) * (C * SECONDS_PER_DRAW + C * C * (SECONDS_PER_CELL if code == ROUNDED else SECONDS_PER_DRAW))
-    args = (*found, code, n_replicates, np.uint64(seed), out)
-    pool.run(_draw, args, len(out), seconds=seconds, num_threads=num_threads)
-    return out.reshape(*batch, n_replicates, C, C), found[-1].reshape(batch)
+    pool.run(
+        _draw, (shares, code, n_replicates, np.uint64(seed), out), len(out), seconds=seconds, num_threads=num_threads
+    )
+    return out.reshape(*batch, n_replicates, C, C), shares.status.reshape(batch)
