@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from cmfast.kernels.shared.metrics import Over, Total, Value
+from cmfast.kernels.shared.metrics import CHANCE, ORDERED, Over, Total, Value
 
 Kind = Literal["matrix", "class", "binary"]
 Averaging: TypeAlias = Literal["macro", "weighted", "micro"]
@@ -61,7 +61,7 @@ class Metric:
     @property
     def ordered(self) -> bool:
         """Whether the order of the classes matters."""
-        return self.total in (Total.KAPPA_LINEAR, Total.KAPPA_QUADRATIC, Total.GERRITY)
+        return self.total in ORDERED
 
 
 def _per_class(
@@ -83,8 +83,7 @@ def _binary(name: str, value: Value, formula: str, undefined: str, *aliases: str
 
 
 def _one_vs_rest(name: str, value: Value, formula: str, undefined: str, low: float = 0.0) -> Metric:
-    chance = value >= Value.TSS
-    return Metric(f"{name}_ovr", formula, undefined, "class", low=low, chance=chance, value=value)
+    return Metric(f"{name}_ovr", formula, undefined, "class", low=low, chance=value in CHANCE, value=value)
 
 
 _SAME_CLASS = "truth and prediction are one same class"

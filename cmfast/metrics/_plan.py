@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from cmfast._core import validate
-from cmfast.kernels.shared.metrics import Mode, Over, Plan, Step, Total, Value
+from cmfast.kernels.shared.metrics import CHANCE, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Value
 from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
@@ -22,16 +22,18 @@ _MODES = {
 }
 
 
-_OF_RATES = (
-    Value.RECALL,
-    Value.SPECIFICITY,
-    Value.BALANCED_ACCURACY,
-    Value.GEOMETRIC_MEAN,
-    Value.TAU,
+_OF_RATES = frozenset(
+    {
+        Value.RECALL,
+        Value.SPECIFICITY,
+        Value.BALANCED_ACCURACY,
+        Value.GEOMETRIC_MEAN,
+        Value.TAU,
+    }
 )
 
 
-class Layout(NamedTuple):
+class PlacedPlan(NamedTuple):
     """A plan, and where in its results every name stands."""
 
     plan: Plan
@@ -64,7 +66,7 @@ def fill(metric: Metric, undefined: str) -> float:
 
 
 @lru_cache(maxsize=256)
-def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int, *, asked: str) -> Layout:
+def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int, *, asked: str) -> PlacedPlan:
     """Return the plan that makes `names`, checked to be known, of matrices of `C` classes, which `asked` came with."""
     forms = [find(name) for name in names]
     for name, form in zip(names, forms, strict=True):
@@ -72,7 +74,7 @@ def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int,
             own = form.metric.name
             wanted = f"of 2 classes for {name} (per class: {own}_ovr, mean: {own}_ovr_macro)"
             validate.refuse(op, asked, wanted, f"{C} classes")
-    return _Planner([form for form in forms if form is not None], undefined, positive).layout()
+    return _Planner([form for form in forms if form is not None], undefined, positive).placed()
 
 
 def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefined: str) -> Plan:
@@ -98,7 +100,7 @@ class _Planner:
         """Return the register of a number per matrix; one that nobody asked for comes after the results."""
         return self.order.setdefault(form, len(self.order))
 
-    def layout(self) -> Layout:
+    def placed(self) -> PlacedPlan:
         parts = {form: [self.register(FORMS[name]) for name in form.metric.of] for form in self.scalars}
         per_value: dict[tuple[Value, float], list[Row]] = {}
         totals: list[Row] = []
@@ -130,10 +132,10 @@ class _Planner:
             tables=len(self.tables),
             registers=len(self.order),
         )
-        return Layout(plan, self.places)
+        return PlacedPlan(plan, self.places)
 
     def _fill_of_value(self, value: Value) -> float:
-        return 1.0 if self.undefined == "one" and value < Value.TSS else 0.0
+        return 1.0 if self.undefined == "one" and value not in CHANCE else 0.0
 
     @staticmethod
     def _reduction(form: Form) -> tuple[int, int]:
@@ -156,17 +158,17 @@ def _plan(
     registers: int,
 ) -> Plan:
     codes = np.array(steps, np.int64).reshape(-1, 5)
-    totals = codes[codes[:, 0] == Step.TOTAL, 1]
-    values = codes[codes[:, 0] == Step.VALUE, 1]
+    totals = {code for step, code, *_ in steps if step == Step.TOTAL}
+    values = {code for step, code, *_ in steps if step == Step.VALUE}
     return Plan(
         steps=codes,
         params=np.array(params, np.float64).reshape(-1, 2),
         weights=weights,
-        mode=_MODES[undefined],
+        mode=int(_MODES[undefined]),
         scalars=scalars,
         tables=tables,
         registers=registers,
-        rates=bool(np.isin(values, _OF_RATES).any()),
-        products=bool((totals >= Total.MCC).any() or (values >= Value.TSS).any()),
-        ordered=bool((totals >= Total.KAPPA_LINEAR).any()),
+        rates=not _OF_RATES.isdisjoint(values),
+        products=not (PRODUCTS.isdisjoint(totals) and CHANCE.isdisjoint(values)),
+        ordered=not ORDERED.isdisjoint(totals),
     )

@@ -91,6 +91,15 @@ class Total(IntEnum):
     GERRITY = 8
 
 
+# Members of two enums with one code are equal: a set has those of one.
+CHANCE = frozenset({Value.TSS, Value.HEIDKE, Value.GILBERT, Value.DOOLITTLE})
+"""The values that are corrected for chance; all of them need products of margins, and no other value does."""
+ORDERED = frozenset({Total.KAPPA_LINEAR, Total.KAPPA_QUADRATIC, Total.GERRITY})
+"""The totals that depend on the order of the classes: they need BAND or TOP."""
+PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE}
+"""The totals that need products of margins."""
+
+
 class Mode(IntEnum):
     """Which classes enter an average."""
 
@@ -112,8 +121,8 @@ class Plan(NamedTuple):
         What a 0/0 becomes; a parameter (beta of F-beta, v of the weighted tau).
     weights : array of float64, shape (C,) or (0,)
         Class weights of the weighted tau.
-    mode : Mode
-        Which classes enter an average.
+    mode : int
+        Code of the :class:`Mode`: which classes enter an average.
     scalars, tables : int
         Registers that are results, the first ones of all; per-class results.
     registers : int
@@ -125,7 +134,7 @@ class Plan(NamedTuple):
     steps: Any
     params: Any
     weights: Any
-    mode: Mode
+    mode: int
     scalars: int
     tables: int
     registers: int

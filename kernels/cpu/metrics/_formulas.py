@@ -44,23 +44,32 @@ from cmfast.kernels.cpu.metrics._lanes import (
 )
 from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
 
-STEP_VALUE, EACH, REDUCE, STEP_TOTAL, HARMONIC, RESCALE = (int(code) for code in Step)
-RECALL, PRECISION, FBETA, JACCARD, SPECIFICITY, NPV = (int(code) for code in list(Value)[:6])
-OVR_ACCURACY, OVR_BALANCED, OVR_GEOMETRIC, OVR_TAU, TSS, HEIDKE, GILBERT, DOOLITTLE = (int(c) for c in list(Value)[6:])
-MEAN, WEIGHTED, MIN, GEOMETRIC, TAU, TAU_WEIGHTED, ADJUSTED, PICK = (int(code) for code in Over)
-ACCURACY, JACCARD_MICRO, SPECIFICITY_MICRO, MCC, KAPPA, PEIRCE, LINEAR, QUADRATIC, GERRITY = (int(c) for c in Total)
+# Plain integers of the codes that kernels compare with; the last one of each kind is what is left.
+STEP_VALUE, EACH, REDUCE = int(Step.VALUE), int(Step.EACH), int(Step.REDUCE)
+STEP_TOTAL, HARMONIC = int(Step.TOTAL), int(Step.HARMONIC)
+RECALL, PRECISION, FBETA = int(Value.RECALL), int(Value.PRECISION), int(Value.FBETA)
+JACCARD, SPECIFICITY, NPV = int(Value.JACCARD), int(Value.SPECIFICITY), int(Value.NPV)
+OVR_ACCURACY, OVR_BALANCED = int(Value.ACCURACY), int(Value.BALANCED_ACCURACY)
+OVR_GEOMETRIC, OVR_TAU = int(Value.GEOMETRIC_MEAN), int(Value.TAU)
+TSS, HEIDKE, GILBERT = int(Value.TSS), int(Value.HEIDKE), int(Value.GILBERT)
+MEAN, WEIGHTED, MIN, GEOMETRIC = int(Over.MEAN), int(Over.WEIGHTED), int(Over.MIN), int(Over.GEOMETRIC)
+TAU, TAU_WEIGHTED, ADJUSTED = int(Over.TAU), int(Over.TAU_WEIGHTED), int(Over.ADJUSTED)
+ACCURACY, JACCARD_MICRO = int(Total.ACCURACY), int(Total.JACCARD_MICRO)
+SPECIFICITY_MICRO, MCC, KAPPA = int(Total.SPECIFICITY_MICRO), int(Total.MCC), int(Total.KAPPA)
+PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 DEFINED = int(Mode.DEFINED)
 
 
 @jit(inline=True)
-def run(steps, params, weights, mode, S, C, tables, first, count):
+def run(plan, S, C, tables, first, count):
     """Run a plan; per-class results go to ``tables[table, first : first + count]``, the others to the registers."""
+    steps, params = plan.steps, plan.params
     registers = TABLES * C + NUMBERS
     for s in range(steps.shape[0]):
         step, code, target, a, b = steps[s, 0], steps[s, 1], steps[s, 2], steps[s, 3], steps[s, 4]
         fill, parameter = params[s, 0], params[s, 1]
         if step == STEP_VALUE:
-            _class_values(code, parameter, fill, mode == DEFINED, S, C)
+            _class_values(code, parameter, fill, plan.mode == DEFINED, S, C)
         elif step == EACH:
             for k in range(C):
                 for w in range(count):
@@ -68,7 +77,7 @@ def run(steps, params, weights, mode, S, C, tables, first, count):
                     tables[target, first + w, k] = fill if np.isnan(x) else x
         else:
             if step == REDUCE and code in (MIN, GEOMETRIC, TAU, TAU_WEIGHTED):
-                out = _reduced_again(code, a, parameter, weights, S, C)
+                out = _reduced_again(code, a, parameter, plan.weights, S, C)
             elif step == REDUCE:
                 out = _reduced(code, a, S, C)
             elif step == STEP_TOTAL:

@@ -10,6 +10,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, splat, store, where
+from cmfast.kernels.cpu.metrics._margins import total_line
 
 # Tables
 DIAGONAL, ROW, COL, MISSED, FALSE, NOT_TRUE, NOT_PREDICTED, REJECTED = range(8)  # d t p t-d p-d n-t n-p n-t-p+d
@@ -38,7 +39,7 @@ def largest_total(C, ordered):
 @jit(inline=True)
 def derive(sums, S, C, products, ordered):
     """Fill the tables and the numbers that do not depend on a metric."""
-    n, one = load(sums, 5 * C), TABLES * C
+    n, one = load(sums, total_line(C)), TABLES * C
     right, both, truth, prediction, chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for k in range(C):
         d, t, p = load(sums, k), load(sums, C + k), load(sums, 2 * C + k)
@@ -86,7 +87,7 @@ def finish(S, C, present_only, rates):
 
 @jit(inner=True)
 def _order(sums, S, C):
-    n, one = load(sums, 5 * C), TABLES * C
+    n, one = load(sums, total_line(C)), TABLES * C
     below_t, below_p, chance, apart = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for k in range(C - 1):
         below_t = below_t + load(sums, C + k)
@@ -114,7 +115,7 @@ def _order(sums, S, C):
 @jit(inner=True)
 def _gerrity(sums, C):
     """Gerrity 1992 from sums: the reward of cell (i, j) depends on min(i, j), on max(i, j) and on abs(i - j) alone."""
-    n = load(sums, 5 * C)
+    n = load(sums, total_line(C))
     score, low, high, below = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     known = n > 0.0
     # below / above and above / below are the odds of the cut after each class; `low` sums them from the left.

@@ -27,12 +27,13 @@ from cmfast.kernels.cpu.metrics._lanes import (
     TOTAL,
     TRUTH,
 )
+from cmfast.kernels.cpu.metrics._margins import total_line
 
 
 @jit(inner=True)
 def fill_lane(whole, S, C, w, products, ordered):
     """Fill lane `w` of what is derived from the sums `whole`; the sums themselves become float64."""
-    n, right = whole[5 * C, w], np.int64(0)
+    n, right = whole[total_line(C), w], np.int64(0)
     for k in range(C):
         d, t, p = whole[k, w], whole[C + k, w], whole[2 * C + k, w]
         S[DIAGONAL * C + k, w], S[ROW * C + k, w], S[COL * C + k, w] = d, t, p
@@ -52,7 +53,7 @@ def fill_lane(whole, S, C, w, products, ordered):
 @jit(inner=True)
 def _margin_products(whole, S, C, w):
     zero = np.uint64(0)
-    n, one = whole[5 * C, w], TABLES * C
+    n, one = whole[total_line(C), w], TABLES * C
     bh, bl, th, tl, ph, pl, ch, cl = zero, zero, zero, zero, zero, zero, zero, zero
     for k in range(C):
         d, t, p = whole[k, w], whole[C + k, w], whole[2 * C + k, w]
@@ -72,7 +73,7 @@ def _margin_products(whole, S, C, w):
 @jit(inner=True)
 def _ordered_products(whole, S, C, w):
     zero = np.uint64(0)
-    n, one = whole[5 * C, w], TABLES * C
+    n, one = whole[total_line(C), w], TABLES * C
     if np.float64(n) * n * C * C * 2.0 >= 2.0**126:
         _rounded_ordered_products(whole, S, C, w)
         return
@@ -114,7 +115,7 @@ def _ordered_products(whole, S, C, w):
 @jit(inner=True)
 def _rounded_ordered_products(whole, S, C, w):
     """Products beyond two words, in float64 (totals near 2**63 with many classes)."""
-    n, one = np.float64(whole[5 * C, w]), TABLES * C
+    n, one = np.float64(whole[total_line(C), w]), TABLES * C
     below_t, below_p, chance, apart = 0.0, 0.0, 0.0, 0.0
     for k in range(C - 1):
         below_t += whole[C + k, w] / n
@@ -138,7 +139,7 @@ def _rounded_ordered_products(whole, S, C, w):
 
 @jit(inner=True)
 def _gerrity(whole, C, w):
-    n = whole[5 * C, w]
+    n = whole[total_line(C), w]
     score, low, high = 0.0, 0.0, 0.0
     below = np.int64(0)
     if C < 2:

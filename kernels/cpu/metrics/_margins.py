@@ -6,6 +6,7 @@ names; a matrix of counts beyond it has the status WIDE, and int64 in the same p
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from cmfast.kernels.cpu._core.vector import (
     load,
     load_block,
     load_row,
+    new_lines,
     pack,
     some,
     splat,
@@ -23,49 +25,95 @@ from cmfast.kernels.cpu._core.vector import (
     store_row,
     where,
 )
+from cmfast.kernels.shared.metrics import Sums
 from cmfast.kernels.status import INVALID, OK
+
 
 WIDE = 100  # no status of a result
 
-PARTS = 5
+SUMS = len(Sums)  # of one class
 NARROW = 32  # classes up to which lanes are matrices; beyond, a row of one matrix fills them as well
 CHUNK = 256  # cells of a matrix that are transposed at a time: 16 KB of lines
 MOST = np.iinfo(np.int64).max
 EXACT = 2**53 - 1  # totals of counts up to which all sums are exact in float64
 
 
+class Demands(NamedTuple):
+    """What is asked of sums: bands and tops (`ordered`), and of counts (`exact`) integers beyond a total of `limit`."""
+
+    ordered: bool
+    exact: bool
+    limit: float
+
+
+class Given(NamedTuple):
+    """Sums of matrices that come without them, (n, C) each; `band` and `top` have no rows where nobody needs them."""
+
+    d: Any
+    t: Any
+    p: Any
+    band: Any
+    top: Any
+
+
 @jit(inline=True)
-def load_tile(M, C, first, last, ordered, exact, limit, sums, whole, scratch, rows):
+def total_line(C):
+    """Return the line of the totals."""
+    return SUMS * C
+
+
+@jit(inline=True)
+def status_line(C):
+    """Return the line of the statuses, the last one."""
+    return SUMS * C + 1
+
+
+@jit(inline=True)
+def classes_of(sums):
+    """Return how many classes the lines of `sums` (tile, line, lane) are for."""
+    return (sums.shape[1] - 2) // SUMS
+
+
+@jit(inline=True)
+def new_scratch(C):
+    """Return the memory that `load_tile` works in: CHUNK lines or those of C cells, and three rows of 2 C numbers."""
+    return new_lines(max(CHUNK, C)), np.empty((3, max(WIDTH, 2 * C)))
+
+
+@jit(inline=True)
+def load_tile(M, C, first, last, demands, sums, scratch):
     """Fill `sums` with those of the matrices `first` to `last` (at most eight), each a row of `M`.
 
-    Lanes past `last` repeat it. `scratch` is CHUNK lines or those of C cells, `rows` has three rows of 2 C numbers.
-    Sums of counts (`exact`) become integers where the total is beyond `limit`.
+    Lanes past `last` repeat it. `scratch` is from `new_scratch`.
     """
+    ordered, exact, limit = demands
+    cells, rows = scratch
+    whole = sums.view(np.int64)
     if C <= NARROW:
         # The next eight: their rows are read side by side, which no processor sees as one stream.
         for k in range(0, WIDTH * C * C, 64 // M.itemsize):
             fetch(M, first + WIDTH, k)
-        _sum_eight(M, C, first, last, ordered, sums, scratch)
+        _sum_eight(M, C, first, last, ordered, sums, cells)
     else:
         for w in range(last - first + 1):
             _sum_one(M, C, first + w, w, ordered, sums, rows)
         for w in range(last - first + 1, WIDTH):
             sums[:, w] = sums[:, last - first]
-    total, status = load(sums, PARTS * C), load(sums, PARTS * C + 1)
+    total, status = load(sums, total_line(C)), load(sums, status_line(C))
     if exact and some((total > limit) & (status == OK)):
         for w in range(WIDTH):
-            if sums[PARTS * C, w] > limit and sums[PARTS * C + 1, w] == OK:
-                if sums[PARTS * C, w] > EXACT:
-                    sums[PARTS * C + 1, w] = _sum_exactly(M[min(first + w, last)], C, w, whole)
+            if sums[total_line(C), w] > limit and sums[status_line(C), w] == OK:
+                if sums[total_line(C), w] > EXACT:
+                    sums[status_line(C), w] = _sum_exactly(M[min(first + w, last)], C, w, whole)
                 else:
-                    for k in range(PARTS * C + 1):
+                    for k in range(status_line(C)):
                         whole[k, w] = np.int64(sums[k, w])
-                    sums[PARTS * C + 1, w] = WIDE
+                    sums[status_line(C), w] = WIDE
 
 
 @jit(inline=True)
 def _sum_eight(M, C, first, last, ordered, S, cells):
-    d, t, p, band, top, total = 0, C, 2 * C, 3 * C, 4 * C, 5 * C
+    d, t, p, band, top, total = 0, C, 2 * C, 3 * C, 4 * C, total_line(C)
     places = (
         first,
         min(first + 1, last),
@@ -106,7 +154,7 @@ def _sum_eight(M, C, first, last, ordered, S, cells):
             store(S, t + i, row)
             n = n + row
     store(S, total, n)
-    store(S, total + 1, where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID))))
+    store(S, status_line(C), where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID))))
 
 
 @jit(inner=True)
@@ -125,7 +173,7 @@ def _transpose(M, places, column, count, cells):
 @jit(inner=True)
 def _sum_one(M, C, b, w, ordered, S, rows):
     """Sum one matrix of more than eight classes, eight columns at a time: `rows` is scratch."""
-    d, t, p, band, top, total = 0, C, 2 * C, 3 * C, 4 * C, 5 * C
+    d, t, p, band, top, total = 0, C, 2 * C, 3 * C, 4 * C, total_line(C)
     lane = pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
     rows[:, :] = 0.0
     low, n = splat(0.0), 0.0
@@ -159,7 +207,7 @@ def _sum_one(M, C, b, w, ordered, S, rows):
         S[p + k, w] = rows[0, k]
         S[band + k, w] = rows[1, C - 1 + k] + (rows[1, C - 1 - k] if k > 0 else 0.0)
     S[total, w] = n
-    S[total + 1, w] = OK if n < np.inf and not some(low < 0.0) else INVALID  # n is NaN where a cell is
+    S[status_line(C), w] = OK if n < np.inf and not some(low < 0.0) else INVALID  # n is NaN where a cell is
 
 
 @jit(inner=True)
@@ -178,7 +226,7 @@ def _sum_exactly(m, C, w, whole):
         if m[c] > left:
             return INVALID
         left -= np.int64(m[c])
-    for k in range(PARTS * C):
+    for k in range(total_line(C)):
         whole[k, w] = 0
     for i in range(C):
         for j in range(C):
@@ -188,13 +236,16 @@ def _sum_exactly(m, C, w, whole):
             whole[3 * C + abs(i - j), w] += x
             whole[4 * C + max(i, j), w] += x
         whole[i, w] = np.int64(m[i * C + i])
-    whole[PARTS * C, w] = MOST - left
+    whole[total_line(C), w] = MOST - left
     return WIDE
 
 
 @jit(inline=True)
-def load_sums(d, t, p, band, top, b, w, exact, limit, sums, whole):
-    """Fill lane `w` with given sums, and mark those that no matrix can have."""
+def load_sums(given, b, w, demands, sums):
+    """Fill lane `w` with the given sums of matrix `b`, and mark those that no matrix can have."""
+    d, t, p, band, top = given
+    exact, limit = demands.exact, demands.limit
+    whole = sums.view(np.int64)
     C = t.shape[1]
     zero = t.dtype.type(0)
     slack = 0.0 if exact else 1e-9  # the margins of a fractional matrix are rounded, each in its own order
@@ -212,15 +263,15 @@ def load_sums(d, t, p, band, top, b, w, exact, limit, sums, whole):
     ok = ok and (band.shape[0] == 0 or _adds_up(band[b], n, slack))
     ok = ok and (top.shape[0] == 0 or _adds_up(top[b], n, slack))
     wide = exact and ok and n > limit
-    sums[PARTS * C + 1, w] = WIDE if wide else OK if ok else INVALID
+    sums[status_line(C), w] = WIDE if wide else OK if ok else INVALID
     if wide:
-        whole[PARTS * C, w] = np.int64(n)
+        whole[total_line(C), w] = np.int64(n)
         for k in range(C):
             whole[k, w], whole[C + k, w], whole[2 * C + k, w] = np.int64(d[b, k]), np.int64(t[b, k]), np.int64(p[b, k])
             whole[3 * C + k, w] = np.int64(band[b, k]) if band.shape[0] > 0 else 0
             whole[4 * C + k, w] = np.int64(top[b, k]) if top.shape[0] > 0 else 0
     else:
-        sums[PARTS * C, w] = n
+        sums[total_line(C), w] = n
         for k in range(C):
             sums[k, w], sums[C + k, w], sums[2 * C + k, w] = d[b, k], t[b, k], p[b, k]
             sums[3 * C + k, w] = band[b, k] if band.shape[0] > 0 else zero
@@ -241,8 +292,8 @@ def _adds_up(part, n, slack):
 def bring_near(sums, C):
     """Divide fractional sums far from one by a power of two, which changes no metric: their products stay in range."""
     for w in range(WIDTH):
-        total = sums[PARTS * C, w]
-        if sums[PARTS * C + 1, w] == OK and (total > 1e70 or 0.0 < total < 1e-70):
+        total = sums[total_line(C), w]
+        if sums[status_line(C), w] == OK and (total > 1e70 or 0.0 < total < 1e-70):
             _, exponent = math.frexp(total)
-            for k in range(PARTS * C + 1):
+            for k in range(status_line(C)):
                 sums[k, w] = math.ldexp(sums[k, w], -exponent)

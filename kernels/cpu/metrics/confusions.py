@@ -4,10 +4,14 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.metrics.values import margins
+from cmfast.kernels.shared.metrics import Sums
 
 SECONDS_PER_PAIR = 3e-9
 SECONDS_PER_LABEL = 7e-9
+DIAGONAL, ROW, COL = int(Sums.DIAGONAL), int(Sums.ROW), int(Sums.COL)
+BAND, TOP = int(Sums.BAND), int(Sums.TOP)
 
 
 def one_vs_rest(M, *, num_threads=None):
@@ -29,8 +33,10 @@ def confusion_fractions(M, *, fill, num_threads=None):
 
 
 @jit()
-def _most_confused(M, t, status, rate, symmetric, k, out, out_row, out_col, start, stop):
-    C = M.shape[1]
+def _most_confused(M, t, status, rate, symmetric, largest, start, stop):
+    """Keep the `largest` (values, rows, columns) of every matrix, as many as there is room for."""
+    out, out_row, out_col = largest
+    C, k = M.shape[1], out.shape[1]
     for b in range(start, stop):
         found = 0
         if status[b] != 0:
@@ -73,7 +79,7 @@ def most_confused(M, *, k, by, num_threads=None):
     flat = batches.flat_batch(batches.as_floating(cells) if cells.dtype.kind == "f" else cells, 2)
     n = len(flat)
     out, row, col = np.empty((n, k)), np.empty((n, k), np.int64), np.empty((n, k), np.int64)
-    args = (flat, t.reshape(n, C), np.reshape(status, n), rate, symmetric, k, out, row, col)
+    args = (flat, t.reshape(n, C), np.reshape(status, n), rate, symmetric, (out, row, col))
     if k:
         seconds = n * C * C * SECONDS_PER_PAIR
         pool.run(_most_confused, args, n, seconds=seconds, num_threads=num_threads)
@@ -82,20 +88,20 @@ def most_confused(M, *, k, by, num_threads=None):
 
 
 @jit()
-def _label_margins(y, p, C, parts, start, stop):
-    """Count labels into the five tables of `parts`; return how many pairs are outside."""
+def _label_margins(y, p, C, sums, start, stop):
+    """Count labels into the :class:`Sums`; return how many pairs are outside."""
     outside = 0
     for i in range(start, stop):
         truth, guess = y[i], p[i]
         if not (0 <= truth < C and 0 <= guess < C):
             outside += 1
             continue
-        parts[1, truth] += 1
-        parts[2, guess] += 1
-        parts[3, abs(truth - guess)] += 1
-        parts[4, max(truth, guess)] += 1
+        sums[ROW, truth] += 1
+        sums[COL, guess] += 1
+        sums[BAND, abs(truth - guess)] += 1
+        sums[TOP, max(truth, guess)] += 1
         if truth == guess:
-            parts[0, truth] += 1
+            sums[DIAGONAL, truth] += 1
     return outside
 
 
@@ -109,7 +115,7 @@ def label_margins(y, p, *, n_classes, num_threads=None):
     """Return the margins of the matrices of labels, without the matrices; status; how many labels are outside."""
     batch, n = y.shape[:-1], y.shape[-1]
     truth, guess = (batches.flat_batch(a.astype(np.int64, copy=False), 1) for a in (y, p))
-    out = np.zeros((5, len(truth), n_classes), np.int64)
+    out = np.zeros((SUMS, len(truth), n_classes), np.int64)
     seconds = n * len(truth) * SECONDS_PER_LABEL
     if len(truth) == 1:
         outside = _in_parts(truth[0], guess[0], n_classes, out[:, 0], seconds, num_threads)
@@ -127,7 +133,7 @@ def _in_parts(truth, guess, C, out, seconds, num_threads):
     """Count one long stream: every piece into tables of its own, so few of them where classes are many."""
     n = len(truth)
     bounds = pool.pieces(n, seconds, most=max(1, min(8, n // (4 * max(1, C)))))
-    parts, outside = np.zeros((len(bounds), 5, C), np.int64), np.zeros(len(bounds), np.int64)
+    parts, outside = np.zeros((len(bounds), SUMS, C), np.int64), np.zeros(len(bounds), np.int64)
 
     def work(i, start, stop):
         outside[i] = _label_margins(truth, guess, C, parts[i], start, stop)

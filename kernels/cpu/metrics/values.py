@@ -1,6 +1,7 @@
 """The sums of confusion matrices, and every metric as a function of them, in one pass over the cells."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -8,12 +9,25 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fetch, load, new_lines, some, store_row, where
 from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins
+from cmfast.kernels.cpu.metrics._margins import Demands, Given, classes_of, status_line, total_line
 from cmfast.kernels.shared.metrics import Mode
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
 BLOCK_BYTES = 400_000  # sums of one block: half of a second cache
+PRESENT = int(Mode.PRESENT)
+
+
+# Plain tuples come from Python, which are unpacked twice as fast as named ones; kernels give them their names.
+
+
+class _Results(NamedTuple):
+    """What a plan makes: numbers (scalar, matrix), tables (table, matrix, class), the statuses."""
+
+    scalars: Any
+    tables: Any
+    status: Any
 
 
 def _cells(M):
@@ -29,28 +43,30 @@ def _cells(M):
 
 
 @jit()
-def _load(M, C, ordered, exact, limit, sums, whole, start, stop):
+def _load(M, C, demands, sums, start, stop):
     """Fill `sums` (tile, line, lane) with those of the matrices from `start` to `stop`."""
-    scratch, rows = new_lines(max(_margins.CHUNK, C)), np.empty((3, max(WIDTH, 2 * C)))
+    demands = Demands(*demands)
+    scratch = _margins.new_scratch(C)
     for i in range(sums.shape[0]):
         first = start + i * WIDTH
         last = min(first + WIDTH, stop) - 1
-        _margins.load_tile(M, C, first, last, ordered, exact, limit, sums[i], whole[i], scratch, rows)
+        _margins.load_tile(M, C, first, last, demands, sums[i], scratch)
 
 
 @jit()
-def _load_sums(d, t, p, band, top, exact, limit, sums, whole, start, stop):
+def _load_sums(given, demands, sums, start, stop):
+    given, demands = Given(*given), Demands(*demands)
     for i in range(sums.shape[0]):
         for w in range(WIDTH):
             b = min(start + i * WIDTH + w, stop - 1)
-            _margins.load_sums(d, t, p, band, top, b, w, exact, limit, sums[i], whole[i])
+            _margins.load_sums(given, b, w, demands, sums[i])
 
 
 @jit()
-def _evaluate(sums, whole, exact, steps, params, weights, mode, present_only, registers, rates, products, ordered,
-              scalars, tables, out_status, start, stop):  # fmt: skip
-    C = (sums.shape[1] - 2) // _margins.PARTS
-    S = new_lines(_lanes.TABLES * C + _lanes.NUMBERS + registers)
+def _evaluate(sums, exact, plan, out, start, stop):
+    """Run `plan` on the `sums` of the matrices from `start` to `stop`."""
+    C, out = classes_of(sums), _Results(*out)
+    S = new_lines(_lanes.TABLES * C + _lanes.NUMBERS + plan.registers)
     results = _lanes.TABLES * C + _lanes.NUMBERS
     for i in range(sums.shape[0]):
         first = start + i * WIDTH
@@ -58,21 +74,22 @@ def _evaluate(sums, whole, exact, steps, params, weights, mode, present_only, re
         tile = sums[i]
         if not exact:
             _margins.bring_near(tile, C)
-        _lanes.derive(tile, S, C, products, ordered)
-        status = load(tile, _margins.PARTS * C + 1)
+        _lanes.derive(tile, S, C, plan.products, plan.ordered)
+        status = load(tile, status_line(C))
         if some(status == _margins.WIDE):
             for w in range(WIDTH):
-                if tile[_margins.PARTS * C + 1, w] == _margins.WIDE:
-                    _lanes_exact.fill_lane(whole[i], S, C, w, products, ordered)
-                    tile[_margins.PARTS * C + 1, w] = OK
-        _lanes.finish(S, C, present_only, rates)
-        _formulas.run(steps, params, weights, mode, S, C, tables, first, count)
-        _write(tile, S, C, results, count, first, scalars, tables, out_status)
+                if tile[status_line(C), w] == _margins.WIDE:
+                    _lanes_exact.fill_lane(tile.view(np.int64), S, C, w, plan.products, plan.ordered)
+                    tile[status_line(C), w] = OK
+        _lanes.finish(S, C, plan.mode == PRESENT, plan.rates)
+        _formulas.run(plan, S, C, out.tables, first, count)
+        _write(tile, S, C, results, first, count, out)
 
 
 @jit(inline=True)
-def _write(tile, S, C, results, count, first, scalars, tables, out_status):
-    bad = load(tile, _margins.PARTS * C + 1) != OK
+def _write(tile, S, C, results, first, count, out):
+    scalars = out.scalars
+    bad = load(tile, status_line(C)) != OK
     if count == WIDTH:
         for scalar in range(scalars.shape[0]):
             store_row(scalars, scalar, first, where(bad, np.nan, load(S, results + scalar)))
@@ -80,27 +97,28 @@ def _write(tile, S, C, results, count, first, scalars, tables, out_status):
     else:
         for scalar in range(scalars.shape[0]):
             for w in range(count):
-                code = tile[_margins.PARTS * C + 1, w]
+                code = tile[status_line(C), w]
                 scalars[scalar, first + w] = S[results + scalar, w] if code == OK else np.nan
     for w in range(count):
-        code = tile[_margins.PARTS * C + 1, w]
-        out_status[first + w] = code
+        code = tile[status_line(C), w]
+        out.status[first + w] = code
         if code != OK:
-            tables[:, first + w] = np.nan
+            out.tables[:, first + w] = np.nan
 
 
 @jit()
-def _margins_of(M, C, exact, blank, out, out_total, out_status, start, stop):
-    sums, scratch = new_lines(_margins.PARTS * C + 2), new_lines(max(_margins.CHUNK, C))
-    whole, rows = sums.view(np.int64), np.empty((3, max(WIDTH, 2 * C)))
+def _margins_of(M, exact, blank, out, out_total, out_status, start, stop):
+    C = out.shape[2]
+    sums, scratch = new_lines(status_line(C) + 1), _margins.new_scratch(C)
+    whole, demands = sums.view(np.int64), Demands(True, exact, _margins.EXACT)
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
-        _margins.load_tile(M, C, first, last, True, exact, _margins.EXACT, sums, whole, scratch, rows)
+        _margins.load_tile(M, C, first, last, demands, sums, scratch)
         for w in range(last - first + 1):
-            b, code = first + w, sums[_margins.PARTS * C + 1, w]
+            b, code = first + w, sums[status_line(C), w]
             wide, bad = code == _margins.WIDE, code == INVALID
             out_status[b] = INVALID if bad else OK
-            for part in range(_margins.PARTS):
+            for part in range(_margins.SUMS):
                 for k in range(C):
                     out[part, b, k] = blank
                     if wide:
@@ -109,9 +127,9 @@ def _margins_of(M, C, exact, blank, out, out_total, out_status, start, stop):
                         out[part, b, k] = sums[part * C + k, w]
             out_total[b] = blank
             if wide:
-                out_total[b] = whole[_margins.PARTS * C, w]
+                out_total[b] = whole[total_line(C), w]
             elif not bad:
-                out_total[b] = sums[_margins.PARTS * C, w]
+                out_total[b] = sums[total_line(C), w]
 
 
 def margins(M, *, num_threads=None):
@@ -120,9 +138,9 @@ def margins(M, *, num_threads=None):
     exact = M.dtype.kind != "f"
     dtype = np.int64 if exact else np.float64
     n = math.prod(batch)
-    out, total, status = np.empty((_margins.PARTS, n, C), dtype), np.empty(n, dtype), np.empty(n, np.int8)
+    out, total, status = np.empty((_margins.SUMS, n, C), dtype), np.empty(n, dtype), np.empty(n, np.int8)
     blank = np.int64(0) if exact else np.nan  # what a bad matrix gets
-    args = (_cells(M), C, exact, blank, out, total, status)
+    args = (_cells(M), exact, blank, out, total, status)
     seconds = n * C * C * SECONDS_PER_CELL
     if n:
         pool.run(_margins_of, args, n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
@@ -134,8 +152,8 @@ def metrics_of_matrices(M, *, plan, num_threads=None):
     C, batch = M.shape[-1], M.shape[:-2]
     cells = _cells(M)
 
-    def fill(exact, limit, sums, whole, start, stop):
-        _load(cells, C, plan.ordered, exact, limit, sums, whole, start, stop)
+    def fill(demands, sums, start, stop):
+        _load(cells, C, demands, sums, start, stop)
 
     return _run(fill, (M,), C, batch, C * C, plan, num_threads)
 
@@ -146,12 +164,12 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     given = (d, t, p, bands, tops)
     dtype = np.float64 if _fractions(*given) else np.int64
     absent = np.empty((0, C), dtype)
-    d, t, p, bands, tops = (batches.flat_batch(absent if a is None else _sums(a, dtype), 1) for a in given)
+    flat = tuple(batches.flat_batch(absent if a is None else _sums(a, dtype), 1) for a in given)
 
-    def fill(exact, limit, sums, whole, start, stop):
-        _load_sums(d, t, p, bands, tops, exact, limit, sums, whole, start, stop)
+    def fill(demands, sums, start, stop):
+        _load_sums(flat, demands, sums, start, stop)
 
-    return _run(fill, given, C, batch, _margins.PARTS * C, plan, num_threads)
+    return _run(fill, given, C, batch, _margins.SUMS * C, plan, num_threads)
 
 
 def _fractions(*arrays):
@@ -168,15 +186,11 @@ def _run(fill, given, C, batch, cells, plan, num_threads):
     exact = not _fractions(*given)
     kind = batches.result_dtype(*(a for a in given if a is not None))
     scalars, tables = np.empty((plan.scalars, n), kind), np.empty((plan.tables, n, C), kind)
-    out_status = np.empty(n, np.int8)
-    limit = float(_lanes.largest_total(C, plan.ordered))
-    lines = _margins.PARTS * C + 2
+    out = scalars, tables, np.empty(n, np.int8)
+    demands = plan.ordered, exact, float(_lanes.largest_total(C, plan.ordered))
+    lines = _margins.SUMS * C + 2  # and total and status
     tiles = max(1, BLOCK_BYTES // (8 * WIDTH * lines))
     block = tiles * WIDTH
-    settings = (
-        exact, plan.steps, plan.params, plan.weights, int(plan.mode), plan.mode == Mode.PRESENT, plan.registers,
-        plan.rates, plan.products, plan.ordered, scalars, tables, out_status,
-    )  # fmt: skip
 
     def work(_, start, stop):
         count = min(tiles, -(-(stop - start) // WIDTH))
@@ -184,31 +198,31 @@ def _run(fill, given, C, batch, cells, plan, num_threads):
         for first in range(start, stop, block):
             last = min(first + block, stop)
             sums = memory[: -(-(last - first) // WIDTH)]
-            whole = sums.view(np.int64)
-            fill(exact, limit, sums, whole, first, last)
-            _evaluate(sums, whole, *settings, first, last)
+            fill(demands, sums, first, last)
+            _evaluate(sums, exact, plan, out, first, last)
 
     seconds = n * (cells * SECONDS_PER_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
     if n:
         pool.run_pieces(work, pool.pieces(n, seconds, tile=block), seconds=seconds, num_threads=num_threads)
     each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
-    return (*each, out_status.reshape(batch))
+    return (*each, out[-1].reshape(batch))
 
 
 @jit()
-def _weighted_kappa(M, C, W, fill, exact, out, out_status, start, stop):
-    sums, scratch = new_lines(_margins.PARTS * C + 2), new_lines(max(_margins.CHUNK, C))
-    whole, rows = sums.view(np.int64), np.empty((3, max(WIDTH, 2 * C)))
+def _weighted_kappa(M, W, fill, exact, out, out_status, start, stop):
+    C = len(W)
+    sums, scratch = new_lines(status_line(C) + 1), _margins.new_scratch(C)
+    whole, demands = sums.view(np.int64), Demands(False, exact, _margins.EXACT)
     truth, prediction = np.empty(C), np.empty(C)
     for first in range(start, stop, WIDTH):
         last = min(first + WIDTH, stop) - 1
-        _margins.load_tile(M, C, first, last, False, exact, _margins.EXACT, sums, whole, scratch, rows)
+        _margins.load_tile(M, C, first, last, demands, sums, scratch)
         for w in range(last - first + 1):
-            code = sums[_margins.PARTS * C + 1, w]
+            code = sums[status_line(C), w]
             if code == _margins.WIDE:
-                for k in range(_margins.PARTS * C + 1):
+                for k in range(status_line(C)):
                     sums[k, w] = whole[k, w]
-            n = sums[_margins.PARTS * C, w]
+            n = sums[total_line(C), w]
             for k in range(C):
                 truth[k], prediction[k] = sums[C + k, w] / n, sums[2 * C + k, w] / n
             out[first + w] = _disagreement(M[first + w], W, truth, prediction, n, fill)
@@ -247,7 +261,7 @@ def weighted_kappa(M, W, *, fill, num_threads=None):
     n = math.prod(batch)
     out, status = np.empty(n, batches.result_dtype(M)), np.empty(n, np.int8)
     table = np.array(W, np.float64, order="C")
-    args = (_cells(M), C, table, float(fill), M.dtype.kind != "f", out, status)
+    args = (_cells(M), table, float(fill), M.dtype.kind != "f", out, status)
     seconds = 8 * n * C * C * SECONDS_PER_CELL
     if n:
         pool.run(_weighted_kappa, args, n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
