@@ -23,9 +23,10 @@ def _compare(kernel: Kernel, S: Any, T: Any) -> tuple[Any, Any]:
     out, status = xp.empty(n, dtype), xp.empty(n, np.int8)
     if n:
         width = batches.width(cells)
-        arguments = (P, p_step, Q, q_step, cells, n, out, status)
-        shared = batches.team_scratch(width)
-        kernel.launch((NAMES[dtype], width), batches.blocks(n, width), arguments, shared=shared)
+        kernel.launch(
+            (NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
+            P=P, p_step=p_step, Q=Q, q_step=q_step, cells=cells, n=n, out=out, out_status=status,
+        )  # fmt: skip
     return out.reshape(batch), status.reshape(batch)
 
 

@@ -70,11 +70,16 @@ class _Samples:
         parts = -(-self.n // least)
         return 1, parts, self.rows * parts
 
-    def _common(self, shape: tuple[int, ...], together: int, parts: int) -> tuple[list[Any], list[Any]]:
-        """Return the arguments that all kernels begin with, and those that follow the weights."""
+    def _common(self, shape: tuple[int, ...], together: int, parts: int) -> dict[str, Any]:
+        """Return the arguments that all kernels of samples take."""
         _, n_groups, n_classes, _ = shape
         (t, t_step), (p, p_step), (g, g_step) = *self.labels, self.groups
-        return [t, t_step, p, p_step, g, g_step], [self.n, self.rows, together, parts, 0, n_classes, n_groups]
+        weight = {} if self.weight is None else dict(zip(("weight", "w_step"), self.weight, strict=True))
+        return weight | {
+            "y_true": t, "t_step": t_step, "y_pred": p, "p_step": p_step, "groups": g, "g_step": g_step,
+            "n": self.n, "rows": self.rows, "together": together, "parts": parts,
+            "low": 0, "n_classes": n_classes, "n_groups": n_groups,
+        }  # fmt: skip
 
     def _counts(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
         cells = math.prod(shape[1:])
@@ -83,10 +88,11 @@ class _Samples:
         copies = max(1, min(COPIES, room // together))
         held = room > 0
         out, outside = self.xp.zeros(shape, np.uint64), self.xp.zeros(1, np.uint64)
-        arrays, numbers = self._common(shape, together, parts)
         bytes_held = max(4 * cells * together * copies if held else 0, team_scratch(str(THREADS)))
-        instance = (self.label_type, str(int(held)))
-        _COUNT.launch(instance, blocks, [*arrays, *numbers, copies, out, outside], shared=bytes_held)
+        _COUNT.launch(
+            (self.label_type, str(int(held))), blocks, shared=bytes_held,
+            **self._common(shape, together, parts), copies=copies, out=out, out_outside=outside,
+        )  # fmt: skip
         return out.view(np.int64), self.xp.zeros(shape[:2], np.int8), int(outside.get()[0])  # synchronises
 
     def _weights(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
@@ -95,28 +101,33 @@ class _Samples:
         instance = (self.label_type, NAMES[dtype])
         most = max(1, min(JOB // self.n, self.rows))
         together, parts, blocks = self._jobs(most)
-        arrays, numbers = self._common(shape, together, parts)
         found, flags = self.xp.asarray(np.array([4096, -4096, 0])), self.xp.zeros(shape[:2], np.int32)
-        shared = team_scratch(str(THREADS))
-        _EXPONENTS.launch(instance, blocks, [*arrays, *self.weight, *numbers, found, flags], shared=shared)
+        _EXPONENTS.launch(
+            instance, blocks, shared=team_scratch(str(THREADS)),
+            **self._common(shape, together, parts), out_found=found, out_flags=flags,
+        )  # fmt: skip
         lowest, highest, outside = found.get().tolist()  # synchronises
         base, digits = (lowest, (highest - lowest) // DIGIT + HEADROOM) if highest >= lowest else (0, 1)
         digit = self.xp.zeros((*shape, digits), np.uint64)
         words = math.prod(shape[1:]) * digits
         room = SHARED // 4 // max(1, words)
         together, parts, blocks = self._jobs(max(1, min(room, most)))
-        arrays, numbers = self._common(shape, together, parts)
         stride = words * together | 1  # odd: the same digit of neighbouring lanes is in different banks
         copies = max(1, min(COPIES, SHARED // 4 // stride))
         held = int(room > 0 and 4 * stride * copies <= SHARED)
-        place = (base, digits, copies, stride if held else 0, digit)
-        bytes_held = 4 * stride * copies if held else 0
-        _ADD.launch((*instance, str(held)), blocks, [*arrays, *self.weight, *numbers, *place], shared=bytes_held)
+        _ADD.launch(
+            (*instance, str(held)), blocks, shared=4 * stride * copies if held else 0,
+            **self._common(shape, together, parts), base=base, digits=digits, copies=copies,
+            stride=stride if held else 0, out_digits=digit,
+        )  # fmt: skip
         out, status = self.xp.empty(shape, dtype), self.xp.empty(shape[:2], np.int8)
         tables, cells = math.prod(shape[:2]), math.prod(shape[2:])
         if tables:
-            arguments = (digit.view(np.int64), digits, base, flags, cells, tables, out, status)
-            _ROUND.launch((NAMES[dtype],), -(-tables * 32 // THREADS), arguments)
+            _ROUND.launch(
+                (NAMES[dtype],), -(-tables * 32 // THREADS),
+                digit=digit.view(np.int64), digits=digits, base=base, flags=flags, cells=cells, n=tables,
+                out=out, out_status=status,
+            )  # fmt: skip
         return out, status, outside
 
 

@@ -29,9 +29,10 @@ def _by_line(kernel: Kernel, M: Any, method: str) -> tuple[Any, Any]:
     if out.size:
         cells = batches.flat_batch(M if M.dtype == np.int64 else batches.as_floating(M), 2)
         width = batches.width(R * C if method == "all" else C)
-        arguments = (cells, R, C, LINES[method], n, out, status)
-        instance = (NAMES[cells.dtype], NAMES[dtype], width)
-        kernel.launch(instance, batches.blocks(n, width), arguments, shared=batches.team_scratch(width))
+        kernel.launch(
+            (NAMES[cells.dtype], NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
+            M=cells, R=R, C=C, lines=LINES[method], n=n, out=out, out_status=status,
+        )  # fmt: skip
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
 
 
@@ -61,9 +62,11 @@ def importance_weights(
     out, status = xp.empty((n, R * C), dtype), scaled.reshape(n).astype(np.int8)
     if out.size:
         width = batches.width(R * C)
-        arguments = (batches.flat_batch(row_scale, 1), batches.flat_batch(col_scale, 1), R, C, n, out, status)
-        shared = batches.team_scratch(width)
-        _FACTORS.launch((NAMES[dtype], width), batches.blocks(n, width), arguments, shared=shared)
+        _FACTORS.launch(
+            (NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
+            row_scale=batches.flat_batch(row_scale, 1), col_scale=batches.flat_batch(col_scale, 1),
+            R=R, C=C, n=n, out=out, out_status=status,
+        )  # fmt: skip
     return _with_progress(progress, M, (out.reshape(M.shape), status.reshape(M.shape[:-2])))
 
 

@@ -345,7 +345,7 @@ def test_numpy_scalars_among_the_arguments_are_no_arrays(monkeypatch):
         module, "source", lambda topic: honest("zeros/support") + PROBE if topic == "probe" else honest(topic)
     )
     out = cuda_host.asarray(np.arange(4.0))
-    module.Kernel("probe", "cmfast_probe").launch((), 1, (np.float64(2.0), np.int64(3), out))
+    module.Kernel("probe", "cmfast_probe").launch((), 1, factor=np.float64(2.0), n=np.int64(3), out=out)
     assert out.get().tolist() == [0.0, 2.0, 4.0, 3.0]
 
 

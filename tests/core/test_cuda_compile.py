@@ -1,5 +1,8 @@
 """Every instance of every CUDA kernel, compiled for the GPUs that are promised, with what it takes of them."""
 
+from inspect import signature
+from types import SimpleNamespace
+
 import numpy as np
 import nvrtc
 import pytest
@@ -9,6 +12,7 @@ from cmfast.kernels.cuda._core import module
 from cmfast.kernels.ops import OPS
 
 KERNELS = module.table()
+OVERLAP = next(kernel for kernel in KERNELS if kernel.name == "cmfast_overlap_pairs")
 needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
 
 
@@ -75,13 +79,73 @@ def test_shared_memory_is_asked_for_in_one_way():
 
 
 def test_wrong_arguments_are_refused():
-    kernel = next(kernel for kernel in KERNELS if kernel.name == "cmfast_overlap_pairs")
-    parameter = kernel.signature[1][0]
-    types = {"T": "double"}
+    parameter = OVERLAP.signature[1][0]
     good = np.zeros((4, 4))
-    assert module._value("k", parameter, types, good) is good
+    assert module._value("k", parameter, good.dtype, good) is good
     for bad in (good.astype(np.float32), good[:, ::2]):
         with pytest.raises(TypeError, match=r"^k: P must be contiguous float64, got float"):
-            module._value("k", parameter, types, bad)
+            module._value("k", parameter, good.dtype, bad)
     with pytest.raises(LookupError, match="not compiled for"):
-        kernel.launch(("half", "8"), 1, ())
+        OVERLAP.launch(("half", "8"), 1)
+
+
+MATRICES = SimpleNamespace(
+    dtype=np.dtype(np.float64), flags=SimpleNamespace(c_contiguous=True), device=SimpleNamespace(id=0)
+)
+STATUS = SimpleNamespace(dtype=np.dtype(np.int8), flags=MATRICES.flags, device=MATRICES.device)
+GOOD = {
+    "P": MATRICES,
+    "p_step": 1,
+    "Q": MATRICES,
+    "q_step": 2,
+    "cells": 3,
+    "n": 4,
+    "out": MATRICES,
+    "out_status": STATUS,
+}
+
+
+def launched(monkeypatch, **arguments):
+    """Return what a launch passes to the kernel."""
+    passed = []
+    monkeypatch.setattr(module, "library", lambda array: None)
+    monkeypatch.setattr(module, "_function", lambda *key: lambda grid, block, values, **options: passed.append(values))
+    OVERLAP.launch(("double", "8"), 1, **arguments)
+    return passed[0]
+
+
+def test_arguments_go_where_their_names_are(monkeypatch):
+    want = launched(monkeypatch, **GOOD)
+    assert want[1::2][:2] == (1, 2)
+    assert launched(monkeypatch, **dict(reversed(GOOD.items()))) == want
+    swapped = launched(monkeypatch, **GOOD | {"p_step": GOOD["q_step"], "q_step": GOOD["p_step"]})
+    assert swapped[1::2][:2] == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("without", "added", "message"),
+    [
+        (["q_step"], {}, "missing q_step"),
+        (["Q", "n"], {}, "missing Q, n"),
+        ([], {"step": 1}, "unknown step"),
+        (["p_step"], {"step_p": 1}, "missing p_step; unknown step_p"),
+    ],
+)
+def test_names_that_the_source_does_not_have_are_refused(monkeypatch, without, added, message):
+    given = {name: value for name, value in GOOD.items() if name not in without} | added
+    with pytest.raises(TypeError, match=f"^cmfast_overlap_pairs: {message}$"):
+        launched(monkeypatch, **given)
+
+
+def test_a_name_given_twice_is_refused(monkeypatch):
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'p_step'"):
+        launched(monkeypatch, **GOOD, p_step=1)
+
+
+def test_no_parameter_has_a_name_that_a_launch_takes_itself():
+    taken = {name for name, one in signature(module.Kernel.launch).parameters.items() if one.kind is one.KEYWORD_ONLY}
+    assert taken == {"shared", "threads"}
+    for kernel in KERNELS:
+        parameters = [parameter.name for parameter in kernel.signature[1]]
+        assert len(set(parameters)) == len(parameters), kernel.name
+        assert not taken & set(parameters), kernel.name

@@ -150,28 +150,47 @@ class Kernel:
         templates = [part.split()[-1] for part in (found[1] or "").split(",") if part.strip()]
         return templates, [_parameter(part) for part in found[2].split(",")]
 
+    @functools.cached_property
+    def _types(self) -> dict[tuple[str, ...], dict[str, np.dtype[Any]]]:
+        """Type of every parameter, by name, of every instance: launches are many."""
+        templates, parameters = self.signature
+        found = {}
+        for instance in self.instances:
+            names = dict(zip(templates, instance, strict=True))
+            found[instance] = {p.name: TYPES[names.get(p.type, p.type)] for p in parameters}
+        return found
+
     def launch(
-        self, instance: Sequence[str], blocks: int, arguments: Sequence[Any], *, shared: int = 0, threads: int = THREADS
+        self, instance: Sequence[str], blocks: int, /, *, shared: int = 0, threads: int = THREADS, **arguments: Any
     ) -> None:
         """Run one instance on the current stream of the device of its arrays.
 
-        Arrays must be contiguous and have the type that the source declares: a launch itself checks neither. Numbers
-        are passed as that type.
+        Arguments go by the names of the source, in any order. Arrays must be contiguous and have the type that the
+        source declares: a launch itself checks neither. Numbers are passed as that type.
         """
-        instance = tuple(instance)
-        if instance not in self.instances:
-            msg = f"{self.name} is not compiled for {instance}"
+        types = self._types.get(tuple(instance))
+        if types is None:
+            msg = f"{self.name} is not compiled for {tuple(instance)}"
             raise LookupError(msg)
-        templates, parameters = self.signature
-        names = dict(zip(templates, instance, strict=True))
-        values = [_value(self.name, p, names, a) for p, a in zip(parameters, arguments, strict=True)]
+        if arguments.keys() != types.keys():
+            raise TypeError(self._misnamed(arguments))
+        parameters = self.signature[1]
+        values = [_value(self.name, p, types[p.name], arguments[p.name]) for p in parameters]
         # Not what has a device: NumPy's scalars say that theirs is "cpu".
-        first = next(a for p, a in zip(parameters, arguments, strict=True) if p.is_array and a is not None)
+        first = next(arguments[p.name] for p in parameters if p.is_array and arguments[p.name] is not None)
         function = _function(library(first), first.device.id, self.topic, self.expression(instance))
         if shared > SHARED:
             # Not `shared`: another thread of the host may be about to launch the same kernel with more.
             function.max_dynamic_shared_size_bytes = most_shared(first.device)
         function((max(1, min(blocks, BLOCKS)),), (threads,), tuple(values), shared_mem=shared)
+
+    def _misnamed(self, arguments: dict[str, Any]) -> str:
+        """Return which names a launch lacks, and which the source does not have."""
+        known = [parameter.name for parameter in self.signature[1]]
+        missing = [name for name in known if name not in arguments]
+        unknown = [name for name in arguments if name not in known]
+        found = [f"{what} {', '.join(names)}" for what, names in (("missing", missing), ("unknown", unknown)) if names]
+        return f"{self.name}: {'; '.join(found)}"
 
 
 def _parameter(text: str) -> Parameter:
@@ -181,8 +200,7 @@ def _parameter(text: str) -> Parameter:
     return Parameter(name, " ".join(word for word in kind if word != "*"), is_array)
 
 
-def _value(kernel: str, parameter: Parameter, names: dict[str, str], argument: Any) -> Any:
-    dtype: np.dtype[Any] = TYPES[names.get(parameter.type, parameter.type)]
+def _value(kernel: str, parameter: Parameter, dtype: np.dtype[Any], argument: Any) -> Any:
     if not parameter.is_array:
         return dtype.type(argument)
     if argument is None:

@@ -129,11 +129,13 @@ def overlaps(
     for width, some in cells:
         n = len(some.one)
         if n:
-            rows = [some.one, one.first, one.tags, L]
-            columns = [some.other, other.first, other.tags, P]
             blocks = -(-batches.blocks(n, width) // (8 if held == "1" else 1))
-            arguments = [*rows, *columns, n, *shape, out]
-            _OVERLAPS.launch((width, held), blocks, arguments, shared=size if held == "1" else 0)
+            _OVERLAPS.launch(
+                (width, held), blocks, shared=size if held == "1" else 0,
+                l_cells=some.one, l_first=one.first, l_tags=one.tags, L=L,
+                p_cells=some.other, p_first=other.first, p_tags=other.tags, P=P,
+                n=n, rows=shape[0], columns=shape[1], out=out,
+            )  # fmt: skip
     return out.view(np.int64)
 
 
@@ -142,9 +144,12 @@ def wide_overlaps(one: Entries, L: Any, other: Entries, P: Any, n_classes: int) 
     xp, n = library(L), len(one.cells)
     out = xp.zeros((len(L), n_classes, n_classes), np.uint64)
     if n:
-        rows = [one.first, one.tags, L, L.shape[1]]
-        columns = [other.first, other.tags, P, P.shape[1]]
-        _WIDE.launch(("32",), batches.blocks(n, "32"), [*rows, *columns, n, len(L), n_classes, out])
+        _WIDE.launch(
+            ("32",), batches.blocks(n, "32"),
+            l_first=one.first, l_tags=one.tags, L=L, l_size=L.shape[1],
+            p_first=other.first, p_tags=other.tags, P=P, p_size=P.shape[1],
+            n=n, limbs=len(L), n_classes=n_classes, out=out,
+        )  # fmt: skip
     return out.view(np.int64)
 
 
@@ -159,6 +164,10 @@ def pairs(one: Entries, A: Any, other: Entries, B: Any, cells: Common, columns: 
     pair, height = xp.empty(total, np.int64), xp.empty(total, np.float64)
     offset = xp.concatenate([xp.zeros(1, np.int64), ends])[:-1]
     if n:
-        rows, others = [cells.one, one.first, one.tags, A], [cells.other, other.first, other.tags, B]
-        _PAIRS.launch((), batches.blocks(n, "32"), [*rows, *others, offset, n, columns, pair, height])
+        _PAIRS.launch(
+            (), batches.blocks(n, "32"),
+            a_cells=cells.one, a_first=one.first, a_groups=one.tags, A=A,
+            b_cells=cells.other, b_first=other.first, b_groups=other.tags, B=B,
+            offset=offset, n=n, columns=columns, out_pair=pair, out=height,
+        )  # fmt: skip
     return pair, height, _runs.numbers(offset, total)

@@ -3,7 +3,7 @@
 What the keys are is said in ``kernels/shared/geometry_keys.py``; they are those of the CPU, bit for bit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -48,9 +48,10 @@ class Points(NamedTuple):
         return cls(xp.ascontiguousarray(batches.as_floating(X)), xp.asarray(origin), xp.asarray(inverse))
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What kernels that look at points begin with."""
-        return self.X, *self.X.shape, self.origin, self.inverse
+    def arguments(self) -> dict[str, Any]:
+        """What kernels that look at points take, by name."""
+        n, m = self.X.shape
+        return {"X": self.X, "n": n, "m": m, "origin": self.origin, "inverse": self.inverse}
 
     @property
     def kind(self) -> str:
@@ -65,7 +66,7 @@ def index_ranges(points: Points) -> tuple[tuple[int, ...], tuple[int, ...], int]
         return (0,) * m, (0,) * m, 0
     xp, rows = library(points.X), blocks(n)
     low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
-    _RANGES.launch((points.kind,), rows, [*points.arguments, low, high, kept], shared=TILE)
+    _RANGES.launch((points.kind,), rows, shared=TILE, **points.arguments, out_low=low, out_high=high, out_kept=kept)
     found = xp.empty(2 * m + 1, np.int64)
     found[:m], found[m : 2 * m], found[2 * m] = low.min(axis=0), high.max(axis=0), kept.sum()
     *extremes, number = found.get().tolist()  # synchronises
@@ -82,17 +83,23 @@ def label_range(*labels: Any) -> tuple[int, int]:
         return 0, -1
     if any(y.dtype == np.uint64 for y in labels):  # what int64 cannot hold would be seen as negative
         return min(int(y.min()) for y in labels), max(int(y.max()) for y in labels)
-    given, kind = batches.as_labels(*labels)
-    given = [xp.ascontiguousarray(y) for y in given]
+    given, kind = _two_labels(labels)
     found = xp.asarray(np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min]))
-    arguments = [*given, *[None] * (2 - len(given)), n, found]
-    _LABELS.launch((kind,), blocks(n), arguments, shared=batches.team_scratch(str(THREADS)))
+    _LABELS.launch((kind,), blocks(n), shared=batches.team_scratch(str(THREADS)), **given, n=n, out_found=found)
     low, high = found.get().tolist()
     return low, high
 
 
-def _axes(xp: Any, layout: Layout) -> list[Any]:
-    return [xp.asarray(np.array(values, np.int64)) for values in (layout.low, layout.extent)]
+def _two_labels(labels: Sequence[Any]) -> tuple[dict[str, Any], str]:
+    """Return none to two arrays of labels as the arguments of a kernel, None where there is none, and their type."""
+    given, kind = batches.as_labels(*labels) if labels else ([], "i64")
+    y, p = [library(each).ascontiguousarray(each) for each in given] + [None] * (2 - len(given))
+    return {"y": y, "p": p}, kind
+
+
+def _axes(xp: Any, layout: Layout) -> dict[str, Any]:
+    """Return the lowest index and the number of indices of every axis, as arguments of a kernel."""
+    return {"low": xp.asarray(np.array(layout.low, np.int64)), "extent": xp.asarray(np.array(layout.extent, np.int64))}
 
 
 def radix_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> Any:
@@ -103,10 +110,11 @@ def radix_keys(points: Points, labels: list[Any], half: int, layout: Layout) -> 
     xp, n = library(points.X), len(points.X)
     out = xp.empty(n, _runs.key_type(layout.n_keys(half * len(labels))))
     if n:
-        given, kind = batches.as_labels(*labels) if labels else ([], "i64")
-        given = [xp.ascontiguousarray(y) for y in given]
-        arguments = [*points.arguments, *_axes(xp, layout), *given, *[None] * (2 - len(given)), half, out]
-        _KEYS.launch((points.kind, kind, NAMES[out.dtype]), batches.per_item(n), arguments)
+        given, kind = _two_labels(labels)
+        instance = (points.kind, kind, NAMES[out.dtype])
+        _KEYS.launch(
+            instance, batches.per_item(n), **points.arguments, **_axes(xp, layout), **given, half=half, out=out
+        )
     return out
 
 
@@ -114,8 +122,8 @@ def ranked_keys(points: Points, labels: list[Any], half: int, layout: Layout) ->
     """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any range of indices."""
     xp, (n, m) = library(points.X), points.X.shape
     index, kept = xp.empty((m, n), np.int64), xp.empty(n, np.int8)
-    low, _ = _axes(xp, layout)
-    _INDICES.launch((points.kind,), batches.per_item(n), [*points.arguments, low, index, kept])
+    low = _axes(xp, layout)["low"]
+    _INDICES.launch((points.kind,), batches.per_item(n), **points.arguments, low=low, out=index, out_kept=kept)
     rows = xp.flatnonzero(kept)
     number, some = _rank((index[d][rows] for d in range(m)), layout.extent)
     bits = half * len(labels)
@@ -159,7 +167,7 @@ def index_rows(cells: Any, layout: Layout) -> Any:
     xp, n, m = library(cells), len(cells), len(layout.low)
     out = xp.empty((n, m), np.int64)
     if n:
-        _ROWS.launch((), batches.per_item(n), [cells, n, m, *_axes(xp, layout), out])
+        _ROWS.launch((), batches.per_item(n), cells=cells, n=n, m=m, **_axes(xp, layout), out=out)
     return out
 
 
@@ -185,5 +193,5 @@ def _to_radix(keys: Any, old: Layout, new: Layout, bits: int) -> Any:
     xp, n = library(keys), len(keys)
     cells = xp.empty(n, np.int64)
     rows = index_rows(keys >> bits, old)
-    _NUMBERS.launch((), batches.per_item(n), [rows, n, rows.shape[1], *_axes(xp, new), cells])
+    _NUMBERS.launch((), batches.per_item(n), rows=rows, n=n, m=rows.shape[1], **_axes(xp, new), out=cells)
     return cells << bits | keys & ((1 << bits) - 1)

@@ -48,7 +48,8 @@ def _summaries(W: Any, M: Any) -> list[Summary]:
     xp, (n, C, _) = library(M), W.shape
     found = xp.asarray(np.tile(np.array(_NOTHING), (n, 1)))
     if W.size:
-        _SUMMARY.launch((), batches.per_item(2 * n * C), [W, M, 2 * n * C, C, found])
+        lines = 2 * n * C
+        _SUMMARY.launch((), batches.per_item(lines), W=W, M=M, n=lines, n_classes=C, out_found=found)
     *numbers, total = xp.concatenate([found.ravel(), M.sum().reshape(1)]).get().tolist()  # synchronises
     ends = range(0, len(numbers) + 1, len(_NOTHING))
     return [_summary(numbers[a:b], total) for a, b in pairwise(ends)]
@@ -67,8 +68,10 @@ def _integers(W: Any, M: Any, plan: Plan) -> Any:
     out = library(M).empty((plan.limbs, *M.shape), np.int64)
     n = M.size
     if n:
-        arguments = [W, M, n, int(plan.equal), plan.shift, plan.width, plan.limbs, out]
-        _INTEGERS.launch((), batches.per_item(n), arguments)
+        _INTEGERS.launch(
+            (), batches.per_item(n),
+            W=W, M=M, n=n, equal=plan.equal, shift=plan.shift, width=plan.width, limbs=plan.limbs, out=out,
+        )  # fmt: skip
     return out
 
 
@@ -83,8 +86,10 @@ def rounded(sums: Any, plans: list[Plan | None]) -> Any:
     if sums.size:
         shift = xp.asarray(np.array([0 if plan is None else plan.shift for plan in plans], np.int32))
         scale = xp.asarray(np.array([np.nan if plan is None else plan.scale for plan in plans]))
-        arguments = [sums, sums.size, items, len(plans), shift, scale, out]
-        _ROUND.launch((), batches.per_item(sums.size), arguments)
+        _ROUND.launch(
+            (), batches.per_item(sums.size),
+            sums=sums, n=sums.size, cells=items, tables=len(plans), shift=shift, scale=scale, out=out,
+        )  # fmt: skip
     return out
 
 
@@ -93,8 +98,10 @@ def rounded_limbs(sums: Any, plan: Plan) -> Any:
     xp = library(sums)
     out = xp.empty(sums.shape[1:], np.float64)
     if out.size:
-        arguments = [xp.ascontiguousarray(sums), out.size, len(sums), plan.width, plan.shift, out]
-        _ROUND_LIMBS.launch((), batches.per_item(out.size), arguments)
+        _ROUND_LIMBS.launch(
+            (), batches.per_item(out.size),
+            sums=xp.ascontiguousarray(sums), n=out.size, limbs=len(sums), width=plan.width, shift=plan.shift, out=out,
+        )  # fmt: skip
     return out
 
 

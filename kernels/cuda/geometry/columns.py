@@ -38,7 +38,7 @@ def column_ranges(X: Any, *, num_threads: int | None = None) -> tuple[Any, Any, 
     low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
     if n:
         X = _contiguous(X)
-        _RANGES.launch((NAMES[X.dtype],), rows, [X, n, m, low, high, kept], shared=TILE)
+        _RANGES.launch((NAMES[X.dtype],), rows, shared=TILE, X=X, n=n, m=m, out_low=low, out_high=high, out_kept=kept)
     number = int(kept.sum())
     if not number:
         nothing = xp.zeros(m, np.float64)
@@ -65,8 +65,10 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
     first, second = xp.empty((rows, m), np.uint64), xp.empty((rows, m), np.uint64)
     if n:
         X = _contiguous(X)
-        arguments = [X, n, m, xp.asarray(least), xp.asarray(scale), first, second]
-        _MOMENTS.launch((NAMES[X.dtype],), rows, arguments, shared=TILE)
+        _MOMENTS.launch(
+            (NAMES[X.dtype],), rows, shared=TILE,
+            X=X, n=n, m=m, low=xp.asarray(least), scale=xp.asarray(scale), out_first=first, out_second=second,
+        )  # fmt: skip
     lower = (second & 0xFFFFFFFF).sum(axis=0)  # of all blocks u*u may need more than 64 bits
     out = xp.empty((3, m), np.int64)
     out[0] = first.sum(axis=0)

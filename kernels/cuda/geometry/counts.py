@@ -121,8 +121,10 @@ def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | No
         size = 8 * n_classes**2
         held = size <= SHARED
         blocks = -(-len(keys) // (THREADS * (RUNS if held else 1)))
-        arguments = (keys, counts, len(keys), bits_of(n_classes), n_classes, out)
-        _PAIRS.launch((str(int(held)),), blocks, arguments, shared=size if held else 0)
+        _PAIRS.launch(
+            (str(int(held)),), blocks, shared=size if held else 0,
+            keys=keys, counts=counts, n=len(keys), half=bits_of(n_classes), n_classes=n_classes, out=out,
+        )  # fmt: skip
     return out.view(np.int64)
 
 

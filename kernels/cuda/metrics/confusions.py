@@ -24,10 +24,6 @@ _LABELS = Kernel("metrics/confusions", "cmfast_label_margins_count")
 KERNELS = (_TABLES, _FRACTIONS, _MOST, _LABELS)
 
 
-def _blocks(items: int) -> int:
-    return -(-items // THREADS)
-
-
 def _cells(M: Any) -> Any:
     """Return `M` as a flat batch of float32, float64 or int64."""
     if M.dtype.kind == "f":
@@ -41,9 +37,11 @@ def one_vs_rest(M: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
     C, n = M.shape[-1], math.prod(M.shape[:-2])
     out = library(M).empty((*M.shape[:-1], 2, 2), np.float32 if M.dtype == np.float32 else d.dtype)
     if out.size:
-        sums = [batches.flat_batch(a, 1) for a in (d, t, p)]
-        arguments = (*sums, total.reshape(n), C, n, out)
-        _TABLES.launch((NAMES[d.dtype], NAMES[out.dtype]), _blocks(n * C), arguments)
+        d, t, p = (batches.flat_batch(a, 1) for a in (d, t, p))
+        _TABLES.launch(
+            (NAMES[d.dtype], NAMES[out.dtype]), batches.per_item(n * C),
+            d=d, t=t, p=p, totals=total.reshape(n), C=C, n=n, out=out,
+        )  # fmt: skip
     return out, status
 
 
@@ -54,8 +52,10 @@ def confusion_fractions(M: Any, *, fill: float, num_threads: int | None = None) 
     out = library(M).empty(M.shape, batches.result_dtype(M))
     if out.size:
         cells = _cells(M)
-        arguments = (cells, batches.flat_batch(t, 1), status.reshape(n), C, n, fill, out)
-        _FRACTIONS.launch((NAMES[cells.dtype], NAMES[t.dtype], NAMES[out.dtype]), _blocks(out.size), arguments)
+        _FRACTIONS.launch(
+            (NAMES[cells.dtype], NAMES[t.dtype], NAMES[out.dtype]), batches.per_item(out.size),
+            M=cells, t=batches.flat_batch(t, 1), status=status.reshape(n), C=C, n=n, fill=fill, out=out,
+        )  # fmt: skip
     return out, status
 
 
@@ -69,8 +69,11 @@ def most_confused(M: Any, *, k: int, by: str, num_threads: int | None = None) ->
     out, row, col = xp.empty((*batch, k)), xp.empty((*batch, k), np.int64), xp.empty((*batch, k), np.int64)
     if out.size:
         cells = _cells(M)
-        given = (cells, batches.flat_batch(t, 1), status.reshape(n), C, n, int(rate), int(symmetric), k)
-        _MOST.launch((NAMES[cells.dtype], NAMES[t.dtype]), _blocks(n), (*given, out, row, col))
+        _MOST.launch(
+            (NAMES[cells.dtype], NAMES[t.dtype]), batches.per_item(n),
+            M=cells, t=batches.flat_batch(t, 1), status=status.reshape(n), C=C, n=n,
+            rate=rate, symmetric=symmetric, most=k, out=out, out_row=row, out_col=col,
+        )  # fmt: skip
     return out, row, col, status
 
 
@@ -81,9 +84,11 @@ def label_margins(y: Any, p: Any, *, n_classes: int, num_threads: int | None = N
     rows = math.prod(batch)
     out, outside = xp.zeros((5, *batch, n_classes), np.uint64), xp.zeros(1, np.uint64)
     if rows * n:
-        labels = [batches.flat_batch(a.astype(np.int64, copy=False), 1) for a in (y, p)]
-        arguments = (*labels, n, rows, n_classes, out, outside)
-        _LABELS.launch((), _blocks(rows * n), arguments, shared=batches.team_scratch(str(THREADS)))
+        y, p = (batches.flat_batch(a.astype(np.int64, copy=False), 1) for a in (y, p))
+        _LABELS.launch(
+            (), batches.per_item(rows * n), shared=batches.team_scratch(str(THREADS)),
+            y_true=y, y_pred=p, n=n, rows=rows, n_classes=n_classes, out=out, out_outside=outside,
+        )  # fmt: skip
     sums = out.view(np.int64)
     total = xp.zeros(batch, np.int64) + n
     parts = (sums[part] for part in range(5))

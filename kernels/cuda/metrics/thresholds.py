@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 
 _SCORES = ("float", "double")
 _SORTED_BY = (("float", "unsigned"), ("float", "u64"), ("double", "u64"))  # what sorts which scores
@@ -32,18 +32,23 @@ def threshold_matrices(scores: Any, y: Any) -> tuple[Any, Any, Any]:
     if s.size:
         key = np.dtype(np.uint32 if kind == "float" and rows == 1 else np.uint64)
         keys = xp.empty(s.size, key)
-        _KEYS.launch((kind, label, NAMES[key]), _blocks(s.size), (s, labels, n, rows, keys, bad))
+        _KEYS.launch(
+            (kind, label, NAMES[key]), batches.per_item(s.size),
+            scores=s, y=labels, n=n, rows=rows, out_keys=keys, out_bad=bad,
+        )  # fmt: skip
         order = keys.argsort()
         if kind == "double" and rows > 1:  # a score takes all the bits of a key: the rows come second
             order = order[(order // n).astype(np.min_scalar_type(rows - 1)).argsort()]
-        _GATHER.launch((kind, label), _blocks(s.size), (s, labels, order, s.size, ordered, hits))
+        _GATHER.launch(
+            (kind, label), batches.per_item(s.size),
+            scores=s, y=labels, order=order, n=s.size, out_scores=ordered, out_hits=hits,
+        )  # fmt: skip
     thresholds, matrices = xp.empty((*batch, n + 1), s.dtype), xp.empty((*batch, n + 1, 2, 2), np.int64)
     status = xp.empty(batch, np.int8)
     if rows:
-        arguments = (ordered, xp.cumsum(hits, dtype=np.int64), bad, n, rows, thresholds, matrices, status)
-        _COUNT.launch((kind,), _blocks(thresholds.size), arguments)
+        _COUNT.launch(
+            (kind,), batches.per_item(thresholds.size),
+            scores=ordered, hits=xp.cumsum(hits, dtype=np.int64), bad=bad, n=n, rows=rows,
+            out_thresholds=thresholds, out_matrices=matrices, out_status=status,
+        )  # fmt: skip
     return thresholds.astype(dtype, copy=False), matrices, status
-
-
-def _blocks(items: int) -> int:
-    return -(-items // THREADS)

@@ -44,9 +44,10 @@ def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
     out, total, status = xp.empty((5, n, C), dtype), xp.empty(n, dtype), xp.empty(n, np.int8)
     if n:
         width = batches.width(C)
-        instance = (NAMES[cells.dtype], NAMES[dtype], width)
-        arguments = (cells, C, n, out, total, status)
-        _MARGINS.launch(instance, batches.blocks(n, width), arguments, shared=batches.team_scratch(width))
+        _MARGINS.launch(
+            (NAMES[cells.dtype], NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
+            M=cells, C=C, n=n, out=out, out_total=total, out_status=status,
+        )  # fmt: skip
     return (*(out[part].reshape(*batch, C) for part in range(5)), total.reshape(batch), status.reshape(batch))
 
 
@@ -80,12 +81,16 @@ def _run(sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Pl
     scalars, tables = xp.empty((plan.scalars, n), kind), xp.empty((plan.tables, n, C), kind)
     out_status = xp.empty(n, np.int8)
     if n:
-        flat: list[Any] = [None if a is None else batches.flat_batch(a, 1) for a in sums]
-        known = (None, None) if total is None else (total.reshape(n), status.reshape(n))
+        d, t, p, bands, tops = (None if a is None else batches.flat_batch(a, 1) for a in sums)
+        total, status = (None if a is None else a.reshape(n) for a in (total, status))
         steps, params, weights = (xp.asarray(np.ascontiguousarray(a)) for a in (plan.steps, plan.params, plan.weights))
-        shape = (C, n, steps, len(plan.steps), params, weights, int(plan.mode), plan.scalars, plan.tables)
-        arguments = (*flat, *known, *shape, registers, scalars, tables, out_status)
-        _PLAN.launch((NAMES[flat[1].dtype], NAMES[kind]), -(-n // _PLAN_THREADS), arguments, threads=_PLAN_THREADS)
+        _PLAN.launch(
+            (NAMES[sums[1].dtype], NAMES[kind]), -(-n // _PLAN_THREADS), threads=_PLAN_THREADS,
+            d=d, t=t, p=p, bands=bands, tops=tops, totals=total, status=status, C=C, n=n,
+            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, mode=plan.mode,
+            n_scalars=plan.scalars, n_tables=plan.tables,
+            out_registers=registers, out_scalars=scalars, out_tables=tables, out_status=out_status,
+        )  # fmt: skip
     results = [scalars[k].reshape(batch) for k in range(plan.scalars)]
     results += [tables[k].reshape(*batch, C) for k in range(plan.tables)]
     return (*results, out_status.reshape(batch))
@@ -101,8 +106,11 @@ def weighted_kappa(M: Any, W: Any, *, fill: float, num_threads: int | None = Non
         cells = batches.flat_batch(_cells(M), 2)
         width = batches.width(C * C)
         instance = (NAMES[cells.dtype], NAMES[t.dtype], NAMES[dtype], width)
-        sums = (batches.flat_batch(t, 1), batches.flat_batch(p, 1), total.reshape(n), status.reshape(n))
-        table = xp.ascontiguousarray(W.astype(np.float64, copy=False))
-        arguments = (cells, *sums, table, C, n, fill, out, out_status)
-        _KAPPA.launch(instance, batches.blocks(n, width), arguments, shared=batches.team_scratch(width))
+        _KAPPA.launch(
+            instance, batches.blocks(n, width), shared=batches.team_scratch(width),
+            M=cells, t=batches.flat_batch(t, 1), p=batches.flat_batch(p, 1),
+            totals=total.reshape(n), status=status.reshape(n),
+            weights=xp.ascontiguousarray(W.astype(np.float64, copy=False)), C=C, n=n, fill=fill,
+            out=out, out_status=out_status,
+        )  # fmt: skip
     return out.reshape(batch), out_status.reshape(batch)

@@ -569,16 +569,18 @@ __device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* f
 // is null, of those to results one or both.
 template <int K>
 __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
-                                 const double* __restrict__ row_sums, i64 row_step, const double* __restrict__ col_sums,
-                                 i64 col_step, const double* __restrict__ start_row, i64 start_row_step,
+                                 const double* __restrict__ row_sums, i64 row_sums_step,
+                                 const double* __restrict__ col_sums, i64 col_sums_step,
+                                 const double* __restrict__ start_row, i64 start_row_step,
                                  const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n,
-                                 double smoothing, int drop, double target, double still, double bound,
-                                 double last_width, int max_iter, float* out_floats, double* out_doubles,
+                                 double smoothing, int drop, int bi, double target, double still, double bound,
+                                 double last_width, i64 max_iter, float* out_floats, double* out_doubles,
                                  double* out_row, double* out_col, double* out_residual, i64* out_n_iter,
                                  signed char* out_status, double* out_smoothing, signed char* left) {
   CM_DYN_SMEM(double, numbers);
   Lanes<K> g(numbers);
-  const Targets given{row_sums, col_sums, start_row, start_col, row_step, col_step, start_row_step, start_col_step};
+  const Targets given{row_sums,      col_sums,      start_row,      start_col,
+                      row_sums_step, col_sums_step, start_row_step, start_col_step};
   const i64 warps = blockDim.x / 32, side = Lanes<K>::SIDE;
   for (i64 at = (blockIdx.x * warps + threadIdx.x / 32) * side; at < n; at += gridDim.x * warps * side) {
     const i64 place = at + g.first / K, b = min(place, n - 1);
@@ -587,20 +589,20 @@ __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double*
     t.rows = t.flip ? C : R;
     t.cols = t.flip ? R : C;
     t.order = g.l;
-    const double row = g.l < R ? (row_sums ? row_sums[b * row_step + g.l] : 1.0) : 0.0;
-    const double col = g.l < C ? (col_sums ? col_sums[b * col_step + g.l] : 1.0) : 0.0;
+    const double row = g.l < R ? (row_sums ? row_sums[b * row_sums_step + g.l] : 1.0) : 0.0;
+    const double col = g.l < C ? (col_sums ? col_sums[b * col_sums_step + g.l] : 1.0) : 0.0;
     t.u = t.flip ? col : row;
     t.v = t.flip ? row : col;
     double low, high;
     load_cells(g, t, floats, doubles, b * m_step * R * C, R, C, smoothing, &low, &high);
-    prepare(g, t, drop);
+    prepare(g, t, drop && bi);
     const bool dominant = dominates(g, t);
     t.easy &= place < n && low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_SPAN) * low;
     if (warp_any(t.easy)) {
       lift(g, t);
       begin(g, t, given, b);
       start(g, t, dominant);
-      newton(g, t, Goals{target, still, bound}, last_width, min(max_iter, PATIENCE));
+      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENCE))));
       put_back(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
       gauge(g, t);

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda._core.module import Kernel, library
+from cmfast.kernels.cuda.scaling import arguments
 from cmfast.kernels.shared.scaling import Problem
 
 MOST = 32  # lines on the longer side: no more lanes share a matrix
@@ -39,24 +40,12 @@ def solve(problem: Problem) -> tuple[Any, Any]:
     width = next(w for w in WIDTHS if w >= max(p.R, p.C))
     threads, shared = _block(width)
     left = xp.empty(p.n, np.int8)
-    lines = [item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)]
-    arguments = (
-        *_by_type(p.cells), p.m_step, *lines, p.R, p.C, p.n, p.amount, int(p.drop and p.bi), *p.goals, p.last_width,
-        min(p.max_iter, np.iinfo(np.int32).max), *_by_type(p.out), p.out_row, p.out_col, p.residual, p.n_iter, p.status,
-        p.smoothing, left,
-    )  # fmt: skip
-    _GROUP.launch((str(width),), -(-p.n // (threads // 32 * (32 // width))), arguments, shared=shared, threads=threads)
+    blocks = -(-p.n // (threads // 32 * (32 // width)))
+    _GROUP.launch((str(width),), blocks, shared=shared, threads=threads, **arguments.of_problem(p), left=left)
     ends = xp.cumsum(left, dtype=np.int64)
     queue = xp.empty(p.n, np.int64)
-    _QUEUE.launch((), -(-p.n // THREADS), (left, ends, p.n, queue), threads=THREADS)
+    _QUEUE.launch((), -(-p.n // THREADS), threads=THREADS, left=left, ends=ends, n=p.n, queue=queue)
     return queue, ends[-1:]
-
-
-def _by_type(cells: Any) -> tuple[Any, Any]:
-    """Return `cells` twice: where a kernel takes float32, and where it takes float64."""
-    if cells is None:
-        return None, None
-    return (cells, None) if cells.dtype == np.float32 else (None, cells)
 
 
 def _block(width: int) -> tuple[int, int]:

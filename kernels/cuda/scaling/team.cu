@@ -227,18 +227,18 @@ __device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
   return team_sum<W>(residual) / t.total;
 }
 
-// A matrix and its targets, row_step and so on being zero where all share one; results go to the same number. Where the
-// parts of a tile lie is counted in numbers: from the start of the team's shared memory, or below zero, as ~place, from
-// the start of its own scratch.
+// A matrix and its targets, row_sums_step and so on being zero where all share one; results go to the same number.
+// Where the parts of a tile lie is counted in numbers: from the start of the team's shared memory, or below zero, as
+// ~place, from the start of its own scratch.
 template <int W, bool LARGE>
 __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
-    cmfast_ipf_team(const float* M32, const double* M64, i64 m_step, const double* row_sums, i64 row_step,
-                    const double* col_sums, i64 col_step, const double* start_row, i64 start_row_step,
+    cmfast_ipf_team(const float* floats, const double* doubles, i64 m_step, const double* row_sums, i64 row_sums_step,
+                    const double* col_sums, i64 col_sums_step, const double* start_row, i64 start_row_step,
                     const double* start_col, i64 start_col_step, int R, int C, double smoothing, int drop, int bi,
                     int plain, double tol, double target, double still, double bound, double last_width, i64 max_iter,
                     int rescue, const i64* queue, const i64* length, i64 n, u64* next, i64 cells_at, i64 scaled_at,
                     i64 graph_at, i64 lines_at, i64 shared_size, i64 scratch_size, double* scratch, i64 network_size,
-                    i64 flow_at, i64* network, float* out32, double* out64, double* out_row, double* out_col,
+                    i64 flow_at, i64* network, float* out_floats, double* out_doubles, double* out_row, double* out_col,
                     double* out_residual, i64* out_n_iter, signed char* out_status, double* out_smoothing) {
   CM_DYN_SMEM(double, shared);
   const int me = zeros::rank<W>(), teams = blockDim.x / W, team = threadIdx.x / W;
@@ -264,8 +264,8 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
               false,
               false,
               false};
-    const double* rows = row_sums ? row_sums + b * row_step : nullptr;
-    const double* cols = col_sums ? col_sums + b * col_step : nullptr;
+    const double* rows = row_sums ? row_sums + b * row_sums_step : nullptr;
+    const double* cols = col_sums ? col_sums + b * col_sums_step : nullptr;
     const double* first_rows = start_row ? start_row + b * start_row_step : nullptr;
     const double* first_cols = start_col ? start_col + b * start_col_step : nullptr;
     each<W>(t.R, [&](int i) {
@@ -281,7 +281,7 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
     });
     each_cell<W>(R, C, [&](int i, int j) {
       const i64 k = b * m_step * size + i64(i) * C + j;
-      (flip ? t.M(j, i) : t.M(i, j)) = M32 ? widen(M32[k]) : M64[k];
+      (flip ? t.M(j, i) : t.M(i, j)) = floats ? widen(floats[k]) : doubles[k];
     });
     Survey seen = survey(t);
     bool changed = smoothing != 0.0;
@@ -324,14 +324,14 @@ __global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
       (flip ? out_row + b * R : out_col + b * C)[from] = without ? CM_NAN : t.y(j);
       t.r(from) = j;
     });
-    if (out32 || out64)
+    if (out_floats || out_doubles)
       each_cell<W>(R, C, [&](int i, int j) {
         const double cell = failed ? CM_NAN : flip ? t.M(j, int(t.r(i))) : t.M(i, int(t.r(j)));
         const i64 k = b * size + i64(i) * C + j;
-        if (out32)
-          out32[k] = narrow<float>(cell);
+        if (out_floats)
+          out_floats[k] = narrow<float>(cell);
         else
-          out64[k] = cell;
+          out_doubles[k] = cell;
       });
     if (me == 0) {
       out_residual[b] = failed ? CM_NAN : residual;

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, most_shared
+from cmfast.kernels.cuda.scaling import arguments
 from cmfast.kernels.cuda.zeros import support
 from cmfast.kernels.shared.scaling import RESCUE, Problem
 
@@ -45,23 +46,19 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     most = SCRATCH_OF_LARGE if p.is_large else SCRATCH
     blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
     slots = blocks * teams
-    single, double = (p.cells, None) if p.cells.dtype == np.float32 else (None, p.cells)
-    out_single, out_double = (p.out, None) if p.out is not None and p.out.dtype == np.float32 else (None, p.out)
-    arguments = (
-        single, double, p.m_step,
-        *(item for a in (p.row_sums, p.col_sums, p.start_row, p.start_col) for item in (a.values, a.step)),
-        R, C, p.amount, int(p.drop), int(p.bi), int(p.plain), p.tol, *p.goals, p.last_width, p.max_iter, RESCUE,
-        queue, length, p.n, xp.zeros(1, np.uint64), *places, width + shared, scratch, xp.empty(slots * scratch),
-        network, flow_at, xp.empty(slots * network, np.int64),
-        out_single, out_double, p.out_row, p.out_col, p.residual, p.n_iter, p.status, p.smoothing,
-    )  # fmt: skip
     own = batches.team_scratch(str(width)) + 8 * teams * (width + shared)
     instance = (str(width), "true" if p.is_large else "false")
-    _TEAM.launch(instance, blocks, arguments, shared=own, threads=teams * width)
+    _TEAM.launch(
+        instance, blocks, shared=own, threads=teams * width,
+        **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
+        queue=queue, length=length, next=xp.zeros(1, np.uint64),
+        **places, shared_size=width + shared, scratch_size=scratch, scratch=xp.empty(slots * scratch),
+        network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64),
+    )  # fmt: skip
 
 
-def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> tuple[tuple[int, ...], int, int]:
-    """Return where cells, scaled cells, graph and lines of a tile lie, and what they take of shared memory and scratch.
+def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> tuple[dict[str, int], int, int]:
+    """Return where the parts of a tile lie, by argument, and what they take of shared memory and scratch.
 
     All in numbers. What is read most often comes first: it lies in shared memory as long as there is `room`. Places
     there count from zero, others from -1 downwards.
@@ -69,7 +66,8 @@ def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> t
     pitch = cols | 1
     squared = 0 if is_plain or cols > RESCUE else cols * pitch
     lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols
-    sizes = {"lines": lines, "graph": squared, "cells": rows * pitch, "scaled": 0 if is_plain else rows * pitch}
+    cells = rows * pitch
+    sizes = {"lines_at": lines, "graph_at": squared, "cells_at": cells, "scaled_at": 0 if is_plain else cells}
     places, shared, scratch = {}, 0, 0
     for name, size in sizes.items():
         if shared + size <= room:
@@ -78,7 +76,7 @@ def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> t
         else:
             places[name] = ~scratch
             scratch += size
-    return tuple(places[name] for name in ("cells", "scaled", "graph", "lines")), shared, scratch
+    return places, shared, scratch
 
 
 def _network(p: Problem) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 
 _ROWS = Kernel("uncertainty/resample", "cmfast_resample_rows", (("float",), ("double",)))
 _MATRICES = Kernel("uncertainty/resample", "cmfast_resample_matrices")
@@ -30,21 +30,25 @@ def resample(
     out = xp.empty((*batch, n_replicates, C, C), np.int64)
     wanted, places = -1 if n is None else n, size * n_replicates
     if matrices.size:
-        given = (matrices, lost, C, size, int(rounded))
-        _ROWS.launch((NAMES[matrices.dtype],), _blocks(size * C), (*given, shares, support, rates, flags))
+        _ROWS.launch(
+            (NAMES[matrices.dtype],), batches.per_item(size * C),
+            M=matrices, missed=lost, C=C, n=size, rounded=rounded,
+            out_cells=shares, out_support=support, out_rates=rates, out_flags=flags,
+        )  # fmt: skip
     if size:
-        _MATRICES.launch((), _blocks(size), (support, flags, C, size, wanted, rows, total, status))
+        _MATRICES.launch(
+            (), batches.per_item(size),
+            support=support, flags=flags, C=C, n=size, wanted=wanted,
+            out_rows=rows, out_total=total, out_status=status,
+        )  # fmt: skip
     if out.size:
-        numbers, drawn = (C, size, n_replicates), None
+        common, drawn = {"status": status, "C": C, "n": size, "n_replicates": n_replicates}, None
         if scheme != "row_multinomial":
             drawn = xp.empty((places, C), np.int64)
-            _TOTALS.launch((), _blocks(places), (rows, total, status, *numbers, seed, drawn))
+            _TOTALS.launch((), batches.per_item(places), rows=rows, total=total, **common, seed=seed, out=drawn)
+        common |= {"cells": shares, "drawn": drawn, "out": out}
         if rounded:
-            _ROUNDED.launch((), _blocks(out.size), (shares, rates, drawn, status, *numbers, out))
+            _ROUNDED.launch((), batches.per_item(out.size), rates=rates, **common)
         else:
-            _CELLS.launch((), _blocks(places * C), (shares, support, drawn, status, *numbers, seed, out))
+            _CELLS.launch((), batches.per_item(places * C), support=support, seed=seed, **common)
     return out, status.reshape(batch)
-
-
-def _blocks(items: int) -> int:
-    return -(-items // THREADS)

@@ -34,12 +34,14 @@ def support(M: Any, row_sums: Any, col_sums: Any, *, num_threads: int | None = N
     v = None if col_sums is None else col_sums.astype(np.float64, copy=False)[..., None, :]
     targets = [a for a in (u, v) if a is not None]
     batch, (cells, *lines), (m_step, *steps) = batches.broadcast_batches(2, batches.as_floating(M), *targets)
-    given = (cells, m_step, lines[0], steps[0], lines[1], steps[1]) if targets else (cells, m_step, None, 0, None, 0)
+    (u, v), (u_step, v_step) = (lines, steps) if targets else ((None, None), (0, 0))
     n = math.prod(batch)
-    found = (
-        xp.empty(n, np.int8), xp.empty((n, R, C), np.uint8), xp.empty((n, R), np.int64), xp.empty((n, C), np.int64),
-        xp.empty((n, R), np.uint8), xp.empty((n, C), np.uint8), xp.empty(n), xp.empty(n),
-    )  # fmt: skip
+    found = {
+        "out_status": xp.empty(n, np.int8), "out_dead": xp.empty((n, R, C), np.uint8),
+        "out_row_block": xp.empty((n, R), np.int64), "out_col_block": xp.empty((n, C), np.int64),
+        "out_rows": xp.empty((n, R), np.uint8), "out_cols": xp.empty((n, C), np.uint8),
+        "out_wanted": xp.empty(n), "out_available": xp.empty(n),
+    }  # fmt: skip
     if n:
         width = WARP if max(R, C) <= LINES else str(THREADS)
         teams, numbers, flows = THREADS // int(width), scratch(R, C), R * C if targets else 0
@@ -49,8 +51,10 @@ def support(M: Any, row_sums: Any, col_sums: Any, *, num_threads: int | None = N
         blocks = min(batches.blocks(n, width), BLOCKS, max(1, SCRATCH // size) if size else BLOCKS)
         memory = None if is_held else xp.empty(blocks * teams * numbers, np.int64)
         flow = xp.empty(blocks * teams * flows, np.int64) if targets else None
-        arguments = (*given, R, C, n, numbers, memory, flow, *found)
-        shared = held if is_held else batches.team_scratch(width)
-        _PATTERNS.launch((NAMES[cells.dtype], width), blocks, arguments, shared=shared)
-    bools = tuple(a.view(np.bool_) if a.dtype == np.uint8 else a for a in found)
+        _PATTERNS.launch(
+            (NAMES[cells.dtype], width), blocks, shared=held if is_held else batches.team_scratch(width),
+            M=cells, m_step=m_step, row_sums=u, row_step=u_step, col_sums=v, col_step=v_step, R=R, C=C, n=n,
+            numbers=numbers, memory=memory, flow=flow, **found,
+        )  # fmt: skip
+    bools = tuple(a.view(np.bool_) if a.dtype == np.uint8 else a for a in found.values())
     return tuple(a.reshape(batch + a.shape[1:]) for a in bools)
