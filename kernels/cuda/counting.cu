@@ -81,9 +81,9 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
   if (threadIdx.x == 0 && outside) atomicAdd(out_outside, u64(outside));
 }
 
-// Weights are added as integers of any length: digits of DIGIT bits in words of 64, which leaves room for 2^35 samples.
-constexpr int DIGIT = 28;
-constexpr u64 DIGIT_MASK = (1u << DIGIT) - 1u;
+// Weights are added as integers of any length: digits of CM_DIGIT_BITS bits in words of 64, which leaves room for 2^35
+// samples.
+constexpr u64 DIGIT_MASK = (1u << CM_DIGIT_BITS) - 1u;
 
 // In shared memory the words have 32 bits, because it adds no longer ones by itself; what leaves one goes into the
 // next. The highest wraps around, as a number with a sign: all samples of a block fill half of the 63 bits above any
@@ -91,7 +91,7 @@ constexpr u64 DIGIT_MASK = (1u << DIGIT) - 1u;
 __device__ __forceinline__ void add_held(unsigned* word, int words, unsigned size, bool negative) {
   while (size && words--) {
     const unsigned old = atomicAdd(word++, negative ? 0u - size : size);
-    size = (negative ? old < size : old + size < size) ? 1u << (32 - DIGIT) : 0;
+    size = (negative ? old < size : old + size < size) ? 1u << (32 - CM_DIGIT_BITS) : 0;
   }
 }
 
@@ -160,9 +160,9 @@ __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_
       if (!samples.find(row * t_step + at, row * p_step + at, row * g_step + at, &group, &cell)) continue;
       const Parts x(widen(weight[row * w_step + at]));
       if (!x.finite || !x.size) continue;
-      const int shift = x.exponent - base, up = shift % DIGIT, first = shift / DIGIT;
-      const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (DIGIT - up) & DIGIT_MASK,
-                             x.size >> (2 * DIGIT - up)};
+      const int shift = x.exponent - base, up = shift % CM_DIGIT_BITS, first = shift / CM_DIGIT_BITS;
+      const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (CM_DIGIT_BITS - up) & DIGIT_MASK,
+                             x.size >> (2 * CM_DIGIT_BITS - up)};
       if (HELD) {
         unsigned* word = held + threadIdx.x % copies * stride + (above * cells + cell) * digits + first;
 #pragma unroll
@@ -197,7 +197,7 @@ __device__ __forceinline__ double rounded(i64* digit, int digits, int base) {
   for (int k = 0; k < digits; ++k) {
     const i64 x = digit[k] + carry;
     digit[k] = x & i64(DIGIT_MASK);
-    carry = x >> DIGIT;
+    carry = x >> CM_DIGIT_BITS;
   }
   const bool negative = carry < 0;
   if (negative) {
@@ -205,20 +205,20 @@ __device__ __forceinline__ double rounded(i64* digit, int digits, int base) {
     for (int k = 0; k < digits; ++k) {
       const i64 x = i64(DIGIT_MASK) - digit[k] + carry;
       digit[k] = x & i64(DIGIT_MASK);
-      carry = x >> DIGIT;
+      carry = x >> CM_DIGIT_BITS;
     }
   }
   int k = digits - 1;
   while (k > 0 && !digit[k]) --k;
   u64 head = u64(digit[k]);
-  int exponent = base + DIGIT * k;
-  for (--k; k >= 0 && head >> (64 - DIGIT) == 0; --k) {
-    head = head << DIGIT | u64(digit[k]);
-    exponent -= DIGIT;
+  int exponent = base + CM_DIGIT_BITS * k;
+  for (--k; k >= 0 && head >> (64 - CM_DIGIT_BITS) == 0; --k) {
+    head = head << CM_DIGIT_BITS | u64(digit[k]);
+    exponent -= CM_DIGIT_BITS;
   }
   if (k >= 0) {  // fill all 64 bits, the last of which stands for whatever is below it
     const int room = __clzll(i64(head));
-    head = head << room | u64(digit[k]) >> (DIGIT - room);
+    head = head << room | u64(digit[k]) >> (CM_DIGIT_BITS - room);
     exponent -= room;
     bool rest = (u64(digit[k]) << room & DIGIT_MASK) != 0;
     for (--k; k >= 0; --k) rest |= digit[k] != 0;

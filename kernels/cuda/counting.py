@@ -12,7 +12,8 @@ from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, lib
 JOB = 1 << 13  # samples that a block should have at least
 JOBS = 1 << 12  # beyond so many blocks each gets more samples instead
 COPIES = 8  # tables in shared memory: lanes of a warp that count the same cell wait for each other
-DIGIT = 28
+DIGIT_BITS = 28
+DEFINES = {"DIGIT_BITS": DIGIT_BITS}
 HEADROOM = 5  # digits: three that a weight touches, two for carries
 MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
 
@@ -107,7 +108,7 @@ class _Samples:
             **self._common(shape, together, parts), out_found=found, out_flags=flags,
         )  # fmt: skip
         lowest, highest, outside = found.get().tolist()  # synchronises
-        base, digits = (lowest, (highest - lowest) // DIGIT + HEADROOM) if highest >= lowest else (0, 1)
+        base, digits = (lowest, (highest - lowest) // DIGIT_BITS + HEADROOM) if highest >= lowest else (0, 1)
         digit = self.xp.zeros((*shape, digits), np.uint64)
         words = math.prod(shape[1:]) * digits
         room = SHARED // 4 // max(1, words)

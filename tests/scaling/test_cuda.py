@@ -230,16 +230,16 @@ def test_no_bit_depends_on_neighbours_or_schedules(C):
     assert_same_bits(tuple(cmfast.ras(there, on_failure="ignore"))[1:], tuple(want)[1:])
 
 
-def test_shared_memory_is_what_the_source_lays_out():
-    text = module.source("scaling/group")
-    names = ("EVEN", "PITCH", "USED", "STEP")
+def test_what_lanes_share_meets_no_bank_twice_and_fits():
+    (table,) = re.findall(r"#define CM_LANE_SIZES (.*)", module.source("scaling/group"))
     for width in group.WIDTHS:
-        found = {"K": width, "PAIR_WORDS": 2}
-        for name in names:
-            (formula,) = re.findall(rf"static constexpr int {name} = ([^;]*);", text)
-            found[name] = eval(formula, {}, found)
+        even, pitch, used, step = sizes = group._SIZES[width]
+        assert table.strip("{}").split("}, {")[width] == ", ".join(map(str, sizes))
+        assert width <= even <= pitch
+        assert (even % 2, pitch % 4, step % 16) == (0, 2, even % 16)
+        assert used + 15 >= step >= used >= 2 * width * pitch + 4 * width
         threads, shared = group._block(width)
-        assert shared == threads // 32 * (32 // width) * found["STEP"] * 8 <= group.SHARED
+        assert shared == threads // 32 * (32 // width) * step * 8 <= group.SHARED
 
 
 def test_nothing_waits_where_failures_are_ignored():

@@ -68,7 +68,8 @@ def _library(cls: type) -> ModuleType:
 def source(topic: str) -> str:
     """Return what is compiled for one topic: constants, the prelude, its headers, ``<topic>.cu``.
 
-    CuPy's cache knows a kernel by its text alone, so nothing is included.
+    Numbers that the launcher ``<topic>.py`` counts with as well are in ``DEFINES`` there. CuPy's cache knows a kernel
+    by its text alone, so nothing is included.
     """
     folder = files(_PACKAGE)
     defines = [f"#define CM_{status.name} {status.value}" for status in Status]
@@ -76,6 +77,8 @@ def source(topic: str) -> str:
         defines += [f"#define CM_{codes.__name__.upper()}_{code.name} {code.value}" for code in codes]
     defines += [f"#define CM_{name} {value!r}" for name, value in vars(scaling).items() if type(value) in (int, float)]
     defines.append(f"#define CM_THREADS {THREADS}")
+    launcher = import_module(f"{_PACKAGE}.{topic.replace('/', '.')}")
+    defines += [f"#define CM_{name} {value}" for name, value in getattr(launcher, "DEFINES", {}).items()]
     parts = [*defines]
     for name in ("_core/prelude.cuh", *HEADERS.get(topic, ()), f"{topic}.cu"):
         parts += [f'#line 1 "{name}"', folder.joinpath(*name.split("/")).read_text()]

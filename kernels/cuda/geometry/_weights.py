@@ -20,7 +20,7 @@ _ROUND_LIMBS = Kernel("geometry/counts", "cmfast_gcm_round_limbs")
 KERNELS = (_SUMMARY, _INTEGERS, _ROUND, _ROUND_LIMBS)
 
 _NEVER = np.iinfo(np.int64).max
-_NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
+NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
 
 
 class Table(NamedTuple):
@@ -46,12 +46,12 @@ def quantise(weights: list[Any], M: Any) -> list[Table]:
 
 def _summaries(W: Any, M: Any) -> list[Summary]:
     xp, (n, C, _) = library(M), W.shape
-    found = xp.asarray(np.tile(np.array(_NOTHING), (n, 1)))
+    found = xp.asarray(np.tile(np.array(NOTHING), (n, 1)))
     if W.size:
         lines = 2 * n * C
         _SUMMARY.launch((), batches.per_item(lines), W=W, M=M, n=lines, n_classes=C, out_found=found)
     *numbers, total = xp.concatenate([found.ravel(), M.sum().reshape(1)]).get().tolist()  # synchronises
-    ends = range(0, len(numbers) + 1, len(_NOTHING))
+    ends = range(0, len(numbers) + 1, len(NOTHING))
     return [_summary(numbers[a:b], total) for a, b in pairwise(ends)]
 
 

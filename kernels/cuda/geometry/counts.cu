@@ -171,9 +171,8 @@ __global__ void cmfast_gcm_wide(const i64* __restrict__ l_first, const i64* __re
   }
 }
 
-// Weights as integers, so that sums of them have the same bits in any order: kernels/shared/geometry_weights.py says which.
-
-#define SUMMARY 6  // numbers that are found of a table
+// Weights as integers, so that sums of them have the same bits in any order: kernels/shared/geometry_weights.py says
+// which.
 
 // What tables of weights W say over the pairs that occur in M, one thread per row and per column of a table: whether
 // one is no weight; the least and the largest in use, the smallest above zero and the largest sum of a line, as bits
@@ -185,7 +184,7 @@ __global__ void cmfast_gcm_summary(const double* __restrict__ W, const i64* __re
     const i64 table = k / (2 * n_classes), line = k % (2 * n_classes), cells = i64(n_classes) * n_classes;
     const bool row = line < n_classes;
     const i64 start = row ? line * n_classes : line - n_classes, step = row ? 1 : n_classes;
-    i64* found = out_found + table * SUMMARY;
+    i64* found = out_found + table * CM_SUMMARY_NUMBERS;
     const i64 never = CM_DROPPED;
     i64 low = never, high = -1, smallest = never, first = never;
     bool bad = false;

@@ -19,6 +19,7 @@ RUNS = 1 << 6  # per thread that count together in shared memory
 
 _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
 KERNELS = (_PAIRS,)
+DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING)}  # that are found of a table of weights
 
 Outside = tuple[str, int | None, int, list[tuple[int, int]]]
 

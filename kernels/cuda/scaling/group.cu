@@ -10,9 +10,13 @@ struct alignas(16) Pair {
   double a, b;
 };
 
-constexpr int START = 3;       // passes before Newton's method
-constexpr int PATIENCE = 16;   // passes after which a matrix no longer holds up its neighbours
-constexpr int PAIR_WORDS = 2;  // numbers in a pair
+constexpr int START = 3;      // passes before Newton's method
+constexpr int PATIENCE = 16;  // passes after which a matrix no longer holds up its neighbours
+
+// By the number of lines, as the launcher says.
+constexpr struct {
+  int even, pitch, used, step;
+} LANE_SIZES[] = {CM_LANE_SIZES};
 
 // Numbers are read from shared memory again after this: a compiler that keeps a whole loop of them in registers has
 // none left for what belongs there.
@@ -24,11 +28,9 @@ __device__ __forceinline__ void fence(int j) {
 // by all lanes of the warp, so it never stands behind `&&` or `?`.
 template <int K>
 struct Lanes {
-  static constexpr int EVEN = K + (K & 1);         // numbers are read from shared memory two at a time
-  static constexpr int PITCH = K + ((2 - K) & 3);  // 2 modulo 4: eight rows read by pairs meet no bank twice
-  static constexpr int SIDE = 32 / K;              // matrices of a warp
-  static constexpr int USED = 2 * K * PITCH + 2 * PAIR_WORDS * EVEN;
-  static constexpr int STEP = USED + ((EVEN - USED) & 15);  // EVEN modulo 16: one begins at the bank where one ends
+  static constexpr int EVEN = LANE_SIZES[K].even, PITCH = LANE_SIZES[K].pitch;
+  static constexpr int USED = LANE_SIZES[K].used, STEP = LANE_SIZES[K].step;
+  static constexpr int SIDE = 32 / K;  // matrices of a warp
 
   double* numbers;
   int l;      // row and column of this lane; a lane too many repeats the last one and writes nothing

@@ -1,6 +1,6 @@
 """Scaling of small matrices in registers, for the many that make no trouble; says which ones are left."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,37 @@ EXACT = 16  # lines up to which there is a kernel for each number, beyond it for
 WIDTHS = (*range(2, EXACT + 1), *range(EXACT + 2, MOST + 1, 2))
 SHARED = 48 << 10  # bytes of shared memory that a block may take without asking
 THREADS = 128  # of a block, or fewer where shared memory is short
+
+
+class _Sizes(NamedTuple):
+    """How the lanes of a matrix lay out what they share, in numbers of 64 bits.
+
+    Attributes
+    ----------
+    even : int
+        Lines, as many as are read two at a time.
+    pitch : int
+        Of a row of cells: 2 modulo 4, so that eight rows read by pairs meet no bank twice.
+    used : int
+        By cells, shares and two boards of pairs.
+    step : int
+        To the next matrix: `even` modulo 16, so that one begins at the bank where one ends.
+    """
+
+    even: int
+    pitch: int
+    used: int
+    step: int
+
+    @classmethod
+    def of(cls, width: int) -> "_Sizes":
+        even, pitch = width + width % 2, width + (2 - width) % 4
+        used = 2 * width * pitch + 4 * even
+        return cls(even, pitch, used, used + (even - used) % 16)
+
+
+_SIZES = [_Sizes.of(width) for width in range(MOST + 1)]
+DEFINES = {"LANE_SIZES": ", ".join(f"{{{', '.join(map(str, sizes))}}}" for sizes in _SIZES)}
 
 # Weights and flows take four registers for each line.
 _REGISTERS = tuple(152 if width <= 18 else 184 if width <= 26 else 255 for width in WIDTHS)
@@ -49,10 +80,7 @@ def solve(problem: Problem) -> tuple[Any, Any]:
 
 
 def _block(width: int) -> tuple[int, int]:
-    """Return the threads of a block and its bytes of shared memory, as the source lays them out."""
-    even = width + width % 2
-    pitch = width + (2 - width) % 4
-    used = 2 * width * pitch + 4 * even
-    warp = 32 // width * (used + (even - used) % 16) * 8
+    """Return the threads of a block and its bytes of shared memory."""
+    warp = 32 // width * _SIZES[width].step * 8
     threads = THREADS if THREADS // 32 * warp <= SHARED else THREADS // 2
     return threads, threads // 32 * warp

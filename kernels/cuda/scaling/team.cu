@@ -231,7 +231,7 @@ __device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
 // Where the parts of a tile lie is counted in numbers: from the start of the team's shared memory, or below zero, as
 // ~place, from the start of its own scratch.
 template <int W, bool LARGE>
-__global__ void __launch_bounds__(W > 32 ? 256 : 192, W > 32 ? 1 : 2)
+__global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 32 ? 1 : 2)
     cmfast_ipf_team(const float* floats, const double* doubles, i64 m_step, const double* row_sums, i64 row_sums_step,
                     const double* col_sums, i64 col_sums_step, const double* start_row, i64 start_row_step,
                     const double* start_col, i64 start_col_step, int R, int C, double smoothing, int drop, int bi,

@@ -4,8 +4,6 @@
 // Numbers of a matrix, wherever there is room for them: shared memory, else global. R rows and C columns as it is
 // solved: Newton's unknowns belong on the shorter side. The rest of a row of cells is never read: an odd length lets a
 // warp read a column without two of its lanes asking one bank of shared memory.
-constexpr int ROW_FIELDS = 6;  // and twelve of columns; the launcher counts them too
-
 template <int W>
 struct Tile {
   double* cells;   // after smoothing, dropping, powers of two
@@ -30,7 +28,7 @@ struct Tile {
   __device__ __forceinline__ i64 col_fields(int n) const { return n * i64(W > 32 ? C : 32); }
   __device__ __forceinline__ double& row(int field, int i) const { return lines[row_fields(field) + i]; }
   __device__ __forceinline__ double& col(int field, int j) const {
-    return lines[row_fields(ROW_FIELDS) + col_fields(field) + j];
+    return lines[row_fields(CM_ROW_FIELDS) + col_fields(field) + j];
   }
   __device__ __forceinline__ double& u(int i) const { return row(0, i); }     // row targets
   __device__ __forceinline__ double& x(int i) const { return row(1, i); }     // row factors
