@@ -27,7 +27,7 @@ PAIRED_SWEEPS = 2
 NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow
 SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain: e**w - 1 - w <= w * w
 
-PATIENCE = 40  # sweeps of a large matrix that may be left before Newton's method is the better way
+PATIENT_SWEEPS = 40  # sweeps of a large matrix that may be left before Newton's method is the better way
 TRIAL_WIDTH = 200.0  # of its steps, at most
 DENSE = 128  # columns up to which elimination costs less than conjugate gradients, or not much more
 RESCUE = 1024  # and up to which it takes over where they are slow

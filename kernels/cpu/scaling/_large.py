@@ -17,7 +17,7 @@ from cmfast.kernels.shared.scaling import (
     DENSE,
     NOISE,
     PAIRED_SWEEPS,
-    PATIENCE,
+    PATIENT_SWEEPS,
     RESCUE,
     ROUNDING,
     SAFE_WIDTH,
@@ -260,7 +260,7 @@ def _sweep(problem, y, rule):
     x = np.zeros(len(problem.u))
     last, y = np.empty_like(x), np.array(y)
     plain, target, still, max_iter = rule.plain, rule.target, rule.still, rule.max_iter
-    patience = np.inf if plain else PATIENCE
+    patience = np.inf if plain else PATIENT_SWEEPS
     k, residual, slow = problem.sweeps(x, last, y, 0, target, still, max_iter, patience)
     if not (plain or slow) and residual <= target:
         hidden = problem.hidden(last, y, rule.last_width)

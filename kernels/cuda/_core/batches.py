@@ -37,7 +37,7 @@ def as_floating(x: Any) -> Any:
 
 
 def result_dtype(*arrays: Any) -> np.dtype[Any]:
-    """Return float32 if every array is float32, else float64 (rule 5 of the contract)."""
+    """Return float32 if every array is float32, else float64."""
     return np.dtype(np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64)
 
 

@@ -10,8 +10,8 @@ struct alignas(16) Pair {
   double a, b;
 };
 
-constexpr int START = 3;      // passes before Newton's method
-constexpr int PATIENCE = 16;  // passes after which a matrix no longer holds up its neighbours
+constexpr int START_PASSES = 3;     // passes before Newton's method
+constexpr int PATIENT_PASSES = 16;  // passes after which a matrix no longer holds up its neighbours
 
 // By the number of lines, as the launcher says.
 constexpr struct {
@@ -359,13 +359,13 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
   t.paired = dominant;
   t.done = 0;
   if (warp_any(t.easy && !dominant)) {
-    for (int pass = 0; pass < START; ++pass) plain_sweep(g, t, !dominant);
+    for (int pass = 0; pass < START_PASSES; ++pass) plain_sweep(g, t, !dominant);
     put_back(g, t);
     const bool found = pair_by_search(g, t, !dominant && t.rows == t.cols);
     lift(g, t);
     if (!dominant) {
       t.paired = found && t.rows == t.cols;
-      t.done = START;
+      t.done = START_PASSES;
     }
   }
   if (!warp_any(t.easy && t.paired)) return;
@@ -379,9 +379,9 @@ __device__ __forceinline__ void start(Lanes<K>& g, Line& t, bool dominant) {
     else
       t.x = positive ? sqrt(t.u / m) : 0.0;
     if (!t.warm && positive) t.y = sqrt(t.v / m);
-    t.done += START;
+    t.done += START_PASSES;
   }
-  for (int pass = 0; pass < START; ++pass) paired_pass(g, t, t.paired);
+  for (int pass = 0; pass < START_PASSES; ++pass) paired_pass(g, t, t.paired);
 }
 
 // Make the rows exact; leave the cells over the roots of the row targets, flows and source; return the residual.
@@ -604,7 +604,7 @@ __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double*
       lift(g, t);
       begin(g, t, given, b);
       start(g, t, dominant);
-      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENCE))));
+      newton(g, t, Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))));
       put_back(g, t);
       if (!(t.v > 0.0)) t.y = 0.0;
       gauge(g, t);

@@ -9,8 +9,8 @@ struct Swept {
 };
 
 // Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `target`; gives up
-// where more than CM_PATIENCE sweeps would be left at the present rate; if `plain`, where nothing changes any more and
-// the residual is at most `still`. Leaves the factors that the residual belongs to in `last` and y.
+// where more than CM_PATIENT_SWEEPS sweeps would be left at the present rate; if `plain`, where nothing changes any
+// more and the residual is at most `still`. Leaves the factors that the residual belongs to in `last` and y.
 template <int W>
 __device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, double still, i64 max_iter, bool plain) {
   double before = CM_INF;
@@ -29,7 +29,7 @@ __device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, d
     if (plain && residual <= still && residual >= before) return {k, residual, false};
     if (!plain && k > 1 && before < CM_INF) {
       const double rate = residual / before;
-      if (rate >= 1.0 || log(residual / target) > CM_PATIENCE * -log(rate)) return {k, residual, true};
+      if (rate >= 1.0 || log(residual / target) > CM_PATIENT_SWEEPS * -log(rate)) return {k, residual, true};
     }
     before = k > 0 ? residual : CM_INF;
     over_columns(
