@@ -207,3 +207,11 @@ def find_outside(limit: int | None, **arrays: Any) -> tuple[str, int | None, int
             indices = [tuple(map(int, np.unravel_index(k, array.shape))) for k in places]
             return name, limit, where.size, list(zip(indices, values.tolist(), strict=True))
     raise AssertionError
+
+
+def sums_of_groups(weights: Any, groups: Any, n_groups: int) -> tuple[Any, Any]:
+    """Return sums of floats and their status: exact, rounded once, as the weighted confusion matrix makes them."""
+    nothing = library(groups).zeros(len(groups), np.uint8)
+    options: dict[str, Any] = {"n_classes": 1, "labels": None, "n_groups": n_groups}
+    values, status, _ = confusion_matrix(nothing, nothing, weights, groups, **options)
+    return values.reshape(n_groups), status

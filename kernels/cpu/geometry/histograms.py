@@ -8,7 +8,6 @@ from cmfast.kernels.shared.geometry_keys import Layout, bits_of
 from cmfast.kernels.status import INVALID, OK, RANGE
 
 
-
 def marginal_histogram(keys, counts, M, W, *, n_classes, axis):
     """Histogram of the labels (axis 0) or predictions (axis 1) under the weights `W` (C, C), or counts without.
 

@@ -28,7 +28,6 @@ from cmfast.kernels.cpu._core.vector import (
 from cmfast.kernels.shared.metrics import Sums
 from cmfast.kernels.status import INVALID, OK
 
-
 WIDE = 100  # no status of a result
 
 SUMS = len(Sums)  # of one class

@@ -10,6 +10,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
+from cmfast.kernels.cuda.geometry._entries import Entries
 from cmfast.kernels.shared import geometry_weights
 from cmfast.kernels.shared.geometry_weights import Plan, Summary
 
@@ -26,7 +27,7 @@ NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
 class Table(NamedTuple):
     """One table of weights as integers `q`, (K, C, C): its limbs, the lowest first, only one where `plan.width` is 0.
 
-    Without a plan (see :func:`fixed_point.plan`) there are none.
+    Without a plan (see :func:`geometry_weights.plan`) there are none.
     """
 
     q: Any
@@ -127,3 +128,18 @@ def smaller(rows: Any, columns: Any) -> Any:
     for k in range(limbs):
         out[k] = xp.where(less, rows[k][:, None], columns[k][None, :])
     return out
+
+
+def masses(keys: Any, counts: Any, half: int, q: Any) -> list[Any]:
+    """Return the weight of every run: integers, one array per limb."""
+    mask = (1 << half) - 1
+    places = (keys >> half & mask) * q.shape[-1] + (keys & mask)
+    return [limb.ravel()[places] * counts for limb in q]
+
+
+def heights(side: Entries, masses: list[Any], width: int) -> Any:
+    """Return heights in limbs (K, entries)."""
+    heights = library(masses[0]).empty((len(masses), len(side.tags)), np.int64)
+    for k, mass in enumerate(masses):
+        heights[k] = side.heights(mass)
+    return carried(heights, width)

@@ -9,10 +9,9 @@ import numpy as np
 
 from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
-from cmfast.kernels.cuda.geometry import _entries, _keys, _runs, _weights
-from cmfast.kernels.cuda.geometry._entries import Common, Entries, by_work, common, entries, pairs, sides
+from cmfast.kernels.cuda.geometry import _keys, _runs, _weights
+from cmfast.kernels.cuda.geometry._entries import sides
 from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of, fits, joined
-from cmfast.kernels.status import INVALID, OK, RANGE
 
 FIRST = 3  # positions that a message names
 RUNS = 1 << 6  # per thread that count together in shared memory
@@ -146,149 +145,6 @@ def cell_shapes(keys: Any, counts: Any, *, n_classes: int) -> tuple[Any, Any, An
     return *_runs.encode(points), out
 
 
-def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = None) -> tuple[Any, Any, Any, Any, Any]:
-    """Geometric confusion matrices for W tables of weights (C, C), and bounds of them; see the CPU's. Synchronises."""
-    del num_threads
-    xp, half = library(keys), bits_of(len(M))
-    fixed = _weights.quantise(list(tables), M)
-    plans = [table.plan for table in fixed]
-    labels, predictions, _, cell = found = sides(keys, half)
-    mixed = found.mixed
-    cells = xp.flatnonzero(mixed)
-    split = by_work(labels, predictions, Common(cells, cells))
-    # What lies in cells of one label or one prediction counts as it is.
-    S = pair_counts(keys, xp.where(mixed[cell], 0, counts), n_classes=len(M))
-    sums = xp.zeros((3, len(tables), M.size), np.int64)
-    for w, (q, plan) in enumerate(fixed):
-        if plan is not None and not plan.width:
-            (mass,) = _masses(keys, counts, half, q)
-            G = _entries.overlaps(labels, labels.heights(mass), predictions, predictions.heights(mass), split, M.shape)
-            exact = q[0] * M
-            rows, columns = exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :]
-            for k, total in enumerate((G + q[0] * S, exact, xp.where(rows < columns, rows, columns))):
-                sums[k, w] = total.ravel()
-    out = _weights.rounded(sums, plans).reshape(3, len(tables), *M.shape)
-    for w, (q, plan) in enumerate(fixed):
-        if plan is not None and plan.width:
-            masses = _masses(keys, counts, half, q)
-            L, P = (_heights(side, masses, plan.width) for side in (labels, predictions))
-            exact = q * M
-            rows, columns = (_weights.carried(exact.sum(axis=axis), plan.width) for axis in (2, 1))
-            G = _entries.wide_overlaps(labels, L, predictions, P, len(M))
-            for k, total in enumerate((G, exact, _weights.smaller(rows, columns))):
-                out[k, w] = _weights.rounded_limbs(_weights.carried(total, plan.width), plan)
-    status = xp.asarray(np.array([INVALID if plan is None else OK for plan in plans], np.int8))
-    error = xp.asarray(np.array([np.nan if plan is None else plan.error for plan in plans], np.float64))
-    return out[0], out[1], out[2], error, status
-
-
-def _masses(keys: Any, counts: Any, half: int, q: Any) -> list[Any]:
-    """Return the weight of every run: integers, one array per limb."""
-    mask = (1 << half) - 1
-    places = (keys >> half & mask) * q.shape[-1] + (keys & mask)
-    return [limb.ravel()[places] * counts for limb in q]
-
-
-def _heights(side: Entries, masses: list[Any], width: int) -> Any:
-    """Return heights in limbs (K, entries)."""
-    heights = library(masses[0]).empty((len(masses), len(side.tags)), np.int64)
-    for k, mass in enumerate(masses):
-        heights[k] = side.heights(mass)
-    return _weights.carried(heights, width)
-
-
-def cell_excess(
-    keys: Any, counts: Any, share: Any, W: Any, C: Any, *, num_threads: int | None = None
-) -> tuple[Any, Any]:
-    """Sum what cells have above their own weighted counts; see the CPU's. Synchronises."""
-    del num_threads
-    xp, (n_weights, n_classes, _) = library(keys), W.shape
-    half, mask = bits_of(n_classes), (1 << bits_of(n_classes)) - 1
-    both = sides(keys, half)[:2]
-    every = xp.arange(len(both[0].cells))
-    own = (keys >> half & mask) * n_classes + (keys & mask)
-    E, scores = xp.empty((n_weights, n_classes**2), np.float64), xp.empty((len(share), n_weights), np.float64)
-    for w in range(n_weights):
-        mass = W[w].astype(np.float64).ravel()[own] * counts
-        heights = [_exact_heights(side, mass) for side in both]
-        pair, height, cell = pairs(both[0], heights[0], both[1], heights[1], Common(every, every), n_classes)
-        value, place = xp.concatenate([height, -mass]), xp.concatenate([pair, own])
-        cell = xp.concatenate([both[0].cells[cell], keys >> (2 * half)])
-        E[w] = _exact_sums(share[cell] * value, place, n_classes**2)[0]
-        scores[:, w] = _exact_sums(C[w].astype(np.float64).ravel()[place] * value, cell, len(share))[0]
-    return E.reshape(W.shape), scores
-
-
-def _exact_heights(side: Entries, values: Any) -> Any:
-    """Return the sums of floats, one per run, exact and rounded once."""
-    entry = _runs.numbers(side.runs, len(values))
-    return _exact_sums(values if side.order is None else values[side.order], entry, len(side.tags))[0]
-
-
-def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int, axis: int) -> tuple[Any, Any, Any]:
-    """Histogram of the labels (axis 0) or predictions (axis 1); see the CPU's. Synchronises."""
-    xp, half = library(keys), bits_of(n_classes)
-    side = sides(keys, half)[axis]
-    if W is None:
-        return side.keys, side.heights(counts), xp.zeros((), np.int8)
-    ((q, plan),) = _weights.quantise([W], M)
-    status = xp.asarray(np.array(INVALID if plan is None else OK, np.int8))
-    if plan is not None and plan.width:
-        heights = _heights(side, _masses(keys, counts, half, q), plan.width)
-        return side.keys, _weights.rounded_limbs(heights, plan), status
-    heights = xp.zeros(len(side.tags), np.int64)
-    if plan is not None:
-        heights = side.heights(*_masses(keys, counts, half, q))
-    return side.keys, _weights.rounded(heights[None, :], [plan]).reshape(-1), status
-
-
-def min_overlap(
-    keys_a: Any,
-    values_a: Any,
-    table_a: Any,
-    keys_b: Any,
-    values_b: Any,
-    table_b: Any,
-    *,
-    ranges_a: Ranges,
-    ranges_b: Ranges,
-    n_groups: tuple[int, int],
-) -> tuple[Any, Any]:
-    """Overlap of every group of one sparse histogram with every group of another; see the CPU's. Synchronises."""
-    xp, bits = library(keys_a), [bits_of(n) for n in n_groups]
-    layouts = Layout.of(ranges_a, table_a), Layout.of(ranges_b, table_b)
-    cells = _keys.align(keys_a >> bits[0], layouts[0], keys_b >> bits[1], layouts[1], 0)[:2]
-    tags = [keys & ((1 << b) - 1) for keys, b in zip((keys_a, keys_b), bits, strict=True)]
-    one, other = (entries(cell << b | tag, b) for cell, b, tag in zip(cells, bits, tags, strict=True))
-    both = common(one, other)
-    if values_a.dtype.kind == values_b.dtype.kind == "i":
-        mass = min(float(v.astype(np.float64).sum()) for v in (values_a, values_b))
-        if mass > 2.0**62:
-            msg = f"min_overlap: counts add up to about {mass:.3g}, which int64 cannot hold"
-            raise OverflowError(msg)
-        matrix = _entries.overlaps(one, values_a, other, values_b, by_work(one, other, both), n_groups)
-        failed = _failed([values_a < 0, values_b < 0], tags, n_groups)
-        return matrix, xp.where(failed, INVALID, OK).astype(np.int8)
-    values = [v.astype(np.float64) for v in (values_a, values_b)]
-    good = [(v >= 0.0) & (v < np.inf) for v in values]
-    failed = _failed([g == 0 for g in good], tags, n_groups)
-    kept = [xp.where(g, v, 0.0) for g, v in zip(good, values, strict=True)]
-    pair, height, _ = pairs(one, kept[0], other, kept[1], both, n_groups[1])
-    matrix, status = (x.reshape(n_groups) for x in _exact_sums(height, pair, n_groups[0] * n_groups[1]))
-    far = status != OK  # of finite heights
-    return xp.where(failed | far, np.nan, matrix), xp.where(failed, INVALID, xp.where(far, RANGE, OK)).astype(np.int8)
-
-
-def _failed(bad: list[Any], groups: list[Any], n_groups: tuple[int, int]) -> Any:
-    """Return which pairs of groups have a bad height in either."""
-    flags = []
-    for k in (0, 1):
-        flag = library(bad[k]).zeros(n_groups[k], np.bool_)
-        flag[groups[k][bad[k]]] = True
-        flags.append(flag)
-    return flags[0][:, None] | flags[1][None, :]
-
-
 def sparse_histogram(
     X: Any,
     weights: Any,
@@ -320,7 +176,7 @@ def sparse_histogram(
         keys = keys[order]
         starts = _runs.starts(keys)
         if weights.dtype.kind == "f":
-            values, status = _exact_sums(weights[order], _runs.numbers(starts, len(keys)), len(starts))
+            values, status = counting.sums_of_groups(weights[order], _runs.numbers(starts, len(keys)), len(starts))
         else:
             values = _integer_sums(weights[order], starts)
         keys = keys[starts].astype(np.int64, copy=False)
@@ -346,11 +202,3 @@ def _integer_sums(weights: Any, starts: Any) -> Any:
             msg = f"sparse_histogram: a sum of weights is {max(totals, key=abs)}, which int64 cannot hold"
             raise OverflowError(msg)
     return out
-
-
-def _exact_sums(weights: Any, groups: Any, n_groups: int) -> tuple[Any, Any]:
-    """Return sums of floats and their status: exact, rounded once, as the weighted confusion matrix makes them."""
-    nothing = library(groups).zeros(len(groups), np.uint8)
-    options: dict[str, Any] = {"n_classes": 1, "labels": None, "n_groups": n_groups}
-    values, status, _ = counting.confusion_matrix(nothing, nothing, weights, groups, **options)
-    return values.reshape(n_groups), status

@@ -1,7 +1,7 @@
 // Replicates of confusion matrices: numbers made of counters, so that any thread can draw any row of any replicate.
 //
-// The operations, and their order, are those of kernels/cpu/uncertainty/_draws.py, and this source is compiled without fused
-// multiplications: every draw has the bits that it has on the CPU.
+// The operations, and their order, are those of kernels/cpu/uncertainty/_draws.py, and this source is compiled without
+// fused multiplications: every draw has the bits that it has on the CPU.
 
 constexpr double FEW = 10.0;                 // expected successes below which inversion is used
 constexpr double MOST_BY_INVERSION = 110.0;  // beyond it lies what rounding left over
