@@ -36,7 +36,7 @@ print(caller.total(np.arange(4.0)), sum(caller.total.stats.cache_hits.values()))
 SUMS = """
 import hashlib
 import numpy as np
-from cmfast.kernels.cpu import _dense, _large
+from cmfast.kernels.cpu.scaling import _large_elimination, _large_passes
 rng = np.random.default_rng(0)
 found = hashlib.sha256()
 for n in (37, 140):
@@ -44,17 +44,17 @@ for n in (37, 140):
     u, x, y, z = rng.random((4, n)) + 0.1
     sums, error, last, d = np.empty((1, n)), np.empty(1), np.empty(n), np.empty(n)
     for paired in (False, True):
-        _large.diagonal(M, u, x, y, sums, paired, n, 0, 1)
+        _large_passes.diagonal(M, u, x, y, sums, paired, n, 0, 1)
         found.update(sums)
-        _large.product(M, u, x, y, z, sums, paired, n, 0, 1)
+        _large_passes.product(M, u, x, y, z, sums, paired, n, 0, 1)
         found.update(sums)
-        _large.row_pass(M, u, y, x, last, d, sums, paired, n, 0, 1)
+        _large_passes.row_pass(M, u, y, x, last, d, sums, paired, n, 0, 1)
         found.update(sums)
-        _dense.dense_step(M, u, x, y, z.copy(), paired, d)
+        _large_elimination.dense_step(M, u, x, y, z.copy(), paired, d)
         found.update(d)
-    _large.sweep(M, u, y, x, error, sums, n, 0, 1)
+    _large_passes.sweep(M, u, y, x, error, sums, n, 0, 1)
     found.update(x)
-    _large.sweeps(M, u, u, x, last, y, error, sums, 0, np.inf, 1e-9, 1e-15, 9, np.inf, 9)
+    _large_passes.sweeps(M, u, u, x, last, y, error, sums, 0, np.inf, 1e-9, 1e-15, 9, np.inf, 9)
     found.update(y)
 print(found.hexdigest())
 """

@@ -225,7 +225,7 @@ def _shift(depth, path, unmet, spare, flow, fed):
 def weigh(row_caps, col_caps, slack, flow, fed, words):
     """Return the columns that each row feeds; forget, there and in `fed`, the flows that are rounding only.
 
-    A line that gets more than half of its target (see `_starved`) keeps at least its largest flow.
+    A line that gets more than half of its target (see `starved`) keeps at least its largest flow.
     """
     feeds = np.zeros((len(row_caps), words), np.int64)
     lines = 2 * max(len(row_caps), len(col_caps))
