@@ -4,6 +4,7 @@ The sources of CUDA see every constant here under its name with ``CM_`` in front
 """
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -143,6 +144,7 @@ def _part_of_lines(lines: Lines, part: slice) -> Lines:
     return Lines(lines.values[part], lines.step) if lines.step else lines
 
 
+@lru_cache(128)
 def rules(
     R: int,
     C: int,

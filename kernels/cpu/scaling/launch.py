@@ -19,6 +19,8 @@ from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import Lines, Problem, rules
 
 CHUNK = 1 << 16  # cells converted to float64 at a time
+# Where the fields of a problem stand that are tuples themselves.
+FIRST_LINES, END_LINES = (Problem._fields.index(name) for name in ("row_sums", "amount"))
 MOMENT = 1 << 25  # vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms
 SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
 
@@ -143,7 +145,7 @@ def _launch(
 def _run(part, tile):
     """Scale small matrices; between the calls of the kernel it can be interrupted."""
     # In plain tuples: Numba checks the class of named ones, which a small matrix would notice.
-    problem = tuple([tuple(field) if isinstance(field, Lines) else field for field in part])
+    problem = (*part[:FIRST_LINES], *map(tuple, part[FIRST_LINES:END_LINES]), *part[END_LINES:])
     tile, place = tuple(tile), 0
     while place != part.n:
         pool.checkpoint()
