@@ -1,7 +1,7 @@
 """Scale rows and columns of matrices to given sums: iterative proportional fitting (IPF, RAS, Sinkhorn-Knopp)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing, Solver, Start
@@ -9,8 +9,7 @@ from cmfast._core.progress import reporter
 from cmfast.scaling import _reasons
 from cmfast.scaling._result import ScalingResult
 
-SOLVERS = ("auto", "newton", "sinkhorn")
-EMPTY = ("nan", "drop")
+SOLVERS, EMPTY = get_args(Solver), get_args(Empty)
 # What ipf takes beside its arrays and on_failure, num_threads, progress.
 OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
 FAILED = "matrices not scaled"

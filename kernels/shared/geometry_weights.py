@@ -40,7 +40,7 @@ class Summary(NamedTuple):
     total: int
 
 
-class Plan(NamedTuple):
+class FixedPoint(NamedTuple):
     """How a table of weights is held as integers: ``w = scale * q * 2**-shift``, `limbs` of `width` bits each.
 
     Where one word is wide enough `width` is 0. Weights that are all the same are in `scale`, and their `q` is 1.
@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """A table of weights as integers, see :class:`Plan`.
+    """A table of weights as integers, see :class:`FixedPoint`.
 
     `q` is int64 (C, C); where one word is too narrow it is (C, C, K), limbs of `width` bits, the lowest first.
     """
@@ -67,21 +67,23 @@ class Fixed(NamedTuple):
     error: float
 
 
-def plan(found: Summary) -> Plan | None:
+def fixed_point(found: Summary) -> FixedPoint | None:
     """Return how the table is held, or None: a weight in use is no weight, or sums leave float64."""
     if not (found.good and math.isfinite(found.top)):
         return None
     if found.equal:
-        return Plan(0, found.first, 0, 1, 0.0, equal=True)
+        return FixedPoint(0, found.first, 0, 1, 0.0, equal=True)
     fraction, exponent = math.frexp(found.top)
     shift = 62 - (exponent - 1 if fraction == 0.5 else exponent)
     error = _relative_error(found.smallest, shift)
     if error <= MOST_ERROR:
-        return Plan(shift, 1.0, 0, 1, error, equal=False)
+        return FixedPoint(shift, 1.0, 0, 1, error, equal=False)
     # As many limbs as keep 54 bits of the smallest weight.
     wide = max(shift + 62, 54 - math.frexp(found.smallest)[1])
     width = 62 - found.total.bit_length()  # limbs times counts, summed over everything, stay below 2**63
-    return Plan(wide, 1.0, width, -(-(wide - shift + 63) // width), _relative_error(found.smallest, wide), equal=False)
+    return FixedPoint(
+        wide, 1.0, width, -(-(wide - shift + 63) // width), _relative_error(found.smallest, wide), equal=False
+    )
 
 
 def quantise(W: np.ndarray, M: np.ndarray) -> Any:
@@ -91,7 +93,7 @@ def quantise(W: np.ndarray, M: np.ndarray) -> Any:
     """
     used = M > 0
     w = np.where(used, W, 0.0)
-    found = plan(_summary(w, W[used], M))
+    found = fixed_point(_summary(w, W[used], M))
     if found is None:
         return None
     if found.equal:
@@ -122,7 +124,7 @@ def _relative_error(smallest: float, shift: int) -> float:
     return math.ldexp(1 / fraction, power) if power < 1023 else math.inf
 
 
-def _limbs(w: np.ndarray, found: Plan) -> np.ndarray:
+def _limbs(w: np.ndarray, found: FixedPoint) -> np.ndarray:
     q = np.zeros((*w.shape, found.limbs), np.int64)
     for index in zip(*np.nonzero(w), strict=True):
         value = _times_power(float(w[index]), found.shift)

@@ -12,7 +12,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.geometry._entries import Entries
 from cmfast.kernels.shared import geometry_weights
-from cmfast.kernels.shared.geometry_weights import Plan, Summary
+from cmfast.kernels.shared.geometry_weights import FixedPoint, Summary
 
 _SUMMARY = Kernel("geometry/counts", "cmfast_gcm_summary")
 _INTEGERS = Kernel("geometry/counts", "cmfast_gcm_integers")
@@ -25,13 +25,13 @@ NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
 
 
 class Table(NamedTuple):
-    """One table of weights as integers `q`, (K, C, C): its limbs, the lowest first, only one where `plan.width` is 0.
+    """One table of weights as integers `q`, (K, C, C): its limbs, the lowest first, only one where `form.width` is 0.
 
-    Without a plan (see :func:`geometry_weights.plan`) there are none.
+    Without a form (see :func:`geometry_weights.fixed_point`) there are none.
     """
 
     q: Any
-    plan: Plan | None
+    form: FixedPoint | None
 
 
 def quantise(weights: list[Any], M: Any) -> list[Table]:
@@ -41,8 +41,8 @@ def quantise(weights: list[Any], M: Any) -> list[Table]:
     for k, table in enumerate(weights):
         W[k] = table
     M = xp.ascontiguousarray(M)
-    plans = [geometry_weights.plan(found) for found in _summaries(W, M)]
-    return [Table(None if plan is None else _integers(W[k], M, plan), plan) for k, plan in enumerate(plans)]
+    forms = [geometry_weights.fixed_point(found) for found in _summaries(W, M)]
+    return [Table(None if form is None else _integers(W[k], M, form), form) for k, form in enumerate(forms)]
 
 
 def _summaries(W: Any, M: Any) -> list[Summary]:
@@ -65,43 +65,43 @@ def _summary(numbers: list[int], total: int) -> Summary:
     return Summary(not bad, low == high, one, float(weight[1]), float(weight[2]), total)
 
 
-def _integers(W: Any, M: Any, plan: Plan) -> Any:
-    out = library(M).empty((plan.limbs, *M.shape), np.int64)
+def _integers(W: Any, M: Any, form: FixedPoint) -> Any:
+    out = library(M).empty((form.limbs, *M.shape), np.int64)
     n = M.size
     if n:
         _INTEGERS.launch(
             (), batches.per_item(n),
-            W=W, M=M, n=n, equal=plan.equal, shift=plan.shift, width=plan.width, limbs=plan.limbs, out=out,
+            W=W, M=M, n=n, equal=form.equal, shift=form.shift, width=form.width, limbs=form.limbs, out=out,
         )  # fmt: skip
     return out
 
 
-def rounded(sums: Any, plans: list[Plan | None]) -> Any:
-    """Return integer sums (..., W, items) in one limb as float64, item for item by the plan of its table.
+def rounded(sums: Any, forms: list[FixedPoint | None]) -> Any:
+    """Return integer sums (..., W, items) in one limb as float64, item for item by the form of its table.
 
-    Each is rounded once, and once more by a constant weight. Without a plan it is NaN.
+    Each is rounded once, and once more by a constant weight. Without a form it is NaN.
     """
     xp, items = library(sums), sums.shape[-1]
     sums = xp.ascontiguousarray(sums)
     out = xp.empty(sums.shape, np.float64)
     if sums.size:
-        shift = xp.asarray(np.array([0 if plan is None else plan.shift for plan in plans], np.int32))
-        scale = xp.asarray(np.array([np.nan if plan is None else plan.scale for plan in plans]))
+        shift = xp.asarray(np.array([0 if form is None else form.shift for form in forms], np.int32))
+        scale = xp.asarray(np.array([np.nan if form is None else form.scale for form in forms]))
         _ROUND.launch(
             (), batches.per_item(sums.size),
-            sums=sums, n=sums.size, cells=items, tables=len(plans), shift=shift, scale=scale, out=out,
+            sums=sums, n=sums.size, cells=items, tables=len(forms), shift=shift, scale=scale, out=out,
         )  # fmt: skip
     return out
 
 
-def rounded_limbs(sums: Any, plan: Plan) -> Any:
+def rounded_limbs(sums: Any, form: FixedPoint) -> Any:
     """Return integer sums in limbs (K, ...), as `carried` gives them, as float64, each rounded once."""
     xp = library(sums)
     out = xp.empty(sums.shape[1:], np.float64)
     if out.size:
         _ROUND_LIMBS.launch(
             (), batches.per_item(out.size),
-            sums=xp.ascontiguousarray(sums), n=out.size, limbs=len(sums), width=plan.width, shift=plan.shift, out=out,
+            sums=xp.ascontiguousarray(sums), n=out.size, limbs=len(sums), width=form.width, shift=form.shift, out=out,
         )  # fmt: skip
     return out
 

@@ -18,15 +18,15 @@ def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int
     side = sides(keys, half)[axis]
     if W is None:
         return side.keys, side.heights(counts), xp.zeros((), np.int8)
-    ((q, plan),) = _weights.quantise([W], M)
-    status = xp.asarray(np.array(INVALID if plan is None else OK, np.int8))
-    if plan is not None and plan.width:
-        heights = _weights.heights(side, _weights.masses(keys, counts, half, q), plan.width)
-        return side.keys, _weights.rounded_limbs(heights, plan), status
+    ((q, form),) = _weights.quantise([W], M)
+    status = xp.asarray(np.array(INVALID if form is None else OK, np.int8))
+    if form is not None and form.width:
+        heights = _weights.heights(side, _weights.masses(keys, counts, half, q), form.width)
+        return side.keys, _weights.rounded_limbs(heights, form), status
     heights = xp.zeros(len(side.tags), np.int64)
-    if plan is not None:
+    if form is not None:
         heights = side.heights(*_weights.masses(keys, counts, half, q))
-    return side.keys, _weights.rounded(heights[None, :], [plan]).reshape(-1), status
+    return side.keys, _weights.rounded(heights[None, :], [form]).reshape(-1), status
 
 
 def min_overlap(

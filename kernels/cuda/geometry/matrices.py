@@ -18,7 +18,7 @@ def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = 
     del num_threads
     xp, half = library(keys), bits_of(len(M))
     fixed = _weights.quantise(list(tables), M)
-    plans = [table.plan for table in fixed]
+    forms = [table.form for table in fixed]
     labels, predictions, _, cell = found = sides(keys, half)
     mixed = found.mixed
     cells = xp.flatnonzero(mixed)
@@ -26,26 +26,26 @@ def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = 
     # What lies in cells of one label or one prediction counts as it is.
     S = pair_counts(keys, xp.where(mixed[cell], 0, counts), n_classes=len(M))
     sums = xp.zeros((3, len(tables), M.size), np.int64)
-    for w, (q, plan) in enumerate(fixed):
-        if plan is not None and not plan.width:
+    for w, (q, form) in enumerate(fixed):
+        if form is not None and not form.width:
             (mass,) = _weights.masses(keys, counts, half, q)
             G = _entries.overlaps(labels, labels.heights(mass), predictions, predictions.heights(mass), split, M.shape)
             exact = q[0] * M
             rows, columns = exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :]
             for k, total in enumerate((G + q[0] * S, exact, xp.where(rows < columns, rows, columns))):
                 sums[k, w] = total.ravel()
-    out = _weights.rounded(sums, plans).reshape(3, len(tables), *M.shape)
-    for w, (q, plan) in enumerate(fixed):
-        if plan is not None and plan.width:
+    out = _weights.rounded(sums, forms).reshape(3, len(tables), *M.shape)
+    for w, (q, form) in enumerate(fixed):
+        if form is not None and form.width:
             masses = _weights.masses(keys, counts, half, q)
-            L, P = (_weights.heights(side, masses, plan.width) for side in (labels, predictions))
+            L, P = (_weights.heights(side, masses, form.width) for side in (labels, predictions))
             exact = q * M
-            rows, columns = (_weights.carried(exact.sum(axis=axis), plan.width) for axis in (2, 1))
+            rows, columns = (_weights.carried(exact.sum(axis=axis), form.width) for axis in (2, 1))
             G = _entries.wide_overlaps(labels, L, predictions, P, len(M))
             for k, total in enumerate((G, exact, _weights.smaller(rows, columns))):
-                out[k, w] = _weights.rounded_limbs(_weights.carried(total, plan.width), plan)
-    status = xp.asarray(np.array([INVALID if plan is None else OK for plan in plans], np.int8))
-    error = xp.asarray(np.array([np.nan if plan is None else plan.error for plan in plans], np.float64))
+                out[k, w] = _weights.rounded_limbs(_weights.carried(total, form.width), form)
+    status = xp.asarray(np.array([INVALID if form is None else OK for form in forms], np.int8))
+    error = xp.asarray(np.array([np.nan if form is None else form.error for form in forms], np.float64))
     return out[0], out[1], out[2], error, status
 
 
