@@ -112,7 +112,7 @@ def compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
         return function(*arrays, **options)
     except cmfast.FailureError:
         raise
-    except (TypeError, ValueError, OverflowError, NotImplementedError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(str(error)) from error
 
 
