@@ -377,6 +377,8 @@ def geometric_confusion_matrix(
     n_components : int or None
         Principal axes to project to; fewer where `X` has fewer columns or its points span fewer dimensions. None:
         `X` is taken as it is.
+        Axes whose variance is below ``16 eps n`` of the largest, for n columns, are rounding: with a rule for the
+        widths they are left out.
     grid : {"scott", "freedman_diaconis"} or Grid
         Rule for the widths of the cells, from all points; or the cells themselves.
     smoothing : optional
