@@ -125,6 +125,11 @@ class Problem(NamedTuple):
         """Whether sweeps and conjugate gradients may be quicker than Newton steps by elimination."""
         return is_large(self.R, self.C)
 
+    @property
+    def is_warm(self) -> bool:
+        """Whether factors to start from are given."""
+        return any(lines.values is not None and lines.values.shape[-1] > 0 for lines in (self.start_row, self.start_col))
+
     def part(self, first: int, last: int) -> "Problem":
         """Return the problem of the matrices from `first` to before `last`, in the same arrays."""
         if (first, last) == (0, self.n):

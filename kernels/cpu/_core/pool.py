@@ -102,6 +102,8 @@ def pieces(n: int, seconds: float, *, tile: int = 1, most: int = MAX_PIECES) -> 
     `seconds` is the estimated time of all of it on one thread (a formula of the shapes, never a measurement).
     Bounds are multiples of `tile`.
     """
+    if n <= tile:
+        return [(0, n)]
     tiles = -(-n // tile)
     count = max(1, min(tiles, most, int(seconds / PIECE_SECONDS)))
     cuts = [tile * (tiles * i // count) for i in range(count)] + [n]

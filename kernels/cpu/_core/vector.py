@@ -121,6 +121,7 @@ class _Mask(types.Type):
 
 
 vector, mask = _Vector(), _Mask()
+emitters = {}  # of each function of vectors: what emits its code, given a builder and the values
 _PLACES = types.containers.UniTuple(types.intp, WIDTH)
 _VECTOR, _MASK = ir.VectorType(ir.DoubleType(), WIDTH), ir.VectorType(ir.IntType(1), WIDTH)
 
@@ -159,6 +160,7 @@ def _spread(builder, number):
 
 def _define(function, result, arguments, emit):
     """Type and lower a function of vectors, any of which may be given as a plain number."""
+    emitters[function] = emit
     cases = [signature(result, *arguments)]
     numbers = [k for k, a in enumerate(arguments) if a is vector]
     if len(numbers) > 1:
@@ -418,12 +420,24 @@ def _store_row(context, builder, sig, args):
     return context.get_dummy_value()
 
 
+def read_block(context, builder, kind, a, rows, column):
+    """Return the eight lines that ``load_block`` fills."""
+    return _transposed(
+        builder, [_cells(context, builder, kind, a, row, column) for row in cgutils.unpack_tuple(builder, rows, WIDTH)]
+    )
+
+
+def write_block(context, builder, kind, a, row, column, lines):
+    """Write eight lines as ``store_block`` does."""
+    for w, cells in enumerate(_transposed(builder, lines)):
+        there = builder.add(row, ir.Constant(row.type, w))
+        builder.store(cells, _cell(context, builder, kind, a, there, column), align=ALIGNMENT)
+
+
 @lower_builtin(load_block, types.Array, types.intp, types.Array, _PLACES, types.intp)
 def _load_block(context, builder, sig, args):
     lines, k, a, rows, column = args
-    places = cgutils.unpack_tuple(builder, rows, WIDTH)
-    cells = [_cells(context, builder, sig.args[2], a, row, column) for row in places]
-    for w, line in enumerate(_transposed(builder, cells)):
+    for w, line in enumerate(read_block(context, builder, sig.args[2], a, rows, column)):
         place = _address(context, builder, sig.args[0], lines, builder.add(k, ir.Constant(k.type, w)))
         builder.store(line, place, align=ALIGNMENT)
     return context.get_dummy_value()
@@ -434,7 +448,5 @@ def _store_block(context, builder, sig, args):
     lines, k, a, row, column = args
     places = [builder.add(k, ir.Constant(k.type, w)) for w in range(WIDTH)]
     values = [builder.load(_address(context, builder, sig.args[0], lines, place), align=ALIGNMENT) for place in places]
-    for w, cells in enumerate(_transposed(builder, values)):
-        there = builder.add(row, ir.Constant(row.type, w))
-        builder.store(cells, _cell(context, builder, sig.args[2], a, there, column), align=ALIGNMENT)
+    write_block(context, builder, sig.args[2], a, row, column, values)
     return context.get_dummy_value()

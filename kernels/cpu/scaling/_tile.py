@@ -12,7 +12,8 @@ from functools import cache
 from itertools import accumulate
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
+from cmfast.kernels.cpu._core.unroll import Layout, unrolled
+from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat
 
 LANES = WIDTH
 
@@ -24,20 +25,21 @@ def _sizes(R, C, newton):
     """
     return {
         "M": R * C,  # matrices, after smoothing, dropping, powers of two and pairing
-        "Q": R * C * newton,  # scaled cells over sqrt(u)
-        "W": C * C * newton,  # weights of the graph on the columns, lower half
+        "P": R * C,  # scaled cells
+        "W": C * C * newton,  # lower half: weights of the graph on the columns; upper half: shares of its pivots
         "F": C * C * newton,  # flows between columns, antisymmetric, lower half
         "u": R,  # row targets
         "v": C,  # column targets
         "x": R,  # row factors
         "y": C,  # column factors
-        "root": R,  # 1 / sqrt(u)
+        "inverse": R,  # 1 / u
         "off": R,  # row sums of scaled cells, without the paired one
         "col": C,  # column sums, likewise
-        "diag": C,  # the paired cells, scaled
+        "gap": C,  # what columns lack
         "q": C,  # sources
         "d": C,  # Newton step in log y
-        "p": C,  # shares of a pivot in the elimination; scratch of whatever moves columns
+        "step": 1,  # how much of it is taken
+        "p": C,  # scratch of whatever moves columns
         "r": C,  # reciprocals of the pivots; likewise
         "row_power": R,  # M holds the input times 2 ** -(row_power + col_power)
         "col_power": C,
@@ -58,9 +60,9 @@ def _sizes(R, C, newton):
         "moved": 1,  # whether `order` is not the identity
         "chosen": 1,  # whether the pairing was found already
         "warm": 1,  # whether the caller gave the factors to start from
-        "mean": 1,  # product of the factors that the gauge is about, then their geometric mean
-        "least": 1,  # smallest of the products on the way to it
-        "count": 1,  # of these factors
+        "mean": 1,  # geometric mean of the factors that the gauge is about
+        "simple": 1,  # whether it comes from their plain product
+        "good": 1,  # whether all factors are positive and finite
         "n_iter": 1,
         "status": 1,
     }
@@ -85,8 +87,46 @@ def new_tile(R, C, *, flip, newton):
     return Tile._make((new_lines(count), R, C, flip, *places))
 
 
+def _unit_tile(C):
+    """Return what is known of a tile of matrices whose rows and columns are to sum to one, all paired, no lane warm."""
+    places, _ = _places(C, C, newton=True)
+    at = Tile._make((None, C, C, False, *places))
+    known = {k + i: 1.0 for k in (at.u, at.v, at.inverse) for i in range(C)}
+    known |= {at.paired: 1.0, at.warm: 0.0, at.far: 0.0, at.total: float(C)}
+    return Layout(lambda lines: at._replace(S=lines), known)
+
+
+def written_out(*fields, source=None):
+    """Let a kernel be straight-line code where the size of such a tile is known; `fields` are what it leaves.
+
+    `source` does the same in the order that suits registers, where that is another one.
+    """
+
+    def kept(t):
+        for name in fields:
+            start = getattr(t, name)
+            yield from range(start, start + _sizes(t.R, t.C, newton=True)[name])
+
+    return unrolled(_unit_tile, kept, source)
+
+
 @jit(inner=True)
 def fill(S, k, n, w, value):
     """Write one number to a lane of `n` lines; a slice would take seconds to compile."""
     for i in range(k, k + n):
         S[i, w] = value
+
+
+@jit(inner=True, inline=True)
+def add_up(S, k, n):
+    """Return the sum of `n` lines from line `k` on: four at a time, as each waits for the one before."""
+    a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    whole = n - n % 4
+    for i in range(k, k + whole, 4):
+        a = a + load(S, i)
+        b = b + load(S, i + 1)
+        c = c + load(S, i + 2)
+        d = d + load(S, i + 3)
+    for i in range(k + whole, k + n):
+        a = a + load(S, i)
+    return (a + b) + (c + d)

@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import absolute, load, load_block, some, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import absolute, load, load_block, some, splat, store, where
 from cmfast.kernels.cpu.scaling._rules import compare_totals
-from cmfast.kernels.cpu.scaling._tile import LANES, fill
+from cmfast.kernels.cpu.scaling._tile import LANES, fill, written_out
 from cmfast.kernels.cpu.scaling._tile_range import bring_near, spans_much
-from cmfast.kernels.shared.scaling import SPAN, TOTALS_RTOL, WIDE
+from cmfast.kernels.shared.scaling import NORMAL, PAIRED_SWEEPS, SPAN, TOTALS_RTOL, WIDE
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 
@@ -20,9 +20,8 @@ def gather(t, cells, step, row_sums, col_sums, first, last):
     Lanes past `last` repeat it.
     """
     S = t.S
-    _gather_cells(t, cells, step, first, last)
-    _gather_lines(S, t.u, t.R, row_sums, first, last)
-    _gather_lines(S, t.v, t.C, col_sums, first, last)
+    take_cells(t, None, cells, places(first, last, step))
+    gather_targets(t, row_sums, col_sums, first, last)
     for j in range(t.C):
         store(S, t.order + j, splat(float(j)))
         store(S, t.col_power + j, splat(0.0))
@@ -34,33 +33,10 @@ def gather(t, cells, step, row_sums, col_sums, first, last):
     store(S, t.active, splat(1.0))
 
 
-@jit(inner=True)
-def prepare(t, smoothing, drop, plain):
-    """Smooth, check and bring near what the tile was filled with; decide the lanes that have no answer."""
-    S = t.S
-    _smooth(t, smoothing)
-    _survey_targets(t)
-    status = load(S, t.status)
-    low, high = load(S, t.low), load(S, t.high)
-    narrow = (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= SPAN * low)
-    if some((status != OK) | (load(S, t.zeros) != 0.0) | (load(S, t.odd) != 0.0) | ~narrow):
-        for w in range(LANES):
-            if S[t.status, w] == OK and (S[t.zeros, w] != 0.0 or S[t.odd, w] != 0.0):
-                S[t.status, w] = _decide(t, w, drop)
-            if S[t.status, w] != OK:
-                _park(t, w)
-            elif spans_much(t, w):
-                bring_near(t, w, plain)
-    for i in range(t.R):
-        u = load(S, t.u + i)
-        store(S, t.root + i, where(u > 0.0, 1.0 / sqrt(u), 0.0))
-
-
-@jit(inner=True)
-def _gather_cells(t, M, step, first, last):
-    """Copy the cells; note which lanes have NaN, infinite, negative or zero cells, and the range of the others."""
-    S, R, C = t.S, t.R, t.C
-    rows = (
+@jit(inner=True, inline=True)
+def places(first, last, step):
+    """Return where the matrices from `first` on stand; past `last` it is repeated."""
+    return (
         first * step,
         min(first + 1, last) * step,
         min(first + 2, last) * step,
@@ -70,32 +46,156 @@ def _gather_cells(t, M, step, first, last):
         min(first + 6, last) * step,
         min(first + 7, last) * step,
     )
-    cells = R * C
+
+
+@written_out("M", "low", "high", "good")
+@jit(inner=True)
+def take_cells(t, M, rows):
+    """Copy the cells and add the smoothing; note their range, and which lanes have NaN, infinite or negative ones."""
+    S = t.S
+    cells = t.R * t.C
     if t.flip or cells < LANES:
-        row_stride, col_stride = (1, R) if t.flip else (C, 1)
-        for i in range(R):
-            for j in range(C):
-                c = i * row_stride + j * col_stride
+        row_stride, col_stride = (1, t.R) if t.flip else (t.C, 1)
+        for i in range(t.R):
+            for j in range(t.C):
                 for w in range(LANES):
-                    S[t.M + i * C + j, w] = M[rows[w], c]
+                    S[t.M + i * t.C + j, w] = M[rows[w], i * row_stride + j * col_stride]
     else:
         for k in range(0, cells, LANES):
             c = min(k, cells - LANES)  # the last block overlaps the one before
             load_block(S, t.M + c, M, rows, c)
-    good = splat(0.0) == 0.0
-    zero = ~good
-    low = splat(np.inf)
-    high = splat(0.0)
-    for k in range(t.M, t.M + cells):
-        m = load(S, k)
-        good = good & (m >= 0.0) & (m < np.inf)
-        zero = zero | (m == 0.0)
-        low = where((m > 0.0) & (m < low), m, low)
+    amount = load(S, t.amount)
+    low, high, total = splat(np.inf), splat(0.0), splat(0.0)
+    low_odd, high_odd, total_odd = low, high, total
+    last = t.M + cells - 1
+    for k in range(t.M, last, 2):  # in two chains, as each waits for the one before
+        m, odd = load(S, k), load(S, k + 1)
+        store(S, k, m + amount)
+        store(S, k + 1, odd + amount)
+        low, low_odd = where(m < low, m, low), where(odd < low_odd, odd, low_odd)
+        high, high_odd = where(m > high, m, high), where(odd > high_odd, odd, high_odd)
+        total, total_odd = total + m, total_odd + odd
+    if cells % 2:
+        m = load(S, last)
+        store(S, last, m + amount)
+        low = where(m < low, m, low)
         high = where(m > high, m, high)
-    store(S, t.low, low)
-    store(S, t.high, high)
+        total = total + m
+    low = where(low_odd < low, low_odd, low)
+    high = where(high_odd > high, high_odd, high)
+    total = total + total_odd
+    store(S, t.low, low + amount)
+    store(S, t.high, high + amount)
+    store(S, t.good, where((total == total) & (low >= 0.0) & (high < np.inf), 1.0, splat(0.0)))
+
+
+@jit(inner=True)
+def find_zeros(t):
+    """Note which lanes have cells that are zero, and the smallest of the others; return whether any has."""
+    S = t.S
+    zero = load(S, t.low) == 0.0
     store(S, t.zeros, where(zero, 1.0, splat(0.0)))
-    store(S, t.status, where(good, float(OK), splat(float(INVALID))))
+    if some(zero):
+        low = splat(np.inf)
+        for k in range(t.M, t.M + t.R * t.C):
+            m = load(S, k)
+            low = where((m > 0.0) & (m < low), m, low)
+        store(S, t.low, low)
+        return True
+    return False
+
+
+@jit(inner=True)
+def prepare(t, drop, pseudo_bayes, plain):
+    """Check and bring near what the tile was filled with; decide the lanes that have no answer."""
+    S = t.S
+    find_zeros(t)
+    store(S, t.status, where(load(S, t.good) != 0.0, float(OK), splat(float(INVALID))))
+    if pseudo_bayes:
+        for w in range(LANES):
+            if S[t.status, w] == OK:
+                S[t.amount, w] = _pseudo_bayes(t, w)
+    _survey_targets(t)
+    if some((load(S, t.status) != OK) | (load(S, t.zeros) != 0.0) | (load(S, t.odd) != 0.0) | ~_narrow(t)):
+        for w in range(LANES):
+            if S[t.status, w] == OK and (S[t.zeros, w] != 0.0 or S[t.odd, w] != 0.0):
+                S[t.status, w] = _decide(t, w, drop)
+            if S[t.status, w] != OK:
+                _park(t, w)
+            elif spans_much(t, w):
+                bring_near(t, w, plain)
+    _invert_targets(t)
+
+
+@jit(inner=True)
+def cells_are_regular(t):
+    """Whether no lane has bad cells, empty lines or cells that need to be brought nearer."""
+    S = t.S
+    if some(load(S, t.good) == 0.0):
+        return False
+    zeros = find_zeros(t)
+    return not some(~_narrow(t)) and not (zeros and not _lines_are_positive(t))
+
+
+@jit(inner=True)
+def targets_are_regular(t):
+    """Make the totals of the targets equal; whether all are positive and agree."""
+    _survey_targets(t)
+    _invert_targets(t)
+    return not some(load(t.S, t.odd) != 0.0)
+
+
+@jit(inner=True)
+def begin_regular(t):
+    """Set what changes while a tile is solved."""
+    S = t.S
+    for k in (t.warm, t.far):
+        store(S, k, splat(0.0))
+    for k in (t.rho, t.rho_before, t.residual):
+        store(S, k, splat(np.inf))
+    store(S, t.status, splat(float(OK)))
+    store(S, t.active, splat(1.0))
+    store(S, t.n_iter, splat(float(PAIRED_SWEEPS)))
+
+
+@jit(inner=True)
+def _narrow(t):
+    """Return the lanes whose cells need not be brought nearer, if their diagonal dominates or not."""
+    low, high = load(t.S, t.low), load(t.S, t.high)
+    return (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= SPAN * low)
+
+
+@jit(inner=True)
+def _lines_are_positive(t):
+    """Whether every row and every column of every lane has a positive cell."""
+    S, R, C = t.S, t.R, t.C
+    good = splat(0.0) == 0.0
+    for i in range(R):
+        total = splat(0.0)
+        for j in range(C):
+            total = total + load(S, t.M + i * C + j)
+        good = good & (total > 0.0)
+    for j in range(C):
+        total = splat(0.0)
+        for i in range(R):
+            total = total + load(S, t.M + i * C + j)
+        good = good & (total > 0.0)
+    return not some(~good)
+
+
+@jit(inner=True)
+def _invert_targets(t):
+    S = t.S
+    for i in range(t.R):
+        u = load(S, t.u + i)
+        store(S, t.inverse + i, where(u > 0.0, 1.0 / where(u > NORMAL, u, NORMAL), 0.0))
+
+
+@jit(inner=True)
+def gather_targets(t, row_sums, col_sums, first, last):
+    """Copy the targets."""
+    _gather_lines(t.S, t.u, t.R, row_sums, first, last)
+    _gather_lines(t.S, t.v, t.C, col_sums, first, last)
 
 
 @jit(inner=True)
@@ -106,25 +206,6 @@ def _gather_lines(S, k, n, lines, first, last):
         else:
             for w in range(LANES):
                 S[k + i, w] = lines.values[min(first + w, last), i]
-
-
-@jit(inner=True)
-def _smooth(t, smoothing):
-    """Add `smoothing` to every cell; below zero: the pseudo-Bayes rule."""
-    S = t.S
-    store(S, t.amount, splat(max(smoothing, 0.0)))
-    if smoothing > 0.0:
-        for k in range(t.M, t.M + t.R * t.C):
-            store(S, k, load(S, k) + smoothing)
-        # With no positive cell `low` is infinite, and each cell is now the smoothing.
-        low = load(S, t.low)
-        store(S, t.low, where((load(S, t.zeros) != 0.0) | (low == np.inf), smoothing, low + smoothing))
-        store(S, t.high, load(S, t.high) + smoothing)
-        store(S, t.zeros, splat(0.0))
-    elif smoothing < 0.0:
-        for w in range(LANES):
-            if S[t.status, w] == OK:
-                S[t.amount, w] = _pseudo_bayes(t, w)
 
 
 @jit(inner=True)

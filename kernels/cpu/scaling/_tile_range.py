@@ -119,9 +119,10 @@ def undo_powers(t, w, rest):
 
 @jit(inner=True)
 def permute(t, w):
-    """Bring column ``order[j]`` to place j."""
+    """Bring column ``order[j]`` to place j, of the cells as they are and, if they are by now, scaled."""
     for i in range(t.R):
         _permute_line(t, w, t.M + i * t.C)
+        _permute_line(t, w, t.P + i * t.C)
     for k in (t.v, t.y, t.col_power):
         _permute_line(t, w, k)
 

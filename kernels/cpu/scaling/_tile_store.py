@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu._core.vector import absolute, load, some, splat, store, store_block, where
-from cmfast.kernels.cpu.scaling._tile import LANES
+from cmfast.kernels.cpu.scaling._tile import LANES, add_up, written_out
 from cmfast.kernels.cpu.scaling._tile_range import permute, undo_powers
 from cmfast.kernels.status import MAX_ITER, OK, RANGE
 
@@ -15,7 +16,7 @@ TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are fo
 
 @jit(inner=True)
 def finish(t, plain, tol, bound):
-    """Put the factors in the gauge, scale the cells, and measure again what is returned."""
+    """Put the factors in the gauge, and measure again what is returned."""
     S, C = t.S, t.C
     if some(load(S, t.moved) != 0.0):
         for w in range(LANES):
@@ -27,32 +28,34 @@ def finish(t, plain, tol, bound):
                 permute(t, w)
     for j in range(C):
         store(S, t.y + j, where(load(S, t.v + j) > 0.0, load(S, t.y + j), 0.0))
-    if t.flip:
-        _gauge(t, t.y, t.v, t.C, t.x, t.R, t.col_power)
-    else:
-        _gauge(t, t.x, t.u, t.R, t.y, t.C, t.row_power)
-    _scale_cells(t)
-    good = _positive(S, t.x, t.u, t.R) & _positive(S, t.y, t.v, t.C)
-    status, residual = load(S, t.status), load(S, t.residual)
-    lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & good)
-    status = where(lost, float(RANGE), status)
-    status = where((status == float(OK)) & ~(residual <= bound), float(MAX_ITER), status)
+    take_mean(t, None)
+    if some(load(S, t.simple) == 0.0):
+        for w in range(LANES):
+            if S[t.simple, w] == 0.0 and S[t.status, w] <= MAX_ITER:
+                if t.flip:
+                    S[t.mean, w], S[t.rest, w] = _geometric_mean(S, t.y, t.v, t.C, t.col_power, w)
+                else:
+                    S[t.mean, w], S[t.rest, w] = _geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
+    divide_by_mean(t, None)
+    if plain:
+        _scale_cells(t)
+    measure(t, None)
+    judge(t, bound)
     if plain:  # only the sums count
-        status = where((status == float(MAX_ITER)) & (residual <= tol), float(OK), status)
-    store(S, t.status, status)
+        status = load(S, t.status)
+        store(S, t.status, where((status == float(MAX_ITER)) & (load(S, t.residual) <= tol), float(OK), status))
     if some(load(S, t.far) != 0.0):
         for w in range(LANES):
             if S[t.far, w] != 0.0:
                 undo_powers(t, w, -S[t.rest, w] if t.flip else S[t.rest, w])
 
 
+@written_out("mean", "simple")
 @jit(inner=True)
-def _gauge(t, first, targets, n, second, m, powers):
-    """Divide the factors `first` by their geometric mean and multiply the others by it.
-
-    What the powers of two in M add to that is left in `rest`.
-    """
+def take_mean(t):
+    """Find the geometric mean of the factors that the gauge is about; note where their plain product does not tell."""
     S = t.S
+    first, targets, n = (t.y, t.v, t.C) if t.flip else (t.x, t.u, t.R)
     count = splat(0.0)
     product = splat(1.0)
     least = splat(1.0)
@@ -61,20 +64,47 @@ def _gauge(t, first, targets, n, second, m, powers):
         count = count + where(there, 1.0, splat(0.0))
         product = product * where(there, load(S, first + i), 1.0)
         least = where(product < least, product, least)
-    store(S, t.mean, product)
-    store(S, t.least, least)
-    store(S, t.count, count)
-    for w in range(LANES):
-        product, least, count = S[t.mean, w], S[t.least, w], S[t.count, w]
-        if least > TINY and product < 1.0 / TINY and S[t.far, w] == 0.0:
-            S[t.mean, w] = np.exp(np.log(product) / count) if count > 0.0 else 1.0
-        elif S[t.status, w] <= MAX_ITER:
-            S[t.mean, w], S[t.rest, w] = _geometric_mean(S, first, targets, n, powers, w)
+    simple = (least > TINY) & (product < 1.0 / TINY) & (load(S, t.far) == 0.0)
+    store(S, t.simple, where(simple, 1.0, splat(0.0)))
+    store(S, t.mean, where(simple & (count > 0.0), exp(log(product) / count), 1.0))
+
+
+@written_out("x", "y", "good")
+@jit(inner=True)
+def divide_by_mean(t):
+    """Divide the factors that the gauge is about by their mean, and multiply the others by it."""
+    S = t.S
     mean = load(S, t.mean)
-    for i in range(n):
-        store(S, first + i, load(S, first + i) / mean)
-    for j in range(m):
-        store(S, second + j, load(S, second + j) * mean)
+    if t.flip:
+        _multiply(S, t.x, t.R, mean)
+        _divide(S, t.y, t.C, mean)
+    else:
+        _divide(S, t.x, t.R, mean)
+        _multiply(S, t.y, t.C, mean)
+    good = _positive(S, t.x, t.u, t.R) & _positive(S, t.y, t.v, t.C)
+    store(S, t.good, where(good, 1.0, splat(0.0)))
+
+
+@jit(inner=True)
+def _divide(S, k, n, mean):
+    for i in range(k, k + n):
+        store(S, i, load(S, i) / mean)
+
+
+@jit(inner=True)
+def _multiply(S, k, n, mean):
+    for i in range(k, k + n):
+        store(S, i, load(S, i) * mean)
+
+
+@jit(inner=True)
+def judge(t, bound):
+    """Let nothing be OK that was not measured to be."""
+    S = t.S
+    status, residual = load(S, t.status), load(S, t.residual)
+    lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & (load(S, t.good) != 0.0))
+    status = where(lost, float(RANGE), status)
+    store(S, t.status, where((status == float(OK)) & ~(residual <= bound), float(MAX_ITER), status))
 
 
 @jit(inner=True)
@@ -104,20 +134,26 @@ def _geometric_mean(S, factors, targets, count, powers, w):
 
 @jit(inner=True)
 def _scale_cells(t):
+    S, C = t.S, t.C
+    for i in range(t.R):
+        x = load(S, t.x + i)
+        for j in range(C):
+            store(S, t.P + i * C + j, x * (load(S, t.M + i * C + j) * load(S, t.y + j)))
+
+
+@written_out("residual")
+@jit(inner=True)
+def measure(t):
+    """Measure how far the sums of the scaled cells are from the targets."""
     S, R, C = t.S, t.R, t.C
     residual = splat(0.0)
     for j in range(C):
         store(S, t.col + j, splat(0.0))
     for i in range(R):
-        x = load(S, t.x + i)
-        total = splat(0.0)
+        P = t.P + i * C
+        residual = residual + absolute(add_up(S, P, C) - load(S, t.u + i))
         for j in range(C):
-            k = t.M + i * C + j
-            cell = x * load(S, k) * load(S, t.y + j)
-            store(S, k, cell)
-            total = total + cell
-            store(S, t.col + j, load(S, t.col + j) + cell)
-        residual = residual + absolute(total - load(S, t.u + i))
+            store(S, t.col + j, load(S, t.col + j) + load(S, P + j))
     for j in range(C):
         residual = residual + absolute(load(S, t.col + j) - load(S, t.v + j))
     store(S, t.residual, residual / load(S, t.total))
@@ -145,15 +181,45 @@ def scatter(t, out, out_row, out_col, first, last):
         for i in range(t.R):
             for j in range(t.C):
                 for w in range(n):
-                    out[first + w, j * t.R + i] = S[t.M + i * t.C + j, w]
+                    out[first + w, j * t.R + i] = S[t.P + i * t.C + j, w]
     elif write:
-        _scatter_lines(S, t.M, out, first, n)
-    for w in range(n):
-        if S[t.status, w] > MAX_ITER:
-            _blank(out_row, first + w)
-            _blank(out_col, first + w)
-            if write:
-                _blank(out, first + w)
+        _scatter_lines(S, t.P, out, first, n)
+    blank_lost(t, out, out_row, out_col, first, n)
+
+
+@jit(inner=True)
+def blank_lost(t, out, out_row, out_col, first, n):
+    """Write NaN where there is no answer."""
+    S = t.S
+    if some(load(S, t.status) > float(MAX_ITER)):
+        for w in range(n):
+            if S[t.status, w] > MAX_ITER:
+                _blank(out_row, first + w)
+                _blank(out_col, first + w)
+                if out.shape[0] > 0:
+                    _blank(out, first + w)
+
+
+@written_out()
+@jit(inner=True)
+def write_cells(t, out, first):
+    """Write the scaled cells of a whole tile."""
+    _write(t.S, t.P, t.R * t.C, out, first)
+
+
+@written_out()
+@jit(inner=True)
+def write_factors(t, out_row, out_col, first):
+    """Write the factors of a whole tile."""
+    _write(t.S, t.x, t.R, out_row, first)
+    _write(t.S, t.y, t.C, out_col, first)
+
+
+@jit(inner=True, inline=True)
+def _write(S, k, m, out, first):
+    for start in range(0, m, LANES):
+        c = min(start, m - LANES)  # the last block overlaps the one before
+        store_block(S, k + c, out, first, c)
 
 
 @jit(inner=True)
@@ -177,9 +243,7 @@ def _scatter_lines(S, k, out, first, n):
             for w in range(n):
                 out[first + w, c] = S[k + c, w]
     else:
-        for start in range(0, m, LANES):
-            c = min(start, m - LANES)  # the last block overlaps the one before
-            store_block(S, k + c, out, first, c)
+        _write(S, k, m, out, first)
 
 
 @jit(inner=True)

@@ -1,20 +1,15 @@
 """Matrix scaling to given margins: the launchers of ``ipf`` and ``ras`` and the loop over tiles."""
 
 import math
+from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, some
 from cmfast.kernels.cpu.scaling import _large
-from cmfast.kernels.cpu.scaling._tile import LANES, Tile, new_tile
-from cmfast.kernels.cpu.scaling._tile_load import begin, gather, prepare
-from cmfast.kernels.cpu.scaling._tile_newton import newton, start
-from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
-from cmfast.kernels.cpu.scaling._tile_store import finish, scatter, scatter_numbers
+from cmfast.kernels.cpu.scaling._tile import LANES, new_tile
+from cmfast.kernels.cpu.scaling._tiles import scale_any, scale_regular
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import Lines, Problem, rules
 
@@ -22,47 +17,8 @@ CHUNK = 1 << 16  # cells converted to float64 at a time
 # Where the fields of a problem stand that are tuples themselves.
 FIRST_LINES, END_LINES = (Problem._fields.index(name) for name in ("row_sums", "amount"))
 MOMENT = 1 << 25  # vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms
-SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 1.2e-8, "auto": 1.2e-8}
-
-
-@jit()
-def _scale(problem, tile, first, moment):
-    """Scale the matrices of the problem from `first` on in a tile; return where to go on, their number at the end.
-
-    After a moment it returns in any case, so that the caller can be interrupted: below zero is the complement of where
-    the tile begins that is under work.
-    """
-    p = Problem(*problem)
-    t: Any = Tile(*tile)
-    target, still, bound = p.goals
-    last = p.n - 1
-    begun = first < 0
-    first = ~first if begun else first
-    cost = 3 * t.R * t.C if p.plain else t.C * t.C * (t.R + t.C)
-    passes = max(1, moment // max(1, cost))
-    while first <= last:
-        if not begun:
-            gather(t, p.cells, p.m_step, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
-            prepare(t, p.amount, p.drop and p.bi, p.plain)
-            begin(t, Lines(*p.start_row), Lines(*p.start_col), first, last)
-            if not p.plain:
-                start(t)
-        if p.plain:
-            passes -= sinkhorn(t, target, still, p.max_iter, passes)
-        else:
-            passes -= newton(t, target, still, p.last_width, p.max_iter, passes)
-        begun = some(load(t.S, t.active) != 0.0)
-        if begun:
-            return ~first
-        finish(t, p.plain, p.tol, bound)
-        scatter(t, p.out, p.out_row, p.out_col, first, last)
-        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
-        first += LANES
-        if some(load(t.S, t.far) != 0.0):
-            passes //= 2  # it took long to bring them near
-        if passes <= 0 and first <= last:
-            return first
-    return p.n
+STRAIGHT = range(3, 13)  # numbers of classes for which straight-line code pays
+SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
 
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
@@ -103,33 +59,11 @@ def _launch(
         status=np.empty(n, np.int8),
         smoothing=np.empty(n),
     )
-    small = not problem.is_large
-    flip = R < C and not problem.plain  # Newton's unknowns belong on the shorter side
-
-    def work(_, start, stop):
-        tile = new_tile(R, C, flip=flip, newton=not problem.plain) if small else None
-        size = LANES * max(1, CHUNK // max(1, R * C * LANES))
-        for first in range(start, stop, size):
-            part = problem.part(first, min(first + size, stop))
-            results, codes = part.out, None
-            part = _in_float64(part)
-            if part.amount == 0.0 and not part.plain and has_zero(part.cells):
-                pruned, codes = prune(part)
-                part = part._replace(cells=pruned, m_step=1)
-            if small:
-                _run(_flipped(part) if flip else part, tile)
-            else:
-                pool.checkpoint()
-                _large.scale(part, num_threads)
-            if codes is not None:
-                amend(codes, part.out_row, part.out_col, part.status)
-            if part.out is not results:
-                results[:] = part.out
-
+    large = problem.is_large
     seconds = n * R * C * SECONDS_PER_CELL[solver]
     pool.run_pieces(
-        work,
-        pool.pieces(n, seconds, tile=LANES if small else 1),
+        _one_by_one(problem, num_threads) if large else _by_tiles(problem),
+        pool.pieces(n, seconds, tile=1 if large else LANES),
         seconds=seconds,
         num_threads=num_threads,
         progress=progress,
@@ -142,14 +76,85 @@ def _launch(
     )
 
 
-def _run(part, tile):
-    """Scale small matrices; between the calls of the kernel it can be interrupted."""
-    # In plain tuples: Numba checks the class of named ones, which a small matrix would notice.
-    problem = (*part[:FIRST_LINES], *map(tuple, part[FIRST_LINES:END_LINES]), *part[END_LINES:])
-    tile, place = tuple(tile), 0
-    while place != part.n:
+def _one_by_one(problem, num_threads):
+    """Return what scales a range of large matrices."""
+
+    def work(_, start, stop):
+        for b in range(start, stop):
+            with _prepared(problem.part(b, b + 1)) as part:
+                pool.checkpoint()
+                _large.scale(part, num_threads)
+
+    return work
+
+
+def _by_tiles(problem):
+    """Return what scales a range of small matrices."""
+    R, C, newton = problem.R, problem.C, not problem.plain
+    flip = R < C and newton  # Newton's unknowns belong on the shorter side
+    regular = R == C and newton and problem.amount >= 0.0 and not problem.is_warm
+    size = (0,) * C if regular and problem.bi and C in STRAIGHT else None
+    direct = problem.cells.dtype == problem.out.dtype == np.float64
+    at_once = LANES * max(1, CHUNK // max(1, R * C * LANES))
+    whole = _in_tuples(_flipped(problem) if flip else problem)
+
+    def work(_, start, stop):
+        tile = tuple(new_tile(R, C, flip=flip, newton=newton))
+        for first in range(start, stop, at_once):
+            last = min(first + at_once, stop)
+            if direct and not _has_zero(problem, first, last):
+                _run(whole, tile, first, last, size, regular=regular)
+                continue
+            with _prepared(problem.part(first, last)) as part:
+                given = _in_tuples(_flipped(part) if flip else part)
+                _run(given, tile, 0, last - first, size, regular=regular)
+
+    return work
+
+
+def _has_zero(problem, first, last):
+    """Whether a matrix from `first` to before `last` has a zero that a solver does not decide by itself."""
+    return (
+        problem.amount == 0.0
+        and not problem.plain
+        and has_zero(problem.cells[first:last] if problem.m_step else problem.cells)
+    )
+
+
+@contextmanager
+def _prepared(part):
+    """Give the problem in float64 without zeros that have no answer; then write what the kernel did not."""
+    results, codes = part.out, None
+    part = _in_float64(part)
+    if _has_zero(part, 0, part.n):
+        pruned, codes = prune(part)
+        part = part._replace(cells=pruned, m_step=1)
+    yield part
+    if codes is not None:
+        amend(codes, part.out_row, part.out_col, part.status)
+    if part.out is not results:
+        results[:] = part.out
+
+
+def _in_tuples(problem):
+    """Return the problem in plain tuples: Numba checks the class of named ones, which a small matrix would notice."""
+    return (*problem[:FIRST_LINES], *map(tuple, problem[FIRST_LINES:END_LINES]), *problem[END_LINES:])
+
+
+def _run(problem, tile, place, end, size, *, regular):
+    """Scale matrices from `place` to before `end`; between the calls of the kernels it can be interrupted."""
+    stretch, seen = LANES, place - 1
+    while place != end:
         pool.checkpoint()
-        place = _scale(problem, tile, place, MOMENT)
+        asks = not regular
+        if regular:
+            place, asks = scale_regular(problem, tile, place, end, MOMENT, size)
+        if asks:
+            stretch = 2 * stretch if place == seen else LANES  # they come in crowds
+            seen = min(end, place + stretch) if regular else end
+            while place != seen:
+                pool.checkpoint()
+                place = scale_any(problem, tile, place, seen, MOMENT)
 
 
 def _in_float64(part):

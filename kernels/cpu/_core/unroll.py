@@ -1,0 +1,301 @@
+"""Loops written out: a kernel's own source as straight-line code, for sizes that are known when it is compiled.
+
+The source is run once with values that note what is done to them. What a loop would keep in memory is held in registers
+then, as far as these go, and nothing is loaded twice. Every operation is the same as in the loops, on the same operands,
+so the results are the same bit by bit; only their order among independent ones differs.
+
+Traced functions may load, store and calculate with the functions of ``vector``, and call other such functions. They may
+branch on sizes, not on what a vector holds.
+"""
+
+import operator
+import types as python
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba.core import types  # noqa: TID251
+from numba.extending import intrinsic, overload  # noqa: TID251
+
+from cmfast.kernels.cpu._core import vector
+
+_DOUBLES, _TRUTHS = (ir.VectorType(kind, vector.WIDTH) for kind in (ir.DoubleType(), ir.IntType(1)))
+
+
+class _Value:
+    """What an operation gives, on eight numbers or on eight truth values."""
+
+    def __init__(self, trace: "_Trace", operation: Any, operands: tuple[Any, ...], number: float | None = None) -> None:
+        self.trace, self.operation, self.operands, self.number = trace, operation, operands, number
+
+    def __add__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.add, self, other)
+
+    def __radd__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.add, other, self)
+
+    def __sub__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.sub, self, other)
+
+    def __rsub__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.sub, other, self)
+
+    def __mul__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.mul, self, other)
+
+    def __rmul__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.mul, other, self)
+
+    def __truediv__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.truediv, other, self)
+
+    def __neg__(self) -> "_Value":
+        return self.trace.apply(operator.neg, self)
+
+    def __lt__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.lt, self, other)
+
+    def __le__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.le, self, other)
+
+    def __gt__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.gt, self, other)
+
+    def __ge__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.ge, self, other)
+
+    def __eq__(self, other: object) -> "_Value":  # type: ignore[override]
+        return self.trace.apply(operator.eq, self, other)
+
+    def __ne__(self, other: object) -> "_Value":  # type: ignore[override]
+        return self.trace.apply(operator.ne, self, other)
+
+    def __and__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.and_, self, other)
+
+    def __or__(self, other: Any) -> "_Value":
+        return self.trace.apply(operator.or_, self, other)
+
+    def __invert__(self) -> "_Value":
+        return self.trace.apply(operator.invert, self)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        msg = "straight-line code cannot branch on what a vector holds"
+        raise TypeError(msg)
+
+
+_COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+
+
+class _Trace:
+    """The operations of a source in their order, and what each line of its tile holds after them."""
+
+    def __init__(self, known: dict[int, float]) -> None:
+        self.held = {k: self.number(x) for k, x in known.items()}
+        self.order: list[_Value] = []
+
+    def number(self, x: float) -> _Value:
+        return _Value(self, "number", (), float(x))
+
+    def truth(self, x: bool) -> _Value:  # noqa: FBT001
+        return _Value(self, "truth", (), float(x))
+
+    def argument(self) -> _Value:
+        return _Value(self, "argument", ())
+
+    def load(self, k: int) -> _Value:
+        if k not in self.held:
+            self.held[k] = self._note("load", k)
+        return self.held[k]
+
+    def store(self, k: int, value: Any) -> None:
+        value = value if isinstance(value, _Value) else self.number(value)
+        self.held[k] = value
+        self._note("store", k, value)
+
+    def load_block(self, k: int, a: _Value, rows: _Value, column: int) -> None:
+        block = self._note("read", a, rows, column)
+        for w in range(vector.WIDTH):
+            self.store(k + w, self._note("line", block, w))
+
+    def store_block(self, k: int, a: _Value, row: _Value, column: int) -> None:
+        self._note("write", a, row, column, *(self.load(k + w) for w in range(vector.WIDTH)))
+
+    def _note(self, operation: Any, *operands: Any) -> _Value:
+        self.order.append(_Value(self, operation, operands))
+        return self.order[-1]
+
+    def apply(self, operation: Any, *operands: Any) -> _Value:
+        """Note an operation, unless what is known decides it: cells and factors are finite, so nothing times 0 is NaN."""
+        values = [a if isinstance(a, _Value) else self.number(a) for a in operands]
+        numbers = [a.number for a in values]
+        match operation, numbers:
+            case operator.mul, [1.0, _]:
+                return values[1]
+            case (operator.mul | operator.truediv), [_, 1.0]:
+                return values[0]
+            case (operator.add | operator.sub), [float(a), float(b)]:
+                return self.number(operation(a, b))
+            case (operator.add | operator.sub), [_, 0.0]:
+                return values[0]
+            case operator.add, [0.0, _]:
+                return values[1]
+            case operator.mul, [_, 0.0] | [0.0, _]:
+                return self.number(0.0)
+            case operator.invert, [float(mask)]:
+                return self.truth(not mask)
+            case vector.sqrt, [1.0]:
+                return values[0]
+            case vector.fma, [1.0, _, _]:
+                return values[1] + values[2]
+            case vector.fma, [_, 1.0, _]:
+                return values[0] + values[2]
+            case vector.fma, [_, _, 0.0]:
+                return values[0] * values[1]
+            case (operator.and_, [1.0, _]) | (operator.or_, [0.0, _]):
+                return values[1]
+            case (operator.and_, [_, 1.0]) | (operator.or_, [_, 0.0]):
+                return values[0]
+            case vector.where, [float(mask), _, _]:
+                return values[1 if mask else 2]
+            case compared, [float(a), float(b)] if compared in _COMPARISONS:
+                return self.truth(compared(a, b))
+        return self._note(operation, *values)
+
+
+def _replacements(trace: _Trace) -> dict[Any, Callable[..., Any]]:
+    """Return what stands for each function of vectors while a source is traced."""
+    found = {function: partial(trace.apply, function) for function in vector.emitters}
+    return found | {vector.load: _Trace.load, vector.store: _Trace.store, vector.splat: trace.number, vector.some: _known} | {
+        vector.load_block: _Trace.load_block,
+        vector.store_block: _Trace.store_block,
+    }
+
+
+def _known(mask: _Value) -> bool:
+    """Return what the numbers that are known decide."""
+    return bool(mask) if mask.number is None else mask.number != 0.0
+
+
+def _traced(function: Any, replacements: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
+    """Return the source of a kernel as a function of traced values; so are the kernels that it calls."""
+    source = getattr(function, "py_func", function)
+    names = dict(source.__globals__)
+    for name in source.__code__.co_names:
+        used = names.get(name)
+        if not getattr(used, "__hash__", None):
+            continue
+        if used in replacements:
+            names[name] = replacements[used]
+        elif hasattr(used, "py_func"):
+            names[name] = _traced(used, replacements)
+    return python.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+
+
+def _needed(order: list[_Value], kept: set[int]) -> list[_Value]:
+    """Return what is written, the last store to each line that is kept, and what these need, in the order given."""
+    stores = {value.operands[0]: value for value in order if value.operation == "store"}
+    needed = {value for k, value in stores.items() if k in kept}
+    needed |= {value for value in order if value.operation == "write"}
+    for value in reversed(order):
+        if value in needed:
+            needed.update(a for a in value.operands if isinstance(a, _Value))
+    return [value for value in order if value in needed]
+
+
+class _Code:
+    """Emits operations: the lines of a tile at `data`, and the values and types of further arguments."""
+
+    def __init__(self, context: Any, builder: Any, data: Any, arguments: dict[_Value, tuple[Any, Any]]) -> None:
+        self.context, self.builder, self.data, self.arguments = context, builder, data, arguments
+        self.done: dict[_Value, Any] = {}
+
+    def emit(self, value: _Value) -> None:
+        operation, operands = value.operation, value.operands
+        if operation == "load":
+            self.done[value] = self.builder.load(self._line(operands[0]), align=vector.ALIGNMENT)
+        elif operation == "store":
+            self.builder.store(self._ready(operands[1]), self._line(operands[0]), align=vector.ALIGNMENT)
+        elif operation == "read":
+            (kind, a), (_, rows) = (self.arguments[operand] for operand in operands[:2])
+            self.done[value] = vector.read_block(self.context, self.builder, kind, a, rows, _place(operands[2]))
+        elif operation == "line":
+            self.done[value] = self.done[operands[0]][operands[1]]
+        elif operation == "write":
+            (kind, a), (_, row) = (self.arguments[operand] for operand in operands[:2])
+            lines = [self._ready(line) for line in operands[3:]]
+            vector.write_block(self.context, self.builder, kind, a, row, _place(operands[2]), lines)
+        else:
+            self.done[value] = vector.emitters[operation](self.builder, *map(self._ready, operands))
+
+    def _line(self, k: int) -> Any:
+        start = self.builder.gep(self.data, [_place(k * vector.WIDTH)])
+        return self.builder.bitcast(start, _DOUBLES.as_pointer())
+
+    def _ready(self, value: _Value) -> Any:
+        if value.operation == "number":
+            return ir.Constant(_DOUBLES, [value.number] * vector.WIDTH)
+        if value.operation == "truth":
+            return ir.Constant(_TRUTHS, [bool(value.number)] * vector.WIDTH)
+        return self.done[value]
+
+
+def _place(k: int) -> Any:
+    return ir.Constant(ir.IntType(64), k)
+
+
+class Layout(NamedTuple):
+    """What is known of the lines of a tile when its size is."""
+
+    tile: Callable[[Any], Any]
+    """Gives the tile that a source sees, from what stands for its lines."""
+    known: dict[int, float]
+    """Lines that hold the same number in every lane."""
+
+
+def unrolled(
+    layout: Callable[[int], Layout], keep: Callable[[Any], Iterator[int]], source: Any = None
+) -> Callable[[Any], Any]:
+    """Make of a kernel ``kernel(t)`` a function of a tile and a size: its loops for None, else straight-line code.
+
+    A size is a tuple: how many numbers are in it says what Numba knows when it compiles. `keep` gives the lines of the
+    tile that anything after this function reads; what else it writes stays in registers. `source` is what is traced
+    where the order that suits loops does not suit registers; it does the same to every number.
+    """
+
+    def decorate(kernel: Any) -> Any:
+        @intrinsic
+        def code(typingctx, lines, size, rest):  # noqa: ANN001, ANN202  # Numba is untyped
+            def generate(context, builder, sig, args):  # noqa: ANN001, ANN202
+                data = context.make_array(sig.args[0])(context, builder, args[0]).data
+                what = layout(size.count)
+                trace = _Trace(what.known)
+                t = what.tile(trace)
+                values = [trace.argument() for _ in rest]
+                given = [builder.extract_value(args[2], k) for k in range(len(values))]
+                emitted = _Code(context, builder, data, dict(zip(values, zip(rest, given, strict=True), strict=True)))
+                _traced(source or kernel, _replacements(trace))(t, *values)
+                for value in _needed(trace.order, set(keep(t))):
+                    emitted.emit(value)
+                return context.get_dummy_value()
+
+            return types.none(lines, size, rest), generate
+
+        def function(t, size, *rest):  # noqa: ANN001, ANN002, ANN202
+            kernel(t, *rest)
+
+        @overload(function, jit_options={"nogil": True, "error_model": "numpy"})
+        def _(t, size, *rest):  # noqa: ANN001, ANN002, ANN202
+            if isinstance(size, types.NoneType):
+                return lambda t, size, *rest: kernel(t, *rest)
+            return lambda t, size, *rest: code(t.S, size, rest)
+
+        return function
+
+    return decorate

@@ -1,0 +1,206 @@
+"""Where Newton's method starts in a tile: which row belongs to which column, and the first factors."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import fma, load, some, splat, sqrt, store, where
+from cmfast.kernels.cpu.scaling._tile import LANES, fill, written_out
+from cmfast.kernels.cpu.scaling._tile_range import dominates, permute
+from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
+
+
+@jit(inner=True)
+def start(t, size):
+    """Find the pairing and the first factors."""
+    store(t.S, t.rho, splat(np.inf))
+    store(t.S, t.rho_before, splat(np.inf))
+    S, R, C = t.S, t.R, t.C
+    active = load(S, t.active)
+    store(S, t.paired, splat(0.0))
+    if R == C:
+        pair_by_diagonal(t, size)
+        _look_closer(t)
+    paired = load(S, t.paired)
+    if some((paired == 0.0) & (active != 0.0)):
+        for _ in range(PLAIN_SWEEPS):
+            _plain_sweep(t)
+        store(S, t.n_iter, load(S, t.n_iter) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
+        if R == C:
+            for w in range(LANES):
+                if S[t.paired, w] == 0.0 and S[t.active, w] != 0.0:
+                    _pair_by_search(t, w)
+    if R == C:
+        paired_start(t, size)
+        _start_warm(t)
+        paired_sweeps(t, size)
+        store(S, t.n_iter, fma(active * load(S, t.paired), float(PAIRED_SWEEPS), load(S, t.n_iter)))
+
+
+@written_out("paired")
+@jit(inner=True)
+def pair_by_diagonal(t):
+    """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j."""
+    S, C = t.S, t.C
+    good = load(S, t.M) > 0.0
+    for i in range(1, C):
+        m = load(S, t.M + i * C + i)
+        good = good & (m > 0.0)
+        for j in range(i):
+            across = load(S, t.M + i * C + j) * load(S, t.M + j * C + i)
+            good = good & (m * load(S, t.M + j * C + j) > across)
+    store(S, t.paired, where(good, 1.0, splat(0.0)))
+
+
+@jit(inner=True)
+def _look_closer(t):
+    """Pair the lanes whose pairing was found before, or whose diagonal dominates but for dropped classes."""
+    S = t.S
+    for w in range(LANES):
+        if S[t.paired, w] == 0.0 and (S[t.chosen, w] != 0.0 or dominates(t, w)):
+            S[t.paired, w] = 1.0
+
+
+@jit(inner=True)
+def _pair_by_search(t, w):
+    """Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal."""
+    S, C = t.S, t.C
+    fill(S, t.p, C, w, -1.0)
+    distinct = True
+    for i in range(C):
+        if S[t.u + i, w] == 0.0:
+            continue
+        row = t.M + i * C
+        best = 0
+        for j in range(C):
+            if S[row + j, w] * S[t.y + j, w] > S[row + best, w] * S[t.y + best, w]:
+                best = j
+        distinct = distinct and S[t.p + best, w] < 0.0
+        S[t.p + best, w] = i
+    if distinct:
+        i = 0
+        for j in range(C):  # what is left over is dropped on both sides, if their numbers agree
+            if S[t.p + j, w] < 0.0:
+                while i < C and S[t.u + i, w] > 0.0:
+                    i += 1
+                distinct = distinct and S[t.v + j, w] == 0.0
+                S[t.p + j, w] = i
+                i += 1
+    if distinct:
+        S[t.paired, w] = 1.0
+        S[t.moved, w] = 1.0
+        for j in range(C):
+            S[t.order + np.int64(S[t.p + j, w]), w] = j
+        permute(t, w)
+        return
+    for i in range(C):
+        zero = S[t.u + i, w] == 0.0
+        if zero != (S[t.v + i, w] == 0.0) or (not zero and S[t.M + i * C + i, w] == 0.0):
+            return
+    S[t.paired, w] = 1.0
+
+
+@jit(inner=True)
+def _plain_sweep(t):
+    """One sweep of Sinkhorn and Knopp on the lanes without a pairing."""
+    S, R, C = t.S, t.R, t.C
+    single = load(S, t.paired) == 0.0
+    for j in range(C):
+        store(S, t.col + j, splat(0.0))
+    for i in range(R):
+        row = t.M + i * C
+        total = splat(0.0)
+        for j in range(C):
+            total = fma(load(S, row + j), load(S, t.y + j), total)
+        u = load(S, t.u + i)
+        x = where(u > 0.0, u / total, 0.0)
+        store(S, t.x + i, x)
+        for j in range(C):
+            store(S, t.col + j, fma(load(S, row + j), x, load(S, t.col + j)))
+    for j in range(C):
+        v = load(S, t.v + j)
+        y = where(v > 0.0, v / load(S, t.col + j), 0.0)
+        store(S, t.y + j, where(single, y, load(S, t.y + j)))
+
+
+@written_out("x", "y")
+@jit(inner=True)
+def paired_start(t):
+    """Begin where the paired cells alone would be balanced; column factors that were given stay."""
+    S, C = t.S, t.C
+    paired = load(S, t.paired) != 0.0
+    cold = load(S, t.warm) == 0.0
+    for i in range(C):
+        u, v = load(S, t.u + i), load(S, t.v + i)
+        m = load(S, t.M + i * C + i)
+        positive = (u > 0.0) & (m > 0.0) & paired
+        x = sqrt(u / m)
+        store(S, t.x + i, where(positive, x, 0.0))
+        store(S, t.y + i, where(positive & cold, where(u == v, x, sqrt(v / m)), load(S, t.y + i)))
+
+
+@jit(inner=True)
+def _start_warm(t):
+    """Let the row factors follow from column factors that were given."""
+    S, C = t.S, t.C
+    warm = (load(S, t.paired) != 0.0) & (load(S, t.warm) != 0.0)
+    if some(warm):
+        for i in range(C):
+            total = splat(0.0)
+            for j in range(C):
+                total = fma(load(S, t.M + i * C + j), load(S, t.y + j), total)
+            u = load(S, t.u + i)
+            store(S, t.x + i, where(warm, where(u > 0.0, u / total, 0.0), load(S, t.x + i)))
+
+
+@written_out("x", "y")
+@jit(inner=True)
+def paired_sweeps(t):
+    """Solve row i and column i together, exactly, for every i: balances the flows that single rows cannot see.
+
+    That is x (m y + a) = u and y (m x + b) = v, with the paired cell m and the sums a of the row and b of the column.
+    """
+    S, C = t.S, t.C
+    paired = load(S, t.paired) != 0.0
+    for k in range(PAIRED_SWEEPS * C):
+        i = k % C
+        a, b = _sums_across(t, i)
+        m, u, v = load(S, t.M + i * C + i), load(S, t.u + i), load(S, t.v + i)
+        even = u == v
+        ab = a * b
+        surplus = m * (v - u)
+        B = ab + surplus
+        D = sqrt(fma(B, B, 4.0 * m * u * ab))
+        share = (u + u) / (ab + D)
+        x, y = b * share, a * share
+        if some(~even):  # each a quotient that is chosen by its operands, so nothing cancels
+            other = ab - surplus
+            x_odd = where(B >= 0.0, 2.0 * u * b, D - B) / where(B >= 0.0, B + D, 2.0 * m * a)
+            y_odd = where(other >= 0.0, 2.0 * v * a, D - other) / where(other >= 0.0, other + D, 2.0 * m * b)
+            x, y = where(even, x, x_odd), where(even, y, y_odd)
+        # A lane without pairing, a dropped class, an underflow: the pair stays as it is.
+        good = (x > 0.0) & (x < np.inf) & (y > 0.0) & (y < np.inf) & paired
+        store(S, t.x + i, where(good, x, load(S, t.x + i)))
+        store(S, t.y + i, where(good, y, load(S, t.y + i)))
+
+
+@jit(inner=True, inline=True)
+def _sums_across(t, i):
+    """Return the sums of row i and of column i without their paired cell; the freshest factors come last."""
+    S, C = t.S, t.C
+    a = splat(0.0)
+    b = splat(0.0)
+    c = splat(0.0)
+    d = splat(0.0)
+    j = i
+    for _ in range((C - 1) // 2):
+        j = j + 1 if j + 1 < C else 0
+        a = fma(load(S, t.M + i * C + j), load(S, t.y + j), a)
+        b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+        j = j + 1 if j + 1 < C else 0
+        c = fma(load(S, t.M + i * C + j), load(S, t.y + j), c)
+        d = fma(load(S, t.M + j * C + i), load(S, t.x + j), d)
+    if C % 2 == 0:
+        j = j + 1 if j + 1 < C else 0
+        a = fma(load(S, t.M + i * C + j), load(S, t.y + j), a)
+        b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+    return a + c, b + d

@@ -1,0 +1,134 @@
+"""The loop over tiles: regular matrices the short way, those that ask for more the long one.
+
+Both do the same operations in the same order, so it never shows in a result which way a matrix went.
+"""
+
+from typing import Any
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import load, some, splat, store
+from cmfast.kernels.cpu.scaling._tile import LANES, Tile
+from cmfast.kernels.cpu.scaling._tile_load import (
+    begin,
+    begin_regular,
+    cells_are_regular,
+    gather,
+    gather_targets,
+    places,
+    prepare,
+    take_cells,
+    targets_are_regular,
+)
+from cmfast.kernels.cpu.scaling._tile_newton import newton
+from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
+from cmfast.kernels.cpu.scaling._tile_start import pair_by_diagonal, paired_start, paired_sweeps, start
+from cmfast.kernels.cpu.scaling._tile_store import (
+    blank_lost,
+    divide_by_mean,
+    finish,
+    judge,
+    measure,
+    scatter,
+    scatter_numbers,
+    take_mean,
+    write_cells,
+    write_factors,
+)
+from cmfast.kernels.shared.scaling import Lines, Problem
+
+
+@jit()
+def scale_any(problem, tile, first, end, moment):
+    """Scale the matrices of the problem from `first` to before `end`; return where to go on, `end` at the end.
+
+    After a moment it returns in any case, so that the caller can be interrupted: below zero is the complement of where
+    the tile begins that is under work.
+    """
+    p = Problem(*problem)
+    t: Any = Tile(*tile)
+    target, still, bound = p.goals
+    rules = (target, still, p.last_width, p.max_iter)
+    last = end - 1
+    begun = first < 0
+    first = ~first if begun else first
+    cost = 3 * t.R * t.C if p.plain else t.C * t.C * (t.R + t.C)
+    passes = max(1, moment // max(1, cost))
+    while first <= last:
+        if not begun:
+            store(t.S, t.amount, splat(max(p.amount, 0.0)))
+            gather(t, p.cells, p.m_step, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
+            prepare(t, p.drop and p.bi, p.amount < 0.0, p.plain)
+            begin(t, Lines(*p.start_row), Lines(*p.start_col), first, last)
+            if not p.plain:
+                start(t, None)
+        if p.plain:
+            passes -= sinkhorn(t, target, still, p.max_iter, passes)
+        else:
+            passes -= newton(t, None, rules, passes)
+        begun = some(load(t.S, t.active) != 0.0)
+        if begun:
+            return ~first
+        finish(t, p.plain, p.tol, bound)
+        scatter(t, p.out, p.out_row, p.out_col, first, last)
+        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
+        first += LANES
+        if some(load(t.S, t.far) != 0.0):
+            passes //= 2  # it took long to bring them near
+        if passes <= 0 and first <= last:
+            return first
+    return end
+
+
+@jit()
+def scale_regular(problem, tile, first, end, moment, size):
+    """Scale square matrices from `first` to before `end` that their diagonals pair, from no given factors, by Newton.
+
+    `size` is a tuple of as many numbers as there are classes where rows and columns are to sum to one, which makes it
+    straight-line code; else None. Return where to go on, and whether the tile there asks for more than this.
+    """
+    p = Problem(*problem)
+    t: Any = Tile(*tile)
+    target, still, bound = p.goals
+    rules = (target, still, p.last_width, p.max_iter)
+    last = end - 1
+    begun = first < 0
+    first = ~first if begun else first
+    passes = max(1, moment // (2 * t.C * t.C * t.C))
+    while first <= last:
+        if not begun:
+            store(t.S, t.amount, splat(p.amount))
+            take_cells(t, size, p.cells, places(first, last, p.m_step))
+            if not cells_are_regular(t):
+                return first, True
+            if size is None:
+                gather_targets(t, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
+                if not targets_are_regular(t):
+                    return first, True
+            pair_by_diagonal(t, size)
+            if some(load(t.S, t.paired) == 0.0):
+                return first, True
+            begin_regular(t)
+            paired_start(t, size)
+            paired_sweeps(t, size)
+        passes -= newton(t, size, rules, passes)
+        begun = some(load(t.S, t.active) != 0.0)
+        if begun:
+            return ~first, False
+        take_mean(t, size)
+        if some(load(t.S, t.simple) == 0.0):
+            return first, True
+        divide_by_mean(t, size)
+        measure(t, size)
+        judge(t, bound)
+        if size is None or t.C < LANES or first + LANES > end:
+            scatter(t, p.out, p.out_row, p.out_col, first, last)
+        else:
+            if p.out.shape[0] > 0:
+                write_cells(t, size, p.out, first)
+            write_factors(t, size, p.out_row, p.out_col, first)
+            blank_lost(t, p.out, p.out_row, p.out_col, first, LANES)
+        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
+        first += LANES
+        if passes <= 0 and first <= last:
+            return first, False
+    return end, False
