@@ -128,7 +128,9 @@ class Problem(NamedTuple):
     @property
     def is_warm(self) -> bool:
         """Whether factors to start from are given."""
-        return any(lines.values is not None and lines.values.shape[-1] > 0 for lines in (self.start_row, self.start_col))
+        return any(
+            lines.values is not None and lines.values.shape[-1] > 0 for lines in (self.start_row, self.start_col)
+        )
 
     def part(self, first: int, last: int) -> "Problem":
         """Return the problem of the matrices from `first` to before `last`, in the same arrays."""

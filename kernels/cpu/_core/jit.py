@@ -201,8 +201,8 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
         and ``ninf`` would delete the checks for NaN and infinity, so they are refused. A function with flags that other
         kernels call must be `inner`.
     inline : bool
-        Inline this function into the kernels that call it: Numba does, or, if it is `inner`, LLVM, which costs less time
-        to compile. One that is handed a tile many times needs it: each call would copy its fifty fields.
+        Inline this function into the kernels that call it: Numba does, or, if it is `inner`, LLVM, which compiles
+        sooner. One that is handed a tile many times needs it: each call would copy all its fields.
     inner : bool
         Only kernels call this function, never Python: it needs no wrapper that unpacks Python objects, which for a
         tuple of thirty arrays takes longer to compile than the function itself.

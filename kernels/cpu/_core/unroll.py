@@ -1,8 +1,8 @@
 """Loops written out: a kernel's own source as straight-line code, for sizes that are known when it is compiled.
 
-The source is run once with values that note what is done to them. What a loop would keep in memory is held in registers
-then, as far as these go, and nothing is loaded twice. Every operation is the same as in the loops, on the same operands,
-so the results are the same bit by bit; only their order among independent ones differs.
+The source is run once with values that note what is done to them. What a loop would keep in memory is held in
+registers then, as far as these go, and nothing is loaded twice. Every operation is the same as in the loops, on the
+same operands, so the results are the same bit by bit; only the order of independent ones differs.
 
 Traced functions may load, store and calculate with the functions of ``vector``, and call other such functions. They may
 branch on sizes, not on what a vector holds.
@@ -26,7 +26,7 @@ _DOUBLES, _TRUTHS = (ir.VectorType(kind, vector.WIDTH) for kind in (ir.DoubleTyp
 class _Value:
     """What an operation gives, on eight numbers or on eight truth values."""
 
-    def __init__(self, trace: "_Trace", operation: Any, operands: tuple[Any, ...], number: float | None = None) -> None:
+    def __init__(self, trace: "Trace", operation: Any, operands: tuple[Any, ...], number: float | None = None) -> None:
         self.trace, self.operation, self.operands, self.number = trace, operation, operands, number
 
     def __add__(self, other: Any) -> "_Value":
@@ -93,7 +93,7 @@ class _Value:
 _COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
 
 
-class _Trace:
+class Trace:
     """The operations of a source in their order, and what each line of its tile holds after them."""
 
     def __init__(self, known: dict[int, float]) -> None:
@@ -103,7 +103,7 @@ class _Trace:
     def number(self, x: float) -> _Value:
         return _Value(self, "number", (), float(x))
 
-    def truth(self, x: bool) -> _Value:  # noqa: FBT001
+    def truth(self, x: bool) -> _Value:
         return _Value(self, "truth", (), float(x))
 
     def argument(self) -> _Value:
@@ -127,22 +127,30 @@ class _Trace:
     def store_block(self, k: int, a: _Value, row: _Value, column: int) -> None:
         self._note("write", a, row, column, *(self.load(k + w) for w in range(vector.WIDTH)))
 
+    def load_narrow(self, k: int, a: _Value, rows: _Value, n: int) -> None:
+        block = self._note("read narrow", a, rows, n)
+        for j in range(n):
+            self.store(k + j, self._note("line", block, j))
+
+    def store_narrow(self, k: int, a: _Value, row: _Value, n: int) -> None:
+        self._note("write narrow", a, row, n, *(self.load(k + j) for j in range(n)))
+
     def _note(self, operation: Any, *operands: Any) -> _Value:
         self.order.append(_Value(self, operation, operands))
         return self.order[-1]
 
     def apply(self, operation: Any, *operands: Any) -> _Value:
-        """Note an operation, unless what is known decides it: cells and factors are finite, so nothing times 0 is NaN."""
+        """Note an operation, unless what is known decides it: all is finite, so nothing times 0 is NaN."""
         values = [a if isinstance(a, _Value) else self.number(a) for a in operands]
         numbers = [a.number for a in values]
         match operation, numbers:
             case operator.mul, [1.0, _]:
                 return values[1]
-            case (operator.mul | operator.truediv), [_, 1.0]:
+            case ((operator.mul | operator.truediv), [_, 1.0]):
                 return values[0]
-            case (operator.add | operator.sub), [float(a), float(b)]:
+            case ((operator.add | operator.sub), [float(a), float(b)]):
                 return self.number(operation(a, b))
-            case (operator.add | operator.sub), [_, 0.0]:
+            case ((operator.add | operator.sub), [_, 0.0]):
                 return values[0]
             case operator.add, [0.0, _]:
                 return values[1]
@@ -169,32 +177,41 @@ class _Trace:
         return self._note(operation, *values)
 
 
-def _replacements(trace: _Trace) -> dict[Any, Callable[..., Any]]:
-    """Return what stands for each function of vectors while a source is traced."""
-    found = {function: partial(trace.apply, function) for function in vector.emitters}
-    return found | {vector.load: _Trace.load, vector.store: _Trace.store, vector.splat: trace.number, vector.some: _known} | {
-        vector.load_block: _Trace.load_block,
-        vector.store_block: _Trace.store_block,
-    }
-
-
 def _known(mask: _Value) -> bool:
     """Return what the numbers that are known decide."""
     return bool(mask) if mask.number is None else mask.number != 0.0
 
 
-def _traced(function: Any, replacements: dict[Any, Callable[..., Any]]) -> Callable[..., Any]:
+def traced(function: Any, trace: Trace) -> Callable[..., Any]:
     """Return the source of a kernel as a function of traced values; so are the kernels that it calls."""
+    instead: dict[Any, Any] = {each: partial(trace.apply, each) for each in vector.emitters}
+    instead |= {each: getattr(Trace, each.__name__) for each in _OF_LINES}
+    instead |= {vector.splat: trace.number, vector.some: _known}
+    return _with_names(function, instead)
+
+
+# What has a method of a trace by its name.
+_OF_LINES = (
+    vector.load,
+    vector.store,
+    vector.load_block,
+    vector.store_block,
+    vector.load_narrow,
+    vector.store_narrow,
+)
+
+
+def _with_names(function: Any, instead: dict[Any, Any]) -> Callable[..., Any]:
     source = getattr(function, "py_func", function)
     names = dict(source.__globals__)
     for name in source.__code__.co_names:
         used = names.get(name)
         if not getattr(used, "__hash__", None):
             continue
-        if used in replacements:
-            names[name] = replacements[used]
+        if used in instead:
+            names[name] = instead[used]
         elif hasattr(used, "py_func"):
-            names[name] = _traced(used, replacements)
+            names[name] = _with_names(used, instead)
     return python.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
 
 
@@ -202,7 +219,7 @@ def _needed(order: list[_Value], kept: set[int]) -> list[_Value]:
     """Return what is written, the last store to each line that is kept, and what these need, in the order given."""
     stores = {value.operands[0]: value for value in order if value.operation == "store"}
     needed = {value for k, value in stores.items() if k in kept}
-    needed |= {value for value in order if value.operation == "write"}
+    needed |= {value for value in order if str(value.operation).startswith("write")}
     for value in reversed(order):
         if value in needed:
             needed.update(a for a in value.operands if isinstance(a, _Value))
@@ -225,6 +242,13 @@ class _Code:
         elif operation == "read":
             (kind, a), (_, rows) = (self.arguments[operand] for operand in operands[:2])
             self.done[value] = vector.read_block(self.context, self.builder, kind, a, rows, _place(operands[2]))
+        elif operation == "read narrow":
+            (kind, a), (_, rows) = (self.arguments[operand] for operand in operands[:2])
+            self.done[value] = vector.read_narrow(self.context, self.builder, kind, a, rows, operands[2])
+        elif operation == "write narrow":
+            (kind, a), (_, row) = (self.arguments[operand] for operand in operands[:2])
+            lines = [self._ready(line) for line in operands[3:]]
+            vector.write_narrow(self.context, self.builder, kind, a, row, lines)
         elif operation == "line":
             self.done[value] = self.done[operands[0]][operands[1]]
         elif operation == "write":
@@ -271,28 +295,28 @@ def unrolled(
 
     def decorate(kernel: Any) -> Any:
         @intrinsic
-        def code(typingctx, lines, size, rest):  # noqa: ANN001, ANN202  # Numba is untyped
-            def generate(context, builder, sig, args):  # noqa: ANN001, ANN202
+        def code(typingctx, lines, size, rest):  # Numba is untyped
+            def generate(context, builder, sig, args):
                 data = context.make_array(sig.args[0])(context, builder, args[0]).data
                 what = layout(size.count)
-                trace = _Trace(what.known)
+                trace = Trace(what.known)
                 t = what.tile(trace)
                 values = [trace.argument() for _ in rest]
                 given = [builder.extract_value(args[2], k) for k in range(len(values))]
                 emitted = _Code(context, builder, data, dict(zip(values, zip(rest, given, strict=True), strict=True)))
-                _traced(source or kernel, _replacements(trace))(t, *values)
+                traced(source or kernel, trace)(t, *values)
                 for value in _needed(trace.order, set(keep(t))):
                     emitted.emit(value)
                 return context.get_dummy_value()
 
             return types.none(lines, size, rest), generate
 
-        def function(t, size, *rest):  # noqa: ANN001, ANN002, ANN202
+        def function(t, size, *rest):
             kernel(t, *rest)
 
         @overload(function, jit_options={"nogil": True, "error_model": "numpy"})
-        def _(t, size, *rest):  # noqa: ANN001, ANN002, ANN202
-            if isinstance(size, types.NoneType):
+        def _(t, size, *rest):
+            if isinstance(size, types.misc.NoneType):
                 return lambda t, size, *rest: kernel(t, *rest)
             return lambda t, size, *rest: code(t.S, size, rest)
 

@@ -8,6 +8,7 @@ a vector is a NumPy array of eight numbers and the functions below are what Pyth
 """
 
 import operator
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -121,7 +122,7 @@ class _Mask(types.Type):
 
 
 vector, mask = _Vector(), _Mask()
-emitters = {}  # of each function of vectors: what emits its code, given a builder and the values
+emitters: dict[Any, Any] = {}  # of each function of vectors: what emits its code, given a builder and the values
 _PLACES = types.containers.UniTuple(types.intp, WIDTH)
 _VECTOR, _MASK = ir.VectorType(ir.DoubleType(), WIDTH), ir.VectorType(ir.IntType(1), WIDTH)
 
@@ -432,6 +433,47 @@ def write_block(context, builder, kind, a, row, column, lines):
     for w, cells in enumerate(_transposed(builder, lines)):
         there = builder.add(row, ir.Constant(row.type, w))
         builder.store(cells, _cell(context, builder, kind, a, there, column), align=ALIGNMENT)
+
+
+@jit(inner=True, inline=True)
+def load_narrow(lines, k, a, rows, n):
+    """Fill `n` lines, fewer than eight, with ``a[rows, :n]``, transposed; `a` holds float64."""
+    for j in range(n):
+        for w in range(WIDTH):
+            lines[k + j, w] = a[rows[w], j]
+
+
+@jit(inner=True, inline=True)
+def store_narrow(lines, k, a, row, n):
+    """Write `n` lines, fewer than eight, to ``a[row : row + 8, :n]``, transposed."""
+    for j in range(n):
+        for w in range(WIDTH):
+            a[row + w, j] = lines[k + j, w]
+
+
+def read_narrow(context, builder, kind, a, rows, n):
+    """Return the lines that ``load_narrow`` fills."""
+    lines = [ir.Constant(_VECTOR, ir.Undefined)] * n
+    for w, row in enumerate(cgutils.unpack_tuple(builder, rows, WIDTH)):
+        for j in range(n):
+            cell = builder.load(_number_at(context, builder, kind, a, row, j))
+            lines[j] = builder.insert_element(lines[j], cell, ir.Constant(ir.IntType(32), w))
+    return lines
+
+
+def write_narrow(context, builder, kind, a, row, lines):
+    """Write fewer than eight lines as ``store_narrow`` does."""
+    for w in range(WIDTH):
+        there = builder.add(row, ir.Constant(row.type, w))
+        for j, line in enumerate(lines):
+            cell = builder.extract_element(line, ir.Constant(ir.IntType(32), w))
+            builder.store(cell, _number_at(context, builder, kind, a, there, j))
+
+
+def _number_at(context, builder, kind, value, row, column):
+    array = context.make_array(kind)(context, builder, value)
+    cols = builder.extract_value(array.shape, 1)
+    return builder.gep(array.data, [builder.add(builder.mul(row, cols), ir.Constant(row.type, column))])
 
 
 @lower_builtin(load_block, types.Array, types.intp, types.Array, _PLACES, types.intp)

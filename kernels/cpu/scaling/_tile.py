@@ -3,17 +3,22 @@
 So small matrices fill whole vectors, and each lane sees the same operations in the same order whatever stands beside
 it: the bits of a result do not depend on its neighbours, nor on how many there are.
 
-Everything a tile holds lies in one array of lines of eight numbers; the fields of a tile say where. That is one
+Everything a tile holds lies in one array of lines of eight numbers: what is one number a matrix at the lines that
+``_line`` names, the rest where the fields of a tile say. That is one
 pointer for the compiler instead of forty, and small matrices stay in the first-level cache.
 """
 
 from collections import namedtuple
 from functools import cache
 from itertools import accumulate
+from typing import Any
+
+import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.unroll import Layout, unrolled
-from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat
+from cmfast.kernels.cpu._core.vector import WIDTH, load, splat
+from cmfast.kernels.cpu.scaling import _line as line
 
 LANES = WIDTH
 
@@ -38,33 +43,11 @@ def _sizes(R, C, newton):
         "gap": C,  # what columns lack
         "q": C,  # sources
         "d": C,  # Newton step in log y
-        "step": 1,  # how much of it is taken
         "p": C,  # scratch of whatever moves columns
         "r": C,  # reciprocals of the pivots; likewise
         "row_power": R,  # M holds the input times 2 ** -(row_power + col_power)
         "col_power": C,
         "order": C,  # column of the input at each place
-        "low": 1,  # smallest positive cell
-        "high": 1,  # largest cell
-        "total": 1,  # mass
-        "amount": 1,  # smoothing
-        "residual": 1,
-        "rho": 1,  # width of the last step
-        "rho_before": 1,
-        "active": 1,  # whether the lane moves
-        "paired": 1,  # whether row i and column i belong together
-        "zeros": 1,  # whether a cell is zero
-        "odd": 1,  # whether a target is zero or bad or the totals disagree
-        "far": 1,  # whether M holds powers of two
-        "rest": 1,  # power of two that the gauge still has to move from one side to the other
-        "moved": 1,  # whether `order` is not the identity
-        "chosen": 1,  # whether the pairing was found already
-        "warm": 1,  # whether the caller gave the factors to start from
-        "mean": 1,  # geometric mean of the factors that the gauge is about
-        "simple": 1,  # whether it comes from their plain product
-        "good": 1,  # whether all factors are positive and finite
-        "n_iter": 1,
-        "status": 1,
     }
 
 
@@ -75,7 +58,7 @@ Tile = namedtuple("Tile", ["S", "R", "C", "flip", *_sizes(1, 1, newton=True)])  
 @cache
 def _places(R, C, newton):
     """Return where each field begins, and how many lines there are in all."""
-    *places, count = accumulate(_sizes(R, C, newton).values(), initial=0)
+    *places, count = accumulate(_sizes(R, C, newton).values(), initial=line.COUNT)
     return places, count
 
 
@@ -84,28 +67,35 @@ def new_tile(R, C, *, flip, newton):
     if flip:
         R, C = C, R
     places, count = _places(R, C, newton)
-    return Tile._make((new_lines(count), R, C, flip, *places))
+    numbers = np.empty((count + 1) * WIDTH)  # no line lies across two cache lines; compiling that would take a moment
+    skip = -(numbers.ctypes.data // numbers.itemsize) % WIDTH
+    lines = numbers[skip : skip + count * WIDTH].reshape(count, WIDTH)
+    return Tile._make((lines, R, C, flip, *places))
 
 
 def _unit_tile(C):
     """Return what is known of a tile of matrices whose rows and columns are to sum to one, all paired, no lane warm."""
     places, _ = _places(C, C, newton=True)
-    at = Tile._make((None, C, C, False, *places))
+    at: Any = Tile._make((None, C, C, False, *places))
     known = {k + i: 1.0 for k in (at.u, at.v, at.inverse) for i in range(C)}
-    known |= {at.paired: 1.0, at.warm: 0.0, at.far: 0.0, at.total: float(C)}
+    known |= {line.PAIRED: 1.0, line.WARM: 0.0, line.FAR: 0.0, line.TOTAL: float(C)}
     return Layout(lambda lines: at._replace(S=lines), known)
 
 
 def written_out(*fields, source=None):
-    """Let a kernel be straight-line code where the size of such a tile is known; `fields` are what it leaves.
+    """Let a kernel be straight-line code where the size of such a tile is known.
 
+    `fields` are what it leaves, by name, or lines.
     `source` does the same in the order that suits registers, where that is another one.
     """
 
     def kept(t):
-        for name in fields:
-            start = getattr(t, name)
-            yield from range(start, start + _sizes(t.R, t.C, newton=True)[name])
+        for field in fields:
+            if isinstance(field, int):
+                yield field
+            else:
+                start = getattr(t, field)
+                yield from range(start, start + _sizes(t.R, t.C, newton=True)[field])
 
     return unrolled(_unit_tile, kept, source)
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import absolute, load, load_block, some, splat, store, where
+from cmfast.kernels.cpu._core.vector import absolute, load, load_block, load_narrow, some, splat, store, where
+from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._rules import compare_totals
 from cmfast.kernels.cpu.scaling._tile import LANES, fill, written_out
 from cmfast.kernels.cpu.scaling._tile_range import bring_near, spans_much
@@ -21,16 +22,16 @@ def gather(t, cells, step, row_sums, col_sums, first, last):
     """
     S = t.S
     take_cells(t, None, cells, places(first, last, step))
-    gather_targets(t, row_sums, col_sums, first, last)
+    _gather_targets(t, row_sums, col_sums, first, last)
     for j in range(t.C):
         store(S, t.order + j, splat(float(j)))
         store(S, t.col_power + j, splat(0.0))
     for i in range(t.R):
         store(S, t.row_power + i, splat(0.0))
-    for k in (t.n_iter, t.moved, t.far, t.rest, t.chosen):
+    for k in (line.N_ITER, line.MOVED, line.FAR, line.REST, line.CHOSEN):
         store(S, k, splat(0.0))
-    store(S, t.residual, splat(np.inf))
-    store(S, t.active, splat(1.0))
+    store(S, line.RESIDUAL, splat(np.inf))
+    store(S, line.ACTIVE, splat(1.0))
 
 
 @jit(inner=True, inline=True)
@@ -48,23 +49,24 @@ def places(first, last, step):
     )
 
 
-@written_out("M", "low", "high", "good")
+@written_out("M", line.LOW, line.HIGH, line.GOOD)
 @jit(inner=True)
 def take_cells(t, M, rows):
     """Copy the cells and add the smoothing; note their range, and which lanes have NaN, infinite or negative ones."""
     S = t.S
     cells = t.R * t.C
-    if t.flip or cells < LANES:
-        row_stride, col_stride = (1, t.R) if t.flip else (t.C, 1)
+    if t.flip:
         for i in range(t.R):
             for j in range(t.C):
                 for w in range(LANES):
-                    S[t.M + i * t.C + j, w] = M[rows[w], i * row_stride + j * col_stride]
+                    S[t.M + i * t.C + j, w] = M[rows[w], j * t.R + i]
+    elif cells < LANES:
+        load_narrow(S, t.M, M, rows, cells)
     else:
         for k in range(0, cells, LANES):
             c = min(k, cells - LANES)  # the last block overlaps the one before
             load_block(S, t.M + c, M, rows, c)
-    amount = load(S, t.amount)
+    amount = load(S, line.AMOUNT)
     low, high, total = splat(np.inf), splat(0.0), splat(0.0)
     low_odd, high_odd, total_odd = low, high, total
     last = t.M + cells - 1
@@ -84,23 +86,23 @@ def take_cells(t, M, rows):
     low = where(low_odd < low, low_odd, low)
     high = where(high_odd > high, high_odd, high)
     total = total + total_odd
-    store(S, t.low, low + amount)
-    store(S, t.high, high + amount)
-    store(S, t.good, where((total == total) & (low >= 0.0) & (high < np.inf), 1.0, splat(0.0)))
+    store(S, line.LOW, low + amount)
+    store(S, line.HIGH, high + amount)
+    store(S, line.GOOD, where((total <= np.inf) & (low >= 0.0) & (high < np.inf), 1.0, splat(0.0)))
 
 
 @jit(inner=True)
 def find_zeros(t):
     """Note which lanes have cells that are zero, and the smallest of the others; return whether any has."""
     S = t.S
-    zero = load(S, t.low) == 0.0
-    store(S, t.zeros, where(zero, 1.0, splat(0.0)))
+    zero = load(S, line.LOW) == 0.0
+    store(S, line.ZEROS, where(zero, 1.0, splat(0.0)))
     if some(zero):
         low = splat(np.inf)
         for k in range(t.M, t.M + t.R * t.C):
             m = load(S, k)
             low = where((m > 0.0) & (m < low), m, low)
-        store(S, t.low, low)
+        store(S, line.LOW, low)
         return True
     return False
 
@@ -110,17 +112,17 @@ def prepare(t, drop, pseudo_bayes, plain):
     """Check and bring near what the tile was filled with; decide the lanes that have no answer."""
     S = t.S
     find_zeros(t)
-    store(S, t.status, where(load(S, t.good) != 0.0, float(OK), splat(float(INVALID))))
+    store(S, line.STATUS, where(load(S, line.GOOD) != 0.0, float(OK), splat(float(INVALID))))
     if pseudo_bayes:
         for w in range(LANES):
-            if S[t.status, w] == OK:
-                S[t.amount, w] = _pseudo_bayes(t, w)
+            if S[line.STATUS, w] == OK:
+                S[line.AMOUNT, w] = _pseudo_bayes(t, w)
     _survey_targets(t)
-    if some((load(S, t.status) != OK) | (load(S, t.zeros) != 0.0) | (load(S, t.odd) != 0.0) | ~_narrow(t)):
+    if some((load(S, line.STATUS) != OK) | (load(S, line.ZEROS) != 0.0) | (load(S, line.ODD) != 0.0) | ~_narrow(t)):
         for w in range(LANES):
-            if S[t.status, w] == OK and (S[t.zeros, w] != 0.0 or S[t.odd, w] != 0.0):
-                S[t.status, w] = _decide(t, w, drop)
-            if S[t.status, w] != OK:
+            if S[line.STATUS, w] == OK and (S[line.ZEROS, w] != 0.0 or S[line.ODD, w] != 0.0):
+                S[line.STATUS, w] = _decide(t, w, drop)
+            if S[line.STATUS, w] != OK:
                 _park(t, w)
             elif spans_much(t, w):
                 bring_near(t, w, plain)
@@ -128,40 +130,33 @@ def prepare(t, drop, pseudo_bayes, plain):
 
 
 @jit(inner=True)
-def cells_are_regular(t):
-    """Whether no lane has bad cells, empty lines or cells that need to be brought nearer."""
+def is_regular(t):
+    """Whether no lane has odd targets, bad cells, empty lines or cells that need to be brought nearer."""
     S = t.S
-    if some(load(S, t.good) == 0.0):
+    if some((load(S, line.GOOD) == 0.0) | (load(S, line.ODD) != 0.0)):
         return False
-    zeros = find_zeros(t)
-    return not some(~_narrow(t)) and not (zeros and not _lines_are_positive(t))
-
-
-@jit(inner=True)
-def targets_are_regular(t):
-    """Make the totals of the targets equal; whether all are positive and agree."""
-    _survey_targets(t)
-    _invert_targets(t)
-    return not some(load(t.S, t.odd) != 0.0)
+    if find_zeros(t) and not _lines_are_positive(t):
+        return False
+    return not some(~_narrow(t))
 
 
 @jit(inner=True)
 def begin_regular(t):
     """Set what changes while a tile is solved."""
     S = t.S
-    for k in (t.warm, t.far):
+    for k in (line.WARM, line.FAR):
         store(S, k, splat(0.0))
-    for k in (t.rho, t.rho_before, t.residual):
+    for k in (line.RHO, line.RHO_BEFORE, line.RESIDUAL):
         store(S, k, splat(np.inf))
-    store(S, t.status, splat(float(OK)))
-    store(S, t.active, splat(1.0))
-    store(S, t.n_iter, splat(float(PAIRED_SWEEPS)))
+    store(S, line.STATUS, splat(float(OK)))
+    store(S, line.ACTIVE, splat(1.0))
+    store(S, line.N_ITER, splat(float(PAIRED_SWEEPS)))
 
 
 @jit(inner=True)
 def _narrow(t):
     """Return the lanes whose cells need not be brought nearer, if their diagonal dominates or not."""
-    low, high = load(t.S, t.low), load(t.S, t.high)
+    low, high = load(t.S, line.LOW), load(t.S, line.HIGH)
     return (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= SPAN * low)
 
 
@@ -192,10 +187,23 @@ def _invert_targets(t):
 
 
 @jit(inner=True)
-def gather_targets(t, row_sums, col_sums, first, last):
-    """Copy the targets."""
+def _gather_targets(t, row_sums, col_sums, first, last):
     _gather_lines(t.S, t.u, t.R, row_sums, first, last)
     _gather_lines(t.S, t.v, t.C, col_sums, first, last)
+
+
+@jit(inner=True)
+def _ones_are_known(t, row_sums, col_sums, first, last):
+    store(t.S, line.ODD, splat(0.0))
+
+
+@written_out(line.ODD, source=_ones_are_known)
+@jit(inner=True)
+def take_targets(t, row_sums, col_sums, first, last):
+    """Copy the targets and make their totals equal; note where one is not positive, or they are too far apart."""
+    _gather_targets(t, row_sums, col_sums, first, last)
+    _survey_targets(t)
+    _invert_targets(t)
 
 
 @jit(inner=True)
@@ -223,9 +231,9 @@ def _survey_targets(t):
         good = good & (load(S, k) > 0.0)
     larger = where(U > V, U, V)
     good = good & (U > 0.0) & (larger < np.inf) & (absolute(U - V) <= larger * TOTALS_RTOL)
-    store(S, t.odd, where(good, 0.0, splat(1.0)))
+    store(S, line.ODD, where(good, 0.0, splat(1.0)))
     given, other = (V, U) if t.flip else (U, V)
-    store(S, t.total, given)
+    store(S, line.TOTAL, given)
     ratio = where(good & (U != V), given / other, 1.0)
     changed, n = (t.u, t.R) if t.flip else (t.v, t.C)
     for k in range(changed, changed + n):
@@ -259,9 +267,9 @@ def _sum_lines(t, w):
 def _pseudo_bayes(t, w):
     """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it."""
     S, R, C = t.S, t.R, t.C
-    if S[t.high, w] == 0.0:
+    if S[line.HIGH, w] == 0.0:
         return 0.0
-    scale = math.ldexp(1.0, math.frexp(S[t.high, w])[1] - 1)  # so that squares stay in range; dividing by it is exact
+    scale = math.ldexp(1.0, math.frexp(S[line.HIGH, w])[1] - 1)  # squares stay in range; dividing is exact
     for k in range(t.M, t.M + R * C):
         S[k, w] /= scale
     N = _sum_lines(t, w)
@@ -275,17 +283,17 @@ def _pseudo_bayes(t, w):
             gap += e * e
     strength = (N * N - squares) / gap if gap > 0.0 else np.inf
     weight = strength / (N * scale + strength) if strength < np.inf else 1.0
-    S[t.low, w] = np.inf
-    S[t.zeros, w] = 0.0
+    S[line.LOW, w] = np.inf
+    S[line.ZEROS, w] = 0.0
     for i in range(R):
         for j in range(C):
             e = S[t.off + i, w] * S[t.col + j, w] / N * scale
             m = (1.0 - weight) * (S[t.M + i * C + j, w] * scale) + weight * e
             S[t.M + i * C + j, w] = m
             if m > 0.0:
-                S[t.low, w] = min(S[t.low, w], m)
+                S[line.LOW, w] = min(S[line.LOW, w], m)
             else:
-                S[t.zeros, w] = 1.0
+                S[line.ZEROS, w] = 1.0
     return strength
 
 
@@ -325,7 +333,7 @@ def _check_totals(t, w):
     if status != OK:
         return status
     given = V if t.flip else U
-    S[t.total, w] = given if given > 0.0 else 1.0
+    S[line.TOTAL, w] = given if given > 0.0 else 1.0
     if U != V:
         for i in range(R):
             S[t.u + i, w] *= given / U
@@ -351,20 +359,20 @@ def _check_totals(t, w):
 def _survey_cells(t, w):
     """Note the range of the cells that are left."""
     S = t.S
-    S[t.low, w], S[t.high, w] = np.inf, 0.0
+    S[line.LOW, w], S[line.HIGH, w] = np.inf, 0.0
     for k in range(t.M, t.M + t.R * t.C):
         m = S[k, w]
         if m > 0.0:
-            S[t.low, w] = min(S[t.low, w], m)
-            S[t.high, w] = max(S[t.high, w], m)
+            S[line.LOW, w] = min(S[line.LOW, w], m)
+            S[line.HIGH, w] = max(S[line.HIGH, w], m)
 
 
 @jit(inner=True)
 def _park(t, w):
     """Put ones into a lane that has no answer: it costs nothing and divides by nothing."""
     S = t.S
-    S[t.active, w] = 0.0
-    S[t.total, w] = 1.0
+    S[line.ACTIVE, w] = 0.0
+    S[line.TOTAL, w] = 1.0
     fill(S, t.u, t.R, w, 1.0)
     fill(S, t.v, t.C, w, 1.0)
     fill(S, t.M, t.R * t.C, w, 1.0)
@@ -376,25 +384,25 @@ def begin(t, start_row, start_col, first, last):
     S, R, C = t.S, t.R, t.C
     for j in range(C):
         store(S, t.y + j, splat(1.0))
-    store(S, t.warm, splat(0.0))
+    store(S, line.WARM, splat(0.0))
     rows, cols = start_row.values, start_col.values
-    if rows.shape[1] == 0 and cols.shape[1] == 0 and not some(load(S, t.far) != 0.0):
+    if rows.shape[1] == 0 and cols.shape[1] == 0 and not some(load(S, line.FAR) != 0.0):
         return
     for w in range(LANES):
-        if S[t.chosen, w] == 0.0:
+        if S[line.CHOSEN, w] == 0.0:
             for j in range(C):
                 S[t.y + j, w] = math.ldexp(1.0, int(S[t.col_power + j, w]))
-        if S[t.status, w] != OK:
+        if S[line.STATUS, w] != OK:
             continue
         b = min(first + w, last)
         row, col = b * start_row.step, b * start_col.step
         if cols.shape[1] > 0 and _usable(cols[col], S, t.v, t.order, w):
-            S[t.warm, w] = 1.0
+            S[line.WARM, w] = 1.0
             for j in range(C):
                 given = cols[col, int(S[t.order + j, w])]
                 S[t.y + j, w] = math.ldexp(given, int(S[t.col_power + j, w]))
         elif rows.shape[1] > 0 and _usable(rows[row], S, t.u, -1, w):
-            S[t.warm, w] = 1.0
+            S[line.WARM, w] = 1.0
             for j in range(C):
                 c = 0.0
                 for i in range(R):

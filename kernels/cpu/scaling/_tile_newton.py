@@ -9,6 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
+from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import LANES, add_up, written_out
 from cmfast.kernels.shared.scaling import NORMAL, SAFE_WIDTH
 from cmfast.kernels.status import MAX_ITER, RANGE
@@ -16,15 +17,12 @@ from cmfast.kernels.status import MAX_ITER, RANGE
 
 @jit(inner=True)
 def newton(t, size, rules, passes):
-    """Scale every active lane of the tile; leaves scaled cells, factors, counts and statuses.
+    """Scale every active lane of a tile of square matrices; leaves scaled cells, factors, counts and statuses.
 
     Return how many passes it was, at most `passes`; lanes that are active after that can go on.
     """
     for k in range(passes):
-        if t.R == t.C:
-            square_rows(t, size)
-        else:
-            _plain_rows(t)
+        square_rows(t, size)
         if not _still_moving(t, rules):
             return k
         solve(t, size)
@@ -33,12 +31,25 @@ def newton(t, size, rules, passes):
     return passes
 
 
-@written_out("x", "P", "off", "gap", "residual")
+@jit(inner=True)
+def newton_by_rows(t, rules, passes):
+    """Do the same for matrices that are not square."""
+    for k in range(passes):
+        _plain_rows(t)
+        if not _still_moving(t, rules):
+            return k
+        solve(t, None)
+        _choose_step(t)
+        advance(t, None)
+    return passes
+
+
+@written_out("x", "P", "off", "gap", line.RESIDUAL)
 @jit(inner=True)
 def square_rows(t):
     """Make the rows exact; leave cells, what columns lack and the residual."""
     S, C = t.S, t.C
-    together = load(S, t.paired) != 0.0
+    together = load(S, line.PAIRED) != 0.0
     for j in range(C):
         store(S, t.gap + j, splat(0.0))
     for i in range(C):
@@ -65,12 +76,12 @@ def square_rows(t):
         gap = where(together, balance, v - (col + load(S, t.P + j * C + j)))
         store(S, t.gap + j, gap)
         residual = residual + absolute(gap)
-    store(S, t.residual, residual / load(S, t.total))
+    store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
 
 
 @jit(inner=True)
 def _plain_rows(t):
-    """Do the same for matrices that are not square."""
+    """Make the rows of matrices that are not square exact."""
     S, R, C = t.S, t.R, t.C
     for j in range(C):
         store(S, t.col + j, splat(0.0))
@@ -90,7 +101,7 @@ def _plain_rows(t):
         gap = load(S, t.v + j) - load(S, t.col + j)
         store(S, t.gap + j, gap)
         residual = residual + absolute(gap)
-    store(S, t.residual, residual / load(S, t.total))
+    store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
 
 
 @jit(inner=True)
@@ -98,20 +109,20 @@ def _still_moving(t, rules):
     """Stop the lanes that are done or lost; return whether any goes on."""
     S = t.S
     target, still, last_width, max_iter = rules
-    active = load(S, t.active) != 0.0
-    residual, rho, n_iter = load(S, t.residual), load(S, t.rho), load(S, t.n_iter)
+    active = load(S, line.ACTIVE) != 0.0
+    residual, rho, n_iter = load(S, line.RESIDUAL), load(S, line.RHO), load(S, line.N_ITER)
     # The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too,
     # or have stopped shrinking at the level of rounding.
-    stalled = (rho < 0.1) & (rho >= 0.5 * load(S, t.rho_before))
+    stalled = (rho < 0.1) & (rho >= 0.5 * load(S, line.RHO_BEFORE))
     ended = ((residual <= target) & ((rho <= last_width) | stalled)) | ((residual <= still) & stalled)
     lost = active & ~(residual < np.inf)
     active = active & ~lost & ~ended
     late = active & (n_iter >= float(max_iter))
     active = active & ~late
-    status = where(lost, float(RANGE), load(S, t.status))
-    store(S, t.status, where(late, float(MAX_ITER), status))
-    store(S, t.active, where(active, 1.0, splat(0.0)))
-    store(S, t.n_iter, n_iter + where(active, 1.0, splat(0.0)))
+    status = where(lost, float(RANGE), load(S, line.STATUS))
+    store(S, line.STATUS, where(late, float(MAX_ITER), status))
+    store(S, line.ACTIVE, where(active, 1.0, splat(0.0)))
+    store(S, line.N_ITER, n_iter + where(active, 1.0, splat(0.0)))
     return some(active)
 
 
@@ -143,7 +154,7 @@ def _solve_by_rows(t):
     _substitute(t)
 
 
-@written_out("d", "rho", "rho_before", source=_solve_by_rows)
+@written_out("d", line.RHO, line.RHO_BEFORE, source=_solve_by_rows)
 @jit(inner=True)
 def solve(t):
     """Solve L d = gaps of the columns by elimination from the last column down; note how wide the step is."""
@@ -179,7 +190,7 @@ def _find_flows(t, j):
     S, C = t.S, t.C
     q = load(S, t.gap + j)
     if t.R == C:
-        together = load(S, t.paired) != 0.0
+        together = load(S, line.PAIRED) != 0.0
         q = where(together, load(S, t.v + j) - load(S, t.u + j), q)
         for k in range(j):
             flow = load(S, t.P + j * C + k) - load(S, t.P + k * C + j)
@@ -242,8 +253,8 @@ def _substitute(t):
         store(S, t.d + k, d)
         low = where(d < low, d, low)
         high = where(d > high, d, high)
-    store(S, t.rho_before, load(S, t.rho))
-    store(S, t.rho, high - low)
+    store(S, line.RHO_BEFORE, load(S, line.RHO))
+    store(S, line.RHO, high - low)
     middle = 0.5 * (low + high)  # keep the factors centred
     for k in range(C):
         store(S, t.d + k, load(S, t.d + k) - middle)
@@ -253,13 +264,13 @@ def _substitute(t):
 def _choose_step(t):
     """Choose how much of the step is taken, without a line search."""
     S = t.S
-    rho = load(S, t.rho)
+    rho = load(S, line.RHO)
     wide = ~(rho <= SAFE_WIDTH)
-    store(S, t.step, splat(1.0))
+    store(S, line.STEP, splat(1.0))
     if some(wide):
         for w in range(LANES):
-            if S[t.rho, w] > SAFE_WIDTH:
-                S[t.step, w] = max(SAFE_WIDTH, np.log1p(S[t.rho, w])) / S[t.rho, w]
+            if S[line.RHO, w] > SAFE_WIDTH:
+                S[line.STEP, w] = max(SAFE_WIDTH, np.log1p(S[line.RHO, w])) / S[line.RHO, w]
 
 
 @written_out("y")
@@ -267,8 +278,8 @@ def _choose_step(t):
 def advance(t):
     """Take the step."""
     S, C = t.S, t.C
-    step = load(S, t.step)
-    active = load(S, t.active) != 0.0
+    step = load(S, line.STEP)
+    active = load(S, line.ACTIVE) != 0.0
     for j in range(C):
         y = load(S, t.y + j)
         store(S, t.y + j, where(active, _times_exp(y, step * load(S, t.d + j)), y))

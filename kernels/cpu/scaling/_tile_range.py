@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance
 from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS, SPAN, VAST, WIDE
 from cmfast.kernels.status import RANGE
@@ -32,7 +33,7 @@ def dominates(t, w):
 @jit(inner=True)
 def spans_much(t, w):
     """Whether cells lie so far from one another, or from one, that they have to be brought nearer."""
-    low, high = t.S[t.low, w], t.S[t.high, w]
+    low, high = t.S[line.LOW, w], t.S[line.HIGH, w]
     if low < 1.0 / WIDE or high > WIDE or high > VAST * low:
         return True
     return high > SPAN * low and not (t.R == t.C and dominates(t, w))
@@ -53,8 +54,8 @@ def bring_near(t, w, plain):
         order = np.empty(C, np.int64)
         row_power, col_power = np.empty(C), np.empty(C)
         if pair_and_balance(A, order, row_power, col_power):
-            S[t.chosen, w] = 1.0
-            S[t.moved, w] = 1.0
+            S[line.CHOSEN, w] = 1.0
+            S[line.MOVED, w] = 1.0
             for j in range(C):
                 S[t.row_power + j, w] = row_power[j]
                 S[t.col_power + j, w] = col_power[j]
@@ -63,14 +64,14 @@ def bring_near(t, w, plain):
                 S[t.order + j, w] = order[j]
             permute(t, w)
             return
-    if S[t.low, w] < 1.0 / WIDE or S[t.high, w] > WIDE:
+    if S[line.LOW, w] < 1.0 / WIDE or S[line.HIGH, w] > WIDE:
         _equilibrate(t, w)
 
 
 @jit(inner=True)
 def _divide_by_powers(t, w):
     S, R, C = t.S, t.R, t.C
-    S[t.far, w] = 1.0
+    S[line.FAR, w] = 1.0
     for i in range(R):
         for j in range(C):
             power = -S[t.row_power + i, w] - S[t.col_power + j, w]
@@ -110,11 +111,11 @@ def undo_powers(t, w, rest):
     for i in range(t.R):
         S[t.x + i, w] = math.ldexp(S[t.x + i, w], int(-S[t.row_power + i, w] - rest))
         if S[t.u + i, w] > 0.0 and not 0.0 < S[t.x + i, w] < np.inf:
-            S[t.status, w] = RANGE
+            S[line.STATUS, w] = RANGE
     for j in range(t.C):
         S[t.y + j, w] = math.ldexp(S[t.y + j, w], int(rest - S[t.col_power + j, w]))
         if S[t.v + j, w] > 0.0 and not 0.0 < S[t.y + j, w] < np.inf:
-            S[t.status, w] = RANGE
+            S[line.STATUS, w] = RANGE
 
 
 @jit(inner=True)

@@ -4,6 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
+from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.status import MAX_ITER, RANGE
 
 
@@ -16,14 +17,14 @@ def sinkhorn(t, target, still, max_iter, passes):
     """
     S = t.S
     for k in range(passes):
-        active = load(S, t.active) != 0.0
-        late = active & (load(S, t.n_iter) >= float(max_iter))
-        store(S, t.status, where(late, float(MAX_ITER), load(S, t.status)))
+        active = load(S, line.ACTIVE) != 0.0
+        late = active & (load(S, line.N_ITER) >= float(max_iter))
+        store(S, line.STATUS, where(late, float(MAX_ITER), load(S, line.STATUS)))
         active = active & ~late
-        store(S, t.active, where(active, 1.0, splat(0.0)))
+        store(S, line.ACTIVE, where(active, 1.0, splat(0.0)))
         if not some(active):
             return k
-        store(S, t.n_iter, load(S, t.n_iter) + where(active, 1.0, splat(0.0)))
+        store(S, line.N_ITER, load(S, line.N_ITER) + where(active, 1.0, splat(0.0)))
         _sweep(t)
         _measure(t, target, still)
     return passes
@@ -32,7 +33,7 @@ def sinkhorn(t, target, still, max_iter, passes):
 @jit(inner=True)
 def _sweep(t):
     S, R, C = t.S, t.R, t.C
-    active = load(S, t.active) != 0.0
+    active = load(S, line.ACTIVE) != 0.0
     for j in range(C):
         store(S, t.col + j, splat(0.0))
     for i in range(R):
@@ -61,11 +62,11 @@ def _measure(t, target, still):
         for j in range(C):
             total = fma(load(S, t.M + i * C + j), load(S, t.y + j), total)
         residual = residual + absolute(load(S, t.x + i) * total - load(S, t.u + i))
-    residual = residual / load(S, t.total)
-    active = load(S, t.active) != 0.0
+    residual = residual / load(S, line.TOTAL)
+    active = load(S, line.ACTIVE) != 0.0
     lost = active & ~(residual < np.inf)
     # In exact arithmetic it never grows.
-    ended = (residual <= target) | ((residual <= still) & (residual >= load(S, t.residual)))
-    store(S, t.residual, residual)
-    store(S, t.status, where(lost, float(RANGE), load(S, t.status)))
-    store(S, t.active, where(active & ~lost & ~ended, 1.0, splat(0.0)))
+    ended = (residual <= target) | ((residual <= still) & (residual >= load(S, line.RESIDUAL)))
+    store(S, line.RESIDUAL, residual)
+    store(S, line.STATUS, where(lost, float(RANGE), load(S, line.STATUS)))
+    store(S, line.ACTIVE, where(active & ~lost & ~ended, 1.0, splat(0.0)))

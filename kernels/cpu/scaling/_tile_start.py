@@ -4,6 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, sqrt, store, where
+from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import LANES, fill, written_out
 from cmfast.kernels.cpu.scaling._tile_range import dominates, permute
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
@@ -12,31 +13,31 @@ from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
 @jit(inner=True)
 def start(t, size):
     """Find the pairing and the first factors."""
-    store(t.S, t.rho, splat(np.inf))
-    store(t.S, t.rho_before, splat(np.inf))
+    store(t.S, line.RHO, splat(np.inf))
+    store(t.S, line.RHO_BEFORE, splat(np.inf))
     S, R, C = t.S, t.R, t.C
-    active = load(S, t.active)
-    store(S, t.paired, splat(0.0))
+    active = load(S, line.ACTIVE)
+    store(S, line.PAIRED, splat(0.0))
     if R == C:
         pair_by_diagonal(t, size)
         _look_closer(t)
-    paired = load(S, t.paired)
+    paired = load(S, line.PAIRED)
     if some((paired == 0.0) & (active != 0.0)):
         for _ in range(PLAIN_SWEEPS):
             _plain_sweep(t)
-        store(S, t.n_iter, load(S, t.n_iter) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
+        store(S, line.N_ITER, load(S, line.N_ITER) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
         if R == C:
             for w in range(LANES):
-                if S[t.paired, w] == 0.0 and S[t.active, w] != 0.0:
+                if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
                     _pair_by_search(t, w)
     if R == C:
         paired_start(t, size)
         _start_warm(t)
         paired_sweeps(t, size)
-        store(S, t.n_iter, fma(active * load(S, t.paired), float(PAIRED_SWEEPS), load(S, t.n_iter)))
+        store(S, line.N_ITER, fma(active * load(S, line.PAIRED), float(PAIRED_SWEEPS), load(S, line.N_ITER)))
 
 
-@written_out("paired")
+@written_out(line.PAIRED)
 @jit(inner=True)
 def pair_by_diagonal(t):
     """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j."""
@@ -48,7 +49,7 @@ def pair_by_diagonal(t):
         for j in range(i):
             across = load(S, t.M + i * C + j) * load(S, t.M + j * C + i)
             good = good & (m * load(S, t.M + j * C + j) > across)
-    store(S, t.paired, where(good, 1.0, splat(0.0)))
+    store(S, line.PAIRED, where(good, 1.0, splat(0.0)))
 
 
 @jit(inner=True)
@@ -56,8 +57,8 @@ def _look_closer(t):
     """Pair the lanes whose pairing was found before, or whose diagonal dominates but for dropped classes."""
     S = t.S
     for w in range(LANES):
-        if S[t.paired, w] == 0.0 and (S[t.chosen, w] != 0.0 or dominates(t, w)):
-            S[t.paired, w] = 1.0
+        if S[line.PAIRED, w] == 0.0 and (S[line.CHOSEN, w] != 0.0 or dominates(t, w)):
+            S[line.PAIRED, w] = 1.0
 
 
 @jit(inner=True)
@@ -86,8 +87,8 @@ def _pair_by_search(t, w):
                 S[t.p + j, w] = i
                 i += 1
     if distinct:
-        S[t.paired, w] = 1.0
-        S[t.moved, w] = 1.0
+        S[line.PAIRED, w] = 1.0
+        S[line.MOVED, w] = 1.0
         for j in range(C):
             S[t.order + np.int64(S[t.p + j, w]), w] = j
         permute(t, w)
@@ -96,14 +97,14 @@ def _pair_by_search(t, w):
         zero = S[t.u + i, w] == 0.0
         if zero != (S[t.v + i, w] == 0.0) or (not zero and S[t.M + i * C + i, w] == 0.0):
             return
-    S[t.paired, w] = 1.0
+    S[line.PAIRED, w] = 1.0
 
 
 @jit(inner=True)
 def _plain_sweep(t):
     """One sweep of Sinkhorn and Knopp on the lanes without a pairing."""
     S, R, C = t.S, t.R, t.C
-    single = load(S, t.paired) == 0.0
+    single = load(S, line.PAIRED) == 0.0
     for j in range(C):
         store(S, t.col + j, splat(0.0))
     for i in range(R):
@@ -127,8 +128,8 @@ def _plain_sweep(t):
 def paired_start(t):
     """Begin where the paired cells alone would be balanced; column factors that were given stay."""
     S, C = t.S, t.C
-    paired = load(S, t.paired) != 0.0
-    cold = load(S, t.warm) == 0.0
+    paired = load(S, line.PAIRED) != 0.0
+    cold = load(S, line.WARM) == 0.0
     for i in range(C):
         u, v = load(S, t.u + i), load(S, t.v + i)
         m = load(S, t.M + i * C + i)
@@ -142,7 +143,7 @@ def paired_start(t):
 def _start_warm(t):
     """Let the row factors follow from column factors that were given."""
     S, C = t.S, t.C
-    warm = (load(S, t.paired) != 0.0) & (load(S, t.warm) != 0.0)
+    warm = (load(S, line.PAIRED) != 0.0) & (load(S, line.WARM) != 0.0)
     if some(warm):
         for i in range(C):
             total = splat(0.0)
@@ -160,7 +161,7 @@ def paired_sweeps(t):
     That is x (m y + a) = u and y (m x + b) = v, with the paired cell m and the sums a of the row and b of the column.
     """
     S, C = t.S, t.C
-    paired = load(S, t.paired) != 0.0
+    paired = load(S, line.PAIRED) != 0.0
     for k in range(PAIRED_SWEEPS * C):
         i = k % C
         a, b = _sums_across(t, i)

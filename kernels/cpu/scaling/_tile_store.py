@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import absolute, load, some, splat, store, store_block, store_narrow, where
 from cmfast.kernels.cpu._core.vector_functions import exp, log
-from cmfast.kernels.cpu._core.vector import absolute, load, some, splat, store, store_block, where
+from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import LANES, add_up, written_out
 from cmfast.kernels.cpu.scaling._tile_range import permute, undo_powers
 from cmfast.kernels.status import MAX_ITER, OK, RANGE
@@ -18,9 +19,9 @@ TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are fo
 def finish(t, plain, tol, bound):
     """Put the factors in the gauge, and measure again what is returned."""
     S, C = t.S, t.C
-    if some(load(S, t.moved) != 0.0):
+    if some(load(S, line.MOVED) != 0.0):
         for w in range(LANES):
-            if S[t.moved, w] != 0.0:
+            if S[line.MOVED, w] != 0.0:
                 for j in range(C):
                     S[t.r + np.int64(S[t.order + j, w]), w] = j
                 for j in range(C):
@@ -29,28 +30,28 @@ def finish(t, plain, tol, bound):
     for j in range(C):
         store(S, t.y + j, where(load(S, t.v + j) > 0.0, load(S, t.y + j), 0.0))
     take_mean(t, None)
-    if some(load(S, t.simple) == 0.0):
+    if some(load(S, line.SIMPLE) == 0.0):
         for w in range(LANES):
-            if S[t.simple, w] == 0.0 and S[t.status, w] <= MAX_ITER:
+            if S[line.SIMPLE, w] == 0.0 and S[line.STATUS, w] <= MAX_ITER:
                 if t.flip:
-                    S[t.mean, w], S[t.rest, w] = _geometric_mean(S, t.y, t.v, t.C, t.col_power, w)
+                    S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.y, t.v, t.C, t.col_power, w)
                 else:
-                    S[t.mean, w], S[t.rest, w] = _geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
+                    S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
     divide_by_mean(t, None)
     if plain:
         _scale_cells(t)
     measure(t, None)
     judge(t, bound)
     if plain:  # only the sums count
-        status = load(S, t.status)
-        store(S, t.status, where((status == float(MAX_ITER)) & (load(S, t.residual) <= tol), float(OK), status))
-    if some(load(S, t.far) != 0.0):
+        status = load(S, line.STATUS)
+        store(S, line.STATUS, where((status == float(MAX_ITER)) & (load(S, line.RESIDUAL) <= tol), float(OK), status))
+    if some(load(S, line.FAR) != 0.0):
         for w in range(LANES):
-            if S[t.far, w] != 0.0:
-                undo_powers(t, w, -S[t.rest, w] if t.flip else S[t.rest, w])
+            if S[line.FAR, w] != 0.0:
+                undo_powers(t, w, -S[line.REST, w] if t.flip else S[line.REST, w])
 
 
-@written_out("mean", "simple")
+@written_out(line.MEAN, line.SIMPLE)
 @jit(inner=True)
 def take_mean(t):
     """Find the geometric mean of the factors that the gauge is about; note where their plain product does not tell."""
@@ -64,17 +65,17 @@ def take_mean(t):
         count = count + where(there, 1.0, splat(0.0))
         product = product * where(there, load(S, first + i), 1.0)
         least = where(product < least, product, least)
-    simple = (least > TINY) & (product < 1.0 / TINY) & (load(S, t.far) == 0.0)
-    store(S, t.simple, where(simple, 1.0, splat(0.0)))
-    store(S, t.mean, where(simple & (count > 0.0), exp(log(product) / count), 1.0))
+    simple = (least > TINY) & (product < 1.0 / TINY) & (load(S, line.FAR) == 0.0)
+    store(S, line.SIMPLE, where(simple, 1.0, splat(0.0)))
+    store(S, line.MEAN, where(simple & (count > 0.0), exp(log(product) / count), 1.0))
 
 
-@written_out("x", "y", "good")
+@written_out("x", "y", line.GOOD)
 @jit(inner=True)
 def divide_by_mean(t):
     """Divide the factors that the gauge is about by their mean, and multiply the others by it."""
     S = t.S
-    mean = load(S, t.mean)
+    mean = load(S, line.MEAN)
     if t.flip:
         _multiply(S, t.x, t.R, mean)
         _divide(S, t.y, t.C, mean)
@@ -82,7 +83,7 @@ def divide_by_mean(t):
         _divide(S, t.x, t.R, mean)
         _multiply(S, t.y, t.C, mean)
     good = _positive(S, t.x, t.u, t.R) & _positive(S, t.y, t.v, t.C)
-    store(S, t.good, where(good, 1.0, splat(0.0)))
+    store(S, line.GOOD, where(good, 1.0, splat(0.0)))
 
 
 @jit(inner=True)
@@ -101,10 +102,10 @@ def _multiply(S, k, n, mean):
 def judge(t, bound):
     """Let nothing be OK that was not measured to be."""
     S = t.S
-    status, residual = load(S, t.status), load(S, t.residual)
-    lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & (load(S, t.good) != 0.0))
+    status, residual = load(S, line.STATUS), load(S, line.RESIDUAL)
+    lost = (status <= float(MAX_ITER)) & ~((residual < np.inf) & (load(S, line.GOOD) != 0.0))
     status = where(lost, float(RANGE), status)
-    store(S, t.status, where((status == float(OK)) & ~(residual <= bound), float(MAX_ITER), status))
+    store(S, line.STATUS, where((status == float(OK)) & ~(residual <= bound), float(MAX_ITER), status))
 
 
 @jit(inner=True)
@@ -141,7 +142,7 @@ def _scale_cells(t):
             store(S, t.P + i * C + j, x * (load(S, t.M + i * C + j) * load(S, t.y + j)))
 
 
-@written_out("residual")
+@written_out(line.RESIDUAL)
 @jit(inner=True)
 def measure(t):
     """Measure how far the sums of the scaled cells are from the targets."""
@@ -156,7 +157,7 @@ def measure(t):
             store(S, t.col + j, load(S, t.col + j) + load(S, P + j))
     for j in range(C):
         residual = residual + absolute(load(S, t.col + j) - load(S, t.v + j))
-    store(S, t.residual, residual / load(S, t.total))
+    store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
 
 
 @jit(inner=True)
@@ -170,34 +171,43 @@ def _positive(S, factors, targets, n):
 
 
 @jit(inner=True)
-def scatter(t, out, out_row, out_col, first, last):
-    """Write scaled cells, if wanted, and factors of elements `first` to `last`: NaN where there is no answer."""
+def blank_lost(t):
+    """Put NaN where there is no answer."""
     S = t.S
-    n = min(last + 1 - first, LANES)
-    _scatter_lines(S, t.x, out_row, first, n)
-    _scatter_lines(S, t.y, out_col, first, n)
-    write = out.shape[0] > 0
-    if write and t.flip:
-        for i in range(t.R):
-            for j in range(t.C):
-                for w in range(n):
-                    out[first + w, j * t.R + i] = S[t.P + i * t.C + j, w]
-    elif write:
-        _scatter_lines(S, t.P, out, first, n)
-    blank_lost(t, out, out_row, out_col, first, n)
+    lost = load(S, line.STATUS) > float(MAX_ITER)
+    if some(lost):
+        for k in range(t.P, t.P + t.R * t.C):
+            store(S, k, where(lost, np.nan, load(S, k)))
+        for k in range(t.x, t.x + t.R):
+            store(S, k, where(lost, np.nan, load(S, k)))
+        for k in range(t.y, t.y + t.C):
+            store(S, k, where(lost, np.nan, load(S, k)))
+        store(S, line.RESIDUAL, where(lost, np.nan, load(S, line.RESIDUAL)))
 
 
 @jit(inner=True)
-def blank_lost(t, out, out_row, out_col, first, n):
-    """Write NaN where there is no answer."""
+def scatter(t, out, out_row, out_col, first, last):
+    """Write scaled cells, if wanted, and factors of elements `first` to `last`."""
     S = t.S
-    if some(load(S, t.status) > float(MAX_ITER)):
-        for w in range(n):
-            if S[t.status, w] > MAX_ITER:
-                _blank(out_row, first + w)
-                _blank(out_col, first + w)
-                if out.shape[0] > 0:
-                    _blank(out, first + w)
+    _scatter_lines(S, t.x, out_row, first, last)
+    _scatter_lines(S, t.y, out_col, first, last)
+    if out.shape[0] > 0 and t.flip:
+        for i in range(t.R):
+            for j in range(t.C):
+                for b in range(first, min(first + LANES, last + 1)):
+                    out[b, j * t.R + i] = S[t.P + i * t.C + j, b - first]
+    elif out.shape[0] > 0:
+        _scatter_lines(S, t.P, out, first, last)
+
+
+@jit(inner=True)
+def _scatter_lines(S, k, out, first, last):
+    if first + LANES <= last + 1:
+        _write(S, k, out.shape[1], out, first)
+        return
+    for c in range(out.shape[1]):
+        for b in range(first, last + 1):
+            out[b, c] = S[k + c, b - first]
 
 
 @written_out()
@@ -217,6 +227,9 @@ def write_factors(t, out_row, out_col, first):
 
 @jit(inner=True, inline=True)
 def _write(S, k, m, out, first):
+    if m < LANES:
+        store_narrow(S, k, out, first, m)
+        return
     for start in range(0, m, LANES):
         c = min(start, m - LANES)  # the last block overlaps the one before
         store_block(S, k + c, out, first, c)
@@ -228,25 +241,7 @@ def scatter_numbers(t, residual, n_iter, status, smoothing, first, last):
     S = t.S
     for w in range(min(last + 1 - first, LANES)):
         b = first + w
-        residual[b] = S[t.residual, w] if S[t.status, w] <= MAX_ITER else np.nan
-        n_iter[b] = np.int64(S[t.n_iter, w])
-        status[b] = np.int8(S[t.status, w])
-        smoothing[b] = S[t.amount, w]
-
-
-@jit(inner=True)
-def _scatter_lines(S, k, out, first, n):
-    """Write the lines from `k` on to the first `n` elements."""
-    m = out.shape[1]
-    if n < LANES or m < LANES:
-        for c in range(m):
-            for w in range(n):
-                out[first + w, c] = S[k + c, w]
-    else:
-        _write(S, k, m, out, first)
-
-
-@jit(inner=True)
-def _blank(out, b):
-    for c in range(out.shape[1]):
-        out[b, c] = np.nan
+        residual[b] = S[line.RESIDUAL, w]
+        n_iter[b] = np.int64(S[line.N_ITER, w])
+        status[b] = np.int8(S[line.STATUS, w])
+        smoothing[b] = S[line.AMOUNT, w]

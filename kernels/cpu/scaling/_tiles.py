@@ -7,19 +7,19 @@ from typing import Any
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, some, splat, store
+from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import LANES, Tile
 from cmfast.kernels.cpu.scaling._tile_load import (
     begin,
     begin_regular,
-    cells_are_regular,
     gather,
-    gather_targets,
+    is_regular,
     places,
     prepare,
     take_cells,
-    targets_are_regular,
+    take_targets,
 )
-from cmfast.kernels.cpu.scaling._tile_newton import newton
+from cmfast.kernels.cpu.scaling._tile_newton import newton, newton_by_rows
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
 from cmfast.kernels.cpu.scaling._tile_start import pair_by_diagonal, paired_start, paired_sweeps, start
 from cmfast.kernels.cpu.scaling._tile_store import (
@@ -55,7 +55,7 @@ def scale_any(problem, tile, first, end, moment):
     passes = max(1, moment // max(1, cost))
     while first <= last:
         if not begun:
-            store(t.S, t.amount, splat(max(p.amount, 0.0)))
+            store(t.S, line.AMOUNT, splat(max(p.amount, 0.0)))
             gather(t, p.cells, p.m_step, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
             prepare(t, p.drop and p.bi, p.amount < 0.0, p.plain)
             begin(t, Lines(*p.start_row), Lines(*p.start_col), first, last)
@@ -64,15 +64,16 @@ def scale_any(problem, tile, first, end, moment):
         if p.plain:
             passes -= sinkhorn(t, target, still, p.max_iter, passes)
         else:
-            passes -= newton(t, None, rules, passes)
-        begun = some(load(t.S, t.active) != 0.0)
+            passes -= newton(t, None, rules, passes) if t.R == t.C else newton_by_rows(t, rules, passes)
+        begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first
         finish(t, p.plain, p.tol, bound)
+        blank_lost(t)
         scatter(t, p.out, p.out_row, p.out_col, first, last)
         scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
         first += LANES
-        if some(load(t.S, t.far) != 0.0):
+        if some(load(t.S, line.FAR) != 0.0):
             passes //= 2  # it took long to bring them near
         if passes <= 0 and first <= last:
             return first
@@ -96,37 +97,34 @@ def scale_regular(problem, tile, first, end, moment, size):
     passes = max(1, moment // (2 * t.C * t.C * t.C))
     while first <= last:
         if not begun:
-            store(t.S, t.amount, splat(p.amount))
+            store(t.S, line.AMOUNT, splat(p.amount))
             take_cells(t, size, p.cells, places(first, last, p.m_step))
-            if not cells_are_regular(t):
+            take_targets(t, size, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
+            if not is_regular(t):
                 return first, True
-            if size is None:
-                gather_targets(t, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
-                if not targets_are_regular(t):
-                    return first, True
             pair_by_diagonal(t, size)
-            if some(load(t.S, t.paired) == 0.0):
+            if some(load(t.S, line.PAIRED) == 0.0):
                 return first, True
             begin_regular(t)
             paired_start(t, size)
             paired_sweeps(t, size)
         passes -= newton(t, size, rules, passes)
-        begun = some(load(t.S, t.active) != 0.0)
+        begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, False
         take_mean(t, size)
-        if some(load(t.S, t.simple) == 0.0):
+        if some(load(t.S, line.SIMPLE) == 0.0):
             return first, True
         divide_by_mean(t, size)
         measure(t, size)
         judge(t, bound)
-        if size is None or t.C < LANES or first + LANES > end:
+        blank_lost(t)
+        if first + LANES > end:
             scatter(t, p.out, p.out_row, p.out_col, first, last)
         else:
             if p.out.shape[0] > 0:
                 write_cells(t, size, p.out, first)
             write_factors(t, size, p.out_row, p.out_col, first)
-            blank_lost(t, p.out, p.out_row, p.out_col, first, LANES)
         scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
         first += LANES
         if passes <= 0 and first <= last:

@@ -22,29 +22,48 @@ def has_zero(cells):
 
 
 @jit()
+def _prune_by_diagonal(cells, drop, out, codes):
+    """Decide the square matrices whose diagonal is positive; return how many are left, UNDECIDED.
+
+    So only who has such matrices waits for the rest to be compiled.
+    """
+    n = int(np.sqrt(cells.shape[1]))
+    reach = np.empty(n, np.int64)
+    left = 0
+    for b in range(len(codes)):
+        m = b if len(cells) > 1 else 0
+        for k in range(n * n):
+            out[b, k] = cells[m, k]
+        codes[b] = _decide_by_diagonal(cells, m, drop, reach, out, b)
+        left += codes[b] == UNDECIDED
+    return left
+
+
+@jit()
 def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
+    """Decide the matrices that are UNDECIDED."""
     R, C = row_sums.shape[1], col_sums.shape[1]
     positive, dead = np.empty((R, C), np.bool_), np.empty((R, C), np.bool_)
     row_block, col_block = np.empty(R, np.int64), np.empty(C, np.int64)
     rows, cols = np.empty(R, np.bool_), np.empty(C, np.bool_)
     u, v = np.empty(R), np.empty(C)
-    reach = np.empty(R, np.int64)
     for b in range(len(codes)):
+        if codes[b] != UNDECIDED:
+            continue
         M = cells[b * min(len(cells) - 1, 1)]
-        out[b] = M
         codes[b] = OK
-        if bi and C <= QUICK:
-            codes[b] = _decide_by_diagonal(M, drop, reach, out[b])
-            if codes[b] != UNDECIDED:
-                continue
-            codes[b] = OK
-        u[:] = row_sums[b * min(len(row_sums) - 1, 1)]
-        v[:] = col_sums[b * min(len(col_sums) - 1, 1)]
+        for k in range(R * C):
+            out[b, k] = M[k]
+        for i in range(R):
+            u[i] = row_sums[b * min(len(row_sums) - 1, 1), i]
+        for j in range(C):
+            v[j] = col_sums[b * min(len(col_sums) - 1, 1), j]
         if not _plausible(M, positive, u, v, rows, cols, drop and bi):
             continue
         codes[b] = classify(positive, u, v, dead, row_block, col_block, rows, cols)
         if codes[b] == INFEASIBLE:
-            out[b] = np.nan  # the solver stops at once
+            for k in range(R * C):
+                out[b, k] = np.nan  # the solver stops at once
         elif codes[b] == LIMIT_ONLY:
             for i in range(R):
                 for j in range(C):
@@ -56,8 +75,10 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
 def _plausible(cells, positive, u, v, rows, cols, drop):
     """Whether there is a zero and nothing simpler is wrong, which the solver reports; note the positive cells."""
     R, C = positive.shape
-    rows[:] = False
-    cols[:] = False
+    for i in range(R):
+        rows[i] = False
+    for j in range(C):
+        cols[j] = False
     good, zero = True, False
     for i in range(R):
         for j in range(C):
@@ -98,8 +119,8 @@ def _plausible(cells, positive, u, v, rows, cols, drop):
 
 
 @jit(inner=True)
-def _decide_by_diagonal(cells, drop, reach, out):
-    """Clear what dies where the diagonal of a square matrix is positive; return OK, LIMIT_ONLY or UNDECIDED.
+def _decide_by_diagonal(cells, k, drop, reach, out, b):
+    """Clear what dies where the diagonal of square matrix `k` is positive; return OK, LIMIT_ONLY or UNDECIDED.
 
     Then the diagonal is a perfect matching, and a cell lives if the class it leads to leads back.
     """
@@ -108,7 +129,7 @@ def _decide_by_diagonal(cells, drop, reach, out):
     for i in range(n):
         bits = np.int64(0)
         for j in range(n):
-            m = cells[i * n + j]
+            m = cells[k, i * n + j]
             good &= (m >= 0.0) & (m < np.inf)
             bits |= np.int64(m > 0.0) << j
         reach[i] = bits
@@ -129,8 +150,8 @@ def _decide_by_diagonal(cells, drop, reach, out):
     _close(reach)
     for i in range(n):
         for j in range(n):
-            if not reach[j] >> i & 1 and out[i * n + j] > 0.0:
-                out[i * n + j] = 0.0
+            if not reach[j] >> i & 1 and out[b, i * n + j] > 0.0:
+                out[b, i * n + j] = 0.0
                 code = LIMIT_ONLY
     return code
 
@@ -164,8 +185,9 @@ def _close(reach):
 
 def prune(p):
     """Return the matrices with what dies set to zero and what has no limit set to NaN, and the code of each."""
-    out, codes = np.empty((p.n, p.R * p.C)), np.empty(p.n, np.int8)
-    _prune(p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes)
+    out, codes = np.empty((p.n, p.R * p.C)), np.full(p.n, UNDECIDED, np.int8)
+    if not (p.bi and p.C <= QUICK) or _prune_by_diagonal(p.cells, p.drop, out, codes):
+        _prune(p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes)
     out.flags.writeable = False
     return out, codes
 
