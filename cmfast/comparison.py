@@ -9,14 +9,14 @@ __all__ = ["kl_divergence", "l1_distance", "overlap"]
 
 
 def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
-    validate.on_failure(op, on_failure)
-    num_threads = validate.num_threads(op, num_threads)
-    first, second = dispatch.adopt(op, **pair)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    first, second = dispatch.adopt(**pair)
     adopted = dict(zip(pair, (first, second), strict=True))
-    validate.matrices(op, **adopted)
-    validate.batch(op, **{name: dispatch.meta(a).shape[:-2] for name, a in adopted.items()})
+    validate.matrices(**adopted)
+    validate.batch(**{name: dispatch.meta(a).shape[:-2] for name, a in adopted.items()})
     out, status = dispatch.call(op, first, second, num_threads=num_threads)
-    failures.report(op, status, on_failure, failed="pairs of matrices not compared")
+    failures.report(status, on_failure, failed="pairs of matrices not compared")
     return out
 
 

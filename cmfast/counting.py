@@ -12,7 +12,6 @@ from cmfast._core.annotations import METHODS, Array, Method, OnFailure
 
 __all__ = ["confusion_matrix"]
 
-_OP = "confusion_matrix"
 _LABEL_KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 
 
@@ -105,28 +104,28 @@ def confusion_matrix(
     >>> cmfast.confusion_matrix([0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]).shape
     (2, 2, 2)
     """
-    validate.on_failure(_OP, on_failure)
-    num_threads = validate.num_threads(_OP, num_threads)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
     if normalize is not None:
-        validate.choice(_OP, "normalize", normalize, METHODS)
+        validate.choice("normalize", normalize, METHODS)
     if n_classes is not None:
-        n_classes = validate.count(_OP, "n_classes", n_classes)
+        n_classes = validate.count("n_classes", n_classes)
         if 8 * n_classes**2 > validate.LARGEST:
-            validate.too_large(_OP, 8 * n_classes**2, n_classes=n_classes)
+            validate.too_large(8 * n_classes**2, n_classes=n_classes)
     if n_groups is not None:
-        n_groups = validate.count(_OP, "n_groups", n_groups)
+        n_groups = validate.count("n_groups", n_groups)
         if groups is None:
-            validate.refuse(_OP, "n_groups", "None without groups", n_groups)
-    validate.columns(_OP, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
-    names = None if labels is None else dispatch.adopt(_OP, labels=labels)[0]
+            validate.refuse("n_groups", "None without groups", n_groups)
+    validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
+    names = None if labels is None else dispatch.adopt(labels=labels)[0]
     y_true, y_pred = (_typed(y, names) for y in (y_true, y_pred))
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    arrays = dict(zip(arrays, dispatch.adopt(_OP, optional=("sample_weight", "groups"), **arrays), strict=True))
+    arrays = dict(zip(arrays, dispatch.adopt(optional=("sample_weight", "groups"), **arrays), strict=True))
     _check(n_classes, **arrays)
     if labels is not None:
         _check_labels(names, n_classes, dispatch.meta(arrays["y_true"]).kind)
     sized = not (n_classes is None and labels is None)
-    doubt = validate.samples_last(_OP, sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
+    doubt = validate.samples_last(sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     if doubt is not None:
         failures.diagnose(doubt)
 
@@ -141,19 +140,19 @@ def confusion_matrix(
         _refuse_outside(*outside)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
-    failures.report(_OP, status, on_failure)
+    failures.report(status, on_failure)
     return matrix
 
 
 def _counted(arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     try:
-        return dispatch.call(_OP, *arrays.values(), **options)
+        return dispatch.call("confusion_matrix", *arrays.values(), **options)
     except MemoryError:
         if arrays["groups"] is None or options["n_groups"] is not None:
             raise
         largest = int(dispatch.to_host(arrays["groups"]).max())
         given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
-        validate.refuse(_OP, "groups", "0, 1, ..., one number per matrix", given, MemoryError)
+        validate.refuse("groups", "0, 1, ..., one number per matrix", given, MemoryError)
 
 
 def _typed(y: Array, names: Any) -> Array:
@@ -169,44 +168,44 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
     for name in ("y_true", "y_pred"):
         kind, dtype = known[name].kind, known[name].dtype
         if kind not in _LABEL_KINDS:
-            validate.refuse(_OP, name, "integers, bool or strings", validate.kind(arrays[name]), TypeError)
+            validate.refuse(name, "integers, bool or strings", validate.kind(arrays[name]), TypeError)
         if n_classes is not None and kind not in "bui":
-            validate.refuse(_OP, name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
-    validate.real(_OP, sample_weight=arrays["sample_weight"])
-    validate.integer(_OP, groups=arrays["groups"])
+            validate.refuse(name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
+    validate.real(sample_weight=arrays["sample_weight"])
+    validate.integer(groups=arrays["groups"])
     shapes = {name: meta.shape for name, meta in known.items()}
     for name, shape in shapes.items():
         if not shape:
-            validate.refuse(_OP, name, "of shape (..., n)", f"shape {shape}")
+            validate.refuse(name, "of shape (..., n)", f"shape {shape}")
         first = shapes["y_true"]
         if shape[-1] != first[-1]:
             wanted = f"{first[-1]} samples as y_true" + (f" of shape {first}" if len(first) > 1 else "")
             columns = [other for other in (first, shape) if len(other) == 2 and other[1] == 1]
             cure = f"; ravel what has shape {columns[0]}, samples come last" if columns else ""
-            validate.refuse(_OP, name, wanted, f"shape {shape}{cure}")
+            validate.refuse(name, wanted, f"shape {shape}{cure}")
     wanted, given = (_LABEL_KINDS[known[name].kind] for name in ("y_true", "y_pred"))
     if given != wanted:
-        validate.refuse(_OP, "y_pred", f"{wanted} as y_true", given, TypeError)
-    validate.batch(_OP, **{name: shape[:-1] for name, shape in shapes.items()})
+        validate.refuse("y_pred", f"{wanted} as y_true", given, TypeError)
+    validate.batch(**{name: shape[:-1] for name, shape in shapes.items()})
 
 
 def _check_labels(names: Any, n_classes: int | None, kind: str) -> None:
     """Check the option `labels`; it is metadata, as a list of names would be, so its values are looked at here."""
     if n_classes is not None:
-        validate.refuse(_OP, "labels", "None where n_classes is given", "both")
+        validate.refuse("labels", "None where n_classes is given", "both")
     known = dispatch.meta(names)
     if len(known.shape) != 1 or known.shape[0] == 0:
-        validate.refuse(_OP, "labels", "of shape (C,) with at least one label", f"shape {known.shape}")
+        validate.refuse("labels", "of shape (C,) with at least one label", f"shape {known.shape}")
     if _LABEL_KINDS.get(known.kind) != _LABEL_KINDS[kind]:
-        validate.refuse(_OP, "labels", f"{_LABEL_KINDS[kind]} as y_true", validate.kind(names), TypeError)
+        validate.refuse("labels", f"{_LABEL_KINDS[kind]} as y_true", validate.kind(names), TypeError)
     coded = isinstance(names, _text.Coded)
     values = [names.names[k] for k in names.codes] if coded else dispatch.to_host(names).tolist()
     value, times = Counter(values).most_common(1)[0]
     if times > 1:
-        validate.refuse(_OP, "labels", "unique", f"{value!r:.40} {times} times")
+        validate.refuse("labels", "unique", f"{value!r:.40} {times} times")
 
 
 def _refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
     what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
-    validate.refuse(_OP, name, wanted, f"{number} outside (first: {what})")
+    validate.refuse(name, wanted, f"{number} outside (first: {what})")

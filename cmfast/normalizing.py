@@ -84,10 +84,10 @@ def normalize(
     array([[0.8 , 0.2 ],
            [0.25, 0.75]])
     """
-    by = _method("normalize", method, options)
+    by = _method(method, options)
     if by == "bi":
         common = {"num_threads": num_threads, "progress": progress}
-        return scale("normalize", "ipf", M, on_failure=on_failure, **common, **options).matrix
+        return scale("ipf", M, on_failure=on_failure, **common, **options).matrix
     return _by_line("normalize", M, by, on_failure, num_threads, progress)
 
 
@@ -149,19 +149,19 @@ def importance_weights(
     array([[0.1, 0.1],
            [0.2, 0.2]])
     """
-    by = _method("importance_weights", method, options)
+    by = _method(method, options)
     if by != "bi":
         return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
-    validate.on_failure("importance_weights", on_failure)
-    result, describe = solve("importance_weights", "ras", M, num_threads=num_threads, progress=progress, **options)
-    (M,) = dispatch.adopt("importance_weights", M=M)
+    validate.on_failure(on_failure)
+    result, describe = solve("ras", M, num_threads=num_threads, progress=progress, **options)
+    (M,) = dispatch.adopt(M=M)
     factors = (result.row_scale, result.col_scale, result.status)
     out, status = dispatch.call("importance_weights", M, *factors, method=by, num_threads=num_threads)
 
     def why(index: tuple[int, ...]) -> str:
         return describe(index) if dispatch.to_host(result.status)[index] else OUT_OF_RANGE
 
-    failures.report("importance_weights", status, on_failure, failed=FAILED, describe=why)
+    failures.report(status, on_failure, failed=FAILED, describe=why)
     return out
 
 
@@ -217,7 +217,6 @@ def bi_normalize(
            [0.333333, 0.666667]])
     """
     return scale(
-        "bi_normalize",
         "ipf",
         M,
         smoothing=smoothing,
@@ -233,22 +232,22 @@ def bi_normalize(
 
 
 def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
-    validate.on_failure(op, on_failure)
-    validate.progress(op, progress)
-    options = {"num_threads": validate.num_threads(op, num_threads), "progress": reporter(progress, op, "matrices")}
-    (M,) = dispatch.adopt(op, M=M)
-    validate.matrices(op, M=M)
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    options = {"num_threads": validate.num_threads(num_threads), "progress": reporter(progress, "matrices")}
+    (M,) = dispatch.adopt(M=M)
+    validate.matrices(M=M)
     factors = () if op == "normalize" else (None, None, None)
     out, status = dispatch.call(op, M, *factors, method=method, **options)
-    failures.report(op, status, on_failure, failed=FAILED, describe=lambda index: unnormalised(M[index]))
+    failures.report(status, on_failure, failed=FAILED, describe=lambda index: unnormalised(M[index]))
     return out
 
 
-def _method(op: str, method: str, options: dict[str, Any]) -> str:
+def _method(method: str, options: dict[str, Any]) -> str:
     """Return the one name of `method`; refuse options that it does not have."""
-    validate.choice(op, "method", method, METHODS)
+    validate.choice("method", method, METHODS)
     one = SYNONYMS.get(method, method)
     for name in options:
         if one != "bi" or name not in OPTIONS:
-            validate.fail(op, f"method {method!r} has no option {name!r}", TypeError)
+            validate.fail(f"method {method!r} has no option {name!r}", TypeError)
     return one

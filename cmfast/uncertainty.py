@@ -87,23 +87,22 @@ def resample(
     >>> round(float(metrics.accuracy(replicates).std()), 3)  # sqrt(0.9 * 0.1 / 1000) is 0.0095
     0.01
     """
-    op = "uncertainty.resample"
-    validate.choice(op, "scheme", scheme, get_args(Scheme))
-    validate.on_failure(op, on_failure)
-    n_replicates = validate.count(op, "n_replicates", n_replicates)
-    num_threads = validate.num_threads(op, num_threads)
+    validate.choice("scheme", scheme, get_args(Scheme))
+    validate.on_failure(on_failure)
+    n_replicates = validate.count("n_replicates", n_replicates)
+    num_threads = validate.num_threads(num_threads)
     if n is not None:
-        n = validate.count(op, "n", n)
+        n = validate.count("n", n)
         if scheme == "row_multinomial":
-            validate.refuse(op, "n", 'None with scheme="row_multinomial"', n)
-    generator = validate.generator(op, rng)
-    M, missed = dispatch.adopt(op, optional=("missed",), M=M, missed=missed)
-    validate.matrices(op, square=True, M=M)
+            validate.refuse("n", 'None with scheme="row_multinomial"', n)
+    generator = validate.generator(rng)
+    M, missed = dispatch.adopt(optional=("missed",), M=M, missed=missed)
+    validate.matrices(square=True, M=M)
     shape = dispatch.meta(M).shape[:-1]
-    validate.real(op, missed=missed)
+    validate.real(missed=missed)
     if missed is not None and dispatch.meta(missed).shape != shape:
-        validate.refuse(op, "missed", f"of shape {shape}, one entry per class", f"shape {dispatch.meta(missed).shape}")
+        validate.refuse("missed", f"of shape {shape}, one entry per class", f"shape {dispatch.meta(missed).shape}")
     options = {"n_replicates": n_replicates, "scheme": scheme, "n": n, "seed": int(generator.integers(2**63))}
     replicates, status = dispatch.call("resample", M, missed, num_threads=num_threads, **options)
-    failures.report(op, status, on_failure, failed="matrices not resampled")
+    failures.report(status, on_failure, failed="matrices not resampled")
     return replicates

@@ -87,9 +87,9 @@ class Support(NamedTuple):
         place = tuple(map(_index, index if isinstance(index, tuple) else (index,)))
         wanted = f"one place in a batch of shape {shape}"
         if len(place) != len(shape) or None in place:
-            validate.refuse("Support.explain", "index", wanted, validate.shown(index), TypeError)
+            validate.refuse("index", wanted, validate.shown(index), TypeError)
         if not all(-n <= k < n for k, n in zip(place, shape, strict=True)):
-            validate.refuse("Support.explain", "index", wanted, validate.shown(index), IndexError)
+            validate.refuse("index", wanted, validate.shown(index), IndexError)
         return _explain(*(dispatch.to_host(part)[place] for part in (*self[:-1], *self.certificate)))
 
 
@@ -200,18 +200,17 @@ def support(M: Array, row_sums: Array = None, col_sums: Array = None, /, *, num_
     >>> cmfast.support([[8, 1, 1], [5, 0, 0], [9, 0, 0]], [10, 5, 9], [18, 3, 3]).explain()
     'a scaling exists: every positive cell stays positive, in 1 block'
     """
-    op = "support"
-    num_threads = validate.num_threads(op, num_threads)
-    arrays = dispatch.adopt(op, optional=("row_sums", "col_sums"), M=M, row_sums=row_sums, col_sums=col_sums)
+    num_threads = validate.num_threads(num_threads)
+    arrays = dispatch.adopt(optional=("row_sums", "col_sums"), M=M, row_sums=row_sums, col_sums=col_sums)
     batch = {"M": dispatch.meta(arrays[0]).shape[:-2]}
     if row_sums is None and col_sums is None:
-        validate.matrices(op, square=True, M=arrays[0])
+        validate.matrices(square=True, M=arrays[0])
     elif row_sums is None or col_sums is None:
-        validate.refuse(op, "row_sums and col_sums", "given both or neither", "only one")
+        validate.refuse("row_sums and col_sums", "given both or neither", "only one")
     else:
-        core = validate.matrices(op, M=arrays[0])
+        core = validate.matrices(M=arrays[0])
         for name, line, length in zip(("row_sums", "col_sums"), arrays[1:], core, strict=True):
-            batch[name] = validate.vectors(op, name, line, length)
-    validate.batch(op, **batch)
-    status, dead_cells, row_block, col_block, *certificate = dispatch.call(op, *arrays, num_threads=num_threads)
+            batch[name] = validate.vectors(name, line, length)
+    validate.batch(**batch)
+    status, dead_cells, row_block, col_block, *certificate = dispatch.call("support", *arrays, num_threads=num_threads)
     return Support(status, dead_cells, row_block, col_block, Certificate(*certificate))

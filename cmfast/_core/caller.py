@@ -1,21 +1,29 @@
-"""Which public function was called: its name stands in front of a message, whoever words it."""
+"""Which public function was called: its name stands in front of every message, and is put there by `named` alone."""
 
 import sys
 
 
-def name(op: str) -> str:
-    """Return the name of the outermost public function of this call into cmfast; `op` where none is on the stack.
+def named(text: str) -> str:
+    """Return `text` with the name of the function that was called in front, once; alone where none was called."""
+    front = f"{name()}: ".removeprefix(": ")
+    return text if text.startswith(front) else front + text
+
+
+def name() -> str:
+    """Return the name of the outermost public function of this call into cmfast; "" where none is on the stack.
 
     The stack is walked where something is said, so calls that have nothing to say pay nothing, and a call from within
-    a callback of the user's has its own name: the walk ends at the first frame that is not cmfast's.
+    a callback of the user's has its own name: the walk ends at the first frame that is not cmfast's. It has to be the
+    thread of the call. Others run kernels alone, whose errors are raised again in that thread before they get a name.
     """
-    found = op
+    found = ""
     frame = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] != "cmfast":
+        if module.partition(".")[0] == "cmfast":
+            found = _public(module, frame.f_code.co_qualname) or found
+        elif module != "contextlib":  # through which context managers are left
             break
-        found = _public(module, frame.f_code.co_qualname) or found
         frame = frame.f_back  # type: ignore[assignment]
     return found
 

@@ -29,8 +29,8 @@ def adapter(cls: type) -> ModuleType:
     return _by_class[cls]
 
 
-def adopt(op: str, *, optional: Container[str] = (), **arrays: Any) -> list[Any]:
-    """Convert the arguments of `op` for their one library; of those named in `optional`, None stays None.
+def adopt(*, optional: Container[str] = (), **arrays: Any) -> list[Any]:
+    """Convert arguments for their one library; of those named in `optional`, None stays None.
 
     Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers. What
     is not optional is an array from here on: kernels do not look again.
@@ -39,26 +39,26 @@ def adopt(op: str, *, optional: Container[str] = (), **arrays: Any) -> list[Any]
     if len(given) < len(arrays):
         for name in arrays:
             if name not in given and name not in optional:
-                msg = f"{caller.name(op)}: {name} must be an array, got None"
-                raise TypeError(msg)
+                msg = f"{name} must be an array, got None"
+                raise TypeError(caller.named(msg))
     found = {adapter(type(array)) for array in given.values()}
     if len(found) > 1:
         what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
-        msg = f"{caller.name(op)}: arrays must come from one library, got {what}"
-        raise TypeError(msg)
+        msg = f"arrays must come from one library, got {what}"
+        raise TypeError(caller.named(msg))
     (one,) = found
     try:
-        out = [None if array is None else one.asarray(op, name, array) for name, array in arrays.items()]
+        out = [None if array is None else one.asarray(name, array) for name, array in arrays.items()]
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
             raise
-        raise type(error)(_named(op, str(error))) from error.__cause__
+        raise type(error)(caller.named(str(error))) from error.__cause__
     if one.HAS_DEVICES:
         devices = {name: one.meta(a).device for name, a in zip(arrays, out, strict=True) if a is not None}
         if len(set(devices.values())) > 1:
             what = ", ".join(f"{name} on {device}" for name, device in devices.items())
-            msg = f"{caller.name(op)}: arrays must be on one device, got {what}"
-            raise TypeError(msg)
+            msg = f"arrays must be on one device, got {what}"
+            raise TypeError(caller.named(msg))
     return out
 
 
@@ -79,19 +79,14 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
     try:
         return adapter(type(first)).call(op, arrays, options)
     except OverflowError as error:
-        raise OverflowError(_named(op, str(error))) from error
+        raise OverflowError(caller.named(str(error))) from error
     except MemoryError as error:
-        raise MemoryError(_named(op, _asked(options) + _size(error))) from error
+        raise MemoryError(caller.named(_asked(options) + _size(error))) from error
     except ValueError as error:  # a size that NumPy does not even try
         if not str(error).startswith(TOO_LARGE):
             raise
-        raise MemoryError(_named(op, _asked(options) + "an array of more bytes than there are addresses")) from error
-
-
-def _named(op: str, text: str) -> str:
-    """Return what a kernel said with the name of the function that was called in front, once."""
-    name = caller.name(op)
-    return f"{name}: {text.removeprefix(f'{op}: ').removeprefix(f'{name}: ')}"
+        text = "an array of more bytes than there are addresses"
+        raise MemoryError(caller.named(_asked(options) + text)) from error
 
 
 def _asked(options: dict[str, Any]) -> str:

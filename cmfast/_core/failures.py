@@ -38,7 +38,6 @@ class FailureError(ValueError):
 
 
 def report(
-    op: str,
     status: Any,
     on_failure: OnFailure,
     *,
@@ -50,8 +49,6 @@ def report(
 
     Parameters
     ----------
-    op : str
-        Name of the function, for the message where no public one was called.
     status : array of int8, shape (...)
         Codes of :class:`Status`. Unless `on_failure` is ``"ignore"`` whether any is not zero is asked, which
         synchronises the device; the codes are copied from there only if one is.
@@ -75,7 +72,7 @@ def report(
     if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
         on_failure = "warn"
     text = message(codes, np.flatnonzero(codes), failed, describe)
-    announce(f"{caller.name(op)}: {text}", on_failure, status)
+    announce(text, on_failure, status)
 
 
 def message(codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None) -> str:
@@ -99,14 +96,14 @@ def _index(index: tuple[int, ...]) -> str:
 def announce(text: str, on_failure: OnFailure, status: Any = None) -> None:
     """Warn or raise with `text`; the warning points at the first frame outside cmfast."""
     if on_failure == "raise":
-        raise FailureError(text, status)
+        raise FailureError(caller.named(text), status)
     if on_failure == "warn":
-        warnings.warn(text, FailureWarning, stacklevel=_outside())
+        warnings.warn(caller.named(text), FailureWarning, stacklevel=_outside())
 
 
 def diagnose(text: str) -> None:
-    """Warn with `text` that a result needs care; the warning points at the first frame outside cmfast."""
-    warnings.warn(text, DiagnosticWarning, stacklevel=_outside())
+    """Warn with `text` that the result of a call needs care; the warning points at the first frame outside cmfast."""
+    warnings.warn(caller.named(text), DiagnosticWarning, stacklevel=_outside())
 
 
 def _outside() -> int:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cmfast._core import caller
 from cmfast._core.annotations import Progress
 
 PLAIN_SECONDS = 2.0  # between two plain lines, which often end up in a log file
@@ -48,8 +49,8 @@ class Bar:
             self._tqdm = None
 
 
-def reporter(progress: Progress, label: str, unit: str = "") -> Callable[[int, int], object] | None:
+def reporter(progress: Progress, unit: str = "") -> Callable[[int, int], object] | None:
     """Return the callable that the option ``progress=`` of a public function asks for, or None for silence."""
     if progress is True:
-        return Bar(label, unit)
+        return Bar(caller.name(), unit)
     return progress or None

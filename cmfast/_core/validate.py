@@ -1,6 +1,6 @@
 """Checks of metadata, before anything is computed: the same class and text of error on every backend.
 
-All wording of errors about arguments lives here. The pattern is ``op: argument, what is wanted, what was given``.
+All wording of errors about arguments lives here. The pattern is ``function: argument, what is wanted, what was given``.
 """
 
 import operator
@@ -22,18 +22,17 @@ MOST_SHOWN = 200  # characters of a value
 ON_FAILURE = get_args(OnFailure)
 
 
-def refuse(op: str, name: str, wanted: str, given: object, error: type[Exception] = ValueError) -> NoReturn:
+def refuse(name: str, wanted: str, given: object, error: type[Exception] = ValueError) -> NoReturn:
     """Raise `error` in the one pattern of the library."""
-    fail(op, f"{name} must be {wanted}, got {given if isinstance(given, str) else shown(given, str)}", error)
+    fail(f"{name} must be {wanted}, got {given if isinstance(given, str) else shown(given, str)}", error)
 
 
-def fail(op: str, text: str, error: type[Exception] = ValueError) -> NoReturn:
-    """Raise `error` with the name of the function that was called in front; `op` asks for it."""
+def fail(text: str, error: type[Exception] = ValueError) -> NoReturn:
+    """Raise `error` with the name of the function that was called in front."""
     line = " ".join(part.strip() for part in text.splitlines())  # what was given may be shown in several
     if not line.isprintable():  # it may be text that a terminal would act on
         line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
-    msg = f"{caller.name(op)}: {line}"
-    raise error(msg) from None
+    raise error(caller.named(line)) from None
 
 
 def shown(value: object, how: Callable[[object], str] = repr) -> str:
@@ -45,37 +44,37 @@ def shown(value: object, how: Callable[[object], str] = repr) -> str:
 
 
 @contextmanager
-def room(op: str, n_bytes: int, **asking: object) -> Iterator[None]:
+def room(n_bytes: int, **asking: object) -> Iterator[None]:
     """Say which arguments ask for how much where there is no memory for a result of `n_bytes`."""
     try:
         if n_bytes > LARGEST:  # NumPy would say something else of it in every place
             raise MemoryError
         yield
     except MemoryError:
-        too_large(op, n_bytes, **asking)
+        too_large(n_bytes, **asking)
 
 
-def too_large(op: str, n_bytes: int, **asking: object) -> NoReturn:
+def too_large(n_bytes: int, **asking: object) -> NoReturn:
     """Say which arguments ask for a result of `n_bytes`, for which there is no memory."""
     sizes = " and ".join(f"{name}={shown(value)}" for name, value in asking.items())
-    fail(op, f"{sizes} asks for an array of {float(n_bytes):.3g} bytes, which memory does not hold", MemoryError)
+    fail(f"{sizes} asks for an array of {float(n_bytes):.3g} bytes, which memory does not hold", MemoryError)
 
 
-def real(op: str, **arrays: Any) -> None:
+def real(**arrays: Any) -> None:
     """Check that every array holds real numbers (bool, integer or float up to 64 bits); None is skipped."""
     for name, array in arrays.items():
         if array is None:
             continue
         known = meta(array)
         if known.kind not in "buif" or known.itemsize > 8:
-            refuse(op, name, "real numbers of at most 64 bits", f"dtype {known.dtype}", TypeError)
+            refuse(name, "real numbers of at most 64 bits", f"dtype {known.dtype}", TypeError)
 
 
-def integer(op: str, **arrays: Any) -> None:
+def integer(**arrays: Any) -> None:
     """Check that every array holds integers (or bool); None is skipped."""
     for name, array in arrays.items():
         if array is not None and meta(array).kind not in "bui":
-            refuse(op, name, "integers", kind(array), TypeError)
+            refuse(name, "integers", kind(array), TypeError)
 
 
 def kind(array: Any) -> str:
@@ -95,16 +94,16 @@ def labelled(y: Any) -> Any:
     return np.empty(0, np.int64) if isinstance(y, list | tuple) and not y else y
 
 
-def columns(op: str, **arrays: Any) -> None:
+def columns(**arrays: Any) -> None:
     """Check that no array is a table, whose rows would be taken for a batch: labels come from one of its columns."""
     for name, array in arrays.items():
         column = None if array is None else _columns.frame(array)
         if column is not None:
             what = f"{type(array).__module__.partition('.')[0]} {type(array).__name__}"
-            refuse(op, name, "an array of labels", f"a {what}; pass a column: {name}{column}", TypeError)
+            refuse(name, "an array of labels", f"a {what}; pass a column: {name}{column}", TypeError)
 
 
-def samples_last(op: str, *, sized: bool, **arrays: Any) -> str | None:
+def samples_last(*, sized: bool, **arrays: Any) -> str | None:
     """Look for columns of shape (n, 1), which are n rows of one sample each.
 
     That is hardly ever meant where the classes would be those that occur: it is refused there. Where their number is
@@ -117,56 +116,56 @@ def samples_last(op: str, *, sized: bool, **arrays: Any) -> str | None:
     names = " and ".join(shapes)
     said = f"shape ({rows}, 1), which is {rows} rows of one sample; for {rows} samples ravel them to shape ({rows},)"
     if not sized:
-        refuse(op, names, "of shape (..., n), samples last", said)
-    return f"{op}: {names} are of {said}"
+        refuse(names, "of shape (..., n), samples last", said)
+    return f"{names} are of {said}"
 
 
-def matrices(op: str, *, square: bool = False, **arrays: Any) -> tuple[int, int]:
+def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
-    real(op, **arrays)
+    real(**arrays)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():
         shape = meta(array).shape
         if len(shape) < 2:
-            refuse(op, name, "of shape (..., C, C)" if square else "of shape (..., R, C)", f"shape {shape}")
+            refuse(name, "of shape (..., C, C)" if square else "of shape (..., R, C)", f"shape {shape}")
         if square and shape[-2] != shape[-1]:
-            refuse(op, name, "square, of shape (..., C, C)", f"shape {shape}")
+            refuse(name, "square, of shape (..., C, C)", f"shape {shape}")
         if core is not None and shape[-2:] != core:
             first = next(iter(arrays))
-            refuse(op, name, f"matrices of shape {core} as {first}", f"shape {shape}")
+            refuse(name, f"matrices of shape {core} as {first}", f"shape {shape}")
         core = (shape[-2], shape[-1])
     if core is None:
         raise AssertionError  # a public function calls this with at least one array
     return core
 
 
-def vectors(op: str, name: str, array: Any, length: int) -> tuple[int, ...]:
+def vectors(name: str, array: Any, length: int) -> tuple[int, ...]:
     """Check that `array` is real ``(..., length)``; return its batch shape."""
-    real(op, **{name: array})
+    real(**{name: array})
     shape = meta(array).shape
     if not shape or shape[-1] != length:
-        refuse(op, name, f"of shape (..., {length})", f"shape {shape}")
+        refuse(name, f"of shape (..., {length})", f"shape {shape}")
     return shape[:-1]
 
 
-def points(op: str, **arrays: Any) -> tuple[int, int]:
+def points(**arrays: Any) -> tuple[int, int]:
     """Check that the one array is a real table of points, shape (N, m) with m at least 1; return (N, m)."""
-    real(op, **arrays)
+    real(**arrays)
     ((name, array),) = arrays.items()
     shape = meta(array).shape
     if len(shape) != 2 or shape[1] == 0:
-        refuse(op, name, "of shape (N, m) with at least one column", f"shape {shape}")
+        refuse(name, "of shape (N, m) with at least one column", f"shape {shape}")
     return shape[0], shape[1]
 
 
-def per_point(op: str, n: int, **arrays: Any) -> None:
+def per_point(n: int, **arrays: Any) -> None:
     """Check that every array has one entry per point; None is skipped."""
     for name, array in arrays.items():
         if array is not None and meta(array).shape != (n,):
-            refuse(op, name, f"of shape ({n},), one entry per point", f"shape {meta(array).shape}")
+            refuse(name, f"of shape ({n},), one entry per point", f"shape {meta(array).shape}")
 
 
-def batch(op: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
+def batch(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Check that the batch shapes broadcast; return the shape they broadcast to."""
     first, *others = shapes.values()
     if all(shape == first for shape in others):
@@ -175,120 +174,120 @@ def batch(op: str, **shapes: tuple[int, ...]) -> tuple[int, ...]:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
-        fail(op, f"batch shapes do not broadcast, got {what}")
+        fail(f"batch shapes do not broadcast, got {what}")
 
 
-def same_shape(op: str, **arrays: Any) -> tuple[int, ...]:
+def same_shape(**arrays: Any) -> tuple[int, ...]:
     """Check that all arrays have one shape; None is skipped. Return it."""
     shapes = {name: meta(array).shape for name, array in arrays.items() if array is not None}
     if len(set(shapes.values())) > 1:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
-        fail(op, f"arrays must have one shape, got {what}")
+        fail(f"arrays must have one shape, got {what}")
     return next(iter(shapes.values()))
 
 
-def choice(op: str, name: str, value: object, allowed: Iterable[str], other: str = "") -> None:
+def choice(name: str, value: object, allowed: Iterable[str], other: str = "") -> None:
     """Check that `value` is one of the names in `allowed`; `other` says what else it might have been."""
     names = tuple(allowed)
     if isinstance(value, str) and value in names:
         return
     wanted = f"{other}one of {', '.join(map(repr, names))}"
     if not isinstance(value, str):
-        refuse(op, name, wanted, type(value).__name__, TypeError)
-    refuse(op, name, wanted, shown(value))
+        refuse(name, wanted, type(value).__name__, TypeError)
+    refuse(name, wanted, shown(value))
 
 
-def flag(op: str, name: str, value: object) -> None:
+def flag(name: str, value: object) -> None:
     """Check that `value` is True or False, and not something that is only true or false."""
     if not isinstance(value, bool | np.bool_):
-        refuse(op, name, "True or False", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "True or False", f"{type(value).__name__} {shown(value)}", TypeError)
 
 
-def count(op: str, name: str, value: Any, *, least: int = 0, most: int | None = LARGEST) -> int:
+def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST) -> int:
     """Return `value` as an int; it must be an integer (no bool, no float) from `least` to `most`."""
     if isinstance(value, bool | np.bool_):
-        refuse(op, name, "an integer", repr(value), TypeError)
+        refuse(name, "an integer", repr(value), TypeError)
     try:
         number = operator.index(value)
     except TypeError:
-        refuse(op, name, "an integer", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "an integer", f"{type(value).__name__} {shown(value)}", TypeError)
     if number < least:
-        refuse(op, name, f"at least {least}", number)
+        refuse(name, f"at least {least}", number)
     if most is not None and number > most:
-        refuse(op, name, f"at most {most}", number)
+        refuse(name, f"at most {most}", number)
     return number
 
 
-def number(op: str, name: str, value: Any) -> float:
+def number(name: str, value: Any) -> float:
     """Return `value` as a float; it must be a real number, if only NaN or infinite."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
-        refuse(op, name, "a number", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "a number", f"{type(value).__name__} {shown(value)}", TypeError)
     try:
         return float(value)
     except OverflowError:  # an int beyond float64
         return np.inf if value > 0 else -np.inf
 
 
-def finite(op: str, name: str, value: Any, *, wanted: str = "finite") -> float:
+def finite(name: str, value: Any, *, wanted: str = "finite") -> float:
     """Return `value` as a float; it must be a finite real number."""
-    found = number(op, name, value)
+    found = number(name, value)
     if not np.isfinite(found):
-        refuse(op, name, wanted, value)
+        refuse(name, wanted, value)
     return found
 
 
-def nonnegative(op: str, name: str, value: Any) -> float:
+def nonnegative(name: str, value: Any) -> float:
     """Return `value` as a float; it must be a real number of at least zero, which may be infinite."""
-    found = number(op, name, value)
+    found = number(name, value)
     if not found >= 0:
-        refuse(op, name, "at least 0", value)
+        refuse(name, "at least 0", value)
     return found
 
 
-def positive(op: str, name: str, value: Any) -> float:
+def positive(name: str, value: Any) -> float:
     """Return `value` as a float; it must be a finite real number above zero."""
     wanted = "finite and above 0"
-    number = finite(op, name, value, wanted=wanted)
+    number = finite(name, value, wanted=wanted)
     if number <= 0:
-        refuse(op, name, wanted, value)
+        refuse(name, wanted, value)
     return number
 
 
-def path(op: str, name: str, value: object) -> None:
+def path(name: str, value: object) -> None:
     """Check that `value` is the name of a file or folder."""
     if not isinstance(value, str | os.PathLike):
-        refuse(op, name, "a path", f"{type(value).__name__} {shown(value)}", TypeError)
+        refuse(name, "a path", f"{type(value).__name__} {shown(value)}", TypeError)
 
 
-def path_name(op: str, name: str, value: Any) -> str:
+def path_name(name: str, value: Any) -> str:
     """Return the name of a file or folder as a str."""
     try:
         found = os.fsdecode(value)
     except TypeError:
-        refuse(op, name, "a str or path", type(value).__name__, TypeError)
+        refuse(name, "a str or path", type(value).__name__, TypeError)
     if "\0" in found:
-        refuse(op, name, "without NUL", repr(found))
+        refuse(name, "without NUL", repr(found))
     return found
 
 
-def generator(op: str, rng: Any) -> "np.random.Generator":
+def generator(rng: Any) -> "np.random.Generator":
     """Return the generator that the option ``rng=`` is or seeds."""
     if isinstance(rng, np.random.Generator):
         return rng
-    return np.random.default_rng(count(op, "rng", rng, most=None))
+    return np.random.default_rng(count("rng", rng, most=None))
 
 
-def on_failure(op: str, value: object) -> None:
+def on_failure(value: object) -> None:
     """Check the option that every function with bad values has."""
-    choice(op, "on_failure", value, ON_FAILURE)
+    choice("on_failure", value, ON_FAILURE)
 
 
-def num_threads(op: str, value: Any) -> int | None:
+def num_threads(value: Any) -> int | None:
     """Return the option as an int, or None."""
-    return None if value is None else count(op, "num_threads", value, least=1, most=None)
+    return None if value is None else count("num_threads", value, least=1, most=None)
 
 
-def progress(op: str, value: Progress) -> None:
+def progress(value: Progress) -> None:
     """Check that the option is a bool, None or callable."""
     if not (value is None or isinstance(value, bool) or callable(value)):
-        refuse(op, "progress", "True, False, None or a callable (done, total)", type(value).__name__, TypeError)
+        refuse("progress", "True, False, None or a callable (done, total)", type(value).__name__, TypeError)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
 from cmfast.contingency._surface import is_signed, metric_of, metric_surface
@@ -13,14 +13,14 @@ from cmfast.metrics import margins
 COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red, as in the source
 
 
-def _axes(op: str, ax: Any) -> Any:
+def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
     try:
         import matplotlib.pyplot as plt  # noqa: TID251
     except ImportError as error:
-        msg = f'{op}: pictures need matplotlib: pip install "cmfast[plot]"'
-        raise ImportError(msg) from error
+        msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
+        raise ImportError(caller.named(msg)) from error
     return plt.subplots()[1]
 
 
@@ -82,7 +82,7 @@ class SurfaceDisplay:
         SurfaceDisplay
             Not drawn yet.
         """
-        r = validate.positive("contingency.SurfaceDisplay.from_metric", "r", r)
+        r = validate.positive("r", r)
         surface = metric_surface(metric, r, size, rescale=rescale)
         low = 0.0 if rescale or not is_signed(metric) else -1.0
         return cls(surface, metric=metric, r=r, low=low)
@@ -104,10 +104,9 @@ class SurfaceDisplay:
         SurfaceDisplay
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
-        op = "contingency.SurfaceDisplay.plot"
-        levels = validate.count(op, "levels", levels, least=1)
-        validate.flag(op, "colorbar", colorbar)
-        ax = _axes(op, ax)
+        levels = validate.count("levels", levels, least=1)
+        validate.flag("colorbar", colorbar)
+        ax = _axes(ax)
         axis = np.linspace(0.0, 1.0, len(self.surface))
         scale = np.linspace(self.low, self.high, levels)
         half = axis[1] / 2.0 if len(axis) > 1 else 0.5  # the first and last nodes are on the edges
@@ -127,13 +126,13 @@ def _label(ax: Any, title: str, x: str = "true negative rate", y: str = "true po
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=x, ylabel=y, title=title, aspect="equal")
 
 
-def _two(op: str, classes: Any, C: int) -> tuple[int, int]:
+def _two(classes: Any, C: int) -> tuple[int, int]:
     wanted = f"two of 0..{C - 1}"
     if not isinstance(classes, tuple | list | np.ndarray):
-        validate.refuse(op, "classes", wanted, f"{type(classes).__name__} {validate.shown(classes)}", TypeError)
-    found = tuple(validate.count(op, "classes", k) for k in classes)
+        validate.refuse("classes", wanted, f"{type(classes).__name__} {validate.shown(classes)}", TypeError)
+    found = tuple(validate.count("classes", k) for k in classes)
     if len(found) != 2 or found[0] == found[1] or max(found) >= C:
-        validate.refuse(op, "classes", wanted, validate.shown(classes))
+        validate.refuse("classes", wanted, validate.shown(classes))
     return found
 
 
@@ -206,14 +205,13 @@ class PathDisplay:
         PathDisplay
             Not drawn yet.
         """
-        op = "contingency.PathDisplay.from_matrices"
         if metric is not None:
-            metric = metric_of(op, metric)
-        (M,) = dispatch.adopt(op, M=M)
-        C, _ = validate.matrices(op, square=True, M=M)
-        classes = _two(op, classes, C)
+            metric = metric_of(metric)
+        (M,) = dispatch.adopt(M=M)
+        C, _ = validate.matrices(square=True, M=M)
+        classes = _two(classes, C)
         if metric is not None and (C, classes) != (2, (0, 1)):
-            validate.refuse(op, "metric", "None but for 2 classes in their order", repr(metric))
+            validate.refuse("metric", "None but for 2 classes in their order", repr(metric))
         path = learning_path(M)
         points = np.asarray(path.points).reshape(-1, *path.points.shape[-2:])[..., list(classes)]
         surface = None
@@ -223,7 +221,7 @@ class PathDisplay:
                 ratios = support[:1, 0] / support[:1, 1]
             if not (ratios.size and np.isfinite(ratios).all() and ratios.all()):
                 wanted = "with both classes true in the first matrix, to draw a surface"
-                validate.refuse(op, "M", wanted, f"supports {support[0].tolist()}" if ratios.size else "no matrix")
+                validate.refuse("M", wanted, f"supports {support[0].tolist()}" if ratios.size else "no matrix")
             surface = SurfaceDisplay.from_metric(metric, float(ratios[0]))
         return cls(points, length=np.asarray(path.length).reshape(-1), surface=surface, classes=classes, n_classes=C)
 
@@ -240,7 +238,7 @@ class PathDisplay:
         PathDisplay
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
-        ax = _axes("contingency.PathDisplay.plot", ax)
+        ax = _axes(ax)
         if self.surface is not None:
             self.surface.plot(ax=ax)
         self.lines_ = []

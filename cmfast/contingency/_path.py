@@ -66,19 +66,18 @@ def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailu
     >>> path.steps, float(path.length), round(float(path.displacement), 4)
     (array([0.5, 0.5]), 1.0, 0.7071)
     """
-    op = "contingency.learning_path"
-    validate.on_failure(op, on_failure)
+    validate.on_failure(on_failure)
     if metric is not None:
-        metric = metric_of(op, metric)
-    (M,) = dispatch.adopt(op, M=M)
-    validate.matrices(op, square=True, M=M)
+        metric = metric_of(metric)
+    (M,) = dispatch.adopt(M=M)
+    validate.matrices(square=True, M=M)
     shape = dispatch.meta(M).shape
     if len(shape) < 3 or shape[-3] < 1:
-        validate.refuse(op, "M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
+        validate.refuse("M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
     names = ["recall"] if metric is None else ["recall", metric]
     found = compute(M, names, undefined="strict", on_failure=on_failure)
     if metric is not None and len(dispatch.meta(found[metric]).shape) == len(shape) - 1:
-        validate.refuse(op, "metric", "one with a single value per matrix", repr(metric))
+        validate.refuse("metric", "one with a single value per matrix", repr(metric))
     if dispatch.meta(M).device != "cpu":
         return LearningPath(found["recall"], *_lengths(*(found[name] for name in names)))
     # Sums are of float64 and in one order, whatever library the matrices are of.

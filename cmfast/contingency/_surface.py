@@ -26,24 +26,24 @@ class Sensitivity(NamedTuple):
     is a closed form. NaN for the sums over a grid, which are what they are."""
 
 
-def metric_of(op: str, metric: object) -> str:
+def metric_of(metric: object) -> str:
     """Return `metric`, checked to be the name of one."""
     if not isinstance(metric, str):
-        validate.refuse(op, "metric", "the name of a metric", type(metric).__name__, TypeError)
-    return names_of(op, metric, "metric")[0]
+        validate.refuse("metric", "the name of a metric", type(metric).__name__, TypeError)
+    return names_of(metric, "metric")[0]
 
 
-def ratios_of(op: str, r: Any) -> np.ndarray:
+def ratios_of(r: Any) -> np.ndarray:
     """Return `r` as an array, checked to be a ratio or an array of ratios."""
     try:
         ratios = np.asarray(r)
     except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that need gradients
         ratios = np.array(None)
     if ratios.dtype.kind not in "uif":
-        validate.refuse(op, "r", "a number or a list of numbers", f"{type(r).__name__} {validate.shown(r)}", TypeError)
+        validate.refuse("r", "a number or a list of numbers", f"{type(r).__name__} {validate.shown(r)}", TypeError)
     ratios = ratios.astype(np.float64)
     if not (np.isfinite(ratios) & (ratios > 0)).all():
-        validate.refuse(op, "r", "finite and above 0", r)
+        validate.refuse("r", "finite and above 0", r)
     return ratios
 
 
@@ -115,12 +115,11 @@ def metric_surface(
            [0.125, 0.5  , 0.875],
            [0.25 , 0.625, 1.   ]])
     """
-    op = "contingency.metric_surface"
-    validate.choice(op, "grid", grid, ("nodes", "midpoints"))
-    size = validate.count(op, "size", size, least=1)
-    validate.flag(op, "rescale", rescale)
-    metric, ratios = metric_of(op, metric), ratios_of(op, r)
-    with validate.room(op, ratios.size * size**2 * MATRIX_BYTES, size=size):
+    validate.choice("grid", grid, ("nodes", "midpoints"))
+    size = validate.count("size", size, least=1)
+    validate.flag("rescale", rescale)
+    metric, ratios = metric_of(metric), ratios_of(r)
+    with validate.room(ratios.size * size**2 * MATRIX_BYTES, size=size):
         return _values(metric, ratios, _axis(grid, size), rescale=rescale)
 
 
@@ -172,15 +171,14 @@ def imbalance_sensitivity(
     >>> round(float(contingency.imbalance_sensitivity("accuracy", 4, rule="nodes", size=15).value), 4)
     0.1067
     """
-    op = "contingency.imbalance_sensitivity"
-    validate.choice(op, "rule", rule, ("gauss", "nodes", "midpoints"))
-    size = validate.count(op, "size", size, least=1)
-    validate.flag(op, "rescale", rescale)
-    metric, ratios = metric_of(op, metric), ratios_of(op, r)
+    validate.choice("rule", rule, ("gauss", "nodes", "midpoints"))
+    size = validate.count("size", size, least=1)
+    validate.flag("rescale", rescale)
+    metric, ratios = metric_of(metric), ratios_of(r)
     if rule == "gauss" and size % 2:
-        validate.refuse(op, "size", "even with rule='gauss'", size)
+        validate.refuse("size", "even with rule='gauss'", size)
     nodes = size * _GAUSS if rule == "gauss" else size
-    with validate.room(op, nodes**2 * MATRIX_BYTES, size=size):
+    with validate.room(nodes**2 * MATRIX_BYTES, size=size):
         return _sensitivity(metric, ratios, rule, size, rescale=rescale)
 
 

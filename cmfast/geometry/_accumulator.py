@@ -80,14 +80,13 @@ class CellAccumulator:
         max_bytes: int = 1 << 30,
         directory: str | os.PathLike[str] | None = None,
     ) -> None:
-        op = "CellAccumulator"
         if not isinstance(grid, Grid):
-            validate.refuse(op, "grid", "a cmfast.Grid", type(grid).__name__, TypeError)
+            validate.refuse("grid", "a cmfast.Grid", type(grid).__name__, TypeError)
         self._grid = grid
-        self._n_classes = _binning.checked_classes(op, n_classes, least=1)
-        self.max_bytes = validate.count(op, "max_bytes", max_bytes, least=1 << 20, most=None)
-        if directory is not None and not Path(validate.path_name(op, "directory", directory)).is_dir():
-            validate.refuse(op, "directory", "a folder that exists", repr(directory))
+        self._n_classes = _binning.checked_classes(n_classes, least=1)
+        self.max_bytes = validate.count("max_bytes", max_bytes, least=1 << 20, most=None)
+        if directory is not None and not Path(validate.path_name("directory", directory)).is_dir():
+            validate.refuse("directory", "a folder that exists", repr(directory))
         self.directory = directory
         self._tag = 2 * bits_of(self.n_classes)
         self._held = _Held(0, 0, None, (), ())
@@ -129,8 +128,7 @@ class CellAccumulator:
         """Count some points; all arguments as for :func:`cmfast.cell_counts`. What raises has counted none of them."""
         # With room for all cells so far, the keys of all parts agree and merging is a walk over both.
         options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "ranges": self._held.ranges}
-        op = "CellAccumulator.update"
-        return self._add(op, _binning.count(op, X, y_true, y_pred, self.grid, n_classes=self.n_classes, **options))
+        return self._add(_binning.count(X, y_true, y_pred, self.grid, n_classes=self.n_classes, **options))
 
     def add(self, cells: CellCounts, /) -> Self:
         """Add counts made elsewhere, on the same grid with the same number of classes; all of them or, raising, none.
@@ -142,24 +140,23 @@ class CellAccumulator:
         OverflowError
             2**61 points or more.
         """
-        op = "CellAccumulator.add"
         if not isinstance(cells, CellCounts):
-            validate.refuse(op, "cells", "CellCounts", type(cells).__name__, TypeError)
+            validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
         if cells.grid != self.grid:
-            validate.refuse(op, "grid", f"that of the accumulator, {self.grid}", cells.grid)
+            validate.refuse("grid", f"that of the accumulator, {self.grid}", cells.grid)
         if cells.n_classes != self.n_classes:
-            validate.refuse(op, "n_classes", f"that of the accumulator, {self.n_classes}", cells.n_classes)
-        return self._add(op, cells)
+            validate.refuse("n_classes", f"that of the accumulator, {self.n_classes}", cells.n_classes)
+        return self._add(cells)
 
-    def _add(self, op: str, cells: CellCounts) -> Self:
+    def _add(self, cells: CellCounts) -> Self:
         held = self._held
         for other in (*held.parts[:1], *held.spilled[:1]):
-            dispatch.adopt(op, cells=cells.counts, before=other.counts)
+            dispatch.adopt(cells=cells.counts, before=other.counts)
         n_points, n_dropped = held.n_points + cells.n_points, held.n_dropped + cells.n_dropped
-        check_total(op, n_points, n_dropped)
+        check_total(n_points, n_dropped)
         ranges = cells._ranges if held.ranges is None else union(held.ranges, cells._ranges)
         parts, spilled = list(held.parts), held.spilled
-        push(parts, cells, op)
+        push(parts, cells)
         # The other half is for the result of a merge.
         if 2 * BYTES * sum(map(len, parts)) > self.max_bytes and self._storable([*spilled, *parts], ranges):
             spilled = (*spilled, _stored([CellCounts.merge(parts)], ranges, self.directory))
@@ -179,7 +176,7 @@ class CellAccumulator:
         if not every:
             X, y = np.empty((0, self.grid.n_axes)), np.empty(0, np.int64)
             options: dict[str, Any] = {"n_classes": self.n_classes, "on_failure": "warn", "num_threads": 1}
-            return _binning.count("CellAccumulator", X, y, y, self.grid, **options)
+            return _binning.count(X, y, y, self.grid, **options)
         self._held = held._replace(parts=(CellCounts.merge(every),), spilled=())
         return self._held.parts[0]
 
@@ -244,7 +241,6 @@ def _written(blocks: Iterator[CellCounts], like: CellCounts, directory: Any) -> 
 
 
 def count_in_parts(
-    op: str,
     X: Array,
     y_true: Array,
     y_pred: Array,
@@ -254,19 +250,19 @@ def count_in_parts(
     num_threads: int | None,
     progress: Progress = None,
 ) -> CellCounts:
-    """Count points for the public function `op`, so many at a time that memory is bounded; report nothing dropped."""
+    """Count points, so many at a time that memory is bounded; report nothing dropped."""
     n = dispatch.meta(X).shape[0]
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if n <= PART:
-        return _binning.count(op, X, y_true, y_pred, grid, n_classes=n_classes, progress=progress, **options)
-    n_classes = _binning.classes_of(op, X, y_true, y_pred, grid, n_classes=n_classes, num_threads=num_threads)
+        return _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, progress=progress, **options)
+    n_classes = _binning.classes_of(X, y_true, y_pred, grid, n_classes=n_classes, num_threads=num_threads)
     found = CellAccumulator(grid, max(n_classes, 1))
-    report = reporter(progress, op, "points")
+    report = reporter(progress, "points")
     for start in range(0, n, PART):
         part = slice(start, min(start + PART, n))
         ranges = found._held.ranges
         points = X[part], y_true[part], y_pred[part]
-        found._add(op, _binning.count(op, *points, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
+        found._add(_binning.count(*points, grid, n_classes=n_classes, ranges=ranges, first=start, **options))
         if report is not None:
             report(part.stop, n)
     return found.counts()

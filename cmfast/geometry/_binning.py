@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
@@ -17,7 +17,6 @@ WITHOUT_CELL = "a coordinate is not finite or too far from the grid"
 
 
 def count(
-    op: str,
     X: Array,
     y_true: Array,
     y_pred: Array,
@@ -30,75 +29,75 @@ def count(
     ranges: Ranges | None = None,
     first: int = 0,
 ) -> CellCounts:
-    """Count points for the public function `op`; the keys have room for the cells of `ranges`, where they fit.
+    """Count points; the keys have room for the cells of `ranges`, where they fit.
 
     `first` is the number of the first point, for messages.
     """
-    validate.on_failure(op, on_failure)
-    validate.progress(op, progress)
-    num_threads = validate.num_threads(op, num_threads)
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
     if n_classes is not None:
-        n_classes = checked_classes(op, n_classes)
-    validate.columns(op, y_true=y_true, y_pred=y_pred)
-    X, y_true, y_pred = dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
-    n, m = validate.points(op, X=X)
-    validate.integer(op, y_true=y_true, y_pred=y_pred)
-    validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
-    grid = as_grid(op, grid, m)
+        n_classes = checked_classes(n_classes)
+    validate.columns(y_true=y_true, y_pred=y_pred)
+    X, y_true, y_pred = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
+    n, m = validate.points(X=X)
+    validate.integer(y_true=y_true, y_pred=y_pred)
+    validate.per_point(n, y_true=y_true, y_pred=y_pred)
+    grid = as_grid(grid, m)
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
         "n_classes": n_classes,
         "ranges": ranges,
         "num_threads": num_threads,
-        "progress": reporter(progress, op, "points"),
+        "progress": reporter(progress, "points"),
     }
-    with overflow_of(op, f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
+    with overflow_of(f"grid and {'y_true, y_pred' if n_classes is None else 'n_classes'}"):
         counted = Counted(*dispatch.call("cell_counts", X, y_true, y_pred, **options))
     if counted.outside is not None:
         outside = Outside(*counted.outside)
-        refuse_outside(op, outside._replace(first=[(first + index, value) for index, value in outside.first]))
+        refuse_outside(outside._replace(first=[(first + index, value) for index, value in outside.first]))
     binned = Binned(*counted.binned)
-    checked_classes(op, binned.n_classes)
+    checked_classes(binned.n_classes)
     n_dropped, dropped = binned.n_dropped, tuple(first + index for index in binned.first_dropped)
-    report_dropped(op, n_dropped, n, dropped, on_failure)
+    report_dropped(n_dropped, n, dropped, on_failure)
     return CellCounts(
         grid, binned.n_classes, counted.counts, n_dropped, counted.keys, counted.table, (binned.low, binned.extent)
     )
 
 
-def checked_classes(op: str, n_classes: Any, *, least: int = 0) -> int:
+def checked_classes(n_classes: Any, *, least: int = 0) -> int:
     """Return the option as an int."""
-    number = validate.count(op, "n_classes", n_classes, least=least, most=None)
+    number = validate.count("n_classes", n_classes, least=least, most=None)
     if number > MOST_CLASSES:
-        validate.refuse(op, "n_classes", f"at most {MOST_CLASSES}", number, OverflowError)
+        validate.refuse("n_classes", f"at most {MOST_CLASSES}", number, OverflowError)
     return number
 
 
 def classes_of(
-    op: str, X: Array, y_true: Array, y_pred: Array, grid: Grid, *, n_classes: int | None, num_threads: int | None
+    X: Array, y_true: Array, y_pred: Array, grid: Grid, *, n_classes: int | None, num_threads: int | None
 ) -> int:
     """Return the number of classes of adopted labels, all of which are classes; the points are not looked at."""
     options: dict[str, Any] = {"origin": grid.origin, "inverse": grid.inverse, "num_threads": num_threads}
     counted = Counted(*dispatch.call("cell_counts", X[:0], y_true, y_pred, n_classes=n_classes, **options))
     if counted.outside is not None:
-        refuse_outside(op, Outside(*counted.outside))
-    return checked_classes(op, Binned(*counted.binned).n_classes)
+        refuse_outside(Outside(*counted.outside))
+    return checked_classes(Binned(*counted.binned).n_classes)
 
 
 def report_dropped(
-    op: str, n_dropped: int, n: int, first: tuple[int, ...], on_failure: OnFailure, *, why: str = WITHOUT_CELL
+    n_dropped: int, n: int, first: tuple[int, ...], on_failure: OnFailure, *, why: str = WITHOUT_CELL
 ) -> None:
     """Do what `on_failure` asks about points that are left out."""
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
-        text = f"{caller.name(op)}: {n_dropped} of {n} points left out{where}: {why}"
+        text = f"{n_dropped} of {n} points left out{where}: {why}"
         failures.announce(text, on_failure, np.int8(Status.INVALID))
 
 
-def refuse_outside(op: str, outside: Outside) -> None:
+def refuse_outside(outside: Outside) -> None:
     """Refuse labels that are no class."""
     name, limit, number, first = outside
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "absent, as there are 0 of them"
     what = ", ".join(f"{value} at {index}" for index, value in first)
-    validate.refuse(op, name, wanted, f"{number} outside (first: {what})")
+    validate.refuse(name, wanted, f"{number} outside (first: {what})")

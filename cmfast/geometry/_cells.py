@@ -165,23 +165,23 @@ class CellCounts:
             return self
         if not isinstance(other, CellCounts):
             return NotImplemented
-        return self._plus(other, "CellCounts")
+        return self._plus(other)
 
-    def _plus(self, other: "CellCounts", op: str) -> Self:
-        """Return the sum, for the public function `op`."""
+    def _plus(self, other: "CellCounts") -> Self:
+        """Return the sum."""
         if self.grid != other.grid:
-            validate.refuse(op, "grid", f"the same in both, {self.grid}", other.grid)
+            validate.refuse("grid", f"the same in both, {self.grid}", other.grid)
         if self.n_classes != other.n_classes:
-            validate.refuse(op, "n_classes", f"the same in both, {self.n_classes}", other.n_classes)
+            validate.refuse("n_classes", f"the same in both, {self.n_classes}", other.n_classes)
         arrays = {"keys_a": self._keys, "counts_a": self.counts, "table_a": self._table}
         arrays |= {"keys_b": other._keys, "counts_b": other.counts, "table_b": other._table}
-        adopted = dispatch.adopt(op, optional=("table_a", "table_b"), **arrays)
+        adopted = dispatch.adopt(optional=("table_a", "table_b"), **arrays)
         options = {"ranges_a": self._ranges, "ranges_b": other._ranges, "bits": 2 * bits_of(self.n_classes)}
-        with overflow_of(op, "the cells of both"):
+        with overflow_of("the cells of both"):
             keys, counts, table, ranges = dispatch.call("merge_cells", *adopted, **options)
         n_dropped = self.n_dropped + other.n_dropped
         out = type(self)(self.grid, self.n_classes, counts, n_dropped, keys, table, ranges)
-        check_total(op, out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have wrapped
+        check_total(out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have wrapped
         return out
 
     def __radd__(self, other: object) -> Self:
@@ -204,19 +204,18 @@ class CellCounts:
         OverflowError
             2**61 points or more.
         """
-        op = "CellCounts.merge"
         if not isinstance(parts, Iterable):
-            validate.refuse(op, "parts", "an iterable of CellCounts", type(parts).__name__, TypeError)
+            validate.refuse("parts", "an iterable of CellCounts", type(parts).__name__, TypeError)
         stack: list[Self] = []
         for k, part in enumerate(parts):
             if not isinstance(part, CellCounts):
-                validate.refuse(op, f"parts[{k}]", "CellCounts", type(part).__name__, TypeError)
-            push(stack, part, op)
+                validate.refuse(f"parts[{k}]", "CellCounts", type(part).__name__, TypeError)
+            push(stack, part)
         if not stack:
-            validate.refuse(op, "parts", "at least one", "none")
+            validate.refuse("parts", "at least one", "none")
         while len(stack) > 1:
             last = stack.pop()
-            stack[-1] = stack[-1]._plus(last, op)
+            stack[-1] = stack[-1]._plus(last)
         return stack[0]
 
     def confusion_matrix(self) -> Array:
@@ -227,15 +226,15 @@ class CellCounts:
         array of int64, shape (C, C)
             Rows are the labels, columns the predictions. Exact; does not synchronise the device.
         """
-        return self._matrix("CellCounts.confusion_matrix")
+        return self._matrix()
 
-    def _matrix(self, op: str) -> Array:
+    def _matrix(self) -> Array:
         try:
             return dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
-        except MemoryError as error:
+        except MemoryError:
             C = self.n_classes
-            msg = f"{op}: no memory for the confusion matrix of n_classes={C}, {8 * C * C / 2**30:.0f} GiB"
-            raise MemoryError(msg) from error
+            text = f"no memory for the confusion matrix of n_classes={C}, {8 * C * C / 2**30:.0f} GiB"
+            validate.fail(text, MemoryError)
 
     def label_histogram(
         self, weights: Method | Array | None = None, *, smoothing: Any = None, on_failure: OnFailure = "warn"
@@ -276,7 +275,7 @@ class CellCounts:
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [2, 1, 1])
         """
-        return self._histogram("CellCounts.label_histogram", weights, smoothing, on_failure, 0)
+        return self._histogram(weights, smoothing, on_failure, 0)
 
     def prediction_histogram(
         self, weights: Method | Array | None = None, *, smoothing: Any = None, on_failure: OnFailure = "warn"
@@ -308,18 +307,18 @@ class CellCounts:
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [1, 2, 1])
         """
-        return self._histogram("CellCounts.prediction_histogram", weights, smoothing, on_failure, 1)
+        return self._histogram(weights, smoothing, on_failure, 1)
 
-    def _histogram(self, op: str, weights: Any, smoothing: Any, on_failure: OnFailure, axis: int) -> SparseHistogram:
-        validate.on_failure(op, on_failure)
-        M = self._matrix(op)
+    def _histogram(self, weights: Any, smoothing: Any, on_failure: OnFailure, axis: int) -> SparseHistogram:
+        validate.on_failure(on_failure)
+        M = self._matrix()
         if is_list(weights):
-            validate.refuse(op, "weights", "one name or one table", "a list", TypeError)
-        checked_smoothing(op, smoothing)
-        W = None if weights is None else tables(op, M, weights, smoothing)[0][0]
+            validate.refuse("weights", "one name or one table", "a list", TypeError)
+        checked_smoothing(smoothing)
+        W = None if weights is None else tables(M, weights, smoothing)[0][0]
         options = {"n_classes": self.n_classes, "axis": axis}
         keys, values, status = dispatch.call("marginal_histogram", self._keys, self.counts, M, W, **options)
-        failures.report(op, status, on_failure, failed="weights do not exist")
+        failures.report(status, on_failure, failed="weights do not exist")
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -355,7 +354,7 @@ class CellCounts:
         from cmfast.geometry import _cells_file  # for files alone
 
         kept = (self.grid, self.n_classes, self.counts, self.n_dropped, self._keys, self._table, self._ranges)
-        _cells_file.write("CellCounts.save", path, _cells_file.Fields(*kept))
+        _cells_file.write(path, _cells_file.Fields(*kept))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -382,12 +381,12 @@ class CellCounts:
         """
         from cmfast.geometry import _cells_file  # for files alone
 
-        return cls(*_cells_file.read("CellCounts.load", path))
+        return cls(*_cells_file.read(path))
 
 
-def push(stack: list[Any], cells: CellCounts, op: str) -> None:
+def push(stack: list[Any], cells: CellCounts) -> None:
     """Put `cells` on a stack where each entry is more than twice as long as the next; merge until that is so."""
     stack.append(cells)
     while len(stack) > 1 and len(stack[-2]) <= 2 * len(stack[-1]):
         last = stack.pop()
-        stack[-1] = stack[-1]._plus(last, op)
+        stack[-1] = stack[-1]._plus(last)

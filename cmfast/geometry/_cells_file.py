@@ -40,11 +40,11 @@ class Fields(NamedTuple):
     ranges: Ranges
 
 
-def write(op: str, path: str | PathLike[str], cells: Fields) -> None:
-    """Write `cells` for the public function `op`; a file that exists is replaced when the new one is whole."""
-    target = Path(validate.path_name(op, "path", path)).resolve()
+def write(path: str | PathLike[str], cells: Fields) -> None:
+    """Write `cells`; a file that exists is replaced when the new one is whole."""
+    target = Path(validate.path_name("path", path)).resolve()
     if target.exists() and not target.is_file():  # whoever may replace a device would have a file in its place
-        validate.refuse(op, "path", "the name of a file", f"a folder or device, {str(path)!r}")
+        validate.refuse("path", "the name of a file", f"a folder or device, {str(path)!r}")
     arrays: dict[str, Any] = {
         "format": np.array(FORMAT, "<i8"),
         "origin": cells.grid.origin.astype("<f8"),
@@ -63,16 +63,15 @@ def write(op: str, path: str | PathLike[str], cells: Fields) -> None:
         output.write_npz(file, arrays)
 
 
-def read(op: str, path: str | PathLike[str]) -> Fields:
-    """Return what :func:`write` wrote, for the public function `op`."""
-    name = validate.path_name(op, "path", path)
+def read(path: str | PathLike[str]) -> Fields:
+    """Return what :func:`write` wrote."""
+    name = validate.path_name("path", path)
     try:
         with open(name, "rb") as file:  # noqa: PTH123  (a name that need not be a Path)
             parts = archive.read(file, PARTS, optional=("table",))
         return _checked(parts)
     except DamagedError as error:
-        msg = f"{op}: {name} is not a file of cell counts, or damaged: {error}"
-        raise ValueError(msg) from None
+        validate.fail(f"{name} is not a file of cell counts, or damaged: {error}")
 
 
 def _checked(parts: dict[str, np.ndarray]) -> Fields:

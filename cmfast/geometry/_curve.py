@@ -124,25 +124,24 @@ def width_curve(
     >>> [d.n_cells > 20 for d in curve.diagnostics], curve.overlaps.shape
     ([True, True, True], (3, 3))
     """
-    op = "width_curve"
-    validate.on_failure(op, on_failure)
-    validate.progress(op, progress)
-    num_threads = validate.num_threads(op, num_threads)
-    generator = validate.generator(op, rng)
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
+    generator = validate.generator(rng)
     if n_classes is not None:
-        n_classes = _binning.checked_classes(op, n_classes)
-    origins = validate.count(op, "origins", origins, least=1)
+        n_classes = _binning.checked_classes(n_classes)
+    origins = validate.count("origins", origins, least=1)
     # No sets, which have no order, and no names; arrays of no axis are one number.
     given: Any = factors
     several = isinstance(given, Iterable) and not isinstance(given, Set | Mapping | str | bytes)
     if not several or getattr(given, "ndim", 1) == 0:
         what = f"{type(factors).__name__} {validate.shown(factors)}"
-        validate.refuse(op, "factors", "a sequence of numbers", what, TypeError)
-    widths = tuple(validate.positive(op, "factors", factor) for factor in factors)
+        validate.refuse("factors", "a sequence of numbers", what, TypeError)
+    widths = tuple(validate.positive("factors", factor) for factor in factors)
     if not widths:
-        validate.refuse(op, "factors", "at least one number", "none")
-    points = embedded(op, X, y_true, y_pred, n_components, grid, num_threads)
-    report = reporter(progress, op, "grids")
+        validate.refuse("factors", "at least one number", "none")
+    points = embedded(X, y_true, y_pred, n_components, grid, num_threads)
+    report = reporter(progress, "grids")
     single = not is_list(weights)
     diagnostics: list[GcmDiagnostics] = []
     overlaps: list[list[list[float]]] = []
@@ -150,7 +149,6 @@ def width_curve(
         row: list[list[float]] = []
         for k in range(origins):
             cells = count_in_parts(
-                op,
                 points.X,
                 points.y_true,
                 points.y_pred,
@@ -160,8 +158,8 @@ def width_curve(
             )
             first = not overlaps and not row
             if first:
-                _binning.report_dropped(op, cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
-            out, found, names = weighted(op, cells, weights, smoothing, on_failure if first else "ignore", num_threads)
+                _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
+            out, found, names = weighted(cells, weights, smoothing, on_failure if first else "ignore", num_threads)
             if k == 0:
                 diagnostics.append(describe(cells, names, found, out, generator, single=single))
             row.append(overlaps_of(out))

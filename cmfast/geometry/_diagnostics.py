@@ -193,7 +193,7 @@ def _warn(found: GcmDiagnostics) -> None:
     if missing > MOST_MISSING:
         reasons.append(f"smoothing puts {missing:.1%} of the bi-normalised mass where there are no points")
     if reasons:
-        failures.diagnose(f"geometric_confusion_matrix: {'; '.join(reasons)}")
+        failures.diagnose("; ".join(reasons))
 
 
 def _ratio(part: Any, whole: Any) -> float:

@@ -23,7 +23,6 @@ class Embedded(NamedTuple):
 
 
 def embedded(
-    op: str,
     X: Array,
     y_true: Array,
     y_pred: Array,
@@ -31,18 +30,18 @@ def embedded(
     grid: Grid | str,
     num_threads: int | None,
 ) -> Embedded:
-    """Check the points for the public function `op`, project them and choose their cells."""
+    """Check the points, project them and choose their cells."""
     if not isinstance(grid, Grid):
-        validate.choice(op, "grid", grid, RULES, "a cmfast.Grid or ")
+        validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
     if n_components is not None:
-        n_components = validate.count(op, "n_components", n_components, least=1)
-    validate.columns(op, y_true=y_true, y_pred=y_pred)
-    X, y_true, y_pred = dispatch.adopt(op, X=X, y_true=y_true, y_pred=y_pred)
-    n, m = validate.points(op, X=X)
-    validate.integer(op, y_true=y_true, y_pred=y_pred)
-    validate.per_point(op, n, y_true=y_true, y_pred=y_pred)
+        n_components = validate.count("n_components", n_components, least=1)
+    validate.columns(y_true=y_true, y_pred=y_pred)
+    X, y_true, y_pred = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
+    n, m = validate.points(X=X)
+    validate.integer(y_true=y_true, y_pred=y_pred)
+    validate.per_point(n, y_true=y_true, y_pred=y_pred)
     if isinstance(grid, Grid):
-        as_grid(op, grid, m if n_components is None else min(n_components, m))
+        as_grid(grid, m if n_components is None else min(n_components, m))
     quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if n_components is not None:
         X = projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
@@ -50,11 +49,11 @@ def embedded(
 
 
 def weighted(
-    op: str, cells: CellCounts, weights: Any, smoothing: Any, on_failure: OnFailure, num_threads: int | None
+    cells: CellCounts, weights: Any, smoothing: Any, on_failure: OnFailure, num_threads: int | None
 ) -> tuple[tuple[Any, ...], list[Any], list[str]]:
-    """Return all that the kernel of `gcm` does, the tables of weights and their names; report as `op`."""
-    M = cells._matrix(op)
-    found, names = tables(op, M, weights, smoothing)
+    """Return all that the kernel of `gcm` does, the tables of weights and their names."""
+    M = cells._matrix()
+    found, names = tables(M, weights, smoothing)
     out = dispatch.call("gcm", cells._keys, cells.counts, M, *found, num_threads=num_threads)
     status = dispatch.to_host(out[-1])
 
@@ -64,5 +63,5 @@ def weighted(
         hint = "smoothing= makes them exist" if smoothing is None else f"with smoothing={smoothing!r}"
         return f"the weights 'bi' do not exist for this confusion matrix, or were not found; {hint}"
 
-    failures.report(op, status, on_failure, failed="weightings not computed", describe=describe)
+    failures.report(status, on_failure, failed="weightings not computed", describe=describe)
     return out, found, names

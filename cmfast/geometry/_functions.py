@@ -106,7 +106,7 @@ def cell_counts(
     ([[0, 0], [2, -1]], [2, 1])
     """
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
-    return _binning.count("cell_counts", X, y_true, y_pred, grid, n_classes=n_classes, **options)
+    return _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, **options)
 
 
 def sparse_histogram(
@@ -174,37 +174,36 @@ def sparse_histogram(
     >>> h.cells.tolist(), h.values.tolist()
     ([[0], [7]], [0.75, 1.0])
     """
-    op = "sparse_histogram"
-    validate.on_failure(op, on_failure)
-    validate.progress(op, progress)
-    num_threads = validate.num_threads(op, num_threads)
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
     if n_groups is not None:
-        n_groups = validate.count(op, "n_groups", n_groups, most=None)
+        n_groups = validate.count("n_groups", n_groups, most=None)
         if n_groups > MOST_GROUPS:
-            validate.refuse(op, "n_groups", "at most 2**62", n_groups, OverflowError)
+            validate.refuse("n_groups", "at most 2**62", n_groups, OverflowError)
         if groups is None:
-            validate.refuse(op, "n_groups", "None without groups", n_groups)
-    X, weights, groups = dispatch.adopt(op, optional=("weights", "groups"), X=X, weights=weights, groups=groups)
-    n, m = validate.points(op, X=X)
-    validate.real(op, weights=weights)
-    validate.integer(op, groups=groups)
-    validate.per_point(op, n, weights=weights, groups=groups)
-    grid = as_grid(op, grid, m)
+            validate.refuse("n_groups", "None without groups", n_groups)
+    X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
+    n, m = validate.points(X=X)
+    validate.real(weights=weights)
+    validate.integer(groups=groups)
+    validate.per_point(n, weights=weights, groups=groups)
+    grid = as_grid(grid, m)
     options: dict[str, Any] = {
         "origin": grid.origin,
         "inverse": grid.inverse,
         "n_groups": n_groups,
         "num_threads": num_threads,
     }
-    options["progress"] = reporter(progress, op, "points")
-    with overflow_of(op, f"grid and {'groups' if n_groups is None else 'n_groups'}"):
-        keys, values, table, found, status, outside = dispatch.call(op, X, weights, groups, **options)
+    options["progress"] = reporter(progress, "points")
+    with overflow_of(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
+        keys, values, table, found, status, outside = dispatch.call("sparse_histogram", X, weights, groups, **options)
     if outside is not None:
-        _binning.refuse_outside(op, Outside(*outside))
+        _binning.refuse_outside(Outside(*outside))
     binned = Binned(*found)
-    _binning.report_dropped(op, binned.n_dropped, n, binned.first_dropped, on_failure)
+    _binning.report_dropped(binned.n_dropped, n, binned.first_dropped, on_failure)
     if status is not None:
-        failures.report(op, status, on_failure, failed="values not computed")
+        failures.report(status, on_failure, failed="values not computed")
     ranges = binned.low, binned.extent
     return SparseHistogram(grid, binned.n_classes, values, binned.n_dropped, keys, table, ranges)
 
@@ -272,12 +271,11 @@ def gcm(
     array([[1., 1.],
            [1., 2.]])
     """
-    op = "gcm"
-    validate.on_failure(op, on_failure)
-    num_threads = validate.num_threads(op, num_threads)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
     if not isinstance(cells, CellCounts):
-        validate.refuse(op, "cells", "CellCounts", type(cells).__name__, TypeError)
-    out, _, _ = weighted(op, cells, weights, smoothing, on_failure, num_threads)
+        validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
+    out, _, _ = weighted(cells, weights, smoothing, on_failure, num_threads)
     return out[0] if is_list(weights) else out[0][0]
 
 
@@ -322,29 +320,28 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
     array([[2, 1],
            [1, 2]])
     """
-    op = "min_overlap"
-    validate.on_failure(op, on_failure)
+    validate.on_failure(on_failure)
     for name, h in (("a", a), ("b", b)):
         if not isinstance(h, SparseHistogram):
-            validate.refuse(op, name, "a SparseHistogram", type(h).__name__, TypeError)
+            validate.refuse(name, "a SparseHistogram", type(h).__name__, TypeError)
     if a.grid != b.grid:
-        validate.refuse(op, "b", f"on the grid of a, {a.grid}", b.grid)
+        validate.refuse("b", f"on the grid of a, {a.grid}", b.grid)
     first = {"a": a._keys, "values_a": a.values, "table_a": a._table}
     second = {"b": b._keys, "values_b": b.values, "table_b": b._table}
-    adopted = dispatch.adopt(op, optional=("table_a", "table_b"), **first, **second)
+    adopted = dispatch.adopt(optional=("table_a", "table_b"), **first, **second)
     options = {"ranges_a": a._ranges, "ranges_b": b._ranges, "n_groups": (a.n_groups, b.n_groups)}
-    too_many = f"{op}: no memory for the overlaps of a, {a.n_groups} groups, with b, {b.n_groups} groups"
+    too_many = f"no memory for the overlaps of a, {a.n_groups} groups, with b, {b.n_groups} groups"
     if a.n_groups * b.n_groups >= MOST_CLASSES**2:  # NumPy has other words for what cannot be addressed
-        raise MemoryError(too_many)
+        validate.fail(too_many, MemoryError)
     try:
-        matrix, status = dispatch.call(op, *adopted, **options)
-    except MemoryError as error:
-        raise MemoryError(too_many) from error
+        matrix, status = dispatch.call("min_overlap", *adopted, **options)
+    except MemoryError:
+        validate.fail(too_many, MemoryError)
     if dispatch.meta(matrix).kind == "i":
         if dispatch.to_host(status).any():
-            validate.refuse(op, "values", "nonnegative", "negative integers")
+            validate.refuse("values", "nonnegative", "negative integers")
     else:
-        failures.report(op, status, on_failure, failed="overlaps not computed")
+        failures.report(status, on_failure, failed="overlaps not computed")
     return matrix
 
 
@@ -440,17 +437,16 @@ def geometric_confusion_matrix(
     >>> result.matrix.shape, result.diagnostics.n_cells > 100
     ((3, 3), True)
     """
-    op = "geometric_confusion_matrix"
-    validate.on_failure(op, on_failure)
-    validate.progress(op, progress)
-    num_threads = validate.num_threads(op, num_threads)
-    generator = validate.generator(op, rng)
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
+    generator = validate.generator(rng)
     if n_classes is not None:
-        n_classes = _binning.checked_classes(op, n_classes)
-    points = embedded(op, X, y_true, y_pred, n_components, grid, num_threads)
+        n_classes = _binning.checked_classes(n_classes)
+    points = embedded(X, y_true, y_pred, n_components, grid, num_threads)
     options: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads, "progress": progress}
-    cells = count_in_parts(op, points.X, points.y_true, points.y_pred, points.grid, **options)
-    _binning.report_dropped(op, cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
-    out, found, names = weighted(op, cells, weights, smoothing, on_failure, num_threads)
+    cells = count_in_parts(points.X, points.y_true, points.y_pred, points.grid, **options)
+    _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
+    out, found, names = weighted(cells, weights, smoothing, on_failure, num_threads)
     diagnostics = diagnose(cells, names, found, out, generator, single=not is_list(weights))
     return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)

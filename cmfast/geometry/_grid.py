@@ -54,35 +54,33 @@ class Grid:
         arrays = {}
         for name, value in (("origin", origin), ("width", width)):
             given: dict[str, Any] = {name: value}
-            (adopted,) = dispatch.adopt("Grid", **given)
+            (adopted,) = dispatch.adopt(**given)
             if dispatch.meta(adopted).device != "cpu":
-                validate.refuse("Grid", name, "on the host", f"an array on {dispatch.meta(adopted).device}", TypeError)
+                validate.refuse(name, "on the host", f"an array on {dispatch.meta(adopted).device}", TypeError)
             array = np.asarray(dispatch.to_host(adopted))
             if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
-                validate.refuse("Grid", name, "real numbers", f"dtype {array.dtype}", TypeError)
+                validate.refuse(name, "real numbers", f"dtype {array.dtype}", TypeError)
             if array.ndim != 1 or array.size == 0:
-                validate.refuse("Grid", name, "of shape (m,) with at least one axis", f"shape {array.shape}")
+                validate.refuse(name, "of shape (m,) with at least one axis", f"shape {array.shape}")
             arrays[name] = array.astype(np.float64)
             if not np.isfinite(arrays[name]).all():
-                validate.refuse("Grid", name, "finite", arrays[name].tolist())
+                validate.refuse(name, "finite", arrays[name].tolist())
         if len(arrays["width"]) != len(arrays["origin"]):
             lengths = f"{len(arrays['width'])} for {len(arrays['origin'])}"
-            validate.refuse("Grid", "width", "as long as origin", lengths)
+            validate.refuse("width", "as long as origin", lengths)
         with np.errstate(divide="ignore", over="ignore"):
             arrays["inverse"] = 1.0 / arrays["width"]
         if not ((arrays["width"] > 0) & np.isfinite(arrays["inverse"])).all():
             wanted = "above 0, with a finite reciprocal"
-            validate.refuse("Grid", "width", wanted, arrays["width"].tolist())
+            validate.refuse("width", wanted, arrays["width"].tolist())
         for name, array in arrays.items():
             object.__setattr__(self, name, read_only(array))
 
     def __setattr__(self, name: str, value: object) -> None:
-        msg = f"Grid: {name} cannot be set; make another Grid"
-        raise AttributeError(msg)
+        validate.fail(f"{name} cannot be set; make another Grid", AttributeError)
 
     def __delattr__(self, name: str) -> None:
-        msg = f"Grid: {name} cannot be deleted"
-        raise AttributeError(msg)
+        validate.fail(f"{name} cannot be deleted", AttributeError)
 
     def __reduce__(self) -> tuple[type, tuple[np.ndarray, np.ndarray]]:
         return Grid, (self.origin, self.width)
@@ -134,13 +132,13 @@ class Grid:
         >>> cmfast.Grid([0.0], [1.5]).scaled(2)
         Grid(origin=[0.0], width=[3.0])
         """
-        number = validate.positive("Grid.scaled", "factor", factor)
+        number = validate.positive("factor", factor)
         with np.errstate(all="ignore"):
             width = self.width * number
             good = (width > 0) & np.isfinite(width) & np.isfinite(1.0 / width)
         if not good.all():
             wanted = "such that widths stay above 0 and finite, as do their reciprocals"
-            validate.refuse("Grid.scaled", "factor", wanted, f"{factor} for widths {self.width.tolist()}")
+            validate.refuse("factor", wanted, f"{factor} for widths {self.width.tolist()}")
         return type(self)(self.origin, width)
 
     def shifted(self, fraction: float) -> Self:
@@ -166,12 +164,12 @@ class Grid:
         >>> cmfast.Grid([0.0], [1.5]).shifted(0.5)
         Grid(origin=[-0.75], width=[1.5])
         """
-        number = validate.finite("Grid.shifted", "fraction", fraction)
+        number = validate.finite("fraction", fraction)
         with np.errstate(over="ignore"):
             origin = self.origin - number * self.width
         if not np.isfinite(origin).all():
             given = f"{fraction} for widths {self.width.tolist()}"
-            validate.refuse("Grid.shifted", "fraction", "such that the origin stays finite", given)
+            validate.refuse("fraction", "such that the origin stays finite", given)
         return type(self)(origin, self.width)
 
     @classmethod
@@ -219,10 +217,9 @@ class Grid:
         >>> cmfast.Grid.scott([[0.0], [1.0], [2.0], [3.0]])
         Grid(origin=[0.0], width=[2.465111017227173])
         """
-        op = "Grid.scott"
         if n is not None:
-            n = validate.count(op, "n", n, least=1)
-        columns = Columns(op, X, on_failure, num_threads)
+            n = validate.count("n", n, least=1)
+        columns = Columns(X, on_failure, num_threads)
         return cls(columns.low, columns.scott(n))
 
     @classmethod
@@ -274,10 +271,9 @@ class Grid:
         >>> cmfast.Grid.freedman_diaconis([[0.0], [1.0], [2.0], [3.0]])
         Grid(origin=[0.0], width=[1.8898816108703613])
         """
-        op = "Grid.freedman_diaconis"
         if n is not None:
-            n = validate.count(op, "n", n, least=1)
-        columns = Columns(op, X, on_failure, num_threads)
+            n = validate.count("n", n, least=1)
+        columns = Columns(X, on_failure, num_threads)
         return cls(columns.low, columns.freedman_diaconis(n))
 
     @classmethod
@@ -324,8 +320,7 @@ class Grid:
         >>> cmfast.Grid.regular([[0.0], [1.0], [3.0]], bins=2)
         Grid(origin=[0.0], width=[1.5000000000000002])
         """
-        op = "Grid.regular"
-        columns = Columns(op, X, on_failure, num_threads)
+        columns = Columns(X, on_failure, num_threads)
         return cls(columns.low, columns.regular(bins))
 
     @classmethod
@@ -375,18 +370,17 @@ class Grid:
         >>> cmfast.Grid.occupancy([[0.0], [1.0], [2.0], [3.0]], 2).n_axes
         1
         """
-        op = "Grid.occupancy"
-        wanted = validate.positive(op, "points_per_cell", points_per_cell)
+        wanted = validate.positive("points_per_cell", points_per_cell)
         if wanted <= 1:
-            validate.refuse(op, "points_per_cell", "above 1", points_per_cell)
-        columns = Columns(op, X, on_failure, num_threads)
+            validate.refuse("points_per_cell", "above 1", points_per_cell)
+        columns = Columns(X, on_failure, num_threads)
         return cls(columns.low, columns.occupancy(wanted))
 
 
-def as_grid(op: str, grid: Any, m: int) -> Grid:
+def as_grid(grid: Any, m: int) -> Grid:
     """Check that `grid` is a Grid of m axes."""
     if not isinstance(grid, Grid):
-        validate.refuse(op, "grid", "a cmfast.Grid", type(grid).__name__, TypeError)
+        validate.refuse("grid", "a cmfast.Grid", type(grid).__name__, TypeError)
     if grid.n_axes != m:
-        validate.refuse(op, "grid", f"of {m} axes as X has columns", f"{grid.n_axes} axes")
+        validate.refuse("grid", f"of {m} axes as X has columns", f"{grid.n_axes} axes")
     return grid

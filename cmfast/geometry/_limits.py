@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cmfast._core import caller, validate
+from cmfast._core import validate
 
 BEYOND_KEYS = "do not fit into 63 bits"  # how `kernels.shared.geometry_keys.require` ends
 MOST_POINTS = 2**61 - 1  # weights as integers (kernels.shared.geometry_weights) need two bits above the counts
@@ -12,21 +12,19 @@ MOST_GROUPS = 2**62  # more leave no room for the cells in keys of 63 bits
 
 
 @contextmanager
-def overflow_of(op: str, asked: str) -> Iterator[None]:
+def overflow_of(asked: str) -> Iterator[None]:
     """Say which arguments, `asked`, have more cells and classes than keys can tell apart."""
     try:
         yield
     except OverflowError as error:
-        text = str(error)
-        if not text.endswith(BEYOND_KEYS):
+        given = str(error.__cause__)  # what the kernel said
+        if not given.endswith(BEYOND_KEYS):
             raise
-        given = text.removeprefix(f"{caller.name(op)}: ")
-        validate.fail(op, f"{asked} ask for more cells than can be told apart: {given}", OverflowError)
+        validate.fail(f"{asked} ask for more cells than can be told apart: {given}", OverflowError)
 
 
-def check_total(op: str, n_points: int, n_dropped: int) -> None:
+def check_total(n_points: int, n_dropped: int) -> None:
     """Refuse what would not stay exact: every sum of counts is at most the number of points."""
     for what, number in (("points", n_points), ("points left out", n_dropped)):
         if number > MOST_POINTS:
-            msg = f"{op}: {number} {what} are more than the 2**61 - 1 that CellCounts can hold"
-            raise OverflowError(msg)
+            validate.fail(f"{number} {what} are more than the 2**61 - 1 that CellCounts can hold", OverflowError)

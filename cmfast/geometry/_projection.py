@@ -76,16 +76,15 @@ class Projection(NamedTuple):
         array([[ 0.],
                [10.]])
         """
-        op = "Projection.transform"
-        num_threads = validate.num_threads(op, num_threads)
-        X, mean, components = dispatch.adopt(op, X=X, mean=self.mean, components=self.components)
-        m, n = validate.points(op, components=components)
-        validate.vectors(op, "mean", mean, n)
+        num_threads = validate.num_threads(num_threads)
+        X, mean, components = dispatch.adopt(X=X, mean=self.mean, components=self.components)
+        m, n = validate.points(components=components)
+        validate.vectors("mean", mean, n)
         if dispatch.meta(mean).shape != (n,) or m == 0:
             shapes = f"shapes {dispatch.meta(mean).shape} and {dispatch.meta(components).shape}"
-            validate.refuse(op, "mean and components", "of shapes (n,) and (m, n), as pca returns them", shapes)
-        if validate.points(op, X=X)[1] != n:
-            validate.refuse(op, "X", f"of shape (N, {n}), as the points of pca", f"shape {dispatch.meta(X).shape}")
+            validate.refuse("mean and components", "of shapes (n,) and (m, n), as pca returns them", shapes)
+        if validate.points(X=X)[1] != n:
+            validate.refuse("X", f"of shape (N, {n}), as the points of pca", f"shape {dispatch.meta(X).shape}")
         return dispatch.call("project", X, mean, components, num_threads=num_threads)
 
 
@@ -135,14 +134,14 @@ def pca(X: Array, /, n_components: int = 10, *, on_failure: OnFailure = "warn") 
     >>> axes.components.round(6), axes.explained_variance_ratio.round(6)
     (array([[0.707107, 0.707107]]), array([1.]))
     """
-    validate.on_failure("pca", on_failure)
-    m = validate.count("pca", "n_components", n_components, least=1)
-    (X,) = dispatch.adopt("pca", X=X)
-    n_rows, n = validate.points("pca", X=X)
+    validate.on_failure(on_failure)
+    m = validate.count("n_components", n_components, least=1)
+    (X,) = dispatch.adopt(X=X)
+    n_rows, n = validate.points(X=X)
     if m > n:
-        validate.refuse("pca", "n_components", f"at most {n}, the columns of X", m)
+        validate.refuse("n_components", f"at most {n}, the columns of X", m)
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m)
-    _binning.report_dropped("pca", n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
+    _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
 
 

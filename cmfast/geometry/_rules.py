@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, OnFailure
 
 WIDTH_BITS = 24  # widths are rounded to so many significant bits
@@ -21,31 +21,30 @@ MOST_BINS = 2**53  # more could not be told apart
 class Columns:
     """Adopted points with the range of their columns, from which every rule starts."""
 
-    def __init__(self, op: str, X: Array, on_failure: OnFailure, num_threads: int | None) -> None:
-        self.op = op
-        validate.on_failure(op, on_failure)
-        self.num_threads = validate.num_threads(op, num_threads)
-        (self.X,) = dispatch.adopt(op, X=X)
-        validate.points(op, X=self.X)
+    def __init__(self, X: Array, on_failure: OnFailure, num_threads: int | None) -> None:
+        validate.on_failure(on_failure)
+        self.num_threads = validate.num_threads(num_threads)
+        (self.X,) = dispatch.adopt(X=X)
+        validate.points(X=self.X)
         low, high, self.n = dispatch.call("column_ranges", self.X, num_threads=self.num_threads)
         self.low: np.ndarray = dispatch.to_host(low)
         self.high: np.ndarray = dispatch.to_host(high)
         n_rows = dispatch.meta(self.X).shape[0]
         if self.n == 0:
-            validate.refuse(op, "X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
+            validate.refuse("X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
         if self.n < n_rows:
-            text = f"{caller.name(op)}: {n_rows - self.n} of {n_rows} rows left out: not finite"
+            text = f"{n_rows - self.n} of {n_rows} rows left out: not finite"
             failures.announce(text, on_failure)
         with np.errstate(over="ignore"):
             if not np.isfinite(self.high - self.low).all():
-                validate.refuse(op, "X", "columns with a range below 1.8e308", "more")
+                validate.refuse("X", "columns with a range below 1.8e308", "more")
 
     def rule(self, spread: Decimal, n: int | None) -> float:
         """Return ``spread * n ** (-1 / (2 + m))``, rounded."""
         with localcontext(prec=50):
             width = spread * Decimal(n or self.n) ** (Decimal(-1) / (2 + len(self.low)))
         if width > Decimal(MOST_WIDTH):
-            validate.refuse(self.op, "X", "columns with widths below 1.8e308 by this rule", f"{width:.3g}")
+            validate.refuse("X", "columns with widths below 1.8e308 by this rule", f"{width:.3g}")
         return _rounded(width)
 
     def scott(self, n: int | None) -> list[float]:
@@ -72,7 +71,7 @@ class Columns:
         scott = self.scott(n)
         if flat:
             axes = ", ".join(map(str, flat))
-            text = f"{caller.name(self.op)}: the interquartile range of axis {axes} is 0; Scott's rule is used there"
+            text = f"the interquartile range of axis {axes} is 0; Scott's rule is used there"
             failures.diagnose(text)
         return [scott[d] if s == 0 else self.rule(2 * s, n) for d, s in enumerate(spread)]
 
@@ -82,10 +81,10 @@ class Columns:
         bins = bins.tolist() if hasattr(bins, "tolist") else bins  # NumPy's integers are no int
         many = list(bins) if isinstance(bins, Sequence) and not isinstance(bins, str | bytes) else [bins] * m
         if len(many) != m:
-            validate.refuse(self.op, "bins", f"one number or {m}", f"{len(many)} numbers")
-        parts = [validate.count(self.op, "bins", b, least=1, most=None) for b in many]
+            validate.refuse("bins", f"one number or {m}", f"{len(many)} numbers")
+        parts = [validate.count("bins", b, least=1, most=None) for b in many]
         if max(parts) > MOST_BINS:
-            validate.refuse(self.op, "bins", "at most 2**53", max(parts))
+            validate.refuse("bins", "at most 2**53", max(parts))
         width = np.ones(m)
         for d in np.flatnonzero(self.high > self.low):
             length = self.high[d] - self.low[d]

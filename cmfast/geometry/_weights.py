@@ -22,24 +22,24 @@ def _ndim(w: Any) -> int:
     return int(w.ndim) if hasattr(w, "ndim") else np.ndim(w)
 
 
-def tables(op: str, M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str]]:
+def tables(M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str]]:
     """Return the tables (W, C, C) of `weights` for the confusion matrix `M`, in its library, and a name of each."""
     several = list(weights) if is_list(weights) else [weights]
-    smoothing = checked_smoothing(op, smoothing)
+    smoothing = checked_smoothing(smoothing)
     n_classes = dispatch.meta(M).shape[0]
     found, names = [], []
     for k, w in enumerate(several):
         if isinstance(w, str):
-            validate.choice(op, "weights", w, METHODS)
+            validate.choice("weights", w, METHODS)
             names.append(w)
             found.append(_named(M, cast(Method, w), smoothing))
             continue
         names.append("weights" if len(several) == 1 else f"weights[{k}]")
-        _, table = dispatch.adopt(op, cells=M, weights=w)
-        validate.real(op, weights=table)
+        _, table = dispatch.adopt(cells=M, weights=w)
+        validate.real(weights=table)
         if dispatch.meta(table).shape != (n_classes, n_classes):
             shape = dispatch.meta(table).shape
-            validate.refuse(op, "weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
+            validate.refuse("weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
         found.append(table)
     return found, names
 

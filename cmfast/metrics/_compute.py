@@ -73,13 +73,12 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     >>> sums.diagonal.tolist(), sums.row_sums.tolist(), sums.col_sums.tolist(), int(sums.total)
     ([5, 4], [6, 6], [7, 5], 12)
     """
-    op = "metrics.margins"
-    validate.on_failure(op, on_failure)
-    num_threads = validate.num_threads(op, num_threads)
-    (M,) = dispatch.adopt(op, M=M)
-    validate.matrices(op, square=True, M=M)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    (M,) = dispatch.adopt(M=M)
+    validate.matrices(square=True, M=M)
     sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
-    failures.report(op, sums.status, on_failure, failed="matrices not summed")
+    failures.report(sums.status, on_failure, failed="matrices not summed")
     return sums
 
 
@@ -164,14 +163,12 @@ def compute(
     >>> round(float(found["mcc"]), 6), found["recall"].round(3).tolist()
     (0.844933, [0.933, 0.933, 0.8])
     """
-    op = "metrics.compute"
-    wanted = _plan.names_of(op, names)
-    found = evaluate(op, M, wanted, undefined, positive, on_failure, num_threads)
+    wanted = _plan.names_of(names)
+    found = evaluate(M, wanted, undefined, positive, on_failure, num_threads)
     return found[0] if isinstance(names, str) else dict(zip(wanted, found, strict=True))
 
 
 def evaluate(
-    op: str,
     M: Array,
     names: tuple[str, ...],
     undefined: Undefined,
@@ -180,22 +177,22 @@ def evaluate(
     num_threads: int | None,
 ) -> list[Any]:
     """Return the arrays of `names`, which are known."""
-    check_options(op, undefined, positive, on_failure)
-    num_threads = validate.num_threads(op, num_threads)
-    (M,) = dispatch.adopt(op, M=M)
-    C, _ = validate.matrices(op, square=True, M=M)
-    layout = _plan.plan(op, names, C, undefined, positive, asked="M")
+    check_options(undefined, positive, on_failure)
+    num_threads = validate.num_threads(num_threads)
+    (M,) = dispatch.adopt(M=M)
+    C, _ = validate.matrices(square=True, M=M)
+    layout = _plan.plan(names, C, undefined, positive, asked="M")
     *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
-    failures.report(op, status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED)
     return [found[place] for place in layout.places]
 
 
-def check_options(op: str, undefined: object, positive: object, on_failure: object) -> None:
+def check_options(undefined: object, positive: object, on_failure: object) -> None:
     """Check what every function that evaluates metrics takes."""
-    _plan.undefined_of(op, undefined)
-    validate.on_failure(op, on_failure)
-    if validate.count(op, "positive", positive) > 1:
-        validate.refuse(op, "positive", "0 or 1", positive)
+    _plan.undefined_of(undefined)
+    validate.on_failure(on_failure)
+    if validate.count("positive", positive) > 1:
+        validate.refuse("positive", "0 or 1", positive)
 
 
 def from_sums(
@@ -257,23 +254,22 @@ def from_sums(
     >>> round(float(metrics.from_sums([420, 280, 200], [450, 300, 250], [460, 315, 225], "mcc")), 6)
     0.844933
     """
-    op = "metrics.from_sums"
-    wanted = _plan.names_of(op, names)
-    check_options(op, undefined, positive, on_failure)
-    num_threads = validate.num_threads(op, num_threads)
+    wanted = _plan.names_of(names)
+    check_options(undefined, positive, on_failure)
+    num_threads = validate.num_threads(num_threads)
     given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
-    adopted = dict(zip(given, dispatch.adopt(op, optional=("bands", "tops"), **given), strict=True))
-    validate.real(op, **adopted)
-    shape = validate.same_shape(op, **adopted)
+    adopted = dict(zip(given, dispatch.adopt(optional=("bands", "tops"), **given), strict=True))
+    validate.real(**adopted)
+    shape = validate.same_shape(**adopted)
     if not shape:
-        validate.refuse(op, "d", "of shape (..., C)", "shape ()")
-    layout = _plan.plan(op, wanted, shape[-1], undefined, positive, asked="d, t and p")
+        validate.refuse("d", "of shape (..., C)", "shape ()")
+    layout = _plan.plan(wanted, shape[-1], undefined, positive, asked="d, t and p")
     for name in wanted:
         for option in needs(name):
             if adopted[option] is None:
-                validate.refuse(op, option, f"given for {name}", "None")
+                validate.refuse(option, f"given for {name}", "None")
     *found, status = dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
-    failures.report(op, status, on_failure, failed="sums not evaluated")
+    failures.report(status, on_failure, failed="sums not evaluated")
     arrays = [found[place] for place in layout.places]
     return arrays[0] if isinstance(names, str) else dict(zip(wanted, arrays, strict=True))
 
@@ -313,8 +309,7 @@ def defined(M: Array, name: str, /, *, num_threads: int | None = None) -> Any:
     >>> metrics.defined([[9500, 0], [500, 0]], "precision").tolist()  # class 1 is never predicted
     [True, False]
     """
-    op = "metrics.defined"
     if not isinstance(name, str):
-        validate.refuse(op, "name", "one name", validate.shown(name), TypeError)
-    value = evaluate(op, M, _plan.names_of(op, name, "name"), "strict", 1, "ignore", num_threads)[0]
+        validate.refuse("name", "one name", validate.shown(name), TypeError)
+    value = evaluate(M, _plan.names_of(name, "name"), "strict", 1, "ignore", num_threads)[0]
     return value == value  # noqa: PLR0124 - NaN alone differs from itself, in every array library

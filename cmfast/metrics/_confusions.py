@@ -11,13 +11,12 @@ By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
 
 
 def _run(op: str, M: Array, on_failure: OnFailure, num_threads: int | None, **options: Any) -> list[Any]:
-    name = f"metrics.{op}"
-    validate.on_failure(name, on_failure)
-    num_threads = validate.num_threads(name, num_threads)
-    (M,) = dispatch.adopt(name, M=M)
-    validate.matrices(name, square=True, M=M)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    (M,) = dispatch.adopt(M=M)
+    validate.matrices(square=True, M=M)
     *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
-    failures.report(name, status, on_failure, failed="matrices left out")
+    failures.report(status, on_failure, failed="matrices left out")
     return list(found)
 
 
@@ -79,7 +78,7 @@ def confusion_fractions(
     >>> metrics.confusion_fractions([[3, 1], [0, 0]], undefined="nan").tolist()
     [[0.75, 0.25], [nan, nan]]
     """
-    _plan.undefined_of("metrics.confusion_fractions", undefined)
+    _plan.undefined_of(undefined)
     fill = _plan.fill(FORMS["recall"].metric, undefined)
     return _run("confusion_fractions", M, on_failure, num_threads, fill=fill)[0]
 
@@ -136,7 +135,6 @@ def most_confused(
     >>> value.tolist(), row.tolist(), col.tolist()
     ([30.0, 20.0], [2, 2], [0, 1])
     """
-    op = "metrics.most_confused"
-    validate.choice(op, "by", by, get_args(By))
-    k = validate.count(op, "k", k, least=1)
+    validate.choice("by", by, get_args(By))
+    k = validate.count("k", k, least=1)
     return Confusions(*_run("most_confused", M, on_failure, num_threads, k=k, by=by))

@@ -51,27 +51,27 @@ def label_margins(
     >>> sums.diagonal.tolist(), sums.bands.tolist()
     ([1, 0, 1], [2, 2, 0])
     """
-    return _margins("metrics.label_margins", y_true, y_pred, n_classes, num_threads)
+    return _margins(y_true, y_pred, n_classes, num_threads)
 
 
-def _margins(op: str, y_true: Array, y_pred: Array, n_classes: int | None, num_threads: int | None) -> Margins:
-    """Return the sums for the public function `op`."""
-    num_threads = validate.num_threads(op, num_threads)
-    validate.columns(op, y_true=y_true, y_pred=y_pred)
-    y_true, y_pred = dispatch.adopt(op, y_true=validate.labelled(y_true), y_pred=validate.labelled(y_pred))
-    validate.integer(op, y_true=y_true, y_pred=y_pred)
-    shape = validate.same_shape(op, y_true=y_true, y_pred=y_pred)
+def _margins(y_true: Array, y_pred: Array, n_classes: int | None, num_threads: int | None) -> Margins:
+    """Return the sums of labels, checked."""
+    num_threads = validate.num_threads(num_threads)
+    validate.columns(y_true=y_true, y_pred=y_pred)
+    y_true, y_pred = dispatch.adopt(y_true=validate.labelled(y_true), y_pred=validate.labelled(y_pred))
+    validate.integer(y_true=y_true, y_pred=y_pred)
+    shape = validate.same_shape(y_true=y_true, y_pred=y_pred)
     if not shape:
-        validate.refuse(op, "y_true", "of shape (..., n)", "shape ()")
-    doubt = validate.samples_last(op, sized=n_classes is not None, y_true=y_true, y_pred=y_pred)
+        validate.refuse("y_true", "of shape (..., n)", "shape ()")
+    doubt = validate.samples_last(sized=n_classes is not None, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
         failures.diagnose(doubt)
     if n_classes is None:
-        return _of_all(op, y_true, y_pred, num_threads)
-    return _of(op, y_true, y_pred, validate.count(op, "n_classes", n_classes), num_threads)
+        return _of_all(y_true, y_pred, num_threads)
+    return _of(y_true, y_pred, validate.count("n_classes", n_classes), num_threads)
 
 
-def _of_all(op: str, y_true: Array, y_pred: Array, num_threads: int | None) -> Margins:
+def _of_all(y_true: Array, y_pred: Array, num_threads: int | None) -> Margins:
     """Return the sums over the classes up to the largest label."""
     labels = {"y_true": y_true, "y_pred": y_pred} if 0 not in dispatch.meta(y_true).shape else {}
     largest = {name: _largest(labels[name]) for name in labels}
@@ -79,9 +79,9 @@ def _of_all(op: str, y_true: Array, y_pred: Array, num_threads: int | None) -> M
     try:
         if value >= validate.LARGEST:
             raise MemoryError
-        return _of(op, y_true, y_pred, max(0, value) + 1 if labels else 0, num_threads)
+        return _of(y_true, y_pred, max(0, value) + 1 if labels else 0, num_threads)
     except MemoryError:
-        validate.refuse(op, name, "class ids, each of which takes memory", value, MemoryError)
+        validate.refuse(name, "class ids, each of which takes memory", value, MemoryError)
 
 
 def _largest(labels: Array) -> int:
@@ -91,10 +91,10 @@ def _largest(labels: Array) -> int:
         return int(labels.max())  # synchronises
 
 
-def _of(op: str, y_true: Array, y_pred: Array, n_classes: int, num_threads: int | None) -> Margins:
+def _of(y_true: Array, y_pred: Array, n_classes: int, num_threads: int | None) -> Margins:
     *sums, outside = dispatch.call("label_margins", y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
     if outside:
-        validate.refuse(op, "y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
+        validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
     return Margins(*sums)
 
 
@@ -147,12 +147,11 @@ def from_labels(
     >>> round(float(metrics.from_labels([0, 0, 1, 99_999], [0, 1, 1, 99_999], "mcc")), 6)
     0.7
     """
-    op = "metrics.from_labels"
-    wanted = _plan.names_of(op, names)
-    _compute.check_options(op, undefined, positive, "warn")
-    sums = _margins(op, y_true, y_pred, n_classes, num_threads)
+    wanted = _plan.names_of(names)
+    _compute.check_options(undefined, positive, "warn")
+    sums = _margins(y_true, y_pred, n_classes, num_threads)
     C = dispatch.meta(sums.diagonal).shape[-1]
-    _plan.plan(op, wanted, C, undefined, positive, asked="y_true and y_pred")
+    _plan.plan(wanted, C, undefined, positive, asked="y_true and y_pred")
     return from_sums(
         *sums[:3],
         names,

@@ -27,9 +27,8 @@ def fbeta(
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`. `beta` may be 0, which gives
     :func:`precision`, and infinite, which gives :func:`recall`.
     """
-    op = "metrics.fbeta"
-    beta = validate.nonnegative(op, "beta", beta)
-    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, op=op)
+    beta = validate.nonnegative("beta", beta)
+    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads)
 
 
 def kappa(
@@ -68,23 +67,22 @@ def kappa(
     >>> round(float(metrics.kappa(M, weights=[[0, 1, 2], [1, 0, 1], [4, 2, 0]])), 6)
     0.807239
     """
-    op = "metrics.kappa"
     if weights is None:
         return one("kappa", M, undefined, on_failure, num_threads)
     if isinstance(weights, str):
-        validate.choice(op, "weights", weights, ("linear", "quadratic"))
+        validate.choice("weights", weights, ("linear", "quadratic"))
         return one(f"kappa_{weights}", M, undefined, on_failure, num_threads)
-    _plan.undefined_of(op, undefined)
-    validate.on_failure(op, on_failure)
-    num_threads = validate.num_threads(op, num_threads)
-    M, weights = dispatch.adopt(op, M=M, weights=weights)
-    C, _ = validate.matrices(op, square=True, M=M)
-    validate.real(op, weights=weights)
+    _plan.undefined_of(undefined)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    M, weights = dispatch.adopt(M=M, weights=weights)
+    C, _ = validate.matrices(square=True, M=M)
+    validate.real(weights=weights)
     if dispatch.meta(weights).shape != (C, C):
-        validate.refuse(op, "weights", f"of shape {(C, C)}", f"shape {dispatch.meta(weights).shape}")
+        validate.refuse("weights", f"of shape {(C, C)}", f"shape {dispatch.meta(weights).shape}")
     filling = _plan.fill(FORMS["kappa"].metric, undefined)
     out, status = dispatch.call("weighted_kappa", M, weights, fill=filling, num_threads=num_threads)
-    failures.report(op, status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED)
     return out
 
 
@@ -129,29 +127,28 @@ def tau_weighted(
     >>> round(float(metrics.tau_weighted(M, [10, 10])), 2), float(metrics.tau_weighted(M, [10, 10], normalize=True))
     (-2.16, 0.0)
     """
-    op = "metrics.tau_weighted"
-    _plan.undefined_of(op, undefined)
-    validate.on_failure(op, on_failure)
-    num_threads = validate.num_threads(op, num_threads)
-    v = validate.positive(op, "v", v)
-    validate.flag(op, "normalize", normalize)
-    (M,) = dispatch.adopt(op, M=M)
-    C, _ = validate.matrices(op, square=True, M=M)
-    table = _class_weights(op, weights, C)
+    _plan.undefined_of(undefined)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    v = validate.positive("v", v)
+    validate.flag("normalize", normalize)
+    (M,) = dispatch.adopt(M=M)
+    C, _ = validate.matrices(square=True, M=M)
+    table = _class_weights(weights, C)
     plan = _plan.plan_tau_weighted(table, v, normalize=normalize, undefined=undefined)
     out, status = dispatch.call("metrics_of_matrices", M, plan=plan, num_threads=num_threads)
-    failures.report(op, status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED)
     return out
 
 
-def _class_weights(op: str, weights: Array, C: int) -> Any:
-    (adopted,) = dispatch.adopt(op, weights=weights)
-    validate.real(op, weights=adopted)
+def _class_weights(weights: Array, C: int) -> Any:
+    (adopted,) = dispatch.adopt(weights=weights)
+    validate.real(weights=adopted)
     table = np.ascontiguousarray(dispatch.to_host(adopted), np.float64)
     if table.shape != (C,):
-        validate.refuse(op, "weights", f"of shape {(C,)}", f"shape {table.shape}")
+        validate.refuse("weights", f"of shape {(C,)}", f"shape {table.shape}")
     if not (np.isfinite(table).all() and (table >= 0).all()):
-        validate.refuse(op, "weights", "finite and nonnegative", table.tolist())
+        validate.refuse("weights", "finite and nonnegative", table.tolist())
     return table
 
 

@@ -40,22 +40,22 @@ class PlacedPlan(NamedTuple):
     places: tuple[int, ...]
 
 
-def names_of(op: str, names: object, argument: str = "names") -> tuple[str, ...]:
+def names_of(names: object, argument: str = "names") -> tuple[str, ...]:
     """Return `names` as a tuple; one name is one, and each must be known."""
     found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
     if found is None or not all(isinstance(name, str) for name in found):
-        validate.refuse(op, argument, "a name or a list of names", validate.shown(names), TypeError)
+        validate.refuse(argument, "a name or a list of names", validate.shown(names), TypeError)
     for name in found:
         if find(name) is None:
             known = ", ".join((*SCALARS, *PER_CLASS, *BINARY))
             wanted = f"metrics (fbeta_<beta>, {known}, or aliases of these)"
-            validate.refuse(op, argument, wanted, validate.shown(name))
+            validate.refuse(argument, wanted, validate.shown(name))
     return found
 
 
-def undefined_of(op: str, undefined: object) -> None:
+def undefined_of(undefined: object) -> None:
     """Check the policy."""
-    validate.choice(op, "undefined", undefined, _MODES)
+    validate.choice("undefined", undefined, _MODES)
 
 
 def fill(metric: Metric, undefined: str) -> float:
@@ -66,14 +66,14 @@ def fill(metric: Metric, undefined: str) -> float:
 
 
 @lru_cache(maxsize=256)
-def plan(op: str, names: tuple[str, ...], C: int, undefined: str, positive: int, *, asked: str) -> PlacedPlan:
+def plan(names: tuple[str, ...], C: int, undefined: str, positive: int, *, asked: str) -> PlacedPlan:
     """Return the plan that makes `names`, checked to be known, of matrices of `C` classes, which `asked` came with."""
     forms = [find(name) for name in names]
     for name, form in zip(names, forms, strict=True):
         if form is not None and form.metric.kind == "binary" and C != 2:
             own = form.metric.name
             wanted = f"of 2 classes for {name} (per class: {own}_ovr, mean: {own}_ovr_macro)"
-            validate.refuse(op, asked, wanted, f"{C} classes")
+            validate.refuse(asked, wanted, f"{C} classes")
     return _Planner([form for form in forms if form is not None], undefined, positive).placed()
 
 

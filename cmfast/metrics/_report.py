@@ -74,12 +74,12 @@ def _number(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
-def _check_names(op: str, class_names: Any, C: int) -> None:
+def _check_names(class_names: Any, C: int) -> None:
     """Check that there is something to name classes by: a string is a sequence too, of letters."""
     names = isinstance(class_names, Sequence) or (hasattr(class_names, "__array__") and np.ndim(class_names) == 1)
     if isinstance(class_names, str | bytes) or not names or any(name is None for name in class_names):
         given = f"{type(class_names).__name__} {validate.shown(class_names)}"
-        validate.refuse(op, "class_names", f"a sequence of {C} names", given, TypeError)
+        validate.refuse("class_names", f"a sequence of {C} names", given, TypeError)
 
 
 def _unlike_averages(name: str, names: list[str]) -> str:
@@ -134,18 +134,17 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     geometric_mean           0.0000
     f1_of_macro              0.6552
     """
-    op = "metrics.report"
-    (M,) = dispatch.adopt(op, M=M)
-    C, _ = validate.matrices(op, square=True, M=M)
+    (M,) = dispatch.adopt(M=M)
+    C, _ = validate.matrices(square=True, M=M)
     if len(dispatch.meta(M).shape) != 2:
-        validate.refuse(op, "M", "one matrix of shape (C, C)", f"shape {dispatch.meta(M).shape}")
+        validate.refuse("M", "one matrix of shape (C, C)", f"shape {dispatch.meta(M).shape}")
     if class_names is not None:
-        _check_names(op, class_names, C)
+        _check_names(class_names, C)
     names = [str(k) for k in range(C)] if class_names is None else [str(name) for name in class_names]
     if len(names) != C:
-        validate.refuse(op, "class_names", f"{C} names", len(names))
+        validate.refuse("class_names", f"{C} names", len(names))
     if len(set(names)) != C:
-        validate.refuse(op, "class_names", "unique", names)
+        validate.refuse("class_names", "unique", names)
     names = [_unlike_averages(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
     found = compute(M, [*PER_CLASS, *averages, *WHOLE], undefined=undefined, on_failure="raise")

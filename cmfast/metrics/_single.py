@@ -14,7 +14,7 @@ def one(
     name: str, M: Array, undefined: Undefined, on_failure: OnFailure, num_threads: int | None, positive: int = 1
 ) -> Any:
     """Return the metric `name` of every matrix."""
-    return evaluate(f"metrics.{name}", M, (name,), undefined, positive, on_failure, num_threads)[0]
+    return evaluate(M, (name,), undefined, positive, on_failure, num_threads)[0]
 
 
 def averaged(
@@ -24,12 +24,9 @@ def averaged(
     undefined: Undefined,
     on_failure: OnFailure,
     num_threads: int | None,
-    *,
-    op: str | None = None,
 ) -> Any:
     """Return the metric `name` of every class, or its average over them."""
-    op = op or f"metrics.{name}"
     if average is not None:
-        validate.choice(op, "average", average, get_args(Averaging))
+        validate.choice("average", average, get_args(Averaging))
     wanted = name if average is None else f"{name}_{average}"
-    return evaluate(op, M, (wanted,), undefined, 1, on_failure, num_threads)[0]
+    return evaluate(M, (wanted,), undefined, 1, on_failure, num_threads)[0]

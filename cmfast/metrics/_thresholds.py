@@ -64,17 +64,16 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
     >>> thresholds.tolist(), metrics.youden_j(matrices).tolist()
     ([inf, 0.9, 0.6, 0.2], [0.0, 0.5, 1.0, 0.0])
     """
-    op = "metrics.threshold_matrices"
-    validate.on_failure(op, on_failure)
-    validate.columns(op, y_true=y_true)
-    scores, y_true = dispatch.adopt(op, scores=scores, y_true=validate.labelled(y_true))
-    validate.real(op, scores=scores)
-    validate.integer(op, y_true=y_true)
-    if not validate.same_shape(op, scores=scores, y_true=y_true):
-        validate.refuse(op, "scores", "of shape (..., n)", "shape ()")
-    doubt = validate.samples_last(op, sized=True, scores=scores, y_true=y_true)
+    validate.on_failure(on_failure)
+    validate.columns(y_true=y_true)
+    scores, y_true = dispatch.adopt(scores=scores, y_true=validate.labelled(y_true))
+    validate.real(scores=scores)
+    validate.integer(y_true=y_true)
+    if not validate.same_shape(scores=scores, y_true=y_true):
+        validate.refuse("scores", "of shape (..., n)", "shape ()")
+    doubt = validate.samples_last(sized=True, scores=scores, y_true=y_true)
     if doubt is not None:
         failures.diagnose(doubt)
     *found, status = dispatch.call("threshold_matrices", scores, y_true)
-    failures.report(op, status, on_failure, failed="rows of scores left out")
+    failures.report(status, on_failure, failed="rows of scores left out")
     return ThresholdMatrices(*found)

@@ -117,7 +117,6 @@ def ipf(
     """
     return scale(
         "ipf",
-        "ipf",
         M,
         row_sums,
         col_sums,
@@ -187,7 +186,6 @@ def ras(
     """
     return scale(
         "ras",
-        "ras",
         M,
         row_sums,
         col_sums,
@@ -203,18 +201,17 @@ def ras(
     )
 
 
-def scale(op: str, kernel: str, *arrays: Array, on_failure: OnFailure = "warn", **options: Any) -> ScalingResult:
-    """Do `kernel` ("ipf" or "ras") for the public function `op`, and report what failed."""
-    validate.on_failure(op, on_failure)
-    result, describe = solve(op, kernel, *arrays, **options)
+def scale(kernel: str, *arrays: Array, on_failure: OnFailure = "warn", **options: Any) -> ScalingResult:
+    """Do `kernel` ("ipf" or "ras") and report what failed."""
+    validate.on_failure(on_failure)
+    result, describe = solve(kernel, *arrays, **options)
     # The limit is a matrix; factors that lead to it do not exist.
     limit = kernel == "ipf"
-    failures.report(op, result.status, on_failure, failed=FAILED, describe=describe, limit_is_answer=limit)
+    failures.report(result.status, on_failure, failed=FAILED, describe=describe, limit_is_answer=limit)
     return result
 
 
 def solve(
-    op: str,
     kernel: str,
     M: Array,
     row_sums: Array = None,
@@ -230,65 +227,65 @@ def solve(
     progress: Progress = None,
 ) -> tuple[ScalingResult, Callable[[tuple[int, ...]], str]]:
     """Check everything and run `kernel`; also return what says in words why one matrix of the batch failed."""
-    validate.choice(op, "solver", solver, SOLVERS)
-    validate.choice(op, "empty", empty, EMPTY)
-    validate.progress(op, progress)
+    validate.choice("solver", solver, SOLVERS)
+    validate.choice("empty", empty, EMPTY)
+    validate.progress(progress)
     options = {
-        "smoothing": checked_smoothing(op, smoothing),
+        "smoothing": checked_smoothing(smoothing),
         "empty": empty,
-        "tol": validate.positive(op, "tol", tol),
+        "tol": validate.positive("tol", tol),
         "max_iter": None
         if max_iter is None
-        else min(validate.count(op, "max_iter", max_iter, least=1, most=None), MOST_ITER),
+        else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER),
         "solver": solver,
     }
-    num_threads = validate.num_threads(op, num_threads)
-    factors = dict(zip(FACTORS, _pair(op, start), strict=True))
+    num_threads = validate.num_threads(num_threads)
+    factors = dict(zip(FACTORS, _pair(start), strict=True))
     given = {"M": M, "row_sums": row_sums, "col_sums": col_sums, **factors}
-    arrays = dispatch.adopt(op, optional=("row_sums", "col_sums", *FACTORS), **given)
-    batch = _shapes(op, *arrays)
-    report = reporter(progress, op, "matrices")
+    arrays = dispatch.adopt(optional=("row_sums", "col_sums", *FACTORS), **given)
+    batch = _shapes(*arrays)
+    report = reporter(progress, "matrices")
     out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
     result = ScalingResult(*out) if kernel == "ipf" else ScalingResult(None, *out)
     return result, lambda index: _reasons.unscaled(index, batch, arrays[:3], result, options)
 
 
-def checked_smoothing(op: str, smoothing: Any) -> float | str | None:
+def checked_smoothing(smoothing: Any) -> float | str | None:
     """Return the option as the kernels take it."""
     if smoothing is None:
         return None
     if isinstance(smoothing, str):
         if smoothing != "pseudo-bayes":
-            validate.refuse(op, "smoothing", "None, a positive number or 'pseudo-bayes'", repr(smoothing))
+            validate.refuse("smoothing", "None, a positive number or 'pseudo-bayes'", repr(smoothing))
         return smoothing
-    return validate.positive(op, "smoothing", smoothing)
+    return validate.positive("smoothing", smoothing)
 
 
-def _pair(op: str, start: Any) -> tuple[Any, Any]:
+def _pair(start: Any) -> tuple[Any, Any]:
     if start is None:
         return None, None
     if isinstance(start, ScalingResult):
         return start.row_scale, start.col_scale
     if not isinstance(start, tuple | list) or len(start) != 2:
         wanted = "a ScalingResult or a pair (row_scale, col_scale)"
-        validate.refuse(op, "start", wanted, type(start).__name__, TypeError)
+        validate.refuse("start", wanted, type(start).__name__, TypeError)
     row_scale, col_scale = start
     if row_scale is None or col_scale is None:
-        validate.refuse(op, "start", "a pair of arrays (row_scale, col_scale)", "None in it", TypeError)
+        validate.refuse("start", "a pair of arrays (row_scale, col_scale)", "None in it", TypeError)
     return row_scale, col_scale
 
 
-def _shapes(op: str, M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any) -> tuple[int, ...]:
+def _shapes(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any) -> tuple[int, ...]:
     """Check that targets and starting factors fit `M`; return the shape of the batch."""
     if row_sums is None and col_sums is None:
-        core = validate.matrices(op, square=True, M=M)
+        core = validate.matrices(square=True, M=M)
     else:
-        core = validate.matrices(op, M=M)
+        core = validate.matrices(M=M)
         if row_sums is None or col_sums is None:
-            validate.refuse(op, "row_sums and col_sums", "given both or neither", "only one")
+            validate.refuse("row_sums and col_sums", "given both or neither", "only one")
     shapes = {"M": dispatch.meta(M).shape[:-2]}
     lines = dict(zip(("row_sums", "col_sums", *FACTORS), (row_sums, col_sums, start_row, start_col), strict=True))
     for (name, line), length in zip(lines.items(), core * 2, strict=True):
         if line is not None:
-            shapes[name] = validate.vectors(op, name, line, length)
-    return validate.batch(op, **shapes)
+            shapes[name] = validate.vectors(name, line, length)
+    return validate.batch(**shapes)

@@ -144,7 +144,7 @@ def test_two_devices():
         HAS_DEVICES = True
 
         @staticmethod
-        def asarray(op, name, x):
+        def asarray(name, x):
             return x
 
         @staticmethod
@@ -231,11 +231,11 @@ def test_imports_point_one_way(target):
 
 
 def test_none_stays_where_it_means_something():
-    first, second = dispatch.adopt("op", optional=("b",), a=M, b=None)
+    first, second = dispatch.adopt(optional=("b",), a=M, b=None)
     assert first.tolist() == M.tolist()
     assert second is None
-    with pytest.raises(TypeError, match=r"^op: a must be an array, got None$"):
-        dispatch.adopt("op", optional=("b",), a=None, b=M)
+    with pytest.raises(TypeError, match=r"^a must be an array, got None$"):
+        dispatch.adopt(optional=("b",), a=None, b=M)
 
 
 def test_comments_name_modules_that_exist():

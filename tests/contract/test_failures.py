@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import threading
 import warnings
 
 import numpy as np
@@ -13,6 +14,8 @@ from checks import assert_same_bits
 
 import cmfast
 from cmfast._core import failures
+from cmfast._core.adapters import _numpy
+from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.ops import OPS
 from cmfast.kernels.status import Status
 
@@ -53,34 +56,53 @@ def codes(**failed):
 def test_message_counts_and_names_the_first():
     status = codes(INVALID=[4, 7, 9, 12], ZERO_LINE=[1])
     with pytest.raises(cmfast.FailureError) as error:
-        failures.report("op", status, "raise", failed="things not done")
-    assert str(error.value) == "op: 5 of 20 things not done (first: 1, 4, 7): 4 INVALID, 1 ZERO_LINE"
+        failures.report(status, "raise", failed="things not done")
+    assert str(error.value) == "5 of 20 things not done (first: 1, 4, 7): 4 INVALID, 1 ZERO_LINE"
     assert error.value.status is status
 
 
 def test_message_of_a_batch_with_axes():
     with pytest.raises(cmfast.FailureError, match=r"2 of 20 matrices not computed \(first: \(0, 3\), \(2, 1\)\)"):
-        failures.report("op", codes(RANGE=[3, 11]).reshape(4, 5), "raise")
+        failures.report(codes(RANGE=[3, 11]).reshape(4, 5), "raise")
 
 
 def test_message_of_a_single_matrix():
-    with pytest.raises(cmfast.FailureError, match=r"^op: matrices not computed: INVALID$"):
-        failures.report("op", np.int8(Status.INVALID), "raise")
+    with pytest.raises(cmfast.FailureError, match=r"^matrices not computed: INVALID$"):
+        failures.report(np.int8(Status.INVALID), "raise")
 
 
 def test_message_with_a_description_of_the_only_failure():
-    with pytest.raises(cmfast.FailureError, match=r"^op: INVALID \(element 3 of 20\): bad cell in \(3,\)$"):
-        failures.report("op", codes(INVALID=[3]), "raise", describe=lambda index: f"bad cell in {index}")
+    with pytest.raises(cmfast.FailureError, match=r"^INVALID \(element 3 of 20\): bad cell in \(3,\)$"):
+        failures.report(codes(INVALID=[3]), "raise", describe=lambda index: f"bad cell in {index}")
+
+
+def test_an_error_in_a_thread_of_the_pool_names_the_function(monkeypatch):
+    """That thread does not know who called; the thread that called says it."""
+    both = threading.Barrier(2)
+    caller = threading.current_thread()
+
+    def work(_, start, stop):
+        both.wait()
+        if threading.current_thread() is not caller:
+            msg = f"{start} to {stop} is too much"
+            raise OverflowError(msg)
+
+    def kernel(*_, **__):
+        pool.run_pieces(work, [(0, 1), (1, 2)], seconds=1.0, num_threads=2)
+
+    monkeypatch.setattr(_numpy, "kernel", lambda *_: kernel)
+    with pytest.raises(OverflowError, match=r"^metrics\.margins: \d to \d is too much$"):
+        cmfast.metrics.margins(np.ones((2, 2)))
 
 
 def test_status_of_tensors():
-    failures.report("op", torch.zeros(3, dtype=torch.int8), "raise")
+    failures.report(torch.zeros(3, dtype=torch.int8), "raise")
     with pytest.raises(cmfast.FailureError, match="1 of 3"):
-        failures.report("op", torch.tensor([0, 5, 0], dtype=torch.int8), "raise")
+        failures.report(torch.tensor([0, 5, 0], dtype=torch.int8), "raise")
 
 
 def test_ignore_does_not_look():
-    failures.report("op", object(), "ignore")
+    failures.report(object(), "ignore")
 
 
 def test_error_survives_pickling():

@@ -37,7 +37,7 @@ def _like(x: Any, a: np.ndarray) -> Any:
 
 
 def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
-    draws, share, W, C = dispatch.adopt("cell_excess", draws=draws, share=share, W=W, C=C)
+    draws, share, W, C = dispatch.adopt(draws=draws, share=share, W=W, C=C)
     n_classes = W.shape[-1]
     half = max(n_classes - 1, 0).bit_length()
     where = np.argwhere(dispatch.to_host(draws))
@@ -45,11 +45,11 @@ def _excess(draws: Any, share: Any, W: Any, C: Any) -> Any:
     keys = (where[:, 0] << (2 * half)) | (where[:, 1] << half) | where[:, 2]
     with dispatch.chosen(draws):
         keys, counts = (_like(draws, a) for a in (keys, counts))
-    return dispatch.call("cell_excess", *dispatch.adopt("cell_excess", keys=keys, counts=counts), share, W, C)
+    return dispatch.call("cell_excess", *dispatch.adopt(keys=keys, counts=counts), share, W, C)
 
 
 def _merged(X: Any, y: Any, p: Any, *, cut: int, **options: Any) -> Any:
-    X, y, p = dispatch.adopt("merge_cells", X=X, y=y, p=p)  # a part of an empty list has no columns
+    X, y, p = dispatch.adopt(X=X, y=y, p=p)  # a part of an empty list has no columns
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.FailureWarning)
         first, second = (_cells(X[part], y[part], p[part], **options) for part in (slice(cut), slice(cut, None)))
@@ -80,18 +80,18 @@ def _overlap(X: Any, Y: Any, v: Any, w: Any, g: Any, h: Any, *, origin: Any, wid
 
 
 def _ranges(X: Any) -> Any:
-    return dispatch.call("column_ranges", *dispatch.adopt("column_ranges", X=X))
+    return dispatch.call("column_ranges", *dispatch.adopt(X=X))
 
 
 def _moments(X: Any) -> Any:
-    (X,) = dispatch.adopt("column_moments", X=X)
+    (X,) = dispatch.adopt(X=X)
     low, high, n = dispatch.call("column_ranges", X)
     span = (tuple(low.tolist()), tuple(high.tolist())) if n else ((0.0,) * X.shape[1],) * 2
     return dispatch.call("column_moments", X, low=span[0], high=span[1])
 
 
 def _quartiles(X: Any) -> Any:
-    return dispatch.call("column_quartiles", *dispatch.adopt("column_quartiles", X=X))
+    return dispatch.call("column_quartiles", *dispatch.adopt(X=X))
 
 
 def _table(h: Any) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ def frame(x: Any) -> str | None:
     return None
 
 
-def dictionary(op: str, name: str, x: Any) -> tuple[Any, np.ndarray] | None:
+def dictionary(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
     """Return distinct values and which of them each entry is, where the library of the column `x` knows them.
 
     None for anything else that ``numpy.asarray`` takes. A missing value is refused, but in a column of floats, of which
@@ -31,7 +31,7 @@ def dictionary(op: str, name: str, x: Any) -> tuple[Any, np.ndarray] | None:
     for library, column in (("pandas", _pandas), ("polars", _polars), ("pyarrow", _arrow)):
         module = sys.modules.get(library)  # not loaded: nothing can be of it
         if module is not None:
-            found: tuple[Any, np.ndarray] | None = column(op, name, module, x)
+            found: tuple[Any, np.ndarray] | None = column(name, module, x)
             if found is not None:
                 return found
     return None
@@ -53,27 +53,27 @@ def table(x: Any) -> Any:
     return x.to_numpy(dtype=together, **({"na_value": np.nan} if gaps else {}))
 
 
-def _pandas(op: str, name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+def _pandas(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if not isinstance(x, pd.Series | pd.Index | pd.api.extensions.ExtensionArray) or isinstance(x, pd.MultiIndex):
         return None
     dtype = x.dtype
     values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
     if isinstance(dtype, pd.CategoricalDtype):
-        _refuse_missing(op, name, values.codes < 0, "nan")
+        _refuse_missing(name, values.codes < 0, "nan")
         # Objects are looked at one by one: a category of another type that never occurs does no harm.
         return None if dtype.categories.dtype == object else (values.categories, values.codes)
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
-        return _arrow(op, name, sys.modules["pyarrow"], values.__arrow_array__())
+        return _arrow(name, sys.modules["pyarrow"], values.__arrow_array__())
     if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "biu":
-        _refuse_missing(op, name, values.isna(), "<NA>")
+        _refuse_missing(name, values.isna(), "<NA>")
     return None
 
 
-def _polars(op: str, name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+def _polars(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if not isinstance(x, pl.Series):
         return None
     if not x.dtype.is_float() and x.null_count():
-        _refuse_missing(op, name, x.is_null().to_numpy(), "null")
+        _refuse_missing(name, x.is_null().to_numpy(), "null")
     if x.dtype == pl.Null:
         return _texts([]), np.empty(0, np.int64)
     if x.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Binary):
@@ -84,7 +84,7 @@ def _polars(op: str, name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | Non
     return _texts((distinct if x.dtype == pl.Binary else distinct.cast(pl.String)).to_list()), codes
 
 
-def _arrow(op: str, name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+def _arrow(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if not isinstance(x, pa.Array | pa.ChunkedArray):
         return None
     if pa.types.is_dictionary(x.type):
@@ -92,7 +92,7 @@ def _arrow(op: str, name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None
         if any(part.dictionary.null_count for part in parts):  # an index that is there may point at what is missing
             x = x.cast(x.type.value_type)
     if not pa.types.is_floating(x.type) and x.null_count:
-        _refuse_missing(op, name, x.is_null().to_numpy(zero_copy_only=False), "null")
+        _refuse_missing(name, x.is_null().to_numpy(zero_copy_only=False), "null")
     if _is_text(x.type):
         x = x.dictionary_encode()
     elif not (pa.types.is_dictionary(x.type) and _is_text(x.type.value_type)):
@@ -112,7 +112,7 @@ def _texts(distinct: list[Any]) -> Any:
     return distinct or np.empty(0, np.str_)
 
 
-def _refuse_missing(op: str, name: str, missing: np.ndarray, value: str) -> None:
+def _refuse_missing(name: str, missing: np.ndarray, value: str) -> None:
     bad = np.flatnonzero(missing)
     if bad.size:
-        _text.missing(op, name, bad.size, (bad[0],), value)
+        _text.missing(name, bad.size, (bad[0],), value)

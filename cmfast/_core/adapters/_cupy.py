@@ -10,10 +10,10 @@ from cmfast.kernels.cuda._core import module
 HAS_DEVICES = True
 
 
-def asarray(op: str, name: str, x: Any) -> Any:
+def asarray(name: str, x: Any) -> Any:
     """Return `x`; nothing is moved between host and device."""
     if not isinstance(x, module.library(x).ndarray):
-        msg = f"{op}: {name} must be a dense array, got {type(x).__module__}.{type(x).__qualname__}"
+        msg = f"{name} must be a dense array, got {type(x).__module__}.{type(x).__qualname__}"
         raise TypeError(msg)
     return x
 

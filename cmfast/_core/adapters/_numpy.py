@@ -18,26 +18,26 @@ _HOST = 1  # kDLCPU
 _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy takes as a whole
 
 
-def asarray(op: str, name: str, x: Any) -> Any:
+def asarray(name: str, x: Any) -> Any:
     """Return `x` as an ndarray in native byte order, a read-only view where nothing had to be converted.
 
     Read-only, because memory maps, Arrow and pandas hand out read-only arrays anyway and Numba would compile every
     kernel a second time for writable ones. Text comes back as :class:`Coded`.
     """
     if type(x) is not np.ndarray:
-        _refuse(op, name, x)
-        found = _columns.dictionary(op, name, x)
+        _refuse(name, x)
+        found = _columns.dictionary(name, x)
         if found is not None:
             distinct, codes = found
-            values = asarray(op, name, distinct)
+            values = asarray(name, distinct)
             return values.taken(codes) if isinstance(values, _text.Coded) else _read_only(values[codes])
-        x = _converted(op, name, _columns.table(x))
+        x = _converted(name, _columns.table(x))
     if x.dtype.kind == "O":
-        return _text.objects(op, name, x)
+        return _text.objects(name, x)
     if x.dtype.kind in "UST":
         coded = _text.encode(x)
         if not all(isinstance(text, str | bytes) for text in coded.names):  # StringDType(na_object=...)
-            return _text.objects(op, name, x.astype(object))
+            return _text.objects(name, x.astype(object))
         return coded
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
@@ -50,14 +50,14 @@ def _read_only(x: np.ndarray) -> np.ndarray:
     return view
 
 
-def _converted(op: str, name: str, x: Any) -> np.ndarray:
+def _converted(name: str, x: Any) -> np.ndarray:
     """Return what NumPy makes of `x`, but for what it would round, or widen to the longest text."""
     kinds: set[type] = set()
     depth = 0
     if isinstance(x, Sequence) and not isinstance(x, _BUFFERS):
         kinds, depth = _text.leaves(x)
     if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):
-        msg = f"{op}: {name} must be an array, got masked values in a {type(x).__name__}; fill or drop them first"
+        msg = f"{name} must be an array, got masked values in a {type(x).__name__}; fill or drop them first"
         raise TypeError(msg)
     as_objects = _text.is_text(kinds) or _text.is_missing(kinds)
     try:
@@ -66,36 +66,36 @@ def _converted(op: str, name: str, x: Any) -> np.ndarray:
             out = np.array(x, object)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists; lists of tensors that need gradients
         if "inhomogeneous" in str(error):
-            _text.refuse_ragged(op, name, x)
-        msg = f"{op}: {name} must be an array of numbers, got a {type(x).__name__} that is none: {error}"
+            _text.refuse_ragged(name, x)
+        msg = f"{name} must be an array of numbers, got a {type(x).__name__} that is none: {error}"
         raise TypeError(msg) from error
     if as_objects and out.ndim <= depth:
-        _text.refuse_ragged(op, name, x)
-    return _text.exact(op, name, x) if out.dtype.kind in "Of" and _text.are_integers(kinds) else out
+        _text.refuse_ragged(name, x)
+    return _text.exact(name, x) if out.dtype.kind in "Of" and _text.are_integers(kinds) else out
 
 
-def _refuse(op: str, name: str, x: Any) -> None:
+def _refuse(name: str, x: Any) -> None:
     what = f"{type(x).__module__}.{type(x).__qualname__}"
     if isinstance(x, np.ma.MaskedArray):
-        msg = f"{op}: {name} is a masked array, whose mask would be lost; fill or drop the masked values first"
+        msg = f"{name} is a masked array, whose mask would be lost; fill or drop the masked values first"
         raise TypeError(msg)
     if isinstance(x, np.matrix):
-        msg = f"{op}: {name} is a numpy.matrix; give numpy.asarray({name})"
+        msg = f"{name} is a numpy.matrix; give numpy.asarray({name})"
         raise TypeError(msg)
     if hasattr(x, "__dask_graph__") and x.__dask_graph__() is not None:
-        msg = f"{op}: {name} is a lazy {what}; numpy.asarray would compute it silently, so call .compute() first"
+        msg = f"{name} is a lazy {what}; numpy.asarray would compute it silently, so call .compute() first"
         raise TypeError(msg)
     if what.startswith("polars.") and type(x).__name__ == "LazyFrame":
-        msg = f"{op}: {name} is a lazy polars.LazyFrame; call .collect() first"
+        msg = f"{name} is a lazy polars.LazyFrame; call .collect() first"
         raise TypeError(msg)
     if hasattr(x, "todense") or hasattr(x, "toarray"):
-        msg = f"{op}: {name} is a sparse {what}; give {name}.toarray()"
+        msg = f"{name} is a sparse {what}; give {name}.toarray()"
         raise TypeError(msg)
     if _on_a_device(x):
-        msg = f"{op}: {name} is a {what} on a device; cmfast has no adapter for it, so copy it to the host first"
+        msg = f"{name} is a {what} on a device; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
-        msg = f"{op}: {name} must be an array, got {type(x).__name__}"
+        msg = f"{name} must be an array, got {type(x).__name__}"
         raise TypeError(msg)
 
 

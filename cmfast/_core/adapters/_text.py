@@ -120,7 +120,7 @@ def are_integers(kinds: set[type]) -> bool:
     return bool(kinds) and all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds)
 
 
-def objects(op: str, name: str, x: np.ndarray) -> Coded:
+def objects(name: str, x: np.ndarray) -> Coded:
     """Return an array of Python objects, which must be texts of one type; refuse what they are instead.
 
     Without any it is text: a column of labels of which none is left.
@@ -131,37 +131,37 @@ def objects(op: str, name: str, x: np.ndarray) -> Coded:
             return encode(x, None if kinds == {text} else plain)
     numbers = all(issubclass(kind, int | float | np.number | np.bool_) for kind in kinds)
     if not numbers:
-        _refuse_missing(op, name, x)
+        _refuse_missing(name, x)
     if is_text(kinds):
-        _refuse_mixed(op, name, x)
+        _refuse_mixed(name, x)
     what = ", ".join(sorted(kind.__name__ for kind in kinds))
     cure = f"; give {name}.astype({'int' if are_integers(kinds) else 'float'})" if numbers else ""
-    msg = f"{op}: {name} must be an array of numbers, got Python objects ({what}){cure}"
+    msg = f"{name} must be an array of numbers, got Python objects ({what}){cure}"
     raise TypeError(msg)
 
 
-def _refuse_missing(op: str, name: str, x: np.ndarray) -> None:
+def _refuse_missing(name: str, x: np.ndarray) -> None:
     bad = [k for k, value in enumerate(x.flat) if is_missing({type(value)}) or _is_nan(value)]
     if bad:
-        missing(op, name, len(bad), np.unravel_index(bad[0], x.shape), x.flat[bad[0]])
+        missing(name, len(bad), np.unravel_index(bad[0], x.shape), x.flat[bad[0]])
 
 
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
-def _refuse_mixed(op: str, name: str, x: np.ndarray) -> NoReturn:
+def _refuse_mixed(name: str, x: np.ndarray) -> NoReturn:
     first: dict[str, str] = {}
     for k, value in enumerate(x.flat):
         first.setdefault(type(value).__name__, f"{value!r:.40} at {where(np.unravel_index(k, x.shape))}")
     what = " and ".join(f"{kind} ({value})" for kind, value in first.items())
-    msg = f"{op}: {name} must be values of one type, got {what}"
+    msg = f"{name} must be values of one type, got {what}"
     raise TypeError(msg)
 
 
-def missing(op: str, name: str, number: int, index: Iterable[Any], value: object) -> NoReturn:
+def missing(name: str, number: int, index: Iterable[Any], value: object) -> NoReturn:
     """Refuse an array because values are missing."""
-    msg = f"{op}: {name} must be without missing values, got {gaps(number, index, value)}"
+    msg = f"{name} must be without missing values, got {gaps(number, index, value)}"
     raise ValueError(msg)
 
 
@@ -176,19 +176,19 @@ def where(index: Iterable[Any]) -> str:
     return str(found[0]) if len(found) == 1 else str(found)
 
 
-def refuse_ragged(op: str, name: str, x: Any) -> NoReturn:
+def refuse_ragged(name: str, x: Any) -> NoReturn:
     """Refuse lists whose rows differ in length."""
-    msg = f"{op}: {name} must be an array of numbers, got a {type(x).__name__} that is none: rows of different lengths"
+    msg = f"{name} must be an array of numbers, got a {type(x).__name__} that is none: rows of different lengths"
     raise TypeError(msg)
 
 
-def exact(op: str, name: str, x: Any) -> np.ndarray:
+def exact(name: str, x: Any) -> np.ndarray:
     """Return lists of integers, of which int64 does not hold all, as uint64."""
     values = [int(value) for value in np.array(x, object).flat]
     low, high = min(values), max(values)
     if low < 0 or high >= 2**64:
         bits = max(low.bit_length(), high.bit_length())
         given = f"{low} and {high}" if bits <= 64 else f"one of {bits} bits"
-        msg = f"{op}: {name} must be integers that int64 or uint64 holds together, got {given}"
+        msg = f"{name} must be integers that int64 or uint64 holds together, got {given}"
         raise TypeError(msg)
     return np.array(x, np.uint64)

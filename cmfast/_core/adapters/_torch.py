@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch  # noqa: TID251
 
+from cmfast._core import caller
 from cmfast._core.adapters import _numpy
 from cmfast._core.array import Meta
 from cmfast._core.targets import kernel
@@ -31,25 +32,25 @@ _DTYPES = {
 }
 
 
-def asarray(op: str, name: str, x: Any) -> Any:
+def asarray(name: str, x: Any) -> Any:
     """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently."""
     if not isinstance(x, torch.Tensor):
-        msg = f"{op}: {name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
+        msg = f"{name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
         raise TypeError(msg)
     if x.requires_grad:
-        msg = f"{op}: {name} requires gradients, which cmfast does not propagate; give {name}.detach()"
+        msg = f"{name} requires gradients, which cmfast does not propagate; give {name}.detach()"
         raise TypeError(msg)
     if x.is_nested:
-        msg = f"{op}: {name} is a nested tensor; give a dense one, or one call per part"
+        msg = f"{name} is a nested tensor; give a dense one, or one call per part"
         raise TypeError(msg)
     if x.layout != torch.strided:
-        msg = f"{op}: {name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
+        msg = f"{name} is a sparse tensor ({x.layout}); give {name}.to_dense()"
         raise TypeError(msg)
     if x.dtype not in _DTYPES:
-        msg = f"{op}: {name} has dtype {x.dtype}, which NumPy does not have; give {name}.float()"
+        msg = f"{name} has dtype {x.dtype}, which NumPy does not have; give {name}.float()"
         raise TypeError(msg)
     if x.device.type not in {"cpu", "cuda"}:
-        msg = f"{op}: {name} is on {x.device}; cmfast works on cpu and cuda tensors"
+        msg = f"{name} is on {x.device}; cmfast works on cpu and cuda tensors"
         raise TypeError(msg)
     return x
 
@@ -87,8 +88,8 @@ def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, A
     try:
         import cupy  # noqa: TID251
     except ImportError as error:
-        msg = f"{op}: tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
-        raise ImportError(msg) from error
+        msg = f"tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
+        raise ImportError(caller.named(msg)) from error
     adapter = load("cmfast._core.adapters._cupy")
     with cupy.cuda.Device(device.index), cupy.cuda.Stream.from_external(_Current(device)):
         shared = tuple(None if array is None else cupy.from_dlpack(array.resolve_neg()) for array in arrays)

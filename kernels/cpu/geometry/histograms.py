@@ -55,7 +55,7 @@ def min_overlap(keys_a, values_a, table_a, keys_b, values_b, table_b, *, ranges_
     if counts:
         mass = min(v.sum(dtype=np.float64) for v in values)
         if mass > 2.0**62:
-            msg = f"min_overlap: counts add up to about {mass:.3g}, which int64 cannot hold"
+            msg = f"counts add up to about {mass:.3g}, which int64 cannot hold"
             raise OverflowError(msg)
     totals, rest = np.zeros((2, *n_groups), values[0].dtype)
     _cells.common_cells(cells[0], groups[0], values[0], cells[1], groups[1], values[1], totals, rest)

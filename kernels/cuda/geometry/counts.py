@@ -199,6 +199,6 @@ def _integer_sums(weights: Any, starts: Any) -> Any:
         top = upper + (lower >> 32)
         if bool(((top < -(1 << 31)) | (top >= 1 << 31)).any()):
             totals = [(a << 32) + b for a, b in zip(upper.tolist(), lower.tolist(), strict=True)]
-            msg = f"sparse_histogram: a sum of weights is {max(totals, key=abs)}, which int64 cannot hold"
+            msg = f"a sum of weights is {max(totals, key=abs)}, which int64 cannot hold"
             raise OverflowError(msg)
     return out

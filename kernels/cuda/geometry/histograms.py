@@ -51,7 +51,7 @@ def min_overlap(
     if values_a.dtype.kind == values_b.dtype.kind == "i":
         mass = min(float(v.astype(np.float64).sum()) for v in (values_a, values_b))
         if mass > 2.0**62:
-            msg = f"min_overlap: counts add up to about {mass:.3g}, which int64 cannot hold"
+            msg = f"counts add up to about {mass:.3g}, which int64 cannot hold"
             raise OverflowError(msg)
         matrix = _entries.overlaps(one, values_a, other, values_b, by_work(one, other, both), n_groups)
         failed = _failed([values_a < 0, values_b < 0], tags, n_groups)
