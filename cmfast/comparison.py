@@ -14,7 +14,7 @@ def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Ar
     first, second = dispatch.adopt(**pair)
     adopted = dict(zip(pair, (first, second), strict=True))
     validate.matrices(**adopted)
-    validate.batch(**{name: dispatch.meta(a).shape[:-2] for name, a in adopted.items()})
+    validate.batch(**{name: dispatch.shape_of(a)[:-2] for name, a in adopted.items()})
     out, status = dispatch.call(op, first, second, num_threads=num_threads)
     failures.report(status, on_failure, failed="pairs of matrices not compared")
     return out

@@ -118,24 +118,28 @@ def confusion_matrix(
             validate.refuse("n_groups", "None without groups", n_groups)
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
-    y_true, y_pred = (_typed(y, names) for y in (y_true, y_pred))
-    arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    arrays = dict(zip(arrays, dispatch.adopt(optional=("sample_weight", "groups"), **arrays), strict=True))
-    _check(n_classes, **arrays)
+    y_true, y_pred, sample_weight, groups = dispatch.adopt(
+        optional=("sample_weight", "groups"),
+        y_true=_typed(y_true, names),
+        y_pred=_typed(y_pred, names),
+        sample_weight=sample_weight,
+        groups=groups,
+    )
+    _check(n_classes, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
     if labels is not None:
-        _check_labels(names, n_classes, dispatch.meta(arrays["y_true"]).kind)
+        _check_labels(names, n_classes, dispatch.dtype_of(y_true).kind)
     sized = not (n_classes is None and labels is None)
-    doubt = validate.samples_last(sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
+    doubt = validate.samples_last(sized=sized, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
         failures.diagnose(doubt)
 
-    if isinstance(arrays["y_true"], _text.Coded):
-        arrays["y_true"], arrays["y_pred"], n = _text.match(arrays["y_true"], arrays["y_pred"], names)
+    if isinstance(y_true, _text.Coded):
+        y_true, y_pred, n = _text.match(y_true, y_pred, names)
         n_classes, names = (n, None) if labels is None else (None, np.arange(n))
     elif names is not None:
         names = dispatch.to_host(names)
     options = {"n_classes": n_classes, "labels": names, "n_groups": n_groups, "num_threads": num_threads}
-    matrix, status, outside = _counted(arrays, options)
+    matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
     if outside is not None:
         _refuse_outside(*outside)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
@@ -144,13 +148,13 @@ def confusion_matrix(
     return matrix
 
 
-def _counted(arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+def _counted(y_true: Array, y_pred: Array, weight: Array, groups: Array, **options: Any) -> Any:
     try:
-        return dispatch.call("confusion_matrix", *arrays.values(), **options)
+        return dispatch.call("confusion_matrix", y_true, y_pred, weight, groups, **options)
     except MemoryError:
-        if arrays["groups"] is None or options["n_groups"] is not None:
+        if groups is None or options["n_groups"] is not None:
             raise
-        largest = int(dispatch.to_host(arrays["groups"]).max())
+        largest = int(dispatch.to_host(groups).max())
         given = f"{largest}, and with it {largest + 1} matrices, which memory does not hold"
         validate.refuse("groups", "0, 1, ..., one number per matrix", given, MemoryError)
 
@@ -158,32 +162,33 @@ def _counted(arrays: dict[str, Any], options: dict[str, Any]) -> Any:
 def _typed(y: Array, names: Any) -> Array:
     """Return `y`; a list without any label, which NumPy takes for floats, as integers or as what the labels are."""
     if isinstance(y, list | tuple) and not y:
-        return np.empty(0, np.int64 if names is None else dispatch.meta(names).dtype)
+        return np.empty(0, np.int64 if names is None else dispatch.dtype_of(names))
     return y
 
 
 def _check(n_classes: int | None, **arrays: Any) -> None:
     """Check kinds and shapes of the adopted arrays; the first two hold labels."""
-    known = {name: dispatch.meta(array) for name, array in arrays.items() if array is not None}
+    kinds = {}
     for name in ("y_true", "y_pred"):
-        kind, dtype = known[name].kind, known[name].dtype
-        if kind not in _LABEL_KINDS:
+        dtype = dispatch.dtype_of(arrays[name])
+        kinds[name] = dtype.kind
+        if dtype.kind not in _LABEL_KINDS:
             validate.refuse(name, "integers, bool or strings", validate.kind(arrays[name]), TypeError)
-        if n_classes is not None and kind not in "bui":
+        if n_classes is not None and dtype.kind not in "bui":
             validate.refuse(name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
     validate.real(sample_weight=arrays["sample_weight"])
     validate.integer(groups=arrays["groups"])
-    shapes = {name: meta.shape for name, meta in known.items()}
+    shapes = {name: dispatch.shape_of(array) for name, array in arrays.items() if array is not None}
+    first = shapes["y_true"]
     for name, shape in shapes.items():
         if not shape:
             validate.refuse(name, "of shape (..., n)", f"shape {shape}")
-        first = shapes["y_true"]
         if shape[-1] != first[-1]:
             wanted = f"{first[-1]} samples as y_true" + (f" of shape {first}" if len(first) > 1 else "")
             columns = [other for other in (first, shape) if len(other) == 2 and other[1] == 1]
             cure = f"; ravel what has shape {columns[0]}, samples come last" if columns else ""
             validate.refuse(name, wanted, f"shape {shape}{cure}")
-    wanted, given = (_LABEL_KINDS[known[name].kind] for name in ("y_true", "y_pred"))
+    wanted, given = (_LABEL_KINDS[kind] for kind in kinds.values())
     if given != wanted:
         validate.refuse("y_pred", f"{wanted} as y_true", given, TypeError)
     validate.batch(**{name: shape[:-1] for name, shape in shapes.items()})
@@ -193,10 +198,10 @@ def _check_labels(names: Any, n_classes: int | None, kind: str) -> None:
     """Check the option `labels`; it is metadata, as a list of names would be, so its values are looked at here."""
     if n_classes is not None:
         validate.refuse("labels", "None where n_classes is given", "both")
-    known = dispatch.meta(names)
-    if len(known.shape) != 1 or known.shape[0] == 0:
-        validate.refuse("labels", "of shape (C,) with at least one label", f"shape {known.shape}")
-    if _LABEL_KINDS.get(known.kind) != _LABEL_KINDS[kind]:
+    shape = dispatch.shape_of(names)
+    if len(shape) != 1 or shape[0] == 0:
+        validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
+    if _LABEL_KINDS.get(dispatch.dtype_of(names).kind) != _LABEL_KINDS[kind]:
         validate.refuse("labels", f"{_LABEL_KINDS[kind]} as y_true", validate.kind(names), TypeError)
     coded = isinstance(names, _text.Coded)
     values = [names.names[k] for k in names.codes] if coded else dispatch.to_host(names).tolist()

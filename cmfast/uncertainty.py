@@ -98,10 +98,10 @@ def resample(
     generator = validate.generator(rng)
     M, missed = dispatch.adopt(optional=("missed",), M=M, missed=missed)
     validate.matrices(square=True, M=M)
-    shape = dispatch.meta(M).shape[:-1]
+    shape = dispatch.shape_of(M)[:-1]
     validate.real(missed=missed)
-    if missed is not None and dispatch.meta(missed).shape != shape:
-        validate.refuse("missed", f"of shape {shape}, one entry per class", f"shape {dispatch.meta(missed).shape}")
+    if missed is not None and dispatch.shape_of(missed) != shape:
+        validate.refuse("missed", f"of shape {shape}, one entry per class", f"shape {dispatch.shape_of(missed)}")
     options = {"n_replicates": n_replicates, "scheme": scheme, "n": n, "seed": int(generator.integers(2**63))}
     replicates, status = dispatch.call("resample", M, missed, num_threads=num_threads, **options)
     failures.report(status, on_failure, failed="matrices not resampled")

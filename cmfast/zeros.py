@@ -202,7 +202,7 @@ def support(M: Array, row_sums: Array = None, col_sums: Array = None, /, *, num_
     """
     num_threads = validate.num_threads(num_threads)
     arrays = dispatch.adopt(optional=("row_sums", "col_sums"), M=M, row_sums=row_sums, col_sums=col_sums)
-    batch = {"M": dispatch.meta(arrays[0]).shape[:-2]}
+    batch = {"M": dispatch.shape_of(arrays[0])[:-2]}
     if row_sums is None and col_sums is None:
         validate.matrices(square=True, M=arrays[0])
     elif row_sums is None or col_sums is None:

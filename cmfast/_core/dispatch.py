@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import caller
-from cmfast._core.array import Meta
 from cmfast.kernels.loading import load
 
 # Root module of an array's class -> adapter, imported when the first such array comes.
@@ -22,11 +21,12 @@ _by_class: dict[type, ModuleType] = {}
 
 def adapter(cls: type) -> ModuleType:
     """Return the adapter of `cls`: one walk of the MRO per class, then a dict hit."""
-    if cls not in _by_class:
+    found = _by_class.get(cls)
+    if found is None:
         roots = [base.__module__.partition(".")[0] for base in cls.__mro__]
         name = next((ADAPTERS[root] for root in roots if root in ADAPTERS), "_numpy")
-        _by_class[cls] = load(f"cmfast._core.adapters.{name}")
-    return _by_class[cls]
+        _by_class[cls] = found = load(f"cmfast._core.adapters.{name}")
+    return found
 
 
 def adopt(*, optional: Container[str] = (), **arrays: Any) -> list[Any]:
@@ -35,18 +35,19 @@ def adopt(*, optional: Container[str] = (), **arrays: Any) -> list[Any]:
     Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers. What
     is not optional is an array from here on: kernels do not look again.
     """
-    given = {name: array for name, array in arrays.items() if array is not None}
-    if len(given) < len(arrays):
-        for name in arrays:
-            if name not in given and name not in optional:
-                msg = f"{name} must be an array, got None"
-                raise TypeError(caller.named(msg))
-    found = {adapter(type(array)) for array in given.values()}
-    if len(found) > 1:
-        what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
+    one: Any = None
+    several = False
+    for name, array in arrays.items():
+        if array is not None:
+            last, one = one, adapter(type(array))
+            several |= last is not None and last is not one
+        elif name not in optional:
+            msg = f"{name} must be an array, got None"
+            raise TypeError(caller.named(msg))
+    if several:
+        what = ", ".join(f"{name} from {_library(a)}" for name, a in arrays.items() if a is not None)
         msg = f"arrays must come from one library, got {what}"
         raise TypeError(caller.named(msg))
-    (one,) = found
     try:
         out = [None if array is None else one.asarray(name, array) for name, array in arrays.items()]
     except (TypeError, ValueError) as error:
@@ -54,7 +55,7 @@ def adopt(*, optional: Container[str] = (), **arrays: Any) -> list[Any]:
             raise
         raise type(error)(caller.named(str(error))) from error.__cause__
     if one.HAS_DEVICES:
-        devices = {name: one.meta(a).device for name, a in zip(arrays, out, strict=True) if a is not None}
+        devices = {name: one.device(a) for name, a in zip(arrays, out, strict=True) if a is not None}
         if len(set(devices.values())) > 1:
             what = ", ".join(f"{name} on {device}" for name, device in devices.items())
             msg = f"arrays must be on one device, got {what}"
@@ -67,15 +68,26 @@ def _library(array: Any) -> str:
     return f"a Python {type(array).__name__}" if module == "builtins" else module
 
 
-def meta(array: Any) -> Meta:
-    """Return what is known of an adopted array."""
-    found: Meta = adapter(type(array)).meta(array)
-    return found
+def shape_of(array: Any) -> tuple[int, ...]:
+    """Return the shape of an adopted array as a plain tuple, in which messages show it."""
+    return tuple(array.shape)
+
+
+def dtype_of(array: Any) -> np.dtype[Any]:
+    """Return the dtype that NumPy has for an adopted array."""
+    dtype = array.dtype
+    return dtype if isinstance(dtype, np.dtype) else adapter(type(array)).dtype(dtype)
+
+
+def device_of(array: Any) -> str:
+    """Return where an adopted array lives: "cpu", "cuda:0", ..."""
+    device: str = adapter(type(array)).device(array)
+    return device
 
 
 def call(op: str, *arrays: Any, **options: Any) -> Any:
     """Run `op` where its arrays, adopted and validated, live."""
-    first = next(array for array in arrays if array is not None)
+    first = arrays[0] if arrays[0] is not None else next(array for array in arrays if array is not None)
     try:
         return adapter(type(first)).call(op, arrays, options)
     except OverflowError as error:

@@ -3,9 +3,10 @@
 All wording of errors about arguments lives here. The pattern is ``function: argument, what is wanted, what was given``.
 """
 
+import math
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, get_args
 
@@ -14,12 +15,14 @@ import numpy as np
 from cmfast._core import caller
 from cmfast._core.adapters import _columns, _text
 from cmfast._core.annotations import OnFailure, Progress
-from cmfast._core.dispatch import meta, to_host
+from cmfast._core.dispatch import dtype_of, shape_of, to_host
 
 LARGEST = 2**63 - 1  # of int64, in which kernels count, and addresses are
 MOST_BITS = 512
 MOST_SHOWN = 200  # characters of a value
 ON_FAILURE = get_args(OnFailure)
+BOOLS = (bool, np.bool_)
+NUMBERS = (int, float, np.integer, np.floating)
 
 
 def refuse(name: str, wanted: str, given: object, error: type[Exception] = ValueError) -> NoReturn:
@@ -63,30 +66,29 @@ def too_large(n_bytes: int, **asking: object) -> NoReturn:
 def real(**arrays: Any) -> None:
     """Check that every array holds real numbers (bool, integer or float up to 64 bits); None is skipped."""
     for name, array in arrays.items():
-        if array is None:
-            continue
-        known = meta(array)
-        if known.kind not in "buif" or known.itemsize > 8:
-            refuse(name, "real numbers of at most 64 bits", f"dtype {known.dtype}", TypeError)
+        if array is not None:
+            dtype = dtype_of(array)
+            if dtype.kind not in "buif" or dtype.itemsize > 8:
+                refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
 
 
 def integer(**arrays: Any) -> None:
     """Check that every array holds integers (or bool); None is skipped."""
     for name, array in arrays.items():
-        if array is not None and meta(array).kind not in "bui":
+        if array is not None and dtype_of(array).kind not in "bui":
             refuse(name, "integers", kind(array), TypeError)
 
 
 def kind(array: Any) -> str:
     """Return what an array holds in place of labels, for messages: its dtype, and whether floats stand for gaps."""
-    known = meta(array)
-    text = f"dtype {known.dtype}"
-    if known.kind != "f":
+    dtype = dtype_of(array)
+    text = f"dtype {dtype}"
+    if dtype.kind != "f":
         return text
     bad = np.flatnonzero(np.isnan(to_host(array)))
     if not bad.size:
         return text
-    return f"{text} with {_text.gaps(bad.size, np.unravel_index(bad[0], known.shape), 'nan')}"
+    return f"{text} with {_text.gaps(bad.size, np.unravel_index(bad[0], shape_of(array)), 'nan')}"
 
 
 def labelled(y: Any) -> Any:
@@ -97,7 +99,7 @@ def labelled(y: Any) -> Any:
 def columns(**arrays: Any) -> None:
     """Check that no array is a table, whose rows would be taken for a batch: labels come from one of its columns."""
     for name, array in arrays.items():
-        column = None if array is None else _columns.frame(array)
+        column = None if array is None or type(array) is np.ndarray else _columns.frame(array)
         if column is not None:
             what = f"{type(array).__module__.partition('.')[0]} {type(array).__name__}"
             refuse(name, "an array of labels", f"a {what}; pass a column: {name}{column}", TypeError)
@@ -109,9 +111,11 @@ def samples_last(*, sized: bool, **arrays: Any) -> str | None:
     That is hardly ever meant where the classes would be those that occur: it is refused there. Where their number is
     known (`sized`), rows of one sample may come from a stream: the sentence to warn with is returned.
     """
-    shapes = {name: meta(array).shape for name, array in arrays.items()}
-    if not all(len(shape) == 2 and shape[0] > 1 and shape[1] == 1 for shape in shapes.values()):
-        return None
+    shapes = {}
+    for name, array in arrays.items():
+        shapes[name] = shape = shape_of(array)
+        if not (len(shape) == 2 and shape[0] > 1 and shape[1] == 1):
+            return None
     rows = next(iter(shapes.values()))[0]
     names = " and ".join(shapes)
     said = f"shape ({rows}, 1), which is {rows} rows of one sample; for {rows} samples ravel them to shape ({rows},)"
@@ -125,7 +129,7 @@ def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     real(**arrays)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():
-        shape = meta(array).shape
+        shape = shape_of(array)
         if len(shape) < 2:
             refuse(name, "of shape (..., C, C)" if square else "of shape (..., R, C)", f"shape {shape}")
         if square and shape[-2] != shape[-1]:
@@ -142,7 +146,7 @@ def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
 def vectors(name: str, array: Any, length: int) -> tuple[int, ...]:
     """Check that `array` is real ``(..., length)``; return its batch shape."""
     real(**{name: array})
-    shape = meta(array).shape
+    shape = shape_of(array)
     if not shape or shape[-1] != length:
         refuse(name, f"of shape (..., {length})", f"shape {shape}")
     return shape[:-1]
@@ -152,7 +156,7 @@ def points(**arrays: Any) -> tuple[int, int]:
     """Check that the one array is a real table of points, shape (N, m) with m at least 1; return (N, m)."""
     real(**arrays)
     ((name, array),) = arrays.items()
-    shape = meta(array).shape
+    shape = shape_of(array)
     if len(shape) != 2 or shape[1] == 0:
         refuse(name, "of shape (N, m) with at least one column", f"shape {shape}")
     return shape[0], shape[1]
@@ -161,17 +165,17 @@ def points(**arrays: Any) -> tuple[int, int]:
 def per_point(n: int, **arrays: Any) -> None:
     """Check that every array has one entry per point; None is skipped."""
     for name, array in arrays.items():
-        if array is not None and meta(array).shape != (n,):
-            refuse(name, f"of shape ({n},), one entry per point", f"shape {meta(array).shape}")
+        if array is not None and shape_of(array) != (n,):
+            refuse(name, f"of shape ({n},), one entry per point", f"shape {shape_of(array)}")
 
 
 def batch(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Check that the batch shapes broadcast; return the shape they broadcast to."""
-    first, *others = shapes.values()
-    if all(shape == first for shape in others):
-        return first
+    every = list(shapes.values())
+    if every.count(every[0]) == len(every):
+        return every[0]
     try:
-        return np.broadcast_shapes(*shapes.values())
+        return np.broadcast_shapes(*every)
     except ValueError:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         fail(f"batch shapes do not broadcast, got {what}")
@@ -179,19 +183,18 @@ def batch(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 def same_shape(**arrays: Any) -> tuple[int, ...]:
     """Check that all arrays have one shape; None is skipped. Return it."""
-    shapes = {name: meta(array).shape for name, array in arrays.items() if array is not None}
+    shapes = {name: shape_of(array) for name, array in arrays.items() if array is not None}
     if len(set(shapes.values())) > 1:
         what = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         fail(f"arrays must have one shape, got {what}")
     return next(iter(shapes.values()))
 
 
-def choice(name: str, value: object, allowed: Iterable[str], other: str = "") -> None:
+def choice(name: str, value: object, allowed: Collection[str], other: str = "") -> None:
     """Check that `value` is one of the names in `allowed`; `other` says what else it might have been."""
-    names = tuple(allowed)
-    if isinstance(value, str) and value in names:
+    if isinstance(value, str) and value in allowed:
         return
-    wanted = f"{other}one of {', '.join(map(repr, names))}"
+    wanted = f"{other}one of {', '.join(map(repr, allowed))}"
     if not isinstance(value, str):
         refuse(name, wanted, type(value).__name__, TypeError)
     refuse(name, wanted, shown(value))
@@ -199,13 +202,13 @@ def choice(name: str, value: object, allowed: Iterable[str], other: str = "") ->
 
 def flag(name: str, value: object) -> None:
     """Check that `value` is True or False, and not something that is only true or false."""
-    if not isinstance(value, bool | np.bool_):
+    if not isinstance(value, BOOLS):
         refuse(name, "True or False", f"{type(value).__name__} {shown(value)}", TypeError)
 
 
 def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST) -> int:
     """Return `value` as an int; it must be an integer (no bool, no float) from `least` to `most`."""
-    if isinstance(value, bool | np.bool_):
+    if isinstance(value, BOOLS):
         refuse(name, "an integer", repr(value), TypeError)
     try:
         number = operator.index(value)
@@ -220,7 +223,7 @@ def count(name: str, value: Any, *, least: int = 0, most: int | None = LARGEST) 
 
 def number(name: str, value: Any) -> float:
     """Return `value` as a float; it must be a real number, if only NaN or infinite."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+    if isinstance(value, BOOLS) or not isinstance(value, NUMBERS):
         refuse(name, "a number", f"{type(value).__name__} {shown(value)}", TypeError)
     try:
         return float(value)
@@ -231,7 +234,7 @@ def number(name: str, value: Any) -> float:
 def finite(name: str, value: Any, *, wanted: str = "finite") -> float:
     """Return `value` as a float; it must be a finite real number."""
     found = number(name, value)
-    if not np.isfinite(found):
+    if not math.isfinite(found):
         refuse(name, wanted, value)
     return found
 

@@ -71,14 +71,14 @@ def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailu
         metric = metric_of(metric)
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
-    shape = dispatch.meta(M).shape
+    shape = dispatch.shape_of(M)
     if len(shape) < 3 or shape[-3] < 1:
         validate.refuse("M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
     names = ["recall"] if metric is None else ["recall", metric]
     found = compute(M, names, undefined="strict", on_failure=on_failure)
-    if metric is not None and len(dispatch.meta(found[metric]).shape) == len(shape) - 1:
+    if metric is not None and len(dispatch.shape_of(found[metric])) == len(shape) - 1:
         validate.refuse("metric", "one with a single value per matrix", repr(metric))
-    if dispatch.meta(M).device != "cpu":
+    if dispatch.device_of(M) != "cpu":
         return LearningPath(found["recall"], *_lengths(*(found[name] for name in names)))
     # Sums are of float64 and in one order, whatever library the matrices are of.
     points, *height = (dispatch.to_host(found[name]) for name in names)

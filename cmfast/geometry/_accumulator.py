@@ -183,7 +183,7 @@ class CellAccumulator:
     def _storable(self, parts: Sequence[CellCounts], ranges: Ranges | None) -> bool:
         """Whether the parts are on the host and their keys can be compared: in mixed radix, and not ranks."""
         _, extent = ranges or ((), ())
-        here = all(dispatch.meta(part.counts).device == "cpu" and part._table is None for part in parts)
+        here = all(dispatch.device_of(part.counts) == "cpu" and part._table is None for part in parts)
         return here and math.prod(extent) << self._tag < 2**63 - 1
 
 
@@ -251,7 +251,7 @@ def count_in_parts(
     progress: Progress = None,
 ) -> CellCounts:
     """Count points, so many at a time that memory is bounded; report nothing dropped."""
-    n = dispatch.meta(X).shape[0]
+    n = dispatch.shape_of(X)[0]
     options: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if n <= PART:
         return _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, progress=progress, **options)

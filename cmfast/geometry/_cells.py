@@ -62,7 +62,7 @@ class SparseHistogram:
         return index, tags
 
     def __len__(self) -> int:
-        return int(dispatch.meta(self._keys).shape[0])
+        return int(dispatch.shape_of(self._keys)[0])
 
     def __repr__(self) -> str:
         return f"<SparseHistogram: {len(self)} entries, {self.grid.n_axes} axes, {self.n_groups} groups>"
@@ -154,7 +154,7 @@ class CellCounts:
         return index, tags
 
     def __len__(self) -> int:
-        return int(dispatch.meta(self._keys).shape[0])
+        return int(dispatch.shape_of(self._keys)[0])
 
     def __repr__(self) -> str:
         what = f"{self.n_points} points, {len(self)} triples, {self.grid.n_axes} axes, {self.n_classes} classes"

@@ -337,7 +337,7 @@ def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFail
         matrix, status = dispatch.call("min_overlap", *adopted, **options)
     except MemoryError:
         validate.fail(too_many, MemoryError)
-    if dispatch.meta(matrix).kind == "i":
+    if dispatch.dtype_of(matrix).kind == "i":
         if dispatch.to_host(status).any():
             validate.refuse("values", "nonnegative", "negative integers")
     else:

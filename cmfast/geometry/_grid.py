@@ -55,8 +55,8 @@ class Grid:
         for name, value in (("origin", origin), ("width", width)):
             given: dict[str, Any] = {name: value}
             (adopted,) = dispatch.adopt(**given)
-            if dispatch.meta(adopted).device != "cpu":
-                validate.refuse(name, "on the host", f"an array on {dispatch.meta(adopted).device}", TypeError)
+            if dispatch.device_of(adopted) != "cpu":
+                validate.refuse(name, "on the host", f"an array on {dispatch.device_of(adopted)}", TypeError)
             array = np.asarray(dispatch.to_host(adopted))
             if array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
                 validate.refuse(name, "real numbers", f"dtype {array.dtype}", TypeError)

@@ -80,11 +80,11 @@ class Projection(NamedTuple):
         X, mean, components = dispatch.adopt(X=X, mean=self.mean, components=self.components)
         m, n = validate.points(components=components)
         validate.vectors("mean", mean, n)
-        if dispatch.meta(mean).shape != (n,) or m == 0:
-            shapes = f"shapes {dispatch.meta(mean).shape} and {dispatch.meta(components).shape}"
+        if dispatch.shape_of(mean) != (n,) or m == 0:
+            shapes = f"shapes {dispatch.shape_of(mean)} and {dispatch.shape_of(components)}"
             validate.refuse("mean and components", "of shapes (n,) and (m, n), as pca returns them", shapes)
         if validate.points(X=X)[1] != n:
-            validate.refuse("X", f"of shape (N, {n}), as the points of pca", f"shape {dispatch.meta(X).shape}")
+            validate.refuse("X", f"of shape (N, {n}), as the points of pca", f"shape {dispatch.shape_of(X)}")
         return dispatch.call("project", X, mean, components, num_threads=num_threads)
 
 
@@ -151,11 +151,11 @@ def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> A
     ratio = dispatch.to_host(axes.explained_variance_ratio)
     if not keep_all:
         # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
-        noise = 16 * float(np.finfo(np.float64).eps) * dispatch.meta(X).shape[1]
+        noise = 16 * float(np.finfo(np.float64).eps) * dispatch.shape_of(X)[1]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
     kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
-    n = dispatch.meta(X).shape[0]
-    if n * m * 8 <= MOST_PROJECTED or dispatch.meta(X).device != "cpu":  # nothing leaves a device
+    n = dispatch.shape_of(X)[0]
+    if n * m * 8 <= MOST_PROJECTED or dispatch.device_of(X) != "cpu":  # nothing leaves a device
         return kept.transform(X, num_threads=num_threads)
     with Scratch() as out:
         rows = max(MOST_PROJECTED // (8 * 8 * m), 1)

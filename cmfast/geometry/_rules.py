@@ -29,7 +29,7 @@ class Columns:
         low, high, self.n = dispatch.call("column_ranges", self.X, num_threads=self.num_threads)
         self.low: np.ndarray = dispatch.to_host(low)
         self.high: np.ndarray = dispatch.to_host(high)
-        n_rows = dispatch.meta(self.X).shape[0]
+        n_rows = dispatch.shape_of(self.X)[0]
         if self.n == 0:
             validate.refuse("X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
         if self.n < n_rows:
@@ -97,7 +97,7 @@ class Columns:
     def occupancy(self, wanted: float) -> list[float]:
         """Return Scott's widths times a factor that puts `wanted` points into the cell of an average point."""
         origin, scott = read_only(self.low), np.array(self.scott(None))
-        sample = self.X[:: max(1, -(-dispatch.meta(self.X).shape[0] // SAMPLE))]
+        sample = self.X[:: max(1, -(-dispatch.shape_of(self.X)[0] // SAMPLE))]
         varying = self.high > self.low
 
         def widths(power: float) -> list[float]:

@@ -26,7 +26,7 @@ def tables(M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str]]:
     """Return the tables (W, C, C) of `weights` for the confusion matrix `M`, in its library, and a name of each."""
     several = list(weights) if is_list(weights) else [weights]
     smoothing = checked_smoothing(smoothing)
-    n_classes = dispatch.meta(M).shape[0]
+    n_classes = dispatch.shape_of(M)[0]
     found, names = [], []
     for k, w in enumerate(several):
         if isinstance(w, str):
@@ -37,8 +37,8 @@ def tables(M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str]]:
         names.append("weights" if len(several) == 1 else f"weights[{k}]")
         _, table = dispatch.adopt(cells=M, weights=w)
         validate.real(weights=table)
-        if dispatch.meta(table).shape != (n_classes, n_classes):
-            shape = dispatch.meta(table).shape
+        if dispatch.shape_of(table) != (n_classes, n_classes):
+            shape = dispatch.shape_of(table)
             validate.refuse("weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
         found.append(table)
     return found, names

@@ -73,7 +73,7 @@ def _margins(y_true: Array, y_pred: Array, n_classes: int | None, num_threads: i
 
 def _of_all(y_true: Array, y_pred: Array, num_threads: int | None) -> Margins:
     """Return the sums over the classes up to the largest label."""
-    labels = {"y_true": y_true, "y_pred": y_pred} if 0 not in dispatch.meta(y_true).shape else {}
+    labels = {"y_true": y_true, "y_pred": y_pred} if 0 not in dispatch.shape_of(y_true) else {}
     largest = {name: _largest(labels[name]) for name in labels}
     name, value = max(largest.items(), key=lambda item: item[1], default=("y_true", -1))
     try:
@@ -85,7 +85,7 @@ def _of_all(y_true: Array, y_pred: Array, num_threads: int | None) -> Margins:
 
 
 def _largest(labels: Array) -> int:
-    if dispatch.meta(labels).device == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
+    if dispatch.device_of(labels) == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
         return int(dispatch.to_host(labels).max())
     with dispatch.chosen(labels):
         return int(labels.max())  # synchronises
@@ -150,7 +150,7 @@ def from_labels(
     wanted = _plan.names_of(names)
     _compute.check_options(undefined, positive, "warn")
     sums = _margins(y_true, y_pred, n_classes, num_threads)
-    C = dispatch.meta(sums.diagonal).shape[-1]
+    C = dispatch.shape_of(sums.diagonal)[-1]
     _plan.plan(wanted, C, undefined, positive, asked="y_true and y_pred")
     return from_sums(
         *sums[:3],

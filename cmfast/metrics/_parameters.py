@@ -78,8 +78,8 @@ def kappa(
     M, weights = dispatch.adopt(M=M, weights=weights)
     C, _ = validate.matrices(square=True, M=M)
     validate.real(weights=weights)
-    if dispatch.meta(weights).shape != (C, C):
-        validate.refuse("weights", f"of shape {(C, C)}", f"shape {dispatch.meta(weights).shape}")
+    if dispatch.shape_of(weights) != (C, C):
+        validate.refuse("weights", f"of shape {(C, C)}", f"shape {dispatch.shape_of(weights)}")
     filling = _plan.fill(FORMS["kappa"].metric, undefined)
     out, status = dispatch.call("weighted_kappa", M, weights, fill=filling, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED)

@@ -136,8 +136,8 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     """
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    if len(dispatch.meta(M).shape) != 2:
-        validate.refuse("M", "one matrix of shape (C, C)", f"shape {dispatch.meta(M).shape}")
+    if len(dispatch.shape_of(M)) != 2:
+        validate.refuse("M", "one matrix of shape (C, C)", f"shape {dispatch.shape_of(M)}")
     if class_names is not None:
         _check_names(class_names, C)
     names = [str(k) for k in range(C)] if class_names is None else [str(name) for name in class_names]

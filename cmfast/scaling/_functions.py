@@ -15,6 +15,7 @@ OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"}
 FAILED = "matrices not scaled"
 MOST_ITER = 2**53  # what the kernels count exactly; nobody waits for it
 FACTORS = ("row_scale of start", "col_scale of start")
+LINES = ("row_sums", "col_sums", *FACTORS)
 
 
 def ipf(
@@ -240,9 +241,9 @@ def solve(
         "solver": solver,
     }
     num_threads = validate.num_threads(num_threads)
-    factors = dict(zip(FACTORS, _pair(start), strict=True))
-    given = {"M": M, "row_sums": row_sums, "col_sums": col_sums, **factors}
-    arrays = dispatch.adopt(optional=("row_sums", "col_sums", *FACTORS), **given)
+    row_scale, col_scale = _pair(start)
+    factors = {FACTORS[0]: row_scale, FACTORS[1]: col_scale}
+    arrays = dispatch.adopt(optional=LINES, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(*arrays)
     report = reporter(progress, "matrices")
     out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
@@ -277,15 +278,15 @@ def _pair(start: Any) -> tuple[Any, Any]:
 
 def _shapes(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any) -> tuple[int, ...]:
     """Check that targets and starting factors fit `M`; return the shape of the batch."""
-    if row_sums is None and col_sums is None:
-        core = validate.matrices(square=True, M=M)
-    else:
-        core = validate.matrices(M=M)
-        if row_sums is None or col_sums is None:
-            validate.refuse("row_sums and col_sums", "given both or neither", "only one")
-    shapes = {"M": dispatch.meta(M).shape[:-2]}
-    lines = dict(zip(("row_sums", "col_sums", *FACTORS), (row_sums, col_sums, start_row, start_col), strict=True))
-    for (name, line), length in zip(lines.items(), core * 2, strict=True):
+    bi = row_sums is None and col_sums is None
+    R, C = validate.matrices(square=bi, M=M)
+    if not bi and (row_sums is None or col_sums is None):
+        validate.refuse("row_sums and col_sums", "given both or neither", "only one")
+    shapes = {"M": dispatch.shape_of(M)[:-2]}
+    if bi and start_row is None:
+        return shapes["M"]
+    lines = (row_sums, col_sums, start_row, start_col)
+    for name, line, length in zip(LINES, lines, (R, C, R, C), strict=True):
         if line is not None:
             shapes[name] = validate.vectors(name, line, length)
     return validate.batch(**shapes)

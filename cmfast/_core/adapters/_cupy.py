@@ -3,7 +3,6 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
-from cmfast._core.array import Meta
 from cmfast._core.targets import kernel
 from cmfast.kernels.cuda._core import module
 
@@ -18,9 +17,9 @@ def asarray(name: str, x: Any) -> Any:
     return x
 
 
-def meta(x: Any) -> Meta:
-    """Return shape, kind, item size and device."""
-    return Meta(x.shape, x.dtype.kind, x.dtype.itemsize, f"cuda:{x.device.id}", x.dtype)
+def device(x: Any) -> str:
+    """Return the name of the device of `x`."""
+    return f"cuda:{x.device.id}"
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.ma  # NumPy loads it when it is first asked for, which may be while another thread forks
 
 from cmfast._core.adapters import _columns, _text
-from cmfast._core.array import Meta
 from cmfast._core.targets import kernel
 
 HAS_DEVICES = False  # there is one host
@@ -32,9 +31,10 @@ def asarray(name: str, x: Any) -> Any:
             values = asarray(name, distinct)
             return values.taken(codes) if isinstance(values, _text.Coded) else _read_only(values[codes])
         x = _converted(name, _columns.table(x))
-    if x.dtype.kind == "O":
+    kind = x.dtype.kind
+    if kind == "O":
         return _text.objects(name, x)
-    if x.dtype.kind in "UST":
+    if kind in "UST":
         coded = _text.encode(x)
         if not all(isinstance(text, str | bytes) for text in coded.names):  # StringDType(na_object=...)
             return _text.objects(name, x.astype(object))
@@ -46,7 +46,7 @@ def asarray(name: str, x: Any) -> Any:
 
 def _read_only(x: np.ndarray) -> np.ndarray:
     view: np.ndarray = x.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -107,19 +107,18 @@ def _on_a_device(x: Any) -> bool:
         return False
 
 
-def meta(x: Any) -> Meta:
-    """Return shape, kind, item size and device."""
-    return Meta(x.shape, x.dtype.kind, x.dtype.itemsize, "cpu", x.dtype)
+def device(x: Any) -> str:
+    """Return the name of the one host."""
+    del x
+    return "cpu"
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
     out = kernel(op, "cpu")(*arrays, **options)
-    return tuple(map(_scalar, out)) if isinstance(out, tuple) else _scalar(out)
-
-
-def _scalar(out: Any) -> Any:
-    return out[()] if isinstance(out, np.ndarray) and out.ndim == 0 else out
+    parts = out if isinstance(out, tuple) else (out,)
+    parts = tuple([x[()] if type(x) is np.ndarray and x.ndim == 0 else x for x in parts])
+    return parts if isinstance(out, tuple) else parts[0]
 
 
 def to_host(x: Any) -> Any:

@@ -8,7 +8,6 @@ import torch  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast._core.adapters import _numpy
-from cmfast._core.array import Meta
 from cmfast._core.targets import kernel
 from cmfast.kernels.loading import load
 
@@ -55,10 +54,14 @@ def asarray(name: str, x: Any) -> Any:
     return x
 
 
-def meta(x: Any) -> Meta:
-    """Return shape, kind, item size and device."""
-    dtype = _DTYPES[x.dtype]
-    return Meta(tuple(x.shape), dtype.kind, dtype.itemsize, str(x.device), dtype)
+def dtype(of: Any) -> np.dtype[Any]:
+    """Return NumPy's dtype for one of torch."""
+    return _DTYPES[of]
+
+
+def device(x: Any) -> str:
+    """Return the name of the device of `x`."""
+    return str(x.device)
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
