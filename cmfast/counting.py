@@ -188,10 +188,11 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
             columns = [other for other in (first, shape) if len(other) == 2 and other[1] == 1]
             cure = f"; ravel what has shape {columns[0]}, samples come last" if columns else ""
             validate.refuse(name, wanted, f"shape {shape}{cure}")
-    wanted, given = (_LABEL_KINDS[kind] for kind in kinds.values())
+    wanted, given = _LABEL_KINDS[kinds["y_true"]], _LABEL_KINDS[kinds["y_pred"]]
     if given != wanted:
         validate.refuse("y_pred", f"{wanted} as y_true", given, TypeError)
-    validate.batch(**{name: shape[:-1] for name, shape in shapes.items()})
+    if len(set(shapes.values())) > 1:
+        validate.batch(**{name: shape[:-1] for name, shape in shapes.items()})
 
 
 def _check_labels(names: Any, n_classes: int | None, kind: str) -> None:

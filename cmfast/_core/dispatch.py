@@ -16,6 +16,7 @@ ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch"}
 # Options that decide how large a result is, and how NumPy's ValueError begins for one that is larger than addresses.
 SIZES = ("n_classes", "n_groups", "n_replicates")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
+NUMBERS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))  # what NumPy's arrays hold where nothing has to be converted
 _by_class: dict[type, ModuleType] = {}
 
 
@@ -35,19 +36,37 @@ def adopt(*, optional: Container[str] = (), **arrays: Any) -> list[Any]:
     Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers. What
     is not optional is an array from here on: kernels do not look again.
     """
-    one: Any = None
-    several = False
+    out: list[Any] = []
     for name, array in arrays.items():
-        if array is not None:
-            last, one = one, adapter(type(array))
-            several |= last is not None and last is not one
-        elif name not in optional:
+        if type(array) is np.ndarray and array.dtype in NUMBERS:
+            out.append(read_only(array))
+        elif array is None and name in optional:
+            out.append(None)
+        else:
+            return _converted(arrays, optional)
+    return out  # as most often: of one library, on one host, with nothing to convert
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    """Return a view that nobody can write to."""
+    view: np.ndarray = x.view()
+    view.setflags(write=False)
+    return view
+
+
+def _converted(arrays: dict[str, Any], optional: Container[str]) -> list[Any]:
+    """Do what :func:`adopt` does for arrays of any library."""
+    given = {name: array for name, array in arrays.items() if array is not None}
+    for name in arrays:
+        if name not in given and name not in optional:
             msg = f"{name} must be an array, got None"
             raise TypeError(caller.named(msg))
-    if several:
-        what = ", ".join(f"{name} from {_library(a)}" for name, a in arrays.items() if a is not None)
+    found = {adapter(type(array)) for array in given.values()}
+    if len(found) > 1:
+        what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
         msg = f"arrays must come from one library, got {what}"
         raise TypeError(caller.named(msg))
+    (one,) = found
     try:
         out = [None if array is None else one.asarray(name, array) for name, array in arrays.items()]
     except (TypeError, ValueError) as error:

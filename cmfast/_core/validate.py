@@ -67,9 +67,13 @@ def real(**arrays: Any) -> None:
     """Check that every array holds real numbers (bool, integer or float up to 64 bits); None is skipped."""
     for name, array in arrays.items():
         if array is not None:
-            dtype = dtype_of(array)
-            if dtype.kind not in "buif" or dtype.itemsize > 8:
-                refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
+            _real(name, array)
+
+
+def _real(name: str, array: Any) -> None:
+    dtype = dtype_of(array)
+    if dtype.kind not in "buif" or dtype.itemsize > 8:
+        refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
 
 
 def integer(**arrays: Any) -> None:
@@ -126,7 +130,8 @@ def samples_last(*, sized: bool, **arrays: Any) -> str | None:
 
 def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
-    real(**arrays)
+    for name, array in arrays.items():
+        _real(name, array)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():
         shape = shape_of(array)
@@ -145,7 +150,7 @@ def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
 
 def vectors(name: str, array: Any, length: int) -> tuple[int, ...]:
     """Check that `array` is real ``(..., length)``; return its batch shape."""
-    real(**{name: array})
+    _real(name, array)
     shape = shape_of(array)
     if not shape or shape[-1] != length:
         refuse(name, f"of shape (..., {length})", f"shape {shape}")

@@ -15,6 +15,7 @@ from processes import ROOT, python
 
 import cmfast
 from cmfast._core import dispatch
+from cmfast._core.adapters import _numpy
 from cmfast._core.targets import kernel
 from cmfast.kernels.ops import OPS
 
@@ -235,6 +236,20 @@ def test_none_stays_where_it_means_something():
     assert second is None
     with pytest.raises(TypeError, match=r"^a must be an array, got None$"):
         dispatch.adopt(optional=("b",), a=None, b=M)
+
+
+@pytest.mark.parametrize(
+    "code", [*sorted(dispatch.NUMBERS, key=str), "longdouble", ">f8", ">i2", "F", "M8[s]", "V3"], ids=str
+)
+def test_the_short_way_is_that_of_the_adapter(code):
+    x = np.zeros((2, 3), code)
+    (got,) = dispatch.adopt(x=x)
+    want = _numpy.asarray("x", x)
+    assert_same_bits(got, want)
+    assert got.dtype.isnative
+    assert not got.flags.writeable
+    assert x.flags.writeable
+    assert np.shares_memory(got, x) == np.shares_memory(want, x)
 
 
 def test_comments_name_modules_that_exist():

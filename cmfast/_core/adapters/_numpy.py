@@ -9,6 +9,7 @@ import numpy as np
 import numpy.ma  # NumPy loads it when it is first asked for, which may be while another thread forks
 
 from cmfast._core.adapters import _columns, _text
+from cmfast._core.dispatch import read_only
 from cmfast._core.targets import kernel
 
 HAS_DEVICES = False  # there is one host
@@ -29,7 +30,7 @@ def asarray(name: str, x: Any) -> Any:
         if found is not None:
             distinct, codes = found
             values = asarray(name, distinct)
-            return values.taken(codes) if isinstance(values, _text.Coded) else _read_only(values[codes])
+            return values.taken(codes) if isinstance(values, _text.Coded) else read_only(values[codes])
         x = _converted(name, _columns.table(x))
     kind = x.dtype.kind
     if kind == "O":
@@ -41,13 +42,7 @@ def asarray(name: str, x: Any) -> Any:
         return coded
     if not x.dtype.isnative:
         x = x.astype(x.dtype.newbyteorder("="))
-    return _read_only(x)
-
-
-def _read_only(x: np.ndarray) -> np.ndarray:
-    view: np.ndarray = x.view()
-    view.setflags(write=False)
-    return view
+    return read_only(x)
 
 
 def _converted(name: str, x: Any) -> np.ndarray:
@@ -116,9 +111,9 @@ def device(x: Any) -> str:
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
     out = kernel(op, "cpu")(*arrays, **options)
-    parts = out if isinstance(out, tuple) else (out,)
-    parts = tuple([x[()] if type(x) is np.ndarray and x.ndim == 0 else x for x in parts])
-    return parts if isinstance(out, tuple) else parts[0]
+    several = isinstance(out, tuple)
+    parts = [x[()] if isinstance(x, np.ndarray) and not x.shape else x for x in (out if several else (out,))]
+    return tuple(parts) if several else parts[0]
 
 
 def to_host(x: Any) -> Any:
