@@ -16,7 +16,7 @@ from cmfast._core.annotations import (
     Start,
 )
 from cmfast._core.progress import reporter
-from cmfast.scaling._functions import OPTIONS, scale, solve
+from cmfast.scaling._functions import OPTIONS, ipf, solve
 from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
 
 __all__ = ["bi_normalize", "importance_weights", "normalize"]
@@ -86,8 +86,7 @@ def normalize(
     """
     by = _method(method, options)
     if by == "bi":
-        common = {"num_threads": num_threads, "progress": progress}
-        return scale("ipf", M, on_failure=on_failure, **common, **options).matrix
+        return ipf(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options).matrix
     return _by_line("normalize", M, by, on_failure, num_threads, progress)
 
 
@@ -216,8 +215,7 @@ def bi_normalize(
     array([[0.666667, 0.333333],
            [0.333333, 0.666667]])
     """
-    return scale(
-        "ipf",
+    return ipf(
         M,
         smoothing=smoothing,
         empty=empty,

@@ -116,7 +116,8 @@ def ipf(
     >>> cmfast.Status(result.status), bool(result.residual < 1e-9)
     (<Status.CONVERGED: 0>, True)
     """
-    return scale(
+    validate.on_failure(on_failure)
+    result, describe = solve(
         "ipf",
         M,
         row_sums,
@@ -127,10 +128,11 @@ def ipf(
         max_iter=max_iter,
         solver=solver,
         start=start,
-        on_failure=on_failure,
         num_threads=num_threads,
         progress=progress,
     )
+    failures.report(result.status, on_failure, failed=FAILED, describe=describe, limit_is_answer=True)
+    return result
 
 
 def ras(
@@ -185,7 +187,8 @@ def ras(
     >>> result.row_scale.round(6), result.col_scale.round(6)
     (array([0.707107, 1.414214]), array([0.235702, 0.471405]))
     """
-    return scale(
+    validate.on_failure(on_failure)
+    result, describe = solve(
         "ras",
         M,
         row_sums,
@@ -196,19 +199,11 @@ def ras(
         max_iter=max_iter,
         solver=solver,
         start=start,
-        on_failure=on_failure,
         num_threads=num_threads,
         progress=progress,
     )
-
-
-def scale(kernel: str, *arrays: Array, on_failure: OnFailure = "warn", **options: Any) -> ScalingResult:
-    """Do `kernel` ("ipf" or "ras") and report what failed."""
-    validate.on_failure(on_failure)
-    result, describe = solve(kernel, *arrays, **options)
     # The limit is a matrix; factors that lead to it do not exist.
-    limit = kernel == "ipf"
-    failures.report(result.status, on_failure, failed=FAILED, describe=describe, limit_is_answer=limit)
+    failures.report(result.status, on_failure, failed=FAILED, describe=describe)
     return result
 
 

@@ -352,11 +352,17 @@ def test_a_call_from_a_callback_has_its_own_name():
     assert seen
 
 
+@pytest.mark.parametrize("name", ["ipf", "bi_normalize"])
+def test_a_bar_is_called_as_the_function(name, capsys):
+    getattr(cmfast, name)(np.ones((3, 2, 2)), progress=True)
+    assert capsys.readouterr().err.lstrip().startswith(f"{name}:")
+
+
 def test_names_come_from_outside_only():
     assert caller.name() == ""  # called by no public function
     assert caller.named("text") == "text"
     assert caller._public("cmfast.kernels.cpu.scaling.launch", "ipf") is None
-    assert caller._public("cmfast.scaling", "scale") is None
+    assert caller._public("cmfast.scaling._functions", "solve") is None
     assert caller._public("cmfast.geometry._grid", "Grid.__init__") == "Grid"
     assert caller._public("cmfast.geometry._grid", "Grid.occupancy") == "Grid.occupancy"
     assert caller._public("cmfast.geometry._grid", "Grid.occupancy.<locals>.widths") is None
