@@ -12,14 +12,17 @@ def as_floating(x: np.ndarray) -> np.ndarray:
 
 def result_dtype(*arrays: np.ndarray) -> type[np.floating]:
     """Return float32 if every array is float32, else float64 (rule 5 of the contract)."""
-    return np.float32 if all(a.dtype == np.float32 for a in arrays) else np.float64
+    for a in arrays:
+        if a.dtype.char != "f":
+            return np.float64
+    return np.float32
 
 
 def flat_batch(x: np.ndarray, core: int) -> np.ndarray:
     """Return `x` as a C-contiguous array with one batch axis and its last `core` axes, read-only as it came."""
     cut = x.ndim - core
     flat = np.ascontiguousarray(x).reshape(math.prod(x.shape[:cut]), *x.shape[cut:])
-    flat.flags.writeable = False  # one type per kernel, also after a copy
+    flat.setflags(write=False)  # one type per kernel, also after a copy
     return flat
 
 
