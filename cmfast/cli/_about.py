@@ -27,7 +27,12 @@ def facts() -> dict[str, Any]:
         "needed": {name: version(name) for name in NEEDED},
         "optional": {name: version(name) for name in OPTIONAL},
         "threads": pool.cpu_count(),
-        "cache": {"folder": str(cache.folder), "writable": cache.writable, "bytes": cache.n_bytes},
+        "cache": {
+            "folder": str(cache.folder),
+            "writable": cache.writable,
+            "functions": cache.n_functions,
+            "bytes": cache.n_bytes,
+        },
         "gpus": gpus(),
         "operations": {target: sum(target in op.targets for op in OPS.values()) for target in ("cpu", "cuda")},
     }
@@ -68,10 +73,11 @@ def gpus() -> list[str]:
     return found
 
 
-def _cache(folder: str, bytes: int, *, writable: bool) -> str:
+def _cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
     if not writable:
         return f"{folder} cannot be written: kernels are compiled anew in every process"
-    return f"{folder} ({bytes / 1e6:.1f} MB with those of other versions; --clear-cache empties it)"
+    here = f"{functions} compiled functions (cmfast warmup compiles all)"
+    return f"{folder}: {here}, {bytes / 1e6:.1f} MB with those of other versions (--clear-cache empties it)"
 
 
 def text(found: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -123,6 +124,19 @@ def test_switches_of_numba_that_change_machine_code_have_a_folder_of_their_own(c
     assert ask() == (12.0, 1)
 
 
+LOADS = """
+import sys
+import cmfast
+cmfast.overlap([[1.0, 2.0]], [[2.0, 1.0]])
+print([name for name in ("scipy.linalg", "numba.np.linalg", "numba.np.arrayobj") if name in sys.modules])
+"""
+
+
+def test_a_process_that_has_nothing_to_compile_does_not_learn_how_to(tmp_path):
+    first, second = (python("-c", LOADS, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first != "[]\n" == second
+
+
 @pytest.mark.slow
 def test_the_process_that_compiles_gets_the_bits_of_those_that_load(tmp_path):
     first, second = (python("-c", SUMS, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
@@ -180,22 +194,23 @@ def test_older_sources_have_another_folder(folder, monkeypatch):
     assert len(list((folder / "cmfast").iterdir())) == 2
 
 
-def test_a_new_version_removes_folders_that_nothing_used_for_long(folder):
+def test_a_new_version_removes_folders_that_nothing_used_for_long_or_that_take_too_much(folder, monkeypatch):
+    monkeypatch.setattr(jit, "KEPT_BYTES", 6500)
     others = [folder / "cmfast" / f"0.0.{k}-0" for k in range(12)]
     for age, other in enumerate(others):
         other.mkdir(parents=True)
-        (other / "kernel.nbc").touch()
+        (other / "kernel.nbc").write_bytes(bytes(900))
         os.utime(other, (time.time() - 3600 * age,) * 2)
     os.utime(others[2], (time.time() - 40 * 86_400,) * 2)
     assert fresh(ONE) == 0
     kept = {path.name for path in (folder / "cmfast").iterdir()} - {jit.folder().name}
-    assert kept == {others[k].name for k in (0, 1, 3, 4, 5, 6, 7, 8)}
+    assert kept == {others[k].name for k in (0, 1, 3, 4, 5, 6, 7)}
 
 
 def test_a_cleared_cache_is_filled_again(folder):
     assert fresh(ONE) == 0
     taken = sum(path.stat().st_size for path in folder.rglob("*.nb?"))
-    assert jit.cache_facts() == (jit.folder(), True, taken)
+    assert jit.cache_facts() == (jit.folder(), True, 1, taken)
     assert jit.clear_cache() == taken
     assert not list(folder.rglob("*.nb?"))
     assert fresh(ONE) == 0
@@ -236,6 +251,28 @@ def test_no_flipped_bit_is_ever_run(folder, suffix):
         path.write_bytes(bytes(wrong))
         assert fresh(ONE) == 0
         path.write_bytes(right)
+
+
+def test_who_watches_is_told_of_kernels_that_are_compiled():
+    told = []
+    watch = jit._Watch(lambda: told.append("begin"), lambda: told.append("end"))
+    ours, theirs = (Dispatched(name) for name in ("cmfast.kernels.cpu.counting", "somebody.else"))
+    watch.on_start(ours)
+    watch.on_start(ours)  # a function within
+    watch.on_end(ours)
+    assert told == ["begin"]
+    watch.on_end(ours)
+    watch.on_start(theirs)
+    watch.on_end(theirs)
+    assert told == ["begin", "end"]
+
+
+class Dispatched:
+    """What Numba tells of a function of a module."""
+
+    def __init__(self, module):
+        function = SimpleNamespace(__module__=module)
+        self.data = {"dispatcher": SimpleNamespace(py_func=function)}
 
 
 def test_full_disk(folder, monkeypatch):

@@ -9,6 +9,8 @@
 4. An index is written before the data it points to, so two processes that start together can be handed what belongs to
    another signature; an unreadable file or a full disk raises, and one flipped bit in machine code is a crash. Here
    files begin with a checksum, and whatever is not exactly what was asked for is compiled again.
+5. It learns how to compile before it looks for what is there, twice as long as all the rest of a first call; here only
+   where something has to be compiled.
 """
 
 import contextlib
@@ -26,8 +28,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numba  # noqa: TID251
-from numba.core import config  # noqa: TID251
+from numba.core import config, event  # noqa: TID251
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile  # noqa: TID251
+from numba.core.runtime import rtsys  # noqa: TID251
 
 from cmfast._version import __version__
 
@@ -35,7 +38,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Switches of Numba that change machine code without being in its key.
 SWITCHES = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
-KEPT_FOLDERS = 8  # of other versions: environments that take turns should not compile anew each time
+KEPT_BYTES = 2**28  # of other versions: environments that take turns should not compile anew each time
 KEPT_SECONDS = 30 * 86_400.0  # unless nothing used them for so long
 
 
@@ -92,16 +95,19 @@ def _remove_old(path: Path) -> None:
     with contextlib.suppress(OSError):  # another process may be removing the same
         found = [(other.stat().st_mtime, other) for other in path.parent.iterdir() if other != path and other.is_dir()]
         found.sort(reverse=True)
-        for place, (used, other) in enumerate(found):
-            if place >= KEPT_FOLDERS or used < time.time() - KEPT_SECONDS:
+        kept = 0
+        for used, other in found:
+            kept += sum(size for _, size in _files(other))
+            if kept > KEPT_BYTES or used < time.time() - KEPT_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
 
 
 class _Locator:
     """Where Numba keeps what was compiled of one function, in the terms that it asks for."""
 
-    def __init__(self, function: Callable[..., Any], file: str) -> None:
+    def __init__(self, function: Callable[..., Any], file: str, path: Path) -> None:
         self._py_file = file  # by this name Numba's warnings ask for it
+        self._path = path
         self._line = function.__code__.co_firstlineno
         # Files of the kernels have the same names wherever they are installed; others, in tests, only on this machine.
         inside = function.__module__.startswith("cmfast.kernels.")
@@ -109,13 +115,14 @@ class _Locator:
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> "_Locator | None":
-        return cls(function, file) if _prepared(folder()) else None
+        path = folder()
+        return cls(function, file, path) if _prepared(path) else None
 
     def get_cache_path(self) -> str:
-        return str(folder())
+        return str(self._path)
 
     def ensure_cache_path(self) -> None:
-        folder().mkdir(parents=True, exist_ok=True)  # somebody may have cleared it since
+        self._path.mkdir(parents=True, exist_ok=True)  # somebody may have cleared it since
 
     def get_source_stamp(self) -> str:
         return digest()
@@ -128,6 +135,11 @@ class _Result(CompileResultCacheImpl):  # type: ignore[misc]  # Numba is untyped
     """How what was compiled is written, in the folder that is ours."""
 
     _locator_classes = (_Locator,)
+
+    def reduce(self, data: Any) -> Any:
+        """Leave out environments without constants: nothing is read from them, and their modules would be imported."""
+        *head, environments = super().reduce(data)
+        return (*head, tuple(one for one in environments if one.consts))
 
 
 class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
@@ -177,7 +189,9 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            found = super().load_overload(sig, target_context)
+            rtsys.initialize(target_context)  # the symbols of allocation; all others are known from the start
+            with self._guard_against_spurious_io_errors():
+                found = self._load_overload(sig, target_context)  # refreshing the context, as Numba does, takes .4 s
         except Exception:  # noqa: BLE001  # a damaged file, or one that Numba cannot rebuild
             with contextlib.suppress(OSError):
                 self.flush()  # or the next one would meet it too
@@ -240,13 +254,42 @@ class CacheFacts(NamedTuple):
 
     folder: Path
     writable: bool
+    n_functions: int
+    """Compiled of this version."""
     n_bytes: int
     """Of all versions together."""
 
 
 def cache_facts() -> CacheFacts:
     """Return where compiled kernels are kept, of this version and of others."""
-    return CacheFacts(folder(), _prepared(folder()), sum(size for _, size in _kept()))
+    path = folder()
+    writable = _prepared(path)
+    n_functions = sum(1 for _ in path.glob("*.nbc"))
+    return CacheFacts(path, writable, n_functions, sum(size for _, size in _kept()))
+
+
+class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
+    """What Numba tells when it compiles, under its lock: of kernels that were called, not of those within them."""
+
+    def __init__(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        self._begin, self._end, self._depth = begin, end, 0
+
+    def on_start(self, event: Any) -> None:
+        """Count functions within functions."""
+        self._depth += 1
+        if self._depth == 1 and event.data["dispatcher"].py_func.__module__.startswith("cmfast."):
+            self._begin()
+
+    def on_end(self, event: Any) -> None:
+        """Count functions within functions."""
+        self._depth -= 1
+        if self._depth == 0 and event.data["dispatcher"].py_func.__module__.startswith("cmfast."):
+            self._end()
+
+
+def watch(begin: Callable[[], object], end: Callable[[], object]) -> None:
+    """Call `begin` before a kernel is compiled, in the thread that needs it, and `end` afterwards."""
+    event.register("numba:compile", _Watch(begin, end))
 
 
 def clear_cache() -> int:
@@ -265,6 +308,10 @@ def _folders() -> list[Path]:
 
 
 def _kept() -> Iterator[tuple[Path, int]]:
-    for path in (path for folder in _folders() for path in folder.iterdir()):
+    return (found for folder in _folders() for found in _files(folder))
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, int]]:
+    for path in folder.iterdir():
         with contextlib.suppress(OSError):  # another process may replace it just now
             yield path, path.stat().st_size
