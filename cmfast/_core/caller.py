@@ -1,6 +1,7 @@
 """Which public function was called: its name stands in front of every message, and is put there by `named` alone."""
 
 import sys
+from types import FrameType
 
 
 def named(text: str) -> str:
@@ -9,22 +10,23 @@ def named(text: str) -> str:
     return text if text.startswith(front) else front + text
 
 
-def name() -> str:
+def name(frame: FrameType | None = None) -> str:
     """Return the name of the outermost public function of this call into cmfast; "" where none is on the stack.
 
     The stack is walked where something is said, so calls that have nothing to say pay nothing, and a call from within
     a callback of the user's has its own name: the walk ends at the first frame that is not cmfast's. It has to be the
     thread of the call. Others run kernels alone, whose errors are raised again in that thread before they get a name.
+    It begins at `frame`, by default that of who asks.
     """
     found = ""
-    frame = sys._getframe(1)
+    frame = frame or sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] == "cmfast":
             found = _public(module, frame.f_code.co_qualname) or found
         elif module != "contextlib":  # through which context managers are left
             break
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return found
 
 

@@ -1,5 +1,6 @@
-"""Progress of long work on stderr: tqdm if it is installed, else plain lines."""
+"""Progress of long work on stderr: tqdm if it is installed, else plain lines; and what is said beside it."""
 
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -47,6 +48,26 @@ class Bar:
         if self._tqdm is not None:
             self._tqdm.close()
             self._tqdm = None
+
+
+class Line(logging.Handler):
+    """Where what cmfast logs goes in a program that has not set up logging: a line on stderr that tears no bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the message, or leave it to the handlers of the program."""
+        stream = sys.stderr
+        if logging.getLogger().handlers or stream is None:
+            return
+        text = f"cmfast: {record.getMessage()}\n"
+        tqdm = getattr(sys.modules.get("tqdm"), "tqdm", None)
+        try:
+            if tqdm is None:
+                stream.write(text)
+            else:
+                tqdm.write(text, file=stream, end="")
+            stream.flush()
+        except (OSError, ValueError):  # nobody can be told: it is closed, or full
+            pass
 
 
 def reporter(progress: Progress, unit: str = "") -> Callable[[int, int], object] | None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from cmfast._core import compiling
 from cmfast.kernels.loading import load
 from cmfast.kernels.ops import OPS
 
@@ -16,5 +17,7 @@ def kernel(op: str, target: str) -> Callable[..., Any]:
         msg = f"{op} has no {target} kernel (has: {', '.join(sorted(entry.targets))})"
         raise NotImplementedError(msg)
     module = load(f"cmfast.kernels.{target}.{entry.module}")
+    if target == "cpu":
+        compiling.watch()
     function: Callable[..., Any] = getattr(module, op)
     return function

@@ -7,6 +7,7 @@ The bounds of the pieces depend on the shapes alone, so the same input gives the
 """
 
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -15,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 INLINE_SECONDS = 3e-4  # estimated work below which the hand-over (30 to 100 us) is not worth it
@@ -31,6 +33,9 @@ class _Run:
     """One call from outside, shared by the threads that work on it."""
 
     given_up = False
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()  # from which the call came
 
 
 class _GivenUp(BaseException):
@@ -119,6 +124,12 @@ def checkpoint() -> None:
     run = getattr(_inside, "run", None)
     if run is not None and run.given_up:
         raise _GivenUp
+
+
+def caller() -> FrameType | None:
+    """Return the innermost frame of the thread from which the call came that this thread works on."""
+    run = getattr(_inside, "run", None)
+    return sys._getframe(1) if run is None else sys._current_frames().get(run.thread)
 
 
 def run_pieces(

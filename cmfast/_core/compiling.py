@@ -1,0 +1,172 @@
+"""What compiles for more than a moment says so meanwhile: nobody should take a first call for one that hangs.
+
+It is said through `logging`, in which programs and other libraries decide what is shown and where: not by a warning,
+which `-W error` would turn into a failure, and not straight to stderr, which a server could not turn off. Where nothing
+is set up it is a line on stderr; ``logging.getLogger("cmfast").setLevel("ERROR")`` or CMFAST_QUIET=1 turns it off.
+"""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import FrameType
+
+from cmfast._core import caller
+from cmfast._core.progress import Line
+from cmfast.kernels.ops import OPS
+
+PATIENCE = 1.0  # seconds of compiling for one function until it is said
+LEAST = 2.0  # seconds that are announced where the table has less: the machine is slow, or busy
+_logger = logging.getLogger("cmfast")
+_logger.addHandler(Line())
+
+# About how long the first call of an op compiles, for one type of arrays on one core, where it is more than a moment:
+# `cmfast warmup NAME` says it of an empty cache. Not in the table of ops, whose every change compiles all kernels anew.
+SECONDS = {
+    "confusion_matrix": 1.0,
+    "normalize": 1.0,
+    "importance_weights": 1.0,
+    "ipf": 12.0,
+    "ras": 12.0,
+    "support": 5.0,
+    "cell_counts": 1.0,
+    "sparse_histogram": 1.0,
+    "merge_cells": 1.0,
+    "cell_excess": 1.0,
+    "gcm": 1.0,
+    "margins": 2.5,
+    "metrics_of_matrices": 9.0,
+    "weighted_kappa": 4.0,
+    "metrics_of_sums": 9.0,
+    "one_vs_rest": 2.5,
+    "confusion_fractions": 2.5,
+    "most_confused": 4.0,
+    "resample": 2.5,
+}
+MOMENT = 0.3  # seconds of every other op
+
+_GRID = ("column_ranges", "column_moments")
+_GEOMETRIC = (
+    "pca", "project", *_GRID, "cell_counts", "pair_counts", "importance_weights", "gcm", "cell_shapes", "cell_excess",
+)  # fmt: skip
+# Public function -> the ops that it calls, where that is not the op of its name.
+NEEDS: dict[str, tuple[str, ...]] = {
+    "bi_normalize": ("ipf",),
+    "geometric_confusion_matrix": _GEOMETRIC,
+    "width_curve": _GEOMETRIC,
+    "gcm": ("pair_counts", "importance_weights", "gcm"),
+    "min_overlap": ("min_overlap",),
+    "Projection.transform": ("project",),
+    "Grid.scott": _GRID,
+    "Grid.freedman_diaconis": (*_GRID, "column_quartiles"),
+    "Grid.regular": ("column_ranges",),
+    "Grid.occupancy": (*_GRID, "sparse_histogram"),
+    "CellAccumulator": ("cell_counts", "merge_cells"),
+    "CellCounts": ("decode_cells", "merge_cells", "pair_counts", "marginal_histogram"),
+    "SparseHistogram": ("decode_cells",),
+    "Support": ("support",),
+    "metrics.report": ("metrics_of_matrices", "margins"),
+    "metrics.from_sums": ("metrics_of_sums",),
+    "metrics.from_labels": ("label_margins", "metrics_of_sums"),
+    "metrics.kappa": ("weighted_kappa",),
+    "metrics.heidke": ("weighted_kappa",),
+    "metrics.hss": ("weighted_kappa",),
+}
+
+
+def ops_of(name: str) -> tuple[str, ...]:
+    """Return the ops that the public function `name`, or a method of the class, calls; none where it calls none."""
+    first, _, last = name.partition(".")
+    for known in (name, first):
+        if known in NEEDS:
+            return NEEDS[known]
+    if first in {"metrics", "contingency"} and last not in OPS:
+        return ("metrics_of_matrices",)
+    return tuple(op for op in (last or first,) if op in OPS)
+
+
+def seconds(name: str, op: str) -> float:
+    """Return about how long the function `name` compiles at its first call, which has come to `op`."""
+    needed = ops_of(name)
+    return sum(SECONDS.get(each, MOMENT) for each in (needed if op in needed else (op,)))
+
+
+def _called(frame: FrameType | None) -> tuple[str, str] | None:
+    """Return which public function was called at `frame`, and the op that runs for it; None if none does."""
+    while frame is not None:
+        op = frame.f_code.co_name
+        if op in OPS and frame.f_globals.get("__name__") == f"cmfast.kernels.cpu.{OPS[op].module}":
+            return caller.name(frame) or op, op
+        frame = frame.f_back
+    return None
+
+
+class Notices:
+    """What is said of compilations: once for each function that is called, as soon as they took long together."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        self._spent: dict[str, float] = {}
+        self._said: set[str] = set()
+        self._timer: threading.Timer | None = None
+        self._name: str | None = None
+        self._begun = 0.0
+
+    def begin(self) -> None:
+        """Start to wait for the end, in the thread that compiles; Numba lets only one of them compile."""
+        from cmfast.kernels.cpu._core import pool
+
+        self.compiled += 1
+        self._begun = time.monotonic()
+        called = _called(pool.caller())
+        self._name = None if called is None else called[0]
+        if called is None or called[0] in self._said or os.environ.get("CMFAST_QUIET") == "1":
+            return
+        left = PATIENCE - self._spent.get(called[0], 0.0)
+        self._timer = threading.Timer(max(0.0, left), self._say, called)
+        self._timer.daemon = True
+        try:
+            self._timer.start()
+        except RuntimeError:  # the interpreter is about to end, and starts no threads any more
+            self._timer = None
+
+    def end(self) -> None:
+        """Wait no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._name is not None:
+            self._spent[self._name] = self._spent.get(self._name, 0.0) + time.monotonic() - self._begun
+
+    def _say(self, name: str, op: str) -> None:
+        from cmfast.kernels.cpu._core import jit
+
+        self._said.add(name)
+        kept = jit.cache_facts().writable
+        often = "once per machine" if kept else f"in every process, as {jit.folder()} cannot be written"
+        _logger.warning("compiling %s, %s, about %.0f s", name, often, max(seconds(name, op), LEAST))
+
+
+NOTICES = Notices()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Say nothing of what compiles here: that is what was asked for."""
+    before = _logger.level
+    _logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        _logger.setLevel(before)
+
+
+@cache
+def watch() -> None:
+    """Have what is compiled from here on say so."""
+    from cmfast.kernels.cpu._core import jit
+
+    jit.watch(NOTICES.begin, NOTICES.end)
