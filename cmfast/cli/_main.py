@@ -14,7 +14,7 @@ from typing import NoReturn
 
 import cmfast
 from cmfast._files.output import FileError, reason
-from cmfast.cli import _confusion, _demo, _gcm, _info, _metrics, _normalize, _screen
+from cmfast.cli import _confusion, _demo, _gcm, _info, _metrics, _normalize, _screen, _warmup
 from cmfast.cli._options import Parser, UsageError
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "metrics": (_metrics, "metrics of a table of labels, or of a file of matrices"),
     "gcm": (_gcm, "geometric confusion matrix of embeddings"),
     "info": (_info, "versions, threads, cache folder, GPU: what a bug report needs"),
+    "warmup": (_warmup, "compile now what first calls would compile"),
     "demo": (_demo, "the whole story on real data: a report, numbers and matrices"),
 }
 

@@ -19,7 +19,7 @@ ANY = "|".join([*TOPICS, "contingency"])  # which has no kernels
 
 # From the roof to the ground: what stands in one line may import its neighbours and what is below.
 FLOORS = [
-    r"cmfast\.(cli|_demo|__main__)\b",
+    r"cmfast\.(cli|_demo|_warmup|__main__)\b",
     r"cmfast$",
     rf"cmfast\.({ANY})\b",
     r"cmfast\.(_core|_files)\b",

@@ -1,0 +1,321 @@
+"""Compile ahead what calls would compile first: for every op small calls that meet its kernels, on the usual arrays.
+
+Usual are int64, int32, uint8 and bool for labels, and float64, float32, int64, int32 and bool for everything else.
+"""
+
+import multiprocessing
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cmfast
+from cmfast._core import compiling
+from cmfast.kernels.ops import OPS
+
+LABELS = (np.int64, np.int32, np.uint8, np.bool_)
+FLOATS = (np.float64, np.float32)
+VALUES = (*FLOATS, np.int64, np.int32, np.bool_)
+AXES = (*range(1, 13), 20)  # of points: kernels are compiled for each number of them, ten where nobody says
+SAMPLES = 24
+SIDE = 70  # of a matrix that does not fit into registers
+WAYS: tuple[dict[str, Any], ...] = ({}, {"solver": "sinkhorn"}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"})
+
+
+def _matrix(dtype: type, n_classes: int = 3) -> np.ndarray:
+    """Return a small matrix without zeros, in which the diagonal is large where the type can hold that."""
+    return (np.ones((n_classes, n_classes)) + 7 * np.eye(n_classes)).astype(dtype)
+
+
+def _labels(dtype: type = np.int64) -> np.ndarray:
+    return (np.arange(SAMPLES) % 2).astype(dtype)
+
+
+def _points(n_axes: int, dtype: type = np.float64) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(SAMPLES, n_axes)).astype(dtype)
+
+
+def _cells(n_axes: int = 2, dtype: type = np.float64) -> cmfast.CellCounts:
+    return cmfast.cell_counts(_points(n_axes, dtype), _labels(), _labels()[::-1], grid=_grid(n_axes))
+
+
+def _grid(n_axes: int) -> cmfast.Grid:
+    return cmfast.Grid(np.zeros(n_axes), np.ones(n_axes))
+
+
+def _confusion_matrix() -> None:
+    weights = [None, *(_labels(dtype) for dtype in FLOATS)]
+    for dtype, weight, groups in product(LABELS, weights, (None, _labels())):
+        y = _labels(dtype)
+        cmfast.confusion_matrix(y, y, sample_weight=weight, groups=groups)
+
+
+def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:
+    def calls() -> None:
+        for one, other in product(FLOATS, FLOATS):
+            function(_matrix(one), _matrix(other))
+
+    return calls
+
+
+def _by_line(function: Callable[..., Any]) -> Callable[[], None]:
+    def calls() -> None:
+        for dtype, method in product(VALUES, ("all", "row", "col", "bi")):
+            function(_matrix(dtype), method)
+
+    return calls
+
+
+def _scale(function: Callable[..., Any]) -> Callable[[], None]:
+    def calls() -> None:
+        sums = np.array([3.0, 2.0, 1.0])
+        for dtype in FLOATS:
+            M = _matrix(dtype)
+            for targets in ((), (sums, sums[::-1])):
+                function(M, *targets)
+                function(np.triu(M), *targets)
+        for size, power in product((SIDE, 2 * SIDE), (1, 12, 140)):
+            M = _large(size, power)
+            for options in (*WAYS, {"smoothing": 10.0**power}):
+                function(M, max_iter=20, **options)
+                function(np.triu(M), max_iter=20, **options)
+            wide = M[:-1]
+            for part in (wide, wide.T):
+                function(part, part.sum(-1), part.sum(-2), max_iter=20)
+
+    return calls
+
+
+def _large(size: int, power: int) -> np.ndarray:
+    """Return a matrix that does not fit into registers, with cells of 1 / 10**power to 10**power."""
+    return 10.0 ** np.random.default_rng(0).uniform(-power, power, (size, size))
+
+
+def _support() -> None:
+    for dtype in FLOATS:
+        cmfast.support(np.triu(_matrix(dtype)))
+
+
+def _columns() -> None:
+    for dtype, n_axes in product(VALUES, (1, 2, 10)):
+        X = _points(n_axes, dtype)
+        cmfast.Grid.freedman_diaconis(X)
+        if dtype in FLOATS:
+            cmfast.Grid.scott(X * np.finfo(dtype).tiny)
+            X[0] = np.nan
+            cmfast.Grid.scott(X)
+
+
+def _projections() -> None:
+    for dtype in VALUES:
+        cmfast.pca(_points(4, dtype), n_components=2).transform(_points(4, dtype))
+
+
+def _cell_counts() -> None:
+    for dtype, n_axes in product(VALUES, AXES):
+        X, y = _points(n_axes, dtype), _labels()
+        cmfast.cell_counts(X, y, y, grid=_grid(n_axes))
+        if dtype in FLOATS:
+            X[0, 0] = np.nan
+            cmfast.cell_counts(X, y, y, grid=_grid(n_axes))
+    for dtype in LABELS:
+        cmfast.cell_counts(_points(2), _labels(dtype), _labels(dtype), grid=_grid(2))
+
+
+def _sparse_histogram() -> None:
+    for n_axes, weights, groups in product(AXES, (None, *VALUES), (None, _labels())):
+        values = None if weights is None else np.ones(SAMPLES, weights)
+        cmfast.sparse_histogram(_points(n_axes), weights=values, groups=groups, grid=_grid(n_axes))
+
+
+def _merge_cells() -> None:
+    y = _labels()
+    for X in (_points(2), _points(2) + 5.0, _points(2) / 9.0, np.full((SAMPLES, 2), np.nan)):
+        other = cmfast.cell_counts(X, y, y, grid=_grid(2))
+        for cells in (_cells() + other, other + _cells()):
+            cells + other
+
+
+def _decode_cells() -> None:
+    for n_axes in AXES:
+        _cells(n_axes).cells  # noqa: B018
+
+
+def _histograms() -> None:
+    for table in (None, _matrix(np.float64, 2)):
+        _cells().label_histogram(table)
+        _cells().prediction_histogram(table)
+
+
+def _gcm() -> None:
+    for table in ("all", "row", "col", "bi", _matrix(np.float64, 2), np.array([[1e-200, 1.0], [1e200, 1.0]])):
+        cmfast.gcm(_cells(), table)
+        cmfast.gcm(_cells(), [table, "all"])
+
+
+def _whole() -> None:
+    y = _labels()
+    cmfast.geometric_confusion_matrix(_points(4), y, y[::-1], n_components=2, weights=["all", "bi"])
+
+
+def _min_overlap() -> None:
+    for dtype in (np.int64, np.float64):
+        one, other = (
+            cmfast.sparse_histogram(_points(2), weights=np.ones(SAMPLES, dtype), groups=_labels(), grid=_grid(2))
+            for _ in range(2)
+        )
+        cmfast.min_overlap(one, other)
+
+
+def _of_matrices(*functions: Callable[..., Any]) -> Callable[[], None]:
+    def calls() -> None:
+        for dtype, function in product(VALUES, functions):
+            function(_matrix(dtype))
+
+    return calls
+
+
+def _compute(M: np.ndarray) -> None:
+    cmfast.metrics.compute(M, ["accuracy", "f1", "mcc"])
+    cmfast.metrics.tau_weighted(M, np.ones(len(M)))
+
+
+def _weighted_kappa(M: np.ndarray) -> None:
+    cmfast.metrics.kappa(M, weights=1.0 - np.eye(len(M)))
+
+
+def _metrics_of_sums() -> None:
+    for dtype in VALUES:
+        sums = np.ones(3, dtype)
+        cmfast.metrics.from_sums(sums, sums, sums, ["accuracy", "f1"])
+
+
+def _label_margins() -> None:
+    for dtype in LABELS:
+        cmfast.metrics.label_margins(_labels(dtype), _labels(dtype))
+        cmfast.metrics.label_margins(*(np.stack([_labels(dtype)] * 2) for _ in range(2)))
+
+
+def _threshold_matrices() -> None:
+    for dtype in FLOATS:
+        cmfast.metrics.threshold_matrices(np.arange(SAMPLES, dtype=dtype), _labels())
+
+
+def _resample() -> None:
+    for dtype in VALUES:
+        cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2)
+        cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2, scheme="expected_rounded")
+
+
+CALLS: dict[str, Callable[[], None]] = {
+    "confusion_matrix": _confusion_matrix,
+    "overlap": _compare(cmfast.overlap),
+    "l1_distance": _compare(cmfast.l1_distance),
+    "kl_divergence": _compare(cmfast.kl_divergence),
+    "normalize": _by_line(cmfast.normalize),
+    "importance_weights": _by_line(cmfast.importance_weights),
+    "ipf": _scale(cmfast.ipf),
+    "ras": _scale(cmfast.ras),
+    "support": _support,
+    "column_ranges": _columns,
+    "column_moments": _columns,
+    "column_quartiles": _columns,
+    "pca": _projections,
+    "project": _projections,
+    "cell_counts": _cell_counts,
+    "sparse_histogram": _sparse_histogram,
+    "merge_cells": _merge_cells,
+    "decode_cells": _decode_cells,
+    "pair_counts": lambda: _cells().confusion_matrix(),
+    "cell_shapes": _whole,
+    "cell_excess": _whole,
+    "marginal_histogram": _histograms,
+    "gcm": _gcm,
+    "min_overlap": _min_overlap,
+    "margins": _of_matrices(cmfast.metrics.margins),
+    "metrics_of_matrices": _of_matrices(_compute),
+    "weighted_kappa": _of_matrices(_weighted_kappa),
+    "metrics_of_sums": _metrics_of_sums,
+    "one_vs_rest": _of_matrices(cmfast.metrics.one_vs_rest),
+    "confusion_fractions": _of_matrices(cmfast.metrics.confusion_fractions),
+    "most_confused": _of_matrices(cmfast.metrics.most_confused),
+    "threshold_matrices": _threshold_matrices,
+    "resample": _resample,
+    "label_margins": _label_margins,
+}
+
+
+def names() -> list[str]:
+    """Return the names of the public functions and classes that compile something, and of the ops."""
+    found = list(OPS)
+    for prefix in ("", "metrics.", "uncertainty.", "contingency."):
+        space = getattr(cmfast, prefix.rstrip("."), cmfast)
+        found += [prefix + name for name in space.__all__ if callable(getattr(space, name))]
+    return sorted({name for name in found if name in OPS or compiling.ops_of(name)})
+
+
+def ops_of(wanted: Iterable[str]) -> list[str]:
+    """Return the ops that the functions of these names call, in the order of the table; without names all."""
+    found = {op for name in wanted for op in compiling.ops_of(name)}
+    return [op for op in OPS if not found or op in found]
+
+
+class Compiled(NamedTuple):
+    """What compiling an op came to; of one that needed nothing `functions` is 0."""
+
+    op: str
+    functions: int
+    seconds: float
+
+
+def compile_op(op: str) -> Compiled:
+    """Compile what the calls of an op compile, or find it in the cache."""
+    compiling.watch()
+    before, begun = compiling.NOTICES.compiled, time.perf_counter()
+    with compiling.silence(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the calls have to say is not about the user's data
+        CALLS[op]()
+    return Compiled(op, compiling.NOTICES.compiled - before, time.perf_counter() - begun)
+
+
+def compile_ops(ops: Sequence[str], processes: int, tick: Callable[[int, int], object] | None = None) -> list[Compiled]:
+    """Compile what the calls of `ops` compile, in several processes; `tick` is told how many ops of all are done.
+
+    Two processes that keep something of one function at the same moment may lose what one of them has. So this process
+    comes last, compiles what was lost, and knows that all is there.
+    """
+    found = []
+    for one in chain(_elsewhere(ops, processes), map(compile_op, ops)):
+        found.append(one)
+        if tick is not None:
+            tick(min(len(found), len(ops) - 1), len(ops))
+    if tick is not None:
+        tick(len(ops), len(ops))
+    return found
+
+
+def _elsewhere(ops: Sequence[str], processes: int) -> Iterator[Compiled]:
+    """Compile ops in other processes, those that take longest first."""
+    if min(processes, len(ops)) < 2:
+        return
+    context = multiprocessing.get_context("spawn")  # what is forked would share Numba's state, half set up
+    ignored = (signal.SIGINT, signal.SIG_IGN)  # an interrupt ends this process, and that the others
+    pool = ProcessPoolExecutor(min(processes, len(ops)), context, signal.signal, ignored)
+    try:
+        longest_first = sorted(ops, key=lambda op: -compiling.SECONDS.get(op, 0.0))
+        for job in as_completed([pool.submit(compile_op, op) for op in longest_first]):
+            yield job.result()
+    except BrokenProcessPool:  # one was killed, perhaps for its memory: this one does the rest
+        pass
+    except BaseException:
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
