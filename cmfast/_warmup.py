@@ -251,6 +251,24 @@ CALLS: dict[str, Callable[[], None]] = {
 }
 
 
+# Ops that share kernels: two processes would both compile them.
+TOGETHER: tuple[tuple[str, ...], ...] = (
+    ("ipf", "ras", "normalize", "importance_weights"),
+    ("metrics_of_matrices", "metrics_of_sums"),
+    ("margins", "most_confused", "one_vs_rest", "confusion_fractions"),
+    tuple(op for op, entry in OPS.items() if entry.topic == "geometry"),
+)
+
+
+def groups(ops: Iterable[str]) -> list[list[str]]:
+    """Return ops that share kernels together, those that take longest first."""
+    found: dict[str, list[str]] = {}
+    for op in ops:
+        first = next((together[0] for together in TOGETHER if op in together), op)
+        found.setdefault(first, []).append(op)
+    return sorted(found.values(), key=lambda group: -max(compiling.SECONDS.get(op, 0.0) for op in group))
+
+
 def names() -> list[str]:
     """Return the names of the public functions and classes that compile something, and of the ops."""
     found = list(OPS)
@@ -284,6 +302,10 @@ def compile_op(op: str) -> Compiled:
     return Compiled(op, compiling.NOTICES.compiled - before, time.perf_counter() - begun)
 
 
+def _compile_group(ops: Sequence[str]) -> list[Compiled]:
+    return [compile_op(op) for op in ops]
+
+
 def compile_ops(ops: Sequence[str], processes: int, tick: Callable[[int, int], object] | None = None) -> list[Compiled]:
     """Compile what the calls of `ops` compile, in several processes; `tick` is told how many ops of all are done.
 
@@ -301,16 +323,16 @@ def compile_ops(ops: Sequence[str], processes: int, tick: Callable[[int, int], o
 
 
 def _elsewhere(ops: Sequence[str], processes: int) -> Iterator[Compiled]:
-    """Compile ops in other processes, those that take longest first."""
-    if min(processes, len(ops)) < 2:
+    """Compile ops in other processes."""
+    jobs = groups(ops)
+    if min(processes, len(jobs)) < 2:
         return
     context = multiprocessing.get_context("spawn")  # what is forked would share Numba's state, half set up
     ignored = (signal.SIGINT, signal.SIG_IGN)  # an interrupt ends this process, and that the others
-    pool = ProcessPoolExecutor(min(processes, len(ops)), context, signal.signal, ignored)
+    pool = ProcessPoolExecutor(min(processes, len(jobs)), context, signal.signal, ignored)
     try:
-        longest_first = sorted(ops, key=lambda op: -compiling.SECONDS.get(op, 0.0))
-        for job in as_completed([pool.submit(compile_op, op) for op in longest_first]):
-            yield job.result()
+        for done in as_completed([pool.submit(_compile_group, job) for job in jobs]):
+            yield from done.result()
     except BrokenProcessPool:  # one was killed, perhaps for its memory: this one does the rest
         pass
     except BaseException:

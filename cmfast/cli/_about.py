@@ -75,7 +75,7 @@ def gpus() -> list[str]:
 
 def _cache(folder: str, functions: int, bytes: int, *, writable: bool) -> str:
     if not writable:
-        return f"{folder} cannot be written: kernels are compiled anew in every process"
+        return f"{folder} cannot be written: what is not among its {functions} functions is compiled in every process"
     here = f"{functions} compiled functions (cmfast warmup compiles all)"
     return f"{folder}: {here}, {bytes / 1e6:.1f} MB with those of other versions (--clear-cache empties it)"
 

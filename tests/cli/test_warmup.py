@@ -59,6 +59,13 @@ def test_every_op_has_calls():
     assert set(_warmup.CALLS) == set(OPS)
 
 
+def test_ops_that_share_kernels_are_one_job():
+    found = _warmup.groups(OPS)
+    assert sorted(op for group in found for op in group) == sorted(OPS)
+    assert set(found[0]) == {"ipf", "ras", "normalize", "importance_weights"}
+    assert _warmup.groups(["ras", "overlap"]) == [["ras"], ["overlap"]]
+
+
 def test_every_name_leads_to_ops():
     for name in _warmup.names():
         assert _warmup.ops_of([name]), name

@@ -275,6 +275,19 @@ class Dispatched:
         self.data = {"dispatcher": SimpleNamespace(py_func=function)}
 
 
+def _refused(*_):
+    raise PermissionError(13, "Permission denied")
+
+
+def test_what_can_only_be_read_is_read(folder, monkeypatch):
+    assert fresh(ONE) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(jit, "_prepared", lambda path: False)
+        patch.setattr(jit._File, "_save_data", _refused)
+        assert fresh(ONE, TWO) == 1
+        assert fresh(ONE, TWO) == 1
+
+
 def test_full_disk(folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")

@@ -8,7 +8,7 @@ from calls import public
 from cases import CASES
 
 from cmfast._core.compiling import MOMENT, SECONDS
-from cmfast._warmup import compile_op
+from cmfast._warmup import compile_op, groups
 from cmfast.kernels.cpu._core import jit
 from cmfast.kernels.ops import OPS
 
@@ -18,11 +18,11 @@ CUDA_SECONDS = {"scaling": 25}
 TYPES = 3  # of arrays for which an op is compiled, about
 
 
-def parts(n_workers: int) -> list[list[tuple[str, str]]]:
+def parts(n_workers: int) -> list[list[tuple[tuple[str, ...], str]]]:
     """Share ops on the CPU and topics on CUDA among workers, the longest first, each to who has least to do."""
-    jobs = {(op, "cpu"): TYPES * SECONDS.get(op, MOMENT) for op in OPS}
-    jobs |= {(op.topic, "cuda"): CUDA_SECONDS.get(op.topic, 4) for op in OPS.values() if "cuda" in op.targets}
-    shares: list[list[tuple[str, str]]] = [[] for _ in range(n_workers)]
+    jobs = {(tuple(ops), "cpu"): TYPES * sum(SECONDS.get(op, MOMENT) for op in ops) for ops in groups(OPS)}
+    jobs |= {((op.topic,), "cuda"): CUDA_SECONDS.get(op.topic, 4) for op in OPS.values() if "cuda" in op.targets}
+    shares: list[list[tuple[tuple[str, ...], str]]] = [[] for _ in range(n_workers)]
     for job in sorted(jobs, key=lambda job: (-jobs[job], job)):
         min(shares, key=lambda share: sum(jobs[job] for job in share)).append(job)
     return shares
@@ -33,11 +33,12 @@ def compile_part(worker: int, n_workers: int) -> None:
     folder = jit.folder()
     if folder.exists() and sum(1 for _ in folder.glob("*.nbi")) >= COMPILED:
         return
-    for name, target in parts(n_workers)[worker]:
-        if target == "cpu":
-            compile_op(name)
-        elif not cuda_host.missing():
-            _compile_cuda(name)
+    for names, target in parts(n_workers)[worker]:
+        for name in names:
+            if target == "cpu":
+                compile_op(name)
+            elif not cuda_host.missing():
+                _compile_cuda(name)
 
 
 def _compile_cuda(topic: str) -> None:

@@ -5,7 +5,8 @@
 2. Its key covers the file of the cached function alone. After an edit of a function that it calls in another file, or
    of a constant that it froze, the old machine code would be used again; and the switches of Numba that change machine
    code are not in it either. Here each version, digest of all kernels, Numba and its switches has its own folder.
-3. With nowhere to write, decorating raises when the module is imported. Here it is compiled uncached, once per process.
+3. With nowhere to write, decorating raises when the module is imported. Here it is compiled uncached, once per process;
+   and what somebody else has kept, as the builder of an image, can be read where it cannot be written.
 4. An index is written before the data it points to, so two processes that start together can be handed what belongs to
    another signature; an unreadable file or a full disk raises, and one flipped bit in machine code is a crash. Here
    files begin with a checksum, and whatever is not exactly what was asked for is compiled again.
@@ -116,7 +117,7 @@ class _Locator:
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> "_Locator | None":
         path = folder()
-        return cls(function, file, path) if _prepared(path) else None
+        return cls(function, file, path) if _prepared(path) or path.is_dir() else None
 
     def get_cache_path(self) -> str:
         return str(self._path)
