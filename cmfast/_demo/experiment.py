@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import cmfast
+from cmfast._core import compiling
 from cmfast._core.annotations import NORMALIZATIONS, Method
 from cmfast._demo import data
 
@@ -74,7 +75,7 @@ class Repetition:
 def run(seed: int, settings: Settings, bar: Callable[[str, str], Tick]) -> Results:
     """Run everything. `bar` makes the progress bar of a stage from its label and unit."""
     results = Results({"seed": seed, "settings": asdict(settings)}, {})
-    with results.timed("first_calls"):
+    with results.timed("first_calls"), compiling.silence():  # the bar says it
         _warm_up(settings, bar("compiling, on the first run only", "steps"))
     repetitions = _train(seed, settings, results, bar("training", "networks"))
     with results.timed("normalising"):

@@ -9,10 +9,12 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from types import ModuleType
 from typing import NoReturn
 
 import cmfast
+from cmfast._core import compiling
 from cmfast._files.output import FileError, reason
 from cmfast.cli import _confusion, _demo, _gcm, _info, _metrics, _normalize, _screen, _warmup
 from cmfast.cli._options import Parser, UsageError
@@ -54,7 +56,8 @@ def _run(argv: Sequence[str] | None) -> int:
         args = _parser().parse_args(argv)
     except SystemExit as done:  # --help and --version have been printed
         return int(done.code or 0)
-    with _Signals(), warnings.catch_warnings(record=True) as caught:
+    quiet = compiling.silence() if getattr(args, "quiet", False) else nullcontext()
+    with _Signals(), quiet, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", cmfast.FailureWarning)
         warnings.simplefilter("always", cmfast.DiagnosticWarning)
         try:

@@ -1,6 +1,7 @@
 """``cmfast warmup``: what it compiles, what it says, and that nothing is left to compile afterwards."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -116,6 +117,31 @@ def test_a_process_that_dies_leaves_the_rest_to_this_one(monkeypatch):
     found = _warmup.compile_ops(["overlap", "l1_distance"], 2, lambda *tick: ticks.append(tick))
     assert [one.op for one in found] == ["overlap", "l1_distance"]
     assert ticks == [(1, 2), (1, 2), (2, 2)]
+
+
+def test_quiet_commands_say_nothing_of_what_they_compile(monkeypatch):
+    seen = []
+    monkeypatch.setitem(main.__globals__["COMMANDS"], "warmup", (Seeing(seen), "see"))
+    for args in ([], ["--quiet"]):
+        assert main(["warmup", *args]) == 0
+    assert seen == [True, False]
+    assert logging.getLogger("cmfast").isEnabledFor(logging.WARNING)
+
+
+class Seeing:
+    """A command that notes whether what compiles would be said."""
+
+    def __init__(self, seen):
+        self._seen = seen
+
+    def add_options(self, parser):
+        """Add the one option that matters."""
+        parser.add_argument("--quiet", action="store_true")
+
+    def run(self, args):
+        """Note it."""
+        self._seen.append(logging.getLogger("cmfast").isEnabledFor(logging.WARNING))
+        return 0
 
 
 def refused(capsys, *args):
