@@ -105,7 +105,7 @@ def waited(texts):
 
 def test_it_is_said_while_it_compiles(notices, caplog_of_cmfast):
     notices.begin()
-    assert waited(caplog_of_cmfast) == ["compiling bi_normalize, once per machine, about 12 s"]
+    assert waited(caplog_of_cmfast) == ["compiling bi_normalize, once per machine, about 16 s"]
     notices.end()
 
 
