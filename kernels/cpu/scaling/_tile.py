@@ -67,6 +67,7 @@ def new_tile(R, C, *, flip, newton):
     if flip:
         R, C = C, R
     places, count = _places(R, C, newton)
+    count += 1  # to spare, for what is done to the first class where there is none
     numbers = np.empty((count + 1) * WIDTH)  # no line lies across two cache lines; compiling that would take a moment
     skip = -(numbers.ctypes.data // numbers.itemsize) % WIDTH
     lines = numbers[skip : skip + count * WIDTH].reshape(count, WIDTH)
