@@ -128,9 +128,8 @@ class Problem(NamedTuple):
     @property
     def is_warm(self) -> bool:
         """Whether factors to start from are given."""
-        return any(
-            lines.values is not None and lines.values.shape[-1] > 0 for lines in (self.start_row, self.start_col)
-        )
+        rows, cols = self.start_row.values, self.start_col.values
+        return (rows is not None and rows.shape[-1] > 0) or (cols is not None and cols.shape[-1] > 0)
 
     def part(self, first: int, last: int) -> "Problem":
         """Return the problem of the matrices from `first` to before `last`, in the same arrays."""

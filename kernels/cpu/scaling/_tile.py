@@ -21,6 +21,8 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, splat
 from cmfast.kernels.cpu.scaling import _line as line
 
 LANES = WIDTH
+MOST_KEPT = 256  # cells of a matrix whose tile is kept for the next call: some 70 kB
+MOST_FREE = 4  # of these for a shape
 
 
 def _sizes(R, C, newton):
@@ -62,16 +64,35 @@ def _places(R, C, newton):
     return places, count
 
 
-def new_tile(R, C, *, flip, newton):
-    """Return a tile for matrices of R rows and C columns, transposed if `flip`."""
+_free: dict[tuple[int, int, bool, bool], list[tuple[Any, ...]]] = {}  # tiles of small matrices that nobody uses now
+
+
+def take_tile(R, C, *, flip, newton):
+    """Return a tile for matrices of R rows and C columns, transposed if `flip`, as a plain tuple."""
     if flip:
         R, C = C, R
+    try:
+        return _free[R, C, flip, newton].pop()
+    except (KeyError, IndexError):
+        return _new_tile(R, C, flip, newton)
+
+
+def give_tile(tile, *, newton):
+    """Let the next call have a tile that is small: making one takes as long as scaling a matrix or two."""
+    _, R, C, flip, *_ = tile
+    if R * C <= MOST_KEPT:
+        free = _free.setdefault((R, C, flip, newton), [])
+        if len(free) < MOST_FREE:
+            free.append(tile)
+
+
+def _new_tile(R, C, flip, newton):
     places, count = _places(R, C, newton)
     count += 1  # to spare, for what is done to the first class where there is none
     numbers = np.empty((count + 1) * WIDTH)  # no line lies across two cache lines; compiling that would take a moment
     skip = -(numbers.ctypes.data // numbers.itemsize) % WIDTH
     lines = numbers[skip : skip + count * WIDTH].reshape(count, WIDTH)
-    return Tile._make((lines, R, C, flip, *places))
+    return (lines, R, C, flip, *places)
 
 
 def _unit_tile(C):

@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
-from cmfast.kernels.cpu.scaling._tile import LANES, new_tile
+from cmfast.kernels.cpu.scaling._tile import LANES, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import scale_any, scale_regular
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import Lines, Problem, rules
@@ -40,25 +40,26 @@ def _launch(
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     cells, m_step = _flat(M, batch, 2)
-    problem = Problem(
-        R=R,
-        C=C,
-        n=n,
-        cells=cells.reshape(len(cells), R * C),
-        m_step=m_step,
-        row_sums=_lines(row_sums, batch, R),
-        col_sums=_lines(col_sums, batch, C),
-        start_row=_lines(start_row, batch, 0),
-        start_col=_lines(start_col, batch, 0),
-        **rules(R, C, bi=row_sums is None and col_sums is None, solver=solver, **options),
-        out=np.empty((n if write else 0, R * C), dtype),
-        out_row=np.empty((n, R)),
-        out_col=np.empty((n, C)),
-        residual=np.empty(n),
-        n_iter=np.empty(n, np.int64),
-        status=np.empty(n, np.int8),
-        smoothing=np.empty(n),
+    fields = (
+        R,
+        C,
+        n,
+        cells.reshape(len(cells), R * C),
+        m_step,
+        _lines(row_sums, batch, R),
+        _lines(col_sums, batch, C),
+        _lines(start_row, batch, 0),
+        _lines(start_col, batch, 0),
+        *rules(R, C, bi=row_sums is None and col_sums is None, solver=solver, **options).values(),
+        np.empty((n if write else 0, R * C), dtype),
+        np.empty((n, R)),
+        np.empty((n, C)),
+        np.empty(n),
+        np.empty(n, np.int64),
+        np.empty(n, np.int8),
+        np.empty(n),
     )
+    problem = Problem._make(fields)  # by place: names take a matrix's time
     large = problem.is_large
     seconds = n * R * C * SECONDS_PER_CELL[solver]
     pool.run_pieces(
@@ -68,11 +69,19 @@ def _launch(
         num_threads=num_threads,
         progress=progress,
     )
+    return _results(problem, batch)
+
+
+def _results(problem, batch):
+    out, out_row, out_col, *numbers = problem[-7:]
+    if not batch:
+        out = out.reshape(problem.R, problem.C) if len(out) else out
+        return (out, out_row[0], out_col[0], *[a[0] for a in numbers])
     return (
-        problem.out.reshape(*batch, R, C) if write else problem.out,
-        problem.out_row.reshape(*batch, R),
-        problem.out_col.reshape(*batch, C),
-        *(a.reshape(batch) for a in (problem.residual, problem.n_iter, problem.status, problem.smoothing)),
+        out.reshape(*batch, problem.R, problem.C) if len(out) or not problem.n else out,
+        out_row.reshape(*batch, problem.R),
+        out_col.reshape(*batch, problem.C),
+        *[a.reshape(batch) for a in numbers],
     )
 
 
@@ -99,7 +108,7 @@ def _by_tiles(problem):
     whole = _in_tuples(_flipped(problem) if flip else problem)
 
     def work(_, start, stop):
-        tile = tuple(new_tile(R, C, flip=flip, newton=newton))
+        tile = take_tile(R, C, flip=flip, newton=newton)
         for first in range(start, stop, at_once):
             last = min(first + at_once, stop)
             if direct and not _has_zero(problem, first, last):
@@ -108,17 +117,17 @@ def _by_tiles(problem):
             with _prepared(problem.part(first, last)) as part:
                 given = _in_tuples(_flipped(part) if flip else part)
                 _run(given, tile, 0, last - first, size, regular=regular)
+        give_tile(tile, newton=newton)
 
     return work
 
 
 def _has_zero(problem, first, last):
     """Whether a matrix from `first` to before `last` has a zero that a solver does not decide by itself."""
-    return (
-        problem.amount == 0.0
-        and not problem.plain
-        and has_zero(problem.cells[first:last] if problem.m_step else problem.cells)
-    )
+    if problem.amount != 0.0 or problem.plain:
+        return False
+    part = problem.m_step and last - first < problem.n
+    return has_zero(problem.cells[first:last] if part else problem.cells)
 
 
 @contextmanager
@@ -183,7 +192,7 @@ def _flipped(part):
 def _lines(a, batch, default):
     """Return targets or factors as a flat batch of float64; `default` ones where none are given."""
     if a is None:
-        return Lines(_ones(default), 0)
+        return _ones(default)
     flat, step = _flat(a.astype(np.float64, copy=False), batch, 1)
     return Lines(flat, step)
 
@@ -192,7 +201,7 @@ def _lines(a, batch, default):
 def _ones(n):
     ones = np.ones((1, n))
     ones.flags.writeable = False
-    return ones
+    return Lines(ones, 0)
 
 
 def _flat(a, batch, core):
