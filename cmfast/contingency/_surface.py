@@ -1,7 +1,7 @@
 """Metrics as surfaces over (tnr, tpr), and how far imbalance warps them."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def metric_surface(
            [0.125, 0.5  , 0.875],
            [0.25 , 0.625, 1.   ]])
     """
-    validate.choice("grid", grid, ("nodes", "midpoints"))
+    validate.choice("grid", grid, get_args(Nodes))
     size = validate.count("size", size, least=1)
     validate.flag("rescale", rescale)
     metric, ratios = metric_of(metric), ratios_of(r)
@@ -171,7 +171,7 @@ def imbalance_sensitivity(
     >>> round(float(contingency.imbalance_sensitivity("accuracy", 4, rule="nodes", size=15).value), 4)
     0.1067
     """
-    validate.choice("rule", rule, ("gauss", "nodes", "midpoints"))
+    validate.choice("rule", rule, get_args(Rule))
     size = validate.count("size", size, least=1)
     validate.flag("rescale", rescale)
     metric, ratios = metric_of(metric), ratios_of(r)

@@ -1,6 +1,6 @@
 """Metrics with parameters of their own."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._compute import FAILED
 from cmfast.metrics._single import Average, averaged, one
+
+Weighting: TypeAlias = Literal["linear", "quadratic"]
 
 
 def fbeta(
@@ -35,7 +37,7 @@ def kappa(
     M: Array,
     /,
     *,
-    weights: Literal["linear", "quadratic"] | Array | None = None,
+    weights: Weighting | Array | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -70,7 +72,7 @@ def kappa(
     if weights is None:
         return one("kappa", M, undefined, on_failure, num_threads)
     if isinstance(weights, str):
-        validate.choice("weights", weights, ("linear", "quadratic"))
+        validate.choice("weights", weights, get_args(Weighting))
         return one(f"kappa_{weights}", M, undefined, on_failure, num_threads)
     _plan.undefined_of(undefined)
     validate.on_failure(on_failure)
