@@ -23,11 +23,17 @@ def _total(values):
     return total
 
 
+@jit(inline=True)
+def _of(S, b):
+    """Return the cells of matrix `b`, which may be one that all share."""
+    return S[b if S.shape[0] > 1 else 0]
+
+
 @jit()
-def _totals(S, s_step, T, t_step, out_totals, out_status, start, stop):
+def _totals(S, T, out_totals, out_status, start, stop):
     for b in range(start, stop):
-        s = _total(S[b * s_step])
-        t = _total(T[b * t_step])
+        s = _total(_of(S, b))
+        t = _total(_of(T, b))
         out_totals[b, 0] = s
         out_totals[b, 1] = t
         if not (s < np.inf and t < np.inf):
@@ -39,12 +45,12 @@ def _totals(S, s_step, T, t_step, out_totals, out_status, start, stop):
 
 
 @jit()
-def _overlap(S, s_step, T, t_step, totals, status, out, start, stop):
+def _overlap(S, T, totals, status, out, start, stop):
     for b in range(start, stop):
         if status[b] != OK:
             out[b] = np.nan
             continue
-        p, q = S[b * s_step], T[b * t_step]
+        p, q = _of(S, b), _of(T, b)
         s, t = totals[b, 0], totals[b, 1]
         total = 0.0
         for k in range(p.shape[0]):
@@ -53,12 +59,12 @@ def _overlap(S, s_step, T, t_step, totals, status, out, start, stop):
 
 
 @jit()
-def _l1_distance(S, s_step, T, t_step, totals, status, out, start, stop):
+def _l1_distance(S, T, totals, status, out, start, stop):
     for b in range(start, stop):
         if status[b] != OK:
             out[b] = np.nan
             continue
-        p, q = S[b * s_step], T[b * t_step]
+        p, q = _of(S, b), _of(T, b)
         s, t = totals[b, 0], totals[b, 1]
         total = 0.0
         for k in range(p.shape[0]):
@@ -79,12 +85,12 @@ def _kl_term(x, y):
 
 
 @jit()
-def _kl_divergence(S, s_step, T, t_step, totals, status, out, start, stop):
+def _kl_divergence(S, T, totals, status, out, start, stop):
     for b in range(start, stop):
         if status[b] != OK:
             out[b] = np.nan
             continue
-        p, q = S[b * s_step], T[b * t_step]
+        p, q = _of(S, b), _of(T, b)
         s, t = totals[b, 0], totals[b, 1]
         total = 0.0
         for k in range(p.shape[0]):
@@ -96,15 +102,14 @@ def _kl_divergence(S, s_step, T, t_step, totals, status, out, start, stop):
 
 def _compare(kernel, S, T, num_threads):
     S, T = batches.as_floating(S), batches.as_floating(T)
-    batch, (S3, T3), (s_step, t_step) = batches.broadcast_batches(2, S, T)
+    batch, (S3, T3), _ = batches.broadcast_batches(2, S, T)
     cells = S.shape[-2] * S.shape[-1]
     P, Q = (x.reshape(x.shape[0], cells) for x in (S3, T3))
     n = math.prod(batch)
     totals, status, out = np.empty((n, 2)), np.empty(n, np.int8), np.empty(n)
     seconds = 2 * n * cells * SECONDS_PER_CELL
-    pool.run(_totals, (P, s_step, Q, t_step, totals, status), n, seconds=seconds, num_threads=num_threads)
-    args = (P, s_step, Q, t_step, totals, status, out)
-    pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads)
+    pool.run(_totals, (P, Q, totals, status), n, seconds=seconds, num_threads=num_threads)
+    pool.run(kernel, (P, Q, totals, status, out), n, seconds=seconds, num_threads=num_threads)
     return out.astype(batches.result_dtype(S, T), copy=False).reshape(batch), status.reshape(batch)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes, _rules
 from cmfast.kernels.cpu.scaling._large_elimination import dense_step
+from cmfast.kernels.cpu.scaling._large_passes import Matrix, Sums
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
 from cmfast.kernels.shared.scaling import (
     DENSE,
@@ -44,70 +45,54 @@ class _Rows:
 
     def __init__(self, M, u, v, num_threads):
         R, C = M.shape
-        self.M, self.u, self.v, self.total = M, u, v, u.sum()
-        self.rows = max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1)
-        self.blocks = -(-R // self.rows)
-        self.sums = np.empty((self.blocks, C))
-        self.error = np.empty(self.blocks)
+        self.matrix, self.total = Matrix(M, u, v), u.sum()
+        rows = max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1)
+        self.blocks = -(-R // rows)
+        self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows)
         self.num_threads = num_threads
 
     def run(self, kernel, *args):
         """Run a pass; return the column sums."""
         pool.checkpoint()
-        seconds = self.M.size * SECONDS_PER_CELL
-        pool.run(kernel, (*args, self.rows), self.blocks, seconds=seconds, num_threads=self.num_threads)
-        return self.sums.sum(0)
+        seconds = self.matrix.cells.size * SECONDS_PER_CELL
+        pool.run(kernel, (self.matrix, *args), self.blocks, seconds=seconds, num_threads=self.num_threads)
+        return self.sums.cols.sum(0)
 
     def column_sums(self, x):
         """Return x @ M with the same bits for any number of threads, which a BLAS does not promise."""
-        nothing = np.empty((0, len(self.v)))
-        return self.run(_large_passes.measure, self.M, self.u, np.ones(len(self.v)), x, self.error, self.sums, nothing)
+        C = len(self.matrix.v)
+        return self.run(_large_passes.measure, x, np.ones(C), self.sums, np.empty((0, C)))
 
     def hidden(self, x, y, last_width):
         """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`.
 
         Every such flow goes through at least one positive cell; without zeros through one of nearly every line.
         """
-        low, zero = _large_passes.smallest(self.M, x, y)
-        return last_width * low * (1 if zero else max(1, min(self.M.shape) - 1)) / self.total
+        low, zero = _large_passes.smallest(self.matrix.cells, x, y)
+        return last_width * low * (1 if zero else max(1, min(self.matrix.cells.shape) - 1)) / self.total
 
-    def sweeps(self, x, last, y, k, target, still, max_iter, patience):
+    def sweeps(self, x, last, y, k, rule):
         """Do what the kernel of this name does, all of it, with the rows of a large matrix shared between threads.
 
         Return how many sweeps it was, the residual, and whether it was given up.
         """
-        before = np.inf
+        before, most = np.inf, max(1, MOMENT // self.matrix.cells.size)
         while self.blocks == 1:
-            k, residual, before, slow, ended = _large_passes.sweeps(
-                M=self.M,
-                u=self.u,
-                v=self.v,
-                x=x,
-                last=last,
-                y=y,
-                error=self.error,
-                sums=self.sums,
-                k=k,
-                before=before,
-                target=target,
-                still=still,
-                max_iter=max_iter,
-                patience=patience,
-                most=max(1, MOMENT // self.M.size),
-            )
+            found = _large_passes.sweeps(self.matrix, x, last, y, self.sums, (k, before), rule, most)
+            k, residual, before, slow, ended = found
             if ended:
                 return k, residual, slow
             pool.checkpoint()
         while True:
             last[:] = x
-            sums = self.run(_large_passes.sweep, self.M, self.u, y, x, self.error, self.sums)
-            residual = self.error.sum() / self.total
-            if _large_passes.ended(k, residual, before, target, still, max_iter, patience):
+            sums = self.run(_large_passes.sweep, x, y, self.sums)
+            residual = self.sums.missed.sum() / self.total
+            if _large_passes.ended(k, residual, before, rule):
                 return k, residual, False
-            if _large_passes.slow(k, residual, before, target, patience):
+            if _large_passes.slow(k, residual, before, rule):
                 return k, residual, True
             before = residual if k > 0 else np.inf
-            y[:] = self.v / sums
+            y[:] = self.matrix.v / sums
             k += 1
 
 
@@ -190,8 +175,8 @@ def _scale_one(M, targets, starts, smoothing, drop, rule, out, num_threads):
         return _failed(status, amount, n_iter)
     x, y = _rules.gauge(x, y, powers)
     small = np.zeros((0, part.shape[1])) if len(out) == 0 else out if whole else np.empty_like(part)
-    sums = problem.run(_large_passes.measure, part, problem.u, y[0], x[0], problem.error, problem.sums, small)
-    residual = (problem.error.sum() + abs(sums - problem.v).sum()) / problem.total
+    sums = problem.run(_large_passes.measure, x[0], y[0], problem.sums, small)
+    residual = (problem.sums.missed.sum() + abs(sums - problem.matrix.v).sum()) / problem.total
     row, col = np.zeros_like(u), np.zeros_like(v)
     row[keep[0]], col[keep[1]] = np.ldexp(x[0], x[1]), np.ldexp(y[0], y[1])
     for factors, k in ((row, keep[0]), (col, keep[1])):
@@ -235,10 +220,10 @@ def _scaled_starts(starts, powers):
 
 def _solve(problem, start_x, start_y, order, rule):
     """Return row factors, column factors, passes and a status, for targets that are all positive."""
-    u, v = problem.u, problem.v
+    M, u, v = problem.matrix
     flip = len(u) < len(v) and not rule.plain  # Newton's unknowns belong on the shorter side
     if flip:
-        problem = _Rows(np.ascontiguousarray(problem.M.T), v, u, problem.num_threads)
+        problem = _Rows(np.ascontiguousarray(M.T), v, u, problem.num_threads)
         u, v, start_x, start_y = v, u, start_y, start_x
     y, warm = start_y, start_x is not None or start_y is not None
     if y is None:
@@ -257,18 +242,18 @@ def _sweep(problem, y, rule):
 
     The status is None then.
     """
-    x = np.zeros(len(problem.u))
+    x = np.zeros(len(problem.matrix.u))
     last, y = np.empty_like(x), np.array(y)
-    plain, target, still, max_iter = rule.plain, rule.target, rule.still, rule.max_iter
-    patience = np.inf if plain else PATIENT_SWEEPS
-    k, residual, slow = problem.sweeps(x, last, y, 0, target, still, max_iter, patience)
+    plain, target, still = rule.plain, rule.target, rule.still
+    sweeping = _large_passes.Rule(target, still, rule.max_iter, np.inf if plain else float(PATIENT_SWEEPS))
+    k, residual, slow = problem.sweeps(x, last, y, 0, sweeping)
     if not (plain or slow) and residual <= target:
         hidden = problem.hidden(last, y, rule.last_width)
         if hidden < ROUNDING:
             return last, y, k, None
         if residual > hidden:
             x = last.copy()
-            k, residual, slow = problem.sweeps(x, last, y, k, min(target, hidden), still, max_iter, patience)
+            k, residual, slow = problem.sweeps(x, last, y, k, sweeping._replace(target=min(target, hidden)))
     if not residual < np.inf:
         raise _Lost
     return last, y, k, None if slow else OK if residual <= max(target, still) else MAX_ITER
@@ -281,13 +266,13 @@ def _newton(problem, x, y, rule, n_iter, order, warm):
     if paired:
         problem, y = _paired_start(problem, x, y, order, warm)
         n_iter += PAIRED_SWEEPS
-    M, u, v = problem.M, problem.u, problem.v
-    R, C = M.shape
-    x, off, diag = np.empty(R), np.zeros(R), np.zeros(R)
+    _, u, v = problem.matrix
+    R, C = len(u), len(v)
+    x, off = np.empty(R), np.zeros(R)
     rho, rho_before, dense, trial = np.inf, np.inf, C <= DENSE, None
     hidden, status = None, MAX_ITER
     while True:
-        sums = problem.run(_large_passes.row_pass, M, u, y, x, off, diag, problem.sums, paired)
+        sums = problem.run(_large_passes.row_pass, x, y, off, problem.sums, paired)
         g = (v - u) + (off - sums) if paired else v - sums
         residual = abs(g).sum() / problem.total
         if not residual < np.inf:
@@ -332,16 +317,18 @@ def _newton(problem, x, y, rule, n_iter, order, warm):
 
 def _paired_start(problem, x, y, order, warm):
     """Bring the column paired with each row to its place; return that problem and the column factors."""
-    M, u, v = problem.M, problem.u, problem.v[order]
+    M, u, v = problem.matrix
+    v = v[order]
     if (order != np.arange(len(order))).any():
         M = np.ascontiguousarray(M[:, order])
     y = y[order]
     if not warm:
         middle = M.diagonal()
         x, y = np.sqrt(u / middle), np.sqrt(v / middle)
+    problem = _Rows(M, u, v, problem.num_threads)
     for _ in range(PAIRED_SWEEPS):
-        _large_passes.paired_sweep(M, u, v, x, y)
-    return _Rows(M, u, v, problem.num_threads), y
+        _large_passes.paired_sweep(problem.matrix, x, y)
+    return problem, y
 
 
 def _pairing(problem, y):
@@ -349,7 +336,7 @@ def _pairing(problem, y):
 
     The diagonal where it dominates, else the largest scaled cells, else the diagonal if it is positive.
     """
-    M = problem.M
+    M = problem.matrix.cells
     R, C = M.shape
     if R != C:
         return None
@@ -370,15 +357,16 @@ def _direction(problem, x, y, g, residual, paired, dense):
         if d is not None:
             return d, products, False
     d = np.empty(C)
-    q = problem.v - problem.u if paired else g.copy()
-    dense_step(problem.M, problem.u, x, y, q, paired, d)
+    M, u, v = problem.matrix
+    q = v - u if paired else g.copy()
+    dense_step(M, u, x, y, q, paired, d)
     return d, 0, True
 
 
 def _conjugate_gradients(problem, x, y, g, residual, paired):
     """Solve L d = g roughly; None where elimination would be quicker."""
-    M, u, C = problem.M, problem.u, len(g)
-    scale = problem.run(_large_passes.diagonal, M, u, x, y, problem.sums, paired)
+    C = len(g)
+    scale = problem.run(_large_passes.diagonal, x, y, problem.sums, paired)
     scale = np.where(scale > 0.0, scale, 1.0)
     goal = min(0.1, math.sqrt(residual)) * abs(g).sum()
     most = C // 3 if C <= RESCUE else 4 * C
@@ -386,7 +374,7 @@ def _conjugate_gradients(problem, x, y, g, residual, paired):
     z = r / scale
     p, rz = z, r @ z
     for k in range(1, most + 1):
-        Lp = problem.run(_large_passes.product, M, u, x, y, p, problem.sums, paired)
+        Lp = problem.run(_large_passes.product, x, y, p, problem.sums, paired)
         curvature = p @ Lp
         if not curvature > 0.0:
             break

@@ -1,10 +1,10 @@
 """One Newton step for a matrix of middling size: the graph on its columns, and its subtraction-free elimination.
 
-Lines of eight numbers, as in a tile, but along the rows of one matrix. Of ``S`` the first lines are the scaled cells Q,
-then come the weights W, the flows F and a panel of pivot rows.
+Lines of eight numbers, as in a tile, but along the rows of one matrix.
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,17 @@ from cmfast.kernels.shared.scaling import NORMAL
 SUM = frozenset({"reassoc", "contract"})  # sums along a row in several parts, which vectors need
 PANEL = 16  # pivots eliminated together; a multiple of the tile of 4 rows and 2 lines
 ROWS = 128  # rows of Q that stay in the cache
+
+
+class Graph(NamedTuple):
+    """The graph on the columns: its lines of numbers, and where its parts begin in them."""
+
+    S: Any  # lines of eight numbers; the first are the scaled cells Q
+    flat: Any  # the same numbers
+    per: int  # lines of a row
+    W: int  # weights
+    F: int  # flows
+    P: int  # a panel of pivot rows
 
 
 @jit()
@@ -29,27 +40,27 @@ def dense_step(M, u, x, y, q, paired, d):
     S, r = new_lines(per * (R + 2 * per * WIDTH + PANEL)), np.empty(C)
     W = R * per
     F = W + per * per * WIDTH
-    P = F + per * per * WIDTH
-    flat = S.reshape(-1)
-    _cells(M, flat, per * WIDTH, u, x, y)
-    _weights(S, flat, R, C, per, W)
+    graph = Graph(S, S.reshape(-1), per, W, F, F + per * per * WIDTH)
+    _cells(M, graph, u, x, y)
+    _weights(graph, R, C)
     if paired:
-        _flows(flat, per * WIDTH, C, F * WIDTH, u)
+        _flows(graph, u)
     k1 = C
     while k1 > 0:
         k0 = (k1 - 1) // PANEL * PANEL
-        _panel(S, flat, per * WIDTH, W * WIDTH, F * WIDTH, P * WIDTH, k0, k1, paired, q, d, r)
+        _panel(graph, k0, k1, paired, q, d, r)
         if paired:
-            _update_flows(S, flat, per, W, F, P, k0, k1)
+            _update_flows(graph, k0, k1)
         else:
-            _update(S, flat, per, W, P, k0, k1)
+            _update(graph, k0, k1)
         k1 = k0
-    _substitute(flat, per * WIDTH, W * WIDTH, r, d)
+    _substitute(graph, r, d)
 
 
 @jit(inner=True)
-def _cells(M, flat, width, u, x, y):
+def _cells(M, graph, u, x, y):
     R, C = M.shape
+    flat, width = graph.flat, graph.per * WIDTH
     for i in range(R):
         factor = x[i] / math.sqrt(u[i])
         m, to = M[i], flat[i * width : (i + 1) * width]
@@ -60,8 +71,9 @@ def _cells(M, flat, width, u, x, y):
 
 
 @jit(inner=True)
-def _weights(S, flat, R, C, per, W):
+def _weights(graph, R, C):
     """W_jk = sum over i of q_ij q_ik for k < j, four rows and two lines at a time."""
+    S, flat, per, W = graph.S, graph.flat, graph.per, graph.W
     width = per * WIDTH
     top = (C + 3) // 4 * 4
     for i0 in range(0, R, ROWS):
@@ -94,9 +106,10 @@ def _weights(S, flat, R, C, per, W):
 
 
 @jit(inner=True)
-def _flows(flat, width, C, F, u):
+def _flows(graph, u):
     """F_jk = P_jk - P_kj for k < j."""
-    for j in range(C):
+    flat, width, F = graph.flat, graph.per * WIDTH, graph.F * WIDTH
+    for j in range(len(u)):
         root = math.sqrt(u[j])
         to = flat[F + j * width : F + (j + 1) * width]
         for k in range(j):
@@ -104,12 +117,14 @@ def _flows(flat, width, C, F, u):
 
 
 @jit(inner=True, fastmath=SUM)
-def _panel(S, flat, width, W, F, P, k0, k1, paired, q, d, r):
+def _panel(graph, k0, k1, paired, q, d, r):
     """Eliminate the nodes from k1 - 1 down to k0 within their own rows."""
+    flat, width = graph.flat, graph.per * WIDTH
+    W, F, P = graph.W * WIDTH, graph.F * WIDTH, graph.P * WIDTH
     for k in range(k1 - 1, k0 - 1, -1):
         w, f = flat[W + k * width : W + k * width + k], flat[F + k * width : F + k * width + k]
         p = flat[P + (k - k0) * width : P + (k - k0) * width + k]
-        _take(S, flat, width, W, F, P, k0, k, k1, paired)
+        _take(graph, k0, k, k1, paired)
         total = 0.0
         flow = 0.0
         for j in range(k):
@@ -125,7 +140,8 @@ def _panel(S, flat, width, W, F, P, k0, k1, paired, q, d, r):
 
 
 @jit(inner=True, fastmath=SUM)
-def _substitute(flat, width, W, r, d):
+def _substitute(graph, r, d):
+    flat, width, W = graph.flat, graph.per * WIDTH, graph.W * WIDTH
     d[0] = 0.0
     for k in range(1, len(d)):
         w = flat[W + k * width : W + k * width + k]
@@ -136,24 +152,26 @@ def _substitute(flat, width, W, r, d):
 
 
 @jit(inner=True)
-def _take(S, flat, width, W, F, P, k0, k, k1, paired):
+def _take(graph, k0, k, k1, paired):
     """Let row k take what the nodes above it in the panel send; past its end nothing is ever read."""
-    per = width // WIDTH
+    S, flat, per, W, F, P = graph
+    width = per * WIDTH
     for column in range((k + WIDTH - 1) // WIDTH):
-        w, f = load(S, W // WIDTH + k * per + column), load(S, F // WIDTH + k * per + column)
+        w, f = load(S, W + k * per + column), load(S, F + k * per + column)
         for above in range(k1 - 1, k, -1):
-            share = flat[P + (above - k0) * width + k]
-            w = fma(share, load(S, W // WIDTH + above * per + column), w)
+            share = flat[P * WIDTH + (above - k0) * width + k]
+            w = fma(share, load(S, W + above * per + column), w)
             if paired:
-                f = fma(share, load(S, F // WIDTH + above * per + column), f)
-                f = f - flat[F + above * width + k] * load(S, P // WIDTH + (above - k0) * per + column)
-        store(S, W // WIDTH + k * per + column, w)
-        store(S, F // WIDTH + k * per + column, f)
+                f = fma(share, load(S, F + above * per + column), f)
+                f = f - flat[F * WIDTH + above * width + k] * load(S, P + (above - k0) * per + column)
+        store(S, W + k * per + column, w)
+        store(S, F + k * per + column, f)
 
 
 @jit(inner=True)
-def _update(S, flat, per, W, P, k0, k1):
+def _update(graph, k0, k1):
     """Add what the panel sends between the nodes below it."""
+    S, flat, per, W, _, P = graph
     width = per * WIDTH
     for j in range(0, k0, 4):
         for k in range(0, (j + 3) // WIDTH + 1, 2):
@@ -179,9 +197,10 @@ def _update(S, flat, per, W, P, k0, k1):
 
 
 @jit(inner=True)
-def _update_flows(S, flat, per, W, F, P, k0, k1):
+def _update_flows(graph, k0, k1):
     """As :func:`_update`, and the flows: F_jk += p_j F_pivot,k - p_k F_pivot,j."""
-    _update(S, flat, per, W, P, k0, k1)
+    _update(graph, k0, k1)
+    S, flat, per, _, F, P = graph
     width = per * WIDTH
     for j in range(0, k0, 4):
         for k in range((j + 3) // WIDTH + 1):

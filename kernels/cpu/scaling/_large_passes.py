@@ -4,12 +4,39 @@ Passes over rows take a range of blocks of rows. Each block adds into column sum
 in the order of the blocks, so that no number depends on how many threads shared the work.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 
 LINE = 8  # numbers in a cache line
 SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several parts, which vectors need
+
+
+class Matrix(NamedTuple):
+    """A matrix and what its rows and columns shall add up to."""
+
+    cells: Any
+    u: Any
+    v: Any
+
+
+class Sums(NamedTuple):
+    """What every block of rows adds up."""
+
+    cols: Any  # (blocks, C)
+    missed: Any  # by its rows, (blocks,)
+    rows: int  # of a block
+
+
+class Rule(NamedTuple):
+    """When sweeps end: at the `target`, where they stand `still`, when they were too many, or too many are left."""
+
+    target: float
+    still: float
+    max_iter: int
+    patience: float
 
 
 @jit()
@@ -48,28 +75,32 @@ def _add_scaled(out, a, factor):
 
 
 @jit(inline=True)
-def sweep(M, u, y, x, error, sums, rows, start, stop):
-    """Set x = u / (M y); `error` gets what the rows missed with the old x, `sums` the column sums with the new one."""
+def sweep(matrix, x, y, sums, start, stop):
+    """Set x = u / (M y); leave what the rows missed with the old x, and the column sums with the new one."""
+    M, u, _ = matrix
+    cols, missed_rows, rows = sums
     R = M.shape[0]
     for block in range(start, stop):
-        sums[block] = 0.0
+        cols[block] = 0.0
         missed = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             s = _dot(M[i], y)
             missed += abs(x[i] * s - u[i])
             x[i] = u[i] / s
-            _add_scaled(sums[block], M[i], x[i])
-        error[block] = missed
+            _add_scaled(cols[block], M[i], x[i])
+        missed_rows[block] = missed
 
 
 @jit()
-def measure(M, u, y, x, error, sums, out, rows, start, stop):
-    """Write diag(x) M diag(y); `error` gets what the rows miss, `sums` the column sums."""
+def measure(matrix, x, y, sums, out, start, stop):
+    """Write diag(x) M diag(y); leave what the rows miss, and the column sums."""
+    M, u, _ = matrix
+    cols, missed_rows, rows = sums
     R, C = M.shape
     write = out.shape[0] > 0
     cells = np.empty(C)
     for block in range(start, stop):
-        sums[block] = 0.0
+        cols[block] = 0.0
         missed = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             total = 0.0
@@ -77,55 +108,59 @@ def measure(M, u, y, x, error, sums, out, rows, start, stop):
                 cell = x[i] * M[i, j] * y[j]
                 cells[j] = cell
                 total += cell
-                sums[block, j] += cell
+                cols[block, j] += cell
             if write:
                 out[i] = cells
             missed += abs(total - u[i])
-        error[block] = missed
+        missed_rows[block] = missed
 
 
 @jit()
-def sweeps(M, u, v, x, last, y, error, sums, k, before, target, still, max_iter, patience, most):
-    """Sweep until the residual is at most `target`, `most` times here.
+def sweeps(matrix, x, last, y, sums, state, rule, most):
+    """Sweep until the residual is at most that of the rule, `most` times here.
+
+    The state is how often it was before, and the residual of the last one.
 
     Return how often it was in all, the residual, that of the sweep before, whether it was given up, and whether this is
-    the end. At the end `last` and `y` are the factors that the residual belongs to. It is given up where more than
-    `patience` sweeps would be left at the present rate; if that is infinite, where nothing changes any more and the
-    residual is at most `still`.
+    the end. At the end `last` and `y` are the factors that the residual belongs to. It is given up where more sweeps
+    would be left at the present rate than the patience allows; if that is infinite, where nothing changes any more and
+    the residual is small enough.
     """
+    _, u, v = matrix
+    k, before = state
     total, residual = 0.0, np.inf
     for i in range(u.shape[0]):
         total += u[i]
     for _ in range(most):
         last[:] = x
-        sweep(M, u, y, x, error, sums, M.shape[0], 0, 1)
-        residual = error[0] / total
-        if ended(k, residual, before, target, still, max_iter, patience):
+        sweep(matrix, x, y, sums, 0, 1)
+        residual = sums.missed[0] / total
+        if ended(k, residual, before, rule):
             return k, residual, before, False, True
-        if slow(k, residual, before, target, patience):
+        if slow(k, residual, before, rule):
             return k, residual, before, True, True
         before = residual if k > 0 else np.inf
         for j in range(v.shape[0]):
-            y[j] = v[j] / sums[0, j]
+            y[j] = v[j] / sums.cols[0, j]
         k += 1
     return k, residual, before, False, False
 
 
 @jit(inline=True)
-def ended(k, residual, before, target, still, max_iter, patience):
+def ended(k, residual, before, rule):
     """Whether sweep `k`, whose residual this is, was the last one."""
-    if not residual < np.inf or (k > 0 and residual <= target) or k >= max_iter:
+    if not residual < np.inf or (k > 0 and residual <= rule.target) or k >= rule.max_iter:
         return True
-    return patience == np.inf and residual <= still and residual >= before
+    return rule.patience == np.inf and residual <= rule.still and residual >= before
 
 
 @jit(inline=True)
-def slow(k, residual, before, target, patience):
-    """Whether more than `patience` sweeps would be left at the present rate."""
-    if patience == np.inf or k < 2 or before == np.inf:
+def slow(k, residual, before, rule):
+    """Whether more sweeps would be left at the present rate than the patience allows."""
+    if rule.patience == np.inf or k < 2 or before == np.inf:
         return False
     rate = residual / before
-    return rate >= 1.0 or np.log(residual / target) > patience * -np.log(rate)
+    return rate >= 1.0 or np.log(residual / rule.target) > rule.patience * -np.log(rate)
 
 
 @jit()
@@ -167,11 +202,12 @@ def dominates(M):
 
 
 @jit(fastmath=SUM)
-def paired_sweep(M, u, v, x, y):
+def paired_sweep(matrix, x, y):
     """Solve row i and column i together, for every i: x (m y + a) = u and y (m x + b) = v.
 
     The columns are summed eight at a time, which is a cache line of every row.
     """
+    M, u, v = matrix
     n = M.shape[0]
     sums, kept = np.empty(LINE), np.empty(LINE)
     for first in range(0, n, LINE):
@@ -201,22 +237,23 @@ def paired_sweep(M, u, v, x, y):
 
 
 @jit()
-def row_pass(M, u, y, x, off, diag, sums, paired, rows, start, stop):
-    """Set x = u / (M y) and leave the sums of scaled cells, the paired ones apart."""
+def row_pass(matrix, x, y, off, sums, paired, start, stop):
+    """Set x = u / (M y) and leave the sums of scaled cells, without the paired ones; those of rows are `off`."""
+    M, u, _ = matrix
+    cols, _, rows = sums
     R = M.shape[0]
     for block in range(start, stop):
-        sums[block] = 0.0
+        cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             if paired:
                 s = _dot(M[i, :i], y[:i]) + _dot(M[i, i + 1 :], y[i + 1 :])
                 x[i] = u[i] / (s + M[i, i] * y[i])
                 off[i] = x[i] * s
-                diag[i] = x[i] * M[i, i] * y[i]
-                _add_cells(sums[block, :i], M[i, :i], y[:i], x[i])
-                _add_cells(sums[block, i + 1 :], M[i, i + 1 :], y[i + 1 :], x[i])
+                _add_cells(cols[block, :i], M[i, :i], y[:i], x[i])
+                _add_cells(cols[block, i + 1 :], M[i, i + 1 :], y[i + 1 :], x[i])
             else:
                 x[i] = u[i] / _dot(M[i], y)
-                _add_cells(sums[block], M[i], y, x[i])
+                _add_cells(cols[block], M[i], y, x[i])
 
 
 @jit(inner=True)
@@ -226,16 +263,18 @@ def _add_cells(out, m, y, x):
 
 
 @jit()
-def diagonal(M, u, x, y, sums, paired, rows, start, stop):
+def diagonal(matrix, x, y, sums, paired, start, stop):
     """Sum over i of p_ij (u_i - p_ij) / u_i, the diagonal of L; what the largest cell of a row lacks is added up."""
+    M, u, _ = matrix
+    cols, _, rows = sums
     R = M.shape[0]
     for block in range(start, stop):
-        sums[block] = 0.0
+        cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             top = i if paired else _largest(M[i], y)
-            rest = _add_lacks(sums[block, :top], M[i, :top], y[:top], x[i], u[i])
-            rest += _add_lacks(sums[block, top + 1 :], M[i, top + 1 :], y[top + 1 :], x[i], u[i])
-            sums[block, top] += x[i] * M[i, top] * y[top] * rest / u[i]
+            rest = _add_lacks(cols[block, :top], M[i, :top], y[:top], x[i], u[i])
+            rest += _add_lacks(cols[block, top + 1 :], M[i, top + 1 :], y[top + 1 :], x[i], u[i])
+            cols[block, top] += x[i] * M[i, top] * y[top] * rest / u[i]
 
 
 @jit(inner=True)
@@ -259,18 +298,20 @@ def _add_lacks(out, m, y, x, u):
 
 
 @jit()
-def product(M, u, x, y, z, sums, paired, rows, start, stop):
+def product(matrix, x, y, z, sums, paired, start, stop):
     """Column sums of L z: differences of z only, so that a shift of all of it costs no digits."""
+    M, u, _ = matrix
+    cols, _, rows = sums
     R, C = M.shape
     yz = np.empty(C)
     for j in range(C):
         yz[j] = y[j] * z[j]
     for block in range(start, stop):
-        sums[block] = 0.0
+        cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             middle = z[i] if paired else x[i] * _dot(M[i], yz) / u[i]
             share = x[i] / u[i] * _lean(M[i], y, z, middle)
-            _add_differences(sums[block], M[i], y, z, middle + share, x[i])
+            _add_differences(cols[block], M[i], y, z, middle + share, x[i])
 
 
 @jit(inner=True, fastmath=SUM)
