@@ -6,15 +6,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.normalizing import COL, LINES, ROW, SHRINK
 from cmfast.kernels.status import INVALID, OK, RANGE
 
-# What one sum goes over.
-ALL, ROW, COL = 0, 1, 2
-LINES = {"all": ALL, "row": ROW, "col": COL}
-
 SECONDS_PER_CELL = 1e-9
-# A sum of finite cells that overflows is taken again over cells times this, which then keeps all their digits.
-SHRINK = 2.0**-64
 
 
 @jit(inline=True)

@@ -9,12 +9,12 @@ import numpy as np
 from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
 from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
 
-JOB = 1 << 13  # samples that a block should have at least
-JOBS = 1 << 12  # beyond so many blocks each gets more samples instead
-COPIES = 8  # tables in shared memory: lanes of a warp that count the same cell wait for each other
+BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
+MOST_SAMPLE_BLOCKS = 1 << 12  # beyond so many blocks each gets more samples instead
+TABLE_COPIES = 8  # in shared memory: lanes of a warp that count the same cell wait for each other
 DIGIT_BITS = 28
 DEFINES = {"DIGIT_BITS": DIGIT_BITS}
-HEADROOM = 5  # digits: three that a weight touches, two for carries
+HEADROOM_DIGITS = 5  # three that a weight touches, two for carries
 MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
 
 _WEIGHTED = tuple(product(LABELS, ("float", "double")))
@@ -63,11 +63,11 @@ class _Samples:
         dtype: np.dtype[Any] = self.weight[0].dtype
         return dtype
 
-    def _jobs(self, together: int) -> tuple[int, int, int]:
+    def _division(self, together: int) -> tuple[int, int, int]:
         """Return rows per block, parts per row, and the number of blocks: from the shapes alone."""
         if together > 1:
             return together, 1, -(-self.rows // together)
-        least = max(JOB, -(-self.rows * self.n // JOBS))
+        least = max(BLOCK_SAMPLES, -(-self.rows * self.n // MOST_SAMPLE_BLOCKS))
         parts = -(-self.n // least)
         return 1, parts, self.rows * parts
 
@@ -85,8 +85,8 @@ class _Samples:
     def _counts(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
         cells = math.prod(shape[1:])
         room = SHARED // 4 // max(1, cells)
-        together, parts, blocks = self._jobs(max(1, min(room, JOB // self.n, self.rows)))
-        copies = max(1, min(COPIES, room // together))
+        together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)))
+        copies = max(1, min(TABLE_COPIES, room // together))
         held = room > 0
         out, outside = self.xp.zeros(shape, np.uint64), self.xp.zeros(1, np.uint64)
         bytes_held = max(4 * cells * together * copies if held else 0, team_scratch(str(THREADS)))
@@ -100,21 +100,21 @@ class _Samples:
         assert self.weight is not None
         dtype = self._result()
         instance = (self.label_type, NAMES[dtype])
-        most = max(1, min(JOB // self.n, self.rows))
-        together, parts, blocks = self._jobs(most)
+        most = max(1, min(BLOCK_SAMPLES // self.n, self.rows))
+        together, parts, blocks = self._division(most)
         found, flags = self.xp.asarray(np.array([4096, -4096, 0])), self.xp.zeros(shape[:2], np.int32)
         _EXPONENTS.launch(
             instance, blocks, shared=team_scratch(str(THREADS)),
             **self._common(shape, together, parts), out_found=found, out_flags=flags,
         )  # fmt: skip
         lowest, highest, outside = found.get().tolist()  # synchronises
-        base, digits = (lowest, (highest - lowest) // DIGIT_BITS + HEADROOM) if highest >= lowest else (0, 1)
+        base, digits = (lowest, (highest - lowest) // DIGIT_BITS + HEADROOM_DIGITS) if highest >= lowest else (0, 1)
         digit = self.xp.zeros((*shape, digits), np.uint64)
         words = math.prod(shape[1:]) * digits
         room = SHARED // 4 // max(1, words)
-        together, parts, blocks = self._jobs(max(1, min(room, most)))
+        together, parts, blocks = self._division(max(1, min(room, most)))
         stride = words * together | 1  # odd: the same digit of neighbouring lanes is in different banks
-        copies = max(1, min(COPIES, SHARED // 4 // stride))
+        copies = max(1, min(TABLE_COPIES, SHARED // 4 // stride))
         held = int(room > 0 and 4 * stride * copies <= SHARED)
         _ADD.launch(
             (*instance, str(held)), blocks, shared=4 * stride * copies if held else 0,

@@ -1,10 +1,5 @@
 // Division by totals, row sums or column sums, and the weights that do the same sample by sample.
 
-enum Lines { ALL = 0, ROW = 1, COL = 2 };
-
-// A sum of finite cells that overflows is taken again over cells times this, which then keep all their digits.
-constexpr double SHRINK = 0x1p-64;
-
 // What the cells of a line are multiplied with: shrink first, then 1 / total.
 struct Share {
   double shrink, total;
@@ -25,8 +20,8 @@ __device__ __forceinline__ Share line_share(const T* p, int rank, i64 count, dou
   const double total = line_sum<W>(p, rank, count, 1.0);
   const bool huge = total == CM_INF;
   double small = 0.0;
-  if (warp_any(huge)) small = line_sum<W>(p, rank, count, SHRINK);
-  return huge ? Share{SHRINK, small} : Share{1.0, total > 0.0 ? total : empty};
+  if (warp_any(huge)) small = line_sum<W>(p, rank, count, CM_SHRINK);
+  return huge ? Share{CM_SHRINK, small} : Share{1.0, total > 0.0 ? total : empty};
 }
 
 // The share of a column, by one thread.
@@ -36,9 +31,9 @@ __device__ __forceinline__ Share column_share(const T* p, i64 R, i64 C, double e
   for (i64 i = 0; i < R; ++i) {
     const double x = widen(p[i * C]);
     total += x;
-    small += x * SHRINK;
+    small += x * CM_SHRINK;
   }
-  return total == CM_INF ? Share{SHRINK, small} : Share{1.0, total > 0.0 ? total : empty};
+  return total == CM_INF ? Share{CM_SHRINK, small} : Share{1.0, total > 0.0 ? total : empty};
 }
 
 template <int W, typename T>
@@ -56,7 +51,7 @@ __device__ __forceinline__ bool any_bad(const T* p, int rank, i64 cells) {
 template <int W, typename T, typename O, typename Value>
 __device__ __forceinline__ void each_line(const T* p, i64 R, i64 C, int lines, const Team<W>& team, double empty, O* q,
                                           Value value) {
-  if (lines == COL) {
+  if (lines == CM_COL) {
     for (i64 j = team.rank; j < C; j += W) {
       const Share share = column_share(p + j, R, C, empty);
       if (team.mine())
@@ -64,7 +59,7 @@ __device__ __forceinline__ void each_line(const T* p, i64 R, i64 C, int lines, c
     }
     return;
   }
-  const i64 count = lines == ALL ? R * C : C;
+  const i64 count = lines == CM_ALL ? R * C : C;
   for (i64 first = 0; first < R * C; first += count) {
     const Share share = line_share<W>(p + first, team.rank, count, empty);
     if (team.mine())

@@ -8,8 +8,9 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.shared.normalizing import ALL, COL, LINES, ROW, SHRINK
 
-LINES = {"all": 0, "row": 1, "col": 2}
+DEFINES = {"ALL": ALL, "ROW": ROW, "COL": COL, "SHRINK": SHRINK}
 
 _TYPES = (("float", "float"), ("double", "double"), ("i64", "double"))
 _BY_LINE = tuple((*types, width) for types, width in product(_TYPES, batches.WIDTHS))

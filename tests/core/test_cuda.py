@@ -235,7 +235,13 @@ FAULTS = {
     ),
     "bad-cell-unseen": ("comparison", "bad = team_any<W>(bad) ||", "bad =", "overlap", "bad-first-middle-last"),
     "reduction-too-wide": ("prelude", "(W < 32 ? W : 32) / 2", "16", "overlap", "counts"),
-    "infinite-sum": ("normalizing", "Share{SHRINK, small}", "Share{1.0, total}", "normalize", "row-overflowing-sums"),
+    "infinite-sum": (
+        "normalizing",
+        "Share{CM_SHRINK, small}",
+        "Share{1.0, total}",
+        "normalize",
+        "row-overflowing-sums",
+    ),
     "sum-too-large-unseen": ("metrics/values", "|| crowded", "", "margins", "too-many"),
     "rounded-to-zero": (
         "geometry/counts",

@@ -252,7 +252,7 @@ def test_nothing_waits_where_failures_are_ignored():
 
 
 def test_progress_goes_by_pieces(monkeypatch):
-    monkeypatch.setattr(launch, "PIECE", 50)
+    monkeypatch.setattr(launch, "PROGRESS_MATRICES", 50)
     seen = []
     cmfast.bi_normalize(cuda_host.asarray(patterns((3, 3)) + 1.0), progress=lambda *done: seen.append(done))
     assert seen == [(50, 120), (100, 120), (120, 120)]

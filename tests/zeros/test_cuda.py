@@ -8,6 +8,7 @@ from checks import assert_same_bits
 
 import cmfast
 from cmfast import Status
+from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda.zeros import support
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
@@ -94,7 +95,7 @@ def test_schedules_neighbours_and_the_place_of_the_scratch_change_no_bit(monkeyp
     alone = parts(cmfast.support(*(a[5:6] for a in given)))
     assert_same_bits(tuple(part.get()[0] for part in alone), tuple(part.get()[5] for part in want))
     monkeypatch.setattr(support, "SHARED", 0)
-    monkeypatch.setattr(support, "SCRATCH", 1)
+    monkeypatch.setattr(batches, "MOST_SCRATCH_BYTES", 1)
     assert_same_bits(parts(cmfast.support(*given)), want)
 
 

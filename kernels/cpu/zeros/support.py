@@ -7,9 +7,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.scaling._rules import compare_totals
 from cmfast.kernels.cpu.zeros._classify import classify
-from cmfast.kernels.shared.scaling import TOTALS_RTOL
-from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS, ZERO_LINE
+from cmfast.kernels.status import INVALID, OK, TOTALS, ZERO_LINE
 
 SECONDS_PER_CELL = 5e-9
 SECONDS_PER_MATRIX = 3e-7
@@ -54,14 +54,11 @@ def _check_targets(u, v):
         V += v[j]
     if not good:
         return INVALID
-    if not (np.inf > U and np.inf > V):
-        return RANGE
-    if not abs(U - V) <= TOTALS_RTOL * max(U, V):
-        return TOTALS
-    if U != V:
+    status = compare_totals(U, V)
+    if status == OK and U != V:
         for j in range(len(v)):
             v[j] *= U / V
-    return OK
+    return status
 
 
 @jit(inner=True)

@@ -12,6 +12,8 @@ from cmfast.kernels.cuda._core.module import NAMES, THREADS, library
 
 WIDTHS = ("8", "32", str(THREADS))  # threads that share a matrix: part of a warp, a warp, a block
 
+MOST_SCRATCH_BYTES = 1 << 28  # of a launch, at most, but for one team: so many work at once
+
 LABELS = ("unsigned char", "int", "i64")  # types of labels that kernels are compiled for
 # A negative id seen as unsigned is far outside, as it must be.
 _VIEWS: dict[np.dtype[Any], Any] = {

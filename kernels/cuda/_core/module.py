@@ -22,6 +22,7 @@ from cmfast.kernels.status import Status
 _PACKAGE = "cmfast.kernels.cuda"
 
 THREADS = 256  # of every block
+TABLE_ROWS = 4 * THREADS  # that a block looks at together
 BLOCKS = 1 << 16  # at most; every kernel strides over what is left
 SHARED = 48 << 10  # bytes of shared memory that every device grants without being asked
 
@@ -30,12 +31,12 @@ OPTIONS = ("-std=c++17", "--device-int128")
 MORE_OPTIONS = {"uncertainty/resample": ("-fmad=false",)}
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
-_ZEROS = "zeros/support.cuh"
+_RULES, _ZEROS = "scaling/rules.cuh", "zeros/support.cuh"
 _LARGE = ("scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
 HEADERS = {
-    "scaling/group": ("scaling/rules.cuh",),
-    "scaling/team": (_ZEROS, "scaling/rules.cuh", *_LARGE),
-    "zeros/support": (_ZEROS,),
+    "scaling/group": (_RULES,),
+    "scaling/team": (_ZEROS, _RULES, *_LARGE),
+    "zeros/support": (_RULES, _ZEROS),
 }
 
 # How types are written in the sources.
@@ -76,7 +77,7 @@ def source(topic: str) -> str:
     for codes in (metrics.Step, metrics.Value, metrics.Over, metrics.Total, metrics.Mode):
         defines += [f"#define CM_{codes.__name__.upper()}_{code.name} {code.value}" for code in codes]
     defines += [f"#define CM_{name} {value!r}" for name, value in vars(scaling).items() if type(value) in (int, float)]
-    defines.append(f"#define CM_THREADS {THREADS}")
+    defines += [f"#define CM_THREADS {THREADS}", f"#define CM_TABLE_ROWS {TABLE_ROWS}"]
     launcher = import_module(f"{_PACKAGE}.{topic.replace('/', '.')}")
     defines += [f"#define CM_{name} {value}" for name, value in getattr(launcher, "DEFINES", {}).items()]
     parts = [*defines]

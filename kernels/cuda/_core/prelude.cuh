@@ -1,7 +1,7 @@
 // Put in front of every source, never included: CuPy's cache knows a kernel by its text.
 //
 // The text before this defines the status codes (CM_INVALID, ...), the constants of kernels/shared/scaling.py, and
-// CM_THREADS, the threads of a block.
+// CM_THREADS, the threads of a block, and CM_TABLE_ROWS, the rows of a table that it looks at together.
 typedef long long i64;
 typedef unsigned long long u64;
 
@@ -102,7 +102,6 @@ __device__ __forceinline__ bool team_any(bool value) {
 __device__ __forceinline__ bool warp_any(bool value) { return __any_sync(CM_ALL_LANES, value); }
 
 #define CM_DROPPED 0x7fffffffffffffffLL  // sorts behind every key
-#define CM_TILE (4 * CM_THREADS)         // rows of a table that a block looks at together
 
 // Rows of X (n, m) of which every value is good, tile by tile; returns how many of them this thread has seen. `column`
 // is called for every column of a tile with a share of its rows, so that neighbouring threads read neighbouring values.
@@ -111,8 +110,8 @@ __device__ __forceinline__ u64 over_tiles(const T* X, i64 n, int m, Good good, C
   CM_DYN_SMEM(unsigned char, kept);
   u64 number = 0;
   const int shares = max(1, CM_THREADS / max(m, 1));
-  for (i64 first = i64(blockIdx.x) * CM_TILE; first < n; first += i64(gridDim.x) * CM_TILE) {
-    const int rows = int(n - first < CM_TILE ? n - first : CM_TILE);
+  for (i64 first = i64(blockIdx.x) * CM_TABLE_ROWS; first < n; first += i64(gridDim.x) * CM_TABLE_ROWS) {
+    const int rows = int(n - first < CM_TABLE_ROWS ? n - first : CM_TABLE_ROWS);
     __syncthreads();  // nobody still reads the flags of the last tile
     for (int r = threadIdx.x; r < rows; r += CM_THREADS) {
       const T* x = X + (first + r) * m;

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _runs
 from cmfast.kernels.shared.geometry_keys import DROPPED, Layout, joined, require, table_type
 
 MOST_BLOCKS = 1 << 10  # that look at columns: one row of results each
-TILE = 4 * THREADS  # rows that a block looks at together: CM_TILE
 
 _REAL = (("float",), ("double",))
 _RANGES = Kernel("geometry/counts", "cmfast_cell_counts_ranges", _REAL)
@@ -29,9 +28,9 @@ _NUMBERS = Kernel("geometry/counts", "cmfast_merge_cells_numbers")
 KERNELS = (_RANGES, _KEYS, _LABELS, _INDICES, _ROWS, _NUMBERS)
 
 
-def blocks(n: int) -> int:
+def blocks_of_rows(n: int) -> int:
     """Return how many blocks look at the columns of n rows."""
-    return min(-(-n // TILE), MOST_BLOCKS)
+    return min(-(-n // TABLE_ROWS), MOST_BLOCKS)
 
 
 class Points(NamedTuple):
@@ -64,9 +63,11 @@ def index_ranges(points: Points) -> tuple[tuple[int, ...], tuple[int, ...], int]
     n, m = points.X.shape
     if n == 0:
         return (0,) * m, (0,) * m, 0
-    xp, rows = library(points.X), blocks(n)
+    xp, rows = library(points.X), blocks_of_rows(n)
     low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
-    _RANGES.launch((points.kind,), rows, shared=TILE, **points.arguments, out_low=low, out_high=high, out_kept=kept)
+    _RANGES.launch(
+        (points.kind,), rows, shared=TABLE_ROWS, **points.arguments, out_low=low, out_high=high, out_kept=kept
+    )
     found = xp.empty(2 * m + 1, np.int64)
     found[:m], found[m : 2 * m], found[2 * m] = low.min(axis=0), high.max(axis=0), kept.sum()
     *extremes, number = found.get().tolist()  # synchronises
@@ -85,7 +86,7 @@ def label_range(*labels: Any) -> tuple[int, int]:
         return min(int(y.min()) for y in labels), max(int(y.max()) for y in labels)
     given, kind = _two_labels(labels)
     found = xp.asarray(np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min]))
-    _LABELS.launch((kind,), blocks(n), shared=batches.team_scratch(str(THREADS)), **given, n=n, out_found=found)
+    _LABELS.launch((kind,), blocks_of_rows(n), shared=batches.team_scratch(str(THREADS)), **given, n=n, out_found=found)
     low, high = found.get().tolist()
     return low, high
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
-from cmfast.kernels.cuda.geometry._keys import TILE, blocks
+from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, Kernel, library
+from cmfast.kernels.cuda.geometry._keys import blocks_of_rows
+from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
-STEPS = 2.0**20  # between the smallest and the largest value of a column
-BLOCK = 1 << 25  # numbers of a block of rows for linear algebra
+PORTION_CELLS = 1 << 25  # of some rows, for linear algebra
 NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
 FAR = 400  # powers of two from one beyond which squares might leave float64
 AWAY = 2.0**64  # room for any sum of coordinates
@@ -34,11 +34,13 @@ def column_ranges(X: Any, *, num_threads: int | None = None) -> tuple[Any, Any, 
     """Return ``(low, high, n_rows)``: extremes per column (inf, -inf without rows), finite rows. Synchronises."""
     del num_threads
     xp, (n, m) = library(X), X.shape
-    rows = blocks(n)
+    rows = blocks_of_rows(n)
     low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
     if n:
         X = _contiguous(X)
-        _RANGES.launch((NAMES[X.dtype],), rows, shared=TILE, X=X, n=n, m=m, out_low=low, out_high=high, out_kept=kept)
+        _RANGES.launch(
+            (NAMES[X.dtype],), rows, shared=TABLE_ROWS, X=X, n=n, m=m, out_low=low, out_high=high, out_kept=kept
+        )
     number = int(kept.sum())
     if not number:
         nothing = xp.zeros(m, np.float64)
@@ -60,13 +62,13 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
         power = np.where(most - least < NARROW, POWER, 1.0)
         X, least, most = X.astype(np.float64) * xp.asarray(power), least * power, most * power
     with np.errstate(divide="ignore"):
-        scale = np.where(most > least, STEPS / (most - least), 0.0)
-    rows = blocks(n)
+        scale = np.where(most > least, COLUMN_STEPS / (most - least), 0.0)
+    rows = blocks_of_rows(n)
     first, second = xp.empty((rows, m), np.uint64), xp.empty((rows, m), np.uint64)
     if n:
         X = _contiguous(X)
         _MOMENTS.launch(
-            (NAMES[X.dtype],), rows, shared=TILE,
+            (NAMES[X.dtype],), rows, shared=TABLE_ROWS,
             X=X, n=n, m=m, low=xp.asarray(least), scale=xp.asarray(scale), out_first=first, out_second=second,
         )  # fmt: skip
     lower = (second & 0xFFFFFFFF).sum(axis=0)  # of all blocks u*u may need more than 64 bits
@@ -93,9 +95,9 @@ def column_quartiles(X: Any) -> Any:
     return out
 
 
-def _blocks(X: Any) -> Any:
+def _portions(X: Any) -> Any:
     """Yield ``(slice, rows in float64, which of them are finite)``, in order."""
-    rows = max(BLOCK // max(X.shape[1], 1), 1)
+    rows = max(PORTION_CELLS // max(X.shape[1], 1), 1)
     for start in range(0, len(X), rows):
         part = slice(start, min(start + rows, len(X)))
         block = X[part].astype(np.float64)
@@ -120,7 +122,7 @@ def pca(X: Any, *, n_components: int) -> tuple[Any, ...]:
     """Return ``(mean, components, ratio), n_dropped, first_dropped``; see the CPU's. Synchronises."""
     xp, n = library(X), X.shape[1]
     total, found, largest = xp.zeros(n, np.float64), [], 0.0
-    for _, block, finite in _blocks(X):
+    for _, block, finite in _portions(X):
         kept = xp.where(finite[:, None], block, 0.0)
         total = total + kept.sum(axis=0)
         largest = max(largest, float(abs(kept).max()))  # synchronises
@@ -128,14 +130,14 @@ def pca(X: Any, *, n_components: int) -> tuple[Any, ...]:
     factors = _factors(largest)
     if factors:
         total = xp.zeros(n, np.float64)
-        for _, block, finite in _blocks(X):
+        for _, block, finite in _portions(X):
             total = total + xp.where(finite[:, None], _times(block, factors), 0.0).sum(axis=0)
     bad = xp.flatnonzero(xp.concatenate(found) == 0) if found else xp.zeros(0, np.int64)
     count = len(X) - len(bad)
     dropped = len(bad), tuple(bad[:FIRST].tolist())
     mean = total / count if count else total + np.nan
     scatter = xp.zeros((n, n), np.float64)
-    for _, block, finite in _blocks(X):
+    for _, block, finite in _portions(X):
         centred = xp.where(finite[:, None], _times(block, factors) - mean, 0.0)
         scatter = scatter + centred.T @ centred
     if not count:
@@ -156,7 +158,7 @@ def project(X: Any, mean: Any, components: Any, *, num_threads: int | None = Non
     del num_threads
     xp = library(X)
     out = xp.empty((len(X), len(components)), np.float64)
-    for part, block, finite in _blocks(X):
+    for part, block, finite in _portions(X):
         near = (block - mean) @ components.T
         # What is between may be too large where the result is not.
         far = (block / AWAY - mean / AWAY) @ components.T * AWAY

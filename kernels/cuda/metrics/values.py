@@ -12,15 +12,15 @@ from cmfast.kernels.shared.metrics import Plan
 
 _TYPES = (("i64", "i64"), ("int", "i64"), ("float", "double"), ("double", "double"))
 _MARGINS = Kernel("metrics/values", "cmfast_margins_sums", tuple((*t, w) for t, w in product(_TYPES, batches.WIDTHS)))
-_PLAN_THREADS = 64
-_PLAN = Kernel(
+_METRICS_THREADS = 64
+_METRICS = Kernel(
     "metrics/values", "cmfast_metrics_of_sums_plan", (("i64", "double"), ("double", "double"), ("double", "float")), 128
 )
 _RESULTS = (("i64", "i64", "double"), ("int", "i64", "double"), ("float", "double", "float"), ("double",) * 3)
 _KAPPA = Kernel(
     "metrics/values", "cmfast_weighted_kappa_pairs", tuple((*t, w) for t, w in product(_RESULTS, batches.WIDTHS)), 72
 )
-KERNELS = (_MARGINS, _PLAN, _KAPPA)
+KERNELS = (_MARGINS, _METRICS, _KAPPA)
 
 
 def _cells(M: Any) -> Any:
@@ -84,8 +84,8 @@ def _run(sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Pl
         d, t, p, bands, tops = (None if a is None else batches.flat_batch(a, 1) for a in sums)
         total, status = (None if a is None else a.reshape(n) for a in (total, status))
         steps, params, weights = (xp.asarray(np.ascontiguousarray(a)) for a in (plan.steps, plan.params, plan.weights))
-        _PLAN.launch(
-            (NAMES[sums[1].dtype], NAMES[kind]), -(-n // _PLAN_THREADS), threads=_PLAN_THREADS,
+        _METRICS.launch(
+            (NAMES[sums[1].dtype], NAMES[kind]), -(-n // _METRICS_THREADS), threads=_METRICS_THREADS,
             d=d, t=t, p=p, bands=bands, tops=tops, totals=total, status=status, C=C, n=n,
             steps=steps, n_steps=len(plan.steps), params=params, weights=weights, mode=plan.mode,
             n_scalars=plan.scalars, n_tables=plan.tables,

@@ -176,8 +176,7 @@ __device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
   positive(g, &of_row, &of_col);
   if (drop && of_row == 0 && of_col == 0) t.u = t.v = 0.0;
   const double U = g.sum(t.u), V = g.sum(t.v), given = t.flip ? V : U;
-  bool good = t.u >= 0.0 && t.u < CM_INF && t.v >= 0.0 && t.v < CM_INF && fmax(U, V) < CM_INF &&
-              fabs(U - V) <= CM_TOTALS_RTOL * fmax(U, V);
+  bool good = t.u >= 0.0 && t.u < CM_INF && t.v >= 0.0 && t.v < CM_INF && compare_totals(U, V) == CM_CONVERGED;
   t.total = given > 0.0 ? given : 1.0;
   if (U != V) {
     t.u *= given / U;

@@ -10,7 +10,7 @@ from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.cuda.scaling import group, team
 from cmfast.kernels.shared.scaling import Lines, Problem, rules
 
-PIECE = 100_000  # matrices between two calls of `progress`
+PROGRESS_MATRICES = 100_000  # between two calls of `progress`
 
 
 def ipf(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any, /, **options: Any) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ def _launch(
 
 def _solve(problem: Problem, progress: Any) -> None:
     done = 0
-    size = max(1, problem.n) if progress is None else PIECE
+    size = max(1, problem.n) if progress is None else PROGRESS_MATRICES
     for first in range(0, problem.n, size):
         part = problem.part(first, min(first + size, problem.n))
         left = group.solve(part) if group.takes(part) else ()

@@ -1,6 +1,12 @@
 // What every source of scaling shares: when to stop, and numbers as fractions and powers of two. The limits at which
 // rules change come from kernels/shared/scaling.py.
 
+// What is wrong with the totals of row and column targets.
+__device__ __forceinline__ int compare_totals(double U, double V) {
+  if (!(fmax(U, V) < CM_INF)) return CM_RANGE;
+  return fabs(U - V) <= CM_TOTALS_RTOL * fmax(U, V) ? CM_CONVERGED : CM_TOTALS;
+}
+
 struct Goals {
   double target, still, bound;
 

@@ -88,8 +88,8 @@ __device__ __forceinline__ int check_targets(Tile<W>& t, bool flip, bool drop, b
   V = team_sum<W>(V);
   dropped = team_any<W>(dropped);
   if (team_any<W>(bad)) return CM_INVALID;
-  if (!(fmax(U, V) < CM_INF)) return CM_RANGE;
-  if (!(fabs(U - V) <= CM_TOTALS_RTOL * fmax(U, V))) return CM_TOTALS;
+  const int wrong = compare_totals(U, V);
+  if (wrong != CM_CONVERGED) return wrong;
   t.total = flip ? V : U;
   if (!(t.total > 0.0)) t.total = 1.0;
   if (U != V) {

@@ -12,11 +12,10 @@ from cmfast.kernels.shared.scaling import RESCUE, Problem
 
 WARP = 32
 MOST_WARPS = 6  # of a block, where each is a team: the source promises it to the compiler
-SCRATCH = 1 << 28  # bytes of scratch at most, but for one team: so many work at once
-SCRATCH_OF_LARGE = 1 << 30
+LARGE_SCRATCH_BYTES = 1 << 30  # as batches.MOST_SCRATCH_BYTES, for large matrices
 TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty
 ROW_FIELDS, COL_FIELDS = 6, 12  # numbers that a tile keeps of each of its lines
-DEFINES = {"ROW_FIELDS": ROW_FIELDS, "MOST_WARPS": MOST_WARPS}
+DEFINES = {"ROW_FIELDS": ROW_FIELDS, "COL_FIELDS": COL_FIELDS, "MOST_WARPS": MOST_WARPS}
 
 _TEAM = Kernel("scaling/team", "cmfast_ipf_team", (("32", "false"), ("256", "false"), ("256", "true")), (168, 255, 255))
 KERNELS = (_TEAM,)
@@ -44,7 +43,7 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     places, shared, scratch = _places(width, rows, cols, room - width, is_plain=p.plain)
     teams = min(MOST_WARPS if width == WARP else 1, room // (width + shared), p.n)  # of a block
     network, flow_at = _network(p)
-    most = SCRATCH_OF_LARGE if p.is_large else SCRATCH
+    most = LARGE_SCRATCH_BYTES if p.is_large else batches.MOST_SCRATCH_BYTES
     blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
     slots = blocks * teams
     own = batches.team_scratch(str(width)) + 8 * teams * (width + shared)

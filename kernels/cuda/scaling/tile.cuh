@@ -30,6 +30,7 @@ struct Tile {
   __device__ __forceinline__ double& col(int field, int j) const {
     return lines[row_fields(CM_ROW_FIELDS) + col_fields(field) + j];
   }
+  static_assert(CM_ROW_FIELDS == 6 && CM_COL_FIELDS == 12, "the launcher makes room for what follows");
   __device__ __forceinline__ double& u(int i) const { return row(0, i); }     // row targets
   __device__ __forceinline__ double& x(int i) const { return row(1, i); }     // row factors
   __device__ __forceinline__ double& root(int i) const { return row(2, i); }  // 1 / sqrt(u)

@@ -19,10 +19,9 @@ __device__ __forceinline__ int check(Targets& t, int R, int C) {
   if (team_any<W>(!good)) return CM_INVALID;
   const double U = zeros::total(R, [&](int i) { return t.u(i); });
   const double V = zeros::total(C, [&](int j) { return t.v(j); });
-  if (!(fmax(U, V) < CM_INF)) return CM_RANGE;
-  if (!(fabs(U - V) <= CM_TOTALS_RTOL * fmax(U, V))) return CM_TOTALS;
-  if (U != V) t.ratio = U / V;
-  return CM_CONVERGED;
+  const int wrong = compare_totals(U, V);
+  if (wrong == CM_CONVERGED && U != V) t.ratio = U / V;
+  return wrong;
 }
 
 // Add to the columns of the certificate those, without a target, in which its rows have a positive cell.

@@ -10,8 +10,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import BLOCKS, NAMES, SHARED, THREADS, Kernel, library
 
 WARP = "32"
-LINES = 64  # rows or columns up to which a warp has a matrix, beyond it a block
-SCRATCH = 1 << 28  # bytes of scratch at most, but for one block: so many teams work at once
+WARP_LINES = 64  # rows or columns up to which a warp has a matrix, beyond it a block
 
 _PATTERNS = Kernel(
     "zeros/support", "cmfast_support_patterns", tuple(product(("float", "double"), (WARP, str(THREADS)))), 80
@@ -43,12 +42,12 @@ def support(M: Any, row_sums: Any, col_sums: Any, *, num_threads: int | None = N
         "out_wanted": xp.empty(n), "out_available": xp.empty(n),
     }  # fmt: skip
     if n:
-        width = WARP if max(R, C) <= LINES else str(THREADS)
+        width = WARP if max(R, C) <= WARP_LINES else str(THREADS)
         teams, numbers, flows = THREADS // int(width), scratch(R, C), R * C if targets else 0
         held = batches.team_scratch(width) + 8 * teams * numbers
         is_held = held <= SHARED
         size = 8 * teams * (flows + (0 if is_held else numbers))  # of a block, in global memory
-        blocks = min(batches.blocks(n, width), BLOCKS, max(1, SCRATCH // size) if size else BLOCKS)
+        blocks = min(batches.blocks(n, width), BLOCKS, max(1, batches.MOST_SCRATCH_BYTES // size) if size else BLOCKS)
         memory = None if is_held else xp.empty(blocks * teams * numbers, np.int64)
         flow = xp.empty(blocks * teams * flows, np.int64) if targets else None
         _PATTERNS.launch(
