@@ -29,6 +29,9 @@ NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals 
 SAFE_WIDTH = 1.79  # a full step no wider than this decreases the dual for certain: e**w - 1 - w <= w * w
 
 PATIENT_SWEEPS = 40  # sweeps of a large matrix that may be left before Newton's method is the better way
+SETTLED_PASSES = 3  # after which the residuals of sweeps show what their momentum does
+GAP_MARGIN = 0.9  # part that is taken of the gap they show: the rate at which residuals shrink still rises
+MOST_TAKEN = 0.9  # part of a factor that a step with momentum may take away
 TRIAL_WIDTH = 200.0  # of its steps, at most
 DENSE = 128  # columns up to which elimination costs less than conjugate gradients, or not much more
 RESCUE = 1024  # and up to which it takes over where they are slow

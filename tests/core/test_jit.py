@@ -37,7 +37,7 @@ print(caller.total(np.arange(4.0)), sum(caller.total.stats.cache_hits.values()))
 SUMS = """
 import hashlib
 import numpy as np
-from cmfast.kernels.cpu.scaling import _large_elimination, _large_passes
+from cmfast.kernels.cpu.scaling import _large_elimination, _large_passes, _large_sweeps
 rng = np.random.default_rng(0)
 found = hashlib.sha256()
 for n in (37, 140):
@@ -54,9 +54,12 @@ for n in (37, 140):
         found.update(sums.cols)
         _large_elimination.dense_step(M, u, x, y, z.copy(), paired, d)
         found.update(d)
-    _large_passes.sweep(matrix, x, y, sums, 0, 1)
+    _large_sweeps.sweep(matrix, x, y, sums, 0, 1)
     found.update(x)
-    _large_passes.sweeps(matrix, x, last, y, sums, (0, np.inf), _large_passes.Rule(1e-9, 1e-15, 9, np.inf), 9)
+    goal = _large_sweeps.Goal(u.sum(), 1e-9, 1e-15, 9, np.inf)
+    _large_sweeps.plain_sweeps(matrix, last, x, y, sums, (0, np.inf), goal, 9)
+    found.update(y)
+    _large_sweeps.quick_sweeps(matrix, x, y, np.zeros(n), sums, _large_sweeps.START, goal, 9)
     found.update(y)
 print(found.hexdigest())
 """

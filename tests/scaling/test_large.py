@@ -10,6 +10,8 @@ from processes import python
 
 import cmfast
 from cmfast import Status
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.scaling import _large, _large_passes, _large_rows, _large_sweeps
 
 FAMILIES = {
     "confusion .6": lambda C: confusion(2, C, 0.6, 0.5),
@@ -78,6 +80,87 @@ def test_threads_and_neighbours_change_no_bit(C, solver):
         assert result.status[1] == Status.INVALID
         for a, b in zip(result, alone, strict=True):
             assert_same_bits(np.asarray(a[2]), np.asarray(b))
+
+
+@pytest.mark.parametrize("solver", ["auto", "sinkhorn"])
+@pytest.mark.parametrize("accuracy", [0.6, 0.99])
+def test_threads_that_share_the_rows_change_no_bit(monkeypatch, accuracy, solver):
+    M = confusion(1, 600, accuracy, 1e-3)[0]
+    options = {"solver": solver, "max_iter": 50, "on_failure": "ignore"}
+    alone = cmfast.ipf(M, num_threads=1, **options)
+    monkeypatch.setattr(_large_rows, "SECONDS_PER_CELL", 1e-7)
+    monkeypatch.setattr(pool, "cpu_count", lambda: 3)
+    for threads in (None, 2, 8):
+        for a, b in zip(cmfast.ipf(M, num_threads=threads, **options), alone, strict=True):
+            assert_same_bits(np.asarray(a), np.asarray(b))
+
+
+@pytest.mark.parametrize("accuracy", [0.6, 0.9])
+def test_momentum_saves_most_of_the_sweeps(accuracy):
+    M = confusion(1, 150, accuracy, 1e-3)[0]
+    plain = cmfast.ipf(M, solver="sinkhorn", tol=1e-12)
+    quick = cmfast.ipf(M, tol=1e-12)
+    assert quick.status == plain.status == Status.CONVERGED
+    assert quick.n_iter < 0.7 * plain.n_iter
+    np.testing.assert_allclose(quick.matrix, plain.matrix, rtol=1e-8)
+
+
+@pytest.mark.parametrize("momentum", [0.999, 1.0 - 1e-9])
+def test_momentum_that_is_far_too_much_ends_in_the_same_matrix(monkeypatch, momentum):
+    M = confusion(1, 150, 0.6, 1e-3)[0]
+    want = cmfast.ipf(M, tol=1e-12)
+    monkeypatch.setattr(_large, "START", _large_sweeps.START._replace(momentum=momentum))
+    found = cmfast.ipf(M, tol=1e-12)
+    assert found.status == Status.CONVERGED
+    np.testing.assert_allclose(found.matrix, want.matrix, rtol=1e-8)
+
+
+def test_sweeps_that_leave_the_range_are_taken_back(monkeypatch):
+    M = confusion(1, 150, 0.9, 1e-3)[0]
+    want = cmfast.ipf(M, tol=1e-12)
+    lost = _large_sweeps.START._replace(state=_large_sweeps.LOST, residual=np.nan)
+
+    def sweeps(self, x, y, step, pace, goal):
+        x[:], y[:] = np.nan, np.inf
+        return lost
+
+    monkeypatch.setattr(_large_rows.Rows, "quick_sweeps", sweeps)
+    for start in (None, want):
+        found = cmfast.ipf(M, tol=1e-12, start=start)
+        assert found.status == Status.CONVERGED
+        np.testing.assert_allclose(found.matrix, want.matrix, rtol=1e-8)
+
+
+@pytest.mark.parametrize("R", [1, 3, 4, 9, 33])
+@pytest.mark.parametrize("C", [1, 7, 8, 19, 32])
+def test_passes_over_any_number_of_rows_and_columns(R, C):
+    rng = np.random.default_rng([R, C])
+    M, u, v, x, y = rng.random((R, C)) + 0.1, rng.random(R), rng.random(C), rng.random(R), rng.random(C) + 0.1
+    M[-1, -1] = 0.0 if min(R, C) > 1 else 1.0
+    positive = M[M > 0]
+    assert _large_passes.survey(M) == (positive.min(), M.max(), positive.size < M.size, False)
+    for bad in (np.nan, np.inf, -1.0):
+        for place in ((0, 0), (-1, -1)):
+            spoilt = M.copy()
+            spoilt[place] = bad
+            assert _large_passes.survey(spoilt)[3]
+    cells = x[:, None] * M * y
+    low, zero = _large_passes.smallest(M, x, y)
+    np.testing.assert_allclose(low, cells[M > 0].min(), rtol=1e-14)
+    assert zero == (positive.size < M.size)
+    matrix = _large_passes.Matrix(M, u, v)
+    for rows in (4, 8):
+        blocks = -(-R // rows)
+        sums, out = _large_passes.Sums(np.empty((blocks, C)), np.empty(blocks), rows), np.empty((R, C))
+        _large_passes.measure(matrix, x, y, sums, out, 0, blocks)
+        np.testing.assert_allclose(out, cells, rtol=1e-14)
+        np.testing.assert_allclose(sums.cols.sum(0), cells.sum(0), rtol=1e-13)
+        np.testing.assert_allclose(sums.missed.sum(), abs(cells.sum(1) - u).sum(), rtol=1e-13)
+        new_x = x.copy()
+        _large_sweeps.sweep(matrix, new_x, y, sums, 0, blocks)
+        np.testing.assert_allclose(sums.missed.sum(), abs(cells.sum(1) - u).sum(), rtol=1e-13)
+        np.testing.assert_allclose(new_x, u / (M @ y), rtol=1e-13)
+        np.testing.assert_allclose(sums.cols.sum(0), new_x @ M, rtol=1e-13)
 
 
 @pytest.mark.parametrize("family", ["confusions", "cells of any size"])

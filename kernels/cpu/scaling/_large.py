@@ -1,4 +1,4 @@
-"""One large matrix at a time, rows shared between threads: sweeps while they are quick, then Newton's method.
+"""One large matrix at a time, rows shared between threads: sweeps while they are quick, else Newton's method.
 
 Newton's equations are solved by elimination for a few hundred classes and by conjugate gradients beyond. What small
 cells may hide behind the residual is bounded by the smallest scaled cell, or resolved by elimination.
@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.scaling import _large_passes, _rules
+from cmfast.kernels.cpu.scaling import _large_passes, _large_sweeps, _rules
 from cmfast.kernels.cpu.scaling._large_elimination import dense_step
-from cmfast.kernels.cpu.scaling._large_passes import Matrix, Sums
+from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
+from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, LOST, SLOW, START, Goal
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
 from cmfast.kernels.shared.scaling import (
     DENSE,
@@ -30,83 +30,20 @@ from cmfast.kernels.shared.scaling import (
 )
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, ZERO_LINE
 
-BLOCK_CELLS = 1 << 17  # cells of a block of rows, at least
-MAX_BLOCKS = 64
-SECONDS_PER_CELL = 1e-9
-MOMENT = 1 << 27  # cells that a kernel goes through before it asks whether to go on: some tens of ms
-
 
 class _Lost(Exception):  # noqa: N818 (an answer, not an error)
     """A factor or a sum left the range of float64."""
 
 
-class _Rows:
-    """A matrix, its targets, and how passes over its rows are cut and added up."""
-
-    def __init__(self, M, u, v, num_threads):
-        R, C = M.shape
-        self.matrix, self.total = Matrix(M, u, v), u.sum()
-        rows = max(-(-R // MAX_BLOCKS), BLOCK_CELLS // C, 1)
-        self.blocks = -(-R // rows)
-        self.sums = Sums(np.empty((self.blocks, C)), np.empty(self.blocks), rows)
-        self.num_threads = num_threads
-
-    def run(self, kernel, *args):
-        """Run a pass; return the column sums."""
-        pool.checkpoint()
-        seconds = self.matrix.cells.size * SECONDS_PER_CELL
-        pool.run(kernel, (self.matrix, *args), self.blocks, seconds=seconds, num_threads=self.num_threads)
-        return self.sums.cols.sum(0)
-
-    def column_sums(self, x):
-        """Return x @ M with the same bits for any number of threads, which a BLAS does not promise."""
-        C = len(self.matrix.v)
-        return self.run(_large_passes.measure, x, np.ones(C), self.sums, np.empty((0, C)))
-
-    def hidden(self, x, y, last_width):
-        """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`.
-
-        Every such flow goes through at least one positive cell; without zeros through one of nearly every line.
-        """
-        low, zero = _large_passes.smallest(self.matrix.cells, x, y)
-        return last_width * low * (1 if zero else max(1, min(self.matrix.cells.shape) - 1)) / self.total
-
-    def sweeps(self, x, last, y, k, rule):
-        """Do what the kernel of this name does, all of it, with the rows of a large matrix shared between threads.
-
-        Return how many sweeps it was, the residual, and whether it was given up.
-        """
-        before, most = np.inf, max(1, MOMENT // self.matrix.cells.size)
-        while self.blocks == 1:
-            found = _large_passes.sweeps(self.matrix, x, last, y, self.sums, (k, before), rule, most)
-            k, residual, before, slow, ended = found
-            if ended:
-                return k, residual, slow
-            pool.checkpoint()
-        while True:
-            last[:] = x
-            sums = self.run(_large_passes.sweep, x, y, self.sums)
-            residual = self.sums.missed.sum() / self.total
-            if _large_passes.ended(k, residual, before, rule):
-                return k, residual, False
-            if _large_passes.slow(k, residual, before, rule):
-                return k, residual, True
-            before = residual if k > 0 else np.inf
-            y[:] = self.matrix.v / sums
-            k += 1
-
-
 def scale(p, num_threads):
     """Scale the matrices of a problem one by one."""
-    target, still, bound = p.goals
-    rule = _Rule(p.plain, p.tol, target, still, bound, p.last_width, p.max_iter)
     for b in range(p.n):
         given = p.cells[b * p.m_step].reshape(p.R, p.C)
         targets = _line(p.row_sums, b).copy(), _line(p.col_sums, b).copy()
         starts = [_line(lines, b) if lines.values.shape[1] else None for lines in (p.start_row, p.start_col)]
         scaled = p.out[b].reshape(p.R, p.C) if len(p.out) else np.empty((0, p.C))
         with np.errstate(all="ignore"):  # what goes wrong ends as a status
-            answer = _scale_one(given, targets, starts, p.amount, p.drop and p.bi, rule, scaled, num_threads)
+            answer = _scale_one(p, given, targets, starts, scaled, num_threads)
         p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b] = answer
         if answer.status > MAX_ITER:
             p.out_row[b], p.out_col[b], p.residual[b] = np.nan, np.nan, np.nan
@@ -118,18 +55,6 @@ def _line(lines, b):
     return lines.values[b * lines.step]
 
 
-class _Rule(NamedTuple):
-    """When to stop; see :mod:`cmfast.kernels.shared.scaling`."""
-
-    plain: bool
-    tol: float
-    target: float
-    still: float
-    bound: float
-    last_width: float
-    max_iter: int
-
-
 class _Answer(NamedTuple):
     x: np.ndarray | float
     y: np.ndarray | float
@@ -139,60 +64,70 @@ class _Answer(NamedTuple):
     smoothing: float
 
 
-def _scale_one(M, targets, starts, smoothing, drop, rule, out, num_threads):
-    plain = rule.plain
+def _scale_one(p, M, targets, starts, out, num_threads):
+    amount, M = max(p.amount, 0.0), read_only(M)
     low, high, zero, bad = _large_passes.survey(M)
-    amount = max(smoothing, 0.0)
     if bad:
         return _failed(INVALID, amount)
-    if smoothing > 0.0:
-        M, low, high, zero = M + smoothing, smoothing if zero else low + smoothing, high + smoothing, False
-    elif smoothing < 0.0:
+    if p.amount > 0.0:
+        M, low, high, zero = read_only(M + amount), amount if zero else low + amount, high + amount, False
+    elif p.amount < 0.0:
         M, amount = pseudo_bayes(M, high)
+        M = read_only(M)
         low, high, zero, _ = _large_passes.survey(M)
+    drop = p.drop and p.bi and zero
+    if p.bi and not drop:  # the targets are ones
+        return _scale_part(p, M, (low, high, zero), targets, starts, out, num_threads)._replace(smoothing=amount)
     u, v = targets
     status, u, v = _rules.check_targets(M, u, v, zero, drop)
     if status != OK:
         return _failed(status, amount)
+    if u.all() and v.all():
+        return _scale_part(p, M, (low, high, zero), (u, v), starts, out, num_threads)._replace(smoothing=amount)
     keep = (u > 0.0, v > 0.0)
-    whole = keep[0].all() and keep[1].all()
-    part = M if whole else np.ascontiguousarray(M[np.ix_(*keep)])
+    part = read_only(np.ascontiguousarray(M[np.ix_(*keep)]))
+    out[:] = 0.0
     if part.size == 0:
-        out[:] = 0.0
         return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount)
-    if zero and _rules.has_empty_line(part):
-        return _failed(ZERO_LINE, amount)
-    if not whole:
-        low, high, *_ = _large_passes.survey(part)
-    part, powers, order = _bring_near(part, low, high, plain)
+    low, high, *_ = _large_passes.survey(part)
+    small = np.empty_like(part) if len(out) else np.empty((0, part.shape[1]))
     starts = [a if a is None else a[k] for a, k in zip(starts, keep, strict=True)]
-    first_x, first_y = _scaled_starts(starts, powers)
-    if plain and powers and first_x is None and first_y is None:
-        first_y = np.ldexp(1.0, powers[1])  # sweeps of the input begin with ones
-    problem = _Rows(part, u[keep[0]], v[keep[1]], num_threads)
-    x, y, n_iter, status = _solve(problem, first_x, first_y, order, rule)
-    if status > MAX_ITER:
-        return _failed(status, amount, n_iter)
-    x, y = _rules.gauge(x, y, powers)
-    small = np.zeros((0, part.shape[1])) if len(out) == 0 else out if whole else np.empty_like(part)
-    sums = problem.run(_large_passes.measure, x[0], y[0], problem.sums, small)
-    residual = (problem.sums.missed.sum() + abs(sums - problem.matrix.v).sum()) / problem.total
-    row, col = np.zeros_like(u), np.zeros_like(v)
-    row[keep[0]], col[keep[1]] = np.ldexp(x[0], x[1]), np.ldexp(y[0], y[1])
-    for factors, k in ((row, keep[0]), (col, keep[1])):
-        if not ((factors[k] > 0.0) & (factors[k] < np.inf)).all():
-            return _failed(RANGE, amount, n_iter)
-    if not whole and len(out):
-        out[:] = 0.0
+    targets = u[keep[0]], v[keep[1]]
+    answer = _scale_part(p, part, (low, high, zero), targets, starts, small, num_threads)
+    if len(out):
         out[np.ix_(*keep)] = small
+    row, col = np.zeros_like(u), np.zeros_like(v)
+    row[keep[0]], col[keep[1]] = answer.x, answer.y
+    return answer._replace(x=row, y=col, smoothing=amount)
+
+
+def _scale_part(p, M, extent, targets, starts, out, num_threads):
+    """Scale what is left of a matrix without the lines whose target is zero."""
+    (low, high, zero), (u, v) = extent, targets
+    if zero and _rules.has_empty_line(M):
+        return _failed(ZERO_LINE)
+    M, powers, order = _bring_near(M, low, high, p.plain)
+    first_x, first_y = _scaled_starts(starts, powers)
+    if p.plain and powers and first_x is None and first_y is None:
+        first_y = np.ldexp(1.0, powers[1])  # sweeps of the input begin with ones
+    problem = Rows(M, u, v, num_threads)
+    x, y, n_iter, status = _solve(p, problem, first_x, first_y, order)
+    if status > MAX_ITER:
+        return _failed(status, n_iter=n_iter)
+    row, col = np.empty_like(x), np.empty_like(y)
+    row_powers, col_powers = powers or (np.zeros(len(x), np.int64), np.zeros(len(y), np.int64))
+    if not _large_passes.gauge(x, y, row_powers, col_powers, row, col):
+        return _failed(RANGE, n_iter=n_iter)
+    problem.run(_large_passes.measure, x, y, problem.sums, out)
+    residual = _large_passes.missed(problem.matrix, problem.sums) / problem.total
     if not residual < np.inf:
-        return _failed(RANGE, amount, n_iter)
+        return _failed(RANGE, n_iter=n_iter)
     # What was stopped fits by its sums alone; that is enough for sweeps.
-    fits = residual <= (rule.bound if status == OK else rule.tol if plain else -np.inf)
-    return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, amount)
+    fits = residual <= (p.goals[2] if status == OK else p.tol if p.plain else -np.inf)
+    return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, 0.0)
 
 
-def _failed(status, amount, n_iter=0):
+def _failed(status, amount=0.0, n_iter=0):
     return _Answer(np.nan, np.nan, np.nan, n_iter, status, amount)
 
 
@@ -218,61 +153,74 @@ def _scaled_starts(starts, powers):
     return found
 
 
-def _solve(problem, start_x, start_y, order, rule):
+def _solve(p, problem, start_x, start_y, order):
     """Return row factors, column factors, passes and a status, for targets that are all positive."""
     M, u, v = problem.matrix
-    flip = len(u) < len(v) and not rule.plain  # Newton's unknowns belong on the shorter side
+    flip = len(u) < len(v) and not p.plain  # Newton's unknowns belong on the shorter side
     if flip:
-        problem = _Rows(np.ascontiguousarray(M.T), v, u, problem.num_threads)
+        problem = Rows(np.ascontiguousarray(M.T), v, u, problem.num_threads)
         u, v, start_x, start_y = v, u, start_y, start_x
     y, warm = start_y, start_x is not None or start_y is not None
     if y is None:
-        y = np.ones(len(v)) if start_x is None else v / problem.column_sums(start_x)
+        y = np.ones(len(v)) if start_x is None else v / problem.times(start_x)
     try:
-        x, y, n_iter, status = _sweep(problem, y, rule)
+        if p.plain:
+            x, y, n_iter, status = _sweep_plainly(p, problem, y)
+        else:
+            x, y, n_iter, status = _sweep(p, problem, y)
         if status is None:
-            x, y, n_iter, status = _newton(problem, x, y, rule, n_iter, order, warm)
+            x, y, n_iter, status = _newton(p, problem, x, y, n_iter, order, warm)
     except _Lost:
         x, y, n_iter, status = np.nan, np.nan, 0, RANGE
     return (y, x, n_iter, status) if flip else (x, y, n_iter, status)
 
 
-def _sweep(problem, y, rule):
-    """Row step, then column step (Erbani et al., algorithm 2); without `plain`, give up where it would be slow.
-
-    The status is None then.
-    """
+def _sweep_plainly(p, problem, y):
+    """Row step, then column step (Erbani et al., algorithm 2)."""
+    target, still, _ = p.goals
     x = np.zeros(len(problem.matrix.u))
-    last, y = np.empty_like(x), np.array(y)
-    plain, target, still = rule.plain, rule.target, rule.still
-    sweeping = _large_passes.Rule(target, still, rule.max_iter, np.inf if plain else float(PATIENT_SWEEPS))
-    k, residual, slow = problem.sweeps(x, last, y, 0, sweeping)
-    if not (plain or slow) and residual <= target:
-        hidden = problem.hidden(last, y, rule.last_width)
-        if hidden < ROUNDING:
-            return last, y, k, None
-        if residual > hidden:
-            x = last.copy()
-            k, residual, slow = problem.sweeps(x, last, y, k, sweeping._replace(target=min(target, hidden)))
+    last = np.empty_like(x)
+    goal = Goal(problem.total, target, still, p.max_iter, np.inf)
+    k, residual = problem.plain_sweeps(last, x, y, goal)
     if not residual < np.inf:
         raise _Lost
-    return last, y, k, None if slow else OK if residual <= max(target, still) else MAX_ITER
+    return last, y, k, OK if residual <= max(target, still) else MAX_ITER
 
 
-def _newton(problem, x, y, rule, n_iter, order, warm):
+def _sweep(p, problem, start):
+    """Sweep with momentum. The status is None where Newton's method is the better way, from the factors returned."""
+    target, still, _ = p.goals
+    x, y, step = np.zeros(len(problem.matrix.u)), start.copy(), np.zeros(len(start))
+    goal = Goal(problem.total, target, still, p.max_iter, float(PATIENT_SWEEPS))
+    pace = problem.quick_sweeps(x, y, step, START, goal)
+    if pace.state == CLOSE:
+        hidden = problem.hidden(x, y, p.last_width)
+        if hidden < ROUNDING:
+            return x, y, pace.k, None
+        if pace.residual > hidden:
+            pace = problem.quick_sweeps(x, y, step, pace, goal._replace(target=min(target, hidden)))
+    if pace.state == LOST:
+        problem.run(_large_sweeps.sweep, x, start, problem.sums)
+        return x, start, pace.k, None
+    if pace.state == SLOW:
+        return x, y, pace.k, None
+    return x, y, pace.k, OK if pace.residual <= max(target, still) else MAX_ITER
+
+
+def _newton(p, problem, x, y, n_iter, order, warm):
     """Newton's method on the dual; the factors it starts from are those of the sweeps."""
     order = _pairing(problem, y) if order is None else order
     paired = order is not None
     if paired:
         problem, y = _paired_start(problem, x, y, order, warm)
         n_iter += PAIRED_SWEEPS
-    _, u, v = problem.matrix
+    (target, still, _), (_, u, v) = p.goals, problem.matrix
     R, C = len(u), len(v)
     x, off = np.empty(R), np.zeros(R)
     rho, rho_before, dense, trial = np.inf, np.inf, C <= DENSE, None
     hidden, status = None, MAX_ITER
     while True:
-        sums = problem.run(_large_passes.row_pass, x, y, off, problem.sums, paired)
+        sums = problem.column_sums(_large_passes.row_pass, x, y, off, problem.sums, paired)
         g = (v - u) + (off - sums) if paired else v - sums
         residual = abs(g).sum() / problem.total
         if not residual < np.inf:
@@ -288,15 +236,15 @@ def _newton(problem, x, y, rule, n_iter, order, warm):
                 continue
             trial = None
         stalled = rho < 0.1 and rho >= 0.5 * rho_before
-        if (residual <= rule.target and (rho <= rule.last_width or stalled)) or (residual <= rule.still and stalled):
+        if (residual <= target and (rho <= p.last_width or stalled)) or (residual <= still and stalled):
             if hidden is None:
-                hidden = problem.hidden(x, y, rule.last_width)
+                hidden = problem.hidden(x, y, p.last_width)
             worn = stalled or residual <= NOISE  # conjugate gradients can do no more
             if dense or residual <= hidden >= ROUNDING or (worn and C > RESCUE):
                 status = OK
                 break
             dense = worn
-        if n_iter >= rule.max_iter:
+        if n_iter >= p.max_iter:
             break
         d, passes, dense = _direction(problem, x, y, g, residual, paired, dense)
         n_iter += 1 + passes
@@ -325,7 +273,7 @@ def _paired_start(problem, x, y, order, warm):
     if not warm:
         middle = M.diagonal()
         x, y = np.sqrt(u / middle), np.sqrt(v / middle)
-    problem = _Rows(M, u, v, problem.num_threads)
+    problem = Rows(M, u, v, problem.num_threads)
     for _ in range(PAIRED_SWEEPS):
         _large_passes.paired_sweep(problem.matrix, x, y)
     return problem, y
@@ -366,7 +314,7 @@ def _direction(problem, x, y, g, residual, paired, dense):
 def _conjugate_gradients(problem, x, y, g, residual, paired):
     """Solve L d = g roughly; None where elimination would be quicker."""
     C = len(g)
-    scale = problem.run(_large_passes.diagonal, x, y, problem.sums, paired)
+    scale = problem.column_sums(_large_passes.diagonal, x, y, problem.sums, paired)
     scale = np.where(scale > 0.0, scale, 1.0)
     goal = min(0.1, math.sqrt(residual)) * abs(g).sum()
     most = C // 3 if C <= RESCUE else 4 * C
@@ -374,7 +322,7 @@ def _conjugate_gradients(problem, x, y, g, residual, paired):
     z = r / scale
     p, rz = z, r @ z
     for k in range(1, most + 1):
-        Lp = problem.run(_large_passes.product, x, y, p, problem.sums, paired)
+        Lp = problem.column_sums(_large_passes.product, x, y, p, problem.sums, paired)
         curvature = p @ Lp
         if not curvature > 0.0:
             break

@@ -4,11 +4,13 @@ Passes over rows take a range of blocks of rows. Each block adds into column sum
 in the order of the blocks, so that no number depends on how many threads shared the work.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, load_row, splat, store_row, total, where
 
 LINE = 8  # numbers in a cache line
 SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several parts, which vectors need
@@ -30,34 +32,33 @@ class Sums(NamedTuple):
     rows: int  # of a block
 
 
-class Rule(NamedTuple):
-    """When sweeps end: at the `target`, where they stand `still`, when they were too many, or too many are left."""
-
-    target: float
-    still: float
-    max_iter: int
-    patience: float
-
-
 @jit()
 def survey(M):
     """Return the smallest positive cell, the largest cell, and whether one is zero, and one NaN, infinite, negative."""
-    C = M.shape[1]
-    low, high, least, odd = np.full(C, np.inf), np.zeros(C), np.full(C, np.inf), np.zeros(C)
-    for i in range(M.shape[0]):
-        for j in range(C):
-            m = M[i, j]
-            positive = m if m > 0.0 else np.inf
-            low[j] = positive if positive < low[j] else low[j]
-            high[j] = m if m > high[j] else high[j]
-            least[j] = m if m < least[j] else least[j]
-            odd[j] += m - m  # NaN from then on, of NaN and infinity
-    lowest, highest, zero, bad = np.inf, 0.0, False, False
-    for j in range(C):  # NumPy's own minimum takes a second to compile
-        lowest, highest = min(lowest, low[j]), max(highest, high[j])
-        zero |= least[j] == 0.0
-        bad |= least[j] < 0.0 or odd[j] != 0.0
-    return lowest, highest, zero, bad
+    cells = M.reshape(-1)
+    whole = cells.shape[0] // WIDTH * WIDTH
+    low, high, least, odd = splat(np.inf), splat(0.0), splat(np.inf), splat(0.0)
+    for k in range(0, whole, WIDTH):
+        m = load_numbers(cells, k)
+        positive = where(m > 0.0, m, splat(np.inf))
+        low = where(positive < low, positive, low)
+        high = where(m > high, m, high)
+        least = where(m < least, m, least)
+        odd = odd + (m - m)  # NaN from then on, of NaN and infinity
+    found = np.empty((4, WIDTH))
+    for k, line in enumerate((low, high, least, odd)):
+        store_row(found, k, 0, line)
+    lowest, highest, smallest, strange = np.inf, 0.0, np.inf, 0.0
+    for k in range(WIDTH):
+        lowest, highest = min(lowest, found[0, k]), max(highest, found[1, k])
+        smallest, strange = min(smallest, found[2, k]), strange + found[3, k]
+    for k in range(whole, cells.shape[0]):
+        m = cells[k]
+        lowest = m if 0.0 < m < lowest else lowest
+        highest = m if m > highest else highest
+        smallest = m if m < smallest else smallest
+        strange += m - m
+    return lowest, highest, smallest == 0.0, smallest < 0.0 or strange != 0.0
 
 
 @jit(inner=True, fastmath=SUM)
@@ -68,116 +69,106 @@ def _dot(a, b):
     return total
 
 
-@jit(inner=True, fastmath=SUM)
-def _add_scaled(out, a, factor):
-    for k in range(a.shape[0]):
-        out[k] += factor * a[k]
-
-
-@jit(inline=True)
-def sweep(matrix, x, y, sums, start, stop):
-    """Set x = u / (M y); leave what the rows missed with the old x, and the column sums with the new one."""
-    M, u, _ = matrix
-    cols, missed_rows, rows = sums
-    R = M.shape[0]
-    for block in range(start, stop):
-        cols[block] = 0.0
-        missed = 0.0
-        for i in range(block * rows, min(R, (block + 1) * rows)):
-            s = _dot(M[i], y)
-            missed += abs(x[i] * s - u[i])
-            x[i] = u[i] / s
-            _add_scaled(cols[block], M[i], x[i])
-        missed_rows[block] = missed
-
-
 @jit()
 def measure(matrix, x, y, sums, out, start, stop):
-    """Write diag(x) M diag(y); leave what the rows miss, and the column sums."""
+    """Write diag(x) M diag(y), unless `out` has no rows; leave what the rows miss, and the column sums."""
     M, u, _ = matrix
     cols, missed_rows, rows = sums
     R, C = M.shape
-    write = out.shape[0] > 0
-    cells = np.empty(C)
+    write, whole = out.shape[0] > 0, C // WIDTH * WIDTH
     for block in range(start, stop):
-        cols[block] = 0.0
+        for j in range(C):
+            cols[block, j] = 0.0
         missed = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
-            total = 0.0
-            for j in range(C):
+            found = splat(0.0)
+            for j in range(0, whole, WIDTH):
+                cells = x[i] * load_row(M, i, j) * load_numbers(y, j)
+                found = found + cells
+                store_row(cols, block, j, load_row(cols, block, j) + cells)
+                if write:
+                    store_row(out, i, j, cells)
+            row = total(found)
+            for j in range(whole, C):
                 cell = x[i] * M[i, j] * y[j]
-                cells[j] = cell
-                total += cell
+                row += cell
                 cols[block, j] += cell
-            if write:
-                out[i] = cells
-            missed += abs(total - u[i])
+                if write:
+                    out[i, j] = cell
+            missed += abs(row - u[i])
         missed_rows[block] = missed
 
 
+@jit(inner=True)
+def add_blocks(sums):
+    """Add what the blocks of rows found, in their order, to the first."""
+    cols = sums.cols
+    for block in range(1, cols.shape[0]):
+        for j in range(cols.shape[1]):
+            cols[0, j] += cols[block, j]
+
+
 @jit()
-def sweeps(matrix, x, last, y, sums, state, rule, most):
-    """Sweep until the residual is at most that of the rule, `most` times here.
+def gauge(x, y, row, col, out_row, out_col):
+    """Give the row factors of the input the geometric mean one, and keep `x` and `y` themselves near one another.
 
-    The state is how often it was before, and the residual of the last one.
-
-    Return how often it was in all, the residual, that of the sweep before, whether it was given up, and whether this is
-    the end. At the end `last` and `y` are the factors that the residual belongs to. It is given up where more sweeps
-    would be left at the present rate than the patience allows; if that is infinite, where nothing changes any more and
-    the residual is small enough.
+    The input is the matrix times two to the powers `row` and `col`. Return whether its factors stay in range.
     """
-    _, u, v = matrix
-    k, before = state
-    total, residual = 0.0, np.inf
-    for i in range(u.shape[0]):
-        total += u[i]
-    for _ in range(most):
-        last[:] = x
-        sweep(matrix, x, y, sums, 0, 1)
-        residual = sums.missed[0] / total
-        if ended(k, residual, before, rule):
-            return k, residual, before, False, True
-        if slow(k, residual, before, rule):
-            return k, residual, before, True, True
-        before = residual if k > 0 else np.inf
-        for j in range(v.shape[0]):
-            y[j] = v[j] / sums.cols[0, j]
-        k += 1
-    return k, residual, before, False, False
+    mean, middle = 0.0, 0.0
+    for i in range(x.shape[0]):
+        power = np.log2(x[i])
+        middle += power
+        mean += power - row[i]
+    mean, middle = mean / x.shape[0], np.floor(middle / x.shape[0])
+    whole = np.floor(mean)
+    rest = 2.0 ** (mean - whole)
+    good = True
+    for i in range(x.shape[0]):
+        x[i] = math.ldexp(x[i], -int(middle)) / rest
+        out_row[i] = math.ldexp(x[i], int(middle - whole) - row[i])
+        good &= 0.0 < out_row[i] < np.inf
+    for j in range(y.shape[0]):
+        y[j] = math.ldexp(y[j], int(middle)) * rest
+        out_col[j] = math.ldexp(y[j], int(whole - middle) - col[j])
+        good &= 0.0 < out_col[j] < np.inf
+    return good
 
 
-@jit(inline=True)
-def ended(k, residual, before, rule):
-    """Whether sweep `k`, whose residual this is, was the last one."""
-    if not residual < np.inf or (k > 0 and residual <= rule.target) or k >= rule.max_iter:
-        return True
-    return rule.patience == np.inf and residual <= rule.still and residual >= before
-
-
-@jit(inline=True)
-def slow(k, residual, before, rule):
-    """Whether more sweeps would be left at the present rate than the patience allows."""
-    if rule.patience == np.inf or k < 2 or before == np.inf:
-        return False
-    rate = residual / before
-    return rate >= 1.0 or np.log(residual / rule.target) > rule.patience * -np.log(rate)
+@jit()
+def missed(matrix, sums):
+    """Return what rows and columns missed when they were measured."""
+    add_blocks(sums)
+    found = 0.0
+    for block in range(sums.missed.shape[0]):
+        found += sums.missed[block]
+    for j in range(matrix.v.shape[0]):
+        found += abs(sums.cols[0, j] - matrix.v[j])
+    return found
 
 
 @jit()
 def smallest(M, x, y):
     """Return the smallest positive scaled cell, and whether a cell is zero."""
     C = M.shape[1]
-    low, least = np.full(C, np.inf), np.full(C, np.inf)
-    for i in range(M.shape[0]):
-        for j in range(C):
-            cell = x[i] * M[i, j] * y[j]
-            positive = cell if cell > 0.0 else np.inf
-            low[j] = positive if positive < low[j] else low[j]
-            least[j] = cell if cell < least[j] else least[j]
+    whole = C // WIDTH * WIDTH
+    low, least = splat(np.inf), splat(np.inf)
     lowest, zero = np.inf, False
-    for j in range(C):
-        lowest = min(lowest, low[j])
-        zero |= least[j] == 0.0
+    for i in range(M.shape[0]):
+        for j in range(0, whole, WIDTH):
+            cells = x[i] * load_row(M, i, j) * load_numbers(y, j)
+            positive = where(cells > 0.0, cells, splat(np.inf))
+            low = where(positive < low, positive, low)
+            least = where(cells < least, cells, least)
+        for j in range(whole, C):
+            cell = x[i] * M[i, j] * y[j]
+            lowest = cell if 0.0 < cell < lowest else lowest
+            zero |= cell == 0.0
+    found = np.empty((2, WIDTH))
+    store_row(found, 0, 0, low)
+    store_row(found, 1, 0, least)
+    for k in range(WIDTH):  # NumPy's own minimum takes a second to compile
+        lowest = min(lowest, found[0, k])
+        zero |= found[1, k] == 0.0
     return lowest, zero
 
 
@@ -212,13 +203,15 @@ def paired_sweep(matrix, x, y):
     sums, kept = np.empty(LINE), np.empty(LINE)
     for first in range(0, n, LINE):
         last = min(first + LINE, n)
-        kept[: last - first] = x[first:last]
-        x[first:last] = 0.0  # the rows of this block change on the way: they are added at the end
-        sums[:] = 0.0
+        for t in range(last - first):  # array expressions would take seconds to compile
+            kept[t] = x[first + t]
+            x[first + t] = 0.0  # the rows of this block change on the way: they are added at the end
+            sums[t] = 0.0
         for k in range(n):
             for t in range(last - first):
                 sums[t] += x[k] * M[k, first + t]
-        x[first:last] = kept[: last - first]
+        for t in range(last - first):
+            x[first + t] = kept[t]
         for i in range(first, last):
             m = M[i, i]
             a = _dot(M[i, :i], y[:i]) + _dot(M[i, i + 1 :], y[i + 1 :])

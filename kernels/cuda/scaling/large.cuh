@@ -1,20 +1,14 @@
-// Large matrices: sweeps while they are quick, then Newton's method, its equations solved by elimination for a hundred
-// classes and by conjugate gradients beyond. What small cells may hide behind the residual is bounded by the smallest
-// scaled cell, or resolved by elimination.
+// Large matrices: sweeps with momentum while they are quick, then Newton's method, its equations solved by elimination
+// for a hundred classes and by conjugate gradients beyond. What small cells may hide behind the residual is bounded by
+// the smallest scaled cell, or resolved by elimination.
 
-struct Swept {
-  i64 sweeps;
-  double residual;
-  bool slow;
-};
-
-// Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is at most `target`; gives up
-// where more than CM_PATIENT_SWEEPS sweeps would be left at the present rate; if `plain`, where nothing changes any
-// more and the residual is at most `still`. Leaves the factors that the residual belongs to in `last` and y.
+// Row step, then column step (Sinkhorn and Knopp), until the residual of a whole sweep is small enough, or nothing
+// changes any more and it is at most `still`; returns a status.
 template <int W>
-__device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, double still, i64 max_iter, bool plain) {
-  double before = CM_INF;
-  while (true) {
+__device__ __forceinline__ int sinkhorn(const Tile<W>& t, const Goals& goals, i64 max_iter, i64* done) {
+  each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
+  double before = CM_INF, residual;
+  for (i64 k = 0;; ++k) {
     double missed = 0.0;
     over_rows(
         t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
@@ -24,34 +18,81 @@ __device__ __forceinline__ Swept sweep(const Tile<W>& t, i64 k, double target, d
           t.last(i) = x;
           t.x(i) = u > 0.0 ? u / sum : 0.0;
         });
-    const double residual = team_sum<W>(missed) / t.total;
-    if (!(residual < CM_INF) || (k > 0 && residual <= target) || k >= max_iter) return {k, residual, false};
-    if (plain && residual <= still && residual >= before) return {k, residual, false};
-    if (!plain && k > 1 && before < CM_INF) {
-      const double rate = residual / before;
-      if (rate >= 1.0 || log(residual / target) > CM_PATIENT_SWEEPS * -log(rate)) return {k, residual, true};
-    }
+    residual = team_sum<W>(missed) / t.total;
+    *done = k;
+    if (!(residual < CM_INF) || (k > 0 && residual <= goals.target) || k >= max_iter) break;
+    if (residual <= goals.still && residual >= before) break;
     before = k > 0 ? residual : CM_INF;
     over_columns(
         t, [&](int i, int j) { return t.M(i, j) * t.x(i); },
         [&](int j, double sum) { t.y(j) = t.v(j) > 0.0 ? t.v(j) / sum : 0.0; });
-    ++k;
   }
+  each<W>(t.R, [&](int i) { t.x(i) = t.last(i); });  // to which the residual belongs
+  if (!(residual < CM_INF)) return CM_RANGE;
+  return residual <= fmax(goals.target, goals.still) ? CM_CONVERGED : CM_MAX_ITER;
 }
 
-// Make the last sweep that was measured the answer; return a status.
+// How sweeps with momentum are getting on: passes so far; the residual, and those of the two passes before; by how much
+// a pass shrinks it at best, and for how many passes that has been so.
+struct Pace {
+  i64 k = 0;
+  double residual = CM_INF, before = CM_INF, earlier = CM_INF, momentum = 0.0;
+  int since = -1;
+
+  __device__ __forceinline__ void judge(double found) {
+    earlier = before;
+    before = residual;
+    residual = found;
+    ++k;
+    if (++since < CM_SETTLED_PASSES) return;
+    const double shrink = sqrt(residual / earlier), keep = momentum * momentum;
+    if (!(shrink > momentum)) return;
+    // The slowest part shrinks by a root of z z - (1 + keep - gain gap) z + keep, which tells the gap.
+    const double gap = (1.0 + keep - shrink - keep / shrink) / ((1.0 + momentum) * (1.0 + momentum));
+    const double root = sqrt(CM_GAP_MARGIN * gap);
+    momentum = shrink < 1.0 ? (1.0 - root) / (1.0 + root) : 1.0;
+    since = 0;
+  }
+  // Whether more passes are left, even at best, than the other way would take.
+  __device__ __forceinline__ bool slow(double target) const {
+    return !(momentum < 1.0) || log(target / residual) < CM_PATIENT_SWEEPS * log(momentum);
+  }
+};
+
+// Set x = u / (M y).
 template <int W>
-__device__ __forceinline__ int keep(const Tile<W>& t, const Swept& s, double target, i64* done) {
-  *done = s.sweeps;
-  each<W>(t.R, [&](int i) { t.x(i) = t.last(i); });
-  return !(s.residual < CM_INF) ? CM_RANGE : s.residual <= target ? CM_CONVERGED : CM_MAX_ITER;
+__device__ __forceinline__ void row_step(const Tile<W>& t) {
+  over_rows(
+      t, [&](int i, int j) { return t.M(i, j) * t.y(j); },
+      [&](int i, double sum) { t.x(i) = t.u(i) > 0.0 ? t.u(i) / sum : 0.0; });
 }
 
-// Sweeps and nothing else; returns a status.
+// Sweep with momentum until the residual is at most `target`; return whether it was given up. As on the CPU, whose
+// source says why it is quick. The last step of y is in `d`.
 template <int W>
-__device__ __forceinline__ int sinkhorn(const Tile<W>& t, const Goals& goals, i64 max_iter, i64* done) {
-  each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
-  return keep(t, sweep(t, 0, goals.target, goals.still, max_iter, true), fmax(goals.target, goals.still), done);
+__device__ __forceinline__ bool quick_sweeps(const Tile<W>& t, Pace& pace, double target, i64 max_iter) {
+  while (true) {
+    if (pace.k > 0) {
+      const double gain = (1.0 + pace.momentum) * (1.0 + pace.momentum), keep = pace.momentum * pace.momentum;
+      each<W>(t.C, [&](int j) {
+        if (!(t.v(j) > 0.0)) return;
+        const double change = gain * (t.v(j) / t.sum(j) - t.y(j)) + keep * t.d(j);
+        t.d(j) = fmax(change, -CM_MOST_TAKEN * t.y(j));  // the factors stay positive
+        t.y(j) += t.d(j);
+      });
+    }
+    row_step(t);
+    double missed = 0.0;
+    over_columns(
+        t, [&](int i, int j) { return t.M(i, j) * t.x(i); },
+        [&](int j, double sum) {
+          t.sum(j) = sum;
+          missed += fabs(t.y(j) * sum - t.v(j));
+        });
+    pace.judge(team_sum<W>(missed) / t.total);
+    if (!(pace.residual < CM_INF) || pace.residual <= target || pace.k >= max_iter) return false;
+    if (pace.slow(target)) return true;
+  }
 }
 
 // How many lines are not dropped.
@@ -239,22 +280,26 @@ template <int W>
 __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                            i64* done) {
   const double target = goals.target;
-  each<W>(t.R, [&](int i) { t.x(i) = 0.0; });
-  int status = CM_CONVERGED;
-  bool more = false;
-  double goal = target;
-#pragma unroll 1
-  for (int round = 0; round < 2; ++round) {
-    const Swept s = sweep(t, *done, goal, goals.still, max_iter, false);
-    status = keep(t, s, fmax(target, goals.still), done);
-    more = s.slow;
-    if (round || more || status != CM_CONVERGED) break;
+  each<W>(t.C, [&](int j) {
+    if (!(t.v(j) > 0.0)) t.y(j) = 0.0;
+    t.origin(j) = t.y(j);
+    t.d(j) = 0.0;
+  });
+  Pace pace;
+  bool newton = quick_sweeps(t, pace, target, max_iter);
+  if (!newton && pace.residual <= target) {
     const double hidden = hidden_residual(t, last_width);
-    more = hidden < CM_ROUNDING;
-    goal = fmin(target, hidden);
-    if (more || s.residual <= hidden) break;
+    newton = hidden < CM_ROUNDING;
+    if (!newton && pace.residual > hidden) newton = quick_sweeps(t, pace, fmin(target, hidden), max_iter);
   }
-  if (more && status != CM_RANGE) status = newton_large(t, goals, last_width, max_iter, rescue, done);
+  if (!(pace.residual < CM_INF)) {
+    each<W>(t.C, [&](int j) { t.y(j) = t.origin(j); });
+    row_step(t);
+    newton = true;
+  }
+  *done = pace.k;
+  if (!newton) return pace.residual <= fmax(target, goals.still) ? CM_CONVERGED : CM_MAX_ITER;
+  const int status = newton_large(t, goals, last_width, max_iter, rescue, done);
   if (status == CM_RANGE) *done = 0;
   return status;
 }
