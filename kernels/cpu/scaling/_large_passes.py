@@ -99,7 +99,7 @@ def measure(matrix, x, y, sums, out, start, stop):
         missed_rows[block] = missed
 
 
-@jit(inner=True)
+@jit(inline=True)
 def add_blocks(sums):
     """Add what the blocks of rows found, in their order, to the first."""
     cols = sums.cols

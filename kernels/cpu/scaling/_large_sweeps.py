@@ -28,7 +28,7 @@ class Goal(NamedTuple):
     patience: float  # passes that may be left
 
 
-@jit()
+@jit(inline=True)
 def sweep(matrix, x, y, sums, start, stop):
     """Set x = u / (M y); leave what the rows missed with the old x, and the column sums with the new one."""
     M, u, _ = matrix
@@ -53,7 +53,7 @@ def sweep(matrix, x, y, sums, start, stop):
         missed_rows[block] = missed
 
 
-@jit(inner=True)
+@jit(inline=True)
 def _sweep_rows(matrix, x, y, cols, block, i):
     """Sweep four rows from row `i` on, which stay in the cache, and return what they missed."""
     M, u, _ = matrix
@@ -104,7 +104,7 @@ def plain_sweeps(matrix, last, x, y, sums, state, goal, most):
     return k, before, False
 
 
-@jit()
+@jit(inline=True)
 def judge_plainly(matrix, y, sums, state, goal):
     """Look at what the rows missed; take the column step unless this is the end."""
     k, before = state
@@ -154,7 +154,7 @@ def quick_sweeps(matrix, x, y, step, sums, pace, goal, most):
     return pace
 
 
-@jit()
+@jit(inline=True)
 def advance(matrix, y, step, sums, momentum):
     """Take the column step, longer than it is, and some of the last one."""
     v, cols = matrix.v, sums.cols
@@ -165,7 +165,7 @@ def advance(matrix, y, step, sums, momentum):
         y[j] += step[j]
 
 
-@jit()
+@jit(inline=True)
 def judge(matrix, y, sums, pace, goal):
     """Return the pace after a pass: by what the columns miss, whose sums are left in the first block."""
     v, cols = matrix.v, sums.cols
@@ -191,7 +191,7 @@ def judge(matrix, y, sums, pace, goal):
     return Pace(state, k, residual, pace.residual, pace.before, momentum, since)
 
 
-@jit(inner=True)
+@jit(inline=True)
 def _faster(momentum, shrink):
     """Return the best momentum where the residual shrinks by `shrink` with the present one, which is less.
 
