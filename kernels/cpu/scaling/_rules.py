@@ -43,14 +43,3 @@ def equilibrate(M):
         row = np.where(there, exponents - col, 0).sum(1) // there.sum(1)
         col = np.where(there, exponents - row[:, None], 0).sum(0) // there.sum(0)
     return np.ldexp(M, -row[:, None] - col), (row, col)
-
-
-def gauge(x, y, powers):
-    """Give the row factors of the input the geometric mean one; return both as (fractions, powers of two)."""
-    row, col = powers or (0, 0)
-    mean = np.mean(np.log2(x) - row)
-    whole = int(np.floor(mean))
-    rest = 2.0 ** (mean - whole)
-    shift = int(np.floor(np.mean(np.log2(x))))  # keeps x and y themselves near one another in range
-    x, y = np.ldexp(x, -shift) / rest, np.ldexp(y, shift) * rest
-    return (x, shift - whole - np.asarray(row)), (y, whole - shift - np.asarray(col))
