@@ -80,6 +80,11 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
             for targets in ((), (sums, sums[::-1])):
                 function(M, *targets)
                 function(np.triu(M), *targets)
+        for n_classes in (*range(1, 13), 20):  # each number of them that has code of its own, and one that has none
+            function(_matrix(np.float64, n_classes))
+        for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1]):
+            for options in WAYS:
+                function(odd, **options)
         for size, power in product((SIDE, 2 * SIDE), (1, 12, 140)):
             M = _large(size, power)
             for options in (*WAYS, {"smoothing": 10.0**power}):
