@@ -83,9 +83,9 @@ def confusion_matrix(
     Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels (give ``astype(int)``),
     `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
 
-    Memory: the result, and for fewer than 16 rows of samples partial tables that are smaller than the labels. Strings
-    take eight bytes per sample, and each distinct one its own length; those of a list, an Arrow, pandas or polars
-    column that differ in trailing NUL characters only are different, while NumPy's fixed-width arrays do not keep them.
+    Memory: the result, and partial tables that are smaller than the labels and weights. Strings take eight bytes per
+    sample, and each distinct one its own length; those of a list, an Arrow, pandas or polars column that differ in
+    trailing NUL characters only are different, while NumPy's fixed-width arrays do not keep them.
 
     References
     ----------

@@ -12,6 +12,7 @@ from cmfast.kernels.status import INVALID, OK, RANGE
 SECONDS_PER_SAMPLE = 1.2e-9
 SPLIT = 1 << 17  # samples per piece: about 0.1 ms, and 2 MB that stay in the second-level cache after a conversion
 ROWS = 16  # from here on whole rows are shared out, below it the samples of each row
+FEW = 4096  # samples up to which NumPy counts them: as fast, and nothing has to be compiled for the first answer
 GUESS = 4096  # labels looked at to guess how large the table must be
 MOST_LABELS = 1024  # a wider span of labels is numbered by a dict first
 
@@ -20,52 +21,32 @@ _VIEWS = {
     np.dtype(np.int64): np.int64,
     np.dtype(np.uint64): np.int64,
     np.dtype(np.int32): np.int32,
+    np.dtype(np.int8): np.int8,
     np.dtype(np.uint8): np.uint8,
     np.dtype(np.bool_): np.uint8,
 }
 
 
 @jit()
-def _tally(y_true, y_pred, weight, groups, row, start, stop, low, n_classes, out):
-    """Add samples of one row to `out`; return how many have a label outside ``low, ..., low + n_classes - 1``.
+def _tally(y_true, y_pred, weight, groups, low, n_classes, out, outside):
+    """Add the samples of each row to its table, and count those with a label outside ``low, ..., low + n_classes - 1``.
 
     An array of one row serves all rows.
     """
-    t = y_true[row % y_true.shape[0]]
-    p = y_pred[row % y_pred.shape[0]]
-    w_row = 0 if weight is None else row % weight.shape[0]
-    g_row = 0 if groups is None else row % groups.shape[0]
-    one = out.dtype.type(1)
-    outside = 0
-    for k in range(start, stop):
-        i = np.uint64(t[k]) - low
-        j = np.uint64(p[k]) - low
-        if i < n_classes and j < n_classes:  # unsigned: one comparison for both ends
-            cell = i * n_classes + j
-            if groups is not None:
-                cell += np.uint64(groups[g_row, k]) * n_classes * n_classes
-            out[cell] += one if weight is None else weight[w_row, k]
-        else:
-            outside += 1
-    return outside
-
-
-@jit()
-def _tally_rows(y_true, y_pred, weight, groups, low, n_classes, split, out, outside):
-    """Tally each row into its table. Weights are summed per split first: the bits do not depend on who adds them."""
-    n = y_true.shape[1]
-    splits = weight is not None and n > split
-    local = np.zeros(out.shape[1] if splits else 0, out.dtype)
     for row in range(out.shape[0]):
-        outside[row] = 0
-        if not splits:
-            outside[row] = _tally(y_true, y_pred, weight, groups, row, 0, n, low, n_classes, out[row])
-            continue
-        for start in range(0, n, split):
-            stop = min(start + split, n)
-            local[:] = 0
-            outside[row] += _tally(y_true, y_pred, weight, groups, row, start, stop, low, n_classes, local)
-            out[row] += local
+        t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
+        number = 0
+        for k in range(t.shape[0]):
+            i = np.uint64(t[k]) - low
+            j = np.uint64(p[k]) - low
+            if i < n_classes and j < n_classes:  # unsigned: one comparison for both ends
+                cell = i * n_classes + j
+                if groups is not None:
+                    cell += np.uint64(groups[row % groups.shape[0], k]) * n_classes * n_classes
+                table[cell] += 1 if weight is None else weight[row % weight.shape[0], k]
+            else:
+                number += 1
+        outside[row] = number
 
 
 class _Samples:
@@ -108,8 +89,11 @@ class _Samples:
         """Return the tables ``(rows, G, C, C)`` and the number of pairs outside."""
         cells = n_groups * n_classes**2
         weight = self.weight if weighted else None
+        if self.rows * self.n <= FEW and self.rows * cells <= MOST_LABELS**2:
+            return self._few(weight, low, n_classes, n_groups)
         split = max(SPLIT, 4 * cells)  # so that all partial tables together are smaller than the labels
-        parts = 1 if self.rows >= ROWS else max(1, -(-self.n // split))
+        # Weights are summed per part first, so that the bits do not depend on how rows are shared out.
+        parts = 1 if self.rows >= ROWS and weight is None else max(1, -(-self.n // split))
         out = np.zeros((self.rows * parts, cells), np.int64 if weight is None else np.float64)
         outside = np.zeros(out.shape[0], np.int64)
         numbers = (np.uint64(low % 2**64), np.uint64(n_classes))
@@ -128,7 +112,7 @@ class _Samples:
                 _block(weight, rows, samples, np.float64),
                 _block(self.groups, rows, samples, np.int64),
             )
-            _tally_rows(*arrays, *numbers, split, out[start:stop], outside[start:stop])
+            _tally(*arrays, *numbers, out[start:stop], outside[start:stop])
 
         seconds = self.rows * self.n * SECONDS_PER_SAMPLE
         bounds = pool.pieces(self.rows, seconds) if parts == 1 else list(itertools.pairwise(range(len(out) + 1)))
@@ -140,6 +124,28 @@ class _Samples:
             for part in range(parts):
                 out += pieces[:, part]
         return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
+
+    def _few(self, weight, low, n_classes, n_groups):
+        """As `tables`, with the same bits: every cell adds up the same numbers in the same order."""
+        cells = n_groups * n_classes**2
+        i, j = (np.asarray(y, np.int64).view(np.uint64) - np.uint64(low % 2**64) for y in (self.y_true, self.y_pred))
+        inside = np.maximum(i, j) < n_classes  # unsigned: one comparison for both ends
+        cell = i * np.uint64(n_classes) + j
+        if self.groups is not None:
+            cell = cell + np.asarray(self.groups, np.int64).view(np.uint64) * np.uint64(n_classes**2)
+        if self.rows > 1:
+            cell = cell + np.arange(self.rows, dtype=np.uint64)[:, None] * np.uint64(cells)
+        outside = inside.size - np.count_nonzero(inside)
+        if outside:
+            inside = np.broadcast_to(inside, cell.shape)
+            cell = cell[inside]
+            weight = None if weight is None else np.broadcast_to(weight, inside.shape)[inside]
+        elif weight is not None:
+            weight = np.broadcast_to(weight, cell.shape).reshape(-1)
+        table = np.bincount(cell.reshape(-1).view(np.int64), weight, self.rows * cells)
+        if weight is not None:
+            table = table.astype(np.float64, copy=False)  # it is int64 where nothing is counted
+        return table.reshape(self.rows, n_groups, n_classes, n_classes), outside
 
 
 def _block(array, rows, samples, dtype):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import CASES
 from checks import assert_same_bits
 from sklearn import metrics
 
@@ -21,7 +22,22 @@ def test_agrees_with_scikit_learn(rng, kind, weighted):
     np.testing.assert_array_equal(got, metrics.confusion_matrix(t, p, labels=labels, sample_weight=w))
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
+@pytest.mark.parametrize("case", CASES["confusion_matrix"], ids=str)
+def test_few_samples_are_counted_as_many_are(case, monkeypatch):
+    few = cmfast.confusion_matrix(*case.args, **case.options, on_failure="ignore")
+    monkeypatch.setattr(counting, "FEW", -1)
+    assert_same_bits(few, cmfast.confusion_matrix(*case.args, **case.options, on_failure="ignore"))
+
+
+@pytest.mark.parametrize("n", [10, counting.FEW + 1])
+def test_negative_bytes_are_no_class(n):
+    t = np.zeros(n, np.int8)
+    t[7] = -1  # as an unsigned byte it would be class 255
+    with pytest.raises(ValueError, match=r"y_true must be in 0..299, got 1 outside \(first: -1 at 7\)"):
+        cmfast.confusion_matrix(t, np.zeros(n, np.int8), n_classes=300)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "int8", "uint8"])
 def test_many_samples_in_pieces(rng, dtype):
     n = 5 * counting.SPLIT + 17
     t, p = rng.integers(0, 7, n).astype(dtype), rng.integers(0, 7, n).astype(dtype)
