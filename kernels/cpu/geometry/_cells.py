@@ -16,17 +16,17 @@ SMALL_CELL = 1 << 12  # points; cells with fewer are counted by size in a table,
 
 
 @jit()
-def _pairs(keys, counts, half, out_M, start, stop):
+def _pairs(keys, counts, half, out_M):
     mask = (1 << half) - 1
-    for i in range(start, stop):
+    for i in range(keys.shape[0]):
         out_M[(keys[i] >> half) & mask, keys[i] & mask] += counts[i]
 
 
 @jit(inline=True)
-def _end_of_cell(keys, bits, i, stop):
+def _end_of_cell(keys, bits, i):
     limit = ((keys[i] >> bits) + 1) << bits
     j = i + 1
-    while j < stop and keys[j] < limit:
+    while j < keys.shape[0] and keys[j] < limit:
         j += 1
     return j
 
@@ -39,22 +39,26 @@ def _one_prediction(keys, mask, i, j):
     return t == j
 
 
-@jit(inline=True)
-def _new_cell(W):
-    """Return what a cell is gathered in: places of the predictions, labels, predictions, sums of both."""
-    C = W.shape[0]
-    slot = np.full(C, -1, np.int64)
-    labels, predictions = np.empty(C, np.int64), np.empty(C, np.int64)
-    return slot, labels, predictions, np.empty((C, W.shape[2]), W.dtype), np.empty((C, W.shape[2]), W.dtype)
+def _held(W):
+    """Return what a kernel gathers a cell in for tables `W` (C, C, W), ``(places, sums)``.
+
+    Places (3, C): of the predictions among those of the cell, -1 between two cells; its labels; its predictions. Sums
+    of weights (2, C, W): per label, per prediction.
+    """
+    places = np.empty((3, W.shape[0]), np.int64)
+    places[0] = -1
+    return places, np.empty((2, *W.shape[1:]), W.dtype)
 
 
 @jit(inline=True)
 def _gather_cell(keys, counts, half, W, i, j, held):
     """Sum the weights `W` (C, C, W) of the runs `i` to `j`, which are one cell, per label and per prediction.
 
-    Return how many labels and predictions there are: the first of those in `held`, see `_new_cell`.
+    Return how many labels and predictions there are: the first of those in `held`, see `_held`.
     """
-    slot, labels, predictions, L, P = held
+    places, sums = held
+    slot, labels, predictions = places[0], places[1], places[2]
+    L, P = sums[0], sums[1]
     mask = (1 << half) - 1
     a = b = 0
     label = -1
@@ -63,14 +67,16 @@ def _gather_cell(keys, counts, half, W, i, j, held):
         if y != label:
             label = y
             labels[a] = y
-            L[a] = 0
+            for w in range(W.shape[2]):
+                L[a, w] = 0
             a += 1
         s = slot[p]
         if s < 0:
             s = b
             slot[p] = b
             predictions[b] = p
-            P[b] = 0
+            for w in range(W.shape[2]):
+                P[b, w] = 0
             b += 1
         for w in range(W.shape[2]):
             mass = W[y, p, w] * counts[t]
@@ -82,15 +88,15 @@ def _gather_cell(keys, counts, half, W, i, j, held):
 
 
 @jit()
-def _overlaps(keys, counts, half, Q, out_E, start, stop):
+def _overlaps(keys, counts, half, Q, held, out_E):
     """Add to `out_E` what mixed cells have above their own weighted counts: ``min(L_i, P_j) - q_ij n_ij``."""
     mask = (1 << half) - 1
     n_weights = Q.shape[2]
-    held = _new_cell(Q)
-    _, labels, predictions, L, P = held
-    i = start
-    while i < stop:
-        j = _end_of_cell(keys, 2 * half, i, stop)
+    places, sums = held
+    labels, predictions, L, P = places[1], places[2], sums[0], sums[1]
+    i = 0
+    while i < keys.shape[0]:
+        j = _end_of_cell(keys, 2 * half, i)
         first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
         if first == last or _one_prediction(keys, mask, i, j):
             i = j
@@ -128,14 +134,14 @@ def _is_less(x, y):
 
 
 @jit()
-def _wide_overlaps(keys, counts, half, Q, width, out_G, start, stop):
+def _wide_overlaps(keys, counts, half, Q, width, held, out_G):
     """As `_overlaps`, for one table of weights in limbs (see ``geometry_weights``); every cell is treated as mixed."""
     n_limbs = Q.shape[2]
-    held = _new_cell(Q)
-    _, labels, predictions, L, P = held
-    i = start
-    while i < stop:
-        j = _end_of_cell(keys, 2 * half, i, stop)
+    places, sums = held
+    labels, predictions, L, P = places[1], places[2], sums[0], sums[1]
+    i = 0
+    while i < keys.shape[0]:
+        j = _end_of_cell(keys, 2 * half, i)
         a, b = _gather_cell(keys, counts, half, Q, i, j, held)
         for u in range(a):
             _carry(L[u], width)
@@ -150,12 +156,12 @@ def _wide_overlaps(keys, counts, half, Q, width, out_G, start, stop):
 
 
 def _summed_over_cells(kernel, keys, bits, seconds, shapes, num_threads):
-    """Run ``kernel(*accumulators, start, stop)`` over ranges of whole cells; return the sums."""
+    """Run ``kernel(some, *accumulators)`` over slices of whole cells; return the sums."""
     sums = _runs.Accumulators(*shapes)
 
     def work(_, start, stop):
         mine = sums.take()
-        kernel(*mine, start, stop)
+        kernel(slice(start, stop), *mine)
         sums.give_back(mine)
 
     bounds = _runs.cut(keys, bits, seconds)
@@ -166,8 +172,8 @@ def _summed_over_cells(kernel, keys, bits, seconds, shapes, num_threads):
 def pair_counts(keys, counts, half, n_classes, num_threads=None):
     """Return the confusion matrix of the runs."""
 
-    def kernel(M, start, stop):
-        _pairs(keys, counts, half, M, start, stop)
+    def kernel(some, M):
+        _pairs(keys[some], counts[some], half, M)
 
     # Adding up a matrix per thread must not cost more than the runs themselves.
     threads = num_threads if len(keys) > 8 * n_classes**2 else 1
@@ -178,8 +184,8 @@ def pair_counts(keys, counts, half, n_classes, num_threads=None):
 def overlaps(keys, counts, half, Q, M, num_threads=None):
     """Return the integer matrices (C, C, W) of one pass with the integer tables `Q` (C, C, W), for counts `M`."""
 
-    def kernel(E, start, stop):
-        _overlaps(keys, counts, half, Q, E, start, stop)
+    def kernel(some, E):
+        _overlaps(keys[some], counts[some], half, Q, _held(Q), E)
 
     # Adding up the matrices of the threads must cost less than a thread saves; a run costs about 30 additions.
     threads = num_threads if 8 * len(keys) > Q.size else 1
@@ -192,22 +198,24 @@ def overlaps(keys, counts, half, Q, M, num_threads=None):
 def wide_overlaps(keys, counts, half, Q, width, num_threads=None):
     """Return the limbs (C, C, K) of the matrix for one table of limbs."""
 
-    def kernel(G, start, stop):
-        _wide_overlaps(keys, counts, half, Q, width, G, start, stop)
+    def kernel(some, G):
+        _wide_overlaps(keys[some], counts[some], half, Q, width, _held(Q), G)
 
     (G,) = _summed_over_cells(kernel, keys, 2 * half, len(keys) * 20 * SECONDS_PER_RUN, [Q.shape], num_threads)
     return G
 
 
 @jit()
-def _shape_of_cells(keys, counts, half, n_classes, small, out, large, start, stop):
-    """Count cells by size; `out` gets cells, points in pure and in unmixed cells, pairs, entries of `large`."""
+def _shape_of_cells(keys, counts, half, seen, small, out, large):
+    """Count cells by size; `out` gets cells, points in pure and in unmixed cells, pairs, entries of `large`.
+
+    `seen` holds for every prediction where the last cell with it begins, -1 before there is one.
+    """
     mask = (1 << half) - 1
-    slot = np.full(n_classes, -1, np.int64)
-    i = start
-    while i < stop:
-        j = _end_of_cell(keys, 2 * half, i, stop)
-        size = np.int64(0)
+    i = 0
+    while i < keys.shape[0]:
+        j = _end_of_cell(keys, 2 * half, i)
+        size = 0
         a = b = 0
         label = -1
         for t in range(i, j):
@@ -215,8 +223,8 @@ def _shape_of_cells(keys, counts, half, n_classes, small, out, large, start, sto
             y, p = (keys[t] >> half) & mask, keys[t] & mask
             a += y != label
             label = y
-            b += slot[p] != i
-            slot[p] = i
+            b += seen[p] != i
+            seen[p] = i
         out[0] += 1
         out[1] += size if j == i + 1 else 0
         if a < 2 or b < 2:
@@ -235,7 +243,7 @@ def shape_of_cells(keys, counts, half, n_classes, n_points):
     """Return ``(sizes, number, totals)``: how many cells of each size there are; and see `_shape_of_cells`."""
     small, out = np.zeros(SMALL_CELL, np.int64), np.zeros(5, np.int64)
     large = np.empty(n_points // SMALL_CELL + 1, np.int64)
-    _shape_of_cells(keys, counts, half, n_classes, small, out, large, 0, len(keys))
+    _shape_of_cells(keys, counts, half, np.full(n_classes, -1, np.int64), small, out, large)
     sizes, number = np.unique(large[: out[4]], return_counts=True)
     few = np.flatnonzero(small)
     return np.concatenate([few, sizes]), np.concatenate([small[few], number]).astype(np.int64), out[:4]
@@ -267,18 +275,20 @@ def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, tot
 
 
 @jit()
-def _excess(keys, counts, half, W, slopes, share, out_E, out_scores, start, stop):
+def _excess(keys, counts, half, tables, share, held, out_E, out_scores):
     """Sum what cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
 
-    Times the `share` of the cell into `out_E` (C, C, W); times the table `slopes` (C, C, W) into `out_scores` (D, W).
+    Of `tables`, the weights and slopes (C, C, W). Times the `share` of the cell into `out_E` (C, C, W); times the
+    slopes into `out_scores` (D, W).
     """
+    W, slopes = tables
     mask = (1 << half) - 1
     n_weights = W.shape[2]
-    held = _new_cell(W)
-    _, labels, predictions, L, P = held
-    i = start
-    while i < stop:
-        j = _end_of_cell(keys, 2 * half, i, stop)
+    places, sums = held
+    labels, predictions, L, P = places[1], places[2], sums[0], sums[1]
+    i = 0
+    while i < keys.shape[0]:
+        j = _end_of_cell(keys, 2 * half, i)
         cell = keys[i] >> (2 * half)
         first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
         if first == last or _one_prediction(keys, mask, i, j):
@@ -307,7 +317,8 @@ def excess(keys, counts, half, W, slopes, share, num_threads=None):
     E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))
 
     def work(i, start, stop):
-        _excess(keys, counts, half, W, slopes, share, E[i], scores, start, stop)
+        some = slice(start, stop)
+        _excess(keys[some], counts[some], half, (W, slopes), share, _held(W), E[i], scores)
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     total = np.zeros(W.shape)

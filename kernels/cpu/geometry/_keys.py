@@ -136,33 +136,33 @@ def index_ranges(points, num_threads=None):
 # Keys.
 
 
-@jit(inline=True)
-def _key(numbers, start, chunks, constants):
-    """Key of the cell of the point whose coordinates begin at `start`, as float64: exact, because it is below 2**53."""
-    key = vector.splat(0.0)
-    for c in range(len(chunks)):
-        x = vector.load_numbers(numbers, start + c * vector.WIDTH)
-        # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
-        k = vector.floor((x - vector.load(constants, 4 * c)) * vector.load(constants, 4 * c + 1))
-        key = vector.fma(k - vector.load(constants, 4 * c + 2), vector.load(constants, 4 * c + 3), key)
-    return np.int64(vector.total(key))
-
-
 @jit()
 def _pack(numbers, m, tags, bits, chunks, constants, out):
     """Keys of points that all have a cell. `numbers` are their coordinates, point after point; see `_constants`.
 
-    The last vector of a point reaches into the next one, where it counts for nothing.
+    The last vector of a point reaches into the next one, where it counts for nothing; behind the last there is room.
     """
-    width = len(chunks) * vector.WIDTH
-    inside = min(out.shape[0], max(numbers.shape[0] - width + m, 0) // m)
-    for r in range(inside):
-        out[r] = (_key(numbers, r * m, chunks, constants) << bits) | tags[r]
-    last = np.zeros(width, numbers.dtype)
-    for r in range(inside, out.shape[0]):
-        for d in range(m):
-            last[d] = numbers[r * m + d]
-        out[r] = (_key(last, 0, chunks, constants) << bits) | tags[r]
+    for r in range(out.shape[0]):
+        key = vector.splat(0.0)  # exact, because the key of the cell is below 2**53
+        for c in range(len(chunks)):
+            x = vector.load_numbers(numbers, r * m + c * vector.WIDTH)
+            # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
+            k = vector.floor((x - vector.load(constants, 4 * c)) * vector.load(constants, 4 * c + 1))
+            key = vector.fma(k - vector.load(constants, 4 * c + 2), vector.load(constants, 4 * c + 3), key)
+        out[r] = (np.int64(vector.total(key)) << bits) | tags[r]
+
+
+def _pack_all(block, tags, bits, constants, out):
+    """Keys of the rows of `block`, which all have a cell; the last are copied, for vectors to reach behind them."""
+    n, m = block.shape
+    chunks = (0,) * (len(constants) // 4)
+    behind = len(chunks) * vector.WIDTH - m
+    inside = max(n - -(-behind // m), 0)
+    last = np.zeros((n - inside) * m + behind, block.dtype)
+    last[: (n - inside) * m] = block[inside:].reshape(-1)
+    last.flags.writeable = block.flags.writeable  # one type of array
+    _pack(block.reshape(-1), m, tags[:inside], bits, chunks, constants, out[:inside])
+    _pack(last, m, tags[inside:], bits, chunks, constants, out[inside:])
 
 
 def _constants(origin, inverse, layout):
@@ -201,12 +201,11 @@ def filler(points, layout, every):
     `every` tells whether all points have a cell. One without a cell gets ``DROPPED``.
     """
     X, origin, inverse, tags, bits = points
-    m = X.shape[1]
     if every and volume(layout.extent) < 2**53:
-        constants, chunks = _constants(origin, inverse, layout), (0,) * -(-m // vector.WIDTH)
+        constants = _constants(origin, inverse, layout)
 
         def keys_of(block, tagged, out):
-            _pack(block.reshape(-1), m, tagged, bits, chunks, constants, out)
+            _pack_all(block, tagged, bits, constants, out)
     else:
         start_of, steps = (_per_axis(values, np.float64) for values in (origin, inverse))
         low, extent = (_per_axis(values, np.int64) for values in (layout.low, layout.extent))

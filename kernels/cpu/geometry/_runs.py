@@ -31,19 +31,14 @@ def encode_into(keys, out_keys, out_counts):
     return run + 1
 
 
-@jit()
-def next_cell(keys, bits, i):
-    """First position at or after `i` where a cell begins (where the key without its last `bits` bits changes)."""
-    while 0 < i < keys.shape[0] and keys[i] >> bits == keys[i - 1] >> bits:
-        i += 1
-    return i
-
-
 def cut(keys, bits, seconds, most=pool.MAX_PIECES):
-    """Cut sorted keys into ranges of whole cells, never fewer keys than the pool finds worth a piece."""
-    bounds = pool.pieces(len(keys), seconds, most=most)
-    cuts = [next_cell(keys, bits, start) for start, _ in bounds] + [len(keys)]
-    return list(pairwise(cuts))
+    """Cut sorted keys into ranges of whole cells, never fewer keys than the pool finds worth a piece.
+
+    A cell ends where the key without its last `bits` bits changes.
+    """
+    starts = [start for start, _ in pool.pieces(len(keys), seconds, most=most)[1:]]
+    before = [int(keys[start - 1]) | ((1 << bits) - 1) for start in starts]  # the last key that its cell could have
+    return list(pairwise([0, *np.searchsorted(keys, before, side="right").tolist(), len(keys)]))
 
 
 def encode(keys, num_threads=None):

@@ -25,26 +25,23 @@ def column_ranges(X, *, num_threads=None):
 
 
 @jit()
-def _moments(X, low, scale, first, second, lanes_first, lanes_second):
-    """Add the sums of u and u*u to int64, u the integer position of a value in its column."""
+def _moments(X, low, scale, sums, lanes):
+    """Add the sums of u and u*u to the int64 `sums`, u the integer position of a value in its column."""
     m = low.shape[0]
     for begin in range(0, X.shape[0], EXACT_ROWS):
-        end = min(begin + EXACT_ROWS, X.shape[0])
-        lanes_first[:] = 0.0
-        lanes_second[:] = 0.0
-        for r in range(begin, end):
-            row = X[r]
+        for r in range(begin, min(begin + EXACT_ROWS, X.shape[0])):
             finite = True
             for d in range(m):
-                finite = finite and np.isfinite(row[d])
+                finite = finite and np.isfinite(X[r, d])
             if finite:
                 for d in range(m):
-                    u = np.rint((np.float64(row[d]) - low[d]) * scale[d])
-                    lanes_first[d] += u
-                    lanes_second[d] += u * u
-        for d in range(m):
-            first[d] += np.int64(lanes_first[d])
-            second[d] += np.int64(lanes_second[d])
+                    u = np.rint((np.float64(X[r, d]) - low[d]) * scale[d])
+                    lanes[0, d] += u
+                    lanes[1, d] += u * u
+        for k in range(2):
+            for d in range(m):
+                sums[k, d] += np.int64(lanes[k, d])
+                lanes[k, d] = 0.0
 
 
 def column_moments(X, *, low, high, num_threads=None):
@@ -66,7 +63,7 @@ def column_moments(X, *, low, high, num_threads=None):
 
     def work(i, start, stop):
         for _, block in row_blocks.contiguous(X, start, stop):
-            _moments(block, low, scale, sums[i, 0], sums[i, 1], np.empty(m), np.empty(m))
+            _moments(block, low, scale, sums[i], np.zeros((2, m)))
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     first, second = sums.astype(object).sum(axis=0) if len(bounds) else np.zeros((2, m), object)
