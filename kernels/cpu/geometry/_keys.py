@@ -9,12 +9,20 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool, row_blocks, vector
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _keys_sorted, _runs
-from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Layout, fits, joined, require, table_type, volume
+from cmfast.kernels.cpu.geometry import _keys_sorted, _ranges, _runs
+from cmfast.kernels.shared.geometry_keys import (
+    DROPPED,
+    MOST_INDEX,
+    Layout,
+    bits_of,
+    fits,
+    joined,
+    require,
+    table_type,
+    volume,
+)
 
 FIRST = 3  # positions that a message names
-SECONDS_PER_COORDINATE = 8e-10
-LANES = 16  # rows that the search for the range reads as one vector
 MOST_UNROLLED = 16  # axes; the kernel for a point is compiled for their exact number
 
 
@@ -26,111 +34,6 @@ class Points(NamedTuple):
     inverse: Any
     tags: Any
     bits: int
-
-
-# Range of the indices.
-
-
-@jit()
-def _range_of_lanes(flat, low, high, poison):
-    """Extremes per lane; a lane of `poison` becomes NaN when it meets a NaN or an infinity."""
-    lanes = low.shape[0]
-    whole = flat.shape[0] // lanes
-    for t in range(whole):
-        row = flat[t * lanes : (t + 1) * lanes]
-        for k in range(lanes):
-            x = row[k]
-            low[k] = x if x < low[k] else low[k]
-            high[k] = x if x > high[k] else high[k]
-            poison[k] += x - x
-    rest = flat[whole * lanes :]
-    for k in range(rest.shape[0]):
-        x = rest[k]
-        low[k] = x if x < low[k] else low[k]
-        high[k] = x if x > high[k] else high[k]
-        poison[k] += x - x
-
-
-@jit()
-def _range_of_finite(X, low, high):
-    """Extremes over the rows that are finite throughout; return how many these are."""
-    kept = 0
-    for r in range(X.shape[0]):
-        finite = True
-        for d in range(X.shape[1]):
-            finite = finite and np.isfinite(X[r, d])
-        if finite:
-            kept += 1
-            for d in range(X.shape[1]):
-                x = np.float64(X[r, d])
-                low[d] = min(low[d], x)
-                high[d] = max(high[d], x)
-    return kept
-
-
-@jit()
-def _range_of_indices(X, origin, inverse, low, high):
-    """Extremes of the indices over the rows that have a cell."""
-    for r in range(X.shape[0]):
-        kept = True
-        for d in range(X.shape[1]):
-            kept = kept and abs((np.float64(X[r, d]) - origin[d]) * inverse[d]) < MOST_INDEX
-        if kept:
-            for d in range(X.shape[1]):
-                k = np.floor((np.float64(X[r, d]) - origin[d]) * inverse[d])
-                low[d] = min(low[d], k)
-                high[d] = max(high[d], k)
-
-
-def column_ranges(X, num_threads=None):
-    """Smallest and largest value per column over the rows that are finite throughout, and the number of such rows."""
-    n, m = X.shape
-    bounds = pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
-    low, high = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
-    kept = np.zeros(len(bounds), np.int64)
-
-    def work(i, start, stop):
-        for _, block in row_blocks.contiguous(X, start, stop):
-            lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(LANES * m, axis=1)
-            _range_of_lanes(block.reshape(-1), lanes[0], lanes[1], lanes[2])
-            if np.isnan(lanes[2]).any():
-                kept[i] += _range_of_finite(block, low[i], high[i])
-            else:
-                np.minimum(low[i], lanes[0].reshape(LANES, m).min(axis=0), out=low[i])
-                np.maximum(high[i], lanes[1].reshape(LANES, m).max(axis=0), out=high[i])
-                kept[i] += len(block)
-
-    pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
-    return low.min(axis=0), high.max(axis=0), int(kept.sum())
-
-
-def index_ranges(points, num_threads=None):
-    """Return ``(low, extent, every)`` over the rows that have a cell; `every`: whether that is all of them.
-
-    Rounding is monotone, so the index of the smallest coordinate is the smallest index.
-    """
-    X, origin, inverse = points[:3]
-    n, m = X.shape
-    low, high, kept = column_ranges(X, num_threads)
-    with np.errstate(invalid="ignore", over="ignore"):
-        first, last = (low - origin) * inverse, (high - origin) * inverse
-    every = kept == n and (n == 0 or bool((np.abs(first) < MOST_INDEX).all() and (np.abs(last) < MOST_INDEX).all()))
-    if every:
-        low, high = np.floor(first), np.floor(last)
-    else:
-        bounds = pool.pieces(n, n * m * SECONDS_PER_COORDINATE)
-        lows, highs = np.full((len(bounds), m), np.inf), np.full((len(bounds), m), -np.inf)
-
-        def work(i, start, stop):
-            for _, block in row_blocks.contiguous(X, start, stop):
-                _range_of_indices(block, origin, inverse, lows[i], highs[i])
-
-        pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)
-        low, high = lows.min(axis=0), highs.max(axis=0)
-    if not (low <= high).all():
-        return (0,) * m, (0,) * m, every
-    lowest = tuple(map(int, low))
-    return lowest, tuple(int(b) - a + 1 for a, b in zip(lowest, high, strict=True)), every
 
 
 # Keys.
@@ -264,7 +167,7 @@ def _table(points, rows, layout, num_threads):
             some = slice(first, min(first + row_blocks.ROWS, stop))
             out[some] = np.floor((X[rows[some]].astype(np.float64) - origin) * inverse)
 
-    seconds = out.size * 4 * SECONDS_PER_COORDINATE
+    seconds = out.size * 4 * _ranges.SECONDS_PER_COORDINATE
     pool.run_pieces(work, pool.pieces(len(rows), seconds), seconds=seconds, num_threads=num_threads)
     return out
 
@@ -318,7 +221,7 @@ class Keyed:
     """
 
     def __init__(self, points, *, ranges=None, num_threads=None, progress=None):
-        low, extent, self.every = index_ranges(points, num_threads)
+        low, extent, self.every = _ranges.index_ranges(points, num_threads)
         self.points = points
         self._layout = Layout(low, extent, None)
         if ranges is not None:
@@ -337,13 +240,32 @@ class Keyed:
     def runs(self):
         """Return ``(keys, counts, layout)``: every key once, sorted, and how many points have it."""
         if self._fits:
-            fill = filler(self.points, self._layout, self.every)
-            limit = max(volume(self._layout.extent) << self.points.bits, 1)
-            n = len(self.points.X)
-            return *_keys_sorted.sorted_runs(fill, n, limit, self._num_threads, self._progress), self._layout
+            return *self._runs_of(self.points), self._layout
         keys, layout = self.all()
         keys.sort()
         return *_runs.encode(keys, self._num_threads), layout
+
+    def _runs_of(self, points):
+        fill = filler(points, self._layout, self.every)
+        limit = max(volume(self._layout.extent) << points.bits, 1)
+        return _keys_sorted.sorted_runs(fill, len(points.X), limit, self._num_threads, self._progress)
+
+    def sorted(self):
+        """Return ``(keys, order, layout)``: the keys of points that have a cell, sorted; and the points they are of."""
+        *_, tags, bits = self.points
+        below = bits_of(len(self.points.X))
+        if fits(self._layout.extent, bits + below):
+            # With the number of the point below its key, sorting the one sorts the other.
+            def numbered(start, stop):
+                return (tags(start, stop) << below) | np.arange(start, stop)
+
+            keys, _ = self._runs_of(self.points._replace(tags=numbered, bits=bits + below))
+            keys = keys if self.every else keys[keys != DROPPED]
+            return keys >> below, keys & ((1 << below) - 1), self._layout
+        keys, layout = self.all()
+        order = np.argsort(keys)
+        order = order if self.every else order[: np.count_nonzero(keys != DROPPED)]
+        return keys[order], order, layout
 
     def first_without_cell(self):
         """Return the numbers of the first points that have no cell, as many as a message names."""

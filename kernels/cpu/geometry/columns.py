@@ -9,7 +9,7 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _keys
+from cmfast.kernels.cpu.geometry import _ranges
 
 STEPS = 2.0**20  # between the smallest and the largest value of a column
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
@@ -21,7 +21,7 @@ FAR = 400  # powers of two from one beyond which squares might leave float64
 
 def column_ranges(X, *, num_threads=None):
     """Return ``(low, high, n_rows)``: extremes per column (inf, -inf without rows), rows that are finite throughout."""
-    return _keys.column_ranges(X, num_threads)
+    return _ranges.column_ranges(X, num_threads)
 
 
 @jit()
@@ -57,7 +57,7 @@ def column_moments(X, *, low, high, num_threads=None):
     with np.errstate(divide="ignore"):
         scale = np.where(high > low, STEPS / (high - low), 0.0)
     bounds = [(i, min(i + PIECE_ROWS, n)) for i in range(0, n, PIECE_ROWS)]
-    seconds = n * m * 2 * _keys.SECONDS_PER_COORDINATE
+    seconds = n * m * 2 * _ranges.SECONDS_PER_COORDINATE
     bounds = max(bounds, pool.pieces(n, seconds), key=len) if n else []
     sums = np.zeros((len(bounds), 2, m), np.int64)
 

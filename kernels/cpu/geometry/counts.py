@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.geometry import _cells, _keys, _runs
+from cmfast.kernels.cpu.geometry import _cells, _keys, _runs, _sums
 from cmfast.kernels.cpu.geometry._keys import FIRST, Keyed, Points
 from cmfast.kernels.shared.geometry_keys import DROPPED, Binned, Counted, Layout, Outside, bits_of
 from cmfast.kernels.status import INVALID, OK, RANGE
@@ -112,76 +112,14 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
     if weights is None:
         keys, values, layout, n_dropped, first = _runs_of_points(keyed)
     else:
-        keys, layout = keyed.all()
-        n_dropped = 0 if keyed.every else int((keys == DROPPED).sum())
+        keys, order, layout = keyed.sorted()
+        n_dropped = len(X) - len(keys)
         first = keyed.first_without_cell() if n_dropped else ()
-        kept = len(keys) - n_dropped
-        order = np.argsort(keys, kind="stable")[:kept]
-        keys = keys[order]
-        starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1)) if kept else np.empty(0, np.int64)
-        values = _sums(weights[order], starts)
+        starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1)) if len(keys) else np.empty(0, np.int64)
+        values = _sums.sums(weights[order], starts, num_threads)
         keys = keys[starts]
     status = None
     if values.dtype.kind == "f":
         status = np.where(np.isnan(values), INVALID, np.where(np.isinf(values), RANGE, OK)).astype(np.int8)
         values[status == RANGE] = np.nan
     return keys, values, layout.table, Binned(layout.low, layout.extent, n_groups, n_dropped, first), status, None
-
-
-def _sums(weights, starts):
-    """Exact sums of consecutive weights, rounded once; int64 for integers."""
-    if weights.dtype.kind == "f":
-        return _float_sums(weights, starts)
-    if len(starts) == 0:
-        return np.empty(0, np.int64)
-    low, high = int(weights.min()), int(weights.max())
-    if max(-low, high) * len(weights) < 2**63:
-        return np.add.reduceat(weights.astype(np.int64), starts)
-    # Halves of 32 bits: neither sum overflows, and Python integers put them together.
-    w = weights if weights.dtype == np.uint64 else weights.astype(np.int64)
-    halves = [np.add.reduceat(half.astype(np.int64), starts) for half in (w >> 32, w & 0xFFFFFFFF)]
-    total = [(int(a) << 32) + int(b) for a, b in zip(*halves, strict=True)]
-    if max(total) >= 2**63 or min(total) < -(2**63):
-        msg = f"a sum of weights is {max(total, key=abs)}, which int64 cannot hold"
-        raise OverflowError(msg)
-    return np.array(total, np.int64)
-
-
-WEIGHT_PARTS = 4  # of 31 bits: 124 bits below the largest weight
-
-
-def _float_sums(weights, starts):
-    """Sum floats as integers of four parts, then round once: independent of order.
-
-    What a weight has below 2**-124 of the largest one is rounded off.
-    """
-    dtype = np.float32 if weights.dtype == np.float32 else np.float64
-    if len(starts) == 0:
-        return np.empty(0, dtype)
-    w = weights.astype(np.float64)
-    finite = np.isfinite(w)
-    bad = np.add.reduceat(~finite, starts, dtype=np.int64) > 0
-    w[~finite] = 0.0
-    exponent = int(np.frexp(np.abs(w).max())[1])
-    rest = np.ldexp(w, -exponent)
-    totals = np.zeros(len(starts), object)
-    for _ in range(WEIGHT_PARTS - 1):
-        rest *= 2.0**31
-        whole = np.trunc(rest)
-        rest -= whole
-        totals = (totals << 31) + np.add.reduceat(whole.astype(np.int64), starts).astype(object)
-    last = np.rint(rest * 2.0**31).astype(np.int64)
-    totals = (totals << 31) + np.add.reduceat(last, starts).astype(object)
-    scale = exponent - 31 * WEIGHT_PARTS
-    with np.errstate(over="ignore"):
-        values = np.array([_scaled(t, scale) for t in totals], np.float64).astype(dtype)
-    values[bad] = np.nan
-    return values
-
-
-def _scaled(total, exponent):
-    """``total * 2**exponent`` rounded once; infinite where float64 ends."""
-    try:
-        return float(total << exponent) if exponent >= 0 else total / (1 << -exponent)
-    except OverflowError:
-        return np.inf if total > 0 else -np.inf
