@@ -375,7 +375,8 @@ def geometric_confusion_matrix(
         Principal axes to project to; fewer where `X` has fewer columns or its points span fewer dimensions. None:
         `X` is taken as it is.
         Axes whose variance is below ``16 eps n`` of the largest, for n columns, are rounding: with a rule for the
-        widths they are left out.
+        widths they are left out. The axes are those of :func:`pca`, with products in float32 where that is enough; for
+        others give ``pca(X, precision="float64").transform(X)``, and None.
     grid : {"scott", "freedman_diaconis"} or Grid
         Rule for the widths of the cells, from all points; or the cells themselves.
     smoothing : optional

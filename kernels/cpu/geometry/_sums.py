@@ -26,7 +26,7 @@ def sums(weights, starts, num_threads=None):
     halves = [np.add.reduceat(half.astype(np.int64), starts) for half in (w >> 32, w & 0xFFFFFFFF)]
     total = [(int(a) << 32) + int(b) for a, b in zip(*halves, strict=True)]
     if max(total) >= 2**63 or min(total) < -(2**63):
-        msg = f"sparse_histogram: a sum of weights is {max(total, key=abs)}, which int64 cannot hold"
+        msg = f"a sum of weights is {max(total, key=abs)}, which int64 cannot hold"
         raise OverflowError(msg)
     return np.array(total, np.int64)
 

@@ -9,14 +9,17 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _ranges
+from cmfast.kernels.cpu.geometry import _keys, _ranges, _scatter
 
 STEPS = 2.0**20  # between the smallest and the largest value of a column
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
 PIECE_ROWS = 1 << 21  # sums of this many of them stay below 2**63
 NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
 AWAY, AWAY_POWER = 2.0**64, 64  # room for any sum of coordinates
-FAR = 400  # powers of two from one beyond which squares might leave float64
+MANY_PRODUCTS = 2.0**33  # of coordinates, which take a tenth of a second and more in float64
+# Share of the variance from which on an axis is sure in products of float32: these are off by 1e-7 of all variance at
+# worst, so that the variance of the axis is right to a thousandth at worst.
+LEAST_SHARE = 1e-4
 
 
 def column_ranges(X, *, num_threads=None):
@@ -91,52 +94,39 @@ def column_quartiles(X):
     return out
 
 
-def _finite_blocks(X, power=0):
-    """Blocks of rows in float64 times ``2**power``, in order, without the rows that are not finite."""
-    for first in range(0, len(X), row_blocks.ROWS):
-        block = X[first : first + row_blocks.ROWS].astype(np.float64)
-        finite = np.isfinite(block).all(axis=1)
-        block = block if finite.all() else block[finite]
-        yield first, finite, np.ldexp(block, power) if power else block
+def pca(X, *, n_components, precision="float64"):
+    """Return ``(mean, components, ratio), n_dropped, first_dropped``; the covariance is summed block by block.
 
-
-def _power(largest):
-    """Return the power of two that brings numbers of this magnitude near one, 0 where their squares are harmless."""
-    exponent = int(np.frexp(largest)[1])
-    return -exponent if largest > 0.0 and abs(exponent) > FAR else 0
-
-
-def pca(X, *, n_components):
-    """Return ``(mean, components, ratio), n_dropped, first_dropped``; the covariance is summed block by block."""
+    `precision` is that of the products; "auto": float32 where it is enough and saves time.
+    """
     n = X.shape[1]
-    count, dropped, total, largest = 0, [], np.zeros(n), 0.0
-    for first, finite, block in _finite_blocks(X):
-        count += len(block)
-        with np.errstate(over="ignore", invalid="ignore"):  # then it is summed again
-            total += block.sum(axis=0)
-        largest = max(largest, block.max(initial=0.0), -block.min(initial=0.0))
-        dropped.extend(first + np.flatnonzero(~finite))
-    power = _power(largest)
-    if power:
-        total = sum(block.sum(axis=0) for *_, block in _finite_blocks(X, power))
-    mean = total / count if count else np.full(n, np.nan)
-    scatter = np.zeros((n, n), order="F")
-    for _, _, block in _finite_blocks(X, power):
-        if len(block):
-            np.subtract(block, mean, out=block)
-            scatter = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=scatter, overwrite_c=1)
-    if not count:
-        nothing = np.full((n_components, n), np.nan), np.full(n_components, np.nan)
-        return mean, *nothing, len(dropped), tuple(map(int, dropped[:3]))
-    mean = np.ldexp(mean, -power)
+    wanted = np.float32 if precision == "float32" or _pays(X, precision) else np.float64
+    dtype = np.dtype(wanted)
+    found = _scatter.centre(X, dtype)
+    rows = _scatter.dropped(X, found)
+    dropped = len(rows), tuple(rows[: _keys.FIRST])
+    if not found.number:
+        return found.mean, np.full((n_components, n), np.nan), np.full(n_components, np.nan), *dropped
+    components, ratio = _axes(_scatter.scatter(X, found, dtype), n_components)
+    if precision == "auto" and dtype == np.float32 and not ratio[-1] >= LEAST_SHARE:
+        components, ratio = _axes(_scatter.scatter(X, found, np.dtype(np.float64)), n_components)
+    return np.ldexp(found.mean, -found.power), components, ratio, *dropped
+
+
+def _pays(X, precision):
+    """Whether the products are so many that float32 saves time, of points that were rounded to it anyway."""
+    return precision == "auto" and X.dtype == np.float32 and len(X) * X.shape[1] ** 2 >= MANY_PRODUCTS
+
+
+def _axes(scatter, n_components):
+    """Return the first principal axes and their shares of the variance, from the upper triangle of the scatter."""
     values, vectors = scipy.linalg.eigh(scatter, lower=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     components = vectors[:, :n_components].T.copy()
     largest = np.abs(components).argmax(axis=1)
     components *= np.where(components[np.arange(n_components), largest] < 0, -1.0, 1.0)[:, None]
     whole = values.sum()
-    ratio = values[:n_components] / whole if whole > 0 else np.zeros(n_components)
-    return mean, components, ratio, len(dropped), tuple(map(int, dropped[:3]))
+    return components, values[:n_components] / whole if whole > 0 else np.zeros(n_components)
 
 
 def project(X, mean, components, *, num_threads=None):
@@ -144,19 +134,22 @@ def project(X, mean, components, *, num_threads=None):
     out = np.empty((len(X), len(components)))
     axes = components.T
 
+    rows = _scatter.rows_of_block(X)
+
     def work(_, start, stop):
-        for first in range(start, stop, row_blocks.ROWS):
-            block = X[first : min(first + row_blocks.ROWS, stop)].astype(np.float64)
-            finite = np.isfinite(block).all(axis=1)
+        for first in range(start, stop, rows):
+            block = X[first : min(first + rows, stop)].astype(np.float64)
             with np.errstate(invalid="ignore", over="ignore"):
                 part = (block - mean) @ axes
-                far = finite & ~np.isfinite(part).all(axis=1)
-                if far.any():  # what is between may be too large where the result is not
+                bad = ~np.isfinite(part).all(axis=1)
+                if bad.any():
+                    finite = np.isfinite(block).all(axis=1)
+                    part[~finite] = np.nan
+                    far = bad & finite  # what is between may be too large where the result is not
                     part[far] = np.ldexp((block[far] / AWAY - mean / AWAY) @ axes, AWAY_POWER)
-            part[~finite] = np.nan
             out[first : first + len(block)] = part
 
     seconds = X.size * len(components) * 1e-10
-    bounds = pool.pieces(len(X), seconds, tile=row_blocks.ROWS)
+    bounds = pool.pieces(len(X), seconds, tile=rows)
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     return out

@@ -118,8 +118,12 @@ def _times(block: Any, factors: list[float]) -> Any:
     return block
 
 
-def pca(X: Any, *, n_components: int) -> tuple[Any, ...]:
-    """Return ``(mean, components, ratio), n_dropped, first_dropped``; see the CPU's. Synchronises."""
+def pca(X: Any, *, n_components: int, precision: str = "float64") -> tuple[Any, ...]:
+    """Return ``(mean, components, ratio), n_dropped, first_dropped``; see the CPU's. Synchronises.
+
+    Products are float64 whatever `precision` allows.
+    """
+    del precision
     xp, n = library(X), X.shape[1]
     total, found, largest = xp.zeros(n, np.float64), [], 0.0
     for _, block, finite in _portions(X):
