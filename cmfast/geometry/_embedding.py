@@ -49,12 +49,22 @@ def embedded(
 
 
 def weighted(
-    cells: CellCounts, weights: Any, smoothing: Any, on_failure: OnFailure, num_threads: int | None
+    cells: CellCounts,
+    weights: Any,
+    smoothing: Any,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    *,
+    bounded: bool = True,
 ) -> tuple[tuple[Any, ...], list[Any], list[str]]:
-    """Return all that the kernel of `gcm` does, the tables of weights and their names."""
+    """Return all that the kernel of `gcm` does, the tables of weights and their names.
+
+    The normalised matrices and the upper bounds are there if `bounded`.
+    """
     M = cells._matrix()
     found, names = tables(M, weights, smoothing)
-    out = dispatch.call("gcm", cells._keys, cells.counts, M, *found, num_threads=num_threads)
+    options: dict[str, Any] = {"bounded": bounded, "num_threads": num_threads}
+    out = dispatch.call("gcm", cells._keys, cells.counts, M, *found, **options)
     status = dispatch.to_host(out[-1])
 
     def describe(index: tuple[int, ...]) -> str:

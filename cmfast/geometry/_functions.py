@@ -275,7 +275,7 @@ def gcm(
     num_threads = validate.num_threads(num_threads)
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
-    out, _, _ = weighted(cells, weights, smoothing, on_failure, num_threads)
+    out, _, _ = weighted(cells, weights, smoothing, on_failure, num_threads, bounded=False)
     return out[0] if is_list(weights) else out[0][0]
 
 

@@ -6,11 +6,15 @@ exceeds ``MOST_ERROR`` the integers are wider than one machine word and held as 
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 MOST_ERROR = 2.0**-40
+SURE = 1e-10  # sums in any order agree to this, relatively
+LARGEST = 2.0**1020
+BLOCK = 1 << 15  # entries of a matrix that are worked on together, about: all that is made of them stays in cache
 
 
 class Summary(NamedTuple):
@@ -27,7 +31,7 @@ class Summary(NamedTuple):
     smallest : float
         Of those above zero.
     top : float
-        The largest sum of weights times counts over a row or a column; infinite beyond float64.
+        The largest sum of weights times counts over a row or a column, up to its power of two; infinite beyond float64.
     total : int
         Sum of all counts.
     """
@@ -86,35 +90,69 @@ def fixed_point(found: Summary) -> FixedPoint | None:
     )
 
 
-def quantise(W: np.ndarray, M: np.ndarray) -> Any:
+def row_blocks(M: np.ndarray) -> Iterator[slice]:
+    """Yield ranges of rows of a matrix that stay in cache while several steps go over them."""
+    rows = max(BLOCK // max(M.shape[1], 1), 1)
+    for start in range(0, len(M), rows):
+        yield slice(start, start + rows)
+
+
+def quantise(W: np.ndarray, M: np.ndarray, out: np.ndarray | None = None) -> Any:
     """Return the table `W` in fixed point for counts `M`, or None.
 
-    None if a weight in use is negative or not finite, or so large that sums leave float64.
+    None if a weight in use is negative or not finite, or so large that sums leave float64. Where one word is wide
+    enough `q` is `out`, if that is given.
     """
-    used = M > 0
-    w = np.where(used, W, 0.0)
-    found = fixed_point(_summary(w, W[used], M))
+    found = fixed_point(_summary(W, M))
     if found is None:
         return None
-    if found.equal:
-        q = used.astype(np.int64)
-    elif found.width:
-        q = _limbs(w, found)
+    if found.width:
+        q = _limbs(np.where(M > 0, W, 0.0), found)
     else:
-        q = np.rint(np.ldexp(w, found.shift)).astype(np.int64)
+        q = np.empty(M.shape, np.int64) if out is None else out
+        for rows in row_blocks(M):
+            used = M[rows] > 0
+            q[rows] = used if found.equal else np.rint(np.ldexp(np.where(used, W[rows], 0.0), found.shift))
     return Fixed(q, found.shift, found.scale, found.width, found.error)
 
 
-def _summary(w: np.ndarray, in_use: np.ndarray, M: np.ndarray) -> Summary:
-    good = bool((np.isfinite(w) & (w >= 0)).all())
-    if not in_use.size or not good:
-        return Summary(good, True, 0.0, 0.0, 0.0, 0)
+def _summary(W: np.ndarray, M: np.ndarray) -> Summary:
+    """Say of the weights at counts above zero what :class:`Summary` tells; only how large `top` is, is sure."""
+    first, equal, smallest = None, True, np.inf
+    rows_sums, columns = np.empty(len(M)), np.zeros(M.shape[1])
+    for rows in row_blocks(M):
+        used = M[rows] > 0
+        w = np.where(used, W[rows], 0.0)
+        if not (np.isfinite(w) & (w >= 0)).all():
+            return Summary(False, True, 0.0, 0.0, 0.0, 0)
+        if first is None and used.any():
+            first = w[used][0]
+        equal = equal and bool(((w == first) | ~used).all())
+        smallest = w.min(initial=smallest, where=w > 0)
+        with np.errstate(over="ignore"):
+            mass = w * M[rows]
+            rows_sums[rows] = mass.sum(axis=1)
+            columns += mass.sum(axis=0)
+    if first is None:
+        return Summary(True, True, 0.0, 0.0, 0.0, 0)
+    top = max(rows_sums.max(), columns.max())
+    if math.frexp(top * (1 - SURE))[1] != math.frexp(top * (1 + SURE))[1] or top > LARGEST:
+        top = _top(W, M)
+    return Summary(True, equal, float(first), float(smallest), float(top), int(M.sum()))
+
+
+def _top(W: np.ndarray, M: np.ndarray) -> float:
+    """Return the largest sum of weights times counts over a row or a column.
+
+    In index order, not pairwise: the shift is then the same wherever it is computed.
+    """
+    top, columns = 0.0, np.zeros((1, M.shape[1]))
     with np.errstate(over="ignore"):
-        mass = w * M
-        # In index order, not pairwise: the shift is then the same wherever it is computed.
-        top = float(max(np.cumsum(mass, axis=1)[:, -1].max(), np.cumsum(mass, axis=0)[-1].max()))
-    equal, smallest = bool((in_use == in_use[0]).all()), float(w.min(initial=np.inf, where=w > 0))
-    return Summary(good, equal, float(in_use[0]), smallest, top, int(M.sum()))
+        for rows in row_blocks(M):
+            mass = np.where(M[rows] > 0, W[rows], 0.0) * M[rows]
+            top = max(top, float(np.cumsum(mass, axis=1)[:, -1].max()))
+            columns = np.cumsum(np.concatenate([columns, mass]), axis=0)[-1:]
+    return max(top, float(columns.max()))
 
 
 def _relative_error(smallest: float, shift: int) -> float:
@@ -159,18 +197,24 @@ def _over_power(value: int, shift: int) -> float:
     return value / (1 << shift) if shift >= 0 else float(value << -shift)
 
 
-def bounds(G: np.ndarray, M: np.ndarray, fixed: Fixed) -> list[np.ndarray]:
-    """Return the geometric matrix, the normalised counts and the upper bound for integers `G` of one table of weights.
+def bounds(G: np.ndarray, M: np.ndarray, fixed: Fixed, out: list[np.ndarray]) -> None:
+    """Write the geometric matrix, the normalised counts and the upper bound for integers `G` of one table of weights.
 
-    `G` is (C, C), or (C, C, K) in limbs as the table is.
+    `G` is (C, C), or (C, C, K) in limbs as the table is. Of `out` the first alone may be given.
     """
     if fixed.width:
         mass = (fixed.q * M[:, :, None]).astype(object)
         exact = sum(mass[..., k] << (k * fixed.width) for k in range(mass.shape[-1]))
-    else:
-        exact = fixed.q * M
-    rows, columns = exact.sum(axis=1), exact.sum(axis=0)
-    upper = np.minimum(rows[:, None], columns[None, :])
-    if fixed.width:  # Python integers are one limb each
-        exact, upper = exact[..., None], upper[..., None]
-    return [to_float(total, fixed) for total in (G, exact, upper)]
+        upper = np.minimum(exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :])
+        for to, total in zip(out, (G, exact[..., None], upper[..., None]), strict=False):  # Python integers: one limb
+            to[...] = to_float(total, fixed)
+        return
+    for rows in row_blocks(M):
+        out[0][rows] = to_float(G[rows], fixed)
+    if len(out) == 1:
+        return
+    columns = sum(((fixed.q[rows] * M[rows]).sum(axis=0) for rows in row_blocks(M)), np.zeros(M.shape[1], np.int64))
+    for rows in row_blocks(M):
+        exact = fixed.q[rows] * M[rows]
+        out[1][rows] = to_float(exact, fixed)
+        out[2][rows] = to_float(np.minimum(exact.sum(axis=1)[:, None], columns), fixed)

@@ -10,6 +10,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _runs
+from cmfast.kernels.shared import geometry_weights
 
 SECONDS_PER_RUN = 1e-8
 SMALL_CELL = 1 << 12  # points; cells with fewer are counted by size in a table, larger ones listed
@@ -191,7 +192,8 @@ def overlaps(keys, counts, half, Q, M, num_threads=None):
     threads = num_threads if 8 * len(keys) > Q.size else 1
     seconds = len(keys) * SECONDS_PER_RUN
     (E,) = _summed_over_cells(kernel, keys, 2 * half, seconds, [Q.shape], threads)
-    E += Q * M[:, :, None]
+    for rows in geometry_weights.row_blocks(M):
+        E[rows] += Q[rows] * M[rows, :, None]
     return E
 
 

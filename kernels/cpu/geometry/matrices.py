@@ -11,53 +11,60 @@ from cmfast.kernels.shared.geometry_keys import bits_of
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_WEIGHT = 2e-8
+MUCH_MEMORY = 1 << 26  # bytes: four tables for 1000 classes
 
 
-def gcm(keys, counts, M, *tables, num_threads=None):
+def gcm(keys, counts, M, *tables, bounded=True, num_threads=None):
     """Geometric confusion matrices for W tables of weights (C, C), and what bounds them.
 
     Returns ``(matrix, normalized, upper, error, status)``: (W, C, C) three times, (W,) twice. The matrices are in units
-    of the cell volume; ``normalized <= matrix <= upper`` holds exactly, because it does in the integers.
+    of the cell volume; ``normalized <= matrix <= upper`` holds exactly, because it does in the integers. These two are
+    None unless `bounded`: fresh memory for large matrices takes as long as computing them.
     """
     n_weights, n_classes = len(tables), M.shape[0]
     half = bits_of(n_classes)
     each = [(w, w + 1) for w in range(n_weights)]
     options = {"seconds": n_weights * n_classes**2 * SECONDS_PER_WEIGHT, "num_threads": num_threads}
     fixed: list[Any] = [None] * n_weights
+    # One pass for all, unless their matrices would need much memory, and more than the points have.
+    together = 16 * n_classes**2 * n_weights <= max(16 * int(counts.sum()), MUCH_MEMORY)
+    every = np.empty((*M.shape, n_weights), np.int64) if together else None
 
     def quantise(w, *_):
-        fixed[w] = geometry_weights.quantise(np.asarray(tables[w], np.float64), M)
+        place = None if every is None else every[:, :, w]
+        fixed[w] = geometry_weights.quantise(np.asarray(tables[w], np.float64), M, place)
 
     pool.run_pieces(quantise, each, **options)
     status = np.array([INVALID if t is None else OK for t in fixed], np.int8)
     error = np.array([np.nan if t is None else t.error for t in fixed])
     G: list[Any] = [None] * n_weights
     narrow = [w for w in range(n_weights) if fixed[w] is not None and not fixed[w].width]
-    # One pass for all, unless their matrices would need more memory than the points have.
-    step = len(narrow) if 16 * n_classes**2 * len(narrow) <= max(16 * int(counts.sum()), 1 << 24) else 1
+    step = len(narrow) if together else 1
     for start in range(0, len(narrow), max(step, 1)):
         some = narrow[start : start + step]
-        Q = np.ascontiguousarray(np.stack([fixed[w].q for w in some], axis=2))
+        Q = every if every is not None and len(some) == n_weights else _stacked([fixed[w].q for w in some])
         found = _cells.overlaps(keys, counts, half, Q, M, num_threads)
         for k, w in enumerate(some):
             G[w] = found[:, :, k]
     for w in range(n_weights):
         if fixed[w] is not None and fixed[w].width:
             G[w] = _cells.wide_overlaps(keys, counts, half, fixed[w].q, fixed[w].width, num_threads)
-    out = [np.full((n_weights, *M.shape), np.nan) for _ in range(3)]
+    out = [np.empty((n_weights, *M.shape)) for _ in range(3 if bounded else 1)]
 
     def bound(w, *_):
         if fixed[w] is not None:
-            _bound(G[w], M, fixed[w], [x[w] for x in out])
+            geometry_weights.bounds(G[w], M, fixed[w], [x[w] for x in out])
+        else:
+            for x in out:
+                x[w] = np.nan
 
     pool.run_pieces(bound, each, **options)
-    return (*out, error, status)
+    return (*out, *[None] * (3 - len(out)), error, status)
 
 
-def _bound(G, M, fixed, out):
-    """Write the matrix, the normalised counts and the upper bound of one table of weights."""
-    for to, x in zip(out, geometry_weights.bounds(G, M, fixed), strict=True):
-        to[...] = x
+def _stacked(tables):
+    """Return tables (C, C) as one array (C, C, W), without a copy where there is one."""
+    return np.ascontiguousarray(tables[0][:, :, None] if len(tables) == 1 else np.stack(tables, axis=2))
 
 
 def cell_excess(keys, counts, share, W, slopes, *, num_threads=None):

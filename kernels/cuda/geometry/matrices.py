@@ -13,9 +13,14 @@ from cmfast.kernels.shared.geometry_keys import bits_of
 from cmfast.kernels.status import INVALID, OK
 
 
-def gcm(keys: Any, counts: Any, M: Any, *tables: Any, num_threads: int | None = None) -> tuple[Any, Any, Any, Any, Any]:
-    """Geometric confusion matrices for W tables of weights (C, C), and bounds of them; see the CPU's. Synchronises."""
-    del num_threads
+def gcm(
+    keys: Any, counts: Any, M: Any, *tables: Any, bounded: bool = True, num_threads: int | None = None
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Geometric confusion matrices for W tables of weights (C, C), and bounds of them; see the CPU's. Synchronises.
+
+    The bounds are returned whether `bounded` asks for them or not.
+    """
+    del bounded, num_threads
     xp, half = library(keys), bits_of(len(M))
     fixed = _weights.quantise(list(tables), M)
     forms = [table.form for table in fixed]
