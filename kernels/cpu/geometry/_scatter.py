@@ -105,11 +105,14 @@ def scatter(X, found, dtype):
     working = np.float32 if X.dtype == dtype == np.float32 else np.float64
     near = found.mean.astype(working)
     part = np.zeros((n, n), np.float32, order="F")
+    room = np.empty((rows_of_block(X), n), working)  # used again: fresh memory takes as long as the products
     for (start, stop), finite in zip(_bounds(X), found.finite, strict=True):
-        block = _times(_kept(X[start:stop], finite).astype(working, copy=False), found.power)
+        block = _kept(X[start:stop], finite)
         if not len(block):
             continue
-        block = block - near
+        if found.power:
+            block = np.ldexp(block.astype(working), found.power)
+        block = np.subtract(block, near, out=room[: len(block)])
         if dtype == np.float64:
             out = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=1)
         else:

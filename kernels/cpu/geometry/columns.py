@@ -137,16 +137,17 @@ def project(X, mean, components, *, num_threads=None):
     rows = _scatter.rows_of_block(X)
 
     def work(_, start, stop):
+        room = np.empty((min(rows, stop - start), X.shape[1]))  # used again: fresh memory takes as long as the products
         for first in range(start, stop, rows):
-            block = X[first : min(first + rows, stop)].astype(np.float64)
+            block = X[first : min(first + rows, stop)]
             with np.errstate(invalid="ignore", over="ignore"):
-                part = (block - mean) @ axes
+                part = np.subtract(block, mean, out=room[: len(block)]) @ axes
                 bad = ~np.isfinite(part).all(axis=1)
                 if bad.any():
                     finite = np.isfinite(block).all(axis=1)
                     part[~finite] = np.nan
                     far = bad & finite  # what is between may be too large where the result is not
-                    part[far] = np.ldexp((block[far] / AWAY - mean / AWAY) @ axes, AWAY_POWER)
+                    part[far] = np.ldexp((block[far].astype(np.float64) / AWAY - mean / AWAY) @ axes, AWAY_POWER)
             out[first : first + len(block)] = part
 
     seconds = X.size * len(components) * 1e-10
