@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from cmfast._core import validate
-from cmfast.kernels.shared.metrics import CHANCE, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Value
+from cmfast.kernels.shared.metrics import AGAIN, CHANCE, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Value
 from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
@@ -147,6 +147,20 @@ class _Planner:
         return Step.REDUCE, int(over or 0)
 
 
+def _rows(steps: list[Codes]) -> np.ndarray:
+    """Return the steps, those that make values first, then the others by kind; see ``Plan``."""
+    values: list[tuple[int, ...]] = []
+    others: list[tuple[int, ...]] = []
+    for row, (step, code, target, a, b) in enumerate(steps):
+        if step == Step.VALUE:
+            values.append((step, code, target, 0, b, len(values), row))
+            continue
+        if (step, code) == (Step.REDUCE, Over.WEIGHTED):
+            values[-1] = (*values[-1][:3], 1, *values[-1][4:])
+        others.append((step, code, target, a, b, len(values) - 1, row))
+    return np.array(values + sorted(others, key=lambda other: other[:2]), np.int64).reshape(-1, 7)
+
+
 def _plan(
     steps: list[Codes],
     params: list[tuple[float, float]],
@@ -160,9 +174,12 @@ def _plan(
     codes = np.array(steps, np.int64).reshape(-1, 5)
     totals = {code for step, code, *_ in steps if step == Step.TOTAL}
     values = {code for step, code, *_ in steps if step == Step.VALUE}
+    overs = {code for step, code, *_ in steps if step == Step.REDUCE}
     return Plan(
         steps=codes,
         params=np.array(params, np.float64).reshape(-1, 2),
+        rows=_rows(steps),
+        values=sum(step == Step.VALUE for step, *_ in steps),
         weights=weights,
         mode=int(_MODES[undefined]),
         scalars=scalars,
@@ -171,4 +188,5 @@ def _plan(
         rates=not _OF_RATES.isdisjoint(values),
         products=not (PRODUCTS.isdisjoint(totals) and CHANCE.isdisjoint(values)),
         ordered=not ORDERED.isdisjoint(totals),
+        again=not AGAIN.isdisjoint(overs),
     )

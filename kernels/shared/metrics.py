@@ -100,6 +100,10 @@ PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE}
 """The totals that need products of margins."""
 
 
+AGAIN = frozenset({Over.MIN, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED})
+"""The reductions that are no sums, all of them of recalls."""
+
+
 class Mode(IntEnum):
     """Which classes enter an average."""
 
@@ -119,6 +123,12 @@ class Plan(NamedTuple):
         ``Step``, code, target (a register; for EACH the table), two arguments.
     params : array of float64, shape (steps, 2)
         What a 0/0 becomes; a parameter (beta of F-beta, v of the weighted tau).
+    rows : array of int64, shape (steps, 7)
+        The same for who makes all values first, then the rest, those of a kind side by side: the five codes of a step
+        (of a VALUE, the first argument says whether a weighted mean is made of it), which value it is or is made of,
+        its row in `params`.
+    values : int
+        How many steps make values.
     weights : array of float64, shape (C,) or (0,)
         Class weights of the weighted tau.
     mode : int
@@ -127,12 +137,15 @@ class Plan(NamedTuple):
         Registers that are results, the first ones of all; per-class results.
     registers : int
         All registers.
-    rates, products, ordered : bool
-        Whether a step needs the recall or the specificity of every class; products of margins; BAND or TOP.
+    rates, products, ordered, again : bool
+        Whether a step needs the recall or the specificity of every class; products of margins; BAND or TOP; another
+        pass over the recalls.
     """
 
     steps: Any
     params: Any
+    rows: Any
+    values: int
     weights: Any
     mode: int
     scalars: int
@@ -141,3 +154,4 @@ class Plan(NamedTuple):
     rates: bool
     products: bool
     ordered: bool
+    again: bool

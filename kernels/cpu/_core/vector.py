@@ -336,8 +336,13 @@ class _StoreBlock(AbstractTemplate):
         return None
 
 
+def _field(context, builder, kind, value, name):
+    """Return a field of an array; Numba's own way takes a copy of all of them, which is long to compile."""
+    return builder.extract_value(value, context.data_model_manager[kind].get_field_position(name))
+
+
 def _address(context, builder, kind, value, k):
-    data = context.make_array(kind)(context, builder, value).data
+    data = _field(context, builder, kind, value, "data")
     start = builder.gep(data, [builder.mul(k, ir.Constant(k.type, WIDTH))])
     return builder.bitcast(start, _VECTOR.as_pointer())
 
@@ -356,7 +361,7 @@ def _store(context, builder, sig, args):
 @lower_builtin(load_numbers, types.Array, types.intp)
 def _load_numbers(context, builder, sig, args):
     kind = sig.args[0]
-    data = context.make_array(kind)(context, builder, args[0]).data
+    data = _field(context, builder, kind, args[0], "data")
     narrow = kind.dtype == types.float32
     numbers = ir.VectorType(ir.FloatType(), WIDTH) if narrow else _VECTOR
     place = builder.bitcast(builder.gep(data, [args[1]]), numbers.as_pointer())
@@ -382,9 +387,9 @@ def _transposed(builder, rows):
 
 
 def _cell(context, builder, kind, value, row, column):
-    array = context.make_array(kind)(context, builder, value)
-    cols = builder.extract_value(array.shape, 1)
-    start = builder.gep(array.data, [builder.add(builder.mul(row, cols), column)])
+    cols = builder.extract_value(_field(context, builder, kind, value, "shape"), 1)
+    data = _field(context, builder, kind, value, "data")
+    start = builder.gep(data, [builder.add(builder.mul(row, cols), column)])
     return builder.bitcast(start, ir.VectorType(_NUMBERS_OF[kind.dtype], WIDTH).as_pointer())
 
 

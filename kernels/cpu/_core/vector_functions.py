@@ -37,7 +37,8 @@ _EXP = (
     4.13813679705723846039e-08,
 )
 _LARGEST, _SMALLEST = 709.79, -745.2  # beyond, exp is infinite or 0
-_LEAST_NORMAL, _UPWARD, _UPWARD_BITS = 2.0**-1022, 2.0**54, 54.0
+LEAST_NORMAL, UPWARD, UPWARD_BITS = 2.0**-1022, 2.0**54, 54.0  # how numbers below the first become normal
+LN2 = 0.6931471805599453
 
 
 def exponent(x):
@@ -91,12 +92,12 @@ _define(power_of_two, vector, (vector,), _power_of_two)
 @jit(inner=True)
 def log(x):
     """Return the natural logarithms: of 1 exactly 0, of 0 -inf, of inf inf, NaN of NaN and of negative numbers."""
-    small = x < _LEAST_NORMAL
-    y = where(small, x * _UPWARD, x)
+    small = x < LEAST_NORMAL
+    y = where(small, x * UPWARD, x)
     k, m = exponent(y), mantissa(y)
     upper = m > 1.4142135623730951
     k = where(upper, k + 1.0, k)
-    k = where(small, k - _UPWARD_BITS, k)
+    k = where(small, k - UPWARD_BITS, k)
     f = where(upper, m * 0.5, m) - 1.0
     s = f / (2.0 + f)
     z = s * s

@@ -11,15 +11,14 @@ from cmfast.kernels.cpu.metrics._lanes import (
     COVARIANCES,
     DIAGONAL,
     FALSE,
-    GERRITY_SCORE,
-    LINEAR_CHANCE,
-    LINEAR_GAIN,
+    HIT,
+    MEMBER,
     MISSED,
     NOT_PREDICTED,
     NOT_TRUE,
     PREDICTION,
-    QUADRATIC_CHANCE,
-    QUADRATIC_GAIN,
+    PRESENT,
+    REJECT,
     REJECTED,
     RIGHT,
     ROW,
@@ -27,39 +26,46 @@ from cmfast.kernels.cpu.metrics._lanes import (
     TOTAL,
     TRUTH,
 )
-from cmfast.kernels.cpu.metrics._margins import total_line
+from cmfast.kernels.cpu.metrics._margins import FIRST, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.metrics._passes import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
 
 
 @jit(inner=True)
-def fill_lane(whole, S, C, w, products, ordered):
-    """Fill lane `w` of what is derived from the sums `whole`; the sums themselves become float64."""
-    n, right = whole[total_line(C), w], np.int64(0)
+def fill_lane(sums, whole, at, plan, S, base, C, w):
+    """Fill lane `w` of the lines `S` from `base` on, and the tile whose first line is `at`, from its int64."""
+    n, right = whole[at + TOTAL_LINE, w], np.int64(0)
     for k in range(C):
-        d, t, p = whole[k, w], whole[C + k, w], whole[2 * C + k, w]
-        S[DIAGONAL * C + k, w], S[ROW * C + k, w], S[COL * C + k, w] = d, t, p
-        S[MISSED * C + k, w], S[FALSE * C + k, w] = t - d, p - d
-        S[NOT_TRUE * C + k, w], S[NOT_PREDICTED * C + k, w] = n - t, n - p
-        S[REJECTED * C + k, w] = (n - t) - (p - d)
+        d, t, p = whole[at + FIRST + k, w], whole[at + FIRST + C + k, w], whole[at + FIRST + 2 * C + k, w]
+        S[base + DIAGONAL * C + k, w], S[base + ROW * C + k, w], S[base + COL * C + k, w] = d, t, p
+        S[base + MISSED * C + k, w], S[base + FALSE * C + k, w] = t - d, p - d
+        S[base + NOT_TRUE * C + k, w], S[base + NOT_PREDICTED * C + k, w] = n - t, n - p
+        S[base + REJECTED * C + k, w] = (n - t) - (p - d)
+        S[base + HIT * C + k, w] = np.float64(d) / np.float64(t)
+        S[base + REJECT * C + k, w] = np.float64((n - t) - (p - d)) / np.float64(n - t)
+        S[base + MEMBER * C + k, w] = 1.0 if plan.mode != PRESENT or t > 0 or p > 0 else 0.0
         right += d
-    one = TABLES * C
+    one = base + TABLES * C
     S[one + TOTAL, w], S[one + RIGHT, w] = n, right
-    if products:
-        _margin_products(whole, S, C, w)
-    if ordered:
-        _ordered_products(whole, S, C, w)
-        S[one + GERRITY_SCORE, w] = _gerrity(whole, C, w)
+    if plan.products:
+        _margin_products(whole, at, S, base, C, w)
+    if plan.ordered:
+        _ordered_products(whole, at, sums, C, w)
+        sums[at + GERRITY_LINE, w] = _gerrity(whole, at, C, w)
+    sums[at + TOTAL_LINE, w] = whole[at + TOTAL_LINE, w]
+    for k in range(at + FIRST, at + FIRST + SUMS * C):
+        sums[k, w] = whole[k, w]
 
 
 @jit(inner=True)
-def _margin_products(whole, S, C, w):
+def _margin_products(whole, at, S, base, C, w):
     zero = np.uint64(0)
-    n, one = whole[total_line(C), w], TABLES * C
+    n, one = whole[at + TOTAL_LINE, w], base + TABLES * C
     bh, bl, th, tl, ph, pl, ch, cl = zero, zero, zero, zero, zero, zero, zero, zero
     for k in range(C):
-        d, t, p = whole[k, w], whole[C + k, w], whole[2 * C + k, w]
+        d, t, p = whole[at + FIRST + k, w], whole[at + FIRST + C + k, w], whole[at + FIRST + 2 * C + k, w]
         h, l = _int128.multiply(d, (n - t) - (p - d))  # noqa: E741
         h, l = _int128.subtract_product(h, l, t - d, p - d)  # noqa: E741
-        S[COVARIANCES * C + k, w] = _int128.to_float(h, l)
+        S[base + COVARIANCES * C + k, w] = _int128.to_float(h, l)
         bh, bl = _int128.add(bh, bl, h, l)
         th, tl = _int128.add_product(th, tl, t, n - t)
         ph, pl = _int128.add_product(ph, pl, p, n - p)
@@ -71,85 +77,90 @@ def _margin_products(whole, S, C, w):
 
 
 @jit(inner=True)
-def _ordered_products(whole, S, C, w):
+def _ordered_products(whole, at, sums, C, w):
     zero = np.uint64(0)
-    n, one = whole[total_line(C), w], TABLES * C
+    n = whole[at + TOTAL_LINE, w]
     if np.float64(n) * n * C * C * 2.0 >= 2.0**126:
-        _rounded_ordered_products(whole, S, C, w)
+        _rounded_ordered_products(whole, at, sums, C, w)
         return
     below_t, below_p = np.int64(0), np.int64(0)
     eh, el, ah, al = zero, zero, zero, zero
     for k in range(C - 1):
-        below_t += whole[C + k, w]
-        below_p += whole[2 * C + k, w]
+        below_t += whole[at + FIRST + C + k, w]
+        below_p += whole[at + FIRST + 2 * C + k, w]
         eh, el = _int128.add_product(eh, el, below_t, n - below_p)
         eh, el = _int128.add_product(eh, el, below_p, n - below_t)
     for k in range(C):
-        h, l = _int128.multiply(n, whole[3 * C + k, w])  # noqa: E741
+        h, l = _int128.multiply(n, whole[at + FIRST + 3 * C + k, w])  # noqa: E741
         h, l = _int128.scale(h, l, k)  # noqa: E741
         ah, al = _int128.add(ah, al, h, l)
-    S[one + LINEAR_CHANCE, w] = _int128.to_float(eh, el)
+    expected = _int128.to_float(eh, el)
     eh, el = _int128.subtract(eh, el, ah, al)
-    S[one + LINEAR_GAIN, w] = _int128.to_float(eh, el)
+    sums[at + LINEAR_LINE, w] = _int128.to_float(eh, el) / expected
     eh, el, ah, al = zero, zero, zero, zero
     first_t, first_p = np.int64(0), np.int64(0)  # they fit one word, by the test above
     for k in range(C):
-        t, p = whole[C + k, w], whole[2 * C + k, w]
+        t, p = whole[at + FIRST + C + k, w], whole[at + FIRST + 2 * C + k, w]
         h, l = _int128.multiply(n, t)  # noqa: E741
         h, l = _int128.add_product(h, l, n, p)  # noqa: E741
         h, l = _int128.scale(h, l, k * k)  # noqa: E741
         eh, el = _int128.add(eh, el, h, l)
         first_t += k * t
         first_p += k * p
-        h, l = _int128.multiply(n, whole[3 * C + k, w])  # noqa: E741
+        h, l = _int128.multiply(n, whole[at + FIRST + 3 * C + k, w])  # noqa: E741
         h, l = _int128.scale(h, l, k * k)  # noqa: E741
         ah, al = _int128.add(ah, al, h, l)
     sh, sl = _int128.multiply(first_t, first_p)
     sh, sl = _int128.scale(sh, sl, 2)
     eh, el = _int128.subtract(eh, el, sh, sl)
-    S[one + QUADRATIC_CHANCE, w] = _int128.to_float(eh, el)
+    expected = _int128.to_float(eh, el)
     eh, el = _int128.subtract(eh, el, ah, al)
-    S[one + QUADRATIC_GAIN, w] = _int128.to_float(eh, el)
+    sums[at + QUADRATIC_LINE, w] = _int128.to_float(eh, el) / expected
 
 
 @jit(inner=True)
-def _rounded_ordered_products(whole, S, C, w):
+def _rounded_ordered_products(whole, at, sums, C, w):
     """Products beyond two words, in float64 (totals near 2**63 with many classes)."""
-    n, one = np.float64(whole[total_line(C), w]), TABLES * C
+    n = np.float64(whole[at + TOTAL_LINE, w])
     below_t, below_p, chance, apart = 0.0, 0.0, 0.0, 0.0
     for k in range(C - 1):
-        below_t += whole[C + k, w] / n
-        below_p += whole[2 * C + k, w] / n
+        below_t += whole[at + FIRST + C + k, w] / n
+        below_p += whole[at + FIRST + 2 * C + k, w] / n
         chance += below_t * (1.0 - below_p) + below_p * (1.0 - below_t)
     squares, first_t, first_p, far = 0.0, 0.0, 0.0, 0.0
     for k in range(C):
         i = k - (C - 1) // 2
-        t, p, band = whole[C + k, w] / n, whole[2 * C + k, w] / n, whole[3 * C + k, w] / n
+        t, p, band = (
+            whole[at + FIRST + C + k, w] / n,
+            whole[at + FIRST + 2 * C + k, w] / n,
+            whole[at + FIRST + 3 * C + k, w] / n,
+        )
         apart += k * band
         far += k * k * band
         squares += i * i * (t + p)
         first_t += i * t
         first_p += i * p
     expected = squares - 2.0 * first_t * first_p
-    S[one + LINEAR_CHANCE, w] = chance
-    S[one + LINEAR_GAIN, w] = chance - apart
-    S[one + QUADRATIC_CHANCE, w] = expected
-    S[one + QUADRATIC_GAIN, w] = expected - far
+    sums[at + LINEAR_LINE, w] = (chance - apart) / chance
+    sums[at + QUADRATIC_LINE, w] = (expected - far) / expected
 
 
 @jit(inner=True)
-def _gerrity(whole, C, w):
-    n = whole[total_line(C), w]
+def _gerrity(whole, at, C, w):
+    n = whole[at + TOTAL_LINE, w]
     score, low, high = 0.0, 0.0, 0.0
     below = np.int64(0)
     if C < 2:
         return np.nan
     for k in range(C):
-        top, bottom = whole[4 * C + k, w], (whole[C + k, w] - whole[4 * C + k, w]) + whole[2 * C + k, w]
-        score += low * np.float64(bottom) - np.float64(k) * np.float64(whole[3 * C + k, w])
+        top, bottom = (
+            whole[at + FIRST + 4 * C + k, w],
+            (whole[at + FIRST + C + k, w] - whole[at + FIRST + 4 * C + k, w]) + whole[at + FIRST + 2 * C + k, w],
+        )
+        score += low * np.float64(bottom) - np.float64(k) * np.float64(whole[at + FIRST + 3 * C + k, w])
         high += np.float64(top)
         if k < C - 1:
-            below += whole[C + k, w]
+            below += whole[at + FIRST + C + k, w]
             above = n - below
             if not (below > 0 and above > 0):
                 return np.nan

@@ -1,33 +1,22 @@
 """The sums of confusion matrices, and every metric as a function of them, in one pass over the cells."""
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, fetch, load, new_lines, some, store_row, where
-from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins
-from cmfast.kernels.cpu.metrics._margins import Demands, Given, classes_of, status_line, total_line
-from cmfast.kernels.shared.metrics import Mode
+from cmfast.kernels.cpu._core.vector import WIDTH, load, store, store_row, where
+from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins, _passes
+from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
-BLOCK_BYTES = 400_000  # sums of one block: half of a second cache
-PRESENT = int(Mode.PRESENT)
+BLOCK_BYTES = 500_000  # sums and results of one block: half of a second cache
 
-
-# Plain tuples come from Python, which are unpacked twice as fast as named ones; kernels give them their names.
-
-
-class _Results(NamedTuple):
-    """What a plan makes: numbers (scalar, matrix), tables (table, matrix, class), the statuses."""
-
-    scalars: Any
-    tables: Any
-    status: Any
+# Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
+_ANY, _NEAR, _EXACT = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.EXACT))
 
 
 def _cells(M):
@@ -42,94 +31,69 @@ def _cells(M):
     return flat.reshape(len(flat), M.shape[-1] ** 2)
 
 
-@jit()
-def _load(M, C, demands, sums, start, stop):
-    """Fill `sums` (tile, line, lane) with those of the matrices from `start` to `stop`."""
-    demands = Demands(*demands)
-    scratch = _margins.new_scratch(C)
-    for i in range(sums.shape[0]):
-        first = start + i * WIDTH
-        last = min(first + WIDTH, stop) - 1
-        _margins.load_tile(M, C, first, last, demands, sums[i], scratch)
+def _new_lines(n):
+    """Return `n` lines, none of which lies across two cache lines."""
+    numbers = np.empty((n + 1) * WIDTH)
+    skip = -(numbers.__array_interface__["data"][0] // numbers.itemsize) % WIDTH
+    return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
+
+
+def _filler(cells, C, ordered, usual):
+    """Return ``fill(sums, scratch, start, stop)``, which sums matrices and says whether a total is unusual."""
+    kernel = _margins.load_few if C <= _margins.NARROW else _margins.load_many
+    counts = cells.dtype.kind != "f"
+
+    def fill(sums, scratch, start, stop):
+        unusual = kernel(cells, C, ordered, usual, sums, scratch, start, stop)
+        if unusual and counts:
+            _margins.load_exactly(cells, C, usual[1], sums, start, stop)
+        return unusual
+
+    return fill
+
+
+def _over_blocks(fill, use, C, n, *, seconds, num_threads, results=0, lines=0):
+    """Fill sums and use them block by block: two kernels, so that each is compiled for few types.
+
+    ``use(sums, S, start, stop, unusual)`` gets `lines` lines to work in, and writes `results` numbers of each matrix.
+    """
+    size = _margins.lines_of(C)
+    tiles = max(1, BLOCK_BYTES // (8 * WIDTH * (size + results)))
+    block = tiles * WIDTH
+
+    def work(_, start, stop):
+        most = min(tiles, -(-(stop - start) // WIDTH)) * size
+        memory, scratch = _new_lines(most + lines), _margins.new_scratch(C)
+        S = memory[most:]
+        for first in range(start, stop, block):
+            last = min(first + block, stop)
+            sums = memory[: -(-(last - first) // WIDTH) * size]
+            use(sums, S, first, last, fill(sums, scratch, first, last))
+
+    if n:
+        pool.run_pieces(work, pool.pieces(n, seconds, tile=block), seconds=seconds, num_threads=num_threads)
 
 
 @jit()
-def _load_sums(given, demands, sums, start, stop):
-    given, demands = Given(*given), Demands(*demands)
-    for i in range(sums.shape[0]):
-        for w in range(WIDTH):
-            b = min(start + i * WIDTH + w, stop - 1)
-            _margins.load_sums(given, b, w, demands, sums[i])
-
-
-@jit()
-def _evaluate(sums, exact, plan, out, start, stop):
-    """Run `plan` on the `sums` of the matrices from `start` to `stop`."""
-    C, out = classes_of(sums), _Results(*out)
-    S = new_lines(_lanes.TABLES * C + _lanes.NUMBERS + plan.registers)
-    results = _lanes.TABLES * C + _lanes.NUMBERS
-    for i in range(sums.shape[0]):
-        first = start + i * WIDTH
-        count = min(WIDTH, stop - first)
-        tile = sums[i]
-        if not exact:
-            _margins.bring_near(tile, C)
-        _lanes.derive(tile, S, C, plan.products, plan.ordered)
-        status = load(tile, status_line(C))
-        if some(status == _margins.WIDE):
-            for w in range(WIDTH):
-                if tile[status_line(C), w] == _margins.WIDE:
-                    _lanes_exact.fill_lane(tile.view(np.int64), S, C, w, plan.products, plan.ordered)
-                    tile[status_line(C), w] = OK
-        _lanes.finish(S, C, plan.mode == PRESENT, plan.rates)
-        _formulas.run(plan, S, C, out.tables, first, count)
-        _write(tile, S, C, results, first, count, out)
-
-
-@jit(inline=True)
-def _write(tile, S, C, results, first, count, out):
-    scalars = out.scalars
-    bad = load(tile, status_line(C)) != OK
-    if count == WIDTH:
-        for scalar in range(scalars.shape[0]):
-            store_row(scalars, scalar, first, where(bad, np.nan, load(S, results + scalar)))
-            fetch(scalars, scalar, first + WIDTH)  # many rows are written side by side
-    else:
-        for scalar in range(scalars.shape[0]):
-            for w in range(count):
-                code = tile[status_line(C), w]
-                scalars[scalar, first + w] = S[results + scalar, w] if code == OK else np.nan
-    for w in range(count):
-        code = tile[status_line(C), w]
-        out.status[first + w] = code
-        if code != OK:
-            out.tables[:, first + w] = np.nan
-
-
-@jit()
-def _margins_of(M, exact, blank, out, out_total, out_status, start, stop):
+def _write_margins(sums, blank, out, out_total, out_status, start, stop):
     C = out.shape[2]
-    sums, scratch = new_lines(status_line(C) + 1), _margins.new_scratch(C)
-    whole, demands = sums.view(np.int64), Demands(True, exact, _margins.EXACT)
+    whole = sums.view(np.int64)
     for first in range(start, stop, WIDTH):
-        last = min(first + WIDTH, stop) - 1
-        _margins.load_tile(M, C, first, last, demands, sums, scratch)
-        for w in range(last - first + 1):
-            b, code = first + w, sums[status_line(C), w]
-            wide, bad = code == _margins.WIDE, code == INVALID
-            out_status[b] = INVALID if bad else OK
-            for part in range(_margins.SUMS):
+        at = (first - start) // WIDTH * (FIRST + SUMS * C)
+        for w in range(min(WIDTH, stop - first)):
+            b, code = first + w, sums[at + STATUS_LINE, w]
+            out_status[b] = INVALID if code == INVALID else OK
+            out_total[b] = _entry(sums, whole, at + TOTAL_LINE, w, code, blank)
+            for part in range(SUMS):
                 for k in range(C):
-                    out[part, b, k] = blank
-                    if wide:
-                        out[part, b, k] = whole[part * C + k, w]
-                    elif not bad:
-                        out[part, b, k] = sums[part * C + k, w]
-            out_total[b] = blank
-            if wide:
-                out_total[b] = whole[total_line(C), w]
-            elif not bad:
-                out_total[b] = sums[total_line(C), w]
+                    out[part, b, k] = _entry(sums, whole, at + FIRST + part * C + k, w, code, blank)
+
+
+@jit(inner=True)
+def _entry(sums, whole, line, w, code, blank):
+    if code == OK:
+        return type(blank)(sums[line, w])
+    return type(blank)(whole[line, w]) if code == _margins.WIDE else blank
 
 
 def margins(M, *, num_threads=None):
@@ -138,114 +102,171 @@ def margins(M, *, num_threads=None):
     exact = M.dtype.kind != "f"
     dtype = np.int64 if exact else np.float64
     n = math.prod(batch)
-    out, total, status = np.empty((_margins.SUMS, n, C), dtype), np.empty(n, dtype), np.empty(n, np.int8)
-    blank = np.int64(0) if exact else np.nan  # what a bad matrix gets
-    args = (_cells(M), exact, blank, out, total, status)
-    seconds = n * C * C * SECONDS_PER_CELL
-    if n:
-        pool.run(_margins_of, args, n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
+    out, total, status = np.empty((SUMS, n, C), dtype), np.empty(n, dtype), np.empty(n, np.int8)
+    blank = dtype(0 if exact else np.nan)  # what a bad matrix gets
+
+    def write(sums, _, start, stop, unusual):
+        del unusual
+        _write_margins(sums, blank, out, total, status, start, stop)
+
+    fill = _filler(_cells(M), C, True, _EXACT if exact else _ANY)
+    _over_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
     return (*(part.reshape(*batch, C) for part in out), total.reshape(batch), status.reshape(batch))
+
+
+@jit()
+def _evaluate(sums, C, plan, S, wide, scalars, tables, status, start, stop):
+    """Run `plan` on the `sums` of the matrices from `start` to `stop`; `scalars` begin at the first of them.
+
+    `wide` has what is derived from those that are WIDE, from `_derive_exactly`; else it may have no lines.
+    """
+    rows, params, values = plan.rows, plan.params, plan.values
+    lines = _lanes.TABLES * C + _lanes.NUMBERS
+    results = lines + values * (_lanes.SINGLE + C)
+    for place in range(0, stop - start, WIDTH):
+        first, tile = start + place, place // WIDTH
+        at, count = tile * (FIRST + SUMS * C), min(WIDTH, stop - first)
+        _lanes.derive(sums, at, plan, S, C)
+        for w in range(WIDTH if len(wide) > 0 else 0):
+            if sums[at + STATUS_LINE, w] == _margins.WIDE:
+                sums[at + STATUS_LINE, w] = OK
+                for line in range(lines):
+                    S[line, w] = wide[tile * lines + line, w]
+        _formulas.make_values(rows, params, values, S, C)
+        if plan.products:
+            _formulas.correct_for_chance(rows, values, S, C)
+        _formulas.add_up(rows, params, values, plan.mode, S, C)
+        _formulas.make_totals(sums, at, S, C, plan.products, plan.ordered)
+        _formulas.finish(rows, params, values, sums, at, S, C, tables, first, count)
+        bad = load(sums, at + STATUS_LINE) != float(OK)
+        for scalar in range(scalars.shape[0]):
+            out = where(bad, np.nan, load(S, results + scalar))
+            if count == WIDTH:
+                store_row(scalars, scalar, place, out)
+            else:
+                store(S, results + scalar, out)
+                for w in range(count):
+                    scalars[scalar, place + w] = S[results + scalar, w]
+        for w in range(count):
+            code = sums[at + STATUS_LINE, w]
+            status[first + w] = np.int8(code)
+            if code != OK:
+                for table in range(tables.shape[0]):
+                    for k in range(C):
+                        tables[table, first + w, k] = np.nan
+
+
+@jit()
+def _derive_exactly(sums, C, plan, wide):
+    """Fill `wide` with what is derived from the matrices that are WIDE, and the rest of their sums as float64."""
+    whole = sums.view(np.int64)
+    lines = _lanes.TABLES * C + _lanes.NUMBERS
+    for tile in range(len(wide) // lines):
+        at = tile * (FIRST + SUMS * C)
+        for w in range(WIDTH):
+            if sums[at + STATUS_LINE, w] == _margins.WIDE:
+                _lanes_exact.fill_lane(sums, whole, at, plan, wide, tile * lines, C, w)
 
 
 def metrics_of_matrices(M, *, plan, num_threads=None):
     """Run `plan` on every matrix; its scalars, its per-class results, the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    cells = _cells(M)
-
-    def fill(demands, sums, start, stop):
-        _load(cells, C, demands, sums, start, stop)
-
-    return _run(fill, (M,), C, batch, C * C, plan, num_threads)
+    usual = _usual(C, plan, M)
+    fill = _filler(_cells(M), C, plan.ordered, usual)
+    return _run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
 
 
 def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     """Run `plan` on sums alone; `bands` and `tops` may be None where no step needs them."""
     C, batch = t.shape[-1], t.shape[:-1]
-    given = (d, t, p, bands, tops)
-    dtype = np.float64 if _fractions(*given) else np.int64
+    given = [a for a in (d, t, p, bands, tops) if a is not None]
+    exact, usual = not _fractions(given), _usual(C, plan, *given)
+    dtype = np.int64 if exact else np.float64
     absent = np.empty((0, C), dtype)
-    flat = tuple(batches.flat_batch(absent if a is None else _sums(a, dtype), 1) for a in given)
+    flat = tuple(batches.flat_batch(absent if a is None else _sums(a, dtype), 1) for a in (d, t, p, bands, tops))
 
-    def fill(demands, sums, start, stop):
-        _load_sums(flat, demands, sums, start, stop)
+    def fill(sums, _, start, stop):
+        return _margins.load_sums(flat, exact, usual, sums, start, stop)
 
-    return _run(fill, given, C, batch, _margins.SUMS * C, plan, num_threads)
+    return _run(fill, given, usual, C, batch, SUMS * C, plan, num_threads)
 
 
-def _fractions(*arrays):
-    return any(a is not None and a.dtype.kind == "f" for a in arrays)
+def _usual(C, plan, *given):
+    return _NEAR if _fractions(given) else (0.0, float(_lanes.largest_total(C, plan.ordered)))
+
+
+def _fractions(arrays):
+    return any(a.dtype.kind == "f" for a in arrays)
 
 
 def _sums(a, dtype):
     return a.view(np.int64) if a.dtype == np.uint64 and dtype == np.int64 else a.astype(dtype, copy=False)
 
 
-def _run(fill, given, C, batch, cells, plan, num_threads):
-    """Sum and evaluate block by block: two kernels, so that each is compiled for few types, over sums in the cache."""
-    n = math.prod(batch)
-    exact = not _fractions(*given)
-    kind = batches.result_dtype(*(a for a in given if a is not None))
+def _run(fill, given, usual, C, batch, cells, plan, num_threads):
+    n, fractions, kind = math.prod(batch), _fractions(given), batches.result_dtype(*given)
     scalars, tables = np.empty((plan.scalars, n), kind), np.empty((plan.tables, n, C), kind)
-    out = scalars, tables, np.empty(n, np.int8)
-    demands = plan.ordered, exact, float(_lanes.largest_total(C, plan.ordered))
-    lines = _margins.SUMS * C + 2  # and total and status
-    tiles = max(1, BLOCK_BYTES // (8 * WIDTH * lines))
-    block = tiles * WIDTH
+    status = np.empty(n, np.int8)
 
-    def work(_, start, stop):
-        count = min(tiles, -(-(stop - start) // WIDTH))
-        memory = new_lines(count * lines).reshape(count, lines, WIDTH)
-        for first in range(start, stop, block):
-            last = min(first + block, stop)
-            sums = memory[: -(-(last - first) // WIDTH)]
-            fill(demands, sums, first, last)
-            _evaluate(sums, exact, plan, out, first, last)
+    def evaluate(sums, S, start, stop, unusual):
+        wide = S[:0]
+        if unusual and fractions:
+            _margins.bring_near(sums, C, usual)
+        if plan.ordered:
+            _passes.derive_ordered(sums, C)
+        if unusual and not fractions:
+            wide = np.empty((len(sums) // _margins.lines_of(C) * (_lanes.TABLES * C + _lanes.NUMBERS), WIDTH))
+            _derive_exactly(sums, C, plan, wide)
+        if plan.again:
+            _passes.reduce_again(sums, C, plan)
+        # First side by side, then in long runs to where they belong: every short one would wait for the memory.
+        made = scalars if stop - start == n else np.empty((plan.scalars, stop - start), kind)
+        _evaluate(sums, C, plan, S, wide, made, tables, status, start, stop)
+        if made is not scalars:
+            scalars[:, start:stop] = made
 
     seconds = n * (cells * SECONDS_PER_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
-    if n:
-        pool.run_pieces(work, pool.pieces(n, seconds, tile=block), seconds=seconds, num_threads=num_threads)
+    lines = _lanes.lines_of(C, plan)
+    _over_blocks(
+        fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, results=plan.scalars, lines=lines
+    )  # fmt: skip
     each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
-    return (*each, out[-1].reshape(batch))
+    return (*each, status.reshape(batch))
 
 
 @jit()
-def _weighted_kappa(M, W, fill, exact, out, out_status, start, stop):
+def _weighted_kappa(M, W, sums, fill, out, out_status, start, stop):
     C = len(W)
-    sums, scratch = new_lines(status_line(C) + 1), _margins.new_scratch(C)
-    whole, demands = sums.view(np.int64), Demands(False, exact, _margins.EXACT)
+    whole = sums.view(np.int64)
     truth, prediction = np.empty(C), np.empty(C)
-    for first in range(start, stop, WIDTH):
-        last = min(first + WIDTH, stop) - 1
-        _margins.load_tile(M, C, first, last, demands, sums, scratch)
-        for w in range(last - first + 1):
-            code = sums[status_line(C), w]
-            if code == _margins.WIDE:
-                for k in range(status_line(C)):
-                    sums[k, w] = whole[k, w]
-            n = sums[total_line(C), w]
-            for k in range(C):
-                truth[k], prediction[k] = sums[C + k, w] / n, sums[2 * C + k, w] / n
-            out[first + w] = _disagreement(M[first + w], W, truth, prediction, n, fill)
-            bad = code == INVALID or (C > 0 and not _weighs(W))
-            out_status[first + w] = INVALID if bad else OK
-            if bad:
-                out[first + w] = np.nan
+    for b in range(start, stop):
+        at, w = (b - start) // WIDTH * (FIRST + SUMS * C), (b - start) % WIDTH
+        code = sums[at + STATUS_LINE, w]
+        if code == _margins.WIDE:
+            for k in range(at, at + FIRST + SUMS * C):
+                sums[k, w] = whole[k, w]
+        n = sums[at + TOTAL_LINE, w]
+        for k in range(at + FIRST, at + FIRST + C):
+            truth[k - at - FIRST], prediction[k - at - FIRST] = sums[C + k, w] / n, sums[2 * C + k, w] / n
+        bad = code == INVALID or (C > 0 and not _weighs(W))
+        out_status[b] = INVALID if bad else OK
+        out[b] = np.nan if bad else _disagreement(M, b, W, truth, prediction, n, fill)
 
 
-@jit()
-def _disagreement(m, W, truth, prediction, n, fill):
+@jit(inner=True)
+def _disagreement(M, b, W, truth, prediction, n, fill):
     C = len(truth)
     met, expected = 0.0, 0.0
     for i in range(C):
         row = 0.0
         for j in range(C):
-            met += W[i, j] * (m[i * C + j] / n)
+            met += W[i, j] * (M[b, i * C + j] / n)
             row += W[i, j] * prediction[j]
         expected += truth[i] * row
     return (expected - met) / expected if expected > 0.0 else fill
 
 
-@jit()
+@jit(inner=True)
 def _weighs(W):
     """Whether `W` is a table of disagreement: nothing negative or without end, zeros on the diagonal."""
     for i in range(W.shape[0]):
@@ -260,9 +281,12 @@ def weighted_kappa(M, W, *, fill, num_threads=None):
     C, batch = M.shape[-1], M.shape[:-2]
     n = math.prod(batch)
     out, status = np.empty(n, batches.result_dtype(M)), np.empty(n, np.int8)
-    table = np.array(W, np.float64, order="C")
-    args = (_cells(M), table, float(fill), M.dtype.kind != "f", out, status)
-    seconds = 8 * n * C * C * SECONDS_PER_CELL
-    if n:
-        pool.run(_weighted_kappa, args, n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
+    cells, table = _cells(M), np.array(W, np.float64, order="C")
+
+    def use(sums, _, start, stop, unusual):
+        del unusual
+        _weighted_kappa(cells, table, sums, float(fill), out, status, start, stop)
+
+    load = _filler(cells, C, False, _ANY if M.dtype.kind == "f" else _EXACT)
+    _over_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
     return out.reshape(batch), status.reshape(batch)
