@@ -224,3 +224,40 @@ def test_thresholds_are_scikit_learns_roc_curve(rng):
     np.testing.assert_array_equal(thresholds[keep], theirs)
     close(metrics.recall(matrices)[keep, 1], tpr)
     close(1 - metrics.specificity(matrices)[keep, 1], fpr)
+
+
+def test_the_geometric_mean_is_exact_at_both_ends_and_does_not_underflow():
+    perfect = np.stack([np.diag(np.arange(1, 8)), np.eye(7, dtype=int)])
+    assert metrics.compute(perfect, "geometric_mean").tolist() == [1.0, 1.0]
+    missed = np.diag([3, 0, 5]) + np.diag([0, 2], 1)
+    assert metrics.compute(missed, "geometric_mean") == 0.0
+    recalls = np.array([2.0**-1074, 1e-300, 0.25] * 40)
+    M = np.diag(recalls)
+    M[np.arange(120), np.arange(1, 121) % 120] += 1.0 - recalls
+    want = 2.0 ** (np.log2(recalls[:3]).sum() / 3.0)
+    np.testing.assert_allclose(metrics.compute(M, "geometric_mean"), want, rtol=1e-13)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_weighted_tau_of_an_undefined_recall_is_nan_where_that_is_asked(normalize):
+    M = [[5, 1, 0], [1, 5, 0], [0, 0, 0]]
+    found = metrics.tau_weighted(M, [1, 2, 3], normalize=normalize, undefined="strict")
+    assert np.isnan(found)
+    assert metrics.tau_weighted(M, [1, 2, 3], normalize=normalize, undefined="nan") > 0.5
+
+
+@pytest.mark.parametrize("undefined", ["present", "nan", "strict", "one"])
+@pytest.mark.parametrize("C", [2, 5, 10, 40])
+def test_totals_out_of_the_ordinary_change_no_neighbour(C, undefined, rng):
+    counts = rng.integers(0, 9, (700, C, C))  # more than a block
+    counts[rng.random(700) < 0.1] *= 2**40
+    counts[rng.random(700) < 0.1] *= 2**13
+    counts[rng.random(700) < 0.1, 0, 0] = -1
+    fractions = counts * 10.0 ** rng.integers(-120, 120, (700, 1, 1))
+    names = [*metrics.SCALARS, *metrics.PER_CLASS]
+    for M in (counts, fractions):
+        together = metrics.compute(M, names, undefined=undefined, on_failure="ignore")
+        for b in (0, 1, 2, 3, 330, 699):
+            alone = metrics.compute(M[b], names, undefined=undefined, on_failure="ignore")
+            for name in names:
+                assert_same_bits(together[name][b], alone[name])

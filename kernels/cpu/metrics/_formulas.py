@@ -63,11 +63,11 @@ def make_values(rows, params, values, S, C):
     n = load(S, TABLES * C + TOTAL)
     for v in range(values):
         code, beta, x = rows[v, 1], params[rows[v, 6], 1], TABLES * C + NUMBERS + v * (SINGLE + C) + SINGLE
-        if code == RECALL or code == SPECIFICITY:  # noqa: SIM109 - a search in a tuple takes long to compile
+        if code == RECALL or code == SPECIFICITY:  # noqa: PLR1714, SIM109 - a search in a tuple takes long to compile
             table = HIT if code == RECALL else REJECT
             for k in range(C):
                 store(S, x + k, load(S, table * C + k))
-        elif code == PRECISION or code == NPV:  # noqa: SIM109
+        elif code == PRECISION or code == NPV:  # noqa: PLR1714, SIM109
             above = DIAGONAL if code == PRECISION else REJECTED
             below = COL if code == PRECISION else NOT_PREDICTED
             for k in range(C):

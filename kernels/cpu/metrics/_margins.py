@@ -1,9 +1,9 @@
 """From matrices to the sums that every metric is made of, eight matrices at a time.
 
 The sums of eight matrices are a tile of lines of eight numbers, one a matrix: the total, the status and a few others,
-then C each of diagonal, row sums, column sums, bands and tops. Tiles follow each other in `sums`. All are float64, in which
-counts are exact up to a total that the caller names; a matrix of counts beyond it has the status WIDE, and int64 in the
-same places.
+then C each of diagonal, row sums, column sums, bands and tops. Tiles follow each other in `sums`. All are float64, in
+which counts are exact up to a total that the caller names; a matrix of counts beyond it has the status WIDE, and int64
+in the same places.
 
 What no usual matrix needs is a kernel of its own, which the caller runs where it is told that a total is `unusual`: it
 is compiled when it is first met.
@@ -17,6 +17,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import (
     WIDTH,
+    fetch,
     load,
     load_block,
     load_row,
@@ -66,10 +67,8 @@ def lines_of(C):
 
 
 def new_scratch(C):
-    """Return what `load_few` and `load_many` work in: lines of transposed cells, and rows of numbers."""
-    if C <= NARROW:
-        return np.empty((max(CHUNK, C), WIDTH)), np.empty((WIDTH, CHUNK + WIDTH))
-    return np.empty((1, WIDTH)), np.empty((2, 2 * C))
+    """Return what `load_few` and `load_many` work in: lines of transposed cells, or rows of sums."""
+    return np.empty((max(CHUNK, C), WIDTH)) if C <= NARROW else np.empty((2, 2 * C))
 
 
 @jit(inner=True)
@@ -79,13 +78,12 @@ def _is_unusual(sums, at, usual):
 
 
 @jit()
-def load_few(M, C, ordered, usual, sums, scratch, start, stop):
+def load_few(M, C, ordered, usual, sums, cells, start, stop):
     """Fill `sums` with those of the rows of `M` from `start` to `stop`; return whether a total is unusual.
 
-    For matrices of at most NARROW classes. The lanes past the last matrix repeat it. `scratch` is from `new_scratch`.
+    For matrices of at most NARROW classes. The lanes past the last matrix repeat it. `cells` is from `new_scratch`.
     """
     usual = Range(*usual)
-    cells, rows = scratch
     unusual = False
     chunk = CHUNK // C if C > 0 else 1
     for first in range(start, stop, WIDTH):
@@ -94,17 +92,8 @@ def load_few(M, C, ordered, usual, sums, scratch, start, stop):
             store(sums, k, splat(0.0))
         for begin in range(0, C, chunk):
             end = begin + chunk if begin + chunk < C else C
-            count = (end - begin) * C
-            for w in range(WIDTH):  # one after the other: a stream that processors see coming
-                b = first + w if first + w < stop else stop - 1
-                if count < WIDTH:
-                    for c in range(count):
-                        cells[c, w] = M[b, begin * C + c]
-                else:
-                    for c in range(0, count, WIDTH):
-                        column = c if c + WIDTH < count else count - WIDTH  # the last block overlaps the one before
-                        store_row(rows, w, column, load_row(M, b, begin * C + column))
-            _add_cells(cells, rows, C, begin, end, ordered, sums, at)
+            _transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells)
+            _add_cells(cells, C, begin, end, ordered, sums, at)
         low, n = load(sums, at + STATUS_LINE), load(sums, at + TOTAL_LINE)
         status = where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID)))
         store(sums, at + STATUS_LINE, status)
@@ -113,42 +102,71 @@ def load_few(M, C, ordered, usual, sums, scratch, start, stop):
 
 
 @jit(inner=True)
-def _add_cells(cells, rows, C, begin, end, ordered, sums, at):
+def _transpose(M, first, last, column, count, cells):
+    """Bring `count` cells of eight matrices, none beyond `last`, side by side."""
+    if count < WIDTH:
+        for k in range(count):
+            for w in range(WIDTH):
+                cells[k, w] = M[min(first + w, last), column + k]
+        return
+    places = (
+        first,
+        min(first + 1, last),
+        min(first + 2, last),
+        min(first + 3, last),
+        min(first + 4, last),
+        min(first + 5, last),
+        min(first + 6, last),
+        min(first + 7, last),
+    )
+    for k in range(0, count, WIDTH):
+        c = min(k, count - WIDTH)  # the last block overlaps the one before
+        load_block(cells, c, M, places, column + c)
+        # The next eight, in the order of the memory: read side by side, no processor sees them as one stream.
+        for line in range(0, WIDTH * WIDTH, 64 // M.itemsize):
+            fetch(M, first + WIDTH, WIDTH * (column + k) + line)
+
+
+@jit(inner=True)
+def _add_cells(cells, C, begin, end, ordered, sums, at):
     """Add the rows of eight matrices from `begin` to `end`; the line of the status keeps the least cell."""
-    count = (end - begin) * C
-    if count >= WIDTH:
-        for c in range(0, count, WIDTH):
-            column = c if c + WIDTH < count else count - WIDTH
-            load_block(cells, column, rows, (0, 1, 2, 3, 4, 5, 6, 7), column)
     d = at + FIRST
     t, p, band, top = d + C, d + 2 * C, d + 3 * C, d + 4 * C
+    for j in range(C):
+        column = load(sums, p + j)
+        for i in range(begin, end):
+            if i == j:
+                store(sums, top + j, column)  # the part above the diagonal
+            column = column + load(cells, (i - begin) * C + j)
+        store(sums, p + j, column)
     low, n = load(sums, at + STATUS_LINE), load(sums, at + TOTAL_LINE)
     for i in range(begin, end):
-        base = (i - begin) * C
-        above = load(sums, p + i)  # of column i, the part above the diagonal
         row = splat(0.0)
         for j in range(C):
-            x = load(cells, base + j)
+            x = load(cells, (i - begin) * C + j)
             low = where(x < low, x, low)
             row = row + x
-            store(sums, p + j, load(sums, p + j) + x)
-            if ordered:
-                away = band + abs(i - j)
-                store(sums, away, load(sums, away) + x)
-            if j == i:
+            if i == j:
                 store(sums, d + i, x)
-                store(sums, top + i, above + row)
+                store(sums, top + i, load(sums, top + i) + row)
         store(sums, t + i, row)
         n = n + row
     store(sums, at + STATUS_LINE, low)
     store(sums, at + TOTAL_LINE, n)
+    for away in range(C if ordered else 0):
+        mass = load(sums, band + away)
+        for i in range(begin, end):
+            if i >= away:
+                mass = mass + load(cells, (i - begin) * C + i - away)
+            if 0 < away < C - i:
+                mass = mass + load(cells, (i - begin) * C + i + away)
+        store(sums, band + away, mass)
 
 
 @jit()
-def load_many(M, C, ordered, usual, sums, scratch, start, stop):
-    """Do as `load_few` for matrices of more than NARROW classes."""
+def load_many(M, C, ordered, usual, sums, rows, start, stop):
+    """Do as `load_few` for matrices of more than NARROW classes; `rows` is from `new_scratch`."""
     usual = Range(*usual)
-    rows = scratch[1]
     unusual = False
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
