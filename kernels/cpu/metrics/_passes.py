@@ -121,11 +121,12 @@ def reduce_again(sums, C, plan):
             weight = weight + where(inside, own, splat(0.0))
         some = members > 0.0
         store(sums, at + MIN_LINE, where(some, least, np.nan))
-        mean = (log(product) + exponents * LN2) / members
-        store(sums, at + GEOMETRIC_LINE, where(some, exp(mean), np.nan))
         store(sums, at + TAU_LINE, 1.0 - sqrt(square / members))
-        out = parameter - parameter * sqrt(square / members)
-        if normalize > 0:
-            share = 1.0 - sqrt(square / weight)
-            out = exp(parameter * log(where(share < 0.0, 0.0, share)))
-        store(sums, at + TAU_WEIGHTED_LINE, where(some, out, np.nan))
+        distance = parameter - parameter * sqrt(square / members)
+        share = 1.0 - sqrt(square / weight)
+        # Logarithm and exponential stand here once, for what no plan asks together: they are long to compile.
+        logarithm = log(where(share < 0.0, 0.0, share) if normalize > 0 else product)
+        power = parameter * logarithm if normalize > 0 else (logarithm + exponents * LN2) / members
+        mean = where(some, exp(power), np.nan)
+        store(sums, at + GEOMETRIC_LINE, mean)
+        store(sums, at + TAU_WEIGHTED_LINE, mean if normalize > 0 else where(some, distance, np.nan))

@@ -13,6 +13,7 @@ from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
+FEW_LINES = 1000
 BLOCK_BYTES = 500_000  # sums and results of one block: half of a second cache
 
 # Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
@@ -32,7 +33,9 @@ def _cells(M):
 
 
 def _new_lines(n):
-    """Return `n` lines, none of which lies across two cache lines."""
+    """Return `n` lines, none of which lies across two cache lines if they are more than those of one matrix."""
+    if n < FEW_LINES:
+        return np.empty((n, WIDTH))
     numbers = np.empty((n + 1) * WIDTH)
     skip = -(numbers.__array_interface__["data"][0] // numbers.itemsize) % WIDTH
     return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
@@ -66,11 +69,14 @@ def _over_blocks(fill, use, C, n, *, seconds, num_threads, results=0, lines=0):
         memory, scratch = _new_lines(most + lines), _margins.new_scratch(C)
         S = memory[most:]
         for first in range(start, stop, block):
+            pool.checkpoint()
             last = min(first + block, stop)
             sums = memory[: -(-(last - first) // WIDTH) * size]
             use(sums, S, first, last, fill(sums, scratch, first, last))
 
-    if n:
+    if 0 < n <= block:
+        work(0, 0, n)  # the short way: a single matrix costs microseconds
+    elif n:
         pool.run_pieces(work, pool.pieces(n, seconds, tile=block), seconds=seconds, num_threads=num_threads)
 
 
@@ -226,10 +232,8 @@ def _run(fill, given, usual, C, batch, cells, plan, num_threads):
             scalars[:, start:stop] = made
 
     seconds = n * (cells * SECONDS_PER_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
-    lines = _lanes.lines_of(C, plan)
-    _over_blocks(
-        fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, results=plan.scalars, lines=lines
-    )  # fmt: skip
+    size = {"results": plan.scalars, "lines": _lanes.lines_of(C, plan)}
+    _over_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, **size)
     each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
     return (*each, status.reshape(batch))
 
