@@ -101,6 +101,18 @@ def _pair_by_search(t, w):
 
 
 @jit(inner=True)
+def begin_with_sweeps(t):
+    """Begin where there is no pairing to find and no factor is given."""
+    S = t.S
+    store(S, line.PAIRED, splat(0.0))
+    for j in range(t.C):
+        store(S, t.y + j, splat(1.0))
+    for _ in range(PLAIN_SWEEPS):
+        _plain_sweep(t)
+    store(S, line.N_ITER, splat(float(PLAIN_SWEEPS)))
+
+
+@jit(inner=True)
 def _plain_sweep(t):
     """One sweep of Sinkhorn and Knopp on the lanes without a pairing."""
     S, R, C = t.S, t.R, t.C

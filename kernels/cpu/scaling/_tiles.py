@@ -21,7 +21,13 @@ from cmfast.kernels.cpu.scaling._tile_load import (
 )
 from cmfast.kernels.cpu.scaling._tile_newton import newton, newton_by_rows
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
-from cmfast.kernels.cpu.scaling._tile_start import pair_by_diagonal, paired_start, paired_sweeps, start
+from cmfast.kernels.cpu.scaling._tile_start import (
+    begin_with_sweeps,
+    pair_by_diagonal,
+    paired_start,
+    paired_sweeps,
+    start,
+)
 from cmfast.kernels.cpu.scaling._tile_store import (
     blank_lost,
     divide_by_mean,
@@ -112,21 +118,61 @@ def scale_regular(problem, tile, first, end, moment, size):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, False
-        take_mean(t, size)
-        if some(load(t.S, line.SIMPLE) == 0.0):
+        if not _leave(t, p, first, end, bound, size):
             return first, True
-        divide_by_mean(t, size)
-        measure(t, size)
-        judge(t, bound)
-        blank_lost(t)
-        if first + LANES > end:
-            scatter(t, p.out, p.out_row, p.out_col, first, last)
-        else:
-            if p.out.shape[0] > 0:
-                write_cells(t, size, p.out, first)
-            write_factors(t, size, p.out_row, p.out_col, first)
-        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
         first += LANES
         if passes <= 0 and first <= last:
             return first, False
     return end, False
+
+
+@jit()
+def scale_oblong(problem, tile, first, end, moment):
+    """Do what ``scale_regular`` does for matrices that are not square."""
+    p = Problem(*problem)
+    t: Any = Tile(*tile)
+    target, still, bound = p.goals
+    rules = (target, still, p.last_width, p.max_iter)
+    last = end - 1
+    begun = first < 0
+    first = ~first if begun else first
+    passes = max(1, moment // (t.C * t.C * (t.R + t.C)))
+    while first <= last:
+        if not begun:
+            store(t.S, line.AMOUNT, splat(p.amount))
+            take_cells(t, None, p.cells, places(first, last, p.m_step))
+            take_targets(t, None, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
+            if not is_regular(t):
+                return first, True
+            begin_regular(t)
+            begin_with_sweeps(t)
+        passes -= newton_by_rows(t, rules, passes)
+        begun = some(load(t.S, line.ACTIVE) != 0.0)
+        if begun:
+            return ~first, False
+        if not _leave(t, p, first, end, bound, None):
+            return first, True
+        first += LANES
+        if passes <= 0 and first <= last:
+            return first, False
+    return end, False
+
+
+@jit(inner=True)
+def _leave(t, p, first, end, bound, size):
+    """Put the factors in their gauge, measure and write the results; whether a plain product told that gauge."""
+    take_mean(t, size)
+    if some(load(t.S, line.SIMPLE) == 0.0):
+        return False
+    divide_by_mean(t, size)
+    measure(t, size)
+    judge(t, bound)
+    blank_lost(t)
+    if t.flip or first + LANES > end:
+        scatter(t, p.out, p.out_row, p.out_col, first, end - 1)
+    else:
+        if p.out.shape[0] > 0:
+            write_cells(t, size, p.out, first)
+        write_factors(t, size, p.out_row, p.out_col, first)
+    scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, end - 1)
+    return True

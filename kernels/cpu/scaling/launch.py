@@ -9,7 +9,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._tile import LANES, give_tile, take_tile
-from cmfast.kernels.cpu.scaling._tiles import scale_any, scale_regular
+from cmfast.kernels.cpu.scaling._tiles import scale_any, scale_oblong, scale_regular
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import Lines, Problem, rules
 
@@ -101,7 +101,7 @@ def _by_tiles(problem):
     """Return what scales a range of small matrices."""
     R, C, newton = problem.R, problem.C, not problem.plain
     flip = R < C and newton  # Newton's unknowns belong on the shorter side
-    regular = R == C and newton and problem.amount >= 0.0 and not problem.is_warm
+    regular = newton and problem.amount >= 0.0 and not problem.is_warm
     size = (0,) * C if regular and problem.bi and C in STRAIGHT else None
     direct = problem.cells.dtype == problem.out.dtype == np.float64
     at_once = LANES * max(1, CHUNK // max(1, R * C * LANES))
@@ -152,12 +152,15 @@ def _in_tuples(problem):
 
 def _run(problem, tile, place, end, size, *, regular):
     """Scale matrices from `place` to before `end`; between the calls of the kernels it can be interrupted."""
-    stretch, seen = LANES, place - 1
+    stretch, seen, square = LANES, place - 1, problem[0] == problem[1]
     while place != end:
         pool.checkpoint()
         asks = not regular
         if regular:
-            place, asks = scale_regular(problem, tile, place, end, MOMENT, size)
+            if square:
+                place, asks = scale_regular(problem, tile, place, end, MOMENT, size)
+            else:
+                place, asks = scale_oblong(problem, tile, place, end, MOMENT)
         if asks:
             stretch = 2 * stretch if place == seen else LANES  # they come in crowds
             seen = min(end, place + stretch) if regular else end
