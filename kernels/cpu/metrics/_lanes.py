@@ -13,10 +13,9 @@ from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
 from cmfast.kernels.shared.metrics import Mode, Total
 
 # Tables
-DIAGONAL, ROW, COL, MISSED, FALSE, NOT_TRUE, NOT_PREDICTED, REJECTED = range(8)  # d t p t-d p-d n-t n-p n-t-p+d
-COVARIANCES = 8  # tp tn - fn fp
-HIT, REJECT = 9, 10  # the two rates: tpr and tnr
-MEMBER = 11  # 1 where the class may enter an average
+DIAGONAL, ROW, COL, HIT, MEMBER = range(5)  # d t p, d / t, 1 where the class may enter an average
+# Not the same in float64 and in integers: t-d p-d n-t n-p n-t-p+d, (n-t-p+d) / (n-t), tp tn - fn fp
+MISSED, FALSE, NOT_TRUE, NOT_PREDICTED, REJECTED, REJECT, COVARIANCES = range(5, 12)
 TABLES = 12
 
 # Numbers

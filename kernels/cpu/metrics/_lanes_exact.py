@@ -6,27 +6,21 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.metrics import _int128
 from cmfast.kernels.cpu.metrics._lanes import (
     CHANCE,
-    COL,
     COVARIANCE,
     COVARIANCES,
-    DIAGONAL,
     FALSE,
-    HIT,
-    MEMBER,
     MISSED,
     NOT_PREDICTED,
     NOT_TRUE,
     PREDICTION,
-    PRESENT,
     REJECT,
     REJECTED,
     RIGHT,
-    ROW,
     TABLES,
     TOTAL,
     TRUTH,
 )
-from cmfast.kernels.cpu.metrics._margins import FIRST, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
 from cmfast.kernels.cpu.metrics._passes import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
 
 
@@ -36,13 +30,10 @@ def fill_lane(sums, whole, at, plan, S, base, C, w):
     n, right = whole[at + TOTAL_LINE, w], np.int64(0)
     for k in range(C):
         d, t, p = whole[at + FIRST + k, w], whole[at + FIRST + C + k, w], whole[at + FIRST + 2 * C + k, w]
-        S[base + DIAGONAL * C + k, w], S[base + ROW * C + k, w], S[base + COL * C + k, w] = d, t, p
         S[base + MISSED * C + k, w], S[base + FALSE * C + k, w] = t - d, p - d
         S[base + NOT_TRUE * C + k, w], S[base + NOT_PREDICTED * C + k, w] = n - t, n - p
         S[base + REJECTED * C + k, w] = (n - t) - (p - d)
-        S[base + HIT * C + k, w] = np.float64(d) / np.float64(t)
         S[base + REJECT * C + k, w] = np.float64((n - t) - (p - d)) / np.float64(n - t)
-        S[base + MEMBER * C + k, w] = 1.0 if plan.mode != PRESENT or t > 0 or p > 0 else 0.0
         right += d
     one = base + TABLES * C
     S[one + TOTAL, w], S[one + RIGHT, w] = n, right
@@ -52,7 +43,7 @@ def fill_lane(sums, whole, at, plan, S, base, C, w):
         _ordered_products(whole, at, sums, C, w)
         sums[at + GERRITY_LINE, w] = _gerrity(whole, at, C, w)
     sums[at + TOTAL_LINE, w] = whole[at + TOTAL_LINE, w]
-    for k in range(at + FIRST, at + FIRST + SUMS * C):
+    for k in range(at + FIRST, at + FIRST + 3 * C):  # the rest has been used
         sums[k, w] = whole[k, w]
 
 
@@ -84,32 +75,28 @@ def _ordered_products(whole, at, sums, C, w):
         _rounded_ordered_products(whole, at, sums, C, w)
         return
     below_t, below_p = np.int64(0), np.int64(0)
-    eh, el, ah, al = zero, zero, zero, zero
+    eh, el = zero, zero
     for k in range(C - 1):
         below_t += whole[at + FIRST + C + k, w]
         below_p += whole[at + FIRST + 2 * C + k, w]
         eh, el = _int128.add_product(eh, el, below_t, n - below_p)
         eh, el = _int128.add_product(eh, el, below_p, n - below_t)
+    apart = np.int64(0)  # fits one word, as all sums of masses times a distance, by the test above
     for k in range(C):
-        h, l = _int128.multiply(n, whole[at + FIRST + 3 * C + k, w])  # noqa: E741
-        h, l = _int128.scale(h, l, k)  # noqa: E741
-        ah, al = _int128.add(ah, al, h, l)
+        apart += k * whole[at + FIRST + 3 * C + k, w]
     expected = _int128.to_float(eh, el)
-    eh, el = _int128.subtract(eh, el, ah, al)
+    eh, el = _int128.subtract_product(eh, el, n, apart)
     sums[at + LINEAR_LINE, w] = _int128.to_float(eh, el) / expected
     eh, el, ah, al = zero, zero, zero, zero
-    first_t, first_p = np.int64(0), np.int64(0)  # they fit one word, by the test above
+    first_t, first_p = np.int64(0), np.int64(0)
     for k in range(C):
         t, p = whole[at + FIRST + C + k, w], whole[at + FIRST + 2 * C + k, w]
-        h, l = _int128.multiply(n, t)  # noqa: E741
-        h, l = _int128.add_product(h, l, n, p)  # noqa: E741
-        h, l = _int128.scale(h, l, k * k)  # noqa: E741
-        eh, el = _int128.add(eh, el, h, l)
+        eh, el = _int128.add_product(eh, el, t + p, k * k)
+        ah, al = _int128.add_product(ah, al, whole[at + FIRST + 3 * C + k, w], k * k)
         first_t += k * t
         first_p += k * p
-        h, l = _int128.multiply(n, whole[at + FIRST + 3 * C + k, w])  # noqa: E741
-        h, l = _int128.scale(h, l, k * k)  # noqa: E741
-        ah, al = _int128.add(ah, al, h, l)
+    eh, el = _int128.scale(eh, el, n)
+    ah, al = _int128.scale(ah, al, n)
     sh, sl = _int128.multiply(first_t, first_p)
     sh, sl = _int128.scale(sh, sl, 2)
     eh, el = _int128.subtract(eh, el, sh, sl)

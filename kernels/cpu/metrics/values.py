@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, store, store_row, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, store_row, where
 from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins, _passes
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.status import INVALID, OK
@@ -14,6 +14,7 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
 FEW_LINES = 1000
+WIDE_BYTES = 100_000  # of what is derived from WIDE matrices at a time
 BLOCK_BYTES = 500_000  # sums and results of one block: half of a second cache
 
 # Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
@@ -121,23 +122,24 @@ def margins(M, *, num_threads=None):
 
 
 @jit()
-def _evaluate(sums, C, plan, S, wide, scalars, tables, status, start, stop):
-    """Run `plan` on the `sums` of the matrices from `start` to `stop`; `scalars` begin at the first of them.
+def _evaluate(sums, C, plan, S, wide, out, origin, start, stop):
+    """Run `plan` on the `sums` of the matrices from `start` to `stop`; the scalars in `out` begin at `origin`.
 
     `wide` has what is derived from those that are WIDE, from `_derive_exactly`; else it may have no lines.
     """
+    scalars, tables, status = out
     rows, params, values = plan.rows, plan.params, plan.values
     lines = _lanes.TABLES * C + _lanes.NUMBERS
     results = lines + values * (_lanes.SINGLE + C)
-    for place in range(0, stop - start, WIDTH):
-        first, tile = start + place, place // WIDTH
+    for first in range(start, stop, WIDTH):
+        tile, place = (first - start) // WIDTH, first - origin
         at, count = tile * (FIRST + SUMS * C), min(WIDTH, stop - first)
         _lanes.derive(sums, at, plan, S, C)
-        for w in range(WIDTH if len(wide) > 0 else 0):
-            if sums[at + STATUS_LINE, w] == _margins.WIDE:
-                sums[at + STATUS_LINE, w] = OK
-                for line in range(lines):
-                    S[line, w] = wide[tile * lines + line, w]
+        inexact = load(sums, at + STATUS_LINE) == float(_margins.WIDE)
+        if len(wide) > 0 and some(inexact):
+            store(sums, at + STATUS_LINE, where(inexact, float(OK), load(sums, at + STATUS_LINE)))
+            for line in range(_lanes.MISSED * C, _lanes.TABLES * C + _lanes.TOTALS):
+                store(S, line, where(inexact, load(wide, tile * lines + line), load(S, line)))
         _formulas.make_values(rows, params, values, S, C)
         if plan.products:
             _formulas.correct_for_chance(rows, values, S, C)
@@ -167,7 +169,7 @@ def _derive_exactly(sums, C, plan, wide):
     """Fill `wide` with what is derived from the matrices that are WIDE, and the rest of their sums as float64."""
     whole = sums.view(np.int64)
     lines = _lanes.TABLES * C + _lanes.NUMBERS
-    for tile in range(len(wide) // lines):
+    for tile in range(len(sums) // (FIRST + SUMS * C)):
         at = tile * (FIRST + SUMS * C)
         for w in range(WIDTH):
             if sums[at + STATUS_LINE, w] == _margins.WIDE:
@@ -215,21 +217,33 @@ def _run(fill, given, usual, C, batch, cells, plan, num_threads):
     status = np.empty(n, np.int8)
 
     def evaluate(sums, S, start, stop, unusual):
-        wide = S[:0]
         if unusual and fractions:
             _margins.bring_near(sums, C, usual)
         if plan.ordered:
             _passes.derive_ordered(sums, C)
-        if unusual and not fractions:
-            wide = np.empty((len(sums) // _margins.lines_of(C) * (_lanes.TABLES * C + _lanes.NUMBERS), WIDTH))
-            _derive_exactly(sums, C, plan, wide)
-        if plan.again:
-            _passes.reduce_again(sums, C, plan)
         # First side by side, then in long runs to where they belong: every short one would wait for the memory.
         made = scalars if stop - start == n else np.empty((plan.scalars, stop - start), kind)
-        _evaluate(sums, C, plan, S, wide, made, tables, status, start, stop)
+        out = made, tables, status
+        if unusual and not fractions:
+            exactly(sums, S, out, start, stop)
+        else:
+            if plan.again:
+                _passes.reduce_again(sums, C, plan)
+            _evaluate(sums, C, plan, S, S[:0], out, start, start, stop)
         if made is not scalars:
             scalars[:, start:stop] = made
+
+    def exactly(sums, S, out, start, stop):
+        size, lines = _margins.lines_of(C), _lanes.TABLES * C + _lanes.NUMBERS
+        tiles = max(1, WIDE_BYTES // (8 * WIDTH * lines))
+        wide = np.empty((tiles * lines, WIDTH))
+        for first in range(start, stop, tiles * WIDTH):
+            tile = (first - start) // WIDTH
+            part, last = sums[tile * size : (tile + tiles) * size], min(first + tiles * WIDTH, stop)
+            _derive_exactly(part, C, plan, wide)
+            if plan.again:
+                _passes.reduce_again(part, C, plan)
+            _evaluate(part, C, plan, S, wide, out, start, first, last)
 
     seconds = n * (cells * SECONDS_PER_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
     size = {"results": plan.scalars, "lines": _lanes.lines_of(C, plan)}
