@@ -19,12 +19,15 @@ class Rival:
         How many of the job's items it is given: a slow rival gets a part, and its time is scaled up.
     check : callable
         ``check(result)`` returns a note for the table, such as the verified residual; raises if the work was not done.
+    prepare : callable or None
+        Called once before it is timed, on little: compiles what `run` needs.
     """
 
     name: str
     run: Callable[[], Any]
     items: int
     check: Callable[[Any], str]
+    prepare: Callable[[], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Job:
     limit_name : str
         "copy" or "read".
     rivals : list of Rival
-        Empty where nobody does it.
+        The popular ones and the honest ones, in the form that its best user would write. Each uses the cores that it
+        can, as `run(None)` does. Empty where nobody does it.
     memory : bool
         Whether the peak memory of rivals is measured too, in one more call of each.
     """

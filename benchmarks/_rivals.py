@@ -1,5 +1,6 @@
 """Each competitor wrapped once, in its own best form and with its own threads, with our inputs and outputs."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -12,9 +13,35 @@ def sklearn_confusion_matrix(y, p):
     return confusion_matrix(y, p)
 
 
-def numpy_bincount(y, p, C):
-    """NumPy: one combined index, one bincount."""
-    return np.bincount(y * C + p, minlength=C * C).reshape(C, C)
+class NumpyBincount:
+    """NumPy: ``bincount`` of one combined index, in the narrowest type that holds it and in arrays made before.
+
+    Labels beyond `n` are counted in blocks of n; small blocks never leave the cache.
+    """
+
+    def __init__(self, n, C, dtype=np.intp):
+        self.C = C
+        self.combined = np.empty(n, np.promote_types(dtype, np.min_scalar_type(-C * C)))
+        # What bincount takes without a copy.
+        self.index = self.combined if self.combined.dtype == np.intp else np.empty(n, np.intp)
+
+    def __call__(self, y, p):
+        """Return the confusion matrix."""
+        size = len(self.index)
+        if len(y) <= size:
+            return self._count(y, p).reshape(self.C, self.C)
+        total = np.zeros(self.C**2, np.intp)
+        for start in range(0, len(y), size):
+            total += self._count(y[start : start + size], p[start : start + size])
+        return total.reshape(self.C, self.C)
+
+    def _count(self, y, p):
+        combined, index = self.combined[: len(y)], self.index[: len(y)]
+        np.multiply(y, self.C, out=combined)
+        np.add(combined, p, out=combined)
+        if index.dtype != combined.dtype:
+            np.copyto(index, combined)
+        return np.bincount(index, minlength=self.C**2)
 
 
 def numpy_sinkhorn(M, tol, max_iter=1_000_000):
@@ -29,6 +56,21 @@ def numpy_sinkhorn(M, tol, max_iter=1_000_000):
         if np.abs(x * s - 1).sum((1, 2)).max() <= tol * C:
             break
     return x * M * y.transpose(0, 2, 1)
+
+
+def blas_sinkhorn(M, tol, max_iter=1_000_000):
+    """BLAS's products of a matrix and a vector, in place, one matrix at a time; each stops by itself."""
+    out = np.empty_like(M)
+    for m, scaled in zip(M, out, strict=True):
+        rows, columns = m.sum(1), np.empty(m.shape[1])
+        for _ in range(max_iter):
+            x = 1 / rows
+            y = 1 / np.dot(x, m, out=columns)
+            np.dot(m, y, out=rows)
+            if np.abs(x * rows - 1).sum() <= tol * len(m):
+                break
+        np.multiply(x[:, None] * m, y, out=scaled)
+    return out
 
 
 def pot_sinkhorn(M, tol, max_iter=1_000_000):
@@ -61,7 +103,7 @@ def ipfn_ipf(M, tol, max_iter=100_000):
 
     ones = np.ones(M.shape[-1])
     options = {"convergence_rate": tol, "max_iteration": max_iter, "rate_tolerance": 0.0}
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), contextlib.redirect_stdout(None):  # it prints where it did not converge
         warnings.simplefilter("ignore")
         # A copy each: it changes its input in place.
         return np.stack([ipfn.ipfn(m.copy(), [ones, ones], [[0], [1]], **options).iteration() for m in M])
@@ -108,23 +150,25 @@ def scipy_kl_divergence(P, Q):
 
 
 def scipy_support(M):
-    """SciPy, one matrix at a time: a matching of rows and columns, and its strongly connected components.
+    """SciPy, all matrices as blocks of one graph: a matching of rows and columns, its strongly connected components.
 
     Returns which matrices have a matching, and the cells that are in none (all False without one).
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
-    has, dead = np.zeros(len(M), bool), np.zeros(M.shape, bool)
-    for k, positive in enumerate(M > 0):
-        graph = csr_array(positive)
-        matched = maximum_bipartite_matching(graph, perm_type="column")
-        has[k] = (matched >= 0).all()
-        if not has[k]:
-            continue
-        moved = positive[:, matched]
-        _, group = connected_components(csr_array(moved), connection="strong")
-        dead[k][:, matched] = moved & (group[:, None] != group)
+    B, C, _ = M.shape
+    positive = M > 0
+    matrix, i, j = np.nonzero(positive)
+    row, column = matrix * C + i, matrix * C + j
+    ones, shape = np.ones(len(row), np.int8), (B * C, B * C)
+    matched = maximum_bipartite_matching(csr_array((ones, (row, column)), shape=shape), perm_type="column")
+    has = (matched >= 0).reshape(B, C).all(1)
+    partner = np.zeros(B * C, np.intp)  # the row that a column is matched to
+    partner[matched[matched >= 0]] = np.flatnonzero(matched >= 0)
+    _, group = connected_components(csr_array((ones, (row, partner[column])), shape=shape), connection="strong")
+    dead = np.zeros(M.shape, bool)
+    dead[matrix, i, j] = has[matrix] & (group[row] != group[partner[column]])
     return has, dead
 
 
@@ -173,164 +217,52 @@ def numpy_unique_cells(X, origin, inverse):
     return cells, counts, cell.ravel()
 
 
-def numpy_metrics(M):
-    """NumPy expressions over the whole batch: every metric of one number per matrix; every class true and predicted."""
-    C = M.shape[-1]
-    n = M.sum((-2, -1), dtype=float)
-    d = np.diagonal(M, axis1=-2, axis2=-1).astype(float)
-    t, p = M.sum(-1, dtype=float), M.sum(-2, dtype=float)
-    a, N = d.sum(-1), n[:, None]
-    tn = N - t - p + d
-    cov = d * tn - (t - d) * (p - d)
-    recall, precision, specificity, npv = d / t, d / p, tn / (N - t), tn / (N - p)
-    f1, jaccard = 2 * d / (t + p), d / (t + p - d)
-    out = {"accuracy": a / n, "balanced_accuracy": recall.mean(-1), "min_recall": recall.min(-1)}
-    by_class = {
-        "recall": recall, "precision": precision, "f1": f1, "jaccard": jaccard, "specificity": specificity, "npv": npv
-    }  # fmt: skip
-    for name, values in by_class.items():
-        out[f"{name}_macro"] = values.mean(-1)
-        out[f"{name}_weighted"] = (t * values).sum(-1) / n
-        out[f"{name}_micro"] = a / n
-    out["jaccard_micro"] = a / (2 * n - a)
-    out["specificity_micro"] = out["npv_micro"] = ((C - 2) * n + a) / ((C - 1) * n)
-    out["balanced_accuracy_adjusted"] = (out["balanced_accuracy"] - 1 / C) / (1 - 1 / C)
-    out["geometric_mean"] = recall.prod(-1) ** (1 / C)
-    out["tau"] = 1 - np.sqrt(((1 - recall) ** 2).mean(-1))
-    P, R = out["precision_macro"], out["recall_macro"]
-    out["f1_of_macro"] = 2 * P * R / (P + R)
-    whole, truth, chance = cov.sum(-1), (t * (N - t)).sum(-1), (t * (N - p)).sum(-1)
-    out["mcc"] = whole / np.sqrt(truth * (p * (N - p)).sum(-1))
-    out["kappa"], out["peirce"] = whole / chance, whole / truth
-    out["mcc_01"], out["kappa_01"] = (out["mcc"] + 1) / 2, (out["kappa"] + 1) / 2
-    i = np.arange(C)
-    for name, W in (("kappa_linear", abs(i[:, None] - i)), ("kappa_quadratic", (i[:, None] - i) ** 2)):
-        out[name] = 1 - n * np.einsum("bij,ij->b", M, W) / np.einsum("bi,ij,bj->b", t, W, p, optimize=True)
-    below = t.cumsum(-1)[:, :-1]
-    odds = (N - below) / below
-    low = np.concatenate([np.zeros_like(N), (1 / odds).cumsum(-1)], -1)
-    high = np.concatenate([odds[:, ::-1].cumsum(-1)[:, ::-1], np.zeros_like(N)], -1)
-    least, most = np.minimum(i[:, None], i), np.maximum(i[:, None], i)
-    out["gerrity"] = ((low[:, least] + high[:, most] - (most - least)) * M).sum((-2, -1)) / ((C - 1) * n)
-    out["accuracy_ovr_macro"] = ((d + tn) / N).mean(-1)
-    out["balanced_accuracy_ovr_macro"] = ((recall + specificity) / 2).mean(-1)
-    out["geometric_mean_ovr_macro"] = np.sqrt(recall * specificity).mean(-1)
-    out["tau_ovr_macro"] = (1 - np.sqrt(((1 - recall) ** 2 + (1 - specificity) ** 2) / 2)).mean(-1)
-    out["tss_ovr_macro"] = (cov / (t * (N - t))).mean(-1)
-    out["heidke_ovr_macro"] = (2 * cov / (t * (N - p) + p * (N - t))).mean(-1)
-    hits = t * p / N
-    out["gilbert_ovr_macro"] = ((d - hits) / (t + p - d - hits)).mean(-1)
-    out["doolittle_ovr_macro"] = (cov**2 / (t * (N - t) * p * (N - p))).mean(-1)
-    return out
+def polars_weighted_cells(X, w, origin, inverse):
+    """polars: a group-by of one integer key; returns the keys and their sums of weights."""
+    import polars as pl
+
+    bits = 63 // X.shape[1]
+    frame = pl.DataFrame({f"x{k}": x for k, x in enumerate(X.T)} | {"w": w})
+    cell = [((pl.col(f"x{k}").cast(pl.Float64) - origin[k]) * inverse[k]).floor() for k in range(X.shape[1])]
+    key = sum((c.cast(pl.Int64) * (1 << (bits * k)) for k, c in enumerate(cell)), pl.lit(0))
+    found = frame.lazy().select(key.alias("cell"), "w").group_by("cell").agg(pl.col("w").sum()).collect()
+    return found["cell"].to_numpy(), found["w"].to_numpy()
 
 
-def sklearn_metrics(labels):
-    """scikit-learn, from the labels of one matrix at a time: the metrics that it has."""
-    import sklearn.metrics as skm
-
-    found = []
-    for y, p in labels:
-        precision, recall, f1, _ = skm.precision_recall_fscore_support(y, p, average="macro", zero_division=0)
-        row = {
-            "accuracy": skm.accuracy_score(y, p),
-            "balanced_accuracy": skm.balanced_accuracy_score(y, p),
-            "mcc": skm.matthews_corrcoef(y, p),
-            "jaccard_macro": skm.jaccard_score(y, p, average="macro"),
-            "precision_macro": precision,
-            "recall_macro": recall,
-            "f1_macro": f1,
-        }
-        kappas = {"kappa": None, "kappa_linear": "linear", "kappa_quadratic": "quadratic"}
-        found.append(row | {name: skm.cohen_kappa_score(y, p, weights=w) for name, w in kappas.items()})
-    return {name: np.array([row[name] for row in found]) for name in found[0]}
+def packed(cells):
+    """Return one integer per row of indices of cells, none of which is negative."""
+    return cells.astype(np.int64) @ (1 << (63 // cells.shape[1] * np.arange(cells.shape[1])))
 
 
-def pycm_metrics(M):
-    """PyCM, from one matrix at a time; it makes all its statistics at once."""
-    from pycm import ConfusionMatrix
-
-    names = {
-        "accuracy": "Overall_ACC",
-        "mcc": "Overall_MCC",
-        "kappa": "Kappa",
-        "recall_macro": "TPR_Macro",
-        "precision_macro": "PPV_Macro",
-        "f1_macro": "F1_Macro",
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [ConfusionMatrix(matrix={i: dict(enumerate(row)) for i, row in enumerate(m)}) for m in M.tolist()]
-    return {name: np.array([getattr(one, theirs) for one in found]) for name, theirs in names.items()}
+def numpy_weighted_cells(X, w, origin, inverse):
+    """NumPy: one integer key, sorted, and sums of what lies between two keys."""
+    key = packed(np.floor((X - origin) * inverse))
+    order = np.argsort(key)
+    key = key[order]
+    starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+    return key[starts], np.add.reduceat(w[order], starts)
 
 
-def numpy_simulation(teams, sizes, n_repetitions):
-    """NumPy in the form of the notebook: a loop over repetitions and teams, one matrix and one metric at a time."""
-    rng = np.random.default_rng(0)
-    support, found = teams.sum(-1), teams[..., 1:].sum(-1)
-    shares, rates = teams[..., 1:] / found[..., None], found / support
-    functions = (_accuracy, _geometric_mean, _mcc, _f1_of_macro, _f1_macro, _kappa)
-    values = np.empty((len(sizes), 2, len(functions), len(teams), n_repetitions))
-    edges = np.cumsum(support[0] / support[0].sum())[:-1]
-    for s, n in enumerate(sizes):
-        for repetition in range(n_repetitions):
-            drawn = np.bincount(np.searchsorted(edges, rng.random(n)), minlength=teams.shape[1])
-            for team in range(len(teams)):
-                detected = np.round(drawn * rates[team])
-                M = np.round(detected[:, None] * shares[team])
-                for kind, matrix in enumerate((M, M / M.sum(1, keepdims=True))):
-                    for k, function in enumerate(functions):
-                        values[s, kind, k, team, repetition] = function(matrix)
-    ordered = np.sort(values, axis=-1)
-    return (ordered[..., int(0.975 * n_repetitions)] - ordered[..., int(0.025 * n_repetitions)]).max(-1)
+def sklearn_pca(X, m):
+    """scikit-learn's PCA by the covariance: the axes, and their shares of the variance."""
+    from sklearn.decomposition import PCA
+
+    fitted = PCA(m, svd_solver="covariance_eigh").fit(X)
+    return fitted.components_, fitted.explained_variance_ratio_
 
 
-def _accuracy(M):
-    return np.trace(M) / M.sum()
+def scipy_pca(X, m):
+    """SciPy and BLAS: half a product (syrk) per centred block in the type of X, sums in float64, the largest values."""
+    from scipy.linalg import blas, eigh
 
-
-def _geometric_mean(M):
-    return np.prod(np.diag(M) / M.sum(1)) ** (1 / len(M))
-
-
-def _mcc(M):
-    n, t, p = M.sum(), M.sum(1), M.sum(0)
-    return (1 + (n * np.trace(M) - t @ p) / np.sqrt((n * n - t @ t) * (n * n - p @ p))) / 2
-
-
-def _kappa(M):
-    n, chance = M.sum(), M.sum(1) @ M.sum(0)
-    return (1 + (n * np.trace(M) - chance) / (n * n - chance)) / 2
-
-
-def _f1_of_macro(M):
-    P, R = (np.diag(M) / M.sum(0)).mean(), (np.diag(M) / M.sum(1)).mean()
-    return 2 * P * R / (P + R)
-
-
-def _f1_macro(M):
-    return (2 * np.diag(M) / (M.sum(0) + M.sum(1))).mean()
-
-
-def sklearn_label_metrics(y, p):
-    """scikit-learn's macro and weighted precision, recall and F1, and the accuracy: it needs no matrix for these."""
-    import sklearn.metrics as skm
-
-    found = {"accuracy": skm.accuracy_score(y, p)}
-    for average in ("macro", "weighted"):
-        values = skm.precision_recall_fscore_support(y, p, average=average, zero_division=0)
-        found |= {f"{name}_{average}": x for name, x in zip(("precision", "recall", "f1"), values[:3], strict=True)}
-    return found
-
-
-def torchmetrics_label_metrics(y, p, C):
-    """Macro precision, recall and F1 by torchmetrics, which counts all pairs of classes."""
-    import torch
-    from torchmetrics.functional import classification
-
-    y, p = torch.from_numpy(y), torch.from_numpy(p)
-    functions = {
-        "precision_macro": classification.multiclass_precision,
-        "recall_macro": classification.multiclass_recall,
-        "f1_macro": classification.multiclass_f1_score,
-    }
-    return {name: float(function(p, y, C, validate_args=False)) for name, function in functions.items()}
+    size, n = 4096, X.shape[1]
+    syrk = blas.ssyrk if X.dtype == np.float32 else blas.dsyrk
+    ones = np.ones(size, X.dtype)
+    blocks = [X[start : start + size] for start in range(0, len(X), size)]
+    mean = sum((ones[: len(block)] @ block).astype(float) for block in blocks) / len(X)
+    low, covariance = mean.astype(X.dtype), np.zeros((n, n))
+    for block in blocks:
+        covariance += syrk(1.0, (block - low).T)
+    variance = covariance.trace()
+    values, axes = eigh(covariance, lower=False, subset_by_index=(n - m, n - 1))
+    return axes.T[::-1], values[::-1] / variance

@@ -7,17 +7,22 @@ from functools import cache, lru_cache
 import numpy as np
 
 import cmfast
-from benchmarks import _data, _rivals
+from benchmarks import _data, _numba_loops, _rivals
 from benchmarks._job import Job, Rival
 
 WEIGHTS = ["all", "row", "col", "bi"]
 MILLIONS = 10_000_000
 
 
-def jobs(*, small: bool = False) -> list[Job]:
-    """Return the jobs; `small` ones end in a fraction of a second."""
+def jobs(*, small: bool = False) -> Iterator[Job]:
+    """Yield the jobs, one in memory at a time; `small` ones end in a fraction of a second."""
     N = 2_000 if small else 1_000_000
-    return [_job("gcm", N, 10, 10, note="Scott", rivals_of=("packed", "columns", "scipy", "unique"))]
+    yield _job("gcm", N, 10, 10, note="Scott", rivals_of=("packed", "columns", "scipy", "unique"))
+    many = 20 if small else 1000
+    yield _job("gcm C=1000", N, 10, many, note="Scott", rivals_of=("packed",))
+    yield _job("gcm C=1000 one weighting", N, 10, many, note="Scott", weights=["all"], rivals_of=("packed",))
+    yield _weighted(N, 10)
+    yield _pca(N, 20 if small else 128)
 
 
 def full_jobs(*, small: bool = False) -> Iterator[Job]:
@@ -26,15 +31,17 @@ def full_jobs(*, small: bool = False) -> Iterator[Job]:
     every = ("packed", "columns", "unique")
     many = 20 if small else 1000
     yield _job("gcm 1e7", N, 10, 10, note="Scott", rivals_of=every)
-    yield _job("gcm 1e7 one weighting", N, 10, 10, note="Scott", weights=["all"])
+    yield _job("gcm 1e7 one weighting", N, 10, 10, note="Scott", weights=["all"], rivals_of=("packed",))
     yield _job("gcm 1e7 f64", N, 10, 10, note="Scott", dtype=np.float64)
-    yield _job("gcm 1e7 C=1000", N, 10, many, note="Scott")
-    yield _job("gcm 1e7 C=1000 one weighting", N, 10, many, note="Scott", weights=["all"])
+    yield _job("gcm 1e7 C=1000", N, 10, many, note="Scott", rivals_of=("packed",))
+    yield _job("gcm 1e7 C=1000 one weighting", N, 10, many, note="Scott", weights=["all"], rivals_of=("packed",))
     yield _job("gcm 1e7 m=2", N, 2, 10, note="Scott", rivals_of=("packed",))
     yield _job("gcm 1e7 m=32", N, 32, 10, note="Scott, ranked cells", rivals_of=("columns",))
     yield _job("gcm 1e7 one cell", N, 10, 10, note="everything in one cell", scale=1e6)
     yield _job("gcm 1e7 alone", N, 10, 10, note="nearly all alone", scale=0.3)
-    yield _raw(2_000 if small else 1_000_000, 20 if small else 512)
+    points, n = (2_000, 20) if small else (1_000_000, 512)
+    yield _pca(points, n)
+    yield _raw(points, n)
 
 
 @lru_cache(1)
@@ -116,12 +123,84 @@ def _same(result: np.ndarray, want: np.ndarray, note: str) -> str:
     return note
 
 
+def _weighted(N: int, m: int) -> Job:
+    """Return the job of summing float weights in the occupied cells."""
+    X, _, _ = _points(N, m, 10)
+    w = np.random.default_rng(3).gamma(0.5, size=N)
+    grid = cmfast.Grid.scott(X)
+    lattice = np.asarray(grid.origin), 1 / np.asarray(grid.width)
+    arguments = X, w, *lattice
+
+    def sort(found):
+        order = np.argsort(found[0])
+        return found[0][order], found[1][order]
+
+    want = sort(_rivals.numpy_weighted_cells(*arguments))
+
+    def check(found):
+        keys, sums = sort(found)
+        np.testing.assert_array_equal(keys, want[0])
+        np.testing.assert_allclose(sums, want[1], rtol=1e-12)
+        return f"{len(keys):,} cells"
+
+    calls = {
+        "NumPy, argsort": _rivals.numpy_weighted_cells,
+        "polars, packed key": _rivals.polars_weighted_cells,
+        "Numba hash": _numba_loops.weighted_cells,
+    }
+    return Job(
+        "sparse_histogram floats",
+        f"{N:,} points, m={m} float32, float64 weights, Scott",
+        N,
+        "points",
+        lambda threads: cmfast.sparse_histogram(X, grid=grid, weights=w, num_threads=threads),
+        lambda h: check((_rivals.packed(h.cells), h.values)),
+        lambda: (X.sum(), w.sum()),
+        "read",
+        [
+            Rival(name, lambda call=call: call(*arguments), N, check, lambda call=call: call(X[:9], w[:9], *lattice))
+            for name, call in calls.items()
+        ],
+    )
+
+
+@lru_cache(1)
+def _embedded(N: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return float32 embeddings (N, n) of points in ten dimensions, their labels and predictions."""
+    low, y, p = _data.embeddings(N, 10, 10)
+    X = low @ np.random.default_rng(1).normal(size=(10, n)).astype(np.float32)
+    X += 0.1 * np.random.default_rng(2).normal(size=(1, n)).astype(np.float32)
+    return X, y, p
+
+
+def _pca(N: int, n: int) -> Job:
+    """Return the job of ten principal axes; every library's BLAS has its own threads."""
+    X, m = _embedded(N, n)[0], 10
+    axes, shares = _rivals.scipy_pca(X, m)
+
+    def check(found):
+        np.testing.assert_allclose(found[1], shares, rtol=1e-4, atol=1e-5)
+        same = np.abs((np.asarray(found[0], float) * axes).sum(1))
+        np.testing.assert_allclose(same, 1, atol=1e-4)
+        return f"same axes, shares within {np.abs(found[1] - shares).max():.0e}"
+
+    calls = {"scikit-learn": _rivals.sklearn_pca, "SciPy, BLAS syrk": _rivals.scipy_pca}
+    return Job(
+        f"pca {n}",
+        f"{N:,} points, n={n} float32, {m} axes",
+        N,
+        "points",
+        lambda threads: cmfast.pca(X, m),
+        lambda found: check((found.components, found.explained_variance_ratio)),
+        X.sum,
+        "read",
+        [Rival(name, lambda call=call: call(X, m), N, check) for name, call in calls.items()],
+    )
+
+
 def _raw(N: int, n: int) -> Job:
     """Raw embeddings: principal axes, projection, cells, four weightings; against scikit-learn's PCA and polars."""
-    low, y, p = _points(N, 10, 10)
-    mix = np.random.default_rng(1).normal(size=(10, n)).astype(np.float32)
-    X = low @ mix
-    X += 0.1 * np.random.default_rng(2).normal(size=(1, n)).astype(np.float32)
+    X, y, p = _embedded(N, n)
 
     def run(threads):
         with warnings.catch_warnings():  # ten axes say little about geometry, which is not what is measured

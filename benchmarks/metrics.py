@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from benchmarks import _data, _rivals
+from benchmarks import _data, _numba_loops, _numba_metrics, _rivals_of_metrics
 from benchmarks._job import Job, Rival
 from cmfast import metrics
 
@@ -24,22 +24,25 @@ def _of_matrices(C: int, B: int) -> Job:
     # Rounded up, so that every class is true and predicted: rivals differ in what they make of a 0/0.
     M = np.ceil(100 * _data.confusion_matrices(min(B, 1000), C, 0.8, 1e-3)).astype(np.int64)
     M = np.tile(M, (-(-B // len(M)), 1, 1))[:B]
-    part = M[: max(1, B // 50)]
-    labels = [_as_labels(m) for m in M[: min(20, B)]] if C <= 100 else []
+    part = M[: -(-B // 50)]
+    few = min(20, len(part))
+    labels = [_as_labels(m) for m in M[:few]] if C <= 100 else []
+    want = _rivals_of_metrics.numpy_metrics(M[:200])
 
     def check(found):
-        want = _rivals.numpy_metrics(M[:3])
         for name, values in found.items():
-            k = min(3, len(values))
+            k = min(200, len(values))
             np.testing.assert_allclose(values[:k], want[name][:k], rtol=1e-9, atol=1e-12, err_msg=name)
         return f"{len(found)} metrics"
 
-    against = [Rival("NumPy expressions", lambda: _rivals.numpy_metrics(part), len(part), check)]
+    against = [
+        Rival("NumPy expressions", lambda: _rivals_of_metrics.numpy_metrics(part), len(part), check),
+        Rival("Numba loop", lambda: _numba_metrics.compute(M), B, check, lambda: _numba_metrics.compute(M[:1])),
+    ]
     if labels:
-        against.append(Rival("scikit-learn", lambda: _rivals.sklearn_metrics(labels), len(labels), check))
+        against.append(Rival("scikit-learn", lambda: _rivals_of_metrics.sklearn_metrics(labels), len(labels), check))
     if C <= 10:
-        few = min(20, B)
-        against.append(Rival("PyCM", lambda: _rivals.pycm_metrics(M[:few]), few, check))
+        against.append(Rival("PyCM", lambda: _rivals_of_metrics.pycm_metrics(M[:few]), few, check))
     return Job(
         f"metrics {C}",
         f"{B:,} int64 matrices {C}x{C}",
@@ -76,9 +79,17 @@ def _of_labels(C: int, n: int) -> Job:
         np.testing.assert_allclose(found["accuracy"], (y == p).mean(), rtol=1e-12)
         return check(found)
 
-    against = [Rival("scikit-learn", lambda: _rivals.sklearn_label_metrics(y, p), n, check)]
+    def of_margins(margins):
+        return lambda: _rivals_of_metrics.label_metrics(margins(y, p, C))
+
+    loop = _numba_loops.label_margins
+    against = [
+        Rival("scikit-learn", lambda: _rivals_of_metrics.sklearn_label_metrics(y, p), n, check),
+        Rival("numpy.bincount", of_margins(_rivals_of_metrics.numpy_label_margins), n, check),
+        Rival("Numba loop", of_margins(loop), n, check, lambda: loop(y[:100], p[:100], C)),
+    ]
     if C <= 10_000:  # its matrix of all pairs takes 8 C^2 bytes, 80 GB for 100,000 classes
-        against.append(Rival("torchmetrics", lambda: _rivals.torchmetrics_label_metrics(y, p, C), n, check))
+        against.append(Rival("torchmetrics", lambda: _rivals_of_metrics.torchmetrics_label_metrics(y, p, C), n, check))
     return Job(
         f"labels {C}",
         f"{n:,} labels, {C:,} classes, no matrix",

@@ -3,7 +3,7 @@
 import numpy as np
 
 import cmfast
-from benchmarks import _rivals
+from benchmarks import _rivals_of_metrics
 from benchmarks._job import Job, Rival
 from cmfast import metrics, uncertainty
 
@@ -25,7 +25,6 @@ def jobs(*, small: bool = False) -> list[Job]:
     """Return the job: all three sizes, counts and rows divided by their sums, six metrics, their widths."""
     n = 40 if small else 5000
     few = max(1, n // 100)
-    loop = Rival("its loop in NumPy", lambda: _rivals.numpy_simulation(TEAMS, SIZES, few), len(SIZES) * few, _looped)
 
     def check(found):
         assert found.shape == (len(SIZES), 2, len(NAMES))
@@ -33,6 +32,11 @@ def jobs(*, small: bool = False) -> list[Job]:
         assert (found[2] > found[0]).all(), "fewer samples, wider"
         return "widths of 6 metrics"
 
+    in_turn, at_once = _rivals_of_metrics.numpy_simulation, _rivals_of_metrics.numpy_simulation_at_once
+    rivals = [
+        Rival("its loop in NumPy", lambda: in_turn(TEAMS, SIZES, few), len(SIZES) * few, _looped),
+        Rival("NumPy at once", lambda: at_once(TEAMS, SIZES, n), len(SIZES) * n, check),
+    ]
     return [
         Job(
             "resample",
@@ -43,7 +47,7 @@ def jobs(*, small: bool = False) -> list[Job]:
             check,
             np.zeros((len(SIZES), 2, n, 4, 4, 4)).copy,
             "copy",
-            [loop],
+            rivals,
         )
     ]
 
