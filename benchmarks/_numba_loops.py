@@ -4,7 +4,6 @@ No ``fastmath`` and no ``parallel=True``: threads call kernels that hold no lock
 every rival here is called on a tiny input before it is timed.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -13,7 +12,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-CORES = os.cpu_count() or 1
+from cmfast.kernels.cpu._core.pool import cpu_count
+
+CORES = cpu_count()  # as many threads as ours
 PIECES = 4 * CORES  # more than threads, as some pieces take longer than others
 
 loop = njit(nogil=True, error_model="numpy")

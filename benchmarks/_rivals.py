@@ -251,18 +251,17 @@ def sklearn_pca(X, m):
     return fitted.components_, fitted.explained_variance_ratio_
 
 
-def scipy_pca(X, m):
-    """SciPy and BLAS: half a product (syrk) per centred block in the type of X, sums in float64, the largest values."""
-    from scipy.linalg import blas, eigh
+def blas_pca(X, m):
+    """BLAS: products of centred blocks in the type of X, summed in float64; SciPy: the largest eigenvalues alone."""
+    from scipy.linalg import eigh
 
     size, n = 4096, X.shape[1]
-    syrk = blas.ssyrk if X.dtype == np.float32 else blas.dsyrk
     ones = np.ones(size, X.dtype)
     blocks = [X[start : start + size] for start in range(0, len(X), size)]
     mean = sum((ones[: len(block)] @ block).astype(float) for block in blocks) / len(X)
     low, covariance = mean.astype(X.dtype), np.zeros((n, n))
     for block in blocks:
-        covariance += syrk(1.0, (block - low).T)
-    variance = covariance.trace()
-    values, axes = eigh(covariance, lower=False, subset_by_index=(n - m, n - 1))
-    return axes.T[::-1], values[::-1] / variance
+        centred = block - low
+        covariance += centred.T @ centred
+    values, axes = eigh(covariance, subset_by_index=(n - m, n - 1))
+    return axes.T[::-1], values[::-1] / covariance.trace()

@@ -176,7 +176,7 @@ def _embedded(N: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _pca(N: int, n: int) -> Job:
     """Return the job of ten principal axes; every library's BLAS has its own threads."""
     X, m = _embedded(N, n)[0], 10
-    axes, shares = _rivals.scipy_pca(X, m)
+    axes, shares = _rivals.blas_pca(X, m)
 
     def check(found):
         np.testing.assert_allclose(found[1], shares, rtol=1e-4, atol=1e-5)
@@ -184,7 +184,7 @@ def _pca(N: int, n: int) -> Job:
         np.testing.assert_allclose(same, 1, atol=1e-4)
         return f"same axes, shares within {np.abs(found[1] - shares).max():.0e}"
 
-    calls = {"scikit-learn": _rivals.sklearn_pca, "SciPy, BLAS syrk": _rivals.scipy_pca}
+    calls = {"scikit-learn": _rivals.sklearn_pca, "BLAS in blocks": _rivals.blas_pca}
     return Job(
         f"pca {n}",
         f"{N:,} points, n={n} float32, {m} axes",
@@ -221,7 +221,8 @@ def _raw(N: int, n: int) -> Job:
         return _rivals.polars_gcm(Z, y, p, np.asarray(grid.origin), 1 / np.asarray(grid.width), 10, packed=True)
 
     def check_rival(result):
-        assert result.sum() > 0
+        want = run(None).matrix[0]  # a last bit of an axis may move a point to the next cell
+        np.testing.assert_allclose(result / N, want, rtol=0, atol=1e-3 * want.max())
         return "one weighting, our grid"
 
     size = f"{N:,} raw embeddings, n={n} float32, C=10: PCA to 10 axes, grid, cells, four weightings, diagnostics"

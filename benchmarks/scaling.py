@@ -17,14 +17,14 @@ SHARES = {
     0.9: {"Numba": 1000, "NumPy": 1000, "POT": 60, "ipfn": 20},
     0.99: {"Numba": 50, "NumPy": 50, "POT": 5, "ipfn": 2},
 }
-LOOP, BATCHED, BLAS = "Numba loop", "NumPy batched", "BLAS, each alone"
-CALLS = {
-    LOOP: (_numba_loops.sinkhorn, "Numba"),
-    BATCHED: (_rivals.numpy_sinkhorn, "NumPy"),
+BLAS, OT_BATCH = "BLAS, each alone", "POT ot.batch"
+CALLS = {  # and whose share of the matrices
+    "Numba loop": (_numba_loops.sinkhorn, "Numba"),
+    "NumPy batched": (_rivals.numpy_sinkhorn, "NumPy"),
     BLAS: (_rivals.blas_sinkhorn, "NumPy"),
     "POT": (_rivals.pot_sinkhorn, "POT"),
     "ipfn": (_rivals.ipfn_ipf, "ipfn"),
-    "POT ot.batch": (_rivals.pot_batch, "NumPy"),
+    OT_BATCH: (_rivals.pot_batch, "NumPy"),
 }
 SIZES = {3: 300_000, 5: 200_000, 16: 40_000, 32: 5_000, 100: 200, 1000: 2}  # and how many matrices
 
@@ -108,10 +108,10 @@ def _job(kind: str, B: int, C: int, accuracy: float, eps: float, *, most: int, s
 
 
 def _calls(kind: str, C: int, most: int) -> list[tuple[str, tuple[Any, str]]]:
-    """Return the rivals: sweeps of small matrices in a batch, of large ones by BLAS; ot.batch where it may give up."""
-    left_out = {BATCHED} if C >= 1000 else {BLAS} if C < 32 else set()
+    """Return the rivals: single products by BLAS where matrices are large, ot.batch where it may give up."""
+    left_out = {BLAS} if C < 100 else set()
     if most == MOST:
-        left_out.add("POT ot.batch")
+        left_out.add(OT_BATCH)
     return [] if kind == "ras" else [call for call in CALLS.items() if call[0] not in left_out]
 
 

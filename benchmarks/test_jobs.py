@@ -17,4 +17,6 @@ def test_job(benchmark, job):
 )
 def test_rival(job, rival):
     assert 0 < rival.items <= job.items
+    if rival.prepare:
+        rival.prepare()
     assert rival.check(rival.run())
