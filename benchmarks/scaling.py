@@ -13,9 +13,9 @@ TOL = 1e-9
 
 # Accuracy -> matrices given to each rival: their sweeps grow with the accuracy, the time of a run must not.
 SHARES = {
-    0.6: {"Numba": 4000, "NumPy": 4000, "POT": 200, "ipfn": 60},
-    0.9: {"Numba": 1000, "NumPy": 1000, "POT": 60, "ipfn": 20},
-    0.99: {"Numba": 50, "NumPy": 50, "POT": 5, "ipfn": 2},
+    0.6: {"Numba": 20_000, "NumPy": 4000, "POT": 200, "ipfn": 60},
+    0.9: {"Numba": 10_000, "NumPy": 1000, "POT": 60, "ipfn": 20},
+    0.99: {"Numba": 1000, "NumPy": 50, "POT": 5, "ipfn": 2},
 }
 BLAS, OT_BATCH = "BLAS, each alone", "POT ot.batch"
 CALLS = {  # and whose share of the matrices
@@ -119,4 +119,4 @@ def _share(B: int, C: int, share: int, *, small: bool) -> int:
     if small:
         return min(B, 2)
     fewest = 1 if share < 1000 else _numba_loops.CORES  # what can use all cores must be able to
-    return min(B, max(fewest, round(share * min(1.0, 50 / C**2))))
+    return min(B, max(fewest, round(share * min(1.0, 100 / C**2))))
