@@ -18,13 +18,16 @@ import numpy as np
 import cmfast
 from cmfast._core import compiling
 from cmfast.kernels.ops import OPS
+from cmfast.metrics._catalogue import PER_CLASS, SCALARS
 
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)
 FLOATS = (np.float64, np.float32)
 VALUES = (*FLOATS, np.int64, np.int32, np.bool_)
 AXES = (*range(1, 13), 20)  # of points: kernels are compiled for each number of them, ten where nobody says
 SAMPLES = 24
+MANY = 200  # times these samples: few are counted without a kernel
 SIDE = 70  # of a matrix that does not fit into registers
+EVERY = (*SCALARS, *PER_CLASS)  # metric
 WAYS: tuple[dict[str, Any], ...] = ({}, {"solver": "sinkhorn"}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"})
 
 
@@ -52,8 +55,8 @@ def _grid(n_axes: int) -> cmfast.Grid:
 def _confusion_matrix() -> None:
     weights = [None, *(_labels(dtype) for dtype in FLOATS)]
     for dtype, weight, groups in product(LABELS, weights, (None, _labels())):
-        y = _labels(dtype)
-        cmfast.confusion_matrix(y, y, sample_weight=weight, groups=groups)
+        y, w, g = (None if a is None else np.tile(a, MANY) for a in (_labels(dtype), weight, groups))
+        cmfast.confusion_matrix(y, y, sample_weight=w, groups=g)
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:
@@ -80,6 +83,8 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
             for targets in ((), (sums, sums[::-1])):
                 function(M, *targets)
                 function(np.triu(M), *targets)
+        for oblong in (np.ones((3, 4)), np.ones((4, 3))):
+            function(oblong, oblong.sum(-1), oblong.sum(-2))
         for n_classes in (*range(1, 13), 20):  # each number of them that has code of its own, and one that has none
             function(_matrix(np.float64, n_classes))
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1]):
@@ -181,13 +186,18 @@ def _min_overlap() -> None:
 def _of_matrices(*functions: Callable[..., Any]) -> Callable[[], None]:
     def calls() -> None:
         for dtype, function in product(VALUES, functions):
-            function(_matrix(dtype))
+            for M in (_matrix(dtype), _matrix(dtype, 40), *_UNUSUAL):
+                function(M)
 
     return calls
 
 
+# Totals that no float64 holds, and fractions that are far from one.
+_UNUSUAL = (np.full((3, 3), 2**59), np.full((3, 3), 1e-200))
+
+
 def _compute(M: np.ndarray) -> None:
-    cmfast.metrics.compute(M, ["accuracy", "f1", "mcc"])
+    cmfast.metrics.compute(M, EVERY)
     cmfast.metrics.tau_weighted(M, np.ones(len(M)))
 
 
@@ -196,9 +206,9 @@ def _weighted_kappa(M: np.ndarray) -> None:
 
 
 def _metrics_of_sums() -> None:
-    for dtype in VALUES:
-        sums = np.ones(3, dtype)
-        cmfast.metrics.from_sums(sums, sums, sums, ["accuracy", "f1"])
+    names = [name for name in EVERY if not name.startswith(("kappa_l", "kappa_q", "gerrity"))]  # those need all cells
+    for sums in (*(np.ones(3, dtype) for dtype in VALUES), *(M[0] for M in _UNUSUAL)):
+        cmfast.metrics.from_sums(sums, sums, sums, names)
 
 
 def _label_margins() -> None:

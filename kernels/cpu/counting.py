@@ -89,7 +89,7 @@ class _Samples:
         """Return the tables ``(rows, G, C, C)`` and the number of pairs outside."""
         cells = n_groups * n_classes**2
         weight = self.weight if weighted else None
-        if self.rows * self.n <= FEW and self.rows * cells <= MOST_LABELS**2:
+        if self.rows > 0 and self.rows * self.n <= FEW and self.rows * cells <= MOST_LABELS**2:
             return self._few(weight, low, n_classes, n_groups)
         split = max(SPLIT, 4 * cells)  # so that all partial tables together are smaller than the labels
         # Weights are summed per part first, so that the bits do not depend on how rows are shared out.

@@ -160,3 +160,9 @@ def test_normalize_reports_a_bad_weight_once():
     assert len(caught) == 1
     assert np.isnan(M[0]).all()
     assert M[1].tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("groups", [None, [0, 1, 1, 0]])
+def test_no_rows_are_an_answer(groups):
+    found = cmfast.confusion_matrix(np.zeros((0, 4), int), [0, 1, 1, 0], n_classes=2, groups=groups)
+    assert found.shape == (0, 2, 2) if groups is None else (0, 2, 2, 2)
