@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
-from cmfast.kernels.shared.normalizing import ALL, COL, LINES, ROW, SHRINK
+from cmfast.kernels.shared.normalizing import ALL, CODES_OF_LINES, COL, ROW, SHRINK
 
 DEFINES = {"ALL": ALL, "ROW": ROW, "COL": COL, "SHRINK": SHRINK}
 
@@ -32,7 +32,7 @@ def _by_line(kernel: Kernel, M: Any, method: str) -> tuple[Any, Any]:
         width = batches.width(R * C if method == "all" else C)
         kernel.launch(
             (NAMES[cells.dtype], NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
-            M=cells, R=R, C=C, lines=LINES[method], n=n, out=out, out_status=status,
+            M=cells, R=R, C=C, lines=CODES_OF_LINES[method], n=n, out=out, out_status=status,
         )  # fmt: skip
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
 

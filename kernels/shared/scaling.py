@@ -39,12 +39,15 @@ ROUNDING = 1e-15  # between the residual of a sweep and the one measured again
 NOISE = 4e-15  # residual that rounding leaves
 
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
-LINES = 32  # of the longer side up to which it is; what sums round grows with their length
+FLOOR_LINES = 32  # of the longer side up to which it is; what sums round grows with their length
+
+CLOSE = 0.1  # width of a step after which the next one should be much smaller
+STANDING = 0.5  # of the width of the one before, at least, where it is not: only rounding is left
 
 
 def rounding(R: int, C: int) -> float:
     """Return a residual that nothing can be demanded below, for matrices of R rows and C columns."""
-    return FLOOR * max(1.0, max(R, C) / LINES)
+    return FLOOR * max(1.0, max(R, C) / FLOOR_LINES)
 
 
 def goals(tol: float, R: int, C: int) -> tuple[float, float, float]:
@@ -56,6 +59,20 @@ def goals(tol: float, R: int, C: int) -> tuple[float, float, float]:
     """
     half = 0.5 * rounding(R, C)
     return tol - min(half, 0.5 * tol), half, max(tol, 2.0 * half)
+
+
+def has_stalled(width: Any, before: Any) -> Any:
+    """Return whether Newton's steps have stopped shrinking, of a number or of vectors: only rounding is left."""
+    return (width < CLOSE) & (width >= STANDING * before)
+
+
+def has_ended(residual: Any, width: Any, stalled: Any, target: float, still: float, last: float) -> Any:
+    """Return whether Newton's method has converged, of a number or of vectors.
+
+    The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
+    stopped shrinking.
+    """
+    return ((residual <= target) & ((width <= last) | stalled)) | ((residual <= still) & stalled)
 
 
 def last_width(tol: float) -> float:

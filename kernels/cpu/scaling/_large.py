@@ -26,6 +26,8 @@ from cmfast.kernels.shared.scaling import (
     TRIAL_WIDTH,
     VAST,
     WIDE,
+    has_ended,
+    has_stalled,
     pseudo_bayes,
 )
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, ZERO_LINE
@@ -235,8 +237,8 @@ def _newton(p, problem, x, y, n_iter, order, warm):
                 n_iter += 1
                 continue
             trial = None
-        stalled = rho < 0.1 and rho >= 0.5 * rho_before
-        if (residual <= target and (rho <= p.last_width or stalled)) or (residual <= still and stalled):
+        stalled = has_stalled(rho, rho_before)
+        if has_ended(residual, rho, stalled, target, still, p.last_width):
             if hidden is None:
                 hidden = problem.hidden(x, y, p.last_width)
             worn = stalled or residual <= NOISE  # conjugate gradients can do no more

@@ -11,19 +11,23 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import LANES, add_up, written_out
+from cmfast.kernels.shared import scaling as rules
 from cmfast.kernels.shared.scaling import NORMAL, SAFE_WIDTH
 from cmfast.kernels.status import MAX_ITER, RANGE
 
+has_stalled = jit(inner=True, inline=True)(rules.has_stalled)
+has_ended = jit(inner=True, inline=True)(rules.has_ended)
+
 
 @jit(inner=True)
-def newton(t, size, rules, passes):
+def newton(t, size, limits, passes):
     """Scale every active lane of a tile of square matrices; leaves scaled cells, factors, counts and statuses.
 
     Return how many passes it was, at most `passes`; lanes that are active after that can go on.
     """
     for k in range(passes):
         square_rows(t, size)
-        if not _still_moving(t, rules):
+        if not _still_moving(t, limits):
             return k
         solve(t, size)
         _choose_step(t)
@@ -32,11 +36,11 @@ def newton(t, size, rules, passes):
 
 
 @jit(inner=True)
-def newton_by_rows(t, rules, passes):
+def newton_by_rows(t, limits, passes):
     """Do the same for matrices that are not square."""
     for k in range(passes):
         _plain_rows(t)
-        if not _still_moving(t, rules):
+        if not _still_moving(t, limits):
             return k
         solve(t, None)
         _choose_step(t)
@@ -44,7 +48,7 @@ def newton_by_rows(t, rules, passes):
     return passes
 
 
-@written_out("x", "P", "off", "gap", line.RESIDUAL)
+@written_out("x", "P", line.RESIDUAL)
 @jit(inner=True)
 def square_rows(t):
     """Make the rows exact; leave cells, what columns lack and the residual."""
@@ -105,16 +109,13 @@ def _plain_rows(t):
 
 
 @jit(inner=True)
-def _still_moving(t, rules):
+def _still_moving(t, limits):
     """Stop the lanes that are done or lost; return whether any goes on."""
     S = t.S
-    target, still, last_width, max_iter = rules
+    target, still, last_width, max_iter = limits
     active = load(S, line.ACTIVE) != 0.0
     residual, rho, n_iter = load(S, line.RESIDUAL), load(S, line.RHO), load(S, line.N_ITER)
-    # The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too,
-    # or have stopped shrinking at the level of rounding.
-    stalled = (rho < 0.1) & (rho >= 0.5 * load(S, line.RHO_BEFORE))
-    ended = ((residual <= target) & ((rho <= last_width) | stalled)) | ((residual <= still) & stalled)
+    ended = has_ended(residual, rho, has_stalled(rho, load(S, line.RHO_BEFORE)), target, still, last_width)
     lost = active & ~(residual < np.inf)
     active = active & ~lost & ~ended
     late = active & (n_iter >= float(max_iter))

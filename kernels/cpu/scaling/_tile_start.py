@@ -11,7 +11,7 @@ from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
 
 
 @jit(inner=True)
-def start(t, size):
+def start(t):
     """Find the pairing and the first factors."""
     store(t.S, line.RHO, splat(np.inf))
     store(t.S, line.RHO_BEFORE, splat(np.inf))
@@ -19,7 +19,7 @@ def start(t, size):
     active = load(S, line.ACTIVE)
     store(S, line.PAIRED, splat(0.0))
     if R == C:
-        pair_by_diagonal(t, size)
+        pair_by_diagonal(t, None)
         _look_closer(t)
     paired = load(S, line.PAIRED)
     if some((paired == 0.0) & (active != 0.0)):
@@ -31,9 +31,9 @@ def start(t, size):
                 if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
                     _pair_by_search(t, w)
     if R == C:
-        paired_start(t, size)
+        paired_start(t, None)
         _start_warm(t)
-        paired_sweeps(t, size)
+        paired_sweeps(t, None)
         store(S, line.N_ITER, fma(active * load(S, line.PAIRED), float(PAIRED_SWEEPS), load(S, line.N_ITER)))
 
 

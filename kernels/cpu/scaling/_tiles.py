@@ -53,7 +53,7 @@ def scale_any(problem, tile, first, end, moment):
     p = Problem(*problem)
     t: Any = Tile(*tile)
     target, still, bound = p.goals
-    rules = (target, still, p.last_width, p.max_iter)
+    limits = (target, still, p.last_width, p.max_iter)
     last = end - 1
     begun = first < 0
     first = ~first if begun else first
@@ -66,11 +66,11 @@ def scale_any(problem, tile, first, end, moment):
             prepare(t, p.drop and p.bi, p.amount < 0.0, p.plain)
             begin(t, Lines(*p.start_row), Lines(*p.start_col), first, last)
             if not p.plain:
-                start(t, None)
+                start(t)
         if p.plain:
             passes -= sinkhorn(t, target, still, p.max_iter, passes)
         else:
-            passes -= newton(t, None, rules, passes) if t.R == t.C else newton_by_rows(t, rules, passes)
+            passes -= newton(t, None, limits, passes) if t.R == t.C else newton_by_rows(t, limits, passes)
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first
@@ -96,11 +96,11 @@ def scale_regular(problem, tile, first, end, moment, size):
     p = Problem(*problem)
     t: Any = Tile(*tile)
     target, still, bound = p.goals
-    rules = (target, still, p.last_width, p.max_iter)
+    limits = (target, still, p.last_width, p.max_iter)
     last = end - 1
     begun = first < 0
     first = ~first if begun else first
-    passes = max(1, moment // (2 * t.C * t.C * t.C))
+    passes = max(1, moment // max(1, 2 * t.C * t.C * t.C))
     while first <= last:
         if not begun:
             store(t.S, line.AMOUNT, splat(p.amount))
@@ -114,7 +114,7 @@ def scale_regular(problem, tile, first, end, moment, size):
             begin_regular(t)
             paired_start(t, size)
             paired_sweeps(t, size)
-        passes -= newton(t, size, rules, passes)
+        passes -= newton(t, size, limits, passes)
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, False
@@ -132,11 +132,11 @@ def scale_oblong(problem, tile, first, end, moment):
     p = Problem(*problem)
     t: Any = Tile(*tile)
     target, still, bound = p.goals
-    rules = (target, still, p.last_width, p.max_iter)
+    limits = (target, still, p.last_width, p.max_iter)
     last = end - 1
     begun = first < 0
     first = ~first if begun else first
-    passes = max(1, moment // (t.C * t.C * (t.R + t.C)))
+    passes = max(1, moment // max(1, t.C * t.C * (t.R + t.C)))
     while first <= last:
         if not begun:
             store(t.S, line.AMOUNT, splat(p.amount))
@@ -146,7 +146,7 @@ def scale_oblong(problem, tile, first, end, moment):
                 return first, True
             begin_regular(t)
             begin_with_sweeps(t)
-        passes -= newton_by_rows(t, rules, passes)
+        passes -= newton_by_rows(t, limits, passes)
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, False

@@ -502,7 +502,7 @@ __device__ __forceinline__ void newton(Lanes<K>& g, Line& t, const Goals& goals,
     const double residual = row_pass(g, t, root, F, &source);
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    const bool met = goals.met(residual, rho <= last_width, rho < 0.1 && rho >= 0.5 * before);
+    const bool met = goals.met(residual, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
     if (busy && (!(residual < CM_INF) || met || t.done >= patience)) {
       t.easy = met;
       busy = false;

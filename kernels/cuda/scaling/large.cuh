@@ -249,7 +249,7 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
       ++*done;
       continue;
     }
-    const bool stalled = width < 0.1 && width >= 0.5 * before;
+    const bool stalled = width < CM_CLOSE && width >= CM_STANDING * before;
     if (goals.met(residual, width <= last_width, stalled)) {
       if (hidden < 0.0) hidden = hidden_residual(t, last_width);
       const bool worn = stalled || residual <= CM_NOISE;  // conjugate gradients can do no more

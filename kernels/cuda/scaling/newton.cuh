@@ -248,7 +248,8 @@ __device__ __forceinline__ int newton(Tile<W>& t, const Goals& goals, double las
     if (!(residual < CM_INF)) return CM_RANGE;
     // The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
     // stopped shrinking at the level of rounding.
-    if (goals.met(residual, width <= last_width, width < 0.1 && width >= 0.5 * before)) return CM_CONVERGED;
+    if (goals.met(residual, width <= last_width, width < CM_CLOSE && width >= CM_STANDING * before))
+      return CM_CONVERGED;
     if (*done >= max_iter) return CM_MAX_ITER;
     ++*done;
     eliminate(t, paired);
