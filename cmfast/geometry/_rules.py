@@ -8,9 +8,9 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, OnFailure
+from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
 WIDTH_BITS = 24  # widths are rounded to so many significant bits
-STEPS = 2**20  # of the integers that moments are taken of; see kernels.cpu.geometry.columns
 SAMPLE = 100_000  # points that `occupancy` looks at
 HALVINGS = 20
 LEAST_WIDTH = float(np.finfo(np.float64).tiny)  # the reciprocals of much smaller ones are not finite
@@ -58,7 +58,7 @@ class Columns:
                 continue
             with localcontext(prec=50):
                 square = Decimal(self.n * ((upper << 32) + lower) - first**2)
-                sigma = square.sqrt() / self.n * Decimal(float(high - low)) / STEPS
+                sigma = square.sqrt() / self.n * Decimal(float(high - low)) / int(COLUMN_STEPS)
                 spread = sigma * Decimal("3.5")
             width.append(self.rule(spread, n))
         return width

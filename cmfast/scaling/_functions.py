@@ -15,7 +15,7 @@ OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"}
 FAILED = "matrices not scaled"
 MOST_ITER = 2**53  # what the kernels count exactly; nobody waits for it
 FACTORS = ("row_scale of start", "col_scale of start")
-LINES = ("row_sums", "col_sums", *FACTORS)
+VECTORS = ("row_sums", "col_sums", *FACTORS)
 
 
 def ipf(
@@ -238,7 +238,7 @@ def solve(
     num_threads = validate.num_threads(num_threads)
     row_scale, col_scale = _pair(start)
     factors = {FACTORS[0]: row_scale, FACTORS[1]: col_scale}
-    arrays = dispatch.adopt(optional=LINES, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
+    arrays = dispatch.adopt(optional=VECTORS, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(*arrays)
     report = reporter(progress, "matrices")
     out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
@@ -281,7 +281,7 @@ def _shapes(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any
     if bi and start_row is None:
         return shapes["M"]
     lines = (row_sums, col_sums, start_row, start_col)
-    for name, line, length in zip(LINES, lines, (R, C, R, C), strict=True):
+    for name, line, length in zip(VECTORS, lines, (R, C, R, C), strict=True):
         if line is not None:
             shapes[name] = validate.vectors(name, line, length)
     return validate.batch(**shapes)

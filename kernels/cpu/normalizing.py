@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.normalizing import COL, LINES, ROW, SHRINK
+from cmfast.kernels.shared.normalizing import CODES_OF_LINES, COL, ROW, SHRINK
 from cmfast.kernels.status import INVALID, OK, RANGE
 
 SECONDS_PER_CELL = 1e-9
@@ -141,7 +141,7 @@ def _by_line(kernel, M, method, num_threads, progress):
     if out.size:
         # Three dtypes, so that every kernel is compiled at most three times.
         flat = batches.flat_batch(M if M.dtype == np.int64 else batches.as_floating(M), 2).reshape(n, R * C)
-        args, seconds = (flat, C, LINES[method], out, status), flat.size * SECONDS_PER_CELL
+        args, seconds = (flat, C, CODES_OF_LINES[method], out, status), flat.size * SECONDS_PER_CELL
         pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads, progress=progress)
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
 

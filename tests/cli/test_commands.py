@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast._files import tables as _blocks
+from cmfast._files import tables
 from cmfast.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -354,7 +354,7 @@ def counted(result):
 
 @pytest.fixture(params=[1, 2, 3, 1 << 18])
 def any_block(request, monkeypatch):
-    monkeypatch.setattr(_blocks, "ROWS", request.param)
+    monkeypatch.setattr(tables, "ROWS", request.param)
 
 
 @pytest.mark.usefixtures("any_block")

@@ -11,7 +11,7 @@ def as_floating(x: np.ndarray) -> np.ndarray:
 
 
 def result_dtype(*arrays: np.ndarray) -> type[np.floating]:
-    """Return float32 if every array is float32, else float64 (rule 5 of the contract)."""
+    """Return float32 if every array is float32, else float64."""
     for a in arrays:
         if a.dtype.char != "f":
             return np.float64

@@ -9,9 +9,9 @@ branch on sizes, not on what a vector holds.
 """
 
 import operator
-import types as python
 from collections.abc import Callable, Iterator
 from functools import partial
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -140,7 +140,11 @@ class Trace:
         return self.order[-1]
 
     def apply(self, operation: Any, *operands: Any) -> _Value:
-        """Note an operation, unless what is known decides it: all is finite, so nothing times 0 is NaN."""
+        """Note an operation, unless what is known decides it.
+
+        So x times 0 is 0 and x + 0 is x here, which differs for NaN, infinity and -0: what a tile keeps of a lane that
+        is solved is none of these, nor is its sign of a zero ever seen.
+        """
         values = [a if isinstance(a, _Value) else self.number(a) for a in operands]
         numbers = [a.number for a in values]
         match operation, numbers:
@@ -177,7 +181,7 @@ class Trace:
         return self._note(operation, *values)
 
 
-def _known(mask: _Value) -> bool:
+def _decided(mask: _Value) -> bool:
     """Return what the numbers that are known decide."""
     return bool(mask) if mask.number is None else mask.number != 0.0
 
@@ -186,7 +190,7 @@ def traced(function: Any, trace: Trace) -> Callable[..., Any]:
     """Return the source of a kernel as a function of traced values; so are the kernels that it calls."""
     instead: dict[Any, Any] = {each: partial(trace.apply, each) for each in vector.emitters}
     instead |= {each: getattr(Trace, each.__name__) for each in _OF_LINES}
-    instead |= {vector.splat: trace.number, vector.some: _known}
+    instead |= {vector.splat: trace.number, vector.some: _decided}
     return _with_names(function, instead)
 
 
@@ -212,7 +216,7 @@ def _with_names(function: Any, instead: dict[Any, Any]) -> Callable[..., Any]:
             names[name] = instead[used]
         elif hasattr(used, "py_func"):
             names[name] = _with_names(used, instead)
-    return python.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
+    return FunctionType(source.__code__, names, source.__name__, source.__defaults__)
 
 
 def _needed(order: list[_Value], kept: set[int]) -> list[_Value]:
@@ -274,7 +278,7 @@ def _place(k: int) -> Any:
     return ir.Constant(ir.IntType(64), k)
 
 
-class Layout(NamedTuple):
+class Known(NamedTuple):
     """What is known of the lines of a tile when its size is."""
 
     tile: Callable[[Any], Any]
@@ -284,7 +288,7 @@ class Layout(NamedTuple):
 
 
 def unrolled(
-    layout: Callable[[int], Layout], keep: Callable[[Any], Iterator[int]], source: Any = None
+    layout: Callable[[int], Known], keep: Callable[[Any], Iterator[int]], source: Any = None
 ) -> Callable[[Any], Any]:
     """Make of a kernel ``kernel(t)`` a function of a tile and a size: its loops for None, else straight-line code.
 

@@ -7,7 +7,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.geometry_keys import MOST_INDEX
 
 SECONDS_PER_COORDINATE = 8e-10
-LANES = 16  # rows that the search for the range reads as one vector
+SIDE_BY_SIDE = 16  # rows that the search for the range reads as one vector
 
 
 @jit()
@@ -70,13 +70,13 @@ def column_ranges(X, num_threads=None):
 
     def work(i, start, stop):
         for _, block in row_blocks.contiguous(X, start, stop):
-            lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(LANES * m, axis=1)
+            lanes = np.array([[np.inf], [-np.inf], [0.0]], block.dtype).repeat(SIDE_BY_SIDE * m, axis=1)
             _range_of_lanes(block.reshape(-1), lanes[0], lanes[1], lanes[2])
             if np.isnan(lanes[2]).any():
                 kept[i] += _range_of_finite(block, low[i], high[i])
             else:
-                np.minimum(low[i], lanes[0].reshape(LANES, m).min(axis=0), out=low[i])
-                np.maximum(high[i], lanes[1].reshape(LANES, m).max(axis=0), out=high[i])
+                np.minimum(low[i], lanes[0].reshape(SIDE_BY_SIDE, m).min(axis=0), out=low[i])
+                np.maximum(high[i], lanes[1].reshape(SIDE_BY_SIDE, m).max(axis=0), out=high[i])
                 kept[i] += len(block)
 
     pool.run_pieces(work, bounds, seconds=n * m * SECONDS_PER_COORDINATE, num_threads=num_threads)

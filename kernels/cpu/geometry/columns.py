@@ -10,8 +10,8 @@ import scipy.linalg
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _keys, _ranges, _scatter
+from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
-STEPS = 2.0**20  # between the smallest and the largest value of a column
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
 PIECE_ROWS = 1 << 21  # sums of this many of them stay below 2**63
 NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
@@ -58,7 +58,7 @@ def column_moments(X, *, low, high, num_threads=None):
         power = np.where(high - low < NARROW, POWER, 1.0)
         X, low, high = X * power, low * power, high * power
     with np.errstate(divide="ignore"):
-        scale = np.where(high > low, STEPS / (high - low), 0.0)
+        scale = np.where(high > low, COLUMN_STEPS / (high - low), 0.0)
     bounds = [(i, min(i + PIECE_ROWS, n)) for i in range(0, n, PIECE_ROWS)]
     seconds = n * m * 2 * _ranges.SECONDS_PER_COORDINATE
     bounds = max(bounds, pool.pieces(n, seconds), key=len) if n else []

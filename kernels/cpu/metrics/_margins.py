@@ -2,7 +2,7 @@
 
 The sums of eight matrices are a tile of lines of eight numbers, one a matrix: the total, the status and a few others,
 then C each of diagonal, row sums, column sums, bands and tops. Tiles follow each other in `sums`. All are float64, in
-which counts are exact up to a total that the caller names; a matrix of counts beyond it has the status WIDE, and int64
+which counts are exact up to a total that the caller names; a matrix of counts beyond it has the status HUGE, and int64
 in the same places.
 
 What no usual matrix needs is a kernel of its own, which the caller runs where it is told that a total is `unusual`: it
@@ -32,7 +32,7 @@ from cmfast.kernels.cpu._core.vector import (
 from cmfast.kernels.shared.metrics import Sums
 from cmfast.kernels.status import INVALID, OK
 
-WIDE = 100  # no status of a result
+HUGE = 100  # no status of a result
 
 SUMS = len(Sums)  # of one class
 # Lines of a tile: what `_passes` makes (three numbers that depend on the order of the classes, four that need another
@@ -225,14 +225,14 @@ def _sum_one(M, C, b, w, ordered, sums, at, rows):
 
 @jit()
 def load_exactly(M, C, most, sums, start, stop):
-    """Put int64 in place of the sums of matrices of counts whose total is beyond `most`, and WIDE as their status."""
+    """Put int64 in place of the sums of matrices of counts whose total is beyond `most`, and HUGE as their status."""
     whole = sums.view(np.int64)
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         for w in range(WIDTH):
             n = sums[at + TOTAL_LINE, w]
             if n > most and sums[at + STATUS_LINE, w] == OK:
-                status = WIDE
+                status = HUGE
                 if n > EXACT:
                     status = _sum_exactly(M, min(first + w, stop - 1), C, w, whole, at)
                 else:
@@ -244,7 +244,7 @@ def load_exactly(M, C, most, sums, start, stop):
 
 @jit(inner=True)
 def _sum_exactly(M, b, C, w, whole, at):
-    """Fill lane `w` with the sums of nonnegative counts, in int64; return WIDE, or INVALID if the total exceeds it."""
+    """Fill lane `w` with the sums of nonnegative counts, in int64; return HUGE, or INVALID if the total exceeds it."""
     left = np.int64(MOST)
     for c in range(C * C):
         if M[b, c] > left:
@@ -262,7 +262,7 @@ def _sum_exactly(M, b, C, w, whole, at):
             whole[d + 4 * C + max(i, j), w] += x
         whole[d + i, w] = np.int64(M[b, i * C + i])
     whole[at + TOTAL_LINE, w] = MOST - left
-    return WIDE
+    return HUGE
 
 
 @jit()
@@ -279,7 +279,7 @@ def load_sums(given, exact, usual, sums, start, stop):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         for w in range(WIDTH):
             _load_given(given, exact, usual.most, min(first + w, stop - 1), w, C, sums, whole, at)
-        unusual = unusual or _is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(WIDE))
+        unusual = unusual or _is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(HUGE))
     return unusual
 
 
@@ -301,7 +301,7 @@ def _load_given(given, exact, most, b, w, C, sums, whole, at):
     ok = ok and n - n == zero and abs(n - others) <= slack * n
     ok = ok and _adds_up(band, b, n, slack) and _adds_up(top, b, n, slack)
     wide = exact and ok and n > most
-    sums[at + STATUS_LINE, w] = WIDE if wide else OK if ok else INVALID
+    sums[at + STATUS_LINE, w] = HUGE if wide else OK if ok else INVALID
     if wide:
         whole[at + TOTAL_LINE, w] = np.int64(n)
     else:

@@ -14,7 +14,7 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
 FEW_LINES = 1000
-WIDE_BYTES = 100_000  # of what is derived from WIDE matrices at a time
+WIDE_BYTES = 100_000  # of what is derived from HUGE matrices at a time
 BLOCK_BYTES = 500_000  # sums and results of one block: half of a second cache
 
 # Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
@@ -100,7 +100,7 @@ def _write_margins(sums, blank, out, out_total, out_status, start, stop):
 def _entry(sums, whole, line, w, code, blank):
     if code == OK:
         return type(blank)(sums[line, w])
-    return type(blank)(whole[line, w]) if code == _margins.WIDE else blank
+    return type(blank)(whole[line, w]) if code == _margins.HUGE else blank
 
 
 def margins(M, *, num_threads=None):
@@ -125,7 +125,7 @@ def margins(M, *, num_threads=None):
 def _evaluate(sums, C, plan, S, wide, out, origin, start, stop):
     """Run `plan` on the `sums` of the matrices from `start` to `stop`; the scalars in `out` begin at `origin`.
 
-    `wide` has what is derived from those that are WIDE, from `_derive_exactly`; else it may have no lines.
+    `wide` has what is derived from those that are HUGE, from `_derive_exactly`; else it may have no lines.
     """
     scalars, tables, status = out
     rows, params, values = plan.rows, plan.params, plan.values
@@ -135,7 +135,7 @@ def _evaluate(sums, C, plan, S, wide, out, origin, start, stop):
         tile, place = (first - start) // WIDTH, first - origin
         at, count = tile * (FIRST + SUMS * C), min(WIDTH, stop - first)
         _lanes.derive(sums, at, plan, S, C)
-        inexact = load(sums, at + STATUS_LINE) == float(_margins.WIDE)
+        inexact = load(sums, at + STATUS_LINE) == float(_margins.HUGE)
         if len(wide) > 0 and some(inexact):
             store(sums, at + STATUS_LINE, where(inexact, float(OK), load(sums, at + STATUS_LINE)))
             for line in range(_lanes.MISSED * C, _lanes.TABLES * C + _lanes.TOTALS):
@@ -166,13 +166,13 @@ def _evaluate(sums, C, plan, S, wide, out, origin, start, stop):
 
 @jit()
 def _derive_exactly(sums, C, plan, wide):
-    """Fill `wide` with what is derived from the matrices that are WIDE, and the rest of their sums as float64."""
+    """Fill `wide` with what is derived from the matrices that are HUGE, and the rest of their sums as float64."""
     whole = sums.view(np.int64)
     lines = _lanes.TABLES * C + _lanes.NUMBERS
     for tile in range(len(sums) // (FIRST + SUMS * C)):
         at = tile * (FIRST + SUMS * C)
         for w in range(WIDTH):
-            if sums[at + STATUS_LINE, w] == _margins.WIDE:
+            if sums[at + STATUS_LINE, w] == _margins.HUGE:
                 _lanes_exact.fill_lane(sums, whole, at, plan, wide, tile * lines, C, w)
 
 
@@ -260,7 +260,7 @@ def _weighted_kappa(M, W, sums, fill, out, out_status, start, stop):
     for b in range(start, stop):
         at, w = (b - start) // WIDTH * (FIRST + SUMS * C), (b - start) % WIDTH
         code = sums[at + STATUS_LINE, w]
-        if code == _margins.WIDE:
+        if code == _margins.HUGE:
             for k in range(at, at + FIRST + SUMS * C):
                 sums[k, w] = whole[k, w]
         n = sums[at + TOTAL_LINE, w]

@@ -13,7 +13,7 @@ EXACT_TOTAL = 2.0**53  # integers up to here are float64 numbers, and so are the
 GRID_BITS = 61  # other targets become integers of at most so many bits
 
 
-class Lines(NamedTuple):
+class BySide(NamedTuple):
     """Something of rows, and the same of columns."""
 
     rows: Any
@@ -126,8 +126,8 @@ def augment(reach, unmet, spare, flow, fed):
     """Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching)."""
     longest = min(len(unmet), len(spare)) + 1
     # The lines at each distance from a row with unmet target.
-    levels = Lines(np.empty((longest, fed.shape[1]), np.int64), np.empty((longest, reach.shape[1]), np.int64))
-    path = Lines(np.empty(longest, np.int64), np.empty(longest, np.int64))
+    levels = BySide(np.empty((longest, fed.shape[1]), np.int64), np.empty((longest, reach.shape[1]), np.int64))
+    path = BySide(np.empty(longest, np.int64), np.empty(longest, np.int64))
     while True:
         depth = _levels(reach, unmet, spare, fed, levels)
         if depth < 0:
