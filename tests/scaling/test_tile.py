@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matrices import confusion, exact, hessenberg, near_permutation, superclasses, tridiagonal
 
-from cmfast.kernels.cpu.scaling import launch
+from cmfast.kernels.cpu.scaling import _tile, launch
 from cmfast.kernels.shared import scaling
 from cmfast.kernels.status import Status
 
@@ -365,3 +365,20 @@ def test_targets_broadcast_over_the_batch():
     one = ipf(M[0, 0], u, np.full(3, 2.0))[0]
     assert one.shape == (2, 1, 3, 3)
     np.testing.assert_allclose(one.sum(-1), u, rtol=1e-8)
+
+
+def test_a_problem_is_filled_in_the_order_of_its_fields():
+    """The launcher of small calls fills it by place."""
+    fields = scaling.Problem._fields
+    first, last = fields.index("amount"), fields.index("out")
+    assert tuple(scaling.rules(3, 3, bi=True)) == fields[first:last]
+    assert fields[last:] == scaling.RESULTS_OF_PROBLEM
+    assert fields[5:first] == scaling.LINES_OF_PROBLEM
+
+
+def test_tiles_that_nobody_uses_are_few():
+    for R in range(1, 12):
+        for C in range(1, 12):
+            _tile.give_tile(_tile.take_tile(R, C, flip=False, newton=True), newton=True)
+    assert len(_tile._free) <= _tile.MOST_SHAPES + 1
+    assert all(len(free) <= _tile.MOST_FREE for free in _tile._free.values())

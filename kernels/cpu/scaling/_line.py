@@ -1,6 +1,6 @@
 """Where a tile holds what is one number for each of its matrices. Truth values are 1.0 and 0.0."""
 
-LOW = 0  # smallest positive cell
+LOW = 0  # smallest cell; after `find_zeros` the smallest positive one
 HIGH = 1  # largest cell
 TOTAL = 2  # mass
 AMOUNT = 3  # smoothing

@@ -4,8 +4,8 @@ So small matrices fill whole vectors, and each lane sees the same operations in 
 it: the bits of a result do not depend on its neighbours, nor on how many there are.
 
 Everything a tile holds lies in one array of lines of eight numbers: what is one number a matrix at the lines that
-``_line`` names, the rest where the fields of a tile say. That is one
-pointer for the compiler instead of forty, and small matrices stay in the first-level cache.
+``_line`` names, the rest where the fields of a tile say. That is one pointer for the compiler instead of forty, and
+small matrices stay in the first-level cache.
 """
 
 from collections import namedtuple
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.unroll import Layout, unrolled
+from cmfast.kernels.cpu._core.unroll import Known, unrolled
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat
 from cmfast.kernels.cpu.scaling import _line as line
 
 LANES = WIDTH
 MOST_KEPT = 256  # cells of a matrix whose tile is kept for the next call: some 70 kB
 MOST_FREE = 4  # of these for a shape
+MOST_SHAPES = 32  # for which there are any: some 10 MB
 
 
 def _sizes(R, C, newton):
@@ -81,6 +82,8 @@ def give_tile(tile, *, newton):
     """Let the next call have a tile that is small: making one takes as long as scaling a matrix or two."""
     _, R, C, flip, *_ = tile
     if R * C <= MOST_KEPT:
+        if len(_free) > MOST_SHAPES:
+            _free.clear()
         free = _free.setdefault((R, C, flip, newton), [])
         if len(free) < MOST_FREE:
             free.append(tile)
@@ -101,7 +104,7 @@ def _unit_tile(C):
     at: Any = Tile._make((None, C, C, False, *places))
     known = {k + i: 1.0 for k in (at.u, at.v, at.inverse) for i in range(C)}
     known |= {line.PAIRED: 1.0, line.WARM: 0.0, line.FAR: 0.0, line.TOTAL: float(C)}
-    return Layout(lambda lines: at._replace(S=lines), known)
+    return Known(lambda lines: at._replace(S=lines), known)
 
 
 def written_out(*fields, source=None):

@@ -11,7 +11,7 @@ from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._tile import LANES, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import scale_any, scale_oblong, scale_regular
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
-from cmfast.kernels.shared.scaling import Lines, Problem, rules
+from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, rules
 
 CHUNK = 1 << 16  # cells converted to float64 at a time
 # Where the fields of a problem stand that are tuples themselves.
@@ -73,7 +73,7 @@ def _launch(
 
 
 def _results(problem, batch):
-    out, out_row, out_col, *numbers = problem[-7:]
+    out, out_row, out_col, *numbers = problem[-len(RESULTS_OF_PROBLEM) :]
     if not batch:
         out = out.reshape(problem.R, problem.C) if len(out) else out
         return (out, out_row[0], out_col[0], *[a[0] for a in numbers])
@@ -110,24 +110,24 @@ def _by_tiles(problem):
     def work(_, start, stop):
         tile = take_tile(R, C, flip=flip, newton=newton)
         for first in range(start, stop, at_once):
-            last = min(first + at_once, stop)
-            if direct and not _has_zero(problem, first, last):
-                _run(whole, tile, first, last, size, regular=regular)
+            end = min(first + at_once, stop)
+            if direct and not _has_zero(problem, first, end):
+                _run(whole, tile, first, end, size, regular=regular)
                 continue
-            with _prepared(problem.part(first, last)) as part:
+            with _prepared(problem.part(first, end)) as part:
                 given = _in_tuples(_flipped(part) if flip else part)
-                _run(given, tile, 0, last - first, size, regular=regular)
+                _run(given, tile, 0, end - first, size, regular=regular)
         give_tile(tile, newton=newton)
 
     return work
 
 
-def _has_zero(problem, first, last):
-    """Whether a matrix from `first` to before `last` has a zero that a solver does not decide by itself."""
+def _has_zero(problem, first, end):
+    """Whether a matrix from `first` to before `end` has a zero that a solver does not decide by itself."""
     if problem.amount != 0.0 or problem.plain:
         return False
-    part = problem.m_step and last - first < problem.n
-    return has_zero(problem.cells[first:last] if part else problem.cells)
+    part = problem.m_step and end - first < problem.n
+    return has_zero(problem.cells[first:end] if part else problem.cells)
 
 
 @contextmanager
@@ -152,21 +152,21 @@ def _in_tuples(problem):
 
 def _run(problem, tile, place, end, size, *, regular):
     """Scale matrices from `place` to before `end`; between the calls of the kernels it can be interrupted."""
-    stretch, seen, square = LANES, place - 1, problem[0] == problem[1]
+    hard, hard_until, (R, C) = LANES, place - 1, problem[:2]
     while place != end:
         pool.checkpoint()
         asks = not regular
         if regular:
-            if square:
+            if R == C:
                 place, asks = scale_regular(problem, tile, place, end, MOMENT, size)
             else:
                 place, asks = scale_oblong(problem, tile, place, end, MOMENT)
         if asks:
-            stretch = 2 * stretch if place == seen else LANES  # they come in crowds
-            seen = min(end, place + stretch) if regular else end
-            while place != seen:
+            hard = 2 * hard if place == hard_until else LANES  # they come in crowds
+            hard_until = min(end, place + hard) if regular else end
+            while place != hard_until:
                 pool.checkpoint()
-                place = scale_any(problem, tile, place, seen, MOMENT)
+                place = scale_any(problem, tile, place, hard_until, MOMENT)
 
 
 def _in_float64(part):
