@@ -266,7 +266,7 @@ CALLS: dict[str, Callable[[], None]] = {
 }
 
 
-# Ops that share kernels: two processes would both compile them.
+# Ops that share kernels: two processes would both compile them. Those that take longest for all types come first.
 TOGETHER: tuple[tuple[str, ...], ...] = (
     ("ipf", "ras", "normalize", "importance_weights"),
     ("metrics_of_matrices", "metrics_of_sums"),
@@ -277,11 +277,12 @@ TOGETHER: tuple[tuple[str, ...], ...] = (
 
 def groups(ops: Iterable[str]) -> list[list[str]]:
     """Return ops that share kernels together, those that take longest first."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[int, float, str], list[str]] = {}
     for op in ops:
-        first = next((together[0] for together in TOGETHER if op in together), op)
-        found.setdefault(first, []).append(op)
-    return sorted(found.values(), key=lambda group: -max(compiling.SECONDS.get(op, 0.0) for op in group))
+        shared = next((place for place, together in enumerate(TOGETHER) if op in together), None)
+        alone = (len(TOGETHER), -compiling.SECONDS.get(op, 0.0), op)
+        found.setdefault(alone if shared is None else (shared, 0.0, ""), []).append(op)
+    return [found[key] for key in sorted(found)]
 
 
 def names() -> list[str]:
