@@ -102,7 +102,12 @@ def test_status_of_tensors():
 
 
 def test_ignore_does_not_look():
-    failures.report(object(), "ignore")
+    nothing_to_look_at = object()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert failures.report(nothing_to_look_at, "ignore") is None
+    with pytest.raises((AttributeError, TypeError)):
+        failures.report(nothing_to_look_at, "warn")
 
 
 def test_error_survives_pickling():
