@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba.core.caching import NullCache
 from processes import ROOT, python
 
 from cmfast.kernels.cpu._core import jit
@@ -76,7 +77,8 @@ def copy(tmp_path, monkeypatch):
     for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu, core):
         (folder / "__init__.py").touch()
     (tmp_path / "cmfast" / "_version.py").write_text((ROOT / "cmfast" / "_version.py").read_text())
-    (core / "jit.py").write_text((ROOT / "kernels" / "cpu" / "_core" / "jit.py").read_text())
+    for name in ("jit.py", "inner.py"):
+        (core / name).write_text((ROOT / "kernels" / "cpu" / "_core" / name).read_text())
     (cpu / "caller.py").write_text(CALLER)
     (cpu / "callee.py").write_text(CALLEE.format(factor=2.0))
 
@@ -186,6 +188,31 @@ def test_what_was_compiled_is_found(folder):
     assert fresh(ONE) == 1
     assert fresh(ONE, TWO) == 1
     assert fresh(ONE, TWO) == 2
+
+
+def third(x):
+    """Stand in for what only kernels call."""
+    return x / 3
+
+
+def of_inner(*values):
+    """Call a kernel around `third` as a new process would; return how many of `third` came from the disk."""
+    inner_function = jit.jit(inner=True)(third)
+    kernel = jit.jit()(lambda x: inner_function(x) + 1)
+    kernel._cache = NullCache()  # compiled again by each process, from what is kept of others
+    for value in values:
+        assert kernel(value) == value / 3 + 1
+    return inner_function
+
+
+def test_what_only_kernels_call_is_kept_but_is_no_machine_code(folder):
+    for hits in (0, 2):
+        function = of_inner(ONE, TWO)
+        assert sum(function.stats.cache_hits.values()) == hits
+        for found in function.overloads.values():
+            assert not found.library._codegen._engine.is_symbol_defined(found.fndesc.llvm_func_name)
+            assert found.library.serialize_using_object_code()[1] == "bitcode"
+    assert len(list(folder.rglob("*.nbc"))) == 2
 
 
 def test_older_sources_have_another_folder(folder, monkeypatch):

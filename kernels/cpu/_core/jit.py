@@ -34,6 +34,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.runtime import rtsys  # noqa: TID251
 
 from cmfast._version import __version__
+from cmfast.kernels.cpu._core import inner as inner_functions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,6 +144,13 @@ class _Result(CompileResultCacheImpl):  # type: ignore[misc]  # Numba is untyped
         return (*head, tuple(one for one in environments if one.consts))
 
 
+class _InnerResult(_Result):
+    """How a function that only kernels call is written."""
+
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        return inner_functions.rebuild(target_context, payload)
+
+
 class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
     """An index and data files, each with a checksum in front; what does not match it is not there."""
 
@@ -206,6 +214,10 @@ class _Cache(FunctionCache):  # type: ignore[misc]  # Numba is untyped
             self.disable()
 
 
+class _InnerCache(_Cache):
+    _impl_class = _InnerResult
+
+
 def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: bool = False) -> Callable[[F], F]:
     """Compile a kernel on first use, without the GIL.
 
@@ -219,15 +231,15 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
         Inline this function into the kernels that call it: Numba does, or, if it is `inner`, LLVM, which compiles
         sooner. One that is handed a tile many times needs it: each call would copy all its fields.
     inner : bool
-        Only kernels call this function, never Python: it needs no wrapper that unpacks Python objects, which for a
-        tuple of thirty arrays takes longer to compile than the function itself.
+        Only kernels call this function, never Python: it is compiled within these alone, and needs no wrapper that
+        unpacks Python objects, which for a tuple of thirty arrays takes longer to compile than the function itself.
     """
     if not fastmath <= {"reassoc", "nsz", "contract", "arcp"}:
         msg = f"fastmath: {sorted(fastmath)} has flags that break NaN"
         raise ValueError(msg)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
     if inner:
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": inner_functions.Compiler}
         if fastmath:
             # A sum in several parts depends on how it was compiled, and a function of its own is compiled again within
             # each that calls it: which copy is run differs between the process that compiles and those that load.
@@ -241,7 +253,8 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
         jitted: Any = numba.njit(**options)(function)
         if jitted is not function:  # it is with NUMBA_DISABLE_JIT
             try:
-                jitted._cache = _Cache(function)  # what njit(cache=True) does, with its own class; a test watches it
+                # What njit(cache=True) does, with its own class; a test watches it.
+                jitted._cache = (_InnerCache if inner else _Cache)(function)
             except RuntimeError as error:
                 if "cannot cache" not in str(error):
                     raise

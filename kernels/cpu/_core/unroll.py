@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba.core import types  # noqa: TID251
-from numba.extending import intrinsic, overload  # noqa: TID251
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature  # noqa: TID251
+from numba.extending import lower_builtin  # noqa: TID251
 
 from cmfast.kernels.cpu._core import vector
 
@@ -298,32 +299,43 @@ def unrolled(
     """
 
     def decorate(kernel: Any) -> Any:
-        @intrinsic
-        def code(typingctx, lines, size, rest):  # Numba is untyped
-            def generate(context, builder, sig, args):
-                data = context.make_array(sig.args[0])(context, builder, args[0]).data
-                what = layout(size.count)
-                trace = Trace(what.known)
-                t = what.tile(trace)
-                values = [trace.argument() for _ in rest]
-                given = [builder.extract_value(args[2], k) for k in range(len(values))]
-                emitted = _Code(context, builder, data, dict(zip(values, zip(rest, given, strict=True), strict=True)))
-                traced(source or kernel, trace)(t, *values)
-                for value in _needed(trace.order, set(keep(t))):
-                    emitted.emit(value)
-                return context.get_dummy_value()
-
-            return types.none(lines, size, rest), generate
-
         def function(t, size, *rest):
             kernel(t, *rest)
 
-        @overload(function, jit_options={"nogil": True, "error_model": "numpy"})
-        def _(t, size, *rest):
-            if isinstance(size, types.misc.NoneType):
-                return lambda t, size, *rest: kernel(t, *rest)
-            return lambda t, size, *rest: code(t.S, size, rest)
+        class _Either(AbstractTemplate):  # type: ignore[misc]  # Numba is untyped
+            key = function
 
+            def generic(self, args, kws):
+                t, size, *rest = args
+                if isinstance(size, types.misc.NoneType):
+                    self.context.resolve_function_type(loops, (t, *rest), {})  # compiles them
+                return signature(types.none, *args)
+
+        @lower_builtin(function, types.containers.BaseTuple, types.none, types.misc.VarArg(types.Any))
+        def _in_loops(context, builder, sig, args):
+            (t, _, *kinds), (tile, _, *values) = sig.args, args
+            there = signature(types.none, t, *kinds)
+            call = context.get_function(loops, there)
+            context.add_linking_libs(call.libs)
+            return call(builder, (tile, *values))
+
+        @lower_builtin(function, types.containers.BaseTuple, types.containers.BaseTuple, types.misc.VarArg(types.Any))
+        def _straight(context, builder, sig, args):
+            (t, size, *kinds), (tile, _, *values) = sig.args, args
+            lines = t.fields.index("S")
+            data = context.make_array(t[lines])(context, builder, builder.extract_value(tile, lines)).data
+            what = layout(size.count)
+            trace = Trace(what.known)
+            places = what.tile(trace)
+            rest = [trace.argument() for _ in kinds]
+            emitted = _Code(context, builder, data, dict(zip(rest, zip(kinds, values, strict=True), strict=True)))
+            traced(source or kernel, trace)(places, *rest)
+            for value in _needed(trace.order, set(keep(places))):
+                emitted.emit(value)
+            return context.get_dummy_value()
+
+        loops = types.Dispatcher(kernel)
+        infer_global(function, types.Function(_Either))
         return function
 
     return decorate

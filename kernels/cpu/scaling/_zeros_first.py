@@ -13,11 +13,10 @@ UNDECIDED = -1
 
 @jit()
 def has_zero(cells):
-    """Whether any cell is zero; reads everything, for that is faster than stopping early."""
+    """Whether any cell of one axis is zero; reads everything, for that is faster than stopping early."""
     found = False
-    flat = cells.reshape(-1)
-    for k in range(flat.shape[0]):
-        found |= flat[k] == 0.0
+    for k in range(cells.shape[0]):
+        found |= cells[k] == 0.0
     return found
 
 

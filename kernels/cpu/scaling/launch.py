@@ -127,7 +127,7 @@ def _has_zero(problem, first, end):
     if problem.amount != 0.0 or problem.plain:
         return False
     part = problem.m_step and end - first < problem.n
-    return has_zero(problem.cells[first:end] if part else problem.cells)
+    return has_zero((problem.cells[first:end] if part else problem.cells).reshape(-1))
 
 
 @contextmanager
