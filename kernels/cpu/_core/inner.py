@@ -44,7 +44,6 @@ class _Lowering(passes.NativeLowering):  # type: ignore[misc]  # Numba is untype
             raise AssertionError(msg)
         entry = _entry(lowered.fndesc, lowered.env, state.library)
         state.targetctx.insert_user_function(entry, lowered.fndesc, [state.library])
-        state.reload_init.extend(state.library._reload_init)
         state.cr = lowered._replace(cfunc=entry)
         return True
 
