@@ -52,8 +52,13 @@ def capacities(u, v):
         col_caps[j] = _capacity(v[j], equal, whole, shift)
     if equal or whole:
         return row_caps, col_caps, 0, equal
-    # What rounding and the totals differ by, far below the largest target.
-    col_caps[np.argmax(col_caps)] += row_caps.sum() - col_caps.sum()
+    largest, gap = 0, np.int64(0)
+    for i in range(len(u)):
+        gap += row_caps[i]
+    for j in range(len(v)):
+        gap -= col_caps[j]
+        largest = j if col_caps[j] > col_caps[largest] else largest
+    col_caps[largest] += gap  # what rounding and the totals differ by, far below the largest target
     return row_caps, col_caps, np.int64(SLACK * math.ldexp(max(U, V), shift)), False
 
 

@@ -92,6 +92,14 @@ def _mark_empty_lines(positive, u, v, rows, cols):
 
 
 @jit(inner=True)
+def _all_positive(targets):
+    for target in targets:
+        if not target > 0.0:
+            return False
+    return True
+
+
+@jit(inner=True)
 def _support_one(M, u, v, positive, out, b):
     """Fill the answers for matrix `b`, which is `M`, and return its status. Changes `v`."""
     dead, row_block, col_block = out.dead[b], out.row_block[b], out.col_block[b]
@@ -106,7 +114,7 @@ def _support_one(M, u, v, positive, out, b):
     sums[:] = np.nan
     if zeros < 0 or status == INVALID:
         return INVALID
-    if status == OK and zeros == 0 and np.all(u > 0.0) and np.all(v > 0.0):
+    if status == OK and zeros == 0 and _all_positive(u) and _all_positive(v):
         row_block[:] = 0
         col_block[:] = 0
     elif status == OK and _mark_empty_lines(positive, u, v, rows, cols):
@@ -130,8 +138,10 @@ def _support(M, row_sums, col_sums, out, start, stop):
     positive = np.empty((R, C), np.bool_)
     u, v = np.empty(R), np.empty(C)
     for b in range(start, stop):
-        u[:] = row_sums[b * row_step]
-        v[:] = col_sums[b * col_step]
+        for i in range(R):  # a slice of another array would take seconds to compile
+            u[i] = row_sums[b * row_step, i]
+        for j in range(C):
+            v[j] = col_sums[b * col_step, j]
         answers.status[b] = _support_one(M[b * m_step], u, v, positive, answers, b)
 
 
