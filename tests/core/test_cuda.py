@@ -1,9 +1,9 @@
-"""What the CUDA kernels promise beyond the cases of the conformance suite, run on the host."""
+"""What the CUDA kernels promise beyond the cases of the conformance suite, on the host or on a GPU."""
 
-import contextlib
 import math
 
 import cuda_host
+import device
 import numpy as np
 import pytest
 from backends import BACKENDS, CUDA_HOST, convert, has_kernels, supports
@@ -18,33 +18,25 @@ from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.geometry import columns
 from cmfast.kernels.ops import OPS, Op
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = device.marks
 
 MATRICES = np.random.default_rng(3).integers(0, 50, (5, 4, 4)).astype(float)
 BAD = MATRICES.copy()
 BAD[2, 1, 1] = np.nan
 
 
-@contextlib.contextmanager
-def synchronisations(wanted):
-    """Assert how often the host waits for the device in the block."""
-    before = cuda_host.synchronisations()
-    yield
-    assert cuda_host.synchronisations() - before == wanted
-
-
 @pytest.mark.parametrize("op", CALLS)
 def test_nothing_waits_where_failures_are_ignored(op):
     for M in (MATRICES, BAD):
-        there = cuda_host.asarray(M)
-        with synchronisations(0):
+        there = device.asarray(M)
+        with device.waits(0):
             CALLS[op](there, on_failure="ignore")
-    there, before = cuda_host.asarray(MATRICES), cuda_host.copied()
-    with synchronisations(1):
+    there, before = device.asarray(MATRICES), device.copied()
+    with device.waits(1):
         CALLS[op](there)
-    assert cuda_host.copied() - before == 1  # whether anything failed, not what
+    assert device.IS_GPU or device.copied() - before == 1  # whether anything failed, not what
     with pytest.warns(cmfast.FailureWarning):
-        CALLS[op](cuda_host.asarray(BAD))
+        CALLS[op](device.asarray(BAD))
 
 
 EVERY_FIFTH = [
@@ -55,6 +47,7 @@ EVERY_FIFTH = [
 ]
 
 
+@device.of_the_host
 @pytest.mark.parametrize(("op", "case"), EVERY_FIFTH)
 def test_results_are_where_the_arrays_are(op, case):
     """On the second device while the first is the current one; what touches the second from the first is refused."""
@@ -64,10 +57,11 @@ def test_results_are_where_the_arrays_are(op, case):
         assert isinstance(one, int) or one.device.id == 1
 
 
+@device.of_the_host
 def test_devices_do_not_mix():
-    S = cuda_host.asarray(MATRICES)
+    S = device.asarray(MATRICES)
     with cuda_host.Device(1):
-        T = cuda_host.asarray(MATRICES)
+        T = device.asarray(MATRICES)
     with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
         cmfast.overlap(S, T)
 
@@ -75,12 +69,12 @@ def test_devices_do_not_mix():
 @pytest.mark.parametrize("op", CALLS)
 @pytest.mark.parametrize("C", [3, 20, 140])
 def test_neighbours_and_schedules_change_no_bit(op, C):
-    M = cuda_host.asarray(np.random.default_rng(C).random((3, C, C)))
+    M = device.asarray(np.random.default_rng(C).random((3, C, C)))
     alone = [CALLS[op](M[k : k + 1]) for k in (0, 1, 2)]
     for seed in (0, 1, 2):
-        with cuda_host.schedule(seed):
+        with device.schedule(seed):
             pairs = op in ("overlap", "l1_distance", "kl_divergence")
-            together = CALLS[op](cuda_host.asarray(np.repeat(M.get()[1:2], 3, 0)) if pairs else M)
+            together = CALLS[op](device.asarray(np.repeat(M.get()[1:2], 3, 0)) if pairs else M)
         for part, *parts in zip(_parts(together), *map(_parts, alone), strict=True):
             assert_same_bits(host(part)[1], host(parts[1])[0])
 
@@ -94,7 +88,7 @@ def _parts(result):
 @pytest.mark.parametrize("C", [7, 33, 130])
 def test_every_width_agrees_with_the_cpu(op, C, dtype):
     M = np.random.default_rng(C).integers(1, 90, (3, C, C)).astype(dtype)
-    on_cpu, on_cuda = _parts(CALLS[op](M)), _parts(CALLS[op](cuda_host.asarray(M)))
+    on_cpu, on_cuda = _parts(CALLS[op](M)), _parts(CALLS[op](device.asarray(M)))
     for one, other in zip(on_cpu, on_cuda, strict=True):
         rtol = OPS[op].rtol[0 if host(one).dtype == np.float32 else 1]
         assert host(other).dtype == host(one).dtype
@@ -114,8 +108,8 @@ def test_many_samples(label, C, options):
     make = {"sample_weight": lambda: rng.random(n) * 10.0 ** rng.integers(-30, 30, n), "groups": lambda: y % 3}
     given = {name: make[name]() for name in options}
     on_cpu = cmfast.confusion_matrix(y, p, n_classes=C, **given)
-    there = {name: cuda_host.asarray(value) for name, value in given.items()}
-    on_cuda = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=C, **there)
+    there = {name: device.asarray(value) for name, value in given.items()}
+    on_cuda = cmfast.confusion_matrix(device.asarray(y), device.asarray(p), n_classes=C, **there)
     np.testing.assert_allclose(on_cuda.get(), on_cpu, rtol=1e-13 if on_cpu.dtype.kind == "f" else 0)
 
 
@@ -125,7 +119,7 @@ def test_sums_of_weights_are_exact():
     zeros = np.zeros(6, int)
     want = 2.0**-60  # and 5e-324, which is rounded away
     for order in (slice(None), slice(None, None, -1)):
-        labels, weights = cuda_host.asarray(zeros), cuda_host.asarray(w[order])
+        labels, weights = device.asarray(zeros), device.asarray(w[order])
         assert cmfast.confusion_matrix(labels, labels, n_classes=1, sample_weight=weights).get() == want
 
 
@@ -137,10 +131,8 @@ def test_sums_of_many_weights_are_exact(C, rows, n, seed):
     y, p = rng.integers(0, C, (2, rows, n)) // rng.integers(1, 3, (2, rows, n))
     w = (1.0 - rng.random((rows, n)) * 2.0**-20) * np.where(np.arange(n) < 0.8 * n, 1.0, -1.0)
     w[:, ::7] *= 1e-9
-    with cuda_host.schedule(seed):
-        found = cmfast.confusion_matrix(
-            *map(cuda_host.asarray, (y, p)), n_classes=C, sample_weight=cuda_host.asarray(w)
-        )
+    with device.schedule(seed):
+        found = cmfast.confusion_matrix(*map(device.asarray, (y, p)), n_classes=C, sample_weight=device.asarray(w))
     for row in {0, rows // 2, rows - 1}:
         for i, j in {(0, 0), (0, 1), (1, 1), (C - 1, 0)}:
             want = math.fsum(w[row][(y[row] == i) & (p[row] == j)])
@@ -149,10 +141,10 @@ def test_sums_of_many_weights_are_exact(C, rows, n, seed):
 
 def test_denormal_floats_are_numbers():
     """CuPy's compiler flushes them to zero wherever it may."""
-    M = cuda_host.asarray(np.array([[1, 3], [1, 1]], np.uint32).view(np.float32))
+    M = device.asarray(np.array([[1, 3], [1, 1]], np.uint32).view(np.float32))
     assert cmfast.normalize(M, "row").get()[0].tolist() == [0.25, 0.75]
-    tiny = cuda_host.asarray(np.array([1e-45, 3e-45], np.float32))
-    labels = cuda_host.asarray(np.array([0, 0]))
+    tiny = device.asarray(np.array([1e-45, 3e-45], np.float32))
+    labels = device.asarray(np.array([0, 0]))
     assert cmfast.confusion_matrix(labels, labels, n_classes=1, sample_weight=tiny).get() == np.float32(4e-45)
 
 
@@ -171,9 +163,9 @@ def test_errors_of_values_read_as_on_the_cpu(given, options, dtype):
     given = {name: np.array(value, dtype) for name, value in given.items()}
     with pytest.raises(ValueError, match=r"outside \(first: ") as on_cpu:
         cmfast.confusion_matrix(y, y, **given, **options)
-    there = {name: cuda_host.asarray(value) for name, value in given.items()}
+    there = {name: device.asarray(value) for name, value in given.items()}
     with pytest.raises(ValueError, match=r"outside \(first: ") as on_cuda:
-        cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(y), **there, **options)
+        cmfast.confusion_matrix(device.asarray(y), device.asarray(y), **there, **options)
     assert str(on_cuda.value) == str(on_cpu.value)
 
 
@@ -182,7 +174,7 @@ def test_metrics_of_ordered_sums(factor):
     names = ["kappa_linear", "kappa_quadratic", "gerrity", "mcc", "accuracy"]
     d, t, p, bands, tops, *_ = cmfast.metrics.margins(np.random.default_rng(1).integers(0, 9, (6, 3, 3)) * factor)
     tops[1], bands[2], d[4] = -tops[1], bands[2] * 2, d[4] * 3 + 1  # no matrix has these
-    there = [cuda_host.asarray(a) for a in (d, t, p, bands, tops)]
+    there = [device.asarray(a) for a in (d, t, p, bands, tops)]
     with pytest.warns(cmfast.FailureWarning, match="3 of 6"):
         on_cpu = cmfast.metrics.from_sums(d, t, p, names, bands=bands, tops=tops)
     with pytest.warns(cmfast.FailureWarning, match="3 of 6"):
@@ -192,22 +184,23 @@ def test_metrics_of_ordered_sums(factor):
 
 
 def test_libraries_do_not_mix():
-    with pytest.raises(TypeError, match="one library, got S from cuda_host, T from numpy"):
-        cmfast.overlap(cuda_host.asarray(MATRICES), MATRICES)
+    with pytest.raises(TypeError, match=f"one library, got S from {device.xp.__name__}, T from numpy"):
+        cmfast.overlap(device.asarray(MATRICES), MATRICES)
 
 
+@device.of_the_host
 def test_classes_derived_from_theirs_are_taken():
     class Mine(cuda_host.ndarray):
         pass
 
-    there = cuda_host.asarray(MATRICES)
+    there = device.asarray(MATRICES)
     assert module.library(Mine(there._host)) is cuda_host
 
 
 def test_an_op_without_a_kernel_says_so(monkeypatch):
     monkeypatch.setitem(OPS, "novelty", Op("comparison", "(R,C)->()"))
     with pytest.raises(NotImplementedError, match=r"^novelty has no cuda kernel \(has: cpu\)"):
-        dispatch.call("novelty", cuda_host.asarray(MATRICES))
+        dispatch.call("novelty", device.asarray(MATRICES))
 
 
 HELD = "    if (HELD) {\n      __syncthreads();\n"
@@ -302,6 +295,7 @@ FAULTS = {
 }
 
 
+@device.of_the_host
 @pytest.mark.parametrize("name", FAULTS)
 def test_faults_planted_in_the_sources_are_found(monkeypatch, name):
     topic, text, other, op, case_id = FAULTS[name]
@@ -329,6 +323,7 @@ def _fails(op, case, backend):
     return False
 
 
+@device.of_the_host
 def test_the_faults_above_are_the_reason():
     for _, _, _, op, case_id in FAULTS.values():
         case = next(case for case in CASES[op] if case.id == case_id)
@@ -350,7 +345,7 @@ def test_numpy_scalars_among_the_arguments_are_no_arrays(monkeypatch):
     monkeypatch.setattr(
         module, "source", lambda topic: honest("zeros/support") + PROBE if topic == "probe" else honest(topic)
     )
-    out = cuda_host.asarray(np.arange(4.0))
+    out = device.asarray(np.arange(4.0))
     module.Kernel("probe", "cmfast_probe").launch((), 1, factor=np.float64(2.0), n=np.int64(3), out=out)
     assert out.get().tolist() == [0.0, 2.0, 4.0, 3.0]
 
@@ -358,6 +353,6 @@ def test_numpy_scalars_among_the_arguments_are_no_arrays(monkeypatch):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_table_without_columns(dtype):
     X = np.empty((5, 0), dtype)
-    low, high, kept = columns.column_ranges(cuda_host.asarray(X))
+    low, high, kept = columns.column_ranges(device.asarray(X))
     assert (low.shape, high.shape, kept) == ((0,), (0,), 5)
-    assert columns.column_moments(cuda_host.asarray(X), low=(), high=()).shape == (3, 0)
+    assert columns.column_moments(device.asarray(X), low=(), high=()).shape == (3, 0)

@@ -143,9 +143,9 @@ def test_what_does_as_much_as_there_is_time_for_may_be_cut(results, capfd):
 
 
 def test_without_xdist_the_tests_run_in_one_process(results, monkeypatch, capfd):
-    assert "-n" in gpu_run.suite()
+    assert "-n" in gpu_run.suite(())
     monkeypatch.setattr(gpu_run, "find_spec", lambda name: None)
-    assert "-n" not in gpu_run.suite()
+    assert "-n" not in gpu_run.suite(())
     assert gpu_run.main(["tests"], [step("tests", 20, "")]) == 0
     assert "pytest-xdist, which is not installed" in last_lines(capfd.readouterr().out)["skipped"]
 
@@ -193,7 +193,9 @@ def test_compiled_kernels_come_back_as_an_archive(results, tmp_path):
 
 def test_steps_are_what_is_there():
     every = gpu_run.steps()
-    assert [each.name for each in every][:5] == ["versions", "compile", "tests", "smoke", "benchmarks"]
+    first = ["versions", "compile", "tests:instances", "tests:conformance", "smoke", "benchmarks", "tests:topics"]
+    assert [each.name for each in every][: len(first)] == first
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_cuda.py")} == set(gpu_run.TOPICS)
     for each in every:
         for word in each.command:
             assert not word.startswith("tests/") or (ROOT / word).exists(), word
@@ -310,7 +312,7 @@ def test_on_a_gpu_pytest_fails_for_our_own_warnings_alone(tmp_path):
             lines.append(f"    warnings.warn_explicit('x', UserWarning, 'f', 1, {name!r})")
     (tmp_path / "test_sample.py").write_text("\n".join(lines))
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
-    command = [PYTHON, *gpu_run.suite()[1:]]
+    command = [PYTHON, *gpu_run.suite(())[1:]]
     at = command.index("-m", 3)
     options = [word for word in command[:at] if word not in gpu_run.workers()]
     done = subprocess.run([*options, "-p", "no:xdist"], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -1,14 +1,13 @@
-"""Cells and what is computed from them: the CUDA kernels, run on the host, give the bits of the CPU."""
+"""Cells and what is computed from them: the CUDA kernels give the bits of the CPU."""
 
-import cuda_host
+import device
 import numpy as np
-import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
 
 import cmfast
 from cmfast._core import dispatch
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = device.marks
 
 GRID = cmfast.Grid([0.1, -0.3, 0.0], [0.7, 0.9, 1.1])
 
@@ -20,7 +19,7 @@ def points(n, classes, seed=0, m=3):
 
 
 def there(*arrays):
-    return [cuda_host.asarray(a) for a in arrays]
+    return [device.asarray(a) for a in arrays]
 
 
 def assert_same(one, other):
@@ -41,7 +40,7 @@ def test_counts_have_the_bits_of_the_cpu(n, classes, m, dtype, seed):
     X = X.astype(dtype)
     X[[0, n // 2, n - 1], [0, 1, 2]] = np.nan, np.inf, 1e30
     grid = GRID if m == 3 else cmfast.Grid(np.zeros(m), np.full(m, 9.0))
-    with cuda_host.schedule(seed), pytest.warns(cmfast.FailureWarning) as caught:
+    with device.schedule(seed), pytest.warns(cmfast.FailureWarning) as caught:
         on_cuda = cmfast.cell_counts(*there(X, y, p), grid=grid)
     with pytest.warns(cmfast.FailureWarning) as wanted:
         on_cpu = cmfast.cell_counts(X, y, p, grid=grid)
@@ -59,7 +58,7 @@ def test_ids_that_are_no_class_read_as_on_the_cpu(dtype):
         y, p = np.array([0, label, 1], dtype), np.zeros(3, np.uint8)
         for limit in (None, 1):
             said = []
-            for make in (np.asarray, cuda_host.asarray):
+            for make in (np.asarray, device.asarray):
                 try:
                     found = cmfast.cell_counts(*map(make, (X, y, p)), n_classes=limit, **options)
                     said.append((found.n_classes, len(found)))
@@ -74,9 +73,9 @@ def test_keys_as_narrow_as_they_can_be_have_the_bits_of_the_cpu(last):
     X = np.array([[0.5], [last + 0.5], [np.nan], [7.5], [last + 0.5], [last - 0.5], [np.inf]])
     for weights in (None, np.arange(7), np.arange(7.0)):
         options = {"grid": cmfast.Grid([0.0], [1.0]), "on_failure": "ignore"}
-        given = None if weights is None else cuda_host.asarray(weights)
+        given = None if weights is None else device.asarray(weights)
         on_cpu = cmfast.sparse_histogram(X, weights=weights, **options)
-        on_cuda = cmfast.sparse_histogram(cuda_host.asarray(X), weights=given, **options)
+        on_cuda = cmfast.sparse_histogram(device.asarray(X), weights=given, **options)
         assert (on_cpu.n_dropped, on_cuda.n_dropped) == (2, 2)
         for name in ("_keys", "values", "cells"):
             one, other = getattr(on_cpu, name), getattr(on_cuda, name).get()
@@ -141,7 +140,7 @@ def test_geometric_matrices_have_the_bits_of_the_cpu(n, classes, width, seed):
     tables = [rng.random((classes, classes)), 10.0 ** rng.uniform(-30, 30, (classes, classes))]
     options = {"grid": cmfast.Grid([-25.0] * 3, [width] * 3), "n_classes": classes}
     on_cpu = cmfast.gcm(cmfast.cell_counts(X, y, p, **options), ["row", *tables])
-    with cuda_host.schedule(seed):
+    with device.schedule(seed):
         on_cuda = cmfast.gcm(cmfast.cell_counts(*there(X, y, p), **options), ["row", *there(*tables)])
     assert on_cpu[1:].tobytes() == on_cuda.get()[1:].tobytes()
     np.testing.assert_allclose(on_cpu[0], on_cuda.get()[0], rtol=1e-15)  # its weights are quotients of the device
@@ -177,7 +176,7 @@ def extremes(C):
 def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
     X, y, p = points(900, 6, 3)
     table, found = extremes(6)[name], []
-    for make in (np.asarray, cuda_host.asarray):
+    for make in (np.asarray, device.asarray):
         cells = cmfast.cell_counts(*map(make, (X, y, p)), grid=GRID)
         options = {"on_failure": "ignore"}
         M = cells.confusion_matrix()
@@ -191,24 +190,23 @@ def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
 def test_how_often_the_host_waits():
     """For numbers alone, which decide how much memory is next, or which kernel."""
     X, y, p = there(*points(2000, 5))
-    start = cuda_host.synchronisations(), cuda_host.copied()
-    cells = cmfast.cell_counts(X, y, p, grid=GRID)
-    assert cuda_host.synchronisations() - start[0] == 3
-    assert cuda_host.copied() - start[1] < 100
+    before = device.copied()
+    with device.waits(3):
+        cells = cmfast.cell_counts(X, y, p, grid=GRID)
+    assert device.copied() - before < 100
     for weights, most in (("row", 11), (["row", "col", "all"], 13)):
-        before = cuda_host.synchronisations()
-        cmfast.gcm(cells, weights)
-        assert cuda_host.synchronisations() - before <= most
+        with device.waits(most):
+            cmfast.gcm(cells, weights)
 
 
 def test_no_table_leaves_the_device():
     X, y, p = points(900, 50, 3)
     cells = cmfast.cell_counts(*there(X, y, p), grid=GRID, n_classes=50)
     M, tables = cells.confusion_matrix(), there(*extremes(50).values())
-    before = cuda_host.copied()
+    before = device.copied()
     dispatch.call("gcm", cells._keys, cells.counts, M, *tables)
     dispatch.call("marginal_histogram", cells._keys, cells.counts, M, tables[8], n_classes=50, axis=0)
-    assert cuda_host.copied() - before < 100 * len(tables)
+    assert device.copied() - before < 100 * len(tables)
 
 
 @pytest.mark.parametrize("axis", ["label", "prediction"])
@@ -218,7 +216,7 @@ def test_histograms_of_classes_have_the_bits_of_the_cpu(axis, exponent):
     rng = np.random.default_rng(6)
     table = 10.0 ** rng.uniform(-exponent, exponent, (7, 7)) * rng.random((7, 7))
     on_cpu, on_cuda = (cmfast.cell_counts(*some, grid=GRID) for some in ((X, y, p), there(X, y, p)))
-    for weights, theirs in ((None, None), (table, cuda_host.asarray(table))):
+    for weights, theirs in ((None, None), (table, device.asarray(table))):
         one = getattr(on_cpu, f"{axis}_histogram")(weights)
         other = getattr(on_cuda, f"{axis}_histogram")(theirs)
         for name in ("cells", "groups", "values"):
@@ -228,7 +226,7 @@ def test_histograms_of_classes_have_the_bits_of_the_cpu(axis, exponent):
 def test_overlaps_of_counts_have_the_bits_of_the_cpu():
     X, y, p = points(1500, 70, 7)
     found = []
-    for make in (np.asarray, cuda_host.asarray):
+    for make in (np.asarray, device.asarray):
         a, b = (cmfast.sparse_histogram(make(X), grid=GRID, groups=make(g)) for g in (y, p % 50))
         found.append(cmfast.min_overlap(a, b))
     assert found[0].tobytes() == found[1].get().tobytes()
@@ -238,8 +236,8 @@ def test_overlaps_of_counts_have_the_bits_of_the_cpu():
 def test_grids_have_the_bits_of_the_cpu(dtype):
     X = (points(2500, 3, 8)[0] * 100).astype(dtype)
     for rule in ("scott", "freedman_diaconis"):
-        assert getattr(cmfast.Grid, rule)(X) == getattr(cmfast.Grid, rule)(cuda_host.asarray(X))
-    assert cmfast.Grid.regular(X, bins=7) == cmfast.Grid.regular(cuda_host.asarray(X), bins=7)
+        assert getattr(cmfast.Grid, rule)(X) == getattr(cmfast.Grid, rule)(device.asarray(X))
+    assert cmfast.Grid.regular(X, bins=7) == cmfast.Grid.regular(device.asarray(X), bins=7)
 
 
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")

@@ -84,9 +84,17 @@ def workers() -> tuple[str, ...]:
     return ("-n", str(min(MOST_WORKERS, os.cpu_count() or 1))) if find_spec("xdist") else ()
 
 
-def suite() -> tuple[str, ...]:
+# What is tested, in the order of what it says for its time.
+INSTANCES = ("tests/core/test_cuda_instances.py",)
+CONFORMANCE = ("tests/contract/test_conformance.py", "tests/core/test_gpu.py", "tests/core/test_torch.py")
+TOPICS = (
+    "tests/core/test_cuda.py",
+    *(f"tests/{topic}/test_cuda.py" for topic in ("geometry", "metrics", "scaling", "uncertainty", "zeros")),
+)
+
+
+def suite(files: Sequence[str]) -> tuple[str, ...]:
     """Return the command that tests, without what the settings of this project take for granted."""
-    files = ["tests/contract/test_conformance.py", "tests/core/test_gpu.py", "tests/core/test_torch.py"]
     settings = ("addopts=--import-mode=importlib", f"filterwarnings={WARNINGS}")
     return (
         PYTHON, "-m", "pytest", "--quiet", "-rs", "--tb=short", "-p", "no:cacheprovider", *workers(),
@@ -119,9 +127,11 @@ def steps() -> list[Step]:
     return [
         Step("versions", 40, (PYTHON, "tests/harness/gpu.py"), stops=True),
         Step("compile", 40, (PYTHON, "tests/harness/cuda_warm.py")),
-        Step("tests", 120, suite()),
+        Step("tests:instances", 90, suite(INSTANCES)),
+        Step("tests:conformance", 120, suite(CONFORMANCE)),
         Step("smoke", 120, (*figures, "--smoke")),
         Step("benchmarks", 300, figures),
+        Step("tests:topics", 150, suite(TOPICS)),
         profile("cmfast_ipf_group", "scaling"),
         profile("cmfast_confusion_matrix_count", "counting"),
         profile("cmfast_cell_counts_keys", "cells"),
@@ -269,7 +279,7 @@ def main(names: Sequence[str], every: Sequence[Step] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     records = Records(folder / "gpu-run.json")
     ends: dict[str, list[str]] = {"passed": [], "skipped": [], "failed": []}
-    if any(step.name == "tests" for step in todo) and not workers():
+    if any(step.group == "tests" for step in todo) and not workers():
         ends["skipped"].append("pytest-xdist, which is not installed: the tests run in one process")
     with (folder / "gpu-run.log").open("a", encoding="utf-8") as log:
         output = Output(log)

@@ -1,19 +1,18 @@
-"""Confusion matrices along thresholds by the CUDA kernels, run on the host: with the bits of the CPU's."""
+"""Confusion matrices along thresholds by the CUDA kernels: with the bits of the CPU's."""
 
-import cuda_host
+import device
 import numpy as np
-import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
 import pytest
 from checks import assert_same_bits
 
 from cmfast import metrics
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = device.marks
 
 
 def both(s, y):
     """Return what the CPU and what the CUDA kernels make of one call."""
-    there = metrics.threshold_matrices(cuda_host.asarray(s), cuda_host.asarray(y), on_failure="ignore")
+    there = metrics.threshold_matrices(device.asarray(s), device.asarray(y), on_failure="ignore")
     return metrics.threshold_matrices(s, y, on_failure="ignore"), tuple(part.get() for part in there)
 
 
@@ -36,17 +35,16 @@ def test_neighbours_and_schedules_change_no_bit():
     rng = np.random.default_rng(2)
     s, y = rng.integers(0, 50, (4, 600)) / 7, rng.integers(0, 2, (4, 600))
     y[2, 5] = 2
-    there = cuda_host.asarray(s), cuda_host.asarray(y)
+    there = device.asarray(s), device.asarray(y)
     want = metrics.threshold_matrices(*there, on_failure="ignore")
     for seed in (1, 2):
-        with cuda_host.schedule(seed):
+        with device.schedule(seed):
             assert_same_bits(tuple(metrics.threshold_matrices(*there, on_failure="ignore")), tuple(want))
     alone = metrics.threshold_matrices(*(a[3] for a in there))
     assert_same_bits(tuple(alone), tuple(part[3] for part in want))
 
 
 def test_nothing_waits_where_failures_are_ignored():
-    there = cuda_host.asarray(np.random.default_rng(3).random((3, 9))), cuda_host.asarray(np.ones((3, 9), int))
-    before = cuda_host.synchronisations()
-    metrics.threshold_matrices(*there, on_failure="ignore")
-    assert cuda_host.synchronisations() == before
+    there = device.asarray(np.random.default_rng(3).random((3, 9))), device.asarray(np.ones((3, 9), int))
+    with device.waits(0):
+        metrics.threshold_matrices(*there, on_failure="ignore")

@@ -1,21 +1,20 @@
-"""Replicates drawn by the CUDA kernels, run on the host: those of the CPU, bit for bit."""
+"""Replicates drawn by the CUDA kernels: those of the CPU, bit for bit."""
 
-import cuda_host
+import device
 import numpy as np
-import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
 import pytest
 from checks import assert_same_bits
 
 from cmfast import uncertainty
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = device.marks
 
 SCHEMES = ["multinomial", "row_multinomial", "expected_rounded"]
 
 
 def both(*arrays, **options):
     """Return what the CPU and what the CUDA kernels draw."""
-    there = uncertainty.resample(*(cuda_host.asarray(a) for a in arrays), on_failure="ignore", **options)
+    there = uncertainty.resample(*(device.asarray(a) for a in arrays), on_failure="ignore", **options)
     return uncertainty.resample(*arrays, on_failure="ignore", **options), there.get()
 
 
@@ -43,18 +42,17 @@ def test_shares(n):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_schedules_and_neighbours_change_no_bit(scheme):
-    M = cuda_host.asarray(np.random.default_rng(1).integers(0, 30, (3, 4, 4)))
+    M = device.asarray(np.random.default_rng(1).integers(0, 30, (3, 4, 4)))
     options = {"n_replicates": 150, "scheme": scheme}
     want = uncertainty.resample(M, **options)
     for seed in (1, 2):
-        with cuda_host.schedule(seed):
+        with device.schedule(seed):
             assert_same_bits(uncertainty.resample(M, **options), want)
     assert_same_bits(uncertainty.resample(M[:1], **options)[0], want[0])
     assert_same_bits(uncertainty.resample(M, **{**options, "n_replicates": 9}), want[:, :9])
 
 
 def test_nothing_waits_where_failures_are_ignored():
-    M = cuda_host.asarray(np.array([[3, 1], [2, 4]]))
-    before = cuda_host.synchronisations()
-    uncertainty.resample(M, on_failure="ignore")
-    assert cuda_host.synchronisations() == before
+    M = device.asarray(np.array([[3, 1], [2, 4]]))
+    with device.waits(0):
+        uncertainty.resample(M, on_failure="ignore")

@@ -1,8 +1,7 @@
-"""Zero patterns by the CUDA kernel, run on the host: every answer has the bits of the CPU's."""
+"""Zero patterns by the CUDA kernel: every answer has the bits of the CPU's."""
 
-import cuda_host
+import device
 import numpy as np
-import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
 import pytest
 from checks import assert_same_bits
 
@@ -11,7 +10,7 @@ from cmfast import Status
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda.zeros import support
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = device.marks
 
 SHAPES = [(1, 1), (2, 2), (3, 7), (7, 3), (9, 9), (31, 33), (32, 32), (33, 32), (40, 64), (64, 64), (65, 20), (70, 70)]
 TARGETS = ["whole", "fractional", "dropped", "tight"]
@@ -24,7 +23,7 @@ def parts(found):
 def assert_both_agree(M, *targets):
     """Assert that CPU and CUDA answer with the same bits; return the statuses."""
     on_cpu = cmfast.support(M, *targets)
-    on_cuda = cmfast.support(*(cuda_host.asarray(a) for a in (M, *targets)))
+    on_cuda = cmfast.support(*(device.asarray(a) for a in (M, *targets)))
     assert_same_bits(tuple(part.get() for part in parts(on_cuda)), tuple(map(np.asarray, parts(on_cpu))))
     return on_cpu.status
 
@@ -87,10 +86,10 @@ def test_schedules_neighbours_and_the_place_of_the_scratch_change_no_bit(monkeyp
     rng = np.random.default_rng(shape)
     M = patterns(rng, 24, *shape)
     M[7, 0, 0] = np.nan
-    given = [cuda_host.asarray(a) for a in (M, *targets_of(rng, M, "tight"))]
+    given = [device.asarray(a) for a in (M, *targets_of(rng, M, "tight"))]
     want = parts(cmfast.support(*given))
     for seed in (1, 2):
-        with cuda_host.schedule(seed):
+        with device.schedule(seed):
             assert_same_bits(parts(cmfast.support(*given)), want)
     alone = parts(cmfast.support(*(a[5:6] for a in given)))
     assert_same_bits(tuple(part.get()[0] for part in alone), tuple(part.get()[5] for part in want))
@@ -106,7 +105,6 @@ def test_targets_of_one_matrix_serve_all():
 
 
 def test_nothing_waits():
-    there = cuda_host.asarray(patterns(np.random.default_rng(2), 5, 3, 3))
-    before = cuda_host.synchronisations()
-    cmfast.support(there)
-    assert cuda_host.synchronisations() == before
+    there = device.asarray(patterns(np.random.default_rng(2), 5, 3, 3))
+    with device.waits(0):
+        cmfast.support(there)

@@ -1,0 +1,84 @@
+"""Every instance of every CUDA kernel is launched, on the host and on a GPU alike, and does what the CPU does."""
+
+from dataclasses import replace
+
+import device
+import instances
+import numpy as np
+import pytest
+
+from cmfast.kernels.cuda._core import module
+
+pytestmark = device.marks
+
+EVERY = [
+    pytest.param(kernel, instance, id=kernel.expression(instance).replace(" ", "-"))
+    for kernel in module.table()
+    for instance in kernel.instances
+]
+
+
+def parts(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def check(call):
+    """Assert that a call gives on the device what it gives here; return which instances were launched."""
+    want = parts(call.function(*call.arrays))
+    launched, launch = set(), module.Kernel.launch
+
+    def noted(kernel, instance, *args, **options):
+        launched.add((kernel.name, tuple(instance)))
+        return launch(kernel, instance, *args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.Kernel, "launch", noted)
+        got = parts(call.function(*map(device.asarray, call.arrays)))
+    for one, other in zip(got, want, strict=True):
+        found, wanted = device.host(one), np.asarray(other)
+        if not isinstance(other, np.ndarray | np.generic):
+            assert found == other
+        elif call.rtol and wanted.dtype.kind == "f":
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, rtol=call.rtol, atol=call.rtol * 1e-3)
+        else:
+            assert (found.dtype, found.shape, found.tobytes()) == (wanted.dtype, wanted.shape, wanted.tobytes())
+    return launched
+
+
+@pytest.mark.parametrize(("kernel", "instance"), EVERY)
+def test_every_instance_is_launched_and_right(kernel, instance):
+    assert (kernel.name, instance) in check(instances.call_for(kernel, instance)), "another instance was launched"
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "i64"])
+@pytest.mark.parametrize("C", [4, 9, 40, 200, 600])
+@pytest.mark.parametrize("name", instances.OF_A_SIZE)
+def test_matrices_of_every_size(name, C, kind):
+    check(instances.of_a_size(name, C, kind))
+
+
+@pytest.mark.parametrize("C", [4, 9, 40, 200, 600])
+@pytest.mark.parametrize("what", ["labels", "weights", "groups", "margins"])
+def test_labels_of_every_number_of_classes(what, C):
+    check(instances.counted(C, what))
+
+
+@pytest.mark.parametrize("K", [*range(2, 34), 40, 65, 130, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("op", ["ipf", "ras"])
+def test_scaling_of_every_size(op, K):
+    check(instances.scaled(op, K))
+
+
+def test_an_instance_that_no_call_launches_is_seen():
+    kernel = next(kernel for kernel in module.table() if kernel.name == "cmfast_overlap_pairs")
+    launched = check(instances.call_for(kernel, ("float", "8")))
+    assert launched == {("cmfast_overlap_pairs", ("float", "8"))}
+    with pytest.raises(LookupError, match="no call that launches cmfast_novelty"):
+        instances.call_for(replace(kernel, name="cmfast_novelty"), ())
+
+
+def test_a_result_that_is_not_the_cpus_is_seen():
+    call = instances.Call(lambda M: M + (0.0 if isinstance(M, np.ndarray) else 1e-6), (np.ones((2, 2)),), 1e-9)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        check(call)

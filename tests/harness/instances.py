@@ -1,0 +1,371 @@
+"""For every instance of every CUDA kernel a call that launches it: what is called, on which arrays, how exactly.
+
+A new kernel needs a line in `CALLS`. Besides there are calls for matrices of a size, which kernels choose by.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from calls import ENTRIES
+
+import cmfast
+from cmfast.kernels.cuda._core.module import TYPES, Kernel
+from cmfast.kernels.ops import OPS
+
+N = 37  # matrices: several blocks of the smallest teams, and a number that nothing divides
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of arrays, here or there.
+
+    Attributes
+    ----------
+    rtol : float
+        Between the results of the CPU and of the device; 0: the same bits.
+    """
+
+    function: Callable[..., Any]
+    arrays: tuple[np.ndarray, ...]
+    rtol: float = 0.0
+
+
+def call_for(kernel: Kernel, instance: tuple[str, ...]) -> Call:
+    """Return the call that is meant to launch one instance."""
+    found = CALLS.get(kernel.name)
+    if found is None:
+        msg = f"tests/harness/instances.py has no call that launches {kernel.name}"
+        raise LookupError(msg)
+    return found(*instance)
+
+
+def _rng(*seed: Any) -> np.random.Generator:
+    """Return a generator that is the same in every process, which what ``hash`` gives is not."""
+    return np.random.default_rng([int.from_bytes(str(word).encode()[:8], "little") for word in seed])
+
+
+def _rtol(op: str, kind: str) -> float:
+    return 10 * OPS[op].rtol[0 if kind == "float" else 1]
+
+
+def _matrices(kind: str, C: int, n: int = N) -> np.ndarray:
+    """Return matrices of whole numbers, most of them on the diagonal, or such with a fraction."""
+    dtype, rng = TYPES[kind], _rng(kind, C)
+    M = rng.integers(1, 90, (n, C, C)) + 90 * np.eye(C, dtype=int)
+    return (M if dtype.kind in "iu" else M + rng.random(M.shape)).astype(dtype)
+
+
+def _by_cells(width: str) -> int:
+    """Return how many classes make a team of so many threads share the cells of a matrix."""
+    return {"8": 4, "32": 9, "256": 40}[width]
+
+
+def _by_lines(width: str) -> int:
+    """Return the same where threads share a line."""
+    return {"8": 9, "32": 40, "256": 200}[width]
+
+
+def _labels(kind: str, n: int, C: int) -> tuple[np.ndarray, np.ndarray]:
+    y, p = _rng(kind, n, C).integers(0, C, (2, n))
+    return y.astype(TYPES[kind]), np.where(np.arange(n) % 3, y, p).astype(TYPES[kind])
+
+
+# Comparisons, shares, metrics.
+
+
+def _compared(op: str) -> Callable[..., Call]:
+    def call(kind: str, width: str) -> Call:
+        M = _matrices(kind, _by_cells(width))
+        return Call(getattr(cmfast, op), (M, M[::-1].copy()), _rtol(op, kind))
+
+    return call
+
+
+def _normalized(kind: str, result: str, width: str) -> Call:
+    return Call(lambda M: cmfast.normalize(M, "row"), (_matrices(kind, _by_lines(width)),), _rtol("normalize", result))
+
+
+def _weights_of_lines(kind: str, result: str, width: str) -> Call:
+    M = _matrices(kind, _by_lines(width))
+    return Call(lambda M: cmfast.importance_weights(M, "row"), (M,), _rtol("normalize", result))
+
+
+def _weights_of_factors(kind: str, width: str) -> Call:
+    M = _matrices(kind, _by_cells(width))
+    return Call(lambda M: cmfast.importance_weights(M, "bi", tol=1e-13), (M,), _rtol("ipf", kind))
+
+
+def _margins(kind: str, total: str, width: str) -> Call:
+    del total
+    return Call(cmfast.metrics.margins, (_matrices(kind, _by_lines(width)),), _rtol("margins", "double"))
+
+
+def _metrics(total: str, result: str) -> Call:
+    names = ["accuracy", "mcc", "kappa", "kappa_quadratic", "gerrity", "f1", "f1_macro", "recall"]
+    M = _matrices("float" if result == "float" else total, 10)
+    return Call(lambda M: tuple(cmfast.metrics.compute(M, names).values()), (M,), _rtol("metrics_of_matrices", result))
+
+
+def _kappa(kind: str, total: str, result: str, width: str) -> Call:
+    del total
+    C = _by_cells(width)
+    W = _rng("kappa", C).random((C, C)) * (1 - np.eye(C))
+    return Call(
+        lambda M, W: cmfast.metrics.kappa(M, weights=W), (_matrices(kind, C), W), _rtol("weighted_kappa", result)
+    )
+
+
+def _one_vs_rest(total: str, result: str) -> Call:
+    M = _matrices("float" if result == "float" else total, 10)
+    return Call(cmfast.metrics.one_vs_rest, (M,), _rtol("one_vs_rest", result))
+
+
+def _fractions(kind: str, total: str, result: str) -> Call:
+    del total
+    return Call(cmfast.metrics.confusion_fractions, (_matrices(kind, 10),), _rtol("confusion_fractions", result))
+
+
+def _most_confused(kind: str, total: str) -> Call:
+    del total
+    return Call(lambda M: cmfast.metrics.most_confused(M, 5), (_matrices(kind, 10),), _rtol("most_confused", kind))
+
+
+def _label_margins() -> Call:
+    return Call(lambda y, p: cmfast.metrics.label_margins(y, p, n_classes=9), _labels("i64", 3000, 9))
+
+
+def _thresholds(kind: str, label: str = "i64", key: str = "u64") -> Call:
+    rng = _rng(kind, label, key)
+    shape = (3000,) if key == "unsigned" else (3, 1000)
+    scores = (rng.integers(-200, 200, shape) / 7).astype(TYPES[kind])
+    return Call(cmfast.metrics.threshold_matrices, (scores, rng.integers(0, 2, shape).astype(TYPES[label])))
+
+
+# Counts.
+
+
+def _classes(held: str) -> int:
+    """Return how many classes shared memory has room for, or has not."""
+    return 6 if held == "1" else 130
+
+
+def _counted(label: str, held: str) -> Call:
+    C = _classes(held)
+    return Call(lambda y, p: cmfast.confusion_matrix(y, p, n_classes=C), _labels(label, 9000, min(C, 128)))
+
+
+def _weighed(label: str, kind: str, held: str = "1") -> Call:
+    C = _classes(held)
+    w = _rng(label, kind).random(9000).astype(TYPES[kind])
+    call = lambda y, p, w: cmfast.confusion_matrix(y, p, n_classes=C, sample_weight=w)  # noqa: E731
+    return Call(call, (*_labels(label, 9000, min(C, 128)), w), _rtol("confusion_matrix", kind))
+
+
+# Cells.
+
+
+def _points(kind: str, label: str, *, m: int = 3, C: int = 6, n: int = 3000) -> tuple[np.ndarray, ...]:
+    y, p = _labels(label, n, C)
+    return ((_rng(m, C, n).normal(size=(n, m)) + y[:, None] % 3).astype(TYPES[kind]), y, p)
+
+
+def _table(cells: Any) -> tuple[Any, ...]:
+    return cells.cells, cells.labels, cells.predictions, cells.counts
+
+
+def _cells(kind: str = "double", label: str = "i64", key: str = "int", *, m: int = 3, C: int = 6) -> Call:
+    grid = cmfast.Grid([0.0] * m, [0.7 if key == "int" else 1e-4] * m)
+    return Call(lambda *points: _table(cmfast.cell_counts(*points, grid=grid)), _points(kind, label, m=m, C=C))
+
+
+def _ranked(kind: str) -> Call:
+    X, y, p = _points(kind, "int", m=9)
+    grid = cmfast.Grid([0.0] * 9, [1.5] * 9)
+    return Call(lambda *points: _table(cmfast.cell_counts(*points, grid=grid)), ((X * 1e9).astype(X.dtype), y, p))
+
+
+def _merged() -> Call:
+    grid = cmfast.Grid([0.0] * 3, [0.7] * 3)
+
+    def merged(X: Any, y: Any, p: Any) -> tuple[Any, ...]:
+        low, high = (cmfast.cell_counts(X[s], y[s], p[s], grid=grid, n_classes=6) for s in (slice(99), slice(99, None)))
+        return _table(low + high)
+
+    return Call(merged, _points("double", "i64"))
+
+
+def _pairs_of_cells(held: str) -> Call:
+    C = 6 if held == "1" else 90
+    call = lambda *points: cmfast.cell_counts(*points, grid=_wide(0.7), n_classes=C).confusion_matrix()  # noqa: E731
+    return Call(call, _points("double", "int", C=C))
+
+
+def _wide(width: float) -> cmfast.Grid:
+    return cmfast.Grid([-25.0] * 3, [width] * 3)
+
+
+def _gcm(*tables: np.ndarray, C: int = 6, width: float = 0.7) -> Call:
+    def call(X: Any, y: Any, p: Any, *tables: Any) -> Any:
+        return cmfast.gcm(cmfast.cell_counts(X, y, p, grid=_wide(width), n_classes=C), ["all", *tables])
+
+    return Call(call, (*_points("double", "int", C=C), *tables))
+
+
+def _overlaps(width: str, held: str) -> Call:
+    C = 40 if held == "1" else 90
+    return _gcm(C=C, width=0.7 if width == "32" else 50.0)  # all points in one cell
+
+
+def _limbs(*_: str) -> Call:
+    return _gcm(10.0 ** _rng("limbs").uniform(-30, 30, (6, 6)))
+
+
+def _overlap_of_histograms() -> Call:
+    grid = cmfast.Grid([0.0] * 3, [0.7] * 3)
+    X, g, h = _points("double", "int")
+    v, w = _rng("heights").random((2, len(X)))
+
+    def call(X: Any, g: Any, h: Any, v: Any, w: Any) -> Any:
+        one, other = (cmfast.sparse_histogram(X, grid=grid, weights=a, groups=b) for a, b in ((v, g), (w, h)))
+        return cmfast.min_overlap(one, other)
+
+    return Call(call, (X, g, h, v, w), 1e-13)
+
+
+def _columns(op: str) -> Callable[[str], Call]:
+    return lambda kind: Call(ENTRIES[op], (_points(kind, "int", m=5)[0],), 1e-15)
+
+
+# Scaling, zeros, draws.
+
+
+def _scaled(M: np.ndarray, **options: Any) -> Call:
+    options = {"tol": 1e-13, "on_failure": "ignore", **options}
+    # Passes are compared elsewhere: the last one may differ where a sum differs in its last bit.
+    return Call(lambda M: tuple(cmfast.ipf(M, **options)._replace(n_iter=0, residual=0.0)), (M,), 1e-9)
+
+
+def _group(width: str = "7") -> Call:
+    return _scaled(_matrices("double", int(width)))
+
+
+def _team(width: str, large: str) -> Call:
+    C = 20 if width == "32" else 70 if large == "true" else 40
+    M = _matrices("double", C, 5) * (_rng(C).random((5, C, C)) < 0.8)
+    return _scaled(M + np.eye(C))
+
+
+def _patterns(kind: str, width: str) -> Call:
+    C = 20 if width == "32" else 70
+    rng = _rng(kind, width)
+    M = rng.random((9, C, C)) * (rng.random((9, C, C)) < rng.uniform(1, 6, (9, 1, 1)) / C)
+
+    def call(M: Any) -> tuple[Any, ...]:
+        found = cmfast.support(M)
+        return *found[:-1], *found.certificate
+
+    return Call(call, (M.astype(TYPES[kind]),))
+
+
+def _drawn(scheme: str) -> Callable[..., Call]:
+    def call(kind: str = "i64") -> Call:
+        options = {"n_replicates": 70, "scheme": scheme, "rng": 1, "n": None if kind == "i64" else 500}
+        return Call(lambda M: cmfast.uncertainty.resample(M, **options), (_matrices(kind, 6),))
+
+    return call
+
+
+# What is done to matrices of C classes, by a name.
+OF_A_SIZE: dict[str, Callable[[Any], Any]] = {
+    "overlap": lambda M: cmfast.overlap(M, M[::-1]),
+    "l1_distance": lambda M: cmfast.l1_distance(M, M[::-1]),
+    "kl_divergence": lambda M: cmfast.kl_divergence(M, M[::-1]),
+    **{f"normalize-{how}": lambda M, how=how: cmfast.normalize(M, how) for how in ("all", "row", "col")},
+    **{f"weights-{how}": lambda M, how=how: cmfast.importance_weights(M, how) for how in ("all", "row", "col")},
+    "margins": cmfast.metrics.margins,
+    "metrics": lambda M: tuple(cmfast.metrics.compute(M, ["mcc", "kappa_quadratic", "f1", "f1_macro"]).values()),
+    "one_vs_rest": cmfast.metrics.one_vs_rest,
+    "confusion_fractions": cmfast.metrics.confusion_fractions,
+    "most_confused": lambda M: cmfast.metrics.most_confused(M, 7, by="symmetric_rate"),
+    "resample": lambda M: cmfast.uncertainty.resample(M, n_replicates=3, n=500),
+}
+
+
+def of_a_size(name: str, C: int, kind: str) -> Call:
+    """Return the call of one of `OF_A_SIZE` on three matrices of C classes."""
+    return Call(OF_A_SIZE[name], (_matrices(kind, C, 3),), 2e-6 if kind == "float" else 1e-11)
+
+
+def counted(C: int, what: str) -> Call:
+    """Return the call that counts labels of C classes: as they are, with weights, by groups, or their margins."""
+    y, p = _labels("i64", 9000, C)
+    more: dict[str, np.ndarray] = {"weights": _rng("w", C).random(9000), "groups": y % 3}
+
+    def call(y: Any, p: Any, *rest: Any) -> Any:
+        if what == "margins":
+            return cmfast.metrics.label_margins(y, p, n_classes=C)
+        options = {"weights": "sample_weight", "groups": "groups"}
+        return cmfast.confusion_matrix(y, p, n_classes=C, **({options[what]: rest[0]} if rest else {}))
+
+    return Call(call, (y, p, *([more[what]] if what in more else [])), 1e-12)
+
+
+def scaled(op: str, K: int) -> Call:
+    """Return the call that scales three matrices of K lines: an easy one, one with zeros, one of cells far apart."""
+    easy, zeros, far = _matrices("double", K, 3)
+    rng = _rng("scaled", K)
+    zeros *= (rng.random((K, K)) < 0.7) | np.eye(K, dtype=bool)
+    far *= np.exp(2.0 * rng.normal(size=(K, K)))
+    call = _scaled(np.stack([easy, zeros, far]))
+    if op == "ipf":
+        return call
+    return Call(lambda M: cmfast.ras(M, tol=1e-13)[1:3], call.arrays, call.rtol)
+
+
+CALLS: dict[str, Callable[..., Call]] = {
+    **{f"cmfast_{op}_pairs": _compared(op) for op in ("overlap", "l1_distance", "kl_divergence")},
+    "cmfast_normalize_lines": _normalized,
+    "cmfast_importance_weights_lines": _weights_of_lines,
+    "cmfast_importance_weights_factors": _weights_of_factors,
+    "cmfast_margins_sums": _margins,
+    "cmfast_metrics_of_sums_plan": _metrics,
+    "cmfast_weighted_kappa_pairs": _kappa,
+    "cmfast_one_vs_rest_tables": _one_vs_rest,
+    "cmfast_confusion_fractions_cells": _fractions,
+    "cmfast_most_confused_cells": _most_confused,
+    "cmfast_label_margins_count": _label_margins,
+    "cmfast_threshold_matrices_keys": _thresholds,
+    "cmfast_threshold_matrices_gather": _thresholds,
+    "cmfast_threshold_matrices_count": _thresholds,
+    "cmfast_confusion_matrix_count": _counted,
+    "cmfast_confusion_matrix_exponents": _weighed,
+    "cmfast_confusion_matrix_add": _weighed,
+    "cmfast_confusion_matrix_round": lambda kind: _weighed("int", kind),
+    "cmfast_cell_counts_ranges": _cells,
+    "cmfast_cell_counts_keys": _cells,
+    "cmfast_cell_counts_labels": lambda label: _cells("double", label),
+    "cmfast_cell_counts_indices": _ranked,
+    "cmfast_decode_cells_rows": _cells,
+    "cmfast_merge_cells_numbers": _merged,
+    "cmfast_pair_counts_add": _pairs_of_cells,
+    "cmfast_min_overlap_pairs": _overlap_of_histograms,
+    "cmfast_gcm_overlaps": _overlaps,
+    "cmfast_gcm_summary": _gcm,
+    "cmfast_gcm_integers": _gcm,
+    "cmfast_gcm_round": _gcm,
+    "cmfast_gcm_wide": _limbs,
+    "cmfast_gcm_round_limbs": _limbs,
+    "cmfast_column_ranges_blocks": _columns("column_ranges"),
+    "cmfast_column_moments_blocks": _columns("column_moments"),
+    "cmfast_ipf_group": _group,
+    "cmfast_ipf_queue": _group,
+    "cmfast_ipf_team": _team,
+    "cmfast_support_patterns": _patterns,
+    "cmfast_resample_rows": _drawn("multinomial"),
+    "cmfast_resample_matrices": _drawn("multinomial"),
+    "cmfast_resample_totals": _drawn("multinomial"),
+    "cmfast_resample_cells": _drawn("multinomial"),
+    "cmfast_resample_rounded": _drawn("expected_rounded"),
+}
