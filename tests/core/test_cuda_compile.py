@@ -55,6 +55,20 @@ def test_draws_are_made_without_fused_multiplications():
     assert counts[0] == 0 < counts[1]
 
 
+@needs_the_compiler
+@pytest.mark.parametrize("topic", ["geometry/counts", "scaling/group", "uncertainty/resample"])
+def test_an_instance_is_compiled_by_itself(topic):
+    """What is no template comes of one unit, and of no other."""
+    kernels = [kernel for kernel in KERNELS if kernel.topic == topic]
+    plain = [kernel.name for kernel in kernels if kernel.instances == ((),)]
+    template = next(kernel for kernel in kernels if kernel.name not in plain)
+    expression = template.expression(template.instances[0])
+    for name, together in ((plain[0], plain), (expression, [expression])):
+        code, names = module.unit(topic, name)
+        assert set(names) == set(together)
+        assert nvrtc.Program(code).assembly(names, module.options(topic)).count(".entry ") == len(names)
+
+
 def test_names_say_whose_a_kernel_is():
     ops = [op for op, entry in OPS.items() if "cuda" in entry.targets]
     for kernel in KERNELS:

@@ -12,6 +12,8 @@ import cuda_host
 import gpu
 import pytest
 
+from cmfast.kernels.cuda._core import module
+
 IS_GPU = gpu.required()
 
 if IS_GPU:
@@ -34,9 +36,19 @@ def schedule(seed: int) -> AbstractContextManager[None]:
     return nullcontext() if IS_GPU else cuda_host.schedule(seed)
 
 
+def settle() -> None:
+    """Wait for what threads compile."""
+    for thread in module._loads.values():
+        thread.join()
+
+
 @contextmanager
 def waits(most: int) -> Iterator[None]:
-    """Assert that the host waits at most so often for the device in the block; on a GPU it is only known if it does."""
+    """Assert that the host waits at most so often for the device in the block; on a GPU it is only known if it does.
+
+    What is being compiled meanwhile is so before.
+    """
+    settle()
     if IS_GPU:
         import cupyx
 

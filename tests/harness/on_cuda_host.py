@@ -14,8 +14,8 @@ from cmfast.kernels.ops import OPS
 
 def instances(code: str) -> list[str]:
     """Return the kernels of a source of the package, every instance."""
-    kernels = (kernel for kernel in module.table() if module.source(kernel.topic) == code)
-    return [kernel.expression(instance) for kernel in kernels for instance in kernel.instances]
+    every = ((kernel.topic, kernel.expression(instance)) for kernel in module.table() for instance in kernel.instances)
+    return [expression for topic, expression in every if module.unit(topic, expression)[0] == code]
 
 
 cuda_host.siblings(instances)

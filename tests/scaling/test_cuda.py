@@ -1,6 +1,7 @@
 """Scaling by the CUDA kernels: what zeros allow, cells of any size, batches in pieces."""
 
 import re
+import threading
 
 import device
 import numpy as np
@@ -248,6 +249,53 @@ def test_nothing_waits_where_failures_are_ignored():
     cmfast.ipf(there, on_failure="ignore")  # compiles
     with device.waits(0):
         cmfast.ipf(there, on_failure="ignore")
+
+
+@pytest.fixture
+def cold(monkeypatch):
+    """Compile the kernel for what is left anew, but not before the event that is returned is set."""
+    device.settle()
+    may, load = threading.Event(), module._load
+    monkeypatch.setattr(module, "_load", lambda *key: (may.wait(60), load(*key)))
+    monkeypatch.setattr(module, "_loads", {})
+    yield may
+    may.set()
+    device.settle()
+
+
+def test_easy_matrices_do_not_wait_for_the_compiler(cold):
+    M = np.random.default_rng(0).random((50, 4, 4)) + 0.1
+    got = cmfast.bi_normalize(device.asarray(M))
+    assert not cold.is_set()
+    np.testing.assert_allclose(device.host(got), cmfast.bi_normalize(M), rtol=1e-7)
+    cold.set()
+    with device.waits(0):  # the kernel is there, so nobody asks how many matrices need it
+        cmfast.bi_normalize(device.asarray(M), on_failure="ignore")
+
+
+def test_matrices_that_are_left_wait_for_the_compiler(cold):
+    M = patterns((4, 4))
+    threading.Timer(0.2, cold.set).start()
+    on_cpu, on_cuda = both(M, empty="drop")
+    assert cold.is_set()
+    assert_agree(on_cpu, on_cuda, 1e-9)
+
+
+def test_what_a_thread_cannot_compile_is_raised_where_it_is_launched(monkeypatch):
+    device.settle()
+    monkeypatch.setattr(module, "_loads", {})
+
+    def broken(topic, expression):
+        if topic == "scaling/team":
+            msg = "no compiler"
+            raise RuntimeError(msg)
+        return honest(topic, expression)
+
+    honest = module.unit
+    monkeypatch.setattr(module, "unit", broken)
+    module._function.cache_clear()
+    with pytest.raises(RuntimeError, match="no compiler"):
+        cmfast.ipf(device.asarray(patterns((4, 4))), on_failure="ignore")
 
 
 def test_progress_goes_by_pieces(monkeypatch):

@@ -3,10 +3,12 @@
 An array brings its library along (:func:`library`): CuPy, or in the tests one that runs the same sources on the host.
 """
 
+import contextlib
 import functools
 import itertools
 import re
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -84,6 +86,23 @@ def source(topic: str) -> str:
     for name in ("_core/prelude.cuh", *HEADERS.get(topic, ()), f"{topic}.cu"):
         parts += [f'#line 1 "{name}"', folder.joinpath(*name.split("/")).read_text()]
     return "\n".join(parts)
+
+
+# What is a kernel of its own, not one per instance of a template.
+_PLAIN = re.compile(r"(?<!>\n)^__global__ void (?:__launch_bounds__\([^)]*\)\s+)?(?=(\w+)\()", re.MULTILINE)
+
+
+def unit(topic: str, expression: str) -> tuple[str, tuple[str, ...]]:
+    """Return the source that a kernel is compiled from, and the kernels that come of it.
+
+    What is no template is compiled whether anybody asks for it or not, once more with every instance of a template. So
+    all of that is compiled together, once, and is no kernel where an instance is asked for.
+    """
+    code = source(topic)
+    plain = tuple(_PLAIN.findall(code))
+    if expression in plain:
+        return code, plain
+    return _PLAIN.sub("inline __device__ void ", code), (expression,)
 
 
 def options(topic: str) -> tuple[str, ...]:
@@ -164,6 +183,21 @@ class Kernel:
             found[instance] = {p.name: TYPES[names.get(p.type, p.type)] for p in parameters}
         return found
 
+    def is_loaded(self, instance: Sequence[str], array: Any) -> bool:
+        """Return whether one instance can be launched on the device of `array` at once; else a thread compiles it.
+
+        A launch waits for that thread. It is no daemon: a process must not end while the compiler works in it.
+        """
+        key = self._key(instance, array)
+        with _starting:
+            if key not in _loads:
+                _loads[key] = threading.Thread(target=_load, args=(array.device, *key), name=key[-1])
+                _loads[key].start()
+        return not _loads[key].is_alive()
+
+    def _key(self, instance: Sequence[str], array: Any) -> tuple[ModuleType, int, str, str]:
+        return library(array), array.device.id, self.topic, self.expression(instance)
+
     def launch(
         self, instance: Sequence[str], blocks: int, /, *, shared: int = 0, threads: int = THREADS, **arguments: Any
     ) -> None:
@@ -182,7 +216,10 @@ class Kernel:
         values = [_value(self.name, p, types[p.name], arguments[p.name]) for p in parameters]
         # Not what has a device: NumPy's scalars say that theirs is "cpu".
         first = next(arguments[p.name] for p in parameters if p.is_array and arguments[p.name] is not None)
-        function = _function(library(first), first.device.id, self.topic, self.expression(instance))
+        key = self._key(instance, first)
+        if key in _loads:
+            _loads[key].join()
+        function = _function(*key)
         if shared > SHARED:
             # Not `shared`: another thread of the host may be about to launch the same kernel with more.
             function.max_dynamic_shared_size_bytes = most_shared(first.device)
@@ -218,10 +255,25 @@ def _value(kernel: str, parameter: Parameter, dtype: np.dtype[Any], argument: An
 
 @functools.cache
 def _function(xp: ModuleType, device: int, topic: str, expression: str) -> Any:
-    """Return the compiled kernel for the current device, which is `device`."""
-    del device  # part of the key: a kernel is loaded into one device
-    module = xp.RawModule(code=source(topic), options=options(topic), name_expressions=(expression,))
-    return module.get_function(expression)
+    """Return the compiled kernel for the current device, which is `device`: a kernel is loaded into one."""
+    code, names = unit(topic, expression)
+    return _compiled(xp, device, code, options(topic), names).get_function(expression)
+
+
+@functools.cache
+def _compiled(xp: ModuleType, device: int, code: str, options: tuple[str, ...], names: tuple[str, ...]) -> Any:
+    del device
+    return xp.RawModule(code=code, options=options, name_expressions=names)
+
+
+_loads: dict[tuple[ModuleType, int, str, str], threading.Thread] = {}
+_starting = threading.Lock()
+
+
+def _load(on: Any, *key: Any) -> None:
+    # What goes wrong here goes wrong again, and is raised, where the kernel is launched.
+    with contextlib.suppress(Exception), on:
+        _function(*key)
 
 
 def sources(suffix: str = ".cu") -> list[str]:

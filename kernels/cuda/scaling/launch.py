@@ -76,8 +76,13 @@ def _solve(problem: Problem, progress: Any) -> None:
     size = max(1, problem.n) if progress is None else PROGRESS_MATRICES
     for first in range(0, problem.n, size):
         part = problem.part(first, min(first + size, problem.n))
-        left = group.solve(part) if group.takes(part) else ()
-        team.solve(part, *left)
+        if not group.takes(part):
+            team.solve(part)
+        else:
+            queue, length = group.solve(part)
+            # The second kernel takes seconds to compile, and few matrices need it: until it is there, ask how many do.
+            if team.is_loaded(part) or int(length.get()[0]):  # synchronises
+                team.solve(part, queue, length)
         done += part.n
         if progress is not None:
             progress(done, problem.n)

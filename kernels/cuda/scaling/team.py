@@ -21,6 +21,16 @@ _TEAM = Kernel("scaling/team", "cmfast_ipf_team", (("32", "false"), ("256", "fal
 KERNELS = (_TEAM,)
 
 
+def is_loaded(problem: Problem) -> bool:
+    """Return whether `solve` can start at once; else a thread compiles its kernel."""
+    return _TEAM.is_loaded(_instance(problem), problem.cells)
+
+
+def _instance(problem: Problem) -> tuple[str, str]:
+    width = WARP if max(problem.R, problem.C) <= WARP else THREADS
+    return str(width), "true" if problem.is_large else "false"
+
+
 def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     """Scale the matrices ``queue[:length]``, which are integers on the device; all of them without a queue.
 
@@ -47,9 +57,8 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
     slots = blocks * teams
     own = batches.team_scratch(str(width)) + 8 * teams * (width + shared)
-    instance = (str(width), "true" if p.is_large else "false")
     _TEAM.launch(
-        instance, blocks, shared=own, threads=teams * width,
+        _instance(p), blocks, shared=own, threads=teams * width,
         **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
         queue=queue, length=length, next=xp.zeros(1, np.uint64),
         **places, shared_size=width + shared, scratch_size=scratch, scratch=xp.empty(slots * scratch),

@@ -6,6 +6,7 @@ are in the order of Fortran, that every sort is stable and wants contiguous memo
 number has an axis, that NumPy's arrays are no operands. What it leaves undefined is an error: two values for one place.
 """
 
+import threading
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -18,7 +19,17 @@ RED = 0 if MODE == "address" else 64
 MARK = 0xA5
 POISON = 0xFF  # NaN of every float, -1 of every integer: nobody may rely on what empty() holds
 
-_state = SimpleNamespace(synchronisations=0, copied=0, devices=[0])
+_state = SimpleNamespace(synchronisations=0, copied=0)
+
+
+class _Chosen(threading.local):
+    """The devices that a thread has chosen, the last one first to be left; every thread begins with the first."""
+
+    def __init__(self) -> None:
+        self.devices = [0]
+
+
+_chosen = _Chosen()
 
 
 def synchronisations() -> int:
@@ -46,20 +57,20 @@ class Device:
 
     def __enter__(self) -> "Device":
         """Do what CuPy does there: choose it."""
-        _state.devices.append(self.id)
+        _chosen.devices.append(self.id)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Choose what was chosen before."""
-        _state.devices.pop()
+        _chosen.devices.pop()
 
 
 def _here(*values: Any) -> None:
     """Refuse arrays of another device than the chosen one, as CuPy does between devices without peer access."""
     for value in values:
-        if isinstance(value, ndarray) and value.device.id != _state.devices[-1]:
+        if isinstance(value, ndarray) and value.device.id != _chosen.devices[-1]:
             msg = f"The device where the array resides ({value.device.id}) is different from the current device"
-            msg += f" ({_state.devices[-1]}). Peer access is unavailable between these devices."
+            msg += f" ({_chosen.devices[-1]}). Peer access is unavailable between these devices."
             raise ValueError(msg)
 
 
@@ -69,7 +80,7 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
     def __init__(self, host: np.ndarray, zone: np.ndarray | None = None) -> None:
         self._host = host
         self._zone = zone
-        self.device = Device(_state.devices[-1])
+        self.device = Device(_chosen.devices[-1])
 
     shape = property(lambda self: self._host.shape)
     dtype = property(lambda self: self._host.dtype)
