@@ -4,6 +4,7 @@ from inspect import signature
 from types import SimpleNamespace
 
 import numpy as np
+import cuda_host
 import nvrtc
 import pytest
 from processes import ROOT
@@ -67,6 +68,15 @@ def test_an_instance_is_compiled_by_itself(topic):
         code, names = module.unit(topic, name)
         assert set(names) == set(together)
         assert nvrtc.Program(code).assembly(names, module.options(topic)).count(".entry ") == len(names)
+
+
+@pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+def test_a_first_call_waits_for_few_kernels():
+    calls = nvrtc.first_calls()
+    found = [name for _, name in nvrtc.launched(calls["bi_normalize, 10x10"])]
+    assert [name for name in found if "team" not in name] == ["cmfast_ipf_group<10>", "cmfast_ipf_queue"]
+    found = nvrtc.launched(calls["cell_counts, gcm of a row"])
+    assert len({module.unit(*each) for each in found}) < len(found)
 
 
 def test_names_say_whose_a_kernel_is():

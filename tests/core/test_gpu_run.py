@@ -336,7 +336,7 @@ def test_an_instance_that_does_not_compile_is_named(monkeypatch, capsys):
     assert cuda_warm.main() == 1
     first, last = capsys.readouterr().out.splitlines()
     assert first == "geometry/columns.cu, cmfast_no_such_kernel: RuntimeError: the compiler does not know it"
-    assert last.startswith("2 instances, 1 of them failed")
+    assert last.startswith("2 instances in 2 units, 1 of them failed")
 
 
 @pytest.mark.slow

@@ -29,7 +29,8 @@ def main() -> int:
     begin, failed = time.perf_counter(), 0
     # Long sources first, so that no process is left alone with the slowest at the end.
     kernels = sorted(module.table(), key=lambda kernel: -len(module.source(kernel.topic)))
-    jobs = [(kernel.topic, kernel.expression(instance)) for kernel in kernels for instance in kernel.instances]
+    instances = [(kernel.topic, kernel.expression(instance)) for kernel in kernels for instance in kernel.instances]
+    jobs = list({module.unit(*each): each for each in reversed(instances)}.values())[::-1]
     with ProcessPoolExecutor(min(MOST_WORKERS, os.cpu_count() or 1), mp_context=get_context("spawn")) as pool:
         loads = {pool.submit(load, *job): job for job in jobs}
         for done in as_completed(loads):
@@ -40,7 +41,8 @@ def main() -> int:
                 print(f"{topic}.cu, {expression}: {type(error).__name__}: {error}", flush=True)
             elif done.result() > SLOW:
                 print(f"{topic}.cu, {expression}: {done.result():.1f} s", flush=True)
-    print(f"{len(jobs)} instances, {failed} of them failed, {time.perf_counter() - begin:.0f} s")
+    took = time.perf_counter() - begin
+    print(f"{len(instances)} instances in {len(jobs)} units, {failed} of them failed, {took:.0f} s")
     return int(failed > 0)
 
 

@@ -1,10 +1,14 @@
-"""The compiler that CuPy uses, without a GPU; ``python tests/harness/nvrtc.py`` prints what kernels take of one."""
+"""The compiler that CuPy uses, without a GPU; ``python tests/harness/nvrtc.py`` prints what kernels take of one.
+
+``python tests/harness/nvrtc.py first`` prints how long a first call waits for it.
+"""
 
 import ctypes
 import importlib.util
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -127,8 +131,77 @@ def usage(topic: str, architecture: str, most: int | None = None) -> dict[str, U
     return Program(module.source(topic)).compile(expressions, architecture, module.options(topic))
 
 
+def launched(call: Callable[[Any], Any]) -> list[tuple[str, str]]:
+    """Return the kernels that a call launches, by topic and name, as the host that stands for a GPU sees them."""
+    import device
+
+    found: dict[tuple[str, str], None] = {}
+    launch = module.Kernel.launch
+
+    def noted(kernel: module.Kernel, instance: Sequence[str], *args: Any, **options: Any) -> None:
+        found[kernel.topic, kernel.expression(instance)] = None
+        launch(kernel, instance, *args, **options)
+
+    module.Kernel.launch = noted  # type: ignore[method-assign]
+    try:
+        call(device.asarray)
+    finally:
+        module.Kernel.launch = launch  # type: ignore[method-assign]
+    return list(found)
+
+
+def seconds(topic: str, expression: str) -> float:
+    """Return the processor time that one unit takes, for the newest architecture of all."""
+    begin = time.process_time()
+    code, names = module.unit(topic, expression)
+    Program(code).compile(names, ARCHITECTURES[-1], module.options(topic))
+    return time.process_time() - begin
+
+
+def first_calls() -> dict[str, Callable[[Any], Any]]:
+    """Return calls that a user may begin with."""
+    import numpy as np
+
+    import cmfast
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 10)).astype(np.float32), rng.integers(0, 10, 3000)
+    grid = cmfast.Grid.scott(X)
+
+    def cells(make: Any) -> Any:
+        return cmfast.cell_counts(*map(make, (X, y, y[::-1].copy())), grid=grid, n_classes=10)
+
+    def scale(C: int) -> Callable[[Any], Any]:
+        return lambda make: cmfast.bi_normalize(make(rng.random((9, C, C)) + 1))
+
+    return {
+        **{f"bi_normalize, {C}x{C}": scale(C) for C in (3, 10, 16, 32)},
+        "confusion_matrix": lambda make: cmfast.confusion_matrix(make(y), make(y), n_classes=10),
+        "cell_counts": cells,
+        "cell_counts, gcm of a row": lambda make: cmfast.gcm(cells(make), "row"),
+        "metrics.compute": lambda make: cmfast.metrics.compute(make(rng.random((9, 10, 10))), ["mcc", "f1_macro"]),
+    }
+
+
+def first() -> None:
+    """Print what the first call of some functions waits for, and what a thread compiles meanwhile."""
+    for name, call in first_calls().items():
+        module._loads.clear()
+        units = {module.unit(*each): each for each in launched(call)}
+        later = {key[2:] for key in module._loads}
+        waited = {each: seconds(*each) for each in units.values() if each not in later}
+        print(f"{name}: {sum(waited.values()):.2f} s")
+        for (_, expression), took in waited.items():
+            print(f"  {expression} {took:.2f}")
+        for topic, expression in later:
+            print(f"  meanwhile: {expression} {seconds(topic, expression):.2f}")
+
+
 def main() -> int:
-    """Print the table."""
+    """Print the table, or the times."""
+    if sys.argv[1:] == ["first"]:
+        first()
+        return 0
     print("| kernel | " + " | ".join(f"{a}: registers, shared, stack, spills" for a in ARCHITECTURES) + " |")
     print("|---" * (1 + len(ARCHITECTURES)) + "|")
     for kernel in module.table():
