@@ -3,8 +3,8 @@
 from inspect import signature
 from types import SimpleNamespace
 
-import numpy as np
 import cuda_host
+import numpy as np
 import nvrtc
 import pytest
 from processes import ROOT
