@@ -1,4 +1,4 @@
-"""``python -m benchmarks.gpu``: CUDA operations on data that is on the device, beside a copy there.
+"""``python -m benchmarks.gpu``: CUDA operations on data that is on the device, beside a copy there, or beside rivals.
 
 Times are those of CUDA events, so a job that waits for the device counts the waiting too. The bytes of a job are what
 it must read and write at least; it is said how often a copy on that device could have moved them meanwhile, and how
@@ -24,10 +24,13 @@ from scipy.special import ndtri
 
 import cmfast
 from benchmarks import _data
+from benchmarks._gpu_rivals import RACES, Race, Rival
 
 PART = 1000  # items that are compared with the CPU
 SCALED = 2e-6  # between two results of scaling, each of which is right to a relative 1e-6 with the default `tol`
 LEAST, MOST, BUDGET = 3, 10, 1.0  # repetitions, and the seconds that they should take
+TOGETHER = 10  # calls between two events, which hide what the host does between two kernels
+COPIES = {"H100": 3.0e12, "H200": 4.3e12}  # bytes per second of a copy: what targets in seconds are meant for
 NAMES = ["accuracy", "mcc", "kappa", "f1_macro", "f1_weighted", "recall_macro", "precision_macro", "jaccard_macro",
          "balanced_accuracy", "geometric_mean"]  # fmt: skip
 ROWS = 1 << 20  # points that are made at a time
@@ -42,7 +45,7 @@ class Job:
     most : float or None
         Target: how many times as long as a copy of the bytes it may take.
     most_seconds : float or None
-        Target: how long it may take.
+        Target: how long it may take on the first device of `COPIES`; on the others less, as a copy takes.
     per_item : bool
         Whether the result has one entry per item; else a part is compared by itself.
     timed : callable or None
@@ -260,6 +263,22 @@ def seconds(call: Callable[[], Any]) -> float:
     return median(times)
 
 
+def together(call: Callable[[], Any]) -> float:
+    """Return the time of a call among several, after one that compiles."""
+
+    def several() -> None:
+        for _ in range(TOGETHER):
+            call()
+
+    return seconds(several) / TOGETHER
+
+
+def targets(most_seconds: float) -> dict[str, float]:
+    """Return the target of every device that there is one for."""
+    first = next(iter(COPIES.values()))
+    return {device: most_seconds * first / speed for device, speed in COPIES.items()}
+
+
 def copy_speed(*, small: bool) -> float:
     """Return the bytes per second that a copy on the device reads and writes."""
     free, _ = cupy.cuda.runtime.memGetInfo()
@@ -273,8 +292,12 @@ def row(job: Job, speed: float) -> dict[str, Any]:
     job.check()
     took = seconds(job.timed or partial(job.run, *job.whole))
     copies = took * speed / job.bytes
-    within = [took <= job.most_seconds] if job.most_seconds else [copies <= job.most] if job.most else []
-    target = f"{job.most_seconds * 1e3:g} ms" if job.most_seconds else f"{job.most:g} copies" if job.most else ""
+    within = [copies <= job.most] if job.most else []
+    target = f"{job.most:g} copies" if job.most else ""
+    if job.most_seconds:
+        most = targets(job.most_seconds)
+        nearest = min(COPIES, key=lambda device: abs(COPIES[device] - speed))
+        within, target = [took <= most[nearest]], ", ".join(f"{t * 1e3:.2g} ms ({d})" for d, t in most.items())
     verdict = "" if not within else f"  target {target}: {'met' if within[0] else 'MISSED'}"
     print(f"  {job.name:<26}{took * 1e3:10.3f} ms {copies:8.2f} copies   {job.size}{verdict}", flush=True)
     return {
@@ -283,14 +306,15 @@ def row(job: Job, speed: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def rows(group: str, size: Size, speed: float) -> Iterator[dict[str, Any]]:
+def rows(
+    group: str, jobs: Iterator[Any], speed: float, measure: Callable[[Any, float], dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """Yield what every job of a group gives; one that fails says so, and the next is tried."""
-    jobs = GROUPS[group](size)
     while True:
         job = None
         try:
             job = next(jobs, None)
-            found = row(job, speed) if job else None
+            found = measure(job, speed) if job else None
         except Exception as error:  # noqa: BLE001  # a wrong result, no memory, a kernel that fails: all are findings
             found = {"job": job.name if job else group, "size": job.size if job else None}
             found["error"] = f"{type(error).__name__}: {error}"
@@ -299,6 +323,36 @@ def rows(group: str, size: Size, speed: float) -> Iterator[dict[str, Any]]:
             yield found
         if job is None:  # there is no other, or its data could not be made
             return
+
+
+def race(found: Race, speed: float) -> dict[str, Any]:
+    """Time what we do and what the others do, each once its result is known to be right; print a line for each."""
+    del speed
+    took, ten = seconds(found.ours), together(found.ours)
+    print(f"  {found.name:<26}{took * 1e3:10.3f} ms, of ten {ten * 1e3:10.3f}   {found.size}", flush=True)
+    rivals = [against(rival, took) for rival in found.rivals]
+    wrong = [f"{each['rival']}: {each['error']}" for each in rivals if "error" in each]
+    entry = {"job": found.name, "size": found.size, "seconds": took, "seconds_of_ten": ten, "rivals": rivals}
+    return entry | ({"error": "; ".join(wrong)} if wrong else {})
+
+
+def against(rival: Rival, ours: float) -> dict[str, Any]:
+    """Return how long a rival takes, and how many times as long as we; or why it is not known."""
+    entry: dict[str, Any] = {"rival": rival.name}
+    try:
+        call = rival.make()
+        entry["note"] = rival.check(call())
+        took, ten = seconds(call), together(call)
+    except ImportError as error:
+        entry["skipped"] = str(error)
+    except Exception as error:  # noqa: BLE001  # what fails in one says nothing of the next
+        entry["error"] = f"{type(error).__name__}: {error}"
+    else:
+        entry |= {"seconds": took, "seconds_of_ten": ten, "times_ours": took / ours}
+    said = f"{took * 1e3:10.3f} ms, of ten {ten * 1e3:10.3f}, {took / ours:.2f} x" if "seconds" in entry else ""
+    why = entry.get("skipped", entry.get("error", "")).partition("\n")[0]
+    print(f"    {rival.name:<38}{said}{why} {entry.get('note', '')}", flush=True)
+    return entry
 
 
 def about() -> dict[str, Any]:
@@ -332,9 +386,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--smoke", action="store_true", help="tiny inputs: no figure means anything")
     parser.add_argument("--only", choices=GROUPS, action="append", help="this group alone (may be repeated)")
     parser.add_argument("--once", action="store_true", help="call the first job of every group once, measure nothing")
+    parser.add_argument("--rivals", action="store_true", help="beside what others do on this device, not beside a copy")
     parser.add_argument("--results", type=Path, metavar="FOLDER", help="write <device>.json there, after every job")
     options = parser.parse_args(argv)
-    machine, size, groups = about(), Size.of(small=options.smoke), options.only or list(GROUPS)
+    machine, size = about(), Size.of(small=options.smoke)
+    groups = [group for group in options.only or GROUPS if not options.rivals or group in RACES]
     if options.once:
         once(groups, size)
         return 0
@@ -342,13 +398,15 @@ def main(argv: list[str] | None = None) -> int:
     print(f"{machine['device']}, copy {speed / 1e9:,.0f} GB/s", flush=True)
     found: dict[str, Any] = {"machine": machine, "copy_bytes_per_second": speed, "complete": False, "jobs": []}
     # Tiny inputs, or some of the groups, must not replace the figures of all.
-    name = "-".join([machine["device"].replace(" ", "-"), *(["smoke"] if options.smoke else []), *(options.only or [])])
+    kinds = [kind for kind in ("rivals", "smoke") if getattr(options, kind)]
+    name = "-".join([machine["device"].replace(" ", "-"), *kinds, *(options.only or [])])
     file = options.results / f"{name}.json" if options.results else None
     if file:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, found)
     for group in groups:
-        for one in rows(group, size, speed):
+        jobs = RACES[group](options.smoke) if options.rivals else GROUPS[group](size)
+        for one in rows(group, jobs, speed, race if options.rivals else row):
             found["jobs"].append(one)
             if file:
                 write(file, found)

@@ -52,6 +52,53 @@ def test_every_job_runs_and_is_right(gpu, tmp_path, monkeypatch, capsys):
     assert first["cell_counts, gcm"] < first["cell_counts"]
 
 
+@pytest.mark.filterwarnings("ignore::cmfast.FailureWarning")
+def test_every_rival_runs_and_is_right(gpu, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "BUDGET", 0.0)
+    monkeypatch.setattr(gpu, "LEAST", 1)
+    monkeypatch.setattr(gpu, "TOGETHER", 1)
+    assert gpu.main(["--smoke", "--rivals", "--results", str(tmp_path)]) == 0, capsys.readouterr().out
+    found = json.loads((tmp_path / "host-0-rivals-smoke.json").read_text())
+    assert found["complete"]
+    rivals = {rival["rival"]: rival for job in found["jobs"] for rival in job["rivals"]}
+    assert not [rival for rival in rivals.values() if "skipped" in rival]
+    assert all(rival["seconds"] > 0 < rival["seconds_of_ten"] for rival in rivals.values())
+    wanted = {"torch.bincount", "cupy.bincount", "torchmetrics", "torch.unique", "cupy.unique", "torch.sort, cumsum"}
+    assert wanted | {"POT, ot.batch", "a thread per matrix, by hand", "torch.compile"} <= set(rivals)
+    assert rivals["a thread per matrix, by hand"]["note"].startswith("20 sweeps, residual ")
+    assert {job["job"] for job in found["jobs"]} >= {"bi_normalize of one", "cell_counts", "threshold_matrices"}
+
+
+def test_a_rival_that_is_wrong_or_absent_is_told(gpu, capsys):
+    def absent():
+        import no_such_library  # noqa: F401
+
+    def wrong(found):
+        assert found == 1, "not the same"
+
+    rivals = [
+        gpu.Rival("absent", absent, str),
+        gpu.Rival("wrong", lambda: dict, wrong),
+        gpu.Rival("good", lambda: dict, str),
+    ]
+    found = gpu.race(gpu.Race("job", "9", dict, tuple(rivals)), 1.0)
+    assert found["error"].startswith("wrong: AssertionError: not the same")
+    assert [sorted(rival.keys() & {"skipped", "error", "seconds"}) for rival in found["rivals"]] == [
+        ["skipped"],
+        ["error"],
+        ["seconds"],
+    ]
+    assert "No module named 'no_such_library'" in capsys.readouterr().out
+
+
+def test_targets_in_seconds_are_those_of_the_device(gpu, monkeypatch, capsys):
+    M = cuda_host.asarray(np.ones((9, 2, 2)))
+    monkeypatch.setattr(gpu, "seconds", lambda call: 1.5e-3)
+    job = gpu.Job("job", "9", 1, lambda M: M + 0.0, (M,), most_seconds=2e-3)
+    assert [gpu.row(job, speed)["met"] for speed in (2.9e12, 4.2e12)] == [True, False]
+    assert "target 2 ms (H100), 1.4 ms (H200)" in capsys.readouterr().out
+
+
 def planted(gpu, monkeypatch, *jobs):
     """Put two groups of such jobs in the place of all."""
     monkeypatch.setattr(gpu, "GROUPS", {"one": lambda size: iter(jobs[:2]), "two": lambda size: map(called, jobs[2:])})

@@ -38,7 +38,7 @@ def _reason() -> str | None:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"no GPU: {error}"
-    return None if count and torch.cuda.is_available() else "no GPU that both CuPy and torch see"
+    return None if count and torch.cuda.device_count() else "no GPU that both CuPy and torch see"
 
 
 def facts() -> Iterator[str]:

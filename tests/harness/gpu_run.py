@@ -87,10 +87,7 @@ def workers() -> tuple[str, ...]:
 # What is tested, in the order of what it says for its time.
 INSTANCES = ("tests/core/test_cuda_instances.py",)
 CONFORMANCE = ("tests/contract/test_conformance.py", "tests/core/test_gpu.py", "tests/core/test_torch.py")
-TOPICS = (
-    "tests/core/test_cuda.py",
-    *(f"tests/{topic}/test_cuda.py" for topic in ("geometry", "metrics", "scaling", "uncertainty", "zeros")),
-)
+TOPICS = tuple(sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_cuda.py")))
 
 
 def suite(files: Sequence[str]) -> tuple[str, ...]:
@@ -131,6 +128,7 @@ def steps() -> list[Step]:
         Step("tests:conformance", 120, suite(CONFORMANCE)),
         Step("smoke", 120, (*figures, "--smoke")),
         Step("benchmarks", 300, figures),
+        Step("rivals", 240, (*figures, "--rivals")),
         Step("tests:topics", 150, suite(TOPICS)),
         profile("cmfast_ipf_group", "scaling"),
         profile("cmfast_confusion_matrix_count", "counting"),
