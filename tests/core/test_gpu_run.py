@@ -130,6 +130,39 @@ def test_steps_are_asked_for_by_name_and_the_others_stay_recorded(results, capfd
         gpu_run.main(["a", "c"], every)
 
 
+def test_what_has_passed_is_not_run_again_if_the_run_goes_on(results, tmp_path, capfd):
+    """A step that was killed, or failed, or was never reached, is."""
+    there = tmp_path / "there"
+    code = f"import pathlib, sys; sys.exit(not pathlib.Path({str(there)!r}).exists())"
+    every = [
+        step("a", 20, "print('A')"),
+        step("needs", 20, code),
+        Step("hangs", 1, ("sh", "-c", f"test -e {there} || sleep 99")),
+        step("last", 20, "print('L')"),
+    ]
+    assert gpu_run.main(["a", "needs", "hangs"], every) == 1
+    there.touch()
+    assert gpu_run.main([], every, resume=True) == 0
+    assert set(recorded(results).values()) == {"passed"}
+    ends = last_lines(capfd.readouterr().out)
+    assert (ends["passed"], ends["skipped"]) == ("needs, hangs, last", "a (it has passed before)")
+    log = (results / "gpu-run.log").read_text()
+    assert re.findall("^[AL]$", log, re.MULTILINE) == ["A", "L"]
+    assert gpu_run.main(["a"], every) == 0  # asked for by name alone it runs
+    assert (results / "gpu-run.log").read_text().count("A\n") == 2
+
+
+def test_what_does_not_fit_into_the_time_is_left_for_later(results, capfd):
+    every = [step("long", 90, "print('L')"), step("short", 20, "print('S')")]
+    assert gpu_run.main([], every, within=60.0) == 0
+    assert recorded(results) == {
+        "long": "skipped: its 90 s do not fit into the 60 s that are left",
+        "short": "passed",
+    }
+    assert gpu_run.main([], every, within=100.0, resume=True) == 0
+    assert recorded(results) == {"long": "passed", "short": "passed"}
+
+
 def test_what_does_as_much_as_there_is_time_for_may_be_cut(results, capfd):
     heading, found = "========= COMPUTE-SANITIZER", "========= Invalid __global__ write of size 8 bytes"
     every = [

@@ -1,6 +1,8 @@
 """A run on a GPU that is at hand for minutes: in steps, each with a limit, its results on disk before the next begins.
 
-``python tests/harness/gpu_run.py [step ...]``, which ``.ci/run gpu`` calls; without a step all of them in order.
+``python tests/harness/gpu_run.py [step ...]``, which ``.ci/run gpu`` calls; without a step all of them in order. With
+``--resume`` those that have passed, as the results say, are left out; with ``--within SECONDS`` those whose limit is
+longer than what is left of that time: who has a machine for ten minutes gets what fits into these.
 Into the folder that ``CMFAST_GPU_RESULTS`` names (else ``benchmarks/results`` of this tree) go
 
 ``gpu-run.log``
@@ -16,6 +18,7 @@ These are few files: from a machine that is lent seldom more come back. Nothing 
 that a step can say what is missing.
 """
 
+import argparse
 import contextlib
 import json
 import os
@@ -259,6 +262,17 @@ class Records:
         part.replace(self._file)
 
 
+def reason(step: Step, env: dict[str, str], stopped: str, before: str, left: float) -> str:
+    """Return why a step is not run, or nothing: it has passed, another has not, its program or its time is missing."""
+    if before == "passed":
+        return "it has passed before"
+    if stopped:
+        return f"{stopped} failed"
+    if step.needs and not shutil.which(step.needs, path=env.get("PATH")):
+        return f"{step.needs} is not installed"
+    return f"its {step.limit:g} s do not fit into the {left:.0f} s that are left" if step.limit > left else ""
+
+
 def chosen(names: Iterable[str], every: Sequence[Step]) -> list[Step]:
     """Return the steps of these names, in the order of all; without a name every one."""
     names = set(names)
@@ -270,8 +284,11 @@ def chosen(names: Iterable[str], every: Sequence[Step]) -> list[Step]:
     return [step for step in every if not names or {step.name, step.group} & names]
 
 
-def main(names: Sequence[str], every: Sequence[Step] | None = None) -> int:
+def main(
+    names: Sequence[str], every: Sequence[Step] | None = None, *, resume: bool = False, within: float = float("inf")
+) -> int:
     """Run steps; say at the end which passed, which did not, and which were not tried; 1 if any failed."""
+    end = time.perf_counter() + within
     todo = chosen(names, steps() if every is None else every)
     folder, env = results(), environment()
     folder.mkdir(parents=True, exist_ok=True)
@@ -287,10 +304,11 @@ def main(names: Sequence[str], every: Sequence[Step] | None = None) -> int:
             output.line(f"\n=== {step.name}, at most {step.limit:g} s ({started})\n")
             output.begin()
             facts: dict[str, Any] = {"exit_status": None}
-            if stopped:
-                status = f"skipped: {stopped} failed"
-            elif step.needs and not shutil.which(step.needs, path=env.get("PATH")):
-                status = f"skipped: {step.needs} is not installed"
+            before = records.steps.get(step.name, {}).get("status", "")
+            before = before if resume and not step.stops else ""  # another machine may have other libraries
+            why_not = reason(step, env, stopped, before, end - begin)
+            if why_not:
+                status = f"skipped: {why_not}"
             else:
                 records.put(step, "unfinished", started=started)
                 status, facts["exit_status"] = execute(step, env, output)
@@ -298,7 +316,8 @@ def main(names: Sequence[str], every: Sequence[Step] | None = None) -> int:
                     keep(Path(env["CUPY_CACHE_DIR"]), folder / "gpu-kernels.tar.gz")
             facts |= {"started": started, "seconds": round(time.perf_counter() - begin, 2), "output": list(output.last)}
             output.line(f"=== {step.name}: {status} ({facts['seconds']:.0f} s)\n")
-            records.put(step, status, **facts)
+            if before != "passed":
+                records.put(step, status, **facts)
             kind, _, why = status.partition(": ")
             ends["skipped" if kind == "cut" else kind].append(f"{step.name} ({why})" if why else step.name)
             if step.stops and kind == "failed":
@@ -310,10 +329,22 @@ def main(names: Sequence[str], every: Sequence[Step] | None = None) -> int:
     return int(bool(ends["failed"]))
 
 
+def asked(argv: Sequence[str]) -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog=".ci/run gpu")
+    parser.add_argument("step", nargs="*", help="by name or group; without one, all of them")
+    parser.add_argument("--resume", action="store_true", help="leave out what has passed, as the results say")
+    parser.add_argument(
+        "--within", type=float, default=float("inf"), metavar="SECONDS", help="run what fits into these"
+    )
+    options = parser.parse_args(argv)
+    return main(options.step, resume=options.resume, within=options.within)
+
+
 def _terminated(*_: object) -> None:
     sys.exit(128 + signal.SIGTERM)  # so that what is running is ended too
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, _terminated)
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(asked(sys.argv[1:]))
