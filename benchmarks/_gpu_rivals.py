@@ -20,6 +20,7 @@ TOL = 1e-9  # between margins and what they should be, as far as ours are from i
 MOST_SWEEPS = 1 << 14
 SWEEPS = 20  # of those who want throughput
 THREADS = 128
+SHARE = 20  # of the memory of a device that one array may take is one in so many
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Race:
     size: str
     ours: Callable[[], Any]
     rivals: tuple[Rival, ...]
+
+
+def fitting(most: int, size: int, room: int) -> int:
+    """Return how many items of so many bytes are taken where there are `room` bytes: the others make copies, too."""
+    return max(5, min(most, room // (SHARE * size)))
 
 
 def tensor(a: Any) -> Any:
@@ -238,23 +244,23 @@ def by_hand(M: Any, number: int) -> Rival:
     return Rival("a thread per matrix, by hand", make, swept(M, number))
 
 
-def scaling(small: bool) -> Iterator[Race]:
+def scaling(room: int) -> Iterator[Race]:
     """Scale batches of every size, small ones of the layers of language models, and one large matrix."""
     for C in (2, 10, 32, 64):
-        n = 20 if small else (1 << 26) // C**2  # 0.5 GB
+        n = fitting((1 << 26) // C**2, 8 * C**2, room)  # 0.5 GB
         base = _data.confusion_matrices(min(n, PART), C, 0.9, 1e-3)
         M = cupy.asarray(base)[cupy.arange(n) % len(base)]
-        number, want = needed(base[:50]), cmfast.bi_normalize(M)
+        number, want = needed(base[: 10 * PART // C]), cmfast.bi_normalize(M)
         rivals = [loop(M, number, merged=False), transport(M, want)]
         if C in (10, 32):  # the compiler takes many seconds for each
             rivals += loop(M, number, merged=True), loop(M.astype(np.float32), SWEEPS, merged=True)
         yield Race("bi_normalize", f"{n:,} {C}x{C}", lambda M=M: cmfast.bi_normalize(M), tuple(rivals))
-    n = 50 if small else 10_000_000
+    n = fitting(10_000_000, 64, room)
     base = np.exp(np.random.default_rng(0).normal(size=(min(n, PART), 4, 4))).astype(np.float32)
     M = cupy.asarray(base)[cupy.arange(n) % len(base)]
     rivals = by_hand(M, SWEEPS), loop(M, SWEEPS, merged=True)
     yield Race("bi_normalize, float32", f"{n:,} 4x4", lambda: cmfast.bi_normalize(M), rivals)
-    for C in (40,) if small else (1000, 2000):
+    for C in (1000, 2000) if room > 1 << 30 else (40,):
         one = _data.confusion_matrices(1, C, 0.9, 1e-3)
         large = cupy.asarray(one)
         rivals = (loop(large, needed(one), merged=False),)
@@ -264,9 +270,9 @@ def scaling(small: bool) -> Iterator[Race]:
 # Counting.
 
 
-def counting(small: bool) -> Iterator[Race]:
+def counting(room: int) -> Iterator[Race]:
     """Count labels, in one byte and in eight."""
-    n, C = 4_000 if small else 100_000_000, 10
+    n, C = fitting(100_000_000, 16, room), 10
     for dtype in (np.uint8, np.int64):
         y, p = (cupy.asarray(a.astype(dtype))[cupy.arange(n) % len(a)] for a in _data.labels(100_003, C))
         want = cmfast.confusion_matrix(y, p, n_classes=C)
@@ -307,9 +313,9 @@ def _torchmetrics(y: Any, p: Any, C: int, want: Any) -> Rival:
 # Cells, thresholds, comparisons.
 
 
-def cells(small: bool) -> Iterator[Race]:
+def cells(room: int) -> Iterator[Race]:
     """Count points by cell: the others get the keys for nothing."""
-    n, C = 2_000 if small else 10_000_000, 10
+    n, C = fitting(10_000_000, 42, room), 10
     X, y, p = _data.embeddings(min(n, 100_000), 10, C)
     shift = np.random.default_rng(1).normal(size=(-(-n // len(X)), 1, 10)).astype(np.float32)
     X, y, p = ((X + shift).reshape(-1, 10)[:n], *(np.tile(a.astype(np.uint8), len(shift))[:n] for a in (y, p)))
@@ -348,9 +354,9 @@ def cells(small: bool) -> Iterator[Race]:
     yield Race("cell_counts", f"{n:,} points, m=10", ours, rivals)
 
 
-def sampling(small: bool) -> Iterator[Race]:
+def sampling(room: int) -> Iterator[Race]:
     """Move a threshold over scores."""
-    n = 4_000 if small else 10_000_000
+    n = fitting(10_000_000, 16, room)
     rng = np.random.default_rng(0)
     s, y = rng.permutation(n) / n, rng.integers(0, 2, n)
     scores, hits = cupy.asarray(s), cupy.asarray(y)
@@ -389,9 +395,9 @@ def sampling(small: bool) -> Iterator[Race]:
     yield Race("threshold_matrices", f"{n:,} scores", ours, rivals)
 
 
-def comparing(small: bool) -> Iterator[Race]:
+def comparing(room: int) -> Iterator[Race]:
     """Compare matrices, and divide them by their rows: against loops merged by a compiler a tie is all there is."""
-    n = 20 if small else 1_000_000
+    n = fitting(1_000_000, 1600, room)
     base = _data.confusion_matrices(min(n, PART), 10, 0.9, 1e-3)
     M = cupy.asarray(base)[cupy.arange(n) % len(base)]
     other = cupy.ascontiguousarray(M[::-1])
@@ -418,6 +424,6 @@ def comparing(small: bool) -> Iterator[Race]:
     yield Race("normalize row", size, lambda: cmfast.normalize(M, "row"), rivals)
 
 
-RACES: dict[str, Callable[[bool], Iterator[Race]]] = {
+RACES: dict[str, Callable[[int], Iterator[Race]]] = {
     group.__name__: group for group in (scaling, counting, cells, sampling, comparing)
 }

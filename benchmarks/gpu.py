@@ -29,6 +29,7 @@ from benchmarks._gpu_rivals import RACES, Race, Rival
 PART = 1000  # items that are compared with the CPU
 SCALED = 2e-6  # between two results of scaling, each of which is right to a relative 1e-6 with the default `tol`
 LEAST, MOST, BUDGET = 3, 10, 1.0  # repetitions, and the seconds that they should take
+SMOKE = 1 << 18  # bytes that a device has for rivals on tiny inputs
 TOGETHER = 10  # calls between two events, which hide what the host does between two kernels
 COPIES = {"H100": 3.0e12, "H200": 4.3e12}  # bytes per second of a copy: what targets in seconds are meant for
 NAMES = ["accuracy", "mcc", "kappa", "f1_macro", "f1_weighted", "recall_macro", "precision_macro", "jaccard_macro",
@@ -394,6 +395,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.once:
         once(groups, size)
         return 0
+    room = SMOKE if options.smoke else cupy.cuda.runtime.memGetInfo()[0]
     speed = copy_speed(small=options.smoke)
     print(f"{machine['device']}, copy {speed / 1e9:,.0f} GB/s", flush=True)
     found: dict[str, Any] = {"machine": machine, "copy_bytes_per_second": speed, "complete": False, "jobs": []}
@@ -405,7 +407,7 @@ def main(argv: list[str] | None = None) -> int:
         file.parent.mkdir(parents=True, exist_ok=True)
         write(file, found)
     for group in groups:
-        jobs = RACES[group](options.smoke) if options.rivals else GROUPS[group](size)
+        jobs = RACES[group](room) if options.rivals else GROUPS[group](size)
         for one in rows(group, jobs, speed, race if options.rivals else row):
             found["jobs"].append(one)
             if file:
