@@ -1,23 +1,26 @@
 // Confusion matrices from labels. Every sum is one of integers, that of weights too, so that no order matters.
 
-// What the arrays of samples say of sample k of one row: its cell in the tables (groups, classes, classes).
+// The arrays of samples, each with the step from row to row.
 template <typename L>
 struct Samples {
   const L* y_true;
+  i64 t_step;
   const L* y_pred;
+  i64 p_step;
   const i64* groups;
-  u64 low, n_classes;
-
-  __device__ __forceinline__ static u64 wide(L x) { return u64(i64(x)); }
-
-  // Unsigned: one comparison for both ends.
-  __device__ __forceinline__ bool find(i64 t, i64 p, i64 g, u64* group, u64* cell) const {
-    const u64 i = wide(y_true[t]) - low, j = wide(y_pred[p]) - low;
-    *group = groups ? groups[g] : 0;
-    *cell = (*group * n_classes + i) * n_classes + j;
-    return i < n_classes && j < n_classes;
-  }
+  i64 g_step;
+  unsigned n_classes;
 };
+
+// A label without its sign: a negative one is far outside, so that one comparison does for both ends.
+__device__ __forceinline__ unsigned unsign(unsigned char x) { return x; }
+__device__ __forceinline__ unsigned unsign(int x) { return unsigned(x); }
+__device__ __forceinline__ u64 unsign(i64 x) { return u64(x); }
+
+template <typename L>
+__device__ __forceinline__ bool known(L t, L p, unsigned n_classes) {
+  return unsign(t) < n_classes && unsign(p) < n_classes;
+}
 
 // The samples of one block: `together` whole rows, or one of `parts` parts of one row.
 struct Job {
@@ -25,17 +28,52 @@ struct Job {
   int height;              // how many rows
 
   __device__ __forceinline__ Job(i64 job, i64 rows, i64 n, int together, i64 parts) {
-    const i64 part = (n + parts - 1) / parts;
+    // All but the last part are of whole rounds, and begin where 16 bytes do if the row does.
+    const i64 part = parts > 1 ? ((n + parts - 1) / parts + CM_ROUND - 1) / CM_ROUND * CM_ROUND : n;
     row = job / parts * together;
     start = job % parts * part;
     length = min(part, n - start);
     height = int(min(i64(together), rows - row));
   }
   __device__ __forceinline__ i64 samples() const { return length > 0 ? height * length : 0; }
+  // How many rows below the first sample k is; a block that has several rows has few samples.
+  __device__ __forceinline__ unsigned above(i64 k) const { return height > 1 ? unsigned(k) / unsigned(length) : 0; }
 };
 
 __device__ __forceinline__ i64 jobs(i64 rows, int together, i64 parts) {
   return (rows + together - 1) / together * parts;
+}
+
+// How many samples a thread loads before it counts the first of them, so that as many loads are under way at once.
+template <typename L>
+constexpr int AHEAD = sizeof(L) == 1 ? 16 : 8;
+static_assert(CM_ROUND == CM_THREADS * AHEAD<unsigned char>);
+
+struct Nothing {};
+
+// Calls `use(above, group, t, p, load(row, at))` for every sample of this thread, LOADED of them loaded at a time.
+template <int LOADED, typename L, typename Load, typename Use>
+__device__ __forceinline__ void over_samples(const Samples<L>& samples, const Job& job, Load load, Use use) {
+  const i64 last = job.samples() - 1;
+  for (i64 first = threadIdx.x; first <= last; first += LOADED * CM_THREADS) {
+    L t[LOADED], p[LOADED];
+    i64 group[LOADED];
+    unsigned above[LOADED];
+    decltype(load(i64(0), i64(0))) more[LOADED];
+#pragma unroll
+    for (int u = 0; u < LOADED; ++u) {
+      const i64 k = min(first + u * CM_THREADS, last);  // beyond the end the last one again, which is not used
+      above[u] = job.above(k);
+      const i64 row = job.row + above[u], at = job.start + k - above[u] * job.length;
+      t[u] = samples.y_true[row * samples.t_step + at];
+      p[u] = samples.y_pred[row * samples.p_step + at];
+      group[u] = samples.groups ? samples.groups[row * samples.g_step + at] : 0;
+      more[u] = load(row, at);
+    }
+#pragma unroll
+    for (int u = 0; u < LOADED; ++u)
+      if (first + u * CM_THREADS <= last) use(above[u], group[u], t[u], p[u], more[u]);
+  }
 }
 
 // With HELD a block counts in shared memory first, in `copies` tables of its own: lanes of a warp that count the same
@@ -43,33 +81,35 @@ __device__ __forceinline__ i64 jobs(i64 rows, int together, i64 parts) {
 template <typename L, int HELD>
 __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                               i64 p_step, const i64* __restrict__ groups, i64 g_step, i64 n, i64 rows,
-                                              int together, i64 parts, u64 low, u64 n_classes, u64 n_groups, int copies,
+                                              int together, i64 parts, unsigned n_classes, u64 n_groups, int copies,
                                               u64* out, u64* out_outside) {
   CM_DYN_SMEM(unsigned, held);
-  const Samples<L> samples{y_true, y_pred, groups, low, n_classes};
+  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes};
   const u64 cells = n_groups * n_classes * n_classes;
   i64 outside = 0;
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
     const Job job(index, rows, n, together, parts);
-    const u64 size = job.height * cells;
+    const unsigned size = HELD ? unsigned(job.height * cells) : 0;
     if (HELD) {
-      for (u64 k = threadIdx.x; k < size * copies; k += CM_THREADS) held[k] = 0;
+      for (unsigned k = threadIdx.x; k < size * copies; k += CM_THREADS) held[k] = 0;
       __syncthreads();
     }
-    for (i64 k = threadIdx.x; k < job.samples(); k += CM_THREADS) {
-      const i64 above = together > 1 ? k / job.length : 0;
-      const i64 row = job.row + above, at = job.start + k - above * job.length;
-      u64 group, cell;
-      if (!samples.find(row * t_step + at, row * p_step + at, row * g_step + at, &group, &cell))
-        ++outside;
-      else if (HELD)
-        atomicAdd(&held[threadIdx.x % copies * size + above * cells + cell], 1u);
-      else
-        atomicAdd(&out[row * cells + cell], u64(1));
-    }
+    unsigned* own = held + threadIdx.x % copies * size;
+    over_samples<(sizeof(L) == 8 ? 4 : 8)>(
+        samples, job, [](i64, i64) { return Nothing(); },
+        [&](unsigned above, i64 group, L t, L p, Nothing) {
+          if (!known(t, p, n_classes))
+            ++outside;
+          else if (HELD)
+            atomicAdd(
+                &own[above * unsigned(cells) + (unsigned(group) * n_classes + unsigned(t)) * n_classes + unsigned(p)],
+                1u);
+          else
+            atomicAdd(&out[(job.row + above) * cells + (u64(group) * n_classes + u64(t)) * n_classes + u64(p)], u64(1));
+        });
     if (HELD) {
       __syncthreads();
-      for (u64 k = threadIdx.x; k < size; k += CM_THREADS) {
+      for (unsigned k = threadIdx.x; k < size; k += CM_THREADS) {
         u64 total = 0;
         for (int copy = 0; copy < copies; ++copy) total += held[copy * size + k];
         if (total) atomicAdd(&out[job.row * cells + k], total);
@@ -81,9 +121,119 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
   if (threadIdx.x == 0 && outside) atomicAdd(out_outside, u64(outside));
 }
 
+// Small tables of long rows, without atomics: every thread counts in bytes of its own, four cells to a word and the
+// words of a lane in one bank of shared memory, so that no lane ever waits for another. Before a byte can overflow the
+// warp adds its bytes to the table of the block. The last cell stands for all labels outside.
+struct Bytes {
+  unsigned *words, *totals;  // of this warp; of the block
+  int lane, groups, cells;   // groups of four cells
+
+  __device__ __forceinline__ Bytes(unsigned* held, int cells)
+      : totals(held), lane(threadIdx.x % 32), groups((cells + 3) / 4), cells(cells) {
+    words = held + 4 * groups + threadIdx.x / 32 * 32 * groups;
+  }
+  __device__ __forceinline__ void clear() const {
+#pragma unroll 1
+    for (int k = threadIdx.x; k < cells; k += CM_THREADS) totals[k] = 0;
+#pragma unroll 1
+    for (int group = 0; group < groups; ++group) words[32 * group + lane] = 0;
+    __syncthreads();
+  }
+  __device__ __forceinline__ void count(unsigned cell) const {
+    ++reinterpret_cast<unsigned char*>(words)[cell / 4 * 128 + 4 * lane + cell % 4];
+  }
+  // Each lane adds up groups of its own over all lanes, from another one than its neighbours.
+  __device__ __forceinline__ void flush() const {
+    __syncwarp();
+    for (int group = lane; group < groups; group += 32) {
+      unsigned even = 0, odd = 0;
+#pragma unroll 8
+      for (int turn = 0; turn < 32; ++turn) {
+        unsigned* word = &words[32 * group + (turn + lane) % 32];
+        even += *word & 0x00ff00ffu;
+        odd += *word >> 8 & 0x00ff00ffu;
+        *word = 0;
+      }
+      const unsigned sums[4] = {even & 0xffffu, odd & 0xffffu, even >> 16, odd >> 16};
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (sums[k]) atomicAdd(&totals[4 * group + k], sums[k]);
+    }
+    __syncwarp();
+  }
+};
+
+struct alignas(16) Sixteen {
+  unsigned word[4];
+};
+
+// Labels of AHEAD samples of this thread in a whole round of the block: with WIDE neighbours in memory, which begin
+// where 16 bytes do, else one of every CM_THREADS.
+template <bool WIDE, typename L>
+__device__ __forceinline__ void load_round(const L* y, L (&labels)[AHEAD<L>]) {
+  if constexpr (WIDE) {
+    const Sixteen all = reinterpret_cast<const Sixteen*>(y)[threadIdx.x];
+#pragma unroll
+    for (int u = 0; u < AHEAD<L>; ++u) labels[u] = L(all.word[u / 4] >> (8 * (u % 4)));
+  } else {
+#pragma unroll
+    for (int u = 0; u < AHEAD<L>; ++u) labels[u] = y[u * CM_THREADS + threadIdx.x];
+  }
+}
+
+template <bool WIDE, typename L>
+__device__ __forceinline__ void count_bytes(const Bytes& bytes, const L* y_true, const L* y_pred, i64 length,
+                                            unsigned n_classes) {
+  constexpr int round = AHEAD<L> * CM_THREADS;
+  const auto count = [&](L t, L p) {
+    bytes.count(known(t, p, n_classes) ? unsigned(t) * n_classes + unsigned(p) : n_classes * n_classes);
+  };
+  int rounds = 0;
+  for (i64 first = 0; first < length; first += round) {
+    if (length - first >= round) {
+      L t[AHEAD<L>], p[AHEAD<L>];
+      load_round<WIDE>(y_true + first, t);
+      load_round<WIDE>(y_pred + first, p);
+#pragma unroll
+      for (int u = 0; u < AHEAD<L>; ++u) count(t[u], p[u]);
+    } else {
+#pragma unroll 1
+      for (i64 k = first + threadIdx.x; k < length; k += CM_THREADS) count(y_true[k], y_pred[k]);
+    }
+    if (++rounds == 255 / AHEAD<L> || first + round >= length) {
+      bytes.flush();
+      rounds = 0;
+    }
+  }
+}
+
+template <typename L>
+__global__ void cmfast_confusion_matrix_count_bytes(const L* __restrict__ y_true, i64 t_step,
+                                                    const L* __restrict__ y_pred, i64 p_step, i64 n, i64 rows,
+                                                    i64 parts, unsigned n_classes, u64* out, u64* out_outside) {
+  CM_DYN_SMEM(unsigned, held);
+  const unsigned cells = n_classes * n_classes;
+  const Bytes bytes(held, int(cells) + 1);
+  for (i64 index = blockIdx.x; index < rows * parts; index += gridDim.x) {
+    const Job job(index, rows, n, 1, parts);
+    const L* t = y_true + job.row * t_step + job.start;
+    const L* p = y_pred + job.row * p_step + job.start;
+    bytes.clear();
+    if (sizeof(L) == 1 && ((reinterpret_cast<u64>(t) | reinterpret_cast<u64>(p)) & 15) == 0)
+      count_bytes<sizeof(L) == 1>(bytes, t, p, job.length, n_classes);
+    else
+      count_bytes<false>(bytes, t, p, job.length, n_classes);
+    __syncthreads();
+    for (unsigned k = threadIdx.x; k <= cells; k += CM_THREADS)
+      if (bytes.totals[k]) atomicAdd(k < cells ? &out[job.row * cells + k] : out_outside, u64(bytes.totals[k]));
+    __syncthreads();
+  }
+}
+
 // Weights are added as integers of any length: digits of CM_DIGIT_BITS bits in words of 64, which leaves room for 2^35
 // samples.
 constexpr u64 DIGIT_MASK = (1u << CM_DIGIT_BITS) - 1u;
+constexpr int WEIGHTS_AHEAD = 4;
 
 // In shared memory the words have 32 bits, because it adds no longer ones by itself; what leaves one goes into the
 // next. The highest wraps around, as a number with a sign: all samples of a block fill half of the 63 bits above any
@@ -102,29 +252,28 @@ __global__ void cmfast_confusion_matrix_exponents(const L* __restrict__ y_true, 
                                                   const L* __restrict__ y_pred, i64 p_step,
                                                   const i64* __restrict__ groups, i64 g_step,
                                                   const V* __restrict__ weight, i64 w_step, i64 n, i64 rows,
-                                                  int together, i64 parts, u64 low, u64 n_classes, u64 n_groups,
+                                                  int together, i64 parts, unsigned n_classes, u64 n_groups,
                                                   i64* out_found, int* out_flags) {
-  const Samples<L> samples{y_true, y_pred, groups, low, n_classes};
+  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes};
   i64 outside = 0;
   int lowest = 4096, highest = -4096;
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
     const Job job(index, rows, n, together, parts);
-    for (i64 k = threadIdx.x; k < job.samples(); k += CM_THREADS) {
-      const i64 above = together > 1 ? k / job.length : 0;
-      const i64 row = job.row + above, at = job.start + k - above * job.length;
-      u64 group, cell;
-      if (!samples.find(row * t_step + at, row * p_step + at, row * g_step + at, &group, &cell)) {
-        ++outside;
-        continue;
-      }
-      const Parts parts_of(widen(weight[row * w_step + at]));
-      if (!parts_of.finite) {
-        atomicOr(&out_flags[row * n_groups + group], 1);
-      } else if (parts_of.size) {
-        lowest = min(lowest, parts_of.exponent);
-        highest = max(highest, parts_of.exponent);
-      }
-    }
+    over_samples<WEIGHTS_AHEAD>(
+        samples, job, [=](i64 row, i64 at) { return weight[row * w_step + at]; },
+        [&](unsigned above, i64 group, L t, L p, V x) {
+          if (!known(t, p, n_classes)) {
+            ++outside;
+            return;
+          }
+          const Parts parts_of(widen(x));
+          if (!parts_of.finite) {
+            atomicOr(&out_flags[(job.row + above) * n_groups + group], 1);
+          } else if (parts_of.size) {
+            lowest = min(lowest, parts_of.exponent);
+            highest = max(highest, parts_of.exponent);
+          }
+        });
   }
   outside = team_sum<CM_THREADS>(outside);
   lowest = team_reduce<CM_THREADS>(lowest, [](int a, int b) { return min(a, b); });
@@ -142,10 +291,10 @@ template <typename L, typename V, int HELD>
 __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                             i64 p_step, const i64* __restrict__ groups, i64 g_step,
                                             const V* __restrict__ weight, i64 w_step, i64 n, i64 rows, int together,
-                                            i64 parts, u64 low, u64 n_classes, u64 n_groups, int base, int digits,
+                                            i64 parts, unsigned n_classes, u64 n_groups, int base, int digits,
                                             int copies, int stride, u64* out_digits) {
   CM_DYN_SMEM(unsigned, held);
-  const Samples<L> samples{y_true, y_pred, groups, low, n_classes};
+  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes};
   const u64 cells = n_groups * n_classes * n_classes;
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
     const Job job(index, rows, n, together, parts);
@@ -153,28 +302,28 @@ __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_
       for (int k = threadIdx.x; k < stride * copies; k += CM_THREADS) held[k] = 0;
       __syncthreads();
     }
-    for (i64 k = threadIdx.x; k < job.samples(); k += CM_THREADS) {
-      const i64 above = together > 1 ? k / job.length : 0;
-      const i64 row = job.row + above, at = job.start + k - above * job.length;
-      u64 group, cell;
-      if (!samples.find(row * t_step + at, row * p_step + at, row * g_step + at, &group, &cell)) continue;
-      const Parts x(widen(weight[row * w_step + at]));
-      if (!x.finite || !x.size) continue;
-      const int shift = x.exponent - base, up = shift % CM_DIGIT_BITS, first = shift / CM_DIGIT_BITS;
-      const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (CM_DIGIT_BITS - up) & DIGIT_MASK,
-                             x.size >> (2 * CM_DIGIT_BITS - up)};
-      if (HELD) {
-        unsigned* word = held + threadIdx.x % copies * stride + (above * cells + cell) * digits + first;
+    unsigned* own = held + threadIdx.x % copies * stride;
+    over_samples<WEIGHTS_AHEAD>(
+        samples, job, [=](i64 row, i64 at) { return weight[row * w_step + at]; },
+        [&](unsigned above, i64 group, L t, L p, V value) {
+          const Parts x(widen(value));
+          if (!known(t, p, n_classes) || !x.finite || !x.size) return;
+          const u64 cell = (u64(group) * n_classes + u64(t)) * n_classes + u64(p);
+          const int shift = x.exponent - base, up = shift % CM_DIGIT_BITS, first = shift / CM_DIGIT_BITS;
+          const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (CM_DIGIT_BITS - up) & DIGIT_MASK,
+                                 x.size >> (2 * CM_DIGIT_BITS - up)};
+          if (HELD) {
+            unsigned* word = own + (above * unsigned(cells) + unsigned(cell)) * digits + first;
 #pragma unroll
-        for (int piece = 0; piece < 3; ++piece)
-          add_held(word + piece, digits - first - piece, unsigned(pieces[piece]), x.negative);
-      } else {
-        u64* out = out_digits + (row * cells + cell) * digits + first;
+            for (int piece = 0; piece < 3; ++piece)
+              add_held(word + piece, digits - first - piece, unsigned(pieces[piece]), x.negative);
+          } else {
+            u64* out = out_digits + ((job.row + above) * cells + cell) * digits + first;
 #pragma unroll
-        for (int piece = 0; piece < 3; ++piece)
-          if (pieces[piece]) atomicAdd(&out[piece], x.negative ? u64(0) - pieces[piece] : pieces[piece]);
-      }
-    }
+            for (int piece = 0; piece < 3; ++piece)
+              if (pieces[piece]) atomicAdd(&out[piece], x.negative ? u64(0) - pieces[piece] : pieces[piece]);
+          }
+        });
     if (HELD) {
       __syncthreads();
       for (u64 k = threadIdx.x; k < job.height * cells * digits; k += CM_THREADS) {

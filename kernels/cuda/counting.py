@@ -11,18 +11,27 @@ from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, lib
 
 BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
 MOST_SAMPLE_BLOCKS = 1 << 12  # beyond so many blocks each gets more samples instead
+MOST_HELD = SHARED // 4  # counters of a block in shared memory
 TABLE_COPIES = 8  # in shared memory: lanes of a warp that count the same cell wait for each other
 DIGIT_BITS = 28
-DEFINES = {"DIGIT_BITS": DIGIT_BITS}
+ROUND = 16 * THREADS  # labels of one byte that a block loads at once, 16 by each thread
+DEFINES = {"DIGIT_BITS": DIGIT_BITS, "ROUND": ROUND}
 HEADROOM_DIGITS = 5  # three that a weight touches, two for carries
 MOST_LABELS = 1024  # a wider span of labels is sorted to find which occur
 
 _WEIGHTED = tuple(product(LABELS, ("float", "double")))
-_COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(LABELS, ("0", "1"))), 80)
+_COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(LABELS, ("0", "1"))), 96)
 _EXPONENTS = Kernel("counting", "cmfast_confusion_matrix_exponents", _WEIGHTED, 80)
-_ADD = Kernel("counting", "cmfast_confusion_matrix_add", tuple((*w, h) for w, h in product(_WEIGHTED, ("0", "1"))))
+_ADD = Kernel("counting", "cmfast_confusion_matrix_add", tuple((*w, h) for w, h in product(_WEIGHTED, ("0", "1"))), 72)
 _ROUND = Kernel("counting", "cmfast_confusion_matrix_round", (("float",), ("double",)))
-KERNELS = (_COUNT, _EXPONENTS, _ADD, _ROUND)
+_BYTES = Kernel("counting", "cmfast_confusion_matrix_count_bytes", tuple((y,) for y in LABELS))
+KERNELS = (_COUNT, _BYTES, _EXPONENTS, _ADD, _ROUND)
+
+
+def parts_of(rows: int, n: int) -> int:
+    """Return into how many parts a row of `n` samples goes, each for a block: from the shapes alone."""
+    least = max(BLOCK_SAMPLES, -(-rows * n // MOST_SAMPLE_BLOCKS))
+    return -(-n // least)
 
 
 class _Samples:
@@ -67,8 +76,7 @@ class _Samples:
         """Return rows per block, parts per row, and the number of blocks: from the shapes alone."""
         if together > 1:
             return together, 1, -(-self.rows // together)
-        least = max(BLOCK_SAMPLES, -(-self.rows * self.n // MOST_SAMPLE_BLOCKS))
-        parts = -(-self.n // least)
+        parts = parts_of(self.rows, self.n)
         return 1, parts, self.rows * parts
 
     def _common(self, shape: tuple[int, ...], together: int, parts: int) -> dict[str, Any]:
@@ -79,22 +87,30 @@ class _Samples:
         return weight | {
             "y_true": t, "t_step": t_step, "y_pred": p, "p_step": p_step, "groups": g, "g_step": g_step,
             "n": self.n, "rows": self.rows, "together": together, "parts": parts,
-            "low": 0, "n_classes": n_classes, "n_groups": n_groups,
+            "n_classes": n_classes, "n_groups": n_groups,
         }  # fmt: skip
 
     def _counts(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
+        out, outside = self.count(shape)
+        return out, self.xp.zeros(shape[:2], np.int8), int(outside.get()[0])  # synchronises
+
+    def count(self, shape: tuple[int, ...]) -> tuple[Any, Any]:
+        """Return the tables of counts, and how many pairs lie outside, as an array of one number."""
         cells = math.prod(shape[1:])
-        room = SHARED // 4 // max(1, cells)
-        together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)))
-        copies = max(1, min(TABLE_COPIES, room // together))
-        held = room > 0
         out, outside = self.xp.zeros(shape, np.uint64), self.xp.zeros(1, np.uint64)
-        bytes_held = max(4 * cells * together * copies if held else 0, team_scratch(str(THREADS)))
-        _COUNT.launch(
-            (self.label_type, str(int(held))), blocks, shared=bytes_held,
-            **self._common(shape, together, parts), copies=copies, out=out, out_outside=outside,
-        )  # fmt: skip
-        return out.view(np.int64), self.xp.zeros(shape[:2], np.int8), int(outside.get()[0])  # synchronises
+        room = MOST_HELD // max(1, cells)
+        together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)))
+        common = self._common(shape, together, parts) | {"out": out, "out_outside": outside}
+        words = (4 + THREADS) * (cells // 4 + 1)  # of the block, and of every thread; with a cell for what lies outside
+        if together == 1 and self.groups[0] is None and 4 * words <= SHARED:
+            given = {name: common[name] for name in common.keys() - {"groups", "g_step", "together", "n_groups"}}
+            _BYTES.launch((self.label_type,), blocks, shared=4 * words, **given)
+        else:
+            copies = max(1, min(TABLE_COPIES, room // together))
+            held = room > 0
+            bytes_held = max(4 * cells * together * copies if held else 0, team_scratch(str(THREADS)))
+            _COUNT.launch((self.label_type, str(int(held))), blocks, shared=bytes_held, copies=copies, **common)
+        return out.view(np.int64), outside
 
     def _weights(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
         assert self.weight is not None
@@ -111,10 +127,10 @@ class _Samples:
         base, digits = (lowest, (highest - lowest) // DIGIT_BITS + HEADROOM_DIGITS) if highest >= lowest else (0, 1)
         digit = self.xp.zeros((*shape, digits), np.uint64)
         words = math.prod(shape[1:]) * digits
-        room = SHARED // 4 // max(1, words)
+        room = MOST_HELD // max(1, words)
         together, parts, blocks = self._division(max(1, min(room, most)))
         stride = words * together | 1  # odd: the same digit of neighbouring lanes is in different banks
-        copies = max(1, min(TABLE_COPIES, SHARED // 4 // stride))
+        copies = max(1, min(TABLE_COPIES, MOST_HELD // stride))
         held = int(room > 0 and 4 * stride * copies <= SHARED)
         _ADD.launch(
             (*instance, str(held)), blocks, shared=4 * stride * copies if held else 0,
@@ -130,6 +146,13 @@ class _Samples:
                 out=out, out_status=status,
             )  # fmt: skip
         return out, status, outside
+
+
+def count_pairs(y_true: Any, y_pred: Any, n_classes: int) -> tuple[Any, Any]:
+    """Return the tables of counts ``(..., C, C)``, and how many pairs lie outside, as an array of one number."""
+    samples = _Samples(y_true, y_pred, None, None)
+    table, outside = samples.count((samples.rows, 1, n_classes, n_classes))
+    return table.reshape(*samples.batch, n_classes, n_classes), outside
 
 
 def confusion_matrix(

@@ -48,3 +48,25 @@ def test_nothing_waits_where_failures_are_ignored():
     there = device.asarray(np.random.default_rng(3).random((3, 9))), device.asarray(np.ones((3, 9), int))
     with device.waits(0):
         metrics.threshold_matrices(*there, on_failure="ignore")
+
+
+@pytest.mark.parametrize(
+    ("rows", "n", "n_classes"),
+    [(1, 30_000, 10), (4, 900, 12), (1, 9000, 200), (3, 700, 120), (5, 20, 40), (2, 3000, 2600), (1, 20_000, 13)],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["u2", "i8"])
+def test_margins_of_labels_by_tables_and_by_counters(rows, n, n_classes, dtype):
+    """In a table of all pairs, in counters of shared memory, in those of the device: the same integers."""
+    rng = np.random.default_rng(4)
+    y, p = rng.integers(0, n_classes, (2, rows, n)).astype(dtype)
+    got = metrics.label_margins(device.asarray(y), device.asarray(p), n_classes=n_classes)
+    assert_same_bits(tuple(part.get() for part in got), tuple(metrics.label_margins(y, p, n_classes=n_classes)))
+
+
+@pytest.mark.parametrize("n_classes", [3, 150, 3000])
+def test_labels_outside_are_counted_for_margins(n_classes):
+    y = np.arange(9000) % n_classes
+    y[[5, 8999]] = n_classes, -1
+    with pytest.raises(ValueError, match="2 pairs outside"):
+        metrics.label_margins(device.asarray(y), device.asarray(y), n_classes=n_classes)

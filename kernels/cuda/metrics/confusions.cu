@@ -75,23 +75,62 @@ __global__ void cmfast_most_confused_cells(const T* __restrict__ M, const S* __r
   }
 }
 
-// out is (5, rows, classes): what the matrices of the labels have as diagonal, margins, bands and tops.
+constexpr int LABELS_AHEAD = 4;  // pairs that a thread loads before it counts the first of them
+
+// out is (5, rows, classes): what the matrices of the labels have as diagonal, margins, bands and tops. A block takes
+// one of `parts` parts of a row; with HELD it counts in shared memory first, in `copies` sets of counters, neighbouring
+// lanes in different ones.
+template <int HELD>
 __global__ void cmfast_label_margins_count(const i64* __restrict__ y_true, const i64* __restrict__ y_pred, i64 n,
-                                           i64 rows, i64 n_classes, u64* out, u64* out_outside) {
+                                           i64 rows, i64 parts, i64 n_classes, int copies, u64* out, u64* out_outside) {
+  CM_DYN_SMEM(unsigned, held);
+  const int size = HELD ? int(5 * n_classes) : 0;
+  const i64 part = (n + parts - 1) / parts;
+  unsigned* own = held + threadIdx.x % copies * size;
   i64 outside = 0;
-  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < rows * n; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 t = y_true[k], p = y_pred[k];
-    if (u64(t) >= u64(n_classes) || u64(p) >= u64(n_classes)) {
-      ++outside;
-      continue;
+  for (i64 job = blockIdx.x; job < rows * parts; job += gridDim.x) {
+    const i64 row = job / parts, begin = job % parts * part, last = min(n, begin + part) - 1;
+    if (HELD) {
+      for (int k = threadIdx.x; k < size * copies; k += CM_THREADS) held[k] = 0;
+      __syncthreads();
     }
-    u64* own = out + k / n * n_classes;
-    const i64 part = rows * n_classes;
-    if (t == p) atomicAdd(&own[t], u64(1));
-    atomicAdd(&own[part + t], u64(1));
-    atomicAdd(&own[2 * part + p], u64(1));
-    atomicAdd(&own[3 * part + (t < p ? p - t : t - p)], u64(1));
-    atomicAdd(&own[4 * part + max(t, p)], u64(1));
+    const auto add = [&](int which, i64 k) {
+      if (HELD)
+        atomicAdd(&own[which * int(n_classes) + int(k)], 1u);
+      else
+        atomicAdd(&out[(which * rows + row) * n_classes + k], u64(1));
+    };
+    for (i64 first = begin + threadIdx.x; first <= last; first += LABELS_AHEAD * CM_THREADS) {
+      i64 t[LABELS_AHEAD], p[LABELS_AHEAD];
+#pragma unroll
+      for (int u = 0; u < LABELS_AHEAD; ++u) {
+        const i64 k = row * n + min(first + u * CM_THREADS, last);
+        t[u] = y_true[k];
+        p[u] = y_pred[k];
+      }
+#pragma unroll
+      for (int u = 0; u < LABELS_AHEAD; ++u) {
+        if (first + u * CM_THREADS > last) continue;
+        if (u64(t[u]) >= u64(n_classes) || u64(p[u]) >= u64(n_classes)) {
+          ++outside;
+          continue;
+        }
+        if (t[u] == p[u]) add(0, t[u]);
+        add(1, t[u]);
+        add(2, p[u]);
+        add(3, t[u] < p[u] ? p[u] - t[u] : t[u] - p[u]);
+        add(4, max(t[u], p[u]));
+      }
+    }
+    if (HELD) {
+      __syncthreads();
+      for (int k = threadIdx.x; k < size; k += CM_THREADS) {
+        u64 total = 0;
+        for (int copy = 0; copy < copies; ++copy) total += held[copy * size + k];
+        if (total) atomicAdd(&out[(k / n_classes * rows + row) * n_classes + k % n_classes], total);
+      }
+      __syncthreads();
+    }
   }
   outside = team_sum<CM_THREADS>(outside);
   if (threadIdx.x == 0 && outside) atomicAdd(out_outside, u64(outside));

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.cuda.metrics.values import margins
@@ -20,7 +21,8 @@ _FRACTIONS = Kernel(
 _MOST = Kernel(
     "metrics/confusions", "cmfast_most_confused_cells", (("i64", "i64"), ("double", "double"), ("float", "double")), 72
 )
-_LABELS = Kernel("metrics/confusions", "cmfast_label_margins_count")
+_LABELS = Kernel("metrics/confusions", "cmfast_label_margins_count", (("0",), ("1",)))
+TABLE_PER_SAMPLE = 16  # cells per pair of labels up to which a whole table is counted, of which margins are made
 KERNELS = (_TABLES, _FRACTIONS, _MOST, _LABELS)
 
 
@@ -78,18 +80,26 @@ def most_confused(M: Any, *, k: int, by: str, num_threads: int | None = None) ->
 
 
 def label_margins(y: Any, p: Any, *, n_classes: int, num_threads: int | None = None) -> tuple[Any, ...]:
-    """Return the margins of the matrices of labels, without the matrices; status; how many labels are outside."""
+    """Return the margins of the matrices of labels; status; how many labels are outside."""
     del num_threads
     xp, batch, n = library(y), y.shape[:-1], y.shape[-1]
     rows = math.prod(batch)
+    if rows and 0 < n_classes**2 <= min(n * TABLE_PER_SAMPLE, counting.MOST_HELD):
+        table, outside = counting.count_pairs(y, p, n_classes)
+        *sums, total, status = margins(table)
+        return *sums, total, status, int(outside.get()[0])  # synchronises
     out, outside = xp.zeros((5, *batch, n_classes), np.uint64), xp.zeros(1, np.uint64)
     if rows * n:
         y, p = (batches.flat_batch(a.astype(np.int64, copy=False), 1) for a in (y, p))
+        held = 0 < 5 * n_classes <= min(n, counting.MOST_HELD)
+        copies = min(counting.TABLE_COPIES, counting.MOST_HELD // (5 * n_classes)) if held else 1
+        parts = counting.parts_of(rows, n)
         _LABELS.launch(
-            (), batches.per_item(rows * n), shared=batches.team_scratch(str(THREADS)),
-            y_true=y, y_pred=p, n=n, rows=rows, n_classes=n_classes, out=out, out_outside=outside,
+            (str(int(held)),), rows * parts,
+            shared=max(20 * n_classes * copies if held else 0, batches.team_scratch(str(THREADS))),
+            y_true=y, y_pred=p, n=n, rows=rows, parts=parts, n_classes=n_classes, copies=copies,
+            out=out, out_outside=outside,
         )  # fmt: skip
     sums = out.view(np.int64)
     total = xp.zeros(batch, np.int64) + n
-    parts = (sums[part] for part in range(5))
-    return (*parts, total, xp.zeros(batch, np.int8), int(outside.get()[0]))  # synchronises
+    return (*(sums[part] for part in range(5)), total, xp.zeros(batch, np.int8), int(outside.get()[0]))  # synchronises

@@ -1,0 +1,85 @@
+"""Counting by the CUDA kernels, run on the host: every way to count gives the same integers."""
+
+import cuda_host
+import numpy as np
+import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
+import pytest
+
+import cmfast
+from cmfast.kernels.cuda import counting
+
+pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Return the kernels launched so far, by name."""
+    names = []
+    honest = counting.Kernel.launch
+
+    def launch(self, *args, **options):
+        names.append(self.name)
+        return honest(self, *args, **options)
+
+    monkeypatch.setattr(counting.Kernel, "launch", launch)
+    return names
+
+
+def labels(shape, n_classes, dtype):
+    rng = np.random.default_rng(7)
+    return [rng.integers(0, n_classes, shape).astype(dtype) for _ in range(2)]
+
+
+@pytest.mark.parametrize("shape", [(4096,), (4097,), (30_001,), (2, 12_288), (3, 9001)], ids=str)
+@pytest.mark.parametrize("dtype", ["u1", "i4", "i8"])
+def test_long_rows_of_few_classes_are_counted_in_bytes(launched, shape, dtype):
+    y, p = labels(shape, 13, dtype)
+    got = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=13)
+    assert "cmfast_confusion_matrix_count_bytes" in launched
+    assert np.array_equal(got.get(), cmfast.confusion_matrix(y, p, n_classes=13))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 8])
+def test_labels_that_begin_anywhere(offset):
+    y, p = labels(20_000, 5, "u1")
+    there = cuda_host.asarray(y)[offset:], cuda_host.asarray(p)[: y.size - offset]
+    want = cmfast.confusion_matrix(y[offset:], p[: y.size - offset], n_classes=5)
+    assert np.array_equal(cmfast.confusion_matrix(*there, n_classes=5).get(), want)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i8"])
+def test_bytes_do_not_overflow(monkeypatch, dtype):
+    """One block has all samples, so that every thread counts the same cell more often than a byte holds."""
+    monkeypatch.setattr(counting, "BLOCK_SAMPLES", 1 << 20)
+    y = np.full(200_001, 2, dtype)
+    y[-1] = 1
+    got = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(y), n_classes=3)
+    assert got.get().tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 200_000]]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i4", "i8"])
+def test_labels_outside_are_counted_beside_the_cells(dtype):
+    y, p = labels(10_000, 4, dtype)
+    y[[0, 5000, 9999]] = 7, 4, 255 if dtype == "u1" else -1
+    p[0] = 9
+    with pytest.raises(ValueError, match="outside") as on_cpu:
+        cmfast.confusion_matrix(y, p, n_classes=4)
+    with pytest.raises(ValueError, match="outside") as on_cuda:
+        cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=4)
+    assert str(on_cuda.value) == str(on_cpu.value)
+
+
+@pytest.mark.parametrize("n_classes", [14, 40, 111])
+def test_larger_tables_are_counted_by_atomics(launched, n_classes):
+    y, p = labels(20_000, n_classes, "i8")
+    got = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=n_classes)
+    assert launched == ["cmfast_confusion_matrix_count"]
+    assert np.array_equal(got.get(), cmfast.confusion_matrix(y, p, n_classes=n_classes))
+
+
+def test_schedules_change_no_count():
+    there = [cuda_host.asarray(y) for y in labels(15_000, 6, "u1")]
+    want = cmfast.confusion_matrix(*there, n_classes=6).get()
+    for seed in (1, 2):
+        with cuda_host.schedule(seed):
+            assert np.array_equal(cmfast.confusion_matrix(*there, n_classes=6).get(), want)
