@@ -1,11 +1,18 @@
 """Tensors: every way their memory can lie, and what comes back."""
 
+import sys
+from types import SimpleNamespace
+
+import cuda_host
+import cupy_on_cuda_host
 import numpy as np
+import on_cuda_host  # noqa: F401  # lets cmfast take the arrays that stand for CuPy's
 import pytest
 import torch
 from checks import assert_same_bits
 
 import cmfast
+from cmfast._core.adapters import _torch
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
 T = torch.from_numpy(M)
@@ -102,3 +109,53 @@ def test_cuda_tensors_are_not_moved():
     assert float(out) == 1.0
     with pytest.raises(TypeError, match="one device"):
         cmfast.overlap(T.cuda(), T)
+
+
+@pytest.fixture
+def rehearsed(monkeypatch):
+    """Let tensors of the host go the way of those on a device, through arrays that stand for CuPy's."""
+    if cuda_host.missing():
+        pytest.skip(cuda_host.missing())
+    cupy_on_cuda_host.install(monkeypatch)
+    monkeypatch.delitem(sys.modules, "cmfast._core.adapters._torch_memory", raising=False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=0))
+    yield lambda op, *arrays, **options: _torch._on_cuda(op, torch.device("cpu:0"), arrays, options)
+    sys.modules.pop("cmfast._core.adapters._torch_memory", None)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_results_on_a_device_are_memory_of_torch(rehearsed, dtype, monkeypatch):
+    """What torch did not allocate it would not keep from being used again while another stream reads it."""
+    made, honest = [], torch.empty
+
+    def empty(size, **options):
+        made.append(honest(size, **options))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "empty", empty)
+    matrices = T.to(dtype).expand(3, 2, 2)
+    out, status = rehearsed("normalize", matrices, method="row")
+    assert (out.dtype, status.dtype) == (dtype, torch.int8)
+    assert_same_bits(out, cmfast.normalize(matrices.contiguous(), "row"))
+    assert status.tolist() == [0, 0, 0]
+    owned = {tensor.untyped_storage().data_ptr() for tensor in made if tensor.dtype == torch.uint8}
+    assert {part.untyped_storage().data_ptr() for part in (out, status)} <= owned
+    assert out.is_contiguous()
+    out += 1
+
+
+def test_results_on_a_device_without_elements_and_of_other_memory(rehearsed):
+    out, status = rehearsed("normalize", T.expand(0, 2, 2), method="row")
+    assert (out.shape, status.shape) == ((0, 2, 2), (0,))
+    memory, numbers = sys.modules["cmfast._core.adapters._torch_memory"], np.arange(3.0)
+    other = SimpleNamespace(
+        data=SimpleNamespace(mem=None), __dlpack__=numbers.__dlpack__, __dlpack_device__=numbers.__dlpack_device__
+    )
+    assert memory.tensor(other, torch.float64).data_ptr() == numbers.ctypes.data
+
+
+def test_parts_of_results_on_a_device_keep_their_place(rehearsed):
+    *parts, outside = rehearsed("label_margins", torch.tensor([0, 1, 2, 2]), torch.tensor([0, 2, 2, 1]), n_classes=3)
+    want = cmfast.metrics.label_margins(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 2, 2, 1]), n_classes=3)
+    assert_same_bits(tuple(parts), tuple(want))
+    assert outside == 0

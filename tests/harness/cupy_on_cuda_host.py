@@ -30,6 +30,12 @@ class Stream:
     def __init__(self, *, non_blocking: bool = False) -> None:
         self.non_blocking = non_blocking
 
+    @classmethod
+    def from_external(cls, stream: Any) -> "Stream":
+        """Return the only one there is."""
+        assert stream.__cuda_stream__()[0] == 0
+        return cls()
+
     def __enter__(self) -> "Stream":
         """Do nothing."""
         return self
@@ -111,10 +117,14 @@ def module() -> ModuleType:
         get_current_stream=Stream,
         get_elapsed_time=lambda start, stop: 1e3 * (stop.at - start.at),
         runtime=runtime,
+        UnownedMemory=cuda_host.UnownedMemory,
+        MemoryPointer=cuda_host.MemoryPointer,
+        using_allocator=cuda_host.using_allocator,
         set_allocator=lambda allocator: setattr(cupy, "allocator", allocator),
     )
     cupy.allocator = "a pool"
     cupy.copyto = copyto
+    cupy.from_dlpack = lambda shared: cuda_host.asarray(np.from_dlpack(shared))
     cupy.ones = lambda shape, dtype=float: full(shape, 1, dtype)
     cupy.full = full
     cupy.unique, cupy.bincount = unique, bincount

@@ -30,6 +30,8 @@ _DTYPES = {
     torch.complex128: np.dtype(np.complex128),
 }
 
+_TYPES = {numbers: tensors for tensors, numbers in _DTYPES.items()}
+
 
 def asarray(name: str, x: Any) -> Any:
     """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently."""
@@ -93,11 +95,15 @@ def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, A
     except ImportError as error:
         msg = f"tensors on {device} need CuPy: install cmfast[cuda12] or cmfast[cuda13], as your driver asks"
         raise ImportError(caller.named(msg)) from error
-    adapter = load("cmfast._core.adapters._cupy")
-    with cupy.cuda.Device(device.index), cupy.cuda.Stream.from_external(_Current(device)):
+    adapter, memory = load("cmfast._core.adapters._cupy"), load("cmfast._core.adapters._torch_memory")
+    with (
+        cupy.cuda.Device(device.index),
+        cupy.cuda.Stream.from_external(_Current(device)),
+        cupy.cuda.using_allocator(memory.allocator(device)),
+    ):
         shared = tuple(None if array is None else cupy.from_dlpack(array.resolve_neg()) for array in arrays)
         out = adapter.call(op, shared, options)
-        parts = [torch.from_dlpack(x) if isinstance(x, cupy.ndarray) else x for x in _items(out)]
+        parts = [memory.tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in _items(out)]
     return tuple(parts) if isinstance(out, tuple) else parts[0]
 
 

@@ -10,6 +10,9 @@ multiply-adds, which NVRTC has and g++ is told not to have, do no harm.
 
 from cuda_host._arrays import (
     Device,
+    MemoryPointer,
+    UnownedMemory,
+    allocations,
     arange,
     asarray,
     ascontiguousarray,
@@ -25,6 +28,7 @@ from cuda_host._arrays import (
     searchsorted,
     synchronisations,
     unique,
+    using_allocator,
     where,
     zeros,
 )
@@ -34,7 +38,10 @@ from cuda_host._module import RawModule, schedule, siblings
 __all__ = [
     "MODE",
     "Device",
+    "MemoryPointer",
     "RawModule",
+    "UnownedMemory",
+    "allocations",
     "arange",
     "asarray",
     "ascontiguousarray",
@@ -55,6 +62,7 @@ __all__ = [
     "siblings",
     "synchronisations",
     "unique",
+    "using_allocator",
     "where",
     "zeros",
 ]

@@ -6,7 +6,10 @@ are in the order of Fortran, that every sort is stable and wants contiguous memo
 number has an axis, that NumPy's arrays are no operands. What it leaves undefined is an error: two values for one place.
 """
 
+import ctypes
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -19,7 +22,7 @@ RED = 0 if MODE == "address" else 64
 MARK = 0xA5
 POISON = 0xFF  # NaN of every float, -1 of every integer: nobody may rely on what empty() holds
 
-_state = SimpleNamespace(synchronisations=0, copied=0)
+_state = SimpleNamespace(synchronisations=0, copied=0, allocations=0, allocator=None)
 
 
 class _Chosen(threading.local):
@@ -37,6 +40,11 @@ def synchronisations() -> int:
     return int(_state.synchronisations)
 
 
+def allocations() -> int:
+    """Return how many arrays have been given memory so far."""
+    return int(_state.allocations)
+
+
 def copied() -> int:
     """Return how many bytes have been copied to the host so far."""
     return int(_state.copied)
@@ -45,6 +53,30 @@ def copied() -> int:
 def _synchronise(copied: int = 0) -> None:
     _state.synchronisations += 1
     _state.copied += copied
+
+
+class UnownedMemory:
+    """Memory that somebody else owns."""
+
+    def __init__(self, ptr: int, size: int, owner: Any, device_id: int) -> None:
+        self.ptr, self.size, self._owner, self.device_id = ptr, size, owner, device_id
+
+
+class MemoryPointer:
+    """A place in memory."""
+
+    def __init__(self, mem: UnownedMemory, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
+
+
+@contextmanager
+def using_allocator(allocator: Callable[[int], MemoryPointer]) -> Iterator[None]:
+    """Let arrays have their memory from somebody else."""
+    before, _state.allocator = _state.allocator, allocator
+    try:
+        yield
+    finally:
+        _state.allocator = before
 
 
 class Device:
@@ -77,9 +109,10 @@ def _here(*values: Any) -> None:
 class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
     """An array on the device that the tests have."""
 
-    def __init__(self, host: np.ndarray, zone: np.ndarray | None = None) -> None:
+    def __init__(self, host: np.ndarray, zone: np.ndarray | None = None, memory: Any = None) -> None:
         self._host = host
         self._zone = zone
+        self._memory = memory
         self.device = Device(_chosen.devices[-1])
 
     shape = property(lambda self: self._host.shape)
@@ -90,7 +123,7 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
     nbytes = property(lambda self: self._host.nbytes)
     strides = property(lambda self: self._host.strides)
     flags = property(lambda self: self._host.flags)
-    data = property(lambda self: SimpleNamespace(ptr=self._host.ctypes.data))
+    data = property(lambda self: SimpleNamespace(ptr=self._host.ctypes.data, mem=self._memory))
 
     T = property(lambda self: _view(self._host.T, self))
 
@@ -204,7 +237,7 @@ def _plain(value: Any) -> Any:
 def _view(host: np.ndarray, base: ndarray) -> ndarray:
     """Return `host` as an array: with the memory of `base` if it lies there, else in memory of its own."""
     if isinstance(host, np.ndarray) and base._zone is not None and np.may_share_memory(host, base._zone):
-        return _placed(ndarray(host, base._zone), base)
+        return _placed(ndarray(host, base._zone, base._memory), base)
     if not host.size:
         return _placed(_new(host), base)
     _here(base)
@@ -259,9 +292,18 @@ def empty(shape: Any, dtype: Any = float) -> ndarray:
     """Return an array full of poison, between red zones."""
     dtype = np.dtype(dtype)
     n = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-    zone = np.full(n + 2 * RED, MARK, np.uint8)
+    zone, memory = _memory(n + 2 * RED)
+    zone[:] = MARK
     zone[RED : RED + n] = POISON
-    return ndarray(zone[RED : RED + n].view(dtype).reshape(shape), zone)
+    return ndarray(zone[RED : RED + n].view(dtype).reshape(shape), zone, memory)
+
+
+def _memory(size: int) -> tuple[np.ndarray, Any]:
+    _state.allocations += 1
+    if _state.allocator is None:
+        return np.empty(size, np.uint8), None
+    place = _state.allocator(size)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(place.ptr)), place.mem
 
 
 def zeros(shape: Any, dtype: Any = float) -> ndarray:
@@ -291,7 +333,7 @@ def _kept(host: np.ndarray) -> ndarray:
     """Copy to the device, axes in memory in the order that they have."""
     axes = np.argsort([-abs(stride) for stride in host.strides], kind="stable").astype(int)
     out = empty(tuple(host.shape[axis] for axis in axes), host.dtype)
-    kept = ndarray(out._host.transpose(np.argsort(axes)), out._zone)
+    kept = ndarray(out._host.transpose(np.argsort(axes)), out._zone, out._memory)
     kept._host[...] = host
     return kept
 
