@@ -146,13 +146,15 @@ def handed_on(monkeypatch, M, *targets, **options):
     return got, queue
 
 
-def test_only_what_is_hard_is_handed_on_in_order(monkeypatch):
+@pytest.mark.parametrize("size", [4, 6])
+def test_only_what_is_hard_is_handed_on_in_order(monkeypatch, size):
+    """By the kernel that gives each matrix a thread, and by that which gives it some lanes."""
     rng = np.random.default_rng(0)
-    M = rng.random((70, 4, 4)) + 0.1 + 4 * np.eye(4)
+    M = rng.random((70, size, size)) + 0.1 + 4 * np.eye(size)
     M[3, 1, 2] = M[60] = 0.0
     M[7, 0, 0], M[8, 1, 1], M[9, 2, 2] = np.nan, -1.0, np.inf
-    M[20:22] = (M[20:22] * np.eye(4))[:, ::-1]  # zeros, and nothing on the diagonal
-    M[30] *= 10.0 ** rng.uniform(-40, 40, (4, 4))
+    M[20:22] = (M[20:22] * np.eye(size))[:, ::-1]  # zeros, and nothing on the diagonal
+    M[30] *= 10.0 ** rng.uniform(-40, 40, (size, size))
     M[40] = M[40, ::-1]  # the largest cells beside the diagonal
     got, queue = handed_on(monkeypatch, M)
     assert queue == [7, 8, 9, 20, 21, 30, 60]
@@ -180,7 +182,7 @@ def test_any_number_of_classes_up_to_a_warp(monkeypatch, size):
     assert (got.residual.get() <= 1e-13).all()
 
 
-@pytest.mark.parametrize("shape", [(2, 9), (9, 2), (17, 30), (30, 17), (1, 32), (32, 1)])
+@pytest.mark.parametrize("shape", [(2, 3), (4, 1), (3, 4), (2, 9), (9, 2), (17, 30), (30, 17), (1, 32), (32, 1)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_oblong_matrices_up_to_a_warp(monkeypatch, shape, dtype):
     rng = np.random.default_rng(shape)
@@ -194,7 +196,7 @@ def test_oblong_matrices_up_to_a_warp(monkeypatch, shape, dtype):
     assert (got.smoothing.get() == 0.25).all()
 
 
-@pytest.mark.parametrize("shape", [(5, 5), (4, 7), (7, 4)])
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4), (4, 3), (5, 5), (4, 7), (7, 4)])
 @pytest.mark.parametrize("given", ["rows", "columns", "both", "unusable"])
 def test_a_start_given_saves_steps(monkeypatch, shape, given):
     rng = np.random.default_rng(shape)
@@ -216,7 +218,7 @@ def test_a_start_given_saves_steps(monkeypatch, shape, given):
     assert (got.n_iter.get() < without).all() if given != "unusable" else (got.n_iter.get() == without).all()
 
 
-@pytest.mark.parametrize("C", [3, 10, 16, 32])
+@pytest.mark.parametrize("C", [2, 3, 4, 10, 16, 32])
 def test_no_bit_depends_on_neighbours_or_schedules(C):
     rng = np.random.default_rng(C)
     M = rng.integers(1, 9, (23, C, C)) * np.where(rng.random((23, C, C)) < 0.1, 1e-6, 1.0)

@@ -33,10 +33,11 @@ OPTIONS = ("-std=c++17", "--device-int128")
 MORE_OPTIONS = {"uncertainty/resample": ("-fmad=false",)}
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
-_RULES, _ZEROS = "scaling/rules.cuh", "zeros/support.cuh"
+_RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
 _LARGE = ("scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
 HEADERS = {
-    "scaling/group": (_RULES,),
+    "scaling/group": (_RULES, _QUICK),
+    "scaling/single": (_RULES, _QUICK),
     "scaling/team": (_ZEROS, _RULES, *_LARGE),
     "zeros/support": (_RULES, _ZEROS),
 }

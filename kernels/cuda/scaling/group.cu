@@ -1,4 +1,4 @@
-// Scaling of the many matrices of up to 32 lines that make no trouble: K lanes of a warp share a matrix of at most K
+// Scaling of the many matrices of five to 32 lines that make no trouble: K lanes of a warp share a matrix of at most K
 // rows and columns, as many matrices side by side as fit into the warp. What is not finished after a few steps, or asks
 // for more than is here (zeros that a flow must judge, cells brought nearer by powers of two), is left to another
 // kernel.
@@ -9,9 +9,6 @@
 struct alignas(16) Pair {
   double a, b;
 };
-
-constexpr int START_PASSES = 3;     // passes before Newton's method
-constexpr int PATIENT_PASSES = 16;  // passes after which a matrix no longer holds up its neighbours
 
 // By the number of lines, as the launcher says.
 constexpr struct {
@@ -88,8 +85,6 @@ struct Lanes {
     return __shfl_sync(CM_ALL_LANES, value, SIDE == 1 ? k : first + k);
   }
 };
-
-__device__ __forceinline__ unsigned line_bit(int k) { return 1u << k; }
 
 // One matrix as a lane sees it.
 struct Line {
@@ -293,12 +288,6 @@ __device__ __forceinline__ void permute(Lanes<K>& g, Line& t, int from, bool wan
     if (wanted && g.mine) g.cell(i, g.l) = m;
   }
   __syncwarp();
-}
-
-// Place of bit number `n` among those that are set.
-__device__ __forceinline__ int nth_bit(unsigned set, int n) {
-  for (; n > 0; --n) set &= set - 1;
-  return __ffs(int(set)) - 1;
 }
 
 // Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal.

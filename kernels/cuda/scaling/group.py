@@ -1,16 +1,16 @@
-"""Scaling of small matrices in registers, for the many that make no trouble; says which ones are left."""
+"""Scaling of small matrices by some lanes each, for the many that make no trouble; says which ones are left."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cuda._core.module import Kernel, library
-from cmfast.kernels.cuda.scaling import arguments
+from cmfast.kernels.cuda.scaling import arguments, single
 from cmfast.kernels.shared.scaling import Problem
 
 MOST = 32  # lines on the longer side: no more lanes share a matrix
 EXACT = 16  # lines up to which there is a kernel for each number, beyond it for even ones
-WIDTHS = (*range(2, EXACT + 1), *range(EXACT + 2, MOST + 1, 2))
+WIDTHS = (*range(single.MOST + 1, EXACT + 1), *range(EXACT + 2, MOST + 1, 2))
 SHARED = 48 << 10  # bytes of shared memory that a block may take without asking
 THREADS = 128  # of a block, or fewer where shared memory is short
 
@@ -68,15 +68,23 @@ def solve(problem: Problem) -> tuple[Any, Any]:
     array of int64, shape (1,)
     """
     p, xp = problem, library(problem.cells)
-    width = next(w for w in WIDTHS if w >= max(p.R, p.C))
-    threads, shared = _block(width)
     left = xp.empty(p.n, np.int8)
-    blocks = -(-p.n // (threads // 32 * (32 // width)))
-    _GROUP.launch((str(width),), blocks, shared=shared, threads=threads, **arguments.of_problem(p), left=left)
+    if max(p.R, p.C) <= single.MOST:
+        single.launch(p, left)
+    else:
+        _launch(p, left)
     ends = xp.cumsum(left, dtype=np.int64)
     queue = xp.empty(p.n, np.int64)
     _QUEUE.launch((), -(-p.n // THREADS), threads=THREADS, left=left, ends=ends, n=p.n, queue=queue)
     return queue, ends[-1:]
+
+
+def _launch(problem: Problem, left: Any) -> None:
+    p = problem
+    width = next(w for w in WIDTHS if w >= max(p.R, p.C))
+    threads, shared = _block(width)
+    blocks = -(-p.n // (threads // 32 * (32 // width)))
+    _GROUP.launch((str(width),), blocks, shared=shared, threads=threads, **arguments.of_problem(p), left=left)
 
 
 def _block(width: int) -> tuple[int, int]:

@@ -158,6 +158,11 @@ double fmin(double, double) noexcept;
 double fmax(double, double) noexcept;
 }
 
+// What the sources ask of the hardware in its own words: the upper half of the right bits.
+inline double upper_half(double x) { return __longlong_as_double(__double_as_longlong(x) & ~0xffffffffLL); }
+inline double reciprocal_seed(double x) { return upper_half(1.0 / x); }
+inline double inverse_root_seed(double x) { return upper_half(1.0 / sqrt(x)); }
+
 template <class T>
 inline T min(T a, T b) {
   return b < a ? b : a;

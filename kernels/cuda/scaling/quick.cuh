@@ -1,0 +1,46 @@
+// What the kernels share that scale matrices which make no trouble, by a thread or by some lanes each.
+
+constexpr int START_PASSES = 3;     // passes before Newton's method
+constexpr int PATIENT_PASSES = 16;  // passes after which a matrix no longer holds up its neighbours
+
+__device__ __forceinline__ unsigned line_bit(int k) { return 1u << k; }
+
+// Place of bit number `n` among those that are set.
+__device__ __forceinline__ int nth_bit(unsigned set, int n) {
+  for (; n > 0; --n) set &= set - 1;
+  return __ffs(int(set)) - 1;
+}
+
+// What the hardware knows of a reciprocal and of that of a root: 20 bits.
+#ifndef CM_HOST
+__device__ __forceinline__ double reciprocal_seed(double x) {
+  double seed;
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(x));
+  return seed;
+}
+__device__ __forceinline__ double inverse_root_seed(double x) {
+  double seed;
+  asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(seed) : "d"(x));
+  return seed;
+}
+#endif
+
+// To an ulp or two, without the branches of a division: for steps that are measured afterwards. NaN of zero and of what
+// is infinite.
+__device__ __forceinline__ double reciprocal(double x) {
+  double y = reciprocal_seed(x);
+#pragma unroll
+  for (int step = 0; step < 2; ++step) y += y * (1.0 - x * y);
+  return y;
+}
+__device__ __forceinline__ double quick_root(double x) {
+  const double seed = inverse_root_seed(x);
+  double root = x * seed, half = 0.5 * seed;
+#pragma unroll
+  for (int step = 0; step < 2; ++step) {
+    const double rest = 0.5 - root * half;
+    root += root * rest;
+    half += half * rest;
+  }
+  return root;
+}

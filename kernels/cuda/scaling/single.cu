@@ -1,0 +1,569 @@
+// Scaling of the many matrices of up to four lines that make no trouble: a thread has a matrix of at most K rows and
+// columns in its registers, so nothing is shown, waited for or counted between lanes. The steps are those of group.cu,
+// and what is left to another kernel is the same. Lines beyond the matrix have target zero, as those of dropped
+// classes.
+
+// A warp brings the numbers of its matrices, `size` each and one behind another in memory, to and from shared memory,
+// where those of a lane lie together, an odd number of places from those of the next. `move` takes a number's place
+// among those of its matrix, in memory, and in shared memory.
+template <typename Move>
+__device__ __forceinline__ void over_numbers(int size, int matrices, Move move) {
+  const int lane = threadIdx.x % 32, pitch = size | 1;
+  int at = lane % size, matrix = lane / size;
+  for (int k = lane; k < size * matrices; k += 32) {
+    move(at, k, matrix * pitch + at);
+    at += 32 % size;
+    matrix += 32 / size;
+    if (at >= size) {
+      at -= size;
+      ++matrix;
+    }
+  }
+  __syncwarp();
+}
+
+// A matrix as it is solved: transposed where Newton's unknowns, the columns, would not be the shorter side.
+template <int K>
+struct Single {
+  double m[K][K];
+  double own[K];  // the diagonal, while it is lifted out of the cells
+  double u[K], v[K], x[K], y[K];
+  double total;
+  int rows, cols, done;
+  int order[K];  // column of the input that is at this place
+  bool flip, easy, paired, warm, limit, zeros;
+
+  __device__ __forceinline__ double row_sum(int i, const double (&factor)[K]) const {
+    double sum = 0.0;
+#pragma unroll
+    for (int j = 0; j < K; ++j) sum += m[i][j] * factor[j];
+    return sum;
+  }
+  __device__ __forceinline__ double col_sum(int j, const double (&factor)[K]) const {
+    double sum = 0.0;
+#pragma unroll
+    for (int i = 0; i < K; ++i) sum += m[i][j] * factor[i];
+    return sum;
+  }
+
+  // Take the cells, and what is smallest and largest of them.
+  __device__ __forceinline__ void take(const double* cells, int C, double smoothing, double* low, double* high) {
+    *low = CM_INF;
+    *high = 0.0;
+    easy = true;
+#pragma unroll
+    for (int i = 0; i < K; ++i)
+#pragma unroll
+      for (int j = 0; j < K; ++j) {
+        double cell = 0.0;
+        if (i < rows && j < cols) {
+          cell = cells[flip ? j * C + i : i * C + j];
+          easy &= cell >= 0.0 && cell < CM_INF;
+          cell += smoothing;
+          if (cell > 0.0) *low = fmin(*low, cell);
+          *high = fmax(*high, cell);
+        }
+        m[i][j] = cell;
+      }
+  }
+
+  // Check the targets, drop lines, look at zeros; `easy` is what is left to finish here.
+  __device__ __forceinline__ void prepare(bool drop) {
+    unsigned of_row[K], of_col[K], with_target = 0, cols_with_target = 0;
+    double U = 0.0, V = 0.0;
+    bool good = true, carried = true;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      of_row[k] = of_col[k] = 0;
+#pragma unroll
+      for (int j = 0; j < K; ++j) {
+        if (m[k][j] > 0.0) of_row[k] |= line_bit(j);
+        if (m[j][k] > 0.0) of_col[k] |= line_bit(j);
+      }
+      if (drop && of_row[k] == 0 && of_col[k] == 0) u[k] = v[k] = 0.0;
+      U += u[k];
+      V += v[k];
+    }
+    const double given = flip ? V : U;
+    total = given > 0.0 ? given : 1.0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      good &= u[k] >= 0.0 && u[k] < CM_INF && v[k] >= 0.0 && v[k] < CM_INF;
+      if (U != V) {
+        u[k] *= given / U;
+        v[k] *= given / V;
+      }
+      if (u[k] > 0.0) with_target |= line_bit(k);
+      if (v[k] > 0.0) cols_with_target |= line_bit(k);
+    }
+    zeros = false;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (v[j] == 0.0 || !(with_target & line_bit(k))) m[k][j] = 0.0;
+      of_row[k] = u[k] > 0.0 ? of_row[k] & cols_with_target : 0;
+      of_col[k] = v[k] > 0.0 ? of_col[k] & with_target : 0;
+      good &= (u[k] == 0.0 || of_row[k] != 0) && (v[k] == 0.0 || of_col[k] != 0);
+      zeros |= u[k] > 0.0 && of_row[k] != cols_with_target;
+      carried &= u[k] == v[k] && (u[k] == 0.0 || m[k][k] > 0.0);
+    }
+    easy &= good && compare_totals(U, V) == CM_CONVERGED && (!zeros || (rows == cols && carried));
+    limit = easy && zeros && clear_dead(of_row);
+  }
+
+  // Clear the cells that are zero in every matrix with these zeros and margins; see group.cu.
+  __device__ __forceinline__ bool clear_dead(const unsigned (&of_row)[K]) {
+    unsigned leads[K];
+    bool dead = false;
+#pragma unroll
+    for (int k = 0; k < K; ++k) leads[k] = of_row[k] | line_bit(k);
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+#pragma unroll
+      for (int i = 0; i < K; ++i)
+        if (leads[i] & line_bit(k)) leads[i] |= leads[k];
+#pragma unroll
+    for (int i = 0; i < K; ++i)
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (m[i][j] > 0.0 && !(leads[j] & line_bit(i))) {
+          m[i][j] = 0.0;
+          dead = true;
+        }
+    return dead;
+  }
+
+  __device__ __forceinline__ void lift() {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      own[k] = m[k][k];
+      m[k][k] = 0.0;
+    }
+  }
+  __device__ __forceinline__ void put_back() {
+#pragma unroll
+    for (int k = 0; k < K; ++k) m[k][k] = own[k];
+  }
+
+  // Whether the diagonal of the classes that are not dropped dominates: m_ii m_jj > m_ij m_ji for every i and j.
+  __device__ __forceinline__ bool dominates() const {
+    bool good = rows == cols;
+#pragma unroll
+    for (int i = 0; i < K; ++i) {
+      good &= (u[i] == 0.0) == (v[i] == 0.0) && (u[i] == 0.0 || m[i][i] > 0.0);
+#pragma unroll
+      for (int j = 0; j < i; ++j) good &= u[i] == 0.0 || u[j] == 0.0 || m[i][i] * m[j][j] > m[i][j] * m[j][i];
+    }
+    return good;
+  }
+
+  // The column factors to start from: the caller's, where these are positive and finite, else one.
+  __device__ __forceinline__ void begin(const double* row, const double* col) {
+    bool by_rows = row, by_cols = col;
+    warm = false;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      x[k] = row && k < rows ? row[k] : 1.0;
+      y[k] = col && k < cols ? col[k] : 1.0;
+      by_rows &= u[k] == 0.0 || usable(x[k]);
+      by_cols &= v[k] == 0.0 || usable(y[k]);
+    }
+    if (!row && !col) return;
+    warm = by_rows || by_cols;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (!(u[k] > 0.0)) x[k] = 0.0;
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (!by_cols) y[k] = by_rows && v[k] > 0.0 ? v[k] / (col_sum(k, x) + x[k] * own[k]) : 1.0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) x[k] = 1.0;
+  }
+
+  // Row step, then column step.
+  __device__ __forceinline__ void plain_sweep() {
+#pragma unroll
+    for (int i = 0; i < K; ++i) x[i] = u[i] > 0.0 ? u[i] / (row_sum(i, y) + own[i] * y[i]) : 0.0;
+#pragma unroll
+    for (int j = 0; j < K; ++j) y[j] = v[j] > 0.0 ? v[j] / (col_sum(j, x) + own[j] * x[j]) : 0.0;
+  }
+
+  // Bring to place l what is at place from[l]. The compiler must not see that this is an index: registers have none.
+  template <typename T>
+  __device__ __forceinline__ static void permute(T (&values)[K], const int (&from)[K]) {
+    T brought[K];
+#pragma unroll
+    for (int l = 0; l < K; ++l) {
+      brought[l] = values[l];
+#pragma unroll
+      for (int j = 0; j < K; ++j) {
+        int here = from[l] == j;
+        asm volatile("" : "+r"(here));
+        if (here) brought[l] = values[j];
+      }
+    }
+#pragma unroll
+    for (int l = 0; l < K; ++l) values[l] = brought[l];
+  }
+
+  // Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal.
+  __device__ __forceinline__ bool pair_by_search() {
+    unsigned alive = 0, taken = 0;
+    int row_of[K], from[K];
+#pragma unroll
+    for (int l = 0; l < K; ++l) row_of[l] = -1;
+#pragma unroll
+    for (int i = 0; i < K; ++i) {
+      if (!(u[i] > 0.0)) continue;
+      int best = 0;
+      double most = -1.0;
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (j < cols && m[i][j] * y[j] > most) {
+          most = m[i][j] * y[j];
+          best = j;
+        }
+      alive |= line_bit(i);
+      taken |= line_bit(best);
+#pragma unroll
+      for (int l = 0; l < K; ++l)
+        if (l == best) row_of[l] = i;
+    }
+    bool distinct = __popc(taken) == __popc(alive), same = true;
+#pragma unroll
+    for (int l = 0; l < K; ++l) distinct &= taken & line_bit(l) || v[l] == 0.0;
+#pragma unroll
+    for (int l = 0; l < K; ++l) {
+      // What is left over is dropped on both sides.
+      if (distinct && !(taken & line_bit(l))) row_of[l] = nth_bit(~alive, __popc(~taken & (line_bit(l) - 1)));
+      from[l] = l;
+    }
+#pragma unroll
+    for (int l = 0; l < K; ++l)
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+        if (distinct && row_of[j] == l) from[l] = j;
+    permute(v, from);
+    permute(y, from);
+    permute(order, from);
+#pragma unroll
+    for (int i = 0; i < K; ++i) permute(m[i], from);
+#pragma unroll
+    for (int l = 0; l < K; ++l) same &= (u[l] == 0.0) == (v[l] == 0.0) && (u[l] == 0.0 || m[l][l] > 0.0);
+    return distinct || same;
+  }
+
+  // Solve row i and column i together, exactly, for every i at once with the other factors as they were; see group.cu.
+  __device__ __forceinline__ void paired_pass() {
+    double new_x[K], new_y[K];
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const double a = row_sum(k, y), b = col_sum(k, x);
+      const double A = own[k] * a, B = a * b + own[k] * (v[k] - u[k]), G = u[k] * b,
+                   D = quick_root(B * B + 4.0 * A * G);
+      new_x[k] = (B >= 0.0 ? 2.0 * G : D - B) * reciprocal(B >= 0.0 ? B + D : 2.0 * A);
+      new_y[k] = v[k] * reciprocal(own[k] * new_x[k] + b);
+    }
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (usable(new_x[k]) && usable(new_y[k])) {  // a dropped class, an underflow: the pair stays as it is
+        x[k] = new_x[k];
+        y[k] = new_y[k];
+      }
+  }
+
+  // Find the pairing and the first factors.
+  __device__ __forceinline__ void start(bool dominant) {
+    paired = dominant;
+    done = 0;
+    if (!dominant) {
+#pragma unroll 1
+      for (int pass = 0; pass < START_PASSES; ++pass) plain_sweep();
+      if (rows == cols) {
+        put_back();
+        paired = pair_by_search();
+        lift();
+      }
+      done = START_PASSES;
+    }
+    if (!paired) return;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const bool positive = u[k] > 0.0 && own[k] > 0.0;
+      if (warm)
+        x[k] = u[k] > 0.0 ? u[k] / (row_sum(k, y) + own[k] * y[k]) : 0.0;
+      else
+        x[k] = positive ? sqrt(u[k] / own[k]) : 0.0;
+    }
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (!warm && u[k] > 0.0 && own[k] > 0.0) y[k] = sqrt(v[k] / own[k]);
+    done += START_PASSES;
+#pragma unroll 1
+    for (int pass = 0; pass < START_PASSES; ++pass) paired_pass();
+  }
+
+  // Newton's method until the residual and the last step are small; `easy` is left where that was so soon enough.
+  __device__ __forceinline__ void newton(const Goals& goals, double last_width, int patience) {
+    double rho = CM_INF, before = CM_INF, share[K];
+    const double whole = 1.0 / total;
+#pragma unroll
+    for (int i = 0; i < K; ++i) share[i] = u[i] > 0.0 ? 1.0 / u[i] : 0.0;
+#pragma unroll 1
+    while (true) {
+      // Weights and flows between columns l < j, sources: of the first half of `W` and `F` alone.
+      double W[K][K], F[K][K], q[K], residual = 0.0;
+      row_pass(share, W, F, q, &residual);
+      residual *= whole;
+      const bool met = goals.met(residual, rho <= last_width, rho < CM_CLOSE && rho >= CM_STANDING * before);
+      if (!(residual < CM_INF) || met || done >= patience) {
+        easy = met;
+        return;
+      }
+      eliminate(W, F, q);
+      before = rho;
+      rho = advance(q);
+      ++done;
+    }
+  }
+
+  // Make the rows exact.
+  __device__ __forceinline__ void row_pass(const double (&share)[K], double (&W)[K][K], double (&F)[K][K],
+                                           double (&q)[K], double* residual) {
+    double sum[K];
+#pragma unroll
+    for (int j = 0; j < K; ++j) {
+      sum[j] = 0.0;
+#pragma unroll
+      for (int l = 0; l < j; ++l) W[l][j] = F[l][j] = 0.0;
+    }
+#pragma unroll
+    for (int i = 0; i < K; ++i) {
+      const double mine = own[i] * y[i], rest = row_sum(i, y);
+      double cell[K];
+      x[i] = u[i] > 0.0 ? u[i] * reciprocal(rest + mine) : 0.0;
+#pragma unroll
+      for (int j = 0; j < K; ++j) {
+        cell[j] = x[i] * m[i][j] * y[j];
+        sum[j] += cell[j];
+      }
+      // Of this row: what it takes from later columns, what it gives to earlier ones.
+#pragma unroll
+      for (int j = i + 1; j < K; ++j) F[i][j] -= cell[j];
+#pragma unroll
+      for (int j = 0; j < i; ++j) F[j][i] += cell[j];
+      q[i] = x[i] * rest;
+      cell[i] = x[i] * mine;
+#pragma unroll
+      for (int j = 0; j < K; ++j)
+#pragma unroll
+        for (int l = 0; l < j; ++l) W[l][j] += cell[j] * (cell[l] * share[i]);
+    }
+#pragma unroll
+    for (int l = 0; l < K; ++l) {
+      const double apart = q[l] - sum[l];
+      q[l] = paired ? v[l] - u[l] : v[l] - (sum[l] + x[l] * own[l] * y[l]);
+      *residual += fabs(paired ? q[l] + apart : q[l]);
+#pragma unroll
+      for (int j = l + 1; j < K; ++j)
+        if (!paired) F[l][j] = 0.0;
+    }
+  }
+
+  // Solve L d = q + flows by star-mesh elimination, which only adds nonnegative numbers to the weights; see group.cu.
+  __device__ __forceinline__ void eliminate(double (&W)[K][K], double (&F)[K][K], double (&q)[K]) {
+    double inverse[K];
+    inverse[0] = 0.0;
+#pragma unroll
+    for (int k = K - 1; k > 0; --k) {
+      double total = 0.0, flows = 0.0;
+#pragma unroll
+      for (int j = 0; j < k; ++j) {
+        total += W[j][k];
+        flows += F[j][k];
+      }
+      inverse[k] = total >= CM_NORMAL ? reciprocal(total) : 0.0;
+#pragma unroll
+      for (int l = 0; l < k; ++l) {
+        const double p = W[l][k] * inverse[k], f = F[l][k] * inverse[k];
+        q[l] += p * q[k];
+#pragma unroll
+        for (int j = l + 1; j < k; ++j) {
+          W[l][j] += W[j][k] * p;
+          F[l][j] += W[j][k] * f - F[j][k] * p;
+        }
+      }
+      q[k] += flows;
+    }
+    q[0] = 0.0;
+#pragma unroll
+    for (int l = 1; l < K; ++l) {
+#pragma unroll
+      for (int j = 0; j < l; ++j) q[l] += W[j][l] * q[j];
+      q[l] *= inverse[l];
+    }
+  }
+
+  // Take a step whose length needs no line search; return the width that a full one would have had.
+  __device__ __forceinline__ double advance(const double (&d)[K]) {
+    double low = 0.0, high = 0.0;
+#pragma unroll
+    for (int j = 0; j < K; ++j) {
+      low = d[j] < low ? d[j] : low;  // fmin and fmax would look for NaN, which the residual shows
+      high = d[j] > high ? d[j] : high;
+    }
+    const double rho = high - low, middle = 0.5 * (low + high);  // keep the factors centred
+    const double step = rho > CM_SAFE_WIDTH ? fmax(CM_SAFE_WIDTH, log1p(rho)) / rho : 1.0;
+#pragma unroll
+    for (int j = 0; j < K; ++j)
+      if (v[j] > 0.0) y[j] *= exp(step * (d[j] - middle));
+    return rho;
+  }
+
+  // Divide the factors of the input's rows by their geometric mean, multiply the others by it.
+  __device__ __forceinline__ void gauge() {
+    double power = 0.0, product = 1.0, count = 0.0;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      if (!((flip ? v[k] : u[k]) > 0.0)) continue;
+      const double factor = flip ? y[k] : x[k], exponent = usable(factor) ? exponent_of(factor) : 0.0;
+      count += 1.0;
+      power += exponent;
+      if (usable(factor)) product *= times_power(factor, -exponent);
+    }
+    if (count == 0.0) return;
+    const double whole = floor(power / count), part = power - whole * count;
+    const double mean = times_power(exp((log(product) + part * 0.693147180559945309417) / count), whole);
+    const double inverse = 1.0 / mean;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      x[k] *= flip ? mean : inverse;
+      y[k] *= flip ? inverse : mean;
+    }
+  }
+
+  // Multiply the cells by their factors; return the residual, infinite where a factor is out of range.
+  __device__ __forceinline__ double scale() {
+    double residual = 0.0;
+    bool good = true;
+#pragma unroll
+    for (int i = 0; i < K; ++i)
+#pragma unroll
+      for (int j = 0; j < K; ++j) m[i][j] = x[i] * m[i][j] * y[j];
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      double row = 0.0, col = 0.0;
+#pragma unroll
+      for (int j = 0; j < K; ++j) {
+        row += m[k][j];
+        col += m[j][k];
+      }
+      residual += fabs(row - u[k]) + fabs(col - v[k]);
+      good &= (u[k] == 0.0 || usable(x[k])) && (v[k] == 0.0 || usable(y[k]));
+    }
+    return good ? residual / total : CM_INF;
+  }
+};
+
+// Scale what can be scaled quickly; `left` says which matrices are for another kernel, which writes all of their
+// results once more. Of the two pointers to cells one is null, of those to results one or both.
+template <int K>
+__global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
+                                                     : K == 3 ? 8
+                                                              : 1)
+    cmfast_ipf_single(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
+                      const double* __restrict__ row_sums, i64 row_sums_step, const double* __restrict__ col_sums,
+                      i64 col_sums_step, const double* __restrict__ start_row, i64 start_row_step,
+                      const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n, double smoothing,
+                      int drop, int bi, double target, double still, double bound, double last_width, i64 max_iter,
+                      float* out_floats, double* out_doubles, double* out_row, double* out_col, double* out_residual,
+                      i64* out_n_iter, signed char* out_status, double* out_smoothing, signed char* left) {
+  CM_DYN_SMEM(double, numbers);
+  const int size = R * C, lane = threadIdx.x % 32;
+  double* held = numbers + threadIdx.x / 32 * 32 * (size | 1);
+  const i64 warps = blockDim.x / 32;
+  for (i64 first = (blockIdx.x * warps + threadIdx.x / 32) * 32; first < n; first += gridDim.x * warps * 32) {
+    const int matrices = int(min(i64(32), n - first));
+    const i64 b = min(first + lane, n - 1);
+    over_numbers(size, matrices, [&](int at, int k, int place) {
+      const i64 from = m_step ? first * size + k : i64(at);
+      held[place] = floats ? widen(floats[from]) : doubles[from];
+    });
+    Single<K> t;
+    double low, high;
+    t.flip = R < C;
+    t.rows = t.flip ? C : R;
+    t.cols = t.flip ? R : C;
+    t.take(held + (lane < matrices ? lane : 0) * (size | 1), C, smoothing, &low, &high);
+    __syncwarp();  // all have read what results will overwrite
+    const double* rows = t.flip ? (col_sums ? col_sums + b * col_sums_step : nullptr)
+                                : (row_sums ? row_sums + b * row_sums_step : nullptr);
+    const double* cols = t.flip ? (row_sums ? row_sums + b * row_sums_step : nullptr)
+                                : (col_sums ? col_sums + b * col_sums_step : nullptr);
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      t.u[k] = k < t.rows ? (rows ? rows[k] : 1.0) : 0.0;
+      t.v[k] = k < t.cols ? (cols ? cols[k] : 1.0) : 0.0;
+      t.order[k] = k;
+      t.x[k] = t.y[k] = CM_NAN;
+    }
+    t.prepare(drop && bi);
+    const bool dominant = t.dominates();
+    t.easy &= low >= 1.0 / CM_WIDE && high <= CM_WIDE && high <= (dominant ? CM_VAST : CM_SPAN) * low;
+    double residual = CM_INF;
+    t.done = 0;
+    if (t.easy) {
+      const double* by_row = start_row ? start_row + b * start_row_step : nullptr;
+      const double* by_col = start_col ? start_col + b * start_col_step : nullptr;
+      t.lift();
+      t.begin(t.flip ? by_col : by_row, t.flip ? by_row : by_col);
+      t.start(dominant);
+      t.newton(Goals{target, still, bound}, last_width, int(min(max_iter, i64(PATIENT_PASSES))));
+      t.put_back();
+#pragma unroll
+      for (int k = 0; k < K; ++k)
+        if (!(t.v[k] > 0.0)) t.y[k] = 0.0;
+      t.gauge();
+      residual = t.scale();
+      t.easy &= residual <= bound && t.done <= max_iter;
+    }
+    if (out_floats || out_doubles) {
+#pragma unroll
+      for (int i = 0; i < K; ++i)
+#pragma unroll
+        for (int j = 0; j < K; ++j)
+          if (i < t.rows && j < t.cols) held[lane * (size | 1) + (t.flip ? j * C + i : i * C + t.order[j])] = t.m[i][j];
+      __syncwarp();
+      over_numbers(size, matrices, [&](int, int k, int place) {
+        if (out_floats)
+          out_floats[first * size + k] = narrow<float>(held[place]);
+        else
+          out_doubles[first * size + k] = held[place];
+      });
+    }
+    double along_rows[K], along_cols[K];
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      along_rows[k] = t.limit ? CM_NAN : t.flip ? t.y[k] : t.x[k];
+      along_cols[k] = t.limit ? CM_NAN : t.flip ? t.x[k] : t.y[k];
+    }
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (k < R) held[lane * (R | 1) + k] = along_rows[k];
+    __syncwarp();
+    over_numbers(R, matrices, [&](int, int k, int place) { out_row[first * R + k] = held[place]; });
+#pragma unroll
+    for (int k = 0; k < K; ++k)
+      if (k < C) held[lane * (C | 1) + t.order[k]] = along_cols[k];
+    __syncwarp();
+    over_numbers(C, matrices, [&](int, int k, int place) { out_col[first * C + k] = held[place]; });
+    if (lane < matrices) {
+      out_residual[b] = residual;
+      out_n_iter[b] = t.done;
+      out_status[b] = t.limit ? CM_LIMIT_ONLY : CM_CONVERGED;
+      out_smoothing[b] = smoothing;
+      left[b] = !t.easy;
+    }
+  }
+}
