@@ -307,3 +307,14 @@ def test_overlaps_beyond_float64():
     with pytest.warns(cmfast.FailureWarning, match=r"6 of 9 overlaps not computed .*: 5 INVALID, 1 RANGE"):
         found = cmfast.min_overlap(h, h).get()
     np.testing.assert_array_equal(found, [[np.nan, 1e300, np.nan], [1e300, 1e300, np.nan], [np.nan] * 3])
+
+
+@pytest.mark.parametrize("size", [2**16, 2**33, 2**50])
+def test_counts_of_more_than_32_bits_are_added_up(size):
+    """In shared memory they are two halves."""
+    rng = np.random.default_rng(3)
+    keys, counts = rng.integers(0, 16, 3000), rng.integers(0, size, 3000)
+    want = np.zeros(16, np.int64)
+    np.add.at(want, keys, counts)
+    got = dispatch.call("pair_counts", *there(keys, counts), n_classes=4)
+    assert got.get().ravel().tolist() == want.tolist()

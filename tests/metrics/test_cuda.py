@@ -1,11 +1,13 @@
 """Confusion matrices along thresholds by the CUDA kernels: with the bits of the CPU's."""
 
+import cuda_host
 import device
 import numpy as np
 import pytest
 from checks import assert_same_bits
 
 from cmfast import metrics
+from cmfast.kernels.cuda._core import resident
 
 pytestmark = device.marks
 
@@ -70,3 +72,30 @@ def test_labels_outside_are_counted_for_margins(n_classes):
     y[[5, 8999]] = n_classes, -1
     with pytest.raises(ValueError, match="2 pairs outside"):
         metrics.label_margins(device.asarray(y), device.asarray(y), n_classes=n_classes)
+
+
+@device.of_the_host
+def test_a_list_of_metrics_goes_to_a_device_once(monkeypatch):
+    """Any number of calls of the same list, one copy; what does not fit among those that are kept is copied each time."""
+    monkeypatch.setattr(resident, "_kept", {})
+    there, waits = cuda_host.asarray(np.random.default_rng(5).integers(0, 9, (4, 3, 3))), []
+    for names in (["accuracy", "f1_macro"], ["accuracy", "f1_macro"], ["mcc"]):
+        before = cuda_host.synchronisations()
+        metrics.compute(there, names, on_failure="ignore")
+        waits.append(cuda_host.synchronisations() - before)
+    assert waits[0] > 0
+    assert waits[1] == 0
+    kept = dict(resident._kept)
+    monkeypatch.setattr(resident, "MOST", len(kept))
+    want = metrics.compute(there, "kappa", on_failure="ignore")
+    assert resident._kept == kept
+    assert_same_bits(want, metrics.compute(there, "kappa", on_failure="ignore"))
+
+
+@device.of_the_host
+def test_every_device_has_its_own_list(monkeypatch):
+    monkeypatch.setattr(resident, "_kept", {})
+    for number in (0, 1):
+        with cuda_host.Device(number):
+            M = cuda_host.asarray(np.eye(3))
+        assert metrics.compute(M, ["accuracy"])["accuracy"].device.id == number

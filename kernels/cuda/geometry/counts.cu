@@ -99,6 +99,20 @@ __global__ void cmfast_merge_cells_numbers(const i64* __restrict__ rows, i64 n, 
   }
 }
 
+// Add to one of 64 bits, HELD in shared memory: that adds no more than 32 by itself, so the lower half goes first, and
+// the upper one takes its carry.
+template <bool HELD>
+__device__ __forceinline__ void add_wide(u64* to, u64 x) {
+  if (HELD) {
+    unsigned* half = reinterpret_cast<unsigned*>(to);
+    const unsigned low = unsigned(x), old = atomicAdd(&half[0], low);
+    const unsigned high = unsigned(x >> 32) + (old + low < low);
+    if (high) atomicAdd(&half[1], high);
+  } else {
+    atomicAdd(to, x);
+  }
+}
+
 // The confusion matrix of runs; HELD: in shared memory first, so that blocks do not wait for each other.
 template <bool HELD>
 __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,
@@ -110,7 +124,7 @@ __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* 
   u64* to = HELD ? held : out;
   const i64 mask = (i64(1) << half) - 1;
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS)
-    atomicAdd(&to[(keys[k] >> half & mask) * n_classes + (keys[k] & mask)], u64(counts[k]));
+    add_wide<HELD>(&to[(keys[k] >> half & mask) * n_classes + (keys[k] & mask)], u64(counts[k]));
   __syncthreads();
   for (int k = threadIdx.x; k < cells; k += CM_THREADS)
     if (held[k]) atomicAdd(&out[k], held[k]);
@@ -135,7 +149,7 @@ __global__ void cmfast_gcm_overlaps(const i64* __restrict__ l_cells, const i64* 
     const int a = int(l_first[l_cells[team.matrix()] + 1] - l), b = int(p_first[p_cells[team.matrix()] + 1] - p);
     int u = team.rank / b, s = team.rank % b;  // and from there in steps of W, without division
     while (u < a) {
-      atomicAdd(&to[l_tags[l + u] * columns + p_tags[p + s]], u64(min(L[l + u], P[p + s])));
+      add_wide<HELD>(&to[l_tags[l + u] * columns + p_tags[p + s]], u64(min(L[l + u], P[p + s])));
       u += W / b;
       s += W % b;
       if (s >= b) {

@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.shared.metrics import Plan
 
 _TYPES = (("i64", "i64"), ("int", "i64"), ("float", "double"), ("double", "double"))
@@ -83,7 +84,7 @@ def _run(sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Pl
     if n:
         d, t, p, bands, tops = (None if a is None else batches.flat_batch(a, 1) for a in sums)
         total, status = (None if a is None else a.reshape(n) for a in (total, status))
-        steps, params, weights = (xp.asarray(np.ascontiguousarray(a)) for a in (plan.steps, plan.params, plan.weights))
+        steps, params, weights = (resident(sums[1], a) for a in (plan.steps, plan.params, plan.weights))
         _METRICS.launch(
             (NAMES[sums[1].dtype], NAMES[kind]), -(-n // _METRICS_THREADS), threads=_METRICS_THREADS,
             d=d, t=t, p=p, bands=bands, tops=tops, totals=total, status=status, C=C, n=n,

@@ -401,6 +401,15 @@ def searchsorted(a: ndarray, v: ndarray) -> ndarray:
     return _new(np.searchsorted(a._host, v._host))
 
 
+class cuda:  # noqa: N801  # CuPy's name
+    """Streams: the host has one."""
+
+    @staticmethod
+    def get_current_stream() -> SimpleNamespace:
+        """Return it."""
+        return SimpleNamespace(synchronize=_synchronise)
+
+
 class linalg:  # noqa: N801  # CuPy's name
     """Linear algebra."""
 

@@ -1,0 +1,31 @@
+"""Small arrays that stay on a device between calls: what a call needs to know but does not change.
+
+A copy from the host to a device in every call costs as much as a small kernel, and no graph of CUDA can hold it.
+"""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core.module import library
+
+MOST = 1024  # arrays; what is beyond is copied in every call, for one that is let go might still be read
+
+_kept: dict[tuple[ModuleType, int, str, tuple[int, ...], bytes], Any] = {}
+
+
+def resident(beside: Any, array: np.ndarray) -> Any:
+    """Return `array` on the device of `beside`, not to be written to.
+
+    The first time that waits for the copy: any stream may read it from then on.
+    """
+    xp, array = library(beside), np.ascontiguousarray(array)
+    key = (xp, beside.device.id, array.dtype.str, array.shape, array.tobytes())
+    found = _kept.get(key)
+    if found is None:
+        found = xp.asarray(array)
+        if len(_kept) < MOST:
+            xp.cuda.get_current_stream().synchronize()
+            _kept[key] = found
+    return found
