@@ -1,0 +1,22 @@
+"""Comparisons by the CUDA kernels, run on the host: totals of any size, of which some have no reciprocal."""
+
+import cuda_host
+import numpy as np
+import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
+import pytest
+
+import cmfast
+
+pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+
+
+@pytest.mark.parametrize("op", [cmfast.overlap, cmfast.l1_distance, cmfast.kl_divergence])
+@pytest.mark.parametrize("scale", [(1.0, 1.0), (1e-318, 1.0), (1.0, 1e-306), (1e302, 1e-300), (1e299, 1e302)], ids=str)
+@pytest.mark.parametrize("C", [3, 9, 40])
+def test_totals_of_any_size_give_what_the_cpu_gives(op, scale, C):
+    rng = np.random.default_rng(C)
+    S, T = (rng.integers(1, 50, (5, C, C)) * factor for factor in scale)
+    T[0] = S[0]
+    got = op(cuda_host.asarray(S), cuda_host.asarray(T)).get()
+    np.testing.assert_allclose(got, op(S, T), rtol=1e-12, atol=1e-15)
+    assert op is cmfast.overlap or got[0] == 0.0
