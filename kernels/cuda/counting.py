@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
 from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
 
@@ -94,17 +95,21 @@ class _Samples:
         out, outside = self.count(shape)
         return out, self.xp.zeros(shape[:2], np.int8), int(outside.get()[0])  # synchronises
 
-    def count(self, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    def count(self, shape: tuple[int, ...], given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
         """Return the tables of counts, and how many pairs lie outside, as an array of one number."""
         cells = math.prod(shape[1:])
-        out, outside = self.xp.zeros(shape, np.uint64), self.xp.zeros(1, np.uint64)
+        out, outside = workspace.results(self.xp, given, (shape, np.uint64), ((1,), np.uint64))
+        out[...] = 0
+        outside[...] = 0
+        if not self.rows * self.n:
+            return out.view(np.int64), outside
         room = MOST_HELD // max(1, cells)
         together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)))
         common = self._common(shape, together, parts) | {"out": out, "out_outside": outside}
         words = (4 + THREADS) * (cells // 4 + 1)  # of the block, and of every thread; with a cell for what lies outside
         if together == 1 and self.groups[0] is None and 4 * words <= SHARED:
-            given = {name: common[name] for name in common.keys() - {"groups", "g_step", "together", "n_groups"}}
-            _BYTES.launch((self.label_type,), blocks, shared=4 * words, **given)
+            own = {name: common[name] for name in common.keys() - {"groups", "g_step", "together", "n_groups"}}
+            _BYTES.launch((self.label_type,), blocks, shared=4 * words, **own)
         else:
             copies = max(1, min(TABLE_COPIES, room // together))
             held = room > 0
@@ -148,10 +153,14 @@ class _Samples:
         return out, status, outside
 
 
-def count_pairs(y_true: Any, y_pred: Any, n_classes: int) -> tuple[Any, Any]:
+def count_pairs(y_true: Any, y_pred: Any, n_classes: int, *, out: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
     """Return the tables of counts ``(..., C, C)``, and how many pairs lie outside, as an array of one number."""
     samples = _Samples(y_true, y_pred, None, None)
-    table, outside = samples.count((samples.rows, 1, n_classes, n_classes))
+    shape, given = (samples.rows, 1, n_classes, n_classes), None
+    if out is not None:
+        workspace.results(samples.xp, out, ((*samples.batch, *shape[2:]), np.int64), ((1,), np.uint64))
+        given = (out[0].view(np.uint64).reshape(shape), out[1])
+    table, outside = samples.count(shape, given)
     return table.reshape(*samples.batch, n_classes, n_classes), outside
 
 

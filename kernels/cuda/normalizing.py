@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.shared.normalizing import ALL, CODES_OF_LINES, COL, ROW, SHRINK
 
@@ -22,11 +22,12 @@ _FACTORS = Kernel(
 KERNELS = (_NORMALIZE, _WEIGHTS, _FACTORS)
 
 
-def _by_line(kernel: Kernel, M: Any, method: str) -> tuple[Any, Any]:
+def _by_line(kernel: Kernel, M: Any, method: str, given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
     xp, dtype = library(M), batches.result_dtype(M)
     R, C = M.shape[-2:]
     n = math.prod(M.shape[:-2])
-    out, status = xp.empty((n, R * C), dtype), xp.zeros(n, np.int8)
+    out, status = workspace.results(xp, given, (M.shape, dtype), (M.shape[:-2], np.int8))
+    status[...] = 0
     if out.size:
         cells = batches.flat_batch(M if M.dtype == np.int64 else batches.as_floating(M), 2)
         width = batches.width(R * C if method == "all" else C)
@@ -34,13 +35,20 @@ def _by_line(kernel: Kernel, M: Any, method: str) -> tuple[Any, Any]:
             (NAMES[cells.dtype], NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
             M=cells, R=R, C=C, lines=CODES_OF_LINES[method], n=n, out=out, out_status=status,
         )  # fmt: skip
-    return out.reshape(M.shape), status.reshape(M.shape[:-2])
+    return out, status
 
 
-def normalize(M: Any, *, method: str, num_threads: int | None = None, progress: Any = None) -> tuple[Any, Any]:
+def normalize(
+    M: Any,
+    *,
+    method: str,
+    num_threads: int | None = None,
+    progress: Any = None,
+    out: tuple[Any, ...] | None = None,
+) -> tuple[Any, Any]:
     """Erbani et al., equation (1); a line without mass stays zero."""
     del num_threads
-    return _with_progress(progress, M, _by_line(_NORMALIZE, M, method))
+    return _with_progress(progress, M, _by_line(_NORMALIZE, M, method, out))
 
 
 def importance_weights(

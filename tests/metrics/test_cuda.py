@@ -76,7 +76,7 @@ def test_labels_outside_are_counted_for_margins(n_classes):
 
 @device.of_the_host
 def test_a_list_of_metrics_goes_to_a_device_once(monkeypatch):
-    """Any number of calls of the same list, one copy; what does not fit among those that are kept is copied each time."""
+    """Any number of calls of the same list, one copy; what does not fit among those kept is copied each time."""
     monkeypatch.setattr(resident, "_kept", {})
     there, waits = cuda_host.asarray(np.random.default_rng(5).integers(0, 9, (4, 3, 3))), []
     for names in (["accuracy", "f1_macro"], ["accuracy", "f1_macro"], ["mcc"]):

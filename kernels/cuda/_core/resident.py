@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.module import library
 
 MOST = 1024  # arrays; what is beyond is copied in every call, for one that is let go might still be read
@@ -24,6 +25,9 @@ def resident(beside: Any, array: np.ndarray) -> Any:
     key = (xp, beside.device.id, array.dtype.str, array.shape, array.tobytes())
     found = _kept.get(key)
     if found is None:
+        if workspace.in_use():
+            msg = "what stays on the device must be there before a workspace is used: ask how large that must be first"
+            raise RuntimeError(msg)
         found = xp.asarray(array)
         if len(_kept) < MOST:
             xp.cuda.get_current_stream().synchronize()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.shared.metrics import Plan
@@ -52,10 +52,15 @@ def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
     return (*(out[part].reshape(*batch, C) for part in range(5)), total.reshape(batch), status.reshape(batch))
 
 
-def metrics_of_matrices(M: Any, *, plan: Plan, num_threads: int | None = None) -> tuple[Any, ...]:
-    """Run `plan` on every matrix; its scalars, its per-class results, the status."""
+def metrics_of_matrices(
+    M: Any, *, plan: Plan, num_threads: int | None = None, out: tuple[Any, ...] | None = None
+) -> tuple[Any, ...]:
+    """Run `plan` on every matrix; its scalars, its per-class results, the status.
+
+    Handed in are all scalars (S, ...), all per-class results (T, ..., C), and the status.
+    """
     *sums, total, status = margins(M, num_threads=num_threads)
-    return _run(sums, total, status, batches.result_dtype(M), plan)
+    return _run(sums, total, status, batches.result_dtype(M), plan, out)
 
 
 def metrics_of_sums(
@@ -66,7 +71,7 @@ def metrics_of_sums(
     given = [a for a in (d, t, p, bands, tops) if a is not None]
     fractions = any(a.dtype.kind == "f" for a in given)
     sums = [None if a is None else _sums(a, fractions=fractions) for a in (d, t, p, bands, tops)]
-    return _run(sums, None, None, batches.result_dtype(*given), plan)
+    return _run(sums, None, None, batches.result_dtype(*given), plan, None)
 
 
 def _sums(a: Any, *, fractions: bool) -> Any:
@@ -75,12 +80,14 @@ def _sums(a: Any, *, fractions: bool) -> Any:
     return a.astype(np.float64 if fractions else np.int64, copy=False)
 
 
-def _run(sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Plan) -> tuple[Any, ...]:
+def _run(
+    sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Plan, out: tuple[Any, ...] | None
+) -> tuple[Any, ...]:
     xp, batch, C = library(sums[1]), sums[1].shape[:-1], sums[1].shape[-1]
     n = math.prod(batch)
     registers = xp.empty((plan.registers, n))
-    scalars, tables = xp.empty((plan.scalars, n), kind), xp.empty((plan.tables, n, C), kind)
-    out_status = xp.empty(n, np.int8)
+    shapes = (plan.scalars, *batch), (plan.tables, *batch, C), batch
+    scalars, tables, out_status = workspace.results(xp, out, *zip(shapes, (kind, kind, np.int8), strict=True))
     if n:
         d, t, p, bands, tops = (None if a is None else batches.flat_batch(a, 1) for a in sums)
         total, status = (None if a is None else a.reshape(n) for a in (total, status))
@@ -92,9 +99,7 @@ def _run(sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Pl
             n_scalars=plan.scalars, n_tables=plan.tables,
             out_registers=registers, out_scalars=scalars, out_tables=tables, out_status=out_status,
         )  # fmt: skip
-    results = [scalars[k].reshape(batch) for k in range(plan.scalars)]
-    results += [tables[k].reshape(*batch, C) for k in range(plan.tables)]
-    return (*results, out_status.reshape(batch))
+    return (*(scalars[k] for k in range(plan.scalars)), *(tables[k] for k in range(plan.tables)), out_status)
 
 
 def weighted_kappa(M: Any, W: Any, *, fill: float, num_threads: int | None = None) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.cuda.scaling import group, team
 from cmfast.kernels.shared.scaling import Lines, Problem, rules
@@ -33,6 +33,7 @@ def _launch(
     write: bool,
     num_threads: int | None = None,
     progress: Any = None,
+    out: tuple[Any, ...] | None = None,
     **options: Any,
 ) -> tuple[Any, ...]:
     del num_threads
@@ -42,6 +43,11 @@ def _launch(
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
     cells, m_step = _flat(batches.as_floating(M), batch, 2)
+    shapes = ((*batch, R, C), dtype), ((*batch, R), np.float64), ((*batch, C), np.float64)
+    types = (np.float64, np.int64, np.int8, np.float64)
+    wanted = (*(shapes if write else shapes[1:]), *((batch, each) for each in types))
+    results = workspace.results(xp, out, *wanted)
+    matrix, row, col, residual, n_iter, status, smoothing = results if write else (None, *results)
     lines = [_lines(a, batch) for a in (row_sums, col_sums, start_row, start_col)]
     problem = Problem(
         R=R,
@@ -54,21 +60,16 @@ def _launch(
         start_row=lines[2],
         start_col=lines[3],
         **rules(R, C, bi=row_sums is None and col_sums is None, **options),
-        out=xp.empty((n, R, C), dtype) if write else None,
-        out_row=xp.empty((n, R)),
-        out_col=xp.empty((n, C)),
-        residual=xp.empty(n),
-        n_iter=xp.empty(n, np.int64),
-        status=xp.empty(n, np.int8),
-        smoothing=xp.empty(n),
+        out=None if matrix is None else matrix.reshape(n, R, C),
+        out_row=row.reshape(n, R),
+        out_col=col.reshape(n, C),
+        residual=residual.reshape(n),
+        n_iter=n_iter.reshape(n),
+        status=status.reshape(n),
+        smoothing=smoothing.reshape(n),
     )
     _solve(problem, progress)
-    return (
-        None if problem.out is None else problem.out.reshape(*batch, R, C),
-        problem.out_row.reshape(*batch, R),
-        problem.out_col.reshape(*batch, C),
-        *(a.reshape(batch) for a in (problem.residual, problem.n_iter, problem.status, problem.smoothing)),
-    )
+    return matrix, row, col, residual, n_iter, status, smoothing
 
 
 def _solve(problem: Problem, progress: Any) -> None:

@@ -41,7 +41,7 @@ def synchronisations() -> int:
 
 
 def allocations() -> int:
-    """Return how many arrays have been given memory so far."""
+    """Return how often memory has been allocated so far."""
     return int(_state.allocations)
 
 
@@ -67,6 +67,17 @@ class MemoryPointer:
 
     def __init__(self, mem: UnownedMemory, offset: int) -> None:
         self.mem, self.ptr = mem, mem.ptr + offset
+
+
+def get_allocator() -> Callable[[int], MemoryPointer]:
+    """Return whom arrays have their memory from."""
+    return _state.allocator or _allocate
+
+
+def _allocate(size: int) -> MemoryPointer:
+    _state.allocations += 1
+    owner = np.empty(size, np.uint8)
+    return MemoryPointer(UnownedMemory(owner.ctypes.data, size, owner, _state.devices[-1]), 0)
 
 
 @contextmanager
@@ -299,10 +310,7 @@ def empty(shape: Any, dtype: Any = float) -> ndarray:
 
 
 def _memory(size: int) -> tuple[np.ndarray, Any]:
-    _state.allocations += 1
-    if _state.allocator is None:
-        return np.empty(size, np.uint8), None
-    place = _state.allocator(size)
+    place = get_allocator()(size)
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(place.ptr)), place.mem
 
 
@@ -402,7 +410,10 @@ def searchsorted(a: ndarray, v: ndarray) -> ndarray:
 
 
 class cuda:  # noqa: N801  # CuPy's name
-    """Streams: the host has one."""
+    """Memory; streams, of which the host has one."""
+
+    UnownedMemory, MemoryPointer = UnownedMemory, MemoryPointer
+    get_allocator, using_allocator = staticmethod(get_allocator), staticmethod(using_allocator)
 
     @staticmethod
     def get_current_stream() -> SimpleNamespace:
