@@ -182,24 +182,31 @@ __device__ __forceinline__ double determined(double truth, double prediction, do
   return truth == 0.0 || prediction == 0.0 ? 0.0 : x;
 }
 
+// A metric of one class that is made of its recall and its specificity.
+__device__ __forceinline__ double of_both_rates(int code, double hit, double reject) {
+  if (code == CM_VALUE_BALANCED_ACCURACY) return (hit + reject) * 0.5;
+  if (code == CM_VALUE_GEOMETRIC_MEAN) return sqrt(hit * reject);
+  return 1.0 - sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5);
+}
+
 // One metric of one class, NaN where it is 0/0.
 template <typename S>
 __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double beta, i64 k) {
   const double d = as_double(s.hit(k)), t = as_double(s.truth(k)), p = as_double(s.prediction(k));
   const double n = as_double(s.n), not_true = as_double(s.not_true(k)), not_predicted = as_double(s.not_predicted(k));
   const double rejected = fmax(as_double(s.rejected(k)), 0.0), square = beta * beta;
-  const double hit = d / t, reject = rejected / not_true;
+  // Only where they are asked for: of everything here a division takes longest.
   switch (code) {
-    case CM_VALUE_RECALL: return hit;
+    case CM_VALUE_RECALL: return d / t;
     case CM_VALUE_PRECISION: return d / p;
     case CM_VALUE_FBETA: return (1.0 + square) * d / (square * t + p);
     case CM_VALUE_JACCARD: return d / (t + as_double(s.false_(k)));
-    case CM_VALUE_SPECIFICITY: return reject;
+    case CM_VALUE_SPECIFICITY: return rejected / not_true;
     case CM_VALUE_NPV: return rejected / not_predicted;
     case CM_VALUE_ACCURACY: return (d + rejected) / n;
-    case CM_VALUE_BALANCED_ACCURACY: return (hit + reject) * 0.5;
-    case CM_VALUE_GEOMETRIC_MEAN: return sqrt(hit * reject);
-    case CM_VALUE_TAU: return 1.0 - sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5);
+    case CM_VALUE_BALANCED_ACCURACY:
+    case CM_VALUE_GEOMETRIC_MEAN:
+    case CM_VALUE_TAU: return of_both_rates(code, d / t, rejected / not_true);
     default: break;
   }
   const double covariance = as_double(s.covariance(k));
