@@ -93,10 +93,10 @@ def _mark_empty_lines(positive, u, v, rows, cols):
 
 @jit(inner=True)
 def _all_positive(targets):
+    good = True
     for target in targets:
-        if not target > 0.0:
-            return False
-    return True
+        good = good and target > 0.0
+    return good
 
 
 @jit(inner=True)
