@@ -12,6 +12,7 @@ from checks import assert_same_bits
 
 import cmfast
 from cmfast import metrics
+from cmfast.kernels.cpu.metrics._formulas import PAST_BYTES
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, TEAMS = PUBLISHED["paper001"], PUBLISHED["paper003"]["teams"]
@@ -261,3 +262,26 @@ def test_totals_out_of_the_ordinary_change_no_neighbour(C, undefined, rng):
             alone = metrics.compute(M[b], names, undefined=undefined, on_failure="ignore")
             for name in names:
                 assert_same_bits(together[name][b], alone[name])
+
+
+def test_many_results_are_those_of_few(rng):
+    # so many that they are written past the caches, and no multiple of what is written at a time
+    M = rng.integers(0, 9, (52_003, 3, 3))
+    assert len(metrics.SCALARS) * len(M) * 8 > PAST_BYTES
+    found = metrics.compute(M, metrics.SCALARS)
+    cuts = np.array_split(M, 11)
+    parts = [metrics.compute(part, metrics.SCALARS) for part in cuts]
+    for name, values in found.items():
+        assert_same_bits(values, np.concatenate([part[name] for part in parts]))
+        assert values.flags.c_contiguous
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64, np.float32])
+@pytest.mark.parametrize("C", [1, 2, 3, 10, 17, 33])
+def test_a_negative_cell_is_found_wherever_it_stands(C, dtype):
+    M = np.ones((2 * C * C, C, C), dtype)
+    for c in range(C * C):
+        M[2 * c].flat[c] = -1
+    accuracy, sums = metrics.compute(M, "accuracy", on_failure="ignore"), metrics.margins(M, on_failure="ignore")
+    np.testing.assert_array_equal(np.isnan(accuracy), np.arange(len(M)) % 2 == 0)
+    np.testing.assert_array_equal(sums.status == cmfast.Status.INVALID, np.arange(len(M)) % 2 == 0)

@@ -7,7 +7,8 @@ inside the choice of a formula, never around it; `rows` and `params` are those o
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.streams import stream_row
+from cmfast.kernels.cpu._core.vector import fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics._lanes import (
     CHANCE,
     COL,
@@ -36,17 +37,20 @@ from cmfast.kernels.cpu.metrics._lanes import (
     WEIGHT,
     WEIGHTED_SUM,
 )
-from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE
+from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE, STATUS_LINE
 from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
+from cmfast.kernels.status import OK
+
+PAST_BYTES = 2**24  # results beyond are written past the caches
 
 # Plain integers of the codes that kernels compare with; the last one of each kind is what is left.
 EACH, REDUCE = int(Step.EACH), int(Step.REDUCE)
 STEP_TOTAL, HARMONIC = int(Step.TOTAL), int(Step.HARMONIC)
 RECALL, PRECISION, FBETA = int(Value.RECALL), int(Value.PRECISION), int(Value.FBETA)
 JACCARD, SPECIFICITY, NPV = int(Value.JACCARD), int(Value.SPECIFICITY), int(Value.NPV)
-OVR_ACCURACY, OVR_BALANCED = int(Value.ACCURACY), int(Value.BALANCED_ACCURACY)
+OVR_BALANCED = int(Value.BALANCED_ACCURACY)
 OVR_GEOMETRIC, OVR_TAU = int(Value.GEOMETRIC_MEAN), int(Value.TAU)
-TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)
+TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # what is corrected for chance begins with TSS
 GILBERT, DOOLITTLE = int(Value.GILBERT), int(Value.DOOLITTLE)
 MEAN, WEIGHTED, MIN = int(Over.MEAN), int(Over.WEIGHTED), int(Over.MIN)
 ADJUSTED, PICK = int(Over.ADJUSTED), int(Over.PICK)
@@ -58,70 +62,81 @@ DEFINED = int(Mode.DEFINED)
 
 
 @jit(inner=True)
-def make_values(rows, params, values, S, C):
-    """Make the values that are rates for every class, NaN where they are 0/0."""
-    n = load(S, TABLES * C + TOTAL)
-    for v in range(values):
-        code, beta, x = rows[v, 1], params[rows[v, 6], 1], TABLES * C + NUMBERS + v * (SINGLE + C) + SINGLE
-        if code == RECALL or code == SPECIFICITY:  # noqa: PLR1714, SIM109 - a search in a tuple takes long to compile
-            table = HIT if code == RECALL else REJECT
-            for k in range(C):
-                store(S, x + k, load(S, table * C + k))
-        elif code == PRECISION or code == NPV:  # noqa: PLR1714, SIM109
-            above = DIAGONAL if code == PRECISION else REJECTED
-            below = COL if code == PRECISION else NOT_PREDICTED
-            for k in range(C):
-                store(S, x + k, load(S, above * C + k) / load(S, below * C + k))
-        elif code == FBETA:
-            square = beta * beta
-            for k in range(C):
-                size = square * load(S, ROW * C + k) + load(S, COL * C + k)
-                store(S, x + k, (1.0 + square) * load(S, DIAGONAL * C + k) / size)
-        elif code == JACCARD:
-            for k in range(C):
-                store(S, x + k, load(S, DIAGONAL * C + k) / (load(S, ROW * C + k) + load(S, FALSE * C + k)))
-        elif code == OVR_ACCURACY:
-            for k in range(C):
-                store(S, x + k, (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / n)
-        elif code == OVR_BALANCED:
-            for k in range(C):
-                store(S, x + k, (load(S, HIT * C + k) + load(S, REJECT * C + k)) * 0.5)
-        elif code == OVR_GEOMETRIC:
-            for k in range(C):
-                store(S, x + k, sqrt(load(S, HIT * C + k) * load(S, REJECT * C + k)))
-        elif code == OVR_TAU:
-            for k in range(C):
-                missed, false = 1.0 - load(S, HIT * C + k), 1.0 - load(S, REJECT * C + k)
-                store(S, x + k, 1.0 - sqrt((missed * missed + false * false) * 0.5))
+def make_values(plan, S, C):
+    """Make the values for every class, NaN where they are 0/0, and the sums over the classes that averages are made of.
 
-
-@jit(inner=True)
-def correct_for_chance(rows, values, S, C):
-    """Make the values that are corrected for chance."""
-    n = load(S, TABLES * C + TOTAL)
-    for v in range(values):
-        code, x = rows[v, 1], TABLES * C + NUMBERS + v * (SINGLE + C) + SINGLE
-        if code < TSS:
-            continue
+    The sums are made meanwhile: a division takes as long as all of them.
+    """
+    rows, params = plan.rows, plan.params
+    choose = plan.mode == DEFINED  # the classes that enter an average differ from value to value
+    for v in range(plan.values):
+        code, beta, at = rows[v, 1], params[rows[v, 6], 1], TABLES * C + NUMBERS + v * (SINGLE + C)
+        square, weighs, fill = beta * beta, rows[v, 3] > 0, 0.0 if choose else params[rows[v, 6], 0]
+        total, weighted, weights, members = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for k in range(C):
-            above, covariance = load(S, COVARIANCES * C + k), load(S, COVARIANCES * C + k)
-            truth, p = load(S, ROW * C + k) * load(S, NOT_TRUE * C + k), load(S, COL * C + k)
-            if code == TSS:
-                below = truth
-            elif code == HEIDKE:
-                above = 2.0 * covariance
-                below = load(S, ROW * C + k) * load(S, NOT_PREDICTED * C + k) + p * load(S, NOT_TRUE * C + k)
-            elif code == GILBERT:
-                d, false = load(S, DIAGONAL * C + k), load(S, FALSE * C + k)
-                below = d * load(S, REJECTED * C + k) + false * (d + load(S, NOT_TRUE * C + k))
-                below = below + n * load(S, MISSED * C + k)
-            else:
-                above, below = covariance * covariance, truth * (p * load(S, NOT_PREDICTED * C + k))
-            value = above / below
-            value = where(value > 1.0, 1.0, value)  # rounding alone can exceed one; NaN stays
-            if code == DOOLITTLE:
-                value = _determined(truth, p * load(S, NOT_PREDICTED * C + k), value)
-            store(S, x + k, value)
+            x = _corrected_for_chance(code, S, C, k) if code >= TSS else _rate(code, square, S, C, k)
+            store(S, at + SINGLE + k, x)
+            defined = x == x  # noqa: PLR0124 - NaN alone is not
+            value = where(defined, x, fill)
+            member = where(defined, 1.0, splat(0.0)) if choose else load(S, MEMBER * C + k)
+            members = members + member
+            total = fma(value, member, total)  # times one or zero: nothing is rounded but the sum
+            if weighs:
+                t = load(S, ROW * C + k)
+                weight = where(defined, t, 0.0) if choose else t
+                weights = weights + weight
+                weighted = weighted + where(weight > 0.0, weight * value, 0.0)
+        store(S, at + SUM, total)
+        store(S, at + MEMBERS, members)
+        store(S, at + WEIGHTED_SUM, weighted)
+        store(S, at + WEIGHT, weights)
+
+
+@jit(inner=True, inline=True)
+def _rate(code, square, S, C, k):
+    """Return a value of class `k` that is a rate; `square` is that of beta."""
+    if code == RECALL:
+        return load(S, HIT * C + k)
+    if code == SPECIFICITY:
+        return load(S, REJECT * C + k)
+    if code == OVR_BALANCED:
+        return (load(S, HIT * C + k) + load(S, REJECT * C + k)) * 0.5
+    if code == OVR_GEOMETRIC:
+        return sqrt(load(S, HIT * C + k) * load(S, REJECT * C + k))
+    if code == OVR_TAU:
+        missed, false = 1.0 - load(S, HIT * C + k), 1.0 - load(S, REJECT * C + k)
+        return 1.0 - sqrt((missed * missed + false * false) * 0.5)
+    d, p = load(S, DIAGONAL * C + k), load(S, COL * C + k)
+    if code == PRECISION:
+        above, below = d, p
+    elif code == NPV:
+        above, below = load(S, REJECTED * C + k), load(S, NOT_PREDICTED * C + k)
+    elif code == FBETA:
+        above, below = (1.0 + square) * d, square * load(S, ROW * C + k) + p
+    elif code == JACCARD:
+        above, below = d, load(S, ROW * C + k) + load(S, FALSE * C + k)
+    else:
+        above, below = d + load(S, REJECTED * C + k), load(S, TABLES * C + TOTAL)
+    return above / below
+
+
+@jit(inner=True, inline=True)
+def _corrected_for_chance(code, S, C, k):
+    """Return a value of class `k` that is corrected for chance."""
+    covariance, t, not_true = load(S, COVARIANCES * C + k), load(S, ROW * C + k), load(S, NOT_TRUE * C + k)
+    truth, p, not_predicted = t * not_true, load(S, COL * C + k), load(S, NOT_PREDICTED * C + k)
+    above, below = covariance, truth
+    if code == HEIDKE:
+        above, below = 2.0 * covariance, t * not_predicted + p * not_true
+    elif code == GILBERT:
+        d, false = load(S, DIAGONAL * C + k), load(S, FALSE * C + k)
+        below = d * load(S, REJECTED * C + k) + false * (d + not_true)
+        below = below + load(S, TABLES * C + TOTAL) * load(S, MISSED * C + k)
+    elif code == DOOLITTLE:
+        above, below = covariance * covariance, truth * (p * not_predicted)
+    value = above / below
+    value = where(value > 1.0, 1.0, value)  # rounding alone can exceed one; NaN stays
+    return _determined(truth, p * not_predicted, value) if code == DOOLITTLE else value
 
 
 @jit(inner=True)
@@ -129,31 +144,6 @@ def _determined(truth, prediction, x):
     """One degenerate margin: the limit of a correlation is 0 from every direction. Two: there is none."""
     none_true, none_predicted = truth == 0.0, prediction == 0.0
     return where(none_true & none_predicted, np.nan, where(none_true | none_predicted, 0.0, x))
-
-
-@jit(inner=True)
-def add_up(rows, params, values, mode, S, C):
-    """Make the sums over the classes that averages are made of."""
-    for v in range(values):
-        at, fill, weighs = TABLES * C + NUMBERS + v * (SINGLE + C), params[rows[v, 6], 0], rows[v, 3] > 0
-        total, weighted, weights, members = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-        for k in range(C):
-            x, t = load(S, at + SINGLE + k), load(S, ROW * C + k)
-            inside = load(S, MEMBER * C + k) > 0.0
-            defined = x == x  # noqa: PLR0124 - NaN alone is not
-            if mode == DEFINED:
-                inside = inside & defined
-            value = where(inside, where(defined, x, fill), 0.0)
-            total = total + value
-            members = members + where(inside, 1.0, splat(0.0))
-            if weighs:
-                weight = where(inside, t, 0.0)
-                weights = weights + weight
-                weighted = weighted + where(weight > 0.0, weight * value, 0.0)
-        store(S, at + SUM, total)
-        store(S, at + MEMBERS, members)
-        store(S, at + WEIGHTED_SUM, weighted)
-        store(S, at + WEIGHT, weights)
 
 
 @jit(inner=True)
@@ -179,12 +169,15 @@ def make_totals(sums, at, S, C, products, ordered):
 
 
 @jit(inner=True)
-def finish(rows, params, values, sums, at, S, C, tables, first, count):
-    """Run the other steps; per-class results go to ``tables[table, first : first + count]``, the rest to registers.
+def finish(plan, sums, at, S, C, out, first, count):
+    """Run the other steps, and write what they make of the matrices from `first` on to the scalars and tables of `out`.
 
     What needed another pass over the classes is in `sums` already, in the tile whose first line is `at`.
     """
+    rows, params, values, (scalars, tables, _) = plan.rows, plan.params, plan.values, out
     registers = TABLES * C + NUMBERS + values * (SINGLE + C)
+    past = scalars.size * scalars.itemsize > PAST_BYTES
+    bad = load(sums, at + STATUS_LINE) != float(OK)
     for row in range(values, len(rows)):
         step, code, target, a, b = rows[row, 0], rows[row, 1], rows[row, 2], rows[row, 3], rows[row, 4]
         value, fill = TABLES * C + NUMBERS + rows[row, 5] * (SINGLE + C), params[rows[row, 6], 0]
@@ -196,23 +189,30 @@ def finish(rows, params, values, sums, at, S, C, tables, first, count):
             continue
         if step == REDUCE:
             if code == MEAN:
-                out = load(S, value + SUM) / load(S, value + MEMBERS)
+                made = load(S, value + SUM) / load(S, value + MEMBERS)
             elif code == WEIGHTED:
-                out = load(S, value + WEIGHTED_SUM) / load(S, value + WEIGHT)
+                made = load(S, value + WEIGHTED_SUM) / load(S, value + WEIGHT)
             elif code == PICK:
-                out = load(S, value + SINGLE + a)
+                made = load(S, value + SINGLE + a)
             elif code == ADJUSTED:
                 members = load(S, value + MEMBERS)
                 chance = 1.0 / members
                 adjusted = (load(S, value + SUM) / members - chance) / (1.0 - chance)
-                out = where(members >= 2.0, adjusted, np.nan)
+                made = where(members >= 2.0, adjusted, np.nan)
             else:
-                out = load(sums, at + AGAIN_LINE + code - MIN)
+                made = load(sums, at + AGAIN_LINE + code - MIN)
         elif step == STEP_TOTAL:
-            out = load(S, TABLES * C + TOTALS + code)
+            made = load(S, TABLES * C + TOTALS + code)
         elif step == HARMONIC:
             x, y = load(S, registers + a), load(S, registers + b)
-            out = where((x == 0.0) & (y == 0.0), 0.0, 2.0 * x * y / (x + y))
+            made = where((x == 0.0) & (y == 0.0), 0.0, 2.0 * x * y / (x + y))
         else:
-            out = (load(S, registers + a) + 1.0) * 0.5
-        store(S, registers + target, where(out != out, fill, out))  # noqa: PLR0124 - NaN alone
+            made = (load(S, registers + a) + 1.0) * 0.5
+        made = where(made != made, fill, made)  # noqa: PLR0124 - NaN alone
+        store(S, registers + target, made)
+        if target < len(scalars):
+            made = where(bad, np.nan, made)
+            if past:
+                stream_row(scalars, target, first, made)
+            else:
+                store_row(scalars, target, first, made)

@@ -6,6 +6,7 @@ its registers.
 """
 
 import math
+from functools import cache
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, splat, store, where
@@ -37,9 +38,10 @@ def lines_of(C, plan):
     return TABLES * C + NUMBERS + plan.values * (SINGLE + C) + plan.registers
 
 
+@cache
 def largest_total(C, ordered):
     """Return the total of counts up to which every sum of products of the margins of C classes is exact in float64."""
-    return math.isqrt(2**53 // (2 * max(1, C - 1) ** 2 if ordered else 1))
+    return float(math.isqrt(2**53 // (2 * max(1, C - 1) ** 2 if ordered else 1)))
 
 
 @jit(inner=True)

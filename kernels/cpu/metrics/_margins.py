@@ -66,9 +66,16 @@ def lines_of(C):
     return FIRST + SUMS * C
 
 
-def new_scratch(C):
-    """Return what `load_few` and `load_many` work in: lines of transposed cells, or rows of sums."""
-    return np.empty((max(CHUNK, C), WIDTH)) if C <= NARROW else np.empty((2, 2 * C))
+def aligned_lines(n):
+    """Return `n` lines, none of which lies across two cache lines."""
+    numbers = np.empty((n + 1) * WIDTH)
+    skip = -(numbers.__array_interface__["data"][0] // numbers.itemsize) % WIDTH
+    return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
+
+
+def scratch_lines(C):
+    """Return how many lines `load_few` and `load_many` work in: transposed cells, or two rows of sums."""
+    return CHUNK if C <= NARROW else C
 
 
 @jit(inner=True)
@@ -81,34 +88,52 @@ def _is_unusual(sums, at, usual):
 def load_few(M, C, ordered, usual, sums, cells, start, stop):
     """Fill `sums` with those of the rows of `M` from `start` to `stop`; return whether a total is unusual.
 
-    For matrices of at most NARROW classes. The lanes past the last matrix repeat it. `cells` is from `new_scratch`.
+    For matrices of at most NARROW classes. The lanes past the last matrix repeat it. `cells` has as many lines as
+    `scratch_lines` says.
     """
     usual = Range(*usual)
     unusual = False
     chunk = CHUNK // C if C > 0 else 1
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
-        for k in range(at, at + FIRST + 4 * C):
+        store(sums, at + TOTAL_LINE, splat(0.0))
+        for k in range(at + FIRST + 3 * C, at + FIRST + (3 if ordered else 4) * C):
             store(sums, k, splat(0.0))
+        negative = False
         for begin in range(0, C, chunk):
-            end = begin + chunk if begin + chunk < C else C
-            _transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells)
-            _add_cells(cells, C, begin, end, ordered, sums, at)
-        low, n = load(sums, at + STATUS_LINE), load(sums, at + TOTAL_LINE)
-        status = where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID)))
+            end = min(begin + chunk, C)
+            negative = _transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells) or negative
+            _add_columns(cells, C, begin, end, sums, at)
+            _add_rows(M, first, cells, C, begin, end, sums, at)
+            if ordered:
+                _add_bands(cells, C, begin, end, sums, at)
+        status = where(load(sums, at + TOTAL_LINE) < np.inf, float(OK), splat(float(INVALID)))  # NaN as well
         store(sums, at + STATUS_LINE, status)
+        if negative:
+            _refuse_negative(M, first, stop - 1, sums, at)
         unusual = unusual or _is_unusual(sums, at, usual)
     return unusual
 
 
 @jit(inner=True)
 def _transpose(M, first, last, column, count, cells):
-    """Bring `count` cells of eight matrices, none beyond `last`, side by side."""
+    """Bring `count` cells of eight matrices, none beyond `last`, side by side; return whether any is negative."""
     if count < WIDTH:
+        negative = False
         for k in range(count):
             for w in range(WIDTH):
-                cells[k, w] = M[min(first + w, last), column + k]
-        return
+                x = M[min(first + w, last), column + k]
+                negative = negative or x < 0
+                cells[k, w] = x
+        return negative
+    # In the order of the memory first, which the processor foresees: read side by side, every line would be waited for.
+    least = splat(0.0)
+    whole = count == M.shape[1]  # matrices follow each other
+    length = count * (min(first + WIDTH, last + 1) - first) if whole else count
+    for w in range(1 if whole else WIDTH):
+        for k in range(0, length, WIDTH):
+            x = load_row(M, min(first + w, last), column + min(k, length - WIDTH))
+            least = where(x < least, x, least)
     places = (
         first,
         min(first + 1, last),
@@ -122,39 +147,47 @@ def _transpose(M, first, last, column, count, cells):
     for k in range(0, count, WIDTH):
         c = min(k, count - WIDTH)  # the last block overlaps the one before
         load_block(cells, c, M, places, column + c)
-        # The next eight, in the order of the memory: read side by side, no processor sees them as one stream.
-        for line in range(0, WIDTH * WIDTH, 64 // M.itemsize):
-            fetch(M, first + WIDTH, WIDTH * (column + k) + line)
+    return some(least < 0.0)
 
 
 @jit(inner=True)
-def _add_cells(cells, C, begin, end, ordered, sums, at):
-    """Add the rows of eight matrices from `begin` to `end`; the line of the status keeps the least cell."""
-    d = at + FIRST
-    t, p, band, top = d + C, d + 2 * C, d + 3 * C, d + 4 * C
+def _add_columns(cells, C, begin, end, sums, at):
+    """Add the rows of eight matrices from `begin` to `end` to their column sums."""
+    p, top = at + FIRST + 2 * C, at + FIRST + 4 * C
     for j in range(C):
-        column = load(sums, p + j)
+        column = load(sums, p + j) if begin > 0 else splat(0.0)
         for i in range(begin, end):
             if i == j:
                 store(sums, top + j, column)  # the part above the diagonal
             column = column + load(cells, (i - begin) * C + j)
         store(sums, p + j, column)
-    low, n = load(sums, at + STATUS_LINE), load(sums, at + TOTAL_LINE)
+
+
+@jit(inner=True)
+def _add_rows(M, first, cells, C, begin, end, sums, at):
+    """Fill the sums of the rows from `begin` to `end`, after those of the columns."""
+    d, t, top = at + FIRST, at + FIRST + C, at + FIRST + 4 * C
+    n = load(sums, at + TOTAL_LINE)
     for i in range(begin, end):
         row = splat(0.0)
         for j in range(C):
+            fetch(M, first + WIDTH, WIDTH * (i * C + j))  # one of the next eight, which lie there in this order
             x = load(cells, (i - begin) * C + j)
-            low = where(x < low, x, low)
             row = row + x
             if i == j:
                 store(sums, d + i, x)
                 store(sums, top + i, load(sums, top + i) + row)
         store(sums, t + i, row)
         n = n + row
-    store(sums, at + STATUS_LINE, low)
     store(sums, at + TOTAL_LINE, n)
-    for away in range(C if ordered else 0):
-        mass = load(sums, band + away)
+
+
+@jit(inner=True)
+def _add_bands(cells, C, begin, end, sums, at):
+    """Add the rows from `begin` to `end` to the mass at each distance from the diagonal."""
+    band = at + FIRST + 3 * C
+    for away in range(C):
+        mass = load(sums, band + away) if begin > 0 else splat(0.0)
         for i in range(begin, end):
             if i >= away:
                 mass = mass + load(cells, (i - begin) * C + i - away)
@@ -163,10 +196,20 @@ def _add_cells(cells, C, begin, end, ordered, sums, at):
         store(sums, band + away, mass)
 
 
+@jit(inner=True)
+def _refuse_negative(M, first, last, sums, at):
+    """Make INVALID those of eight matrices that have a negative cell."""
+    for w in range(WIDTH):
+        for c in range(M.shape[1]):
+            if M[min(first + w, last), c] < 0:
+                sums[at + STATUS_LINE, w] = INVALID
+
+
 @jit()
-def load_many(M, C, ordered, usual, sums, rows, start, stop):
-    """Do as `load_few` for matrices of more than NARROW classes; `rows` is from `new_scratch`."""
+def load_many(M, C, ordered, usual, sums, scratch, start, stop):
+    """Do as `load_few` for matrices of more than NARROW classes."""
     usual = Range(*usual)
+    rows = scratch.reshape(2, WIDTH // 2 * C)
     unusual = False
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
@@ -273,19 +316,19 @@ def load_sums(given, exact, usual, sums, start, stop):
     """
     given, usual = Given(*given), Range(*usual)
     C = given.t.shape[1]
-    whole = sums.view(np.int64)
     unusual = False
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
         for w in range(WIDTH):
-            _load_given(given, exact, usual.most, min(first + w, stop - 1), w, C, sums, whole, at)
+            _load_given(given, exact, usual.most, min(first + w, stop - 1), w, sums, at)
         unusual = unusual or _is_unusual(sums, at, usual) or some(load(sums, at + STATUS_LINE) == float(HUGE))
     return unusual
 
 
 @jit(inner=True)
-def _load_given(given, exact, most, b, w, C, sums, whole, at):
+def _load_given(given, exact, most, b, w, sums, at):
     d, t, p, band, top = given
+    C, whole = t.shape[1], sums.view(np.int64)
     zero = t.dtype.type(0)
     slack = 0.0 if exact else 1e-9  # the margins of a fractional matrix are rounded, each in its own order
     n, others = zero, zero

@@ -15,7 +15,7 @@ from cmfast.kernels.cpu._core.vector_functions import (
     mantissa,
 )
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, FIRST, ORDERED_LINE, SUMS, TOTAL_LINE
-from cmfast.kernels.shared.metrics import Mode, Over, Step, Value
+from cmfast.kernels.shared.metrics import Mode, Over, Plan, Step, Value
 
 LINEAR_LINE, QUADRATIC_LINE, GERRITY_LINE = range(ORDERED_LINE, ORDERED_LINE + 3)
 MIN_LINE, GEOMETRIC_LINE, TAU_LINE, TAU_WEIGHTED_LINE = range(AGAIN_LINE, AGAIN_LINE + 4)
@@ -87,6 +87,7 @@ def _gerrity(sums, at, C):
 @jit()
 def reduce_again(sums, C, plan):
     """Reduce the recalls in ways that are no sums of them, in every tile; NaN where there is no answer."""
+    plan = Plan(*plan)
     rows, params, weights = plan.rows, plan.params, plan.weights
     fill, parameter, normalize = 0.0, 1.0, 0
     for row in range(len(rows)):

@@ -6,16 +6,21 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, store_row, where
+from cmfast.kernels.cpu._core.streams import settle
+from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
 from cmfast.kernels.cpu.metrics import _formulas, _lanes, _lanes_exact, _margins, _passes
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.shared.metrics import Plan
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_CELL = 3e-10
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
-FEW_LINES = 1000
 WIDE_BYTES = 100_000  # of what is derived from HUGE matrices at a time
-BLOCK_BYTES = 500_000  # sums and results of one block: half of a second cache
+BLOCK_BYTES = 500_000  # sums of one block: half of a second cache
+MOST_KEPT = 2000  # lines, of 64 bytes, that are kept for the next call
+MOST_FREE = 4  # times as many lines
+MOST_SIZES = 16  # numbers of lines of which there are any: some 8 MB
+_free: dict[int, list[np.ndarray]] = {}  # lines that nobody works in now
 
 # Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
 _ANY, _NEAR, _EXACT = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.EXACT))
@@ -23,23 +28,43 @@ _ANY, _NEAR, _EXACT = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.EXACT
 
 def _cells(M):
     """Return `M`, one matrix a row, in a type that the kernels are compiled for: int64, int32, float64 or float32."""
-    if M.dtype.kind == "f":
-        M = M if M.dtype in (np.float64, np.float32) else M.astype(np.float64)
-    elif M.dtype == np.uint64:
-        M = M.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
-    elif M.dtype not in (np.int64, np.int32):
-        M = M.astype(np.int64 if M.dtype == np.uint32 else np.int32)
-    flat = batches.flat_batch(M, 2)
-    return flat.reshape(len(flat), M.shape[-1] ** 2)
+    if M.dtype.char not in "lifd":
+        if M.dtype.kind == "f":
+            M = M.astype(np.float64)
+        elif M.dtype == np.uint64:
+            M = M.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
+        elif M.dtype != np.int64:
+            M = M.astype(np.int64 if M.dtype == np.uint32 else np.int32)
+    n, cells = math.prod(M.shape[:-2]), M.shape[-1] ** 2
+    if M.flags.c_contiguous and not M.flags.writeable:
+        return M.reshape(n, cells)  # the short way
+    return batches.flat_batch(M, 2).reshape(n, cells)
 
 
-def _new_lines(n):
-    """Return `n` lines, none of which lies across two cache lines if they are more than those of one matrix."""
-    if n < FEW_LINES:
-        return np.empty((n, WIDTH))
-    numbers = np.empty((n + 1) * WIDTH)
-    skip = -(numbers.__array_interface__["data"][0] // numbers.itemsize) % WIDTH
-    return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
+def _take_lines(n):
+    """Return `n` lines to work in, none of which lies across two cache lines."""
+    try:
+        return _free[n].pop()
+    except (KeyError, IndexError):
+        return _margins.aligned_lines(n)
+
+
+def _give_lines(lines):
+    """Let the next call have lines that are few: making them takes as long as a matrix."""
+    if len(lines) <= MOST_KEPT:
+        if len(_free) > MOST_SIZES:
+            _free.clear()
+        free = _free.setdefault(len(lines), [])
+        if len(free) < MOST_FREE:
+            free.append(lines)
+
+
+def _new_rows(rows, n, kind):
+    """Return `rows` rows of `n` numbers and some to spare, so that eight can be written wherever eight begin."""
+    tiles = -(-n // WIDTH)
+    if kind is np.float64 and n > WIDTH:
+        return _margins.aligned_lines(rows * tiles).reshape(rows, tiles * WIDTH)
+    return np.empty((rows, tiles * WIDTH), kind)
 
 
 def _filler(cells, C, ordered, usual):
@@ -56,24 +81,26 @@ def _filler(cells, C, ordered, usual):
     return fill
 
 
-def _over_blocks(fill, use, C, n, *, seconds, num_threads, results=0, lines=0):
+def _over_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
     """Fill sums and use them block by block: two kernels, so that each is compiled for few types.
 
-    ``use(sums, S, start, stop, unusual)`` gets `lines` lines to work in, and writes `results` numbers of each matrix.
+    ``use(sums, S, start, stop, unusual)`` gets `lines` lines to work in.
     """
     size = _margins.lines_of(C)
-    tiles = max(1, BLOCK_BYTES // (8 * WIDTH * (size + results)))
+    tiles = max(1, BLOCK_BYTES // (8 * WIDTH * size))
     block = tiles * WIDTH
 
     def work(_, start, stop):
         most = min(tiles, -(-(stop - start) // WIDTH)) * size
-        memory, scratch = _new_lines(most + lines), _margins.new_scratch(C)
-        S = memory[most:]
+        memory = _take_lines(most + lines + _margins.scratch_lines(C))
+        S, scratch = memory[most : most + lines], memory[most + lines :]
         for first in range(start, stop, block):
-            pool.checkpoint()
+            if first > start:
+                pool.checkpoint()
             last = min(first + block, stop)
             sums = memory[: -(-(last - first) // WIDTH) * size]
             use(sums, S, first, last, fill(sums, scratch, first, last))
+        _give_lines(memory)
 
     if 0 < n <= block:
         work(0, 0, n)  # the short way: a single matrix costs microseconds
@@ -122,17 +149,17 @@ def margins(M, *, num_threads=None):
 
 
 @jit()
-def _evaluate(sums, C, plan, S, wide, out, origin, start, stop):
-    """Run `plan` on the `sums` of the matrices from `start` to `stop`; the scalars in `out` begin at `origin`.
+def _evaluate(sums, C, plan, S, wide, out, start, stop):
+    """Run `plan` on the `sums` of the matrices from `start` to `stop`; in `out` there are places for a last full tile.
 
-    `wide` has what is derived from those that are HUGE, from `_derive_exactly`; else it may have no lines.
+    The plan comes as a plain tuple, as Numba checks the class of named ones, which a single matrix would notice. `wide`
+    has what is derived from those that are HUGE, from `_derive_exactly`; else it may have no lines.
     """
-    scalars, tables, status = out
-    rows, params, values = plan.rows, plan.params, plan.values
+    plan = Plan(*plan)
+    _, tables, status = out
     lines = _lanes.TABLES * C + _lanes.NUMBERS
-    results = lines + values * (_lanes.SINGLE + C)
     for first in range(start, stop, WIDTH):
-        tile, place = (first - start) // WIDTH, first - origin
+        tile = (first - start) // WIDTH
         at, count = tile * (FIRST + SUMS * C), min(WIDTH, stop - first)
         _lanes.derive(sums, at, plan, S, C)
         inexact = load(sums, at + STATUS_LINE) == float(_margins.HUGE)
@@ -140,21 +167,9 @@ def _evaluate(sums, C, plan, S, wide, out, origin, start, stop):
             store(sums, at + STATUS_LINE, where(inexact, float(OK), load(sums, at + STATUS_LINE)))
             for line in range(_lanes.MISSED * C, _lanes.TABLES * C + _lanes.TOTALS):
                 store(S, line, where(inexact, load(wide, tile * lines + line), load(S, line)))
-        _formulas.make_values(rows, params, values, S, C)
-        if plan.products:
-            _formulas.correct_for_chance(rows, values, S, C)
-        _formulas.add_up(rows, params, values, plan.mode, S, C)
+        _formulas.make_values(plan, S, C)
         _formulas.make_totals(sums, at, S, C, plan.products, plan.ordered)
-        _formulas.finish(rows, params, values, sums, at, S, C, tables, first, count)
-        bad = load(sums, at + STATUS_LINE) != float(OK)
-        for scalar in range(scalars.shape[0]):
-            out = where(bad, np.nan, load(S, results + scalar))
-            if count == WIDTH:
-                store_row(scalars, scalar, place, out)
-            else:
-                store(S, results + scalar, out)
-                for w in range(count):
-                    scalars[scalar, place + w] = S[results + scalar, w]
+        _formulas.finish(plan, sums, at, S, C, out, first, count)
         for w in range(count):
             code = sums[at + STATUS_LINE, w]
             status[first + w] = np.int8(code)
@@ -162,11 +177,13 @@ def _evaluate(sums, C, plan, S, wide, out, origin, start, stop):
                 for table in range(tables.shape[0]):
                     for k in range(C):
                         tables[table, first + w, k] = np.nan
+    settle()
 
 
 @jit()
 def _derive_exactly(sums, C, plan, wide):
     """Fill `wide` with what is derived from the matrices that are HUGE, and the rest of their sums as float64."""
+    plan = Plan(*plan)
     whole = sums.view(np.int64)
     lines = _lanes.TABLES * C + _lanes.NUMBERS
     for tile in range(len(sums) // (FIRST + SUMS * C)):
@@ -200,11 +217,14 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
 
 
 def _usual(C, plan, *given):
-    return _NEAR if _fractions(given) else (0.0, float(_lanes.largest_total(C, plan.ordered)))
+    return _NEAR if _fractions(given) else (0.0, _lanes.largest_total(C, plan.ordered))
 
 
 def _fractions(arrays):
-    return any(a.dtype.kind == "f" for a in arrays)
+    for a in arrays:  # noqa: SIM110 - any() takes three times as long, which a single matrix would notice
+        if a.dtype.kind == "f":
+            return True
+    return False
 
 
 def _sums(a, dtype):
@@ -213,43 +233,43 @@ def _sums(a, dtype):
 
 def _run(fill, given, usual, C, batch, cells, plan, num_threads):
     n, fractions, kind = math.prod(batch), _fractions(given), batches.result_dtype(*given)
-    scalars, tables = np.empty((plan.scalars, n), kind), np.empty((plan.tables, n, C), kind)
+    scalars, tables = _new_rows(plan.scalars, n, kind), np.empty((plan.tables, n, C), kind)
     status = np.empty(n, np.int8)
+    out, steps = (scalars, tables, status), tuple(plan)
 
     def evaluate(sums, S, start, stop, unusual):
         if unusual and fractions:
             _margins.bring_near(sums, C, usual)
         if plan.ordered:
             _passes.derive_ordered(sums, C)
-        # First side by side, then in long runs to where they belong: every short one would wait for the memory.
-        made = scalars if stop - start == n else np.empty((plan.scalars, stop - start), kind)
-        out = made, tables, status
         if unusual and not fractions:
-            exactly(sums, S, out, start, stop)
-        else:
-            if plan.again:
-                _passes.reduce_again(sums, C, plan)
-            _evaluate(sums, C, plan, S, S[:0], out, start, start, stop)
-        if made is not scalars:
-            scalars[:, start:stop] = made
-
-    def exactly(sums, S, out, start, stop):
-        size, lines = _margins.lines_of(C), _lanes.TABLES * C + _lanes.NUMBERS
-        tiles = max(1, WIDE_BYTES // (8 * WIDTH * lines))
-        wide = np.empty((tiles * lines, WIDTH))
-        for first in range(start, stop, tiles * WIDTH):
-            tile = (first - start) // WIDTH
-            part, last = sums[tile * size : (tile + tiles) * size], min(first + tiles * WIDTH, stop)
-            _derive_exactly(part, C, plan, wide)
-            if plan.again:
-                _passes.reduce_again(part, C, plan)
-            _evaluate(part, C, plan, S, wide, out, start, first, last)
+            _evaluate_exactly(sums, C, steps, S, out, start, stop)
+            return
+        if plan.again:
+            _passes.reduce_again(sums, C, steps)
+        _evaluate(sums, C, steps, S, S[:0], out, start, stop)
 
     seconds = n * (cells * SECONDS_PER_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
-    size = {"results": plan.scalars, "lines": _lanes.lines_of(C, plan)}
-    _over_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, **size)
-    each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
+    lines = _lanes.lines_of(C, plan)
+    _over_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, lines=lines)
+    if not batch:
+        return (*scalars[:, 0], *tables[:, 0], status[0])  # the short way
+    each = (*(row[:n].reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
     return (*each, status.reshape(batch))
+
+
+def _evaluate_exactly(sums, C, plan, S, out, start, stop):
+    """Do as `_evaluate` where a matrix may be HUGE."""
+    size, lines = _margins.lines_of(C), _lanes.TABLES * C + _lanes.NUMBERS
+    tiles = max(1, WIDE_BYTES // (8 * WIDTH * lines))
+    wide = np.empty((tiles * lines, WIDTH))
+    for first in range(start, stop, tiles * WIDTH):
+        tile = (first - start) // WIDTH
+        part, last = sums[tile * size : (tile + tiles) * size], min(first + tiles * WIDTH, stop)
+        _derive_exactly(part, C, plan, wide)
+        if Plan(*plan).again:
+            _passes.reduce_again(part, C, plan)
+        _evaluate(part, C, plan, S, wide, out, first, last)
 
 
 @jit()
