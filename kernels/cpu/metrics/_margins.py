@@ -99,33 +99,32 @@ def load_few(M, C, ordered, usual, sums, cells, start, stop):
         store(sums, at + TOTAL_LINE, splat(0.0))
         for k in range(at + FIRST + 3 * C, at + FIRST + (3 if ordered else 4) * C):
             store(sums, k, splat(0.0))
-        negative = False
+        store(sums, at + STATUS_LINE, splat(0.0))
         for begin in range(0, C, chunk):
             end = min(begin + chunk, C)
-            negative = _transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells) or negative
+            if _transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells):
+                for k in range((end - begin) * C):
+                    x, low = load(cells, k), load(sums, at + STATUS_LINE)
+                    store(sums, at + STATUS_LINE, where(x < low, x, low))
             _add_columns(cells, C, begin, end, sums, at)
             _add_rows(M, first, cells, C, begin, end, sums, at)
             if ordered:
                 _add_bands(cells, C, begin, end, sums, at)
-        status = where(load(sums, at + TOTAL_LINE) < np.inf, float(OK), splat(float(INVALID)))  # NaN as well
+        low, n = load(sums, at + STATUS_LINE), load(sums, at + TOTAL_LINE)
+        status = where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID)))
         store(sums, at + STATUS_LINE, status)
-        if negative:
-            _refuse_negative(M, first, stop - 1, sums, at)
         unusual = unusual or _is_unusual(sums, at, usual)
     return unusual
 
 
 @jit(inner=True)
 def _transpose(M, first, last, column, count, cells):
-    """Bring `count` cells of eight matrices, none beyond `last`, side by side; return whether any is negative."""
+    """Bring `count` cells of eight matrices, none beyond `last`, side by side; return whether any may be negative."""
     if count < WIDTH:
-        negative = False
         for k in range(count):
             for w in range(WIDTH):
-                x = M[min(first + w, last), column + k]
-                negative = negative or x < 0
-                cells[k, w] = x
-        return negative
+                cells[k, w] = M[min(first + w, last), column + k]
+        return True
     # In the order of the memory first, which the processor foresees: read side by side, every line would be waited for.
     least = splat(0.0)
     whole = count == M.shape[1]  # matrices follow each other
@@ -194,15 +193,6 @@ def _add_bands(cells, C, begin, end, sums, at):
             if 0 < away < C - i:
                 mass = mass + load(cells, (i - begin) * C + i + away)
         store(sums, band + away, mass)
-
-
-@jit(inner=True)
-def _refuse_negative(M, first, last, sums, at):
-    """Make INVALID those of eight matrices that have a negative cell."""
-    for w in range(WIDTH):
-        for c in range(M.shape[1]):
-            if M[min(first + w, last), c] < 0:
-                sums[at + STATUS_LINE, w] = INVALID
 
 
 @jit()
