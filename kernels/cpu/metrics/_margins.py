@@ -127,11 +127,9 @@ def _transpose(M, first, last, column, count, cells):
         return True
     # In the order of the memory first, which the processor foresees: read side by side, every line would be waited for.
     least = splat(0.0)
-    whole = count == M.shape[1]  # matrices follow each other
-    length = count * (min(first + WIDTH, last + 1) - first) if whole else count
-    for w in range(1 if whole else WIDTH):
-        for k in range(0, length, WIDTH):
-            x = load_row(M, min(first + w, last), column + min(k, length - WIDTH))
+    for w in range(WIDTH):
+        for k in range(0, count, WIDTH):
+            x = load_row(M, min(first + w, last), column + min(k, count - WIDTH))
             least = where(x < least, x, least)
     places = (
         first,
