@@ -59,8 +59,8 @@ def metrics_table() -> str:
 def _metric(metric: Metric) -> str:
     per = {"matrix": "matrix", "class": "class", "binary": "2x2 matrix"}[metric.kind]
     low, high = (f"{x:.3g}" for x in (metric.low, metric.high))
-    bounds = f"({low}, {high}]" if low == "-inf" else f"[{low}, {high}]"
-    averages = "" if metric.kind != "class" else "macro" if metric.micro is None else "macro, weighted, micro"
+    bounds = f"{'(' if low == '-inf' else '['}{low}, {high}]"
+    averages = "" if metric.kind != "class" else "macro" if metric.micro is None else "macro, weighted, micro, binary"
     also = ", ".join(f"`{name}`" for name in metric.aliases)
     return f"| `{metric.name}` | {also} | {per} | {metric.formula} | {bounds} | {metric.undefined} | {averages} |"
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from cmfast.kernels.shared.metrics import CHANCE, ORDERED, Over, Total, Value
 
 Kind = Literal["matrix", "class", "binary"]
-Averaging: TypeAlias = Literal["macro", "weighted", "micro"]
+Averaging: TypeAlias = Literal["macro", "weighted", "micro", "binary"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Metric:
         In the notation above; when it is 0/0.
     kind : {"matrix", "class", "binary"}
         One number per matrix; one per class (with averages under ``name_macro``, ``name_weighted``, ``name_micro``);
-        one per 2x2 matrix.
+        one per 2x2 matrix. For two classes ``name_binary`` is the number of the positive one.
     low, high : float
         Range of the values.
     chance : bool
@@ -38,8 +38,10 @@ class Metric:
         The number per class that it is, or is a reduction of.
     over : Over, optional
         That reduction.
-    total, micro : Total, optional
-        The number per matrix that it is; that its micro average is.
+    total : Total, optional
+        The number per matrix that it is.
+    micro : Total or Over, optional
+        The number per matrix that its micro average is; or MICRO, where none is that already.
     of : tuple of str
         Names of the metrics that it combines.
     """
@@ -55,7 +57,7 @@ class Metric:
     value: Value | None = None
     over: Over | None = None
     total: Total | None = None
-    micro: Total | None = None
+    micro: Total | Over | None = None
     of: tuple[str, ...] = ()
 
     @property
@@ -68,6 +70,10 @@ def _per_class(
     name: str, value: Value, formula: str, undefined: str, micro: Total, aliases: tuple[str, ...] = ()
 ) -> Metric:
     return Metric(name, formula, undefined, "class", value=value, micro=micro, aliases=aliases)
+
+
+def _rate(name: str, value: Value, formula: str, undefined: str, *aliases: str, high: float = 1.0) -> Metric:
+    return Metric(name, formula, undefined, "class", high=high, value=value, micro=Over.MICRO, aliases=aliases)
 
 
 def _over_recall(name: str, over: Over, formula: str, *aliases: str) -> Metric:
@@ -97,6 +103,27 @@ METRICS = (
     _per_class("jaccard", Value.JACCARD, "d / (t + p - d)", "t + p = 0", Total.JACCARD_MICRO, ("iou",)),
     _per_class("specificity", Value.SPECIFICITY, "tn / (n - t)", "t = n", Total.SPECIFICITY_MICRO),
     _per_class("npv", Value.NPV, "tn / (n - p)", "p = n", Total.SPECIFICITY_MICRO),
+    _rate("fpr", Value.FALSE_POSITIVE, "fp / (n - t)", "t = n", "false_positive_rate"),
+    _rate("fnr", Value.FALSE_NEGATIVE, "fn / t", "t = 0", "false_negative_rate"),
+    _rate("fdr", Value.FALSE_DISCOVERY, "fp / p", "p = 0", "false_discovery_rate"),
+    _rate("false_omission_rate", Value.FALSE_OMISSION, "fn / (n - p)", "p = n", "for"),
+    _rate(
+        "positive_likelihood_ratio",
+        Value.POSITIVE_LIKELIHOOD,
+        "tpr / fpr",
+        "t = 0, t = n or p = 0",
+        high=math.inf,
+    ),
+    _rate(
+        "negative_likelihood_ratio",
+        Value.NEGATIVE_LIKELIHOOD,
+        "fnr / tnr",
+        "t = 0, t = n or p = n",
+        high=math.inf,
+    ),
+    _rate("diagnostic_odds_ratio", Value.ODDS, "tp tn / (fp fn)", "tp tn = fp fn = 0", high=math.inf),
+    _rate("fowlkes_mallows", Value.FOWLKES_MALLOWS, "d / sqrt(t p)", "t = 0 or p = 0", "g_measure"),
+    Metric("zero_one_loss", "(n - a) / n", "n = 0", total=Total.ERROR, aliases=("hamming_loss", "error_rate")),
     _over_recall("balanced_accuracy", Over.MEAN, "mean of the recalls"),
     Metric(
         "balanced_accuracy_adjusted",
@@ -128,6 +155,19 @@ METRICS = (
     _chance("kappa_quadratic", Total.KAPPA_QUADRATIC, "1 - n sum w M / sum w t p, w = (i - j)^2", _SAME_CLASS),
     Metric("mcc_01", "(mcc + 1) / 2", "mcc is", of=("mcc",)),
     Metric("kappa_01", "(kappa + 1) / 2", "kappa is", of=("kappa",)),
+    _chance("scott_pi", Total.SCOTT_PI, "1 - 4 n (n - a) / sum (t + p) (2n - t - p)", _SAME_CLASS),
+    _chance(
+        "krippendorff_alpha",
+        Total.KRIPPENDORFF,
+        "1 - 2 (2n - 1) (n - a) / sum (t + p) (2n - t - p)",
+        f"{_SAME_CLASS}; n <= 1/2",
+    ),
+    _chance(
+        "gwet_ac1",
+        Total.GWET_AC1,
+        "1 - 4 (C - 1) n (n - a) / (4 (C - 1) n^2 - sum (t + p) (2n - t - p))",
+        "n = 0; C < 2",
+    ),
     _chance("peirce", Total.PEIRCE, "(n a - e) / sum t (n - t)", "one true class", low=-1.0),
     _chance(
         "gerrity",
@@ -136,7 +176,7 @@ METRICS = (
         "the first or last class is never true, or all the truth lies on one side of a cut",
         low=-float("inf"),
     ),
-    _binary("tss", Value.TSS, "tp / (tp + fn) - fp / (fp + tn)", "one true class", "youden_j"),
+    _binary("tss", Value.TSS, "tp / (tp + fn) - fp / (fp + tn)", "one true class", "youden_j", "informedness"),
     _binary(
         "gilbert",
         Value.GILBERT,
@@ -146,6 +186,7 @@ METRICS = (
         low=-1 / 3,
     ),
     _binary("doolittle", Value.DOOLITTLE, "(tp tn - fp fn)^2 / (t (n - t) p (n - p))", "as mcc", "dss", low=0.0),
+    _binary("markedness", Value.MARKEDNESS, "tp / (tp + fp) - fn / (fn + tn)", "one predicted class"),
     _one_vs_rest("accuracy", Value.ACCURACY, "(tp + tn) / n", "n = 0"),
     _one_vs_rest("balanced_accuracy", Value.BALANCED_ACCURACY, "(tpr + tnr) / 2", "t = 0 or t = n"),
     _one_vs_rest("geometric_mean", Value.GEOMETRIC_MEAN, "sqrt(tpr tnr)", "t = 0 or t = n"),
@@ -154,6 +195,8 @@ METRICS = (
     _one_vs_rest("heidke", Value.HEIDKE, "kappa of the 2x2 table", _SAME_CLASS, low=-1.0),
     _one_vs_rest("gilbert", Value.GILBERT, "gilbert of the 2x2 table", _SAME_CLASS, low=-1 / 3),
     _one_vs_rest("doolittle", Value.DOOLITTLE, "doolittle of the 2x2 table", "as mcc"),
+    _one_vs_rest("markedness", Value.MARKEDNESS, "precision + npv - 1", "p = 0 or p = n", low=-1.0),
+    _one_vs_rest("mcc", Value.MCC, "mcc of the 2x2 table", "as mcc", low=-1.0),
 )
 
 AVERAGES = {"macro": Over.MEAN, "weighted": Over.WEIGHTED}
@@ -171,6 +214,11 @@ class Form(NamedTuple):
         """Whether the result has one number per class."""
         return self.metric.kind == "class" and self.average is None
 
+    @property
+    def binary(self) -> bool:
+        """Whether only 2x2 matrices have it."""
+        return self.metric.kind == "binary" or self.average == "binary"
+
 
 def _forms() -> dict[str, Form]:
     forms: dict[str, Form] = {}
@@ -182,6 +230,7 @@ def _forms() -> dict[str, Form]:
             if metric.micro is not None:
                 forms[f"{name}_weighted"] = Form(metric, "weighted")
                 forms[f"{name}_micro"] = Form(metric, "micro")
+                forms[f"{name}_binary"] = Form(metric, "binary")
     return {name: form for name, form in forms.items() if form.metric.name != "fbeta"}
 
 
@@ -192,11 +241,11 @@ _PRECISION, _RECALL, _FBETA = (
 LARGE = 1e100  # its square times any count is finite; a larger beta gives no other number
 
 _CANONICAL = tuple(name for name, form in FORMS.items() if name.removesuffix(f"_{form.average}") == form.metric.name)
-SCALARS = tuple(n for n in _CANONICAL if FORMS[n].metric.kind != "binary" and not FORMS[n].per_class)
+SCALARS = tuple(n for n in _CANONICAL if not FORMS[n].binary and not FORMS[n].per_class)
 """Names of the metrics that give one number for a matrix of any size."""
 PER_CLASS = tuple(n for n in _CANONICAL if FORMS[n].per_class)
 """Names of the metrics that give one number per class."""
-BINARY = tuple(n for n in _CANONICAL if FORMS[n].metric.kind == "binary")
+BINARY = tuple(n for n in _CANONICAL if FORMS[n].binary)
 """Names of the metrics that only 2x2 matrices have."""
 
 

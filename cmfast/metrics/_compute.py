@@ -90,6 +90,7 @@ def compute(
     *,
     undefined: Undefined = ...,
     positive: int = ...,
+    labels: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
@@ -101,6 +102,7 @@ def compute(
     *,
     undefined: Undefined = ...,
     positive: int = ...,
+    labels: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Any]: ...
@@ -111,6 +113,7 @@ def compute(
     *,
     undefined: Undefined = "present",
     positive: int = 1,
+    labels: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -127,6 +130,9 @@ def compute(
         What a 0/0 gives, and which classes enter an average (see Notes).
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
+    labels : sequence of int, optional
+        Classes that averages are over, and whose values come back; all others stay the negatives of each. Metrics of
+        the whole matrix do not change. Default: all.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
@@ -136,7 +142,7 @@ def compute(
     -------
     array, or dict of str to array
         The array of one name, or one per name: shape (...), or (..., C) for a metric per class. float32 if `M` is, else
-        float64. Library and device of `M`.
+        float64. With `labels` a metric per class has those alone, in their order. Library and device of `M`.
 
     Raises
     ------
@@ -164,7 +170,7 @@ def compute(
     (0.844933, [0.933, 0.933, 0.8])
     """
     wanted = _plan.names_of(names)
-    found = evaluate(M, wanted, undefined, positive, on_failure, num_threads)
+    found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, labels)
     return found[0] if isinstance(names, str) else dict(zip(wanted, found, strict=True))
 
 
@@ -175,15 +181,25 @@ def evaluate(
     positive: int,
     on_failure: OnFailure,
     num_threads: int | None,
+    labels: Sequence[int] | None = None,
 ) -> list[Any]:
     """Return the arrays of `names`, which are known."""
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    layout = _plan.plan(names, C, undefined, positive, asked="M")
+    chosen = _plan.labels_of(labels, C)
+    layout = _plan.plan(names, C, undefined, positive, chosen, asked="M")
     *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED)
+    return _placed(found, layout, chosen)
+
+
+def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] | None) -> list[Any]:
+    """Return the results in the order of the names; of a metric per class those of `labels`."""
+    if labels is not None:
+        first = layout.plan.scalars
+        found = [part if place < first else part[..., list(labels)] for place, part in enumerate(found)]
     return [found[place] for place in layout.places]
 
 
@@ -206,6 +222,7 @@ def from_sums(
     tops: Array | None = None,
     undefined: Undefined = "present",
     positive: int = 1,
+    labels: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -227,6 +244,9 @@ def from_sums(
         What a 0/0 gives, as for :func:`compute`.
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
+    labels : sequence of int, optional
+        Classes that averages are over, and whose values come back; all others stay the negatives of each. Metrics of
+        the whole matrix do not change. Default: all.
     on_failure : {"warn", "raise", "ignore"}
         What to do about sums that no matrix has (see Notes).
     num_threads : int, optional
@@ -263,14 +283,15 @@ def from_sums(
     shape = validate.same_shape(**adopted)
     if not shape:
         validate.refuse("d", "of shape (..., C)", "shape ()")
-    layout = _plan.plan(wanted, shape[-1], undefined, positive, asked="d, t and p")
+    chosen = _plan.labels_of(labels, shape[-1])
+    layout = _plan.plan(wanted, shape[-1], undefined, positive, chosen, asked="d, t and p")
     for name in wanted:
         for option in needs(name):
             if adopted[option] is None:
                 validate.refuse(option, f"given for {name}", "None")
     *found, status = dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
     failures.report(status, on_failure, failed="sums not evaluated")
-    arrays = [found[place] for place in layout.places]
+    arrays = _placed(found, layout, chosen)
     return arrays[0] if isinstance(names, str) else dict(zip(wanted, arrays, strict=True))
 
 

@@ -1,5 +1,6 @@
 """Tables made of a confusion matrix: one class against the rest, shares of the rows, the largest confusions."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from cmfast._core import dispatch, failures, validate
@@ -10,23 +11,40 @@ from cmfast.metrics._catalogue import FORMS
 By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
 
 
-def _run(op: str, M: Array, on_failure: OnFailure, num_threads: int | None, **options: Any) -> list[Any]:
+def _run(
+    op: str,
+    M: Array,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    labels: Sequence[int] | None = None,
+    **options: Any,
+) -> list[Any]:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     (M,) = dispatch.adopt(M=M)
-    validate.matrices(square=True, M=M)
+    C, _ = validate.matrices(square=True, M=M)
+    chosen = _plan.labels_of(labels, C)
     *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
     failures.report(status, on_failure, failed="matrices left out")
-    return list(found)
+    return [part if chosen is None else part[..., list(chosen), :, :] for part in found]
 
 
-def one_vs_rest(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+def one_vs_rest(
+    M: Array,
+    /,
+    *,
+    labels: Sequence[int] | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
     """Split a confusion matrix into one 2x2 table per class: ``[[tn, fp], [fn, tp]]``.
 
     Parameters
     ----------
     M : array, shape (..., C, C)
         Counts or any normalisation of them.
+    labels : sequence of int, optional
+        Classes whose tables come back, in their order; all others stay negatives. Default: all.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values; their tables are 0, or NaN for fractions.
     num_threads : int, optional
@@ -43,7 +61,7 @@ def one_vs_rest(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int
     >>> metrics.one_vs_rest([[420, 15, 15], [10, 280, 10], [30, 20, 200]])[0].tolist()
     [[510, 40], [30, 420]]
     """
-    return _run("one_vs_rest", M, on_failure, num_threads)[0]
+    return _run("one_vs_rest", M, on_failure, num_threads, labels)[0]
 
 
 def confusion_fractions(

@@ -1,5 +1,6 @@
 """Metrics with parameters of their own."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -20,6 +21,8 @@ def fbeta(
     beta: float,
     *,
     average: Average = None,
+    positive: int = 1,
+    labels: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -30,7 +33,7 @@ def fbeta(
     :func:`precision`, and infinite, which gives :func:`recall`.
     """
     beta = validate.nonnegative("beta", beta)
-    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads)
+    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
 def kappa(

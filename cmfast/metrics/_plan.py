@@ -7,7 +7,18 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from cmfast._core import validate
-from cmfast.kernels.shared.metrics import AGAIN, CHANCE, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Value
+from cmfast.kernels.shared.metrics import (
+    AGAIN,
+    CHANCE,
+    ORDERED,
+    PRODUCTS,
+    Mode,
+    Over,
+    Plan,
+    Step,
+    Total,
+    Value,
+)
 from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
@@ -66,15 +77,45 @@ def fill(metric: Metric, undefined: str) -> float:
 
 
 @lru_cache(maxsize=256)
-def plan(names: tuple[str, ...], C: int, undefined: str, positive: int, *, asked: str) -> PlacedPlan:
-    """Return the plan that makes `names`, checked to be known, of matrices of `C` classes, which `asked` came with."""
+def plan(
+    names: tuple[str, ...],
+    C: int,
+    undefined: str,
+    positive: int,
+    labels: tuple[int, ...] | None = None,
+    *,
+    asked: str,
+) -> PlacedPlan:
+    """Return the plan that makes `names`, checked to be known, of matrices of `C` classes, which `asked` came with.
+
+    Averages are over the classes `labels`, None for all.
+    """
     forms = [find(name) for name in names]
     for name, form in zip(names, forms, strict=True):
-        if form is not None and form.metric.kind == "binary" and C != 2:
-            own = form.metric.name
-            wanted = f"of 2 classes for {name} (per class: {own}_ovr, mean: {own}_ovr_macro)"
+        if form is not None and form.binary and C != 2:
+            own = form.metric.name + ("_ovr" if form.metric.kind == "binary" else "")
+            wanted = f"of 2 classes for {name} (per class: {own}, mean: {own}_macro)"
             validate.refuse(asked, wanted, f"{C} classes")
-    return _Planner([form for form in forms if form is not None], undefined, positive).placed()
+    members = np.empty(0)
+    if labels is not None:
+        members = np.zeros(C)
+        members[list(labels)] = 1.0
+    return _Planner([form for form in forms if form is not None], undefined, positive, members).placed()
+
+
+def labels_of(labels: object, C: int) -> tuple[int, ...] | None:
+    """Return the option `labels` as a tuple, checked: which of `C` classes averages are of."""
+    if labels is None:
+        return None
+    listed = labels.tolist() if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
+    if not isinstance(listed, list | tuple | range) or not len(listed):
+        validate.refuse("labels", "a list of class ids, at least one", validate.shown(labels), TypeError)
+    found = tuple(validate.count("labels", label) for label in listed)
+    if len(set(found)) < len(found):
+        validate.refuse("labels", "unique", validate.shown(list(found)))
+    if max(found) >= C:
+        validate.refuse("labels", f"in 0..{C - 1}", max(found))
+    return found
 
 
 def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefined: str) -> Plan:
@@ -82,12 +123,13 @@ def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefin
     recall = FORMS["recall"].metric
     given = fill(recall, undefined)
     steps: list[Codes] = [(Step.VALUE, Value.RECALL, 0, 0, 0), (Step.REDUCE, Over.TAU_WEIGHTED, 0, int(normalize), 0)]
-    return _plan(steps, [(given, 1.0), (given, v)], weights, undefined, scalars=1, tables=0, registers=1)
+    members = np.empty(0)
+    return _plan(steps, [(given, 1.0), (given, v)], weights, members, undefined, scalars=1, tables=0, registers=1)
 
 
 class _Planner:
-    def __init__(self, forms: list[Form], undefined: str, positive: int) -> None:
-        self.undefined, self.positive = undefined, positive
+    def __init__(self, forms: list[Form], undefined: str, positive: int, members: np.ndarray) -> None:
+        self.undefined, self.positive, self.members = undefined, positive, members
         self.forms = list(dict.fromkeys(forms))
         self.scalars = [form for form in self.forms if not form.per_class]
         self.tables = [form for form in self.forms if form.per_class]
@@ -112,9 +154,8 @@ class _Planner:
                 step = Step.HARMONIC if len(metric.of) == 2 else Step.RESCALE
                 a, b = (*parts[form], 0)[:2]
                 combined.append(((step, 0, target, a, b), (given, 0.0)))
-            elif metric.total is not None or form.average == "micro":
-                code = metric.total if metric.total is not None else metric.micro
-                totals.append(((Step.TOTAL, int(code or 0), target, 0, 0), (given, 0.0)))
+            elif (code := self._total(form)) is not None:
+                totals.append(((Step.TOTAL, int(code), target, 0, 0), (given, 0.0)))
             elif metric.value is not None:
                 rows = per_value.setdefault((metric.value, form.beta), [])
                 rows.append(((*self._reduction(form), target, self.positive, 0), (given, 0.0)))
@@ -127,6 +168,7 @@ class _Planner:
             [row for row, _ in steps],
             [params for _, params in steps],
             np.empty(0),
+            self.members,
             self.undefined,
             scalars=len(self.scalars),
             tables=len(self.tables),
@@ -137,11 +179,20 @@ class _Planner:
     def _fill_of_value(self, value: Value) -> float:
         return 1.0 if self.undefined == "one" and value not in CHANCE else 0.0
 
+    def _total(self, form: Form) -> Total | None:
+        """Return the number of the whole matrix that `form` is; the micro average of some classes is none."""
+        if form.average != "micro":
+            return form.metric.total
+        micro = form.metric.micro
+        return micro if isinstance(micro, Total) and not len(self.members) else None
+
     @staticmethod
     def _reduction(form: Form) -> tuple[int, int]:
         if form.per_class:
             return Step.EACH, 0
-        if form.metric.kind == "binary":
+        if form.average == "micro":
+            return Step.REDUCE, Over.MICRO
+        if form.binary:
             return Step.REDUCE, Over.PICK
         over = form.metric.over if form.average is None else AVERAGES[form.average]
         return Step.REDUCE, int(over or 0)
@@ -165,6 +216,7 @@ def _plan(
     steps: list[Codes],
     params: list[tuple[float, float]],
     weights: np.ndarray,
+    members: np.ndarray,
     undefined: str,
     *,
     scalars: int,
@@ -181,6 +233,7 @@ def _plan(
         rows=_rows(steps),
         values=sum(step == Step.VALUE for step, *_ in steps),
         weights=weights,
+        members=members,
         mode=int(_MODES[undefined]),
         scalars=scalars,
         tables=tables,
@@ -189,4 +242,5 @@ def _plan(
         products=not (PRODUCTS.isdisjoint(totals) and CHANCE.isdisjoint(values)),
         ordered=not ORDERED.isdisjoint(totals),
         again=not AGAIN.isdisjoint(overs),
+        pooled=Over.MICRO in overs,
     )

@@ -1,5 +1,6 @@
 """One metric by its name: the body of every function that is a metric."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias, get_args
 
 from cmfast._core import validate
@@ -24,9 +25,11 @@ def averaged(
     undefined: Undefined,
     on_failure: OnFailure,
     num_threads: int | None,
+    positive: int = 1,
+    labels: Sequence[int] | None = None,
 ) -> Any:
     """Return the metric `name` of every class, or its average over them."""
     if average is not None:
         validate.choice("average", average, get_args(Averaging))
     wanted = name if average is None else f"{name}_{average}"
-    return evaluate(M, (wanted,), undefined, 1, on_failure, num_threads)[0]
+    return evaluate(M, (wanted,), undefined, positive, on_failure, num_threads, labels)[0]

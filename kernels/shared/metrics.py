@@ -54,10 +54,20 @@ class Value(IntEnum):
     BALANCED_ACCURACY = 7
     GEOMETRIC_MEAN = 8
     TAU = 9
-    TSS = 10
-    HEIDKE = 11
-    GILBERT = 12
-    DOOLITTLE = 13
+    FALSE_POSITIVE = 10
+    FALSE_NEGATIVE = 11
+    FALSE_DISCOVERY = 12
+    FALSE_OMISSION = 13
+    POSITIVE_LIKELIHOOD = 14
+    NEGATIVE_LIKELIHOOD = 15
+    ODDS = 16
+    FOWLKES_MALLOWS = 17
+    TSS = 18
+    HEIDKE = 19
+    GILBERT = 20
+    DOOLITTLE = 21
+    MARKEDNESS = 22
+    MCC = 23
 
 
 class Over(IntEnum):
@@ -75,6 +85,8 @@ class Over(IntEnum):
     """Mean, moved and scaled so that chance gives 0 and perfection 1."""
     PICK = 7
     """The value of one class."""
+    MICRO = 8
+    """The value of the sum of the 2x2 tables of the classes, whichever enter other averages."""
 
 
 class Total(IntEnum):
@@ -89,14 +101,18 @@ class Total(IntEnum):
     KAPPA_LINEAR = 6
     KAPPA_QUADRATIC = 7
     GERRITY = 8
+    ERROR = 9
+    SCOTT_PI = 10
+    GWET_AC1 = 11
+    KRIPPENDORFF = 12
 
 
 # Members of two enums with one code are equal: a set has those of one.
-CHANCE = frozenset({Value.TSS, Value.HEIDKE, Value.GILBERT, Value.DOOLITTLE})
+CHANCE = frozenset({Value.TSS, Value.HEIDKE, Value.GILBERT, Value.DOOLITTLE, Value.MARKEDNESS, Value.MCC})
 """The values that are corrected for chance; all of them need products of margins, and no other value does."""
 ORDERED = frozenset({Total.KAPPA_LINEAR, Total.KAPPA_QUADRATIC, Total.GERRITY})
 """The totals that depend on the order of the classes: they need BAND or TOP."""
-PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE}
+PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE, Total.SCOTT_PI, Total.GWET_AC1, Total.KRIPPENDORFF}
 """The totals that need products of margins."""
 
 
@@ -131,15 +147,17 @@ class Plan(NamedTuple):
         How many steps make values.
     weights : array of float64, shape (C,) or (0,)
         Class weights of the weighted tau.
+    members : array of float64, shape (C,) or (0,)
+        1 for the classes that averages are of, 0 for the others; empty: of all.
     mode : int
         Code of the :class:`Mode`: which classes enter an average.
     scalars, tables : int
         Registers that are results, the first ones of all; per-class results.
     registers : int
         All registers.
-    rates, products, ordered, again : bool
+    rates, products, ordered, again, pooled : bool
         Whether a step needs the recall or the specificity of every class; products of margins; BAND or TOP; another
-        pass over the recalls.
+        pass over the recalls; the sum of the tables of the classes.
     """
 
     steps: Any
@@ -147,6 +165,7 @@ class Plan(NamedTuple):
     rows: Any
     values: int
     weights: Any
+    members: Any
     mode: int
     scalars: int
     tables: int
@@ -155,3 +174,4 @@ class Plan(NamedTuple):
     products: bool
     ordered: bool
     again: bool
+    pooled: bool

@@ -15,8 +15,18 @@ EVERY = (
     "gilbert_ovr", "doolittle_ovr", "accuracy_ovr_macro", "balanced_accuracy_ovr_macro",
     "geometric_mean_ovr_macro", "tau_ovr_macro", "tss_ovr_macro", "heidke_ovr_macro", "gilbert_ovr_macro",
     "doolittle_ovr_macro", "fbeta_0", "fbeta_inf", "fbeta_1e150", "fbeta_0_macro", "fbeta_inf_weighted",
+    "fpr", "fnr", "fdr", "for", "positive_likelihood_ratio", "negative_likelihood_ratio", "diagnostic_odds_ratio",
+    "fowlkes_mallows", "fpr_macro", "fnr_weighted", "fdr_macro", "for_weighted", "fpr_micro", "fnr_micro", "fdr_micro",
+    "for_micro", "positive_likelihood_ratio_weighted", "positive_likelihood_ratio_micro", "fowlkes_mallows_micro",
+    "negative_likelihood_ratio_micro", "diagnostic_odds_ratio_macro", "diagnostic_odds_ratio_micro", "zero_one_loss",
+    "scott_pi", "krippendorff_alpha", "gwet_ac1", "markedness_ovr", "mcc_ovr", "markedness_ovr_macro", "mcc_ovr_macro",
+    "fbeta_2_micro",
 )  # fmt: skip
-BINARY = ("tss", "gilbert", "doolittle", "youden_j", "gss", "dss", "recall", "mcc")
+BINARY = (
+    "tss", "gilbert", "doolittle", "youden_j", "gss", "dss", "recall", "mcc", "markedness", "informedness",
+    "precision_binary", "recall_binary", "f1_binary", "jaccard_binary", "fpr_binary", "fbeta_2_binary",
+    "diagnostic_odds_ratio_binary",
+)  # fmt: skip
 UNORDERED = tuple(name for name in EVERY if name not in ("kappa_linear", "kappa_quadratic", "gerrity"))
 
 
@@ -105,6 +115,7 @@ def _matrices():
         if "degenerate" in name or name in ("bad", "0x0", "1x1"):
             for undefined in ("nan", "strict", "zero", "one"):
                 yield Case(f"{name}-{undefined}", (M, EVERY), {"undefined": undefined}, fails=fails)
+        yield from _subsets(name, M, fails)
         if M.shape[-1] == 2:
             yield Case(f"{name}-binary", (M, BINARY), fails=fails)
     rng = np.random.default_rng(6)
@@ -113,6 +124,15 @@ def _matrices():
         for undefined in ("present", "nan", "one"):
             options = {"positive": positive, "undefined": undefined}
             yield Case(f"binary-{positive}-{undefined}", (binary, BINARY), options)
+
+
+def _subsets(name, M, fails):
+    """Yield averages over some classes."""
+    C = M.shape[-1]
+    if name in ("bad", "degenerate", "huge-counts", "huge-3", "uint8", "float32", "rows", "rows-of-one-matrix", "1x1"):
+        for undefined in ("present", "nan", "strict", "one"):
+            options = {"labels": [C - 1, 0][: min(2, C)], "undefined": undefined}
+            yield Case(f"{name}-some-{undefined}", (M, EVERY), options, fails=fails)
 
 
 def _sums():

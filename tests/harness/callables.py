@@ -175,6 +175,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "metric": (*NO_NAME, "fbeta_x", "fbeta_-1", "fbeta_nan"),
     "names": (3, True, None, "nonsense", ["nonsense"], [3], {"mcc": 1}, b"mcc", [None], "fbeta_x", "fbeta_nan"),
     "name": (3, True, None, "nonsense", ["mcc"], b"mcc"),
+    "labels": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
     "normalize": tuple(value for value in NO_NAME if value is not None),
     "rescale": NO_BOOL,
     "progress": (3, "yes", [1], 0, 1.5, {}),

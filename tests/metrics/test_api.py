@@ -1,6 +1,7 @@
 """What the papers and other libraries say of metrics, where they are right and where they are not; and the policies."""
 
 import json
+from keyword import iskeyword
 from pathlib import Path
 
 import numpy as np
@@ -137,7 +138,7 @@ def test_every_function_is_its_row_of_the_table():
                 assert getattr(metrics, name)([[5, 1], [2, 4]]) == metrics.compute([[5, 1], [2, 4]], name)
             elif name == "fbeta":
                 close(metrics.fbeta(M, 2), metrics.compute(M, "fbeta_2"))
-            elif not name.endswith("_ovr"):
+            elif not name.endswith("_ovr") and not iskeyword(name):
                 close(getattr(metrics, name)(M), metrics.compute(M, name))
     assert len(set(metrics.SCALARS)) == len(metrics.SCALARS)
 
@@ -150,6 +151,61 @@ def test_limits_of_fbeta(beta, same, average, undefined):
     want = getattr(metrics, same)(M, average=average, undefined=undefined)
     assert_same_bits(metrics.fbeta(M, beta, average=average, undefined=undefined), want)
     assert_same_bits(metrics.fbeta(M, beta=beta, average=average, undefined=undefined), want)
+
+
+@pytest.mark.parametrize("undefined", ["present", "nan", "zero", "one"])
+def test_averages_over_some_classes_are_scikit_learns(undefined, rng):
+    zero_division = {"present": 0, "nan": np.nan, "zero": 0, "one": 1}[undefined]
+    for M in rng.integers(1, 9, (5, 4, 4)) * [1, 1, 1, 0]:
+        y, p = np.repeat(np.indices((4, 4)).reshape(2, -1), M.ravel(), axis=1)
+        for labels in ([0, 2], [3, 1, 0], [2]):
+            for average in ("macro", "weighted", "micro"):
+                options = {"labels": labels, "average": average, "zero_division": zero_division, "beta": 0.5}
+                names = [f"{name}_{average}" for name in ("precision", "recall", "fbeta_0.5")]
+                found = metrics.compute(M, names, labels=labels, undefined=undefined)
+                close(list(found.values()), skm.precision_recall_fscore_support(y, p, **options)[:3])
+            close(metrics.f1(M, labels=labels), skm.f1_score(y, p, labels=labels, average=None))
+            tables = skm.multilabel_confusion_matrix(y, p, labels=labels)
+            assert np.array_equal(metrics.one_vs_rest(M, labels=labels), tables)
+    assert metrics.recall(np.eye(3), labels=[2, 0]).shape == (2,)
+    for wrong, error in (
+        ([], TypeError),
+        ("ab", TypeError),
+        ([0, 0], ValueError),
+        ([4], ValueError),
+        ([1.5], TypeError),
+    ):
+        with pytest.raises(error, match=r"metrics.compute: labels must be"):
+            metrics.compute(M, "mcc", labels=wrong)
+
+
+def test_the_positive_class_of_two(rng):
+    for M in rng.integers(1, 9, (5, 2, 2)):
+        y, p = np.repeat(np.indices((2, 2)).reshape(2, -1), M.ravel(), axis=1)
+        for positive in (0, 1):
+            close(metrics.f1(M, average="binary", positive=positive), skm.f1_score(y, p, pos_label=positive))
+            close(metrics.fbeta(M, 2, average="binary", positive=positive), metrics.fbeta(M, 2)[positive])
+            close(metrics.compute(M, "jaccard_binary", positive=positive), skm.jaccard_score(y, p, pos_label=positive))
+    with pytest.raises(ValueError, match=r"of 2 classes for f1_binary \(per class: f1, mean: f1_macro\)"):
+        metrics.f1(np.ones((3, 3)), average="binary")
+
+
+def test_likelihood_ratios_are_infinite_where_only_the_divisor_is_0():
+    M = [[5, 0], [2, 3]]
+    assert metrics.positive_likelihood_ratio(M)[1] == np.inf
+    assert metrics.diagnostic_odds_ratio(M).tolist() == [np.inf, np.inf]
+    close(metrics.compute(M, "negative_likelihood_ratio"), [0.0, 0.4])
+    fpr, fnr = metrics.compute(M, "fpr")[1], metrics.compute(M, "false_negative_rate")[1]
+    close((fpr, fnr), (0.0, 0.4))
+
+
+def test_krippendorffs_alpha_depends_on_the_number_of_samples():
+    M = np.array([[5, 1], [2, 4]])
+    few, many, pi = metrics.krippendorff_alpha(M), metrics.krippendorff_alpha(M * 10**6), metrics.scott_pi(M)
+    close(few, pi + (1 - pi) / (2 * M.sum()))
+    np.testing.assert_allclose(many, pi, rtol=1e-6)
+    close(metrics.krippendorff_alpha(M * 1e200), pi)
+    assert np.isnan(metrics.krippendorff_alpha(M * 1e-200, undefined="nan"))
 
 
 def test_tensors_give_tensors():

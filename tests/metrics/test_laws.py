@@ -74,7 +74,8 @@ def test_scale_and_order_of_classes(M, factor, random):
     want, scaled = metrics.compute(M, SCALARS), metrics.compute(M * factor, SCALARS)
     permuted = metrics.compute(M[np.ix_(order, order)], SCALARS)
     for name in SCALARS:
-        close(scaled[name], want[name])
+        if name != "krippendorff_alpha":  # which looks at the number of samples
+            close(scaled[name], want[name])
         if name not in ("kappa_linear", "kappa_quadratic", "gerrity"):
             close(permuted[name], want[name])
     close(metrics.f1(M[np.ix_(order, order)]), metrics.f1(M)[order])

@@ -96,6 +96,18 @@ def test_pycm_agrees_where_it_answers(rng):
         close(list(ours.values()), whole)
         close(metrics.specificity(M), list(theirs.TNR.values()))
         close(metrics.npv(M), list(theirs.NPV.values()))
+        for ours, name in (
+            ("fpr", "FPR"), ("fnr", "FNR"), ("fdr", "FDR"), ("for", "FOR"), ("mcc_ovr", "MCC"),
+            ("markedness_ovr", "MK"),
+            ("positive_likelihood_ratio", "PLR"), ("negative_likelihood_ratio", "NLR"), ("fowlkes_mallows", "G"),
+            ("diagnostic_odds_ratio", "DOR"),
+        ):  # fmt: skip
+            answers = list(getattr(theirs, name).values())
+            if "None" not in answers:  # what it says of a division by 0
+                close(metrics.compute(M, ours), answers)
+        whole = (theirs.PI, theirs.AC1, theirs.Alpha, theirs.ZeroOneLoss / M.sum(), theirs.HammingLoss)
+        names = ["scott_pi", "gwet_ac1", "krippendorff_alpha", "zero_one_loss", "hamming_loss"]
+        close(list(metrics.compute(M, names).values()), whole)
 
 
 def test_pycm_answers_with_a_word_where_a_class_is_absent():

@@ -7,9 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 CHANCE = {"mcc", "kappa", "kappa_linear", "kappa_quadratic", "peirce", "gerrity", "tss", "gilbert", "doolittle"}
+CHANCE |= {"markedness", "scott_pi", "krippendorff_alpha", "gwet_ac1"}
 ALIASES = {"sensitivity": "recall", "iou": "jaccard", "gm": "geometric_mean", "heidke": "kappa", "hss": "kappa"}
-ALIASES |= {"youden_j": "tss", "gss": "gilbert", "dss": "doolittle"}
-PER_CLASS = ("recall", "precision", "f1", "jaccard", "specificity", "npv")
+ALIASES |= {"youden_j": "tss", "informedness": "tss", "gss": "gilbert", "dss": "doolittle"}
+ALIASES |= {"for": "false_omission_rate", "hamming_loss": "zero_one_loss", "g_measure": "fowlkes_mallows"}
+PER_CLASS = ("recall", "precision", "f1", "jaccard", "specificity", "npv", "fpr", "fnr", "fdr", "false_omission_rate")
+PER_CLASS += ("positive_likelihood_ratio", "negative_likelihood_ratio", "diagnostic_odds_ratio", "fowlkes_mallows")
+AVERAGES = ("macro", "weighted", "micro", "binary")
 LARGEST = 2**63 - 1
 
 
@@ -40,6 +44,13 @@ def _sums(cells):
 
 def _ratio(a, b):
     return None if b == 0 else Fraction(a) / b
+
+
+def _odds(a, b):
+    """Return a / b, which may be infinite; None for 0/0 and where one of them is."""
+    if a is None or b is None or a == b == 0:
+        return None
+    return math.inf if b == 0 else Fraction(a) / b
 
 
 def _root(x, k=2):
@@ -75,6 +86,26 @@ def _of_table(name, tp, fn, fp, tn, beta=1):
         return tnr
     if name == "npv":
         return _ratio(tn, tn + fn)
+    if name in ("fpr", "fnr", "fdr", "false_omission_rate"):
+        return {
+            "fpr": _ratio(fp, N),
+            "fnr": _ratio(fn, P),
+            "fdr": _ratio(fp, tp + fp),
+            "false_omission_rate": _ratio(fn, tn + fn),
+        }[name]
+    if name == "positive_likelihood_ratio":
+        return _odds(tpr, _ratio(fp, N))
+    if name == "negative_likelihood_ratio":
+        return _odds(_ratio(fn, P), tnr)
+    if name == "diagnostic_odds_ratio":
+        return _odds(tp * tn, fp * fn)
+    if name == "fowlkes_mallows":
+        return _root(_ratio(tp * tp, P * (tp + fp)))
+    if name == "markedness":
+        ppv, npv = _ratio(tp, tp + fp), _ratio(tn, tn + fn)
+        return None if ppv is None or npv is None else ppv + npv - 1
+    if name == "mcc":
+        return _mcc(tp * tn - fp * fn, P * N, (tp + fp) * (fn + tn))
     if name == "accuracy":
         return _ratio(tp + tn, n)
     if name == "gilbert":
@@ -105,9 +136,9 @@ def _tables(sums):
 class _Average:
     """Which classes enter an average under a policy, with their values; `values` is None where one is undefined."""
 
-    def __init__(self, values, sums, undefined, *, fill, supported_only=False):
+    def __init__(self, values, sums, undefined, *, fill, labels=None, supported_only=False):
         _, t, p = sums
-        inside = range(len(values))
+        inside = range(len(values)) if labels is None else labels
         if undefined == "present":
             inside = [k for k in inside if t[k] > 0 or p[k] > 0]
         if undefined == "nan":
@@ -145,13 +176,35 @@ def _gerrity(cells, sums):
     return score / ((C - 1) * n)
 
 
-def _scalar(name, cells, sums, undefined, fill):
+def _agreement(name, cells, sums):
+    """Agreement of two raters, from its definition: what was seen against what two of one population would have."""
     d, t, p = sums
     C, n, a = len(d), sum(t, Fraction(0)), sum(d, Fraction(0))
+    if n == 0:
+        return None
+    share = [(x + y) / (2 * n) for x, y in zip(t, p, strict=True)]
+    if name == "gwet_ac1":
+        chance = None if C < 2 else sum(x * (1 - x) for x in share) / (C - 1)
+    elif name == "scott_pi":
+        chance = sum(x * x for x in share)
+    else:  # two values of each sample, in pairs of different values without putting back
+        if 2 * n <= 1:
+            return None
+        chance = 1 - sum(x * (1 - x) for x in share) * 2 * n / (2 * n - 1)
+    return None if chance is None or chance == 1 else (a / n - chance) / (1 - chance)
+
+
+def _scalar(name, cells, sums, undefined, fill, labels):
+    d, t, p = sums
+    n, a = sum(t, Fraction(0)), sum(d, Fraction(0))
     covariance = n * a - sum((x * y for x, y in zip(t, p, strict=True)), Fraction(0))
     truth = sum((x * (n - x) for x in t), Fraction(0))
-    recalls = _Average([_ratio(x, y) for x, y in zip(d, t, strict=True)], sums, undefined, fill=fill)
+    recalls = _Average([_ratio(x, y) for x, y in zip(d, t, strict=True)], sums, undefined, fill=fill, labels=labels)
     simple = {
+        "zero_one_loss": lambda: _ratio(n - a, n),
+        "scott_pi": lambda: _agreement(name, cells, sums),
+        "krippendorff_alpha": lambda: _agreement(name, cells, sums),
+        "gwet_ac1": lambda: _agreement(name, cells, sums),
         "accuracy": lambda: _ratio(a, n),
         "mcc": lambda: _mcc(covariance, truth, sum((x * (n - x) for x in p), Fraction(0))),
         "kappa": lambda: _ratio(covariance, sum((x * (n - y) for x, y in zip(t, p, strict=True)), Fraction(0))),
@@ -159,7 +212,6 @@ def _scalar(name, cells, sums, undefined, fill):
         "kappa_linear": lambda: _weighted_disagreement(cells, sums, lambda i, j: abs(i - j)),
         "kappa_quadratic": lambda: _weighted_disagreement(cells, sums, lambda i, j: (i - j) ** 2),
         "gerrity": lambda: _gerrity(cells, sums),
-        "jaccard_micro": lambda: _ratio(a, 2 * n - a),
         "balanced_accuracy": lambda: recalls.over(lambda v: sum(v) / len(v)),
         "min_recall": lambda: recalls.over(min),
         "geometric_mean": lambda: recalls.over(lambda v: _root(math.prod(v), len(v))),
@@ -168,46 +220,52 @@ def _scalar(name, cells, sums, undefined, fill):
             lambda v: None if len(v) < 2 else (sum(v) / len(v) - Fraction(1, len(v))) / (1 - Fraction(1, len(v)))
         ),
     }
-    if name in simple:
-        return simple[name]()
-    if name in ("specificity_micro", "npv_micro"):
-        return _ratio((C - 2) * n + a, (C - 1) * n)
-    return _ratio(a, n)  # every other micro average
+    return simple[name]()
 
 
-def _value(name, cells, sums, undefined, positive):
+def _value(name, cells, sums, undefined, positive, labels=None):
     """Return a number, a list of one per class, or None: what `name` is under a policy."""
     name = ALIASES.get(name, name)
     fill = {"present": Fraction(0), "zero": Fraction(0), "one": Fraction(1)}.get(undefined)
     if name in ("mcc_01", "kappa_01"):
-        value = _value(name[:-3], cells, sums, undefined, positive)
+        value = _value(name[:-3], cells, sums, undefined, positive, labels)
         return None if value is None else (value + 1) / 2
     if name == "f1_of_macro":
-        P = _value("precision_macro", cells, sums, undefined, positive)
-        R = _value("recall_macro", cells, sums, undefined, positive)
+        P = _value("precision_macro", cells, sums, undefined, positive, labels)
+        R = _value("recall_macro", cells, sums, undefined, positive, labels)
         if P is None or R is None:
             return fill
         return Fraction(0) if P + R == 0 else 2 * P * R / (P + R)
-    if name in ("tss", "gilbert", "doolittle"):
+    if name in ("tss", "gilbert", "doolittle", "markedness"):
         value = _of_table(name, *_tables(sums)[positive])
         return Fraction(0) if value is None and fill is not None else value
     base, beta = name, 1
     if name.startswith("fbeta_"):
         _, beta, *average = name.split("_")
         base, name = "fbeta", "_".join(("fbeta", *average))
-    average = next((end for end in ("macro", "weighted", "micro") if name.endswith(f"_{end}")), None)
+    average = next((end for end in AVERAGES if name.endswith(f"_{end}")), None)
     base = name if average is None else name.removesuffix(f"_{average}")
+    base = ALIASES.get(base, base)
     chance = base.removesuffix("_ovr") in CHANCE | {"heidke", "balanced_accuracy_adjusted"}
     own = Fraction(0) if chance and fill is not None else fill
-    if base.endswith("_ovr") or (base in (*PER_CLASS, "fbeta") and average != "micro"):
-        values = [_of_table(base.removesuffix("_ovr"), *table, beta=beta) for table in _tables(sums)]
+    tables = _tables(sums)
+    if average == "binary":
+        value = _of_table(base, *tables[positive], beta=beta)
+    elif average == "micro":
+        inside = tables if labels is None else [tables[k] for k in labels]
+        together = [sum(cell, Fraction(0)) for cell in zip(*inside, strict=True)] if inside else [Fraction(0)] * 4
+        value = _of_table(base, *together, beta=beta)
+    elif base.endswith("_ovr") or base in (*PER_CLASS, "fbeta"):
+        values = [_of_table(base.removesuffix("_ovr"), *table, beta=beta) for table in tables]
         if average is None:
-            return [own if value is None else value for value in values]
-        entering = _Average(values, sums, undefined, fill=own, supported_only=average == "weighted")
+            kept = values if labels is None else [values[k] for k in labels]
+            return [own if value is None else value for value in kept]
+        options = {"fill": own, "labels": labels, "supported_only": average == "weighted"}
+        entering = _Average(values, sums, undefined, **options)
         weights = entering.weights if average == "weighted" else [1] * len(entering.weights)
         value = entering.over(lambda v: sum(w * x for w, x in zip(weights, v, strict=True)) / sum(weights))
     else:
-        value = _scalar(name, cells, sums, undefined, fill)
+        value = _scalar(name, cells, sums, undefined, fill, labels)
     return own if value is None else value
 
 
@@ -218,28 +276,30 @@ def _number(x):
 def _batch(stacks, batch, C, dtype, names, of_index):
     per_class = {name: name.removesuffix("_ovr") != name or ALIASES.get(name, name) in PER_CLASS for name in names}
     per_class |= {name: name.count("_") == 1 for name in names if name.startswith("fbeta_")}
+    labels = stacks["labels"]
+    C = C if labels is None else len(labels)
     out = {name: np.full((*batch, C) if per_class[name] else batch, math.nan) for name in names}
     for index in np.ndindex(batch):
         cells, sums = of_index(index)
         if sums is None:
             continue
         for name in names:
-            value = _value(name, cells, sums, stacks["undefined"], stacks["positive"])
+            value = _value(name, cells, sums, stacks["undefined"], stacks["positive"], labels)
             out[name][index] = [_number(x) for x in value] if isinstance(value, list) else _number(value)
     return tuple(array.astype(dtype) for array in out.values())
 
 
-def metrics_of_matrices(M, names, *, undefined="present", positive=1, **_):
+def metrics_of_matrices(M, names, *, undefined="present", positive=1, labels=None, **_):
     def of_index(index):
         cells = _cells(M[index])
         return cells, None if cells is None else _sums(cells)
 
-    options = {"undefined": undefined, "positive": positive}
+    options = {"undefined": undefined, "positive": positive, "labels": labels}
     dtype = np.float32 if M.dtype == np.float32 else np.float64
     return _batch(options, M.shape[:-2], M.shape[-1], dtype, names, of_index)
 
 
-def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, **_):
+def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, labels=None, **_):
     """Without the ordered metrics, which no diagonal and margins determine."""
 
     def of_index(index):
@@ -253,7 +313,7 @@ def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, **_):
         fits = fits and all(min(table) >= -slack for table in _tables(sums))
         return None, sums if fits else None
 
-    options = {"undefined": undefined, "positive": positive}
+    options = {"undefined": undefined, "positive": positive, "labels": labels}
     dtype = np.float32 if all(a.dtype == np.float32 for a in (d, t, p)) else np.float64
     return _batch(options, d.shape[:-1], d.shape[-1], dtype, names, of_index)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.streams import stream_row
-from cmfast.kernels.cpu._core.vector import fma, load, splat, sqrt, store, store_row, where
+from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics._lanes import (
     CHANCE,
     COL,
@@ -23,6 +23,7 @@ from cmfast.kernels.cpu.metrics._lanes import (
     NOT_PREDICTED,
     NOT_TRUE,
     NUMBERS,
+    POOLED,
     PREDICTION,
     REJECT,
     REJECTED,
@@ -36,8 +37,9 @@ from cmfast.kernels.cpu.metrics._lanes import (
     TRUTH,
     WEIGHT,
     WEIGHTED_SUM,
+    WRONG,
 )
-from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE, STATUS_LINE
+from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE, SIZE_LINE, STATUS_LINE
 from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
 from cmfast.kernels.status import OK
 
@@ -48,16 +50,22 @@ EACH, REDUCE = int(Step.EACH), int(Step.REDUCE)
 STEP_TOTAL, HARMONIC = int(Step.TOTAL), int(Step.HARMONIC)
 RECALL, PRECISION, FBETA = int(Value.RECALL), int(Value.PRECISION), int(Value.FBETA)
 JACCARD, SPECIFICITY, NPV = int(Value.JACCARD), int(Value.SPECIFICITY), int(Value.NPV)
-OVR_BALANCED = int(Value.BALANCED_ACCURACY)
+OVR_ACCURACY, OVR_BALANCED = int(Value.ACCURACY), int(Value.BALANCED_ACCURACY)
 OVR_GEOMETRIC, OVR_TAU = int(Value.GEOMETRIC_MEAN), int(Value.TAU)
+FALSE_POSITIVE, FALSE_NEGATIVE = int(Value.FALSE_POSITIVE), int(Value.FALSE_NEGATIVE)
+FALSE_DISCOVERY, FALSE_OMISSION = int(Value.FALSE_DISCOVERY), int(Value.FALSE_OMISSION)
+POSITIVE_LIKELIHOOD, NEGATIVE_LIKELIHOOD = int(Value.POSITIVE_LIKELIHOOD), int(Value.NEGATIVE_LIKELIHOOD)
+ODDS, FOWLKES_MALLOWS = int(Value.ODDS), int(Value.FOWLKES_MALLOWS)
 TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # what is corrected for chance begins with TSS
 GILBERT, DOOLITTLE = int(Value.GILBERT), int(Value.DOOLITTLE)
+MARKEDNESS = int(Value.MARKEDNESS)
 MEAN, WEIGHTED, MIN = int(Over.MEAN), int(Over.WEIGHTED), int(Over.MIN)
-ADJUSTED, PICK = int(Over.ADJUSTED), int(Over.PICK)
+ADJUSTED, PICK, MICRO = int(Over.ADJUSTED), int(Over.PICK), int(Over.MICRO)
 ACCURACY, JACCARD_MICRO = int(Total.ACCURACY), int(Total.JACCARD_MICRO)
 SPECIFICITY_MICRO, MCC, KAPPA = int(Total.SPECIFICITY_MICRO), int(Total.MCC), int(Total.KAPPA)
 PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
-GERRITY = int(Total.GERRITY)
+GERRITY, ERROR = int(Total.GERRITY), int(Total.ERROR)
+SCOTT_PI, GWET_AC1, KRIPPENDORFF = int(Total.SCOTT_PI), int(Total.GWET_AC1), int(Total.KRIPPENDORFF)
 DEFINED = int(Mode.DEFINED)
 
 
@@ -74,16 +82,16 @@ def make_values(plan, S, C):
         square, weighs, fill = beta * beta, rows[v, 3] > 0, 0.0 if choose else params[rows[v, 6], 0]
         total, weighted, weights, members = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for k in range(C):
-            x = _corrected_for_chance(code, S, C, k) if code >= TSS else _rate(code, square, S, C, k)
+            x = _corrected_for_chance(code, S, C, k) if code >= TSS else _uncorrected(code, square, S, C, k)
             store(S, at + SINGLE + k, x)
             defined = x == x  # noqa: PLR0124 - NaN alone is not
-            value = where(defined, x, fill)
-            member = where(defined, 1.0, splat(0.0)) if choose else load(S, MEMBER * C + k)
+            member = load(S, MEMBER * C + k)
+            member = where(defined, member, 0.0) if choose else member
+            value = where(member > 0.0, where(defined, x, fill), 0.0)  # which may be infinite
             members = members + member
-            total = fma(value, member, total)  # times one or zero: nothing is rounded but the sum
+            total = total + value
             if weighs:
-                t = load(S, ROW * C + k)
-                weight = where(defined, t, 0.0) if choose else t
+                weight = member * load(S, ROW * C + k)
                 weights = weights + weight
                 weighted = weighted + where(weight > 0.0, weight * value, 0.0)
         store(S, at + SUM, total)
@@ -93,8 +101,8 @@ def make_values(plan, S, C):
 
 
 @jit(inner=True, inline=True)
-def _rate(code, square, S, C, k):
-    """Return a value of class `k` that is a rate; `square` is that of beta."""
+def _uncorrected(code, square, S, C, k):
+    """Return a value of class `k` that is not corrected for chance; `square` is that of beta."""
     if code == RECALL:
         return load(S, HIT * C + k)
     if code == SPECIFICITY:
@@ -106,17 +114,46 @@ def _rate(code, square, S, C, k):
     if code == OVR_TAU:
         missed, false = 1.0 - load(S, HIT * C + k), 1.0 - load(S, REJECT * C + k)
         return 1.0 - sqrt((missed * missed + false * false) * 0.5)
-    d, p = load(S, DIAGONAL * C + k), load(S, COL * C + k)
+    if code == OVR_ACCURACY:
+        return (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / load(S, TABLES * C + TOTAL)
+    return _rate(code, square, S, k, C)
+
+
+@jit(inner=True)
+def _rate(code, square, S, at, step):
+    """Return a rate of one 2x2 table, whose numbers stand `step` lines apart from line `at` on."""
+    d, t, p = load(S, at + DIAGONAL * step), load(S, at + ROW * step), load(S, at + COL * step)
+    missed, false = load(S, at + MISSED * step), load(S, at + FALSE * step)
+    not_true, not_predicted = load(S, at + NOT_TRUE * step), load(S, at + NOT_PREDICTED * step)
+    rejected = load(S, at + REJECTED * step)
+    above, below = d, t  # the recall
     if code == PRECISION:
-        above, below = d, p
-    elif code == NPV:
-        above, below = load(S, REJECTED * C + k), load(S, NOT_PREDICTED * C + k)
+        below = p
     elif code == FBETA:
-        above, below = (1.0 + square) * d, square * load(S, ROW * C + k) + p
+        above, below = (1.0 + square) * d, square * t + p
     elif code == JACCARD:
-        above, below = d, load(S, ROW * C + k) + load(S, FALSE * C + k)
-    else:
-        above, below = d + load(S, REJECTED * C + k), load(S, TABLES * C + TOTAL)
+        below = t + false
+    elif code == SPECIFICITY:
+        above, below = rejected, not_true
+    elif code == NPV:
+        above, below = rejected, not_predicted
+    elif code == FALSE_POSITIVE:
+        above, below = false, not_true
+    elif code == FALSE_NEGATIVE:
+        above = missed
+    elif code == FALSE_DISCOVERY:
+        above, below = false, p
+    elif code == FALSE_OMISSION:
+        above, below = missed, not_predicted
+    # Ratios of ratios: products of small cells would leave the range of float64.
+    elif code == POSITIVE_LIKELIHOOD:
+        above, below = d / t, false / not_true
+    elif code == NEGATIVE_LIKELIHOOD:
+        above, below = missed / t, rejected / not_true
+    elif code == ODDS:
+        above, below = (d / missed) * (rejected / false), splat(1.0)
+    elif code == FOWLKES_MALLOWS:
+        above, below = sqrt((d / t) * (d / p)), splat(1.0)
     return above / below
 
 
@@ -128,15 +165,22 @@ def _corrected_for_chance(code, S, C, k):
     above, below = covariance, truth
     if code == HEIDKE:
         above, below = 2.0 * covariance, t * not_predicted + p * not_true
+    elif code == MARKEDNESS:
+        below = p * not_predicted
     elif code == GILBERT:
         d, false = load(S, DIAGONAL * C + k), load(S, FALSE * C + k)
         below = d * load(S, REJECTED * C + k) + false * (d + not_true)
         below = below + load(S, TABLES * C + TOTAL) * load(S, MISSED * C + k)
     elif code == DOOLITTLE:
         above, below = covariance * covariance, truth * (p * not_predicted)
+    elif code > MARKEDNESS:
+        below = sqrt(truth * (p * not_predicted))
     value = above / below
     value = where(value > 1.0, 1.0, value)  # rounding alone can exceed one; NaN stays
-    return _determined(truth, p * not_predicted, value) if code == DOOLITTLE else value
+    if code > DOOLITTLE:
+        value = where(value < -1.0, -1.0, value)
+    determined = code == DOOLITTLE or code > MARKEDNESS
+    return _determined(truth, p * not_predicted, value) if determined else value
 
 
 @jit(inner=True)
@@ -155,6 +199,8 @@ def make_totals(sums, at, S, C, products, ordered):
     store(S, out + JACCARD_MICRO, right / (n + (n - right)))
     rejected = float(C - 2) * n + right
     store(S, out + SPECIFICITY_MICRO, rejected / (float(C - 1) * n) if C > 1 else splat(np.nan))
+    wrong = load(S, one + WRONG)
+    store(S, out + ERROR, wrong / n)
     if products:
         covariance = load(S, one + COVARIANCE)
         truth, prediction = load(S, one + TRUTH), load(S, one + PREDICTION)
@@ -163,6 +209,14 @@ def make_totals(sums, at, S, C, products, ordered):
         store(S, out + MCC, _determined(truth, prediction, mcc))
         store(S, out + KAPPA, covariance / load(S, one + CHANCE))
         store(S, out + PEIRCE, covariance / truth)
+        # Of classes drawn from both margins together; everything times 4 n^2.
+        expected, met = truth + prediction + 2.0 * load(S, one + CHANCE), 4.0 * (n * wrong)
+        store(S, out + SCOTT_PI, (expected - met) / expected)
+        size = 2.0 * load(sums, at + SIZE_LINE)
+        few = met * ((size - 1.0) / size)
+        store(S, out + KRIPPENDORFF, where(size > 1.0, (expected - few) / expected, np.nan))
+        expected = 4.0 * float(C - 1) * (n * n) - expected
+        store(S, out + GWET_AC1, (expected - float(C - 1) * met) / expected if C > 1 else splat(np.nan))
     if ordered:
         for code in (LINEAR, QUADRATIC, GERRITY):
             store(S, out + code, load(sums, at + ORDERED_LINE + code - LINEAR))
@@ -194,6 +248,10 @@ def finish(plan, sums, at, S, C, out, first, count):
                 made = load(S, value + WEIGHTED_SUM) / load(S, value + WEIGHT)
             elif code == PICK:
                 made = load(S, value + SINGLE + a)
+            elif code == MICRO:
+                v = rows[row, 5]
+                beta = params[rows[v, 6], 1]
+                made = _rate(rows[v, 1], beta * beta, S, TABLES * C + POOLED, 1)
             elif code == ADJUSTED:
                 members = load(S, value + MEMBERS)
                 chance = 1.0 / members

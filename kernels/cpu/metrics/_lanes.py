@@ -23,8 +23,10 @@ TABLES = 12
 TOTAL, RIGHT = 0, 1  # n and the sum of d
 COVARIANCE = 2  # n a - e, the sum over classes of tp tn - fn fp
 TRUTH, PREDICTION, CHANCE = 3, 4, 5  # sums of t (n - t), p (n - p), t (n - p)
-TOTALS = 6  # one of every `Total`
-NUMBERS = TOTALS + len(Total)
+WRONG = 6  # the sum of t - d
+TOTALS = 7  # one of every `Total`
+POOLED = TOTALS + len(Total)  # of every table the sum over the classes that averages are of
+NUMBERS = POOLED + TABLES
 
 PRESENT = int(Mode.PRESENT)
 
@@ -49,6 +51,7 @@ def derive(sums, at, plan, S, C):
     """Fill the tables and the numbers that no formula need make again, from the tile whose first line is `at`."""
     n, one = load(sums, at + TOTAL_LINE), TABLES * C
     right, both, truth, prediction, chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    wrong = splat(0.0)
     for k in range(C):
         cell = at + FIRST + k
         d, t, p = load(sums, cell), load(sums, cell + C), load(sums, cell + 2 * C)
@@ -63,6 +66,7 @@ def derive(sums, at, plan, S, C):
             chance = chance + t * not_predicted
         rejected = where(rejected < 0.0, 0.0, rejected)  # rounding of fractions can go below 0
         right = right + d
+        wrong = wrong + missed
         store(S, DIAGONAL * C + k, d)
         store(S, ROW * C + k, t)
         store(S, COL * C + k, p)
@@ -75,10 +79,23 @@ def derive(sums, at, plan, S, C):
             store(S, HIT * C + k, d / t)
             store(S, REJECT * C + k, rejected / not_true)
         known = (t > 0.0) | (p > 0.0) if plan.mode == PRESENT else t == t  # noqa: PLR0124 - all of them
-        store(S, MEMBER * C + k, where(known, 1.0, splat(0.0)))
+        own = plan.members[k] if len(plan.members) > 0 else 1.0
+        store(S, MEMBER * C + k, where(known, own, splat(0.0)))
     store(S, one + TOTAL, n)
     store(S, one + RIGHT, right)
     store(S, one + COVARIANCE, both)
     store(S, one + TRUTH, truth)
     store(S, one + PREDICTION, prediction)
     store(S, one + CHANCE, chance)
+    store(S, one + WRONG, wrong)
+
+
+@jit(inner=True)
+def pool_classes(S, C, members):
+    """Add up the tables of the classes that averages are of, as if they were one class."""
+    for table in range(TABLES):
+        total = splat(0.0)
+        for k in range(C):
+            if len(members) == 0 or members[k] > 0.0:
+                total = total + load(S, table * C + k)
+        store(S, TABLES * C + POOLED + table, total)

@@ -19,6 +19,7 @@ from cmfast.kernels.cpu.metrics._lanes import (
     TABLES,
     TOTAL,
     TRUTH,
+    WRONG,
 )
 from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
 from cmfast.kernels.cpu.metrics._passes import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
@@ -36,7 +37,7 @@ def fill_lane(sums, whole, at, plan, S, base, C, w):
         S[base + REJECT * C + k, w] = np.float64((n - t) - (p - d)) / np.float64(n - t)
         right += d
     one = base + TABLES * C
-    S[one + TOTAL, w], S[one + RIGHT, w] = n, right
+    S[one + TOTAL, w], S[one + RIGHT, w], S[one + WRONG, w] = n, right, n - right
     if plan.products:
         _margin_products(whole, at, S, base, C, w)
     if plan.ordered:

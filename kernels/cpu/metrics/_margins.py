@@ -36,8 +36,9 @@ HUGE = 100  # no status of a result
 
 SUMS = len(Sums)  # of one class
 # Lines of a tile: what `_passes` makes (three numbers that depend on the order of the classes, four that need another
-# pass over them) stands before those of the classes, which begin at FIRST.
-TOTAL_LINE, STATUS_LINE, ORDERED_LINE, AGAIN_LINE, FIRST = 0, 1, 2, 5, 9
+# pass over them) stands before those of the classes, which begin at FIRST. SIZE is the total as it was given, which
+# `bring_near` leaves alone.
+TOTAL_LINE, STATUS_LINE, ORDERED_LINE, AGAIN_LINE, SIZE_LINE, FIRST = 0, 1, 2, 5, 9, 10
 NARROW = 32  # classes up to which lanes are matrices; beyond, a row of one matrix fills them as well
 CHUNK = 256  # cells of a matrix that are transposed at a time: 16 KB of lines
 MOST = np.iinfo(np.int64).max
@@ -113,6 +114,7 @@ def load_few(M, C, ordered, usual, sums, cells, start, stop):
         low, n = load(sums, at + STATUS_LINE), load(sums, at + TOTAL_LINE)
         status = where((low >= 0.0) & (n < np.inf), float(OK), splat(float(INVALID)))
         store(sums, at + STATUS_LINE, status)
+        store(sums, at + SIZE_LINE, n)
         unusual = unusual or _is_unusual(sums, at, usual)
     return unusual
 
@@ -249,7 +251,7 @@ def _sum_one(M, C, b, w, ordered, sums, at, rows):
     for k in range(C):
         sums[p + k, w] = rows[0, k]
         sums[band + k, w] = rows[1, C - 1 + k] + (rows[1, C - 1 - k] if k > 0 else 0.0)
-    sums[at + TOTAL_LINE, w] = n
+    sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w] = n, n
     # n is NaN where a cell is
     sums[at + STATUS_LINE, w] = OK if n < np.inf and not some(low < 0.0) else INVALID
 
@@ -332,7 +334,7 @@ def _load_given(given, exact, most, b, w, sums, at):
     ok = ok and n - n == zero and abs(n - others) <= slack * n
     ok = ok and _adds_up(band, b, n, slack) and _adds_up(top, b, n, slack)
     wide = exact and ok and n > most
-    sums[at + STATUS_LINE, w] = HUGE if wide else OK if ok else INVALID
+    sums[at + STATUS_LINE, w], sums[at + SIZE_LINE, w] = HUGE if wide else OK if ok else INVALID, n
     if wide:
         whole[at + TOTAL_LINE, w] = np.int64(n)
     else:

@@ -107,6 +107,8 @@ def reduce_again(sums, C, plan):
                 inside = (t > 0.0) | (load(sums, k + 2 * C) > 0.0)
             elif plan.mode == DEFINED:
                 inside = defined
+            if len(plan.members) > 0:
+                inside = inside & (splat(plan.members[k - at - FIRST]) > 0.0)
             members = members + where(inside, 1.0, splat(0.0))
             value = where(inside, where(defined, x, fill), 1.0)
             # A NaN is never above what was least so far, and nothing is below it then.

@@ -167,6 +167,8 @@ def _evaluate(sums, C, plan, S, wide, out, start, stop):
             store(sums, at + STATUS_LINE, where(inexact, float(OK), load(sums, at + STATUS_LINE)))
             for line in range(_lanes.MISSED * C, _lanes.TABLES * C + _lanes.TOTALS):
                 store(S, line, where(inexact, load(wide, tile * lines + line), load(S, line)))
+        if plan.pooled:
+            _lanes.pool_classes(S, C, plan.members)
         _formulas.make_values(plan, S, C)
         _formulas.make_totals(sums, at, S, C, plan.products, plan.ordered)
         _formulas.finish(plan, sums, at, S, C, out, first, count)

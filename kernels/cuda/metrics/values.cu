@@ -176,6 +176,8 @@ __device__ __forceinline__ bool possible(Sums<S>& s) {
 
 __device__ __forceinline__ double at_most_one(double x) { return x > 1.0 ? 1.0 : x; }  // rounding; NaN stays
 
+__device__ __forceinline__ double within_one(double x) { return x < -1.0 ? -1.0 : at_most_one(x); }
+
 // One degenerate margin: the limit of a correlation is 0 from every direction. Two: there is none.
 __device__ __forceinline__ double determined(double truth, double prediction, double x) {
   if (truth == 0.0 && prediction == 0.0) return CM_NAN;
@@ -189,20 +191,62 @@ __device__ __forceinline__ double of_both_rates(int code, double hit, double rej
   return 1.0 - sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5);
 }
 
+// A 2x2 table: one class against the rest, or the sum of such tables.
+struct Table {
+  double d, t, p, missed, wrong, not_true, not_predicted, rejected;
+};
+
+// Its rates; ratios of ratios, as products of small cells would leave the range of double.
+__device__ __forceinline__ double rate(const Table& x, int code, double beta) {
+  const double square = beta * beta;
+  switch (code) {
+    case CM_VALUE_RECALL: return x.d / x.t;
+    case CM_VALUE_PRECISION: return x.d / x.p;
+    case CM_VALUE_FBETA: return (1.0 + square) * x.d / (square * x.t + x.p);
+    case CM_VALUE_JACCARD: return x.d / (x.t + x.wrong);
+    case CM_VALUE_SPECIFICITY: return x.rejected / x.not_true;
+    case CM_VALUE_NPV: return x.rejected / x.not_predicted;
+    case CM_VALUE_FALSE_POSITIVE: return x.wrong / x.not_true;
+    case CM_VALUE_FALSE_NEGATIVE: return x.missed / x.t;
+    case CM_VALUE_FALSE_DISCOVERY: return x.wrong / x.p;
+    case CM_VALUE_FALSE_OMISSION: return x.missed / x.not_predicted;
+    case CM_VALUE_POSITIVE_LIKELIHOOD: return (x.d / x.t) / (x.wrong / x.not_true);
+    case CM_VALUE_NEGATIVE_LIKELIHOOD: return (x.missed / x.t) / (x.rejected / x.not_true);
+    case CM_VALUE_ODDS: return (x.d / x.missed) * (x.rejected / x.wrong);
+    default: return sqrt((x.d / x.t) * (x.d / x.p));
+  }
+}
+
+__device__ __forceinline__ bool is_rate(int code) {
+  return code <= CM_VALUE_NPV || (code >= CM_VALUE_FALSE_POSITIVE && code <= CM_VALUE_FOWLKES_MALLOWS);
+}
+
+// The rate of all classes together, those that averages are of.
+template <typename S>
+__device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta, const double* members) {
+  typename Sums<S>::Wide d = 0, t = 0, p = 0, n = 0;
+  for (i64 k = 0; k < s.C; ++k) {
+    if (members && !(members[k] > 0.0)) continue;
+    d += s.hit(k);
+    t += s.truth(k);
+    p += s.prediction(k);
+    n += s.n;
+  }
+  const Table table{as_double(d),     as_double(t),     as_double(p),     as_double(t - d),
+                    as_double(p - d), as_double(n - t), as_double(n - p), fmax(as_double((n - t) - (p - d)), 0.0)};
+  return rate(table, code, beta);
+}
+
 // One metric of one class, NaN where it is 0/0.
 template <typename S>
 __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double beta, i64 k) {
   const double d = as_double(s.hit(k)), t = as_double(s.truth(k)), p = as_double(s.prediction(k));
   const double n = as_double(s.n), not_true = as_double(s.not_true(k)), not_predicted = as_double(s.not_predicted(k));
-  const double rejected = fmax(as_double(s.rejected(k)), 0.0), square = beta * beta;
+  const double rejected = fmax(as_double(s.rejected(k)), 0.0);
+  const double missed = as_double(s.missed(k)), wrong = as_double(s.false_(k));
   // Only where they are asked for: of everything here a division takes longest.
+  if (is_rate(code)) return rate(Table{d, t, p, missed, wrong, not_true, not_predicted, rejected}, code, beta);
   switch (code) {
-    case CM_VALUE_RECALL: return d / t;
-    case CM_VALUE_PRECISION: return d / p;
-    case CM_VALUE_FBETA: return (1.0 + square) * d / (square * t + p);
-    case CM_VALUE_JACCARD: return d / (t + as_double(s.false_(k)));
-    case CM_VALUE_SPECIFICITY: return rejected / not_true;
-    case CM_VALUE_NPV: return rejected / not_predicted;
     case CM_VALUE_ACCURACY: return (d + rejected) / n;
     case CM_VALUE_BALANCED_ACCURACY:
     case CM_VALUE_GEOMETRIC_MEAN:
@@ -210,14 +254,15 @@ __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double
     default: break;
   }
   const double covariance = as_double(s.covariance(k));
-  const double missed = as_double(s.missed(k)), wrong = as_double(s.false_(k));
   switch (code) {
+    case CM_VALUE_MARKEDNESS: return within_one(covariance / (p * not_predicted));
     case CM_VALUE_TSS: return at_most_one(covariance / (t * not_true));
     case CM_VALUE_HEIDKE: return at_most_one(2.0 * covariance / (t * not_predicted + p * not_true));
     case CM_VALUE_GILBERT: return at_most_one(covariance / (d * rejected + wrong * (d + not_true) + n * missed));
     default: break;
   }
   const double truth = t * not_true, prediction = p * not_predicted;
+  if (code == CM_VALUE_MCC) return determined(truth, prediction, within_one(covariance / sqrt(truth * prediction)));
   return determined(truth, prediction, at_most_one(covariance * covariance / (truth * prediction)));
 }
 
@@ -227,12 +272,14 @@ struct Values {
   const Sums<S>& s;
   int code, mode;
   double beta, fill;
+  const double* members;
 
   __device__ __forceinline__ double raw(i64 k) const { return class_value(s, code, beta, k); }
   // Whether class k enters; and with what.
   __device__ __forceinline__ bool enters(i64 k, double* value) const {
     const double x = raw(k);
     bool inside = mode != CM_MODE_PRESENT || s.truth(k) > 0 || s.prediction(k) > 0;
+    if (members) inside &= members[k] > 0.0;
     if (mode == CM_MODE_DEFINED) inside &= x == x;
     *value = !inside ? 0.0 : x == x ? x : fill;
     return inside;
@@ -243,6 +290,7 @@ template <typename S>
 __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 pick, double parameter,
                                           const double* weights) {
   if (how == CM_OVER_PICK) return values.raw(pick);
+  if (how == CM_OVER_MICRO) return pooled(values.s, values.code, values.beta, values.members);
   double members = 0.0, sum = 0.0, weighted = 0.0, weight = 0.0, least = CM_INF, square = 0.0, share = 0.0;
   double product = 1.0, exponent = 0.0;
   for (i64 k = 0; k < values.s.C; ++k) {
@@ -344,8 +392,8 @@ __device__ __forceinline__ void ordered_of(const Sums<i64>& s, bool squares, dou
 
 // A number of the whole matrix; NaN where it is 0/0.
 template <typename S>
-__device__ __forceinline__ double whole(const Sums<S>& s, int code) {
-  const double n = as_double(s.n);
+__device__ __forceinline__ double whole(const Sums<S>& s, int code, double size) {
+  const double n = as_double(s.n), wrong = as_double(s.n - s.right());
   double gain, chance;
   switch (code) {
     case CM_TOTAL_ACCURACY: return as_double(s.right()) / n;
@@ -357,6 +405,7 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code) {
       ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &gain, &chance);
       return gain / chance;
     case CM_TOTAL_GERRITY: return gerrity(s);
+    case CM_TOTAL_ERROR: return wrong / n;
     default: break;
   }
   using Wide = typename Product<S>::type;
@@ -370,6 +419,15 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code) {
   const double a = as_double(covariance), t = as_double(truth), p = as_double(prediction);
   if (code == CM_TOTAL_KAPPA) return a / as_double(expected);
   if (code == CM_TOTAL_PEIRCE) return a / t;
+  // Of classes drawn from both margins together; everything times 4 n^2.
+  const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * wrong), others = double(s.C - 1);
+  if (code == CM_TOTAL_SCOTT_PI) return (both - met) / both;
+  if (code == CM_TOTAL_KRIPPENDORFF)
+    return 2.0 * size > 1.0 ? (both - met * ((2.0 * size - 1.0) / (2.0 * size))) / both : CM_NAN;
+  if (code == CM_TOTAL_GWET_AC1) {
+    const double apart = 4.0 * others * (n * n) - both;
+    return s.C > 1 ? (apart - others * met) / apart : CM_NAN;
+  }
   return determined(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
 }
 
@@ -381,9 +439,9 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
                                             const S* __restrict__ totals, const signed char* __restrict__ status, i64 C,
                                             i64 n, const i64* __restrict__ steps, int n_steps,
                                             const double* __restrict__ params, const double* __restrict__ weights,
-                                            int mode, int n_scalars, int n_tables, double* out_registers,
-                                            O* __restrict__ out_scalars, O* __restrict__ out_tables,
-                                            signed char* __restrict__ out_status) {
+                                            const double* __restrict__ members, int mode, int n_scalars, int n_tables,
+                                            double* out_registers, O* __restrict__ out_scalars,
+                                            O* __restrict__ out_tables, signed char* __restrict__ out_status) {
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x) {
     Sums<S> s{d + b * C, t + b * C, p + b * C, bands ? bands + b * C : nullptr, tops ? tops + b * C : nullptr, C, 0, 0};
     bool ok;
@@ -405,7 +463,7 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
       s.power = int(__double_as_longlong(tiny ? size * 0x1p54 : size) >> 52 & 0x7ff) - 1022 - (tiny ? 54 : 0);
       s.n = s.near(s.n);
     }
-    Values<S> values{s, 0, mode, 1.0, 0.0};
+    Values<S> values{s, 0, mode, 1.0, 0.0, members};
     for (int at = 0; at < n_steps; ++at) {
       const i64* step = steps + 5 * at;
       const double fill = params[2 * at], parameter = params[2 * at + 1];
@@ -427,7 +485,7 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
       if (step[0] == CM_STEP_REDUCE) {
         x = reduced(values, code, step[3], parameter, weights);
       } else if (step[0] == CM_STEP_TOTAL) {
-        x = whole(s, code);
+        x = whole(s, code, size);
       } else if (step[0] == CM_STEP_HARMONIC) {
         const double a = out_registers[step[3] * n + b], c = out_registers[step[4] * n + b];
         x = a == 0.0 && c == 0.0 ? 0.0 : 2.0 * a * c / (a + c);

@@ -91,11 +91,12 @@ def _run(
     if n:
         d, t, p, bands, tops = (None if a is None else batches.flat_batch(a, 1) for a in sums)
         total, status = (None if a is None else a.reshape(n) for a in (total, status))
+        members = resident(sums[1], plan.members) if len(plan.members) else None
         steps, params, weights = (resident(sums[1], a) for a in (plan.steps, plan.params, plan.weights))
         _METRICS.launch(
             (NAMES[sums[1].dtype], NAMES[kind]), -(-n // _METRICS_THREADS), threads=_METRICS_THREADS,
             d=d, t=t, p=p, bands=bands, tops=tops, totals=total, status=status, C=C, n=n,
-            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, mode=plan.mode,
+            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, members=members, mode=plan.mode,
             n_scalars=plan.scalars, n_tables=plan.tables,
             out_registers=registers, out_scalars=scalars, out_tables=tables, out_status=out_status,
         )  # fmt: skip
