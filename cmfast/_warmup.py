@@ -53,10 +53,10 @@ def _grid(n_axes: int) -> cmfast.Grid:
 
 
 def _confusion_matrix() -> None:
-    weights = [None, *(_labels(dtype) for dtype in FLOATS)]
-    for dtype, weight, groups in product(LABELS, weights, (None, _labels())):
+    weights = [None, _labels(np.float64), _labels()]
+    for dtype, weight, groups, ignored in product(LABELS, weights, (None, _labels()), (None, 0)):
         y, w, g = (None if a is None else np.tile(a, MANY) for a in (_labels(dtype), weight, groups))
-        cmfast.confusion_matrix(y, y, sample_weight=w, groups=g)
+        cmfast.confusion_matrix(y, y, sample_weight=w, groups=g, ignore_index=ignored)
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:
@@ -212,9 +212,10 @@ def _metrics_of_sums() -> None:
 
 
 def _label_margins() -> None:
-    for dtype in LABELS:
-        cmfast.metrics.label_margins(_labels(dtype), _labels(dtype))
-        cmfast.metrics.label_margins(*(np.stack([_labels(dtype)] * 2) for _ in range(2)))
+    weights = (None, _labels(np.float64), _labels())
+    for dtype, weight, groups, ignored in product(LABELS, weights, (None, _labels()), (None, 0)):
+        options = {"sample_weight": weight, "groups": groups, "ignore_index": ignored}
+        cmfast.metrics.label_margins(_labels(dtype), _labels(dtype), **options)
 
 
 def _threshold_matrices() -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast import normalizing
 from cmfast._core import dispatch, failures, validate
+from cmfast._core import labels as _labels
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import METHODS, Array, Method, OnFailure
 
@@ -25,6 +26,9 @@ def confusion_matrix(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
+    ignore_index: int | None = None,
+    sample_axes: int | None = 1,
+    whole_floats: bool = False,
     normalize: Method | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -34,7 +38,7 @@ def confusion_matrix(
     Parameters
     ----------
     y_true, y_pred : array, shape (..., n)
-        Labels: integers or bool; beside NumPy's arrays also strings, and columns of pandas, polars or Arrow. The
+        Labels: integers or bool; beside NumPy's arrays also strings, dates, and columns of pandas, polars or Arrow. The
         leading axes broadcast, so one truth serves many predictions.
     n_classes : int, optional
         Labels are the class ids ``0, ..., n_classes - 1``; any other raises. The fastest way: nothing is looked up.
@@ -42,11 +46,18 @@ def confusion_matrix(
         Labels in the order of the rows and columns. A pair with a label that is not among them is left out. Default,
         without `n_classes`: the labels that occur anywhere in `y_true` or `y_pred`, sorted.
     sample_weight : array, shape (..., n), optional
-        What each sample adds to its cell; default 1. Any finite number.
+        What each sample adds to its cell; default 1. Any finite number; integers are added as integers.
     groups : array of int, shape (..., n), optional
         Group of each sample, ``0, ..., n_groups - 1``: a matrix per fold, client, epoch or threshold from one stream.
     n_groups : int, optional
         Default: the largest group plus one.
+    ignore_index : int, optional
+        A truth that counts nowhere, whatever was predicted: 255 or -100 of segmentation maps. It need not be a class.
+    sample_axes : int or None
+        How many of the last axes are samples: 2 for a matrix per image of shape (..., H, W), None for all of them in
+        one matrix.
+    whole_floats : bool
+        Take floats for labels, each of which must be a whole number: 2.0 is 2.
     normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
         Return ``cmfast.normalize(matrices, normalize)`` instead of the counts.
     on_failure : {"warn", "raise", "ignore"}
@@ -57,9 +68,8 @@ def confusion_matrix(
     Returns
     -------
     array, shape (..., C, C), or (..., G, C, C) with `groups`
-        Rows are the truth, columns the prediction. int64 and exact without weights; with weights float32 if they are
-        float32, else float64, summed in float64 in either case; with `normalize` what :func:`cmfast.normalize` makes
-        of that. Library and device of `y_true`.
+        Rows are the truth, columns the prediction. int64 and exact without weights and with weights that are integers;
+        else float64; with `normalize` what :func:`cmfast.normalize` makes of that. Library and device of `y_true`.
 
     Raises
     ------
@@ -76,11 +86,12 @@ def confusion_matrix(
 
     Notes
     -----
-    Bad values: a matrix that a weight with NaN or infinity falls into, or whose sums float64 (INVALID) or float32
-    (RANGE) cannot hold, is NaN throughout and reported as `on_failure` says; matrices beside it are as always.
-    Synchronises the device. Reproducible: same input, same bits, for any number of threads.
+    Bad values: a matrix that a weight with NaN or infinity falls into, or whose sums float64 cannot hold (INVALID), is
+    NaN throughout, one whose sums int64 cannot hold is 0 throughout, and both are reported as `on_failure` says;
+    matrices beside them are as always. Synchronises the device. Reproducible: same input, same bits, for any number of
+    threads.
 
-    Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels (give ``astype(int)``),
+    Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels without `whole_floats`,
     `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
 
     Memory: the result, and partial tables that are smaller than the labels and weights. Strings take eight bytes per
@@ -116,6 +127,10 @@ def confusion_matrix(
         n_groups = validate.count("n_groups", n_groups)
         if groups is None:
             validate.refuse("n_groups", "None without groups", n_groups)
+    ignored = None if ignore_index is None else validate.count("ignore_index", ignore_index, least=-(2**63))
+    validate.flag("whole_floats", whole_floats)
+    if sample_axes is not None:
+        sample_axes = validate.count("sample_axes", sample_axes, least=1)
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
     y_true, y_pred, sample_weight, groups = dispatch.adopt(
@@ -125,7 +140,15 @@ def confusion_matrix(
         sample_weight=sample_weight,
         groups=groups,
     )
+    if whole_floats:
+        y_true, y_pred = (_labels.whole(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
+    y_true, y_pred, names = _labels.dates(y_true, y_pred, names)
+    if sample_axes != 1:
+        given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+        y_true, y_pred, sample_weight, groups = _labels.flat(sample_axes, given)
     _check(n_classes, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
+    if ignored is not None:
+        ignored = _labels.ignored(ignored, y_true)
     if labels is not None:
         _check_labels(names, n_classes, dispatch.dtype_of(y_true).kind)
     sized = not (n_classes is None and labels is None)
@@ -139,6 +162,7 @@ def confusion_matrix(
     elif names is not None:
         names = dispatch.to_host(names)
     options = {"n_classes": n_classes, "labels": names, "n_groups": n_groups, "num_threads": num_threads}
+    options["ignored"] = ignored
     matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
     if outside is not None:
         _refuse_outside(*outside)

@@ -75,5 +75,5 @@ OPS: dict[str, Op] = {
     "most_confused": Op("metrics.confusions", "(C,C)->(k),(k),(k)", BOTH),
     "threshold_matrices": Op("metrics.thresholds", "(n),(n)->(t),(t,2,2)", BOTH),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
-    "label_margins": Op("metrics.confusions", "(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
+    "label_margins": Op("metrics.confusions", "(n),(n),(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

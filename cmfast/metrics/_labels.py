@@ -1,16 +1,26 @@
 """Metrics straight from labels: five histograms instead of a matrix, for any number of classes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cmfast._core import dispatch, failures, validate
+from cmfast._core import labels as _label_values
 from cmfast._core.annotations import Array, Undefined
 from cmfast.metrics import _compute, _plan
 from cmfast.metrics._compute import Margins, from_sums
 
 
 def label_margins(
-    y_true: Array, y_pred: Array, /, *, n_classes: int | None = None, num_threads: int | None = None
+    y_true: Array,
+    y_pred: Array,
+    /,
+    *,
+    n_classes: int | None = None,
+    sample_weight: Array | None = None,
+    groups: Array | None = None,
+    n_groups: int | None = None,
+    ignore_index: int | None = None,
+    num_threads: int | None = None,
 ) -> Margins:
     """Diagonal, margins and distance sums of the confusion matrix of labels, without the matrix.
 
@@ -20,13 +30,21 @@ def label_margins(
         Class ids ``0, ..., n_classes - 1``.
     n_classes : int, optional
         Default: the largest label plus one.
+    sample_weight : array, shape (..., n), optional
+        What each sample adds; default 1. Integers are added as integers, anything else in float64.
+    groups : array of int, shape (..., n), optional
+        Group of each sample, ``0, ..., n_groups - 1``: sums per fold, client, epoch or threshold from one stream.
+    n_groups : int, optional
+        Default: the largest group plus one.
+    ignore_index : int, optional
+        A truth that counts nowhere, whatever was predicted.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     Margins
-        What :func:`margins` gives for the confusion matrix of these labels.
+        What :func:`margins` gives for the confusion matrix of these labels; with `groups` shape (..., G, C).
 
     Raises
     ------
@@ -41,8 +59,9 @@ def label_margins(
 
     Notes
     -----
-    Memory: five integers per class. Bad values: they raise. Synchronises the device. Reproducible: same input, same
-    bits, for any number of threads.
+    Memory: five numbers per class, and what is worked on at a time. Bad values: labels raise; sums of weights that are
+    no number, or that int64 does not hold, have the status INVALID. Synchronises the device. Reproducible: same input,
+    same bits, for any number of threads.
 
     Examples
     --------
@@ -51,48 +70,92 @@ def label_margins(
     >>> sums.diagonal.tolist(), sums.bands.tolist()
     ([1, 0, 1], [2, 2, 0])
     """
-    return _margins(y_true, y_pred, n_classes, num_threads)
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+    return _margins(given, n_classes, n_groups, ignore_index, num_threads)
 
 
-def _margins(y_true: Array, y_pred: Array, n_classes: int | None, num_threads: int | None) -> Margins:
-    """Return the sums of labels, checked."""
-    num_threads = validate.num_threads(num_threads)
-    validate.columns(y_true=y_true, y_pred=y_pred)
-    y_true, y_pred = dispatch.adopt(y_true=validate.labelled(y_true), y_pred=validate.labelled(y_pred))
-    validate.integer(y_true=y_true, y_pred=y_pred)
-    shape = validate.same_shape(y_true=y_true, y_pred=y_pred)
+def _margins(
+    given: dict[str, Array],
+    n_classes: int | None,
+    n_groups: int | None,
+    ignore_index: int | None,
+    num_threads: int | None,
+    check: Callable[[int], object] = bool,
+) -> Margins:
+    """Return the sums of labels, checked; `check` sees the number of classes before anything is counted."""
+    options: dict[str, Any] = {"num_threads": validate.num_threads(num_threads), "check": check}
+    validate.columns(**given)
+    labelled = {name: validate.labelled(given[name]) for name in ("y_true", "y_pred")}
+    optional = ("sample_weight", "groups")
+    arrays = dict(zip(given, dispatch.adopt(optional=optional, **{**given, **labelled}), strict=True))
+    y_true, y_pred, weight, groups = arrays.values()
+    validate.integer(y_true=y_true, y_pred=y_pred, groups=groups)
+    validate.real(sample_weight=weight)
+    shape = validate.same_shape(**arrays)
     if not shape:
         validate.refuse("y_true", "of shape (..., n)", "shape ()")
     doubt = validate.samples_last(sized=n_classes is not None, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
         failures.diagnose(doubt)
-    if n_classes is None:
-        return _of_all(y_true, y_pred, num_threads)
-    return _of(y_true, y_pred, validate.count("n_classes", n_classes), num_threads)
+    if ignore_index is not None:
+        value = validate.count("ignore_index", ignore_index, least=-(2**63))
+        options["ignored"] = _label_values.ignored(value, y_true)
+    options["n_groups"] = _groups(groups, n_groups)
+    if n_classes is not None:
+        return _of(arrays, n_classes=validate.count("n_classes", n_classes), **options)
+    return _of_all(arrays, **options)
 
 
-def _of_all(y_true: Array, y_pred: Array, num_threads: int | None) -> Margins:
+def _groups(groups: Array | None, n_groups: int | None) -> int | None:
+    """Return how many groups there are, None without; all of them must be below."""
+    if groups is None:
+        if n_groups is not None:
+            validate.refuse("n_groups", "None without groups", validate.count("n_groups", n_groups))
+        return None
+    empty = 0 in dispatch.shape_of(groups)
+    low, high = (0, -1) if empty else (_extreme(groups, "min"), _extreme(groups, "max"))
+    number = high + 1 if n_groups is None else validate.count("n_groups", n_groups)
+    if low < 0 or high >= number:
+        wanted = "at least 0" if n_groups is None else f"in 0..{number - 1}"
+        validate.refuse("groups", wanted, low if low < 0 else high)
+    return number
+
+
+def _of_all(arrays: dict[str, Array], **options: Any) -> Margins:
     """Return the sums over the classes up to the largest label."""
-    labels = {"y_true": y_true, "y_pred": y_pred} if 0 not in dispatch.shape_of(y_true) else {}
-    largest = {name: _largest(labels[name]) for name in labels}
+    found = {name: arrays[name] for name in ("y_true", "y_pred") if 0 not in dispatch.shape_of(arrays[name])}
+    ignored = options.get("ignored")
+    largest = {name: _extreme(found[name], "max") for name in found}
+    if largest and ignored is not None and largest["y_true"] == ignored:
+        largest["y_true"] = _largest_but(found["y_true"], ignored)
     name, value = max(largest.items(), key=lambda item: item[1], default=("y_true", -1))
     try:
         if value >= validate.LARGEST:
             raise MemoryError
-        return _of(y_true, y_pred, max(0, value) + 1 if labels else 0, num_threads)
+        return _of(arrays, n_classes=max(0, value) + 1 if found else 0, **options)
     except MemoryError:
         validate.refuse(name, "class ids, each of which takes memory", value, MemoryError)
 
 
-def _largest(labels: Array) -> int:
-    if dispatch.device_of(labels) == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
-        return int(dispatch.to_host(labels).max())
-    with dispatch.chosen(labels):
-        return int(labels.max())  # synchronises
+def _extreme(values: Array, which: str) -> int:
+    if dispatch.device_of(values) == "cpu":  # torch has no maximum of most unsigned integers, NumPy has
+        return int(getattr(dispatch.to_host(values), which)())
+    with dispatch.chosen(values):
+        return int(getattr(values, which)())  # synchronises
 
 
-def _of(y_true: Array, y_pred: Array, n_classes: int, num_threads: int | None) -> Margins:
-    *sums, outside = dispatch.call("label_margins", y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
+def _largest_but(values: Array, ignored: int) -> int:
+    """Return the largest label beside `ignored`, -1 without any."""
+    host = dispatch.to_host(values)
+    rest = host[host != ignored]
+    return int(rest.max()) if rest.size else -1
+
+
+def _of(arrays: dict[str, Array], *, n_classes: int, check: Callable[[int], object], **options: Any) -> Margins:
+    check(n_classes)
+    if options["n_groups"] is not None and n_classes * options["n_groups"] > validate.LARGEST // 40:
+        validate.too_large(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
+    *sums, outside = dispatch.call("label_margins", *arrays.values(), n_classes=n_classes, **options)
     if outside:
         validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
     return Margins(*sums)
@@ -105,8 +168,13 @@ def from_labels(
     /,
     *,
     n_classes: int | None = None,
+    sample_weight: Array | None = None,
+    groups: Array | None = None,
+    n_groups: int | None = None,
+    ignore_index: int | None = None,
     undefined: Undefined = "present",
     positive: int = 1,
+    labels: Sequence[int] | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Any number of metrics straight from labels, without a confusion matrix.
@@ -119,17 +187,21 @@ def from_labels(
         As for :func:`compute`: all of them, also those of ordered classes.
     n_classes : int, optional
         Default: the largest label plus one.
+    sample_weight, groups, n_groups, ignore_index
+        As for :func:`label_margins`.
     undefined : {"present", "nan", "strict", "zero", "one"}
         What a 0/0 gives, as for :func:`compute`.
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
+    labels : sequence of int, optional
+        Classes that averages are over, as for :func:`compute`.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
     Returns
     -------
     array, or dict of str to array
-        The bits that :func:`compute` gives for the confusion matrix.
+        The bits that :func:`compute` gives for the confusion matrix; with float weights the same but for rounding.
 
     Raises
     ------
@@ -138,8 +210,9 @@ def from_labels(
 
     Notes
     -----
-    Memory: five integers per class, where a matrix has one per pair: 4 MB instead of 80 GB for 100,000 classes. Bad
-    values: they raise. Synchronises the device. Reproducible: same input, same bits.
+    Memory: five numbers per class, where a matrix has one per pair: 4 MB instead of 80 GB for 100,000 classes. Bad
+    values: labels raise; weights that add up to no number, or to less than 0, give NaN and warn. Synchronises the
+    device. Reproducible: same input, same bits.
 
     Examples
     --------
@@ -149,9 +222,12 @@ def from_labels(
     """
     wanted = _plan.names_of(names)
     _compute.check_options(undefined, positive, "warn")
-    sums = _margins(y_true, y_pred, n_classes, num_threads)
-    C = dispatch.shape_of(sums.diagonal)[-1]
-    _plan.plan(wanted, C, undefined, positive, asked="y_true and y_pred")
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+
+    def check(C: int) -> object:
+        return _plan.plan(wanted, C, undefined, positive, _plan.labels_of(labels, C), asked="y_true and y_pred")
+
+    sums = _margins(given, n_classes, n_groups, ignore_index, num_threads, check)
     return from_sums(
         *sums[:3],
         names,
@@ -159,5 +235,6 @@ def from_labels(
         tops=sums.tops,
         undefined=undefined,
         positive=positive,
+        labels=labels,
         num_threads=num_threads,
     )

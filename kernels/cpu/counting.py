@@ -7,7 +7,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.status import INVALID, OK, RANGE
+from cmfast.kernels.shared import halves
+from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SAMPLE = 1.2e-9
 SPLIT = 1 << 17  # samples per piece: about 0.1 ms, and 2 MB that stay in the second-level cache after a conversion
@@ -17,7 +18,7 @@ GUESS = 4096  # labels looked at to guess how large the table must be
 MOST_LABELS = 1024  # a wider span of labels is numbered by a dict first
 
 # Types that kernels are compiled for; a negative id seen as unsigned is far outside, as it must be.
-_VIEWS = {
+VIEWS = {
     np.dtype(np.int64): np.int64,
     np.dtype(np.uint64): np.int64,
     np.dtype(np.int32): np.int32,
@@ -28,15 +29,18 @@ _VIEWS = {
 
 
 @jit()
-def _tally(y_true, y_pred, weight, groups, low, n_classes, out, outside):
+def _tally(y_true, y_pred, weight, groups, low, n_classes, ignored, out, outside):
     """Add the samples of each row to its table, and count those with a label outside ``low, ..., low + n_classes - 1``.
 
-    An array of one row serves all rows.
+    An array of one row serves all rows. A truth of `ignored`, if that is given, counts nowhere.
     """
     for row in range(out.shape[0]):
         t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
         number = 0
         for k in range(t.shape[0]):
+            if ignored is not None:  # noqa: SIM102 - it is nothing that is compiled, which a longer condition would be
+                if np.uint64(t[k]) == ignored:
+                    continue
             i = np.uint64(t[k]) - low
             j = np.uint64(p[k]) - low
             if i < n_classes and j < n_classes:  # unsigned: one comparison for both ends
@@ -52,13 +56,14 @@ def _tally(y_true, y_pred, weight, groups, low, n_classes, out, outside):
 class _Samples:
     """The label arrays as rows of samples, with what each row counts into."""
 
-    def __init__(self, y_true, y_pred, weight, groups, num_threads):
+    def __init__(self, y_true, y_pred, weight, groups, ignored, num_threads):
         arrays = (y_true, y_pred, weight, groups)
         shapes = {a.shape[:-1] for a in arrays if a is not None}
         self.batch = np.broadcast_shapes(*shapes) if len(shapes) > 1 else shapes.pop()
         self.n = y_true.shape[-1]
         self.rows = math.prod(self.batch)
         self.y_true, self.y_pred, self.weight, self.groups = map(self._as_rows, arrays)
+        self.ignored = None if ignored is None else np.uint64(ignored % 2**64)
         self.num_threads = num_threads
 
     def _as_rows(self, array):
@@ -85,6 +90,11 @@ class _Samples:
         pool.run_pieces(work, bounds, seconds=n * SECONDS_PER_SAMPLE, num_threads=self.num_threads)
         return (min(low for low, _ in found), max(high for _, high in found)) if found else (0, -1)
 
+    def fit(self):
+        """Whether int64 holds every sum of the weights, which are integers."""
+        low, high = self.span(self.weight)
+        return halves.fits(low, high, self.n)
+
     def tables(self, low, n_classes, n_groups, *, weighted):
         """Return the tables ``(rows, G, C, C)`` and the number of pairs outside."""
         cells = n_groups * n_classes**2
@@ -94,11 +104,12 @@ class _Samples:
         split = max(SPLIT, 4 * cells)  # so that all partial tables together are smaller than the labels
         # Weights are summed per part first, so that the bits do not depend on how rows are shared out.
         parts = 1 if self.rows >= ROWS and weight is None else max(1, -(-self.n // split))
-        out = np.zeros((self.rows * parts, cells), np.int64 if weight is None else np.float64)
+        sums = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
+        out = np.zeros((self.rows * parts, cells), sums)
         outside = np.zeros(out.shape[0], np.int64)
-        numbers = (np.uint64(low % 2**64), np.uint64(n_classes))
+        numbers = (np.uint64(low % 2**64), np.uint64(n_classes), self.ignored)
         same = self.y_true.dtype == self.y_pred.dtype
-        as_int = None if same and self.y_true.dtype in _VIEWS else np.int64
+        as_int = None if same and self.y_true.dtype in VIEWS else np.int64
 
         def work(_, start, stop):
             if parts == 1:
@@ -107,10 +118,10 @@ class _Samples:
                 row, part = divmod(start, parts)
                 rows, samples = slice(row, row + 1), slice(part * split, (part + 1) * split)
             arrays = (
-                _block(self.y_true, rows, samples, as_int),
-                _block(self.y_pred, rows, samples, as_int),
-                _block(weight, rows, samples, np.float64),
-                _block(self.groups, rows, samples, np.int64),
+                block(self.y_true, rows, samples, as_int),
+                block(self.y_pred, rows, samples, as_int),
+                block(weight, rows, samples, sums),
+                block(self.groups, rows, samples, np.int64),
             )
             _tally(*arrays, *numbers, out[start:stop], outside[start:stop])
 
@@ -135,38 +146,55 @@ class _Samples:
             cell = cell + np.asarray(self.groups, np.int64).view(np.uint64) * np.uint64(n_classes**2)
         if self.rows > 1:
             cell = cell + np.arange(self.rows, dtype=np.uint64)[:, None] * np.uint64(cells)
-        outside = inside.size - np.count_nonzero(inside)
-        if outside:
+        outside = left_out = inside.size - np.count_nonzero(inside)
+        if self.ignored is not None:
+            seen = np.asarray(self.y_true, np.int64).view(np.uint64) != self.ignored
+            outside, inside = np.count_nonzero(~inside & seen), inside & seen
+            left_out = inside.size - np.count_nonzero(inside)
+        if left_out:
             inside = np.broadcast_to(inside, cell.shape)
             cell = cell[inside]
             weight = None if weight is None else np.broadcast_to(weight, inside.shape)[inside]
         elif weight is not None:
             weight = np.broadcast_to(weight, cell.shape).reshape(-1)
-        table = np.bincount(cell.reshape(-1).view(np.int64), weight, self.rows * cells)
-        if weight is not None:
+        cell = cell.reshape(-1).view(np.int64)
+        if weight is None or weight.dtype.kind == "f":
+            table = np.bincount(cell, weight, self.rows * cells)
+        else:  # bincount adds in float64
+            table = np.zeros(self.rows * cells, np.int64)
+            np.add.at(table, cell, weight.astype(np.int64))
+        if weight is not None and weight.dtype.kind == "f":
             table = table.astype(np.float64, copy=False)  # it is int64 where nothing is counted
         return table.reshape(self.rows, n_groups, n_classes, n_classes), outside
 
 
-def _block(array, rows, samples, dtype):
+def block(array, rows, samples, dtype):
     """Rows and samples of `array`, contiguous, in a type that the kernels know, read-only."""
     if array is None:
         return None
     block = array[rows if array.shape[0] > 1 else slice(None), samples]
     block = np.ascontiguousarray(block, dtype).view()
     if dtype is None:
-        block = block.view(_VIEWS[block.dtype])
+        block = block.view(VIEWS[block.dtype])
     block.flags.writeable = False
     return block
 
 
-def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_groups, num_threads=None):
+def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_groups, ignored=None, num_threads=None):
     """Count pairs; see the public function.
 
     Returns the matrices, their status, and what lies outside: None, or a tuple of the name of the argument, the limit,
     the number of values, and the first of them as (index, value).
     """
-    samples = _Samples(y_true, y_pred, weight, groups, num_threads)
+    samples = _Samples(y_true, y_pred, weight, groups, ignored, num_threads)
+    if weight is not None and weight.dtype.kind != "f" and not samples.fit():
+        options = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
+        low, high = (confusion_matrix(y_true, y_pred, half, groups, **options) for half in halves.split(weight))
+        if low[2] is not None:
+            return low
+        table, good = halves.join(low[0], high[0])
+        good = good.all(axis=(-2, -1))
+        return table * good[..., None, None], np.where(good, np.int8(OK), np.int8(INVALID)), None
     if groups is None:
         n_tables = 1
     else:
@@ -178,12 +206,12 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     if n_classes is not None:
         table, outside = samples.tables(0, n_classes, n_tables, weighted=weighted)
         if outside:
-            return None, None, _outside(n_classes, y_true=y_true, y_pred=y_pred)
+            return None, None, _outside(n_classes, ignored, y_true=y_true, y_pred=y_pred)
     else:
         table = _selected(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
         if table is None:
-            y_true, y_pred, n_classes = _numbered(y_true, y_pred, labels)
-            samples = _Samples(y_true, y_pred, weight, groups, num_threads)
+            y_true, y_pred, n_classes = _numbered(y_true, y_pred, labels, ignored)
+            samples = _Samples(y_true, y_pred, weight, groups, None, num_threads)
             table, _ = samples.tables(0, n_classes, n_tables, weighted=weighted)
     return (*_finish(table, samples.batch, groups is not None, weight), None)
 
@@ -238,19 +266,37 @@ def _are_integers(*arrays):
     return not (large and any(a.dtype.kind == "i" for a in given))
 
 
-def _numbered(y_true, y_pred, labels):
-    """Any labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1."""
+def _numbered(y_true, y_pred, labels, ignored):
+    """Any labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1.
+
+    So does a truth of `ignored`; what is predicted there alone does not occur.
+    """
     values = [y.reshape(-1).tolist() for y in (y_true, y_pred)]
-    names = sorted(set().union(*values)) if labels is None else labels.tolist()
+    if labels is not None:
+        names = labels.tolist()
+    elif ignored is None:
+        names = sorted(set().union(*values))
+    else:
+        pair = np.broadcast_arrays(y_true, y_pred)
+        seen = pair[0] != ignored
+        names = sorted(set().union(*(y[seen].tolist() for y in pair)))
     index = {name: k for k, name in enumerate(names)}
     codes = [np.array([index.get(v, -1) for v in value], np.int64) for value in values]
+    if ignored is not None:
+        codes[0][(y_true == ignored).reshape(-1)] = -1
     return codes[0].reshape(y_true.shape), codes[1].reshape(y_pred.shape), len(names)
 
 
-def _outside(limit, **arrays):
-    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values."""
+def _outside(limit, ignored=None, **arrays):
+    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
+
+    Where the first array is `ignored` nothing is.
+    """
+    if ignored is not None:
+        arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
     for name, array in arrays.items():
-        bad = np.flatnonzero(array < 0 if limit is None else (array < 0) | (array >= limit))
+        beyond = array < 0 if limit is None else (array < 0) | (array >= limit)
+        bad = np.flatnonzero(beyond if ignored is None else beyond & (next(iter(arrays.values())) != ignored))
         if bad.size:
             where = [tuple(map(int, np.unravel_index(k, array.shape))) for k in bad[:3]]
             return name, limit, bad.size, [(index, int(array[index])) for index in where]
@@ -262,12 +308,8 @@ def _finish(table, batch, grouped, weight):
     shape = (*batch, *(table.shape[1:2] if grouped else ()))
     table = table.reshape(*shape, *table.shape[-2:])
     status = np.zeros(shape, np.int8)
-    if weight is None:
+    if weight is None or weight.dtype.kind != "f":
         return table, status
     status[~np.isfinite(table).all(axis=(-2, -1))] = INVALID
-    if weight.dtype == np.float32:
-        with np.errstate(over="ignore"):
-            table = table.astype(np.float32)
-        status[(status == OK) & ~np.isfinite(table).all(axis=(-2, -1))] = RANGE
     table[status != OK] = np.nan
     return table, status

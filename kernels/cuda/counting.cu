@@ -10,6 +10,11 @@ struct Samples {
   const i64* groups;
   i64 g_step;
   unsigned n_classes;
+  int ignores;
+  u64 ignored;
+
+  // Whether samples of this truth are left out.
+  __device__ __forceinline__ bool ignore(L t) const { return ignores && u64(i64(t)) == ignored; }
 };
 
 // A label without its sign: a negative one is far outside, so that one comparison does for both ends.
@@ -81,10 +86,10 @@ __device__ __forceinline__ void over_samples(const Samples<L>& samples, const Jo
 template <typename L, int HELD>
 __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                               i64 p_step, const i64* __restrict__ groups, i64 g_step, i64 n, i64 rows,
-                                              int together, i64 parts, unsigned n_classes, u64 n_groups, int copies,
-                                              u64* out, u64* out_outside) {
+                                              int together, i64 parts, unsigned n_classes, u64 n_groups, int ignores,
+                                              u64 ignored, int copies, u64* out, u64* out_outside) {
   CM_DYN_SMEM(unsigned, held);
-  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes};
+  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes, ignores, ignored};
   const u64 cells = n_groups * n_classes * n_classes;
   i64 outside = 0;
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
@@ -98,6 +103,7 @@ __global__ void cmfast_confusion_matrix_count(const L* __restrict__ y_true, i64 
     over_samples<(sizeof(L) == 8 ? 4 : 8)>(
         samples, job, [](i64, i64) { return Nothing(); },
         [&](unsigned above, i64 group, L t, L p, Nothing) {
+          if (samples.ignore(t)) return;
           if (!known(t, p, n_classes))
             ++outside;
           else if (HELD)
@@ -253,8 +259,8 @@ __global__ void cmfast_confusion_matrix_exponents(const L* __restrict__ y_true, 
                                                   const i64* __restrict__ groups, i64 g_step,
                                                   const V* __restrict__ weight, i64 w_step, i64 n, i64 rows,
                                                   int together, i64 parts, unsigned n_classes, u64 n_groups,
-                                                  i64* out_found, int* out_flags) {
-  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes};
+                                                  int ignores, u64 ignored, i64* out_found, int* out_flags) {
+  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes, ignores, ignored};
   i64 outside = 0;
   int lowest = 4096, highest = -4096;
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
@@ -262,6 +268,7 @@ __global__ void cmfast_confusion_matrix_exponents(const L* __restrict__ y_true, 
     over_samples<WEIGHTS_AHEAD>(
         samples, job, [=](i64 row, i64 at) { return weight[row * w_step + at]; },
         [&](unsigned above, i64 group, L t, L p, V x) {
+          if (samples.ignore(t)) return;
           if (!known(t, p, n_classes)) {
             ++outside;
             return;
@@ -291,10 +298,10 @@ template <typename L, typename V, int HELD>
 __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_step, const L* __restrict__ y_pred,
                                             i64 p_step, const i64* __restrict__ groups, i64 g_step,
                                             const V* __restrict__ weight, i64 w_step, i64 n, i64 rows, int together,
-                                            i64 parts, unsigned n_classes, u64 n_groups, int base, int digits,
-                                            int copies, int stride, u64* out_digits) {
+                                            i64 parts, unsigned n_classes, u64 n_groups, int ignores, u64 ignored,
+                                            int base, int digits, int copies, int stride, u64* out_digits) {
   CM_DYN_SMEM(unsigned, held);
-  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes};
+  const Samples<L> samples{y_true, t_step, y_pred, p_step, groups, g_step, n_classes, ignores, ignored};
   const u64 cells = n_groups * n_classes * n_classes;
   for (i64 index = blockIdx.x; index < jobs(rows, together, parts); index += gridDim.x) {
     const Job job(index, rows, n, together, parts);
@@ -307,7 +314,7 @@ __global__ void cmfast_confusion_matrix_add(const L* __restrict__ y_true, i64 t_
         samples, job, [=](i64 row, i64 at) { return weight[row * w_step + at]; },
         [&](unsigned above, i64 group, L t, L p, V value) {
           const Parts x(widen(value));
-          if (!known(t, p, n_classes) || !x.finite || !x.size) return;
+          if (samples.ignore(t) || !known(t, p, n_classes) || !x.finite || !x.size) return;
           const u64 cell = (u64(group) * n_classes + u64(t)) * n_classes + u64(p);
           const int shift = x.exponent - base, up = shift % CM_DIGIT_BITS, first = shift / CM_DIGIT_BITS;
           const u64 pieces[3] = {x.size << up & DIGIT_MASK, x.size >> (CM_DIGIT_BITS - up) & DIGIT_MASK,
@@ -377,25 +384,22 @@ __device__ __forceinline__ double rounded(i64* digit, int digits, int base) {
   return negative ? -size : size;
 }
 
-template <typename O>
 __global__ void cmfast_confusion_matrix_round(i64* digit, int digits, int base, const int* __restrict__ flags,
-                                              i64 cells, i64 n, O* __restrict__ out,
+                                              i64 cells, i64 n, double* __restrict__ out,
                                               signed char* __restrict__ out_status) {
   for (Team<32> team(n); team.more(); team.next()) {
-    O* q = out + team.matrix() * cells;
-    bool bad = flags[team.matrix()], wild = false;
+    double* q = out + team.matrix() * cells;
+    bool bad = flags[team.matrix()];
     if (team.mine())
       for (i64 k = team.rank; k < cells; k += 32) {
         const double x = rounded(digit + (team.matrix() * cells + k) * digits, digits, base);
-        q[k] = narrow<O>(x);
+        q[k] = x;
         bad |= !(fabs(x) < CM_INF);
-        wild |= !(fabs(widen(q[k])) < CM_INF);
       }
     bad = team_any<32>(bad);
-    wild = team_any<32>(wild);
     if (!team.mine()) continue;
-    if (bad || wild)
-      for (i64 k = team.rank; k < cells; k += 32) q[k] = narrow<O>(CM_NAN);
-    if (team.rank == 0) out_status[team.matrix()] = bad ? CM_INVALID : wild ? CM_RANGE : CM_CONVERGED;
+    if (bad)
+      for (i64 k = team.rank; k < cells; k += 32) q[k] = CM_NAN;
+    if (team.rank == 0) out_status[team.matrix()] = bad ? CM_INVALID : CM_CONVERGED;
   }
 }

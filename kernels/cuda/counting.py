@@ -9,6 +9,8 @@ import numpy as np
 from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
 from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
+from cmfast.kernels.shared import halves
+from cmfast.kernels.status import INVALID
 
 BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
 MOST_SAMPLE_BLOCKS = 1 << 12  # beyond so many blocks each gets more samples instead
@@ -24,7 +26,7 @@ _WEIGHTED = tuple(product(LABELS, ("float", "double")))
 _COUNT = Kernel("counting", "cmfast_confusion_matrix_count", tuple(product(LABELS, ("0", "1"))), 96)
 _EXPONENTS = Kernel("counting", "cmfast_confusion_matrix_exponents", _WEIGHTED, 80)
 _ADD = Kernel("counting", "cmfast_confusion_matrix_add", tuple((*w, h) for w, h in product(_WEIGHTED, ("0", "1"))), 72)
-_ROUND = Kernel("counting", "cmfast_confusion_matrix_round", (("float",), ("double",)))
+_ROUND = Kernel("counting", "cmfast_confusion_matrix_round")
 _BYTES = Kernel("counting", "cmfast_confusion_matrix_count_bytes", tuple((y,) for y in LABELS))
 KERNELS = (_COUNT, _BYTES, _EXPONENTS, _ADD, _ROUND)
 
@@ -38,7 +40,7 @@ def parts_of(rows: int, n: int) -> int:
 class _Samples:
     """The label arrays as rows of samples, and how blocks share them."""
 
-    def __init__(self, y_true: Any, y_pred: Any, weight: Any, groups: Any) -> None:
+    def __init__(self, y_true: Any, y_pred: Any, weight: Any, groups: Any, ignored: int | None = None) -> None:
         self.xp = library(y_true)
         arrays = [a for a in (y_true, y_pred, weight, groups) if a is not None]
         self.batch = np.broadcast_shapes(*(a.shape[:-1] for a in arrays))
@@ -46,6 +48,7 @@ class _Samples:
         labels, self.label_type = as_labels(y_true, y_pred)
         self.labels = [self._rows(y) for y in labels]
         self.groups = (None, 0) if groups is None else self._rows(groups.astype(np.int64, copy=False))
+        self.ignored = ignored
         self.weight = None
         if weight is not None:
             exact = weight.dtype in (np.float32, np.float64)
@@ -65,13 +68,8 @@ class _Samples:
         return make(shape) if self.rows * self.n else self._nothing(shape)
 
     def _nothing(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
-        dtype = np.int64 if self.weight is None else self._result()
+        dtype = np.int64 if self.weight is None else np.float64
         return self.xp.zeros(shape, dtype), self.xp.zeros(shape[:2], np.int8), 0
-
-    def _result(self) -> np.dtype[Any]:
-        assert self.weight is not None
-        dtype: np.dtype[Any] = self.weight[0].dtype
-        return dtype
 
     def _division(self, together: int) -> tuple[int, int, int]:
         """Return rows per block, parts per row, and the number of blocks: from the shapes alone."""
@@ -89,6 +87,7 @@ class _Samples:
             "y_true": t, "t_step": t_step, "y_pred": p, "p_step": p_step, "groups": g, "g_step": g_step,
             "n": self.n, "rows": self.rows, "together": together, "parts": parts,
             "n_classes": n_classes, "n_groups": n_groups,
+            "ignores": self.ignored is not None, "ignored": (self.ignored or 0) % 2**64,
         }  # fmt: skip
 
     def _counts(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
@@ -107,8 +106,9 @@ class _Samples:
         together, parts, blocks = self._division(max(1, min(room, BLOCK_SAMPLES // self.n, self.rows)))
         common = self._common(shape, together, parts) | {"out": out, "out_outside": outside}
         words = (4 + THREADS) * (cells // 4 + 1)  # of the block, and of every thread; with a cell for what lies outside
-        if together == 1 and self.groups[0] is None and 4 * words <= SHARED:
-            own = {name: common[name] for name in common.keys() - {"groups", "g_step", "together", "n_groups"}}
+        if together == 1 and self.groups[0] is None and self.ignored is None and 4 * words <= SHARED:
+            others = {"groups", "g_step", "together", "n_groups", "ignores", "ignored"}
+            own = {name: common[name] for name in common.keys() - others}
             _BYTES.launch((self.label_type,), blocks, shared=4 * words, **own)
         else:
             copies = max(1, min(TABLE_COPIES, room // together))
@@ -119,8 +119,7 @@ class _Samples:
 
     def _weights(self, shape: tuple[int, ...]) -> tuple[Any, Any, int]:
         assert self.weight is not None
-        dtype = self._result()
-        instance = (self.label_type, NAMES[dtype])
+        instance = (self.label_type, NAMES[self.weight[0].dtype])
         most = max(1, min(BLOCK_SAMPLES // self.n, self.rows))
         together, parts, blocks = self._division(most)
         found, flags = self.xp.asarray(np.array([4096, -4096, 0])), self.xp.zeros(shape[:2], np.int32)
@@ -142,11 +141,11 @@ class _Samples:
             **self._common(shape, together, parts), base=base, digits=digits, copies=copies,
             stride=stride if held else 0, out_digits=digit,
         )  # fmt: skip
-        out, status = self.xp.empty(shape, dtype), self.xp.empty(shape[:2], np.int8)
+        out, status = self.xp.empty(shape), self.xp.empty(shape[:2], np.int8)
         tables, cells = math.prod(shape[:2]), math.prod(shape[2:])
         if tables:
             _ROUND.launch(
-                (NAMES[dtype],), -(-tables * 32 // THREADS),
+                (), -(-tables * 32 // THREADS),
                 digit=digit.view(np.int64), digits=digits, base=base, flags=flags, cells=cells, n=tables,
                 out=out, out_status=status,
             )  # fmt: skip
@@ -173,6 +172,7 @@ def confusion_matrix(
     n_classes: int | None,
     labels: np.ndarray | None,
     n_groups: int | None,
+    ignored: int | None = None,
     num_threads: int | None = None,
 ) -> tuple[Any, Any, Any]:
     """Count pairs; see the public function.
@@ -181,6 +181,9 @@ def confusion_matrix(
     the number of values, and the first of them as (index, value).
     """
     del num_threads
+    if weight is not None and weight.dtype.kind != "f":
+        options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
+        return _of_integers(y_true, y_pred, weight, groups, **options)
     n_tables = 1
     if groups is not None:
         lowest, highest = (int(groups.min()), int(groups.max())) if groups.size else (0, -1)  # synchronises
@@ -188,27 +191,65 @@ def confusion_matrix(
         if lowest < 0 or highest >= n_tables:
             return None, None, find_outside(n_groups, groups=groups)
     if n_classes is None:
-        codes_true, codes_pred, size = _numbered(y_true, y_pred, labels)
+        codes_true, codes_pred, size = _numbered(y_true, y_pred, labels, ignored)
         samples = _Samples(codes_true, codes_pred, weight, groups)
         table, status, _ = samples.tables(size, n_tables)  # pairs without a number are to be left out
     else:
-        samples = _Samples(y_true, y_pred, weight, groups)
+        samples = _Samples(y_true, y_pred, weight, groups, ignored)
         table, status, outside = samples.tables(n_classes, n_tables)
         if outside:
-            return None, None, find_outside(n_classes, y_true=y_true, y_pred=y_pred)
+            return None, None, find_outside(n_classes, ignored, y_true=y_true, y_pred=y_pred)
     shape = (*samples.batch, *(table.shape[1:2] if groups is not None else ()))
     return table.reshape(*shape, *table.shape[2:]), status.reshape(shape), None
 
 
-def _numbered(y_true: Any, y_pred: Any, labels: np.ndarray | None) -> tuple[Any, Any, int]:
-    """Labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1."""
+def _of_integers(y_true: Any, y_pred: Any, weight: Any, groups: Any, **options: Any) -> tuple[Any, Any, Any]:
+    """Add weights that are integers: float64 holds the sums of pieces of them exactly, int64 those of the halves."""
+    parts = []
+    for half in halves.split(weight):
+        table = None
+        for shift, piece in pieces_of(half, y_true.shape[-1]):
+            found, _, outside = confusion_matrix(y_true, y_pred, piece, groups, **options)
+            if outside is not None:
+                return None, None, outside
+            found = found.astype(np.int64) << shift
+            table = found if table is None else table + found
+        parts.append(table)
+    table, good = halves.join(*parts)
+    good = good.all(axis=(-2, -1))
+    return table * good[..., None, None], ((1 - good) * INVALID).astype(np.int8), None
+
+
+def pieces_of(half: Any, n: int) -> list[tuple[int, Any]]:
+    """Return integers of 32 bits as float64 of few bits each, `n` of which add up exactly, and how far they shift."""
+    bits = min(32, 53 - int(n).bit_length())
+    shifts = range(0, 32, bits)
+    mask = (1 << bits) - 1
+    return [(s, (half >> s if s + bits >= 32 else (half >> s) & mask).astype(np.float64)) for s in shifts]
+
+
+def _numbered(y_true: Any, y_pred: Any, labels: np.ndarray | None, ignored: int | None) -> tuple[Any, Any, int]:
+    """Labels as positions in `labels`, or in the sorted labels that occur; what is not in `labels` gets -1.
+
+    So does a truth of `ignored`; what is predicted there alone does not occur.
+    """
     found = [_distinct(y) for y in (y_true, y_pred)]
-    names = sorted(set().union(*(values for values, _ in found))) if labels is None else labels.tolist()
+    if labels is not None:
+        names = labels.tolist()
+    elif ignored is None:
+        names = sorted(set().union(*(values for values, _ in found)))
+    else:
+        shape = np.broadcast_shapes(y_true.shape, y_pred.shape)
+        pair = [library(y_true).broadcast_to(y, shape) for y in (y_true, y_pred)]
+        seen = pair[0] != ignored
+        names = sorted(set().union(*(_distinct(y[seen])[0] for y in pair)))
     index = {name: k for k, name in enumerate(names)}
     xp, codes = library(y_true), []
     for values, positions in found:
         numbers = xp.asarray(np.array([index.get(value, -1) for value in values] or [-1], np.int64))
         codes.append(numbers[positions])
+    if ignored is not None:
+        codes[0] = xp.where(y_true == ignored, np.int64(-1), codes[0])
     return codes[0], codes[1], len(names)
 
 
@@ -228,11 +269,21 @@ def _distinct(y: Any) -> tuple[list[int], Any]:
     return (np.flatnonzero(occur).astype(object) + low).tolist(), xp.asarray(np.cumsum(occur) - 1)[offset]
 
 
-def find_outside(limit: int | None, **arrays: Any) -> tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]:
-    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values."""
+def find_outside(
+    limit: int | None, ignored: int | None = None, **arrays: Any
+) -> tuple[str, int | None, int, list[tuple[tuple[int, ...], int]]]:
+    """Return what is not in ``0, ..., limit - 1``, for the message, from the first array that has such values.
+
+    Where the first array is `ignored` nothing is.
+    """
+    if ignored is not None:
+        shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
+        arrays = {name: library(array).broadcast_to(array, shape) for name, array in arrays.items()}
     for name, array in arrays.items():
         flat = (array if array.dtype == np.uint64 else array.astype(np.int64)).ravel()
         bad = flat < 0 if limit is None else (flat < 0) | (flat >= limit)
+        if ignored is not None:
+            bad = bad & (next(iter(arrays.values())).ravel() != ignored)
         where = library(array).flatnonzero(bad)  # synchronises
         if where.size:
             places, values = where[:3].get(), flat[where[:3]].get()  # synchronises

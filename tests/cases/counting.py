@@ -23,6 +23,47 @@ def _confusion_matrix():
     yield from _weights(rng, t, p, w)
     yield from _groups(rng, t, p, w, batch, groups)
     yield from _shapes(rng, t, w, batch)
+    yield from _ignored(rng, t, p, w, batch)
+    yield from _integer_weights(rng, t, p)
+
+
+def _ignored(rng, t, p, w, batch):
+    holes = np.where(rng.random(60) < 0.3, 255, t)
+    for ignore, truth in ((255, holes), (-100, np.where(holes == 255, -100, holes)), (2, t), (7, t)):
+        options = {"ignore_index": ignore}
+        yield Case(f"ignored-{ignore}", (truth, p), options)
+        yield Case(f"ignored-{ignore}-classes", (truth, p), {"n_classes": 4, **options})
+        yield Case(f"ignored-{ignore}-labels", (truth, p), {"labels": np.array([3, 2, 0]), **options})
+        yield Case(f"ignored-{ignore}-weights", (truth, p), {"n_classes": 4, "sample_weight": w, **options})
+    yield Case("ignored-uint8", (holes.astype(np.uint8), p.astype(np.uint8)), {"ignore_index": 255, "n_classes": 4})
+    yield Case("ignored-int8", (t.astype(np.int8) - 2, p.astype(np.int8)), {"ignore_index": -2})
+    wide = np.where(rng.random(60) < 0.2, 10**7, t * 10**6)
+    yield Case("ignored-far-apart", (wide, p * 10**6), {"ignore_index": 10**7})
+    yield Case("ignored-beside-wrong-predictions", (holes, np.where(holes == 255, 99, p)), {"ignore_index": 255})
+    beside = {"ignore_index": 255, "n_classes": 4}
+    yield Case("ignored-beside-ids-outside", (holes, np.where(holes == 255, 99, p)), beside)
+    yield Case(
+        "ignored-one-truth", (np.where(batch[0] == 1, 255, batch[0]), batch), {"ignore_index": 255, "n_classes": 3}
+    )
+    yield Case("ignored-all", (t * 0, p), {"ignore_index": 0, "n_classes": 4})
+    many = rng.integers(0, 5, (2, 9000))
+    yield Case("ignored-many", (many[0], many[1]), {"ignore_index": 4, "n_classes": 5})
+    yield Case("ignored-many-rows", (many, many[::-1]), {"ignore_index": 4, "n_classes": 5})
+
+
+def _integer_weights(rng, t, p):
+    large = rng.integers(-(2**56), 2**56, 60)
+    yield Case("weights-int64", (t, p), {"sample_weight": large, "n_classes": 4})
+    yield Case("weights-int64-groups", (t, p), {"sample_weight": large, "groups": t % 2})
+    odd = np.where(np.arange(60) == 9, 2**53 + 1, 0)
+    yield Case("weights-beyond-a-float", (t, p), {"sample_weight": odd, "n_classes": 4})
+    most = np.where(np.arange(60) < 2, 2**62, -1)
+    yield Case("weights-that-meet", (t * 0, p * 0), {"sample_weight": most, "n_classes": 2})
+    yield Case("weights-overflow", (t * 0, p * 0), {"sample_weight": abs(most), "n_classes": 2}, fails=True)
+    yield Case("weights-uint64", (t, p), {"sample_weight": (odd * 2).astype(np.uint64), "n_classes": 4})
+    yield Case("weights-uint64-overflow", (t, p), {"sample_weight": odd.astype(np.uint64) << 10}, fails=True)
+    many = rng.integers(0, 3, (2, 9000))
+    yield Case("weights-int32-many", (many[0], many[1]), {"sample_weight": rng.integers(-9, 2**31, 9000).astype("i4")})
 
 
 def _bad_weights(rng, t, p, w, batch, groups):
@@ -42,7 +83,7 @@ def _bad_weights(rng, t, p, w, batch, groups):
     skipped = np.where(t == 2, np.nan, w)
     yield Case("nan-weight-left-out", (t, p), {"sample_weight": skipped, "labels": np.array([0, 1, 3])})
     huge = np.full(60, 3e38, np.float32)
-    yield Case("float32-overflow", (t, p), {"sample_weight": huge, "n_classes": 4}, fails=True)
+    yield Case("beyond-float32", (t, p), {"sample_weight": huge, "n_classes": 4})
     yield Case("float64-overflow", (t, p), {"sample_weight": np.full(60, 1.7e308), "n_classes": 4}, fails=True)
 
 

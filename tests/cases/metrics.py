@@ -192,6 +192,25 @@ def _labels():
     yield Case("uint8", (y.astype(np.uint8), p.astype(np.uint8)))
     yield Case("bool", (y > 2, p > 2))
     yield Case("many", (rng.integers(0, 30, 60_000), rng.integers(0, 30, 60_000)), {"n_classes": 30})
+    yield Case("int8", (y.astype(np.int8), p.astype(np.int8)))
+    yield Case("int8-beside-int64", (y.astype(np.int8), p))
+    yield Case("ignored", (np.where(y == 1, 255, y), p), {"ignore_index": 255})
+    yield Case("ignored-a-class", (y, p), {"ignore_index": 1, "n_classes": 6})
+    yield Case("ignored-negative", (np.where(y == 1, -1, y).astype(np.int8), p.astype(np.int8)), {"ignore_index": -1})
+    w, g = rng.integers(0, 2**20, y.shape) / 2**10, rng.integers(0, 3, y.shape)  # sums without rounding
+    bad = w.copy()
+    bad[1, 5] = np.nan
+    yield Case("weights", (y, p), {"sample_weight": w})
+    yield Case("weights-float32", (y, p), {"sample_weight": w.astype(np.float32)})
+    yield Case("weights-nan", (y, p), {"sample_weight": bad})
+    yield Case("weights-int", (y, p), {"sample_weight": rng.integers(0, 2**50, y.shape)})
+    yield Case("weights-int-beyond", (y, p), {"sample_weight": rng.integers(2**60, 2**62, y.shape)})
+    yield Case("weights-uint64", (y, p), {"sample_weight": rng.integers(2**53, 2**55, y.shape).astype(np.uint64)})
+    yield Case("groups", (y, p), {"groups": g})
+    yield Case("groups-weights", (y, p), {"groups": g.astype(np.int8), "n_groups": 5, "sample_weight": w})
+    yield Case("groups-weights-nan-ignored", (y, p), {"groups": g, "sample_weight": bad, "ignore_index": 0})
+    yield Case("groups-row", (y[0], p[0]), {"groups": g[0], "sample_weight": g[0]})
+    yield Case("no-samples-groups", (y[:, :0], p[:, :0]), {"groups": g[:, :0], "n_classes": 3})
 
 
 def _thresholds():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from cases import CASES
 from checks import assert_same_bits
 from sklearn import metrics
@@ -166,3 +167,63 @@ def test_normalize_reports_a_bad_weight_once():
 def test_no_rows_are_an_answer(groups):
     found = cmfast.confusion_matrix(np.zeros((0, 4), int), [0, 1, 1, 0], n_classes=2, groups=groups)
     assert found.shape == (0, 2, 2) if groups is None else (0, 2, 2, 2)
+
+
+def test_integer_weights_are_added_as_integers():
+    M = cmfast.confusion_matrix([0, 0, 1], [0, 0, 1], sample_weight=[2**53, 1, 7])
+    assert M.dtype == np.int64
+    assert M.tolist() == [[2**53 + 1, 0], [0, 7]]
+    assert cmfast.confusion_matrix([0, 1], [0, 1], sample_weight=np.ones(2, np.float32)).dtype == np.float64
+    with pytest.warns(cmfast.FailureWarning, match="INVALID"):
+        assert not cmfast.confusion_matrix([0, 0], [0, 0], sample_weight=[2**62, 2**62]).any()
+
+
+def test_a_truth_that_is_ignored_counts_nowhere(rng):
+    y, p = rng.integers(0, 4, (2, 3, 500))
+    y[rng.random(y.shape) < 0.1] = 255
+    want = [metrics.confusion_matrix(t[t != 255], q[t != 255], labels=range(4)) for t, q in zip(y, p, strict=True)]
+    assert np.array_equal(cmfast.confusion_matrix(y, p, n_classes=4, ignore_index=255), want)
+    assert np.array_equal(cmfast.confusion_matrix(torch.tensor(y), torch.tensor(p), ignore_index=255), want)
+    with pytest.raises(ValueError, match=r"y_true must be in 0\.\.3, got .* outside \(first: 255 at"):
+        cmfast.confusion_matrix(y, p, n_classes=4, ignore_index=-1)
+    with pytest.raises(ValueError, match="ignore_index must be None where labels are strings"):
+        cmfast.confusion_matrix(["a"], ["a"], ignore_index=0)
+    y[0, 7] = 9
+    with pytest.raises(ValueError, match=r"1 outside \(first: 9 at \(0, 7\)\)"):
+        cmfast.confusion_matrix(y, p, n_classes=4, ignore_index=255)
+
+
+def test_maps_of_labels(rng):
+    y, p = rng.integers(0, 3, (2, 5, 8, 9))
+    images = cmfast.confusion_matrix(y, p, sample_axes=2)
+    assert np.array_equal(images, cmfast.confusion_matrix(y.reshape(5, 72), p.reshape(5, 72)))
+    assert np.array_equal(cmfast.confusion_matrix(y, p, sample_axes=None), images.sum(0))
+    assert np.array_equal(cmfast.confusion_matrix(torch.tensor(y), torch.tensor(p), sample_axes=None), images.sum(0))
+    words = np.array(["a", "b", "c"])
+    assert np.array_equal(cmfast.confusion_matrix(words[y], words[p], sample_axes=None), images.sum(0))
+    with pytest.raises(ValueError, match=r"y_pred must be samples of shape \(8, 9\) as y_true, got shape \(5, 9, 8\)"):
+        cmfast.confusion_matrix(y, p.swapaxes(1, 2), sample_axes=2)
+    with pytest.raises(ValueError, match="y_true must be of at least 4 axes"):
+        cmfast.confusion_matrix(y, p, sample_axes=4)
+
+
+def test_floats_that_are_whole_numbers_may_be_labels():
+    M = cmfast.confusion_matrix([0.0, 2.0, 2.0], [0, 2, 0], whole_floats=True)
+    assert M.tolist() == [[1, 0], [1, 1]]
+    assert isinstance(cmfast.confusion_matrix(torch.ones(2), torch.ones(2), whole_floats=True), torch.Tensor)
+    for value, shown in ((0.5, "0.5 at 1"), (np.nan, "nan at 1"), (np.inf, "inf at 1"), (2.0**63, "9.2.* at 1")):
+        with pytest.raises(ValueError, match=f"y_pred must be whole numbers, got {shown}, 1 such in all"):
+            cmfast.confusion_matrix([0.0, 1.0], [0.0, value], whole_floats=True)
+    with pytest.raises(TypeError, match="y_true must be integers"):
+        cmfast.confusion_matrix([0.0, 1.0], [0.0, 1.0])
+
+
+def test_dates_are_labels():
+    days = np.array(["2024-03-01", "2024-03-02", "2024-03-01"], "M8[D]")
+    hours = np.array(["2024-03-01T00", "2024-03-01T00", "2024-03-02T00"], "M8[h]")
+    assert cmfast.confusion_matrix(days, hours).tolist() == [[1, 1], [1, 0]]
+    assert cmfast.confusion_matrix(days, hours, labels=days[1:]).tolist() == [[0, 1], [1, 1]]
+    with pytest.raises(ValueError, match="y_pred must be without missing values, got 1 missing"):
+        cmfast.confusion_matrix(days, np.array(["NaT", "2024-03-01", "2024-03-01"], "M8[D]"))
+    with pytest.raises(TypeError, match="y_true must be integers, bool or strings"):
+        cmfast.confusion_matrix(days, [0, 1, 2])

@@ -175,6 +175,9 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "metric": (*NO_NAME, "fbeta_x", "fbeta_-1", "fbeta_nan"),
     "names": (3, True, None, "nonsense", ["nonsense"], [3], {"mcc": 1}, b"mcc", [None], "fbeta_x", "fbeta_nan"),
     "name": (3, True, None, "nonsense", ["mcc"], b"mcc"),
+    "ignore_index": tuple(value for value in integers(-(2**63), none=True)),
+    "sample_axes": integers(1, none=True),
+    "whole_floats": NO_BOOL,
     "labels": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
     "normalize": tuple(value for value in NO_NAME if value is not None),
     "rescale": NO_BOOL,
@@ -286,6 +289,9 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "colorbar": (True, False),
     "ax": (None,),
     "beta": (0, 0.5, 2, 1e-300, 1e300, math.inf),
+    "ignore_index": (None, 0, 1, -100, 255, np.int8(1), 2**63 - 1),
+    "sample_axes": (None, 1, 2),
+    "whole_floats": (True, False),
 }
 
 TARGETS = {"M": M, "row_sums": ONES, "col_sums": ONES}
@@ -430,8 +436,14 @@ ENTRIES: dict[str, Entry] = {
         optional=frozenset({"bands", "tops"}),
         batch=frozenset("dtp"),
     ),
-    "metrics.from_labels": _function(cmfast.metrics.from_labels, LABELS, others={"names": ["accuracy"]}),
-    "metrics.label_margins": _function(cmfast.metrics.label_margins, LABELS),
+    "metrics.from_labels": _function(
+        cmfast.metrics.from_labels, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
+        others={"names": ["accuracy"]}, optional=frozenset({"sample_weight", "groups"}),
+    ),
+    "metrics.label_margins": _function(
+        cmfast.metrics.label_margins, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
+        optional=frozenset({"sample_weight", "groups"}),
+    ),
     "metrics.threshold_matrices": _function(
         cmfast.metrics.threshold_matrices,
         {"scores": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH},

@@ -1,6 +1,7 @@
 """What the papers and other libraries say of metrics, where they are right and where they are not; and the policies."""
 
 import json
+import tracemalloc
 from keyword import iskeyword
 from pathlib import Path
 
@@ -341,3 +342,28 @@ def test_a_negative_cell_is_found_wherever_it_stands(C, dtype):
     accuracy, sums = metrics.compute(M, "accuracy", on_failure="ignore"), metrics.margins(M, on_failure="ignore")
     np.testing.assert_array_equal(np.isnan(accuracy), np.arange(len(M)) % 2 == 0)
     np.testing.assert_array_equal(sums.status == cmfast.Status.INVALID, np.arange(len(M)) % 2 == 0)
+def test_labels_with_weights_groups_and_what_is_ignored(rng):
+    y, p = rng.integers(0, 4, (2, 700))
+    w, g = rng.integers(0, 9, 700), rng.integers(0, 3, 700)
+    options = {"n_classes": 4, "sample_weight": w, "groups": g, "ignore_index": 2}
+    want = metrics.compute(cmfast.confusion_matrix(y, p, **options), EVERY, labels=[0, 1, 3])
+    for name, value in metrics.from_labels(y, p, EVERY, **options, labels=[0, 1, 3]).items():
+        assert value.tobytes() == want[name].tobytes(), name
+    fractions = {**options, "sample_weight": w / 7}
+    want = metrics.compute(cmfast.confusion_matrix(y, p, **fractions), ["mcc", "f1"])
+    for name, value in metrics.from_labels(y, p, ["mcc", "f1"], **fractions).items():
+        close(value, want[name])
+    with pytest.raises(ValueError, match=r"groups must be in 0\.\.1, got 2"):
+        metrics.label_margins(y, p, groups=g, n_groups=2)
+    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated"):
+        assert np.isnan(metrics.from_labels([0, 1], [0, 1], "mcc", sample_weight=[1.0, np.inf]))
+
+
+def test_labels_of_one_byte_are_not_copied(rng):
+    y, p = rng.integers(0, 9, (2, 4_000_000), np.int8)
+    metrics.from_labels(y[:99], p[:99], "f1")
+    tracemalloc.start()
+    metrics.from_labels(y, p, "f1")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < y.nbytes / 2

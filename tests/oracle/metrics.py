@@ -394,12 +394,36 @@ def most_confused(M, k=5, *, by="count", **_):
     return value, row, col
 
 
-def label_margins(y, p, *, n_classes=None, **_):
-    C = n_classes if n_classes is not None else max([0, *y.ravel().tolist(), *p.ravel().tolist()]) + 1 if y.size else 0
-    M = np.zeros((*y.shape[:-1], C, C), np.int64)
+def label_margins(y, p, *, n_classes=None, sample_weight=None, groups=None, n_groups=None, ignore_index=None, **_):
+    seen = np.ones(y.shape, bool) if ignore_index is None else y != ignore_index
+    C = n_classes
+    if C is None:
+        C = max([0, *y[seen].tolist(), *p.ravel().tolist()]) + 1 if y.size else 0
+    if n_groups is None:
+        n_groups = 1 if groups is None else max([-1, *groups.ravel().tolist()]) + 1
+    exact = sample_weight is None or sample_weight.dtype.kind in "bui"
+    cells = {}
     for index in np.ndindex(y.shape):
-        M[(*index[:-1], int(y[index]), int(p[index]))] += 1
-    return margins(M)
+        if seen[index]:
+            g = 0 if groups is None else int(groups[index])
+            weight = 1 if sample_weight is None else sample_weight[index].item()
+            cells.setdefault((*index[:-1], g, int(y[index]), int(p[index])), []).append(weight)
+    M = np.zeros((*y.shape[:-1], n_groups, C, C), np.int64 if exact else np.float64)
+    bad = np.zeros(M.shape[:-2], bool)
+    for index, weights in cells.items():
+        if not all(map(math.isfinite, weights)):
+            bad[index[:-2]] = True
+        else:
+            total = sum(map(Fraction, weights))
+            bad[index[:-2]] |= total > LARGEST
+            M[index] = 0 if total > LARGEST else int(total) if exact else float(total)
+    M[bad] = -1
+    found = margins(M)
+    return (
+        found
+        if groups is not None
+        else tuple(part[..., 0, :] if part.ndim == M.ndim - 1 else part[..., 0] for part in found)
+    )
 
 
 def threshold_matrices(scores, y, **_):

@@ -1,12 +1,17 @@
 """Which classes are taken for which: one class against the rest, shares of the rows, the largest confusions."""
 
+import math
+
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.counting import SPLIT, VIEWS, block
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.metrics.values import margins
+from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.metrics import Sums
+from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_PAIR = 3e-9
 SECONDS_PER_LABEL = 7e-9
@@ -88,57 +93,98 @@ def most_confused(M, *, k, by, num_threads=None):
 
 
 @jit()
-def _label_margins(y, p, C, sums, start, stop):
-    """Count labels into the :class:`Sums`; return how many pairs are outside."""
+def _label_margins(y, p, weight, groups, ignored, C, sums, start, stop):
+    """Count labels into the :class:`Sums`, group after group; return how many pairs are outside."""
     outside = 0
     for i in range(start, stop):
-        truth, guess = y[i], p[i]
+        truth, guess = np.int64(y[i]), np.int64(p[i])
+        if ignored is not None:  # noqa: SIM102 - it is nothing that is compiled, which a longer condition would be
+            if truth == ignored:
+                continue
         if not (0 <= truth < C and 0 <= guess < C):
             outside += 1
             continue
-        sums[ROW, truth] += 1
-        sums[COL, guess] += 1
-        sums[BAND, abs(truth - guess)] += 1
-        sums[TOP, max(truth, guess)] += 1
+        at = 0 if groups is None else np.int64(groups[i]) * C
+        one = 1 if weight is None else weight[i]
+        sums[ROW, at + truth] += one
+        sums[COL, at + guess] += one
+        sums[BAND, at + abs(truth - guess)] += one
+        sums[TOP, at + max(truth, guess)] += one
         if truth == guess:
-            sums[DIAGONAL, truth] += 1
+            sums[DIAGONAL, at + truth] += one
     return outside
 
 
-@jit()
-def _label_margins_of(y, p, C, out, outside, start, stop):
-    for b in range(start, stop):
-        outside[b] = _label_margins(y[b], p[b], C, out[:, b], 0, y.shape[1])
+def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, num_threads=None):
+    """Return the margins of the matrices of labels, without the matrices; status; what is outside.
 
-
-def label_margins(y, p, *, n_classes, num_threads=None):
-    """Return the margins of the matrices of labels, without the matrices; status; how many labels are outside."""
+    `weight` and `groups` have the shape of `y`, or are None. What is outside is the number of pairs of labels.
+    """
+    integers = weight is not None and weight.dtype.kind != "f" and weight.size
+    if integers and not halves.fits(int(weight.min()), int(weight.max()), y.shape[-1]):
+        options = {"n_classes": n_classes, "n_groups": n_groups, "ignored": ignored, "num_threads": num_threads}
+        return joined(*(label_margins(y, p, half, groups, **options) for half in halves.split(weight)))
     batch, n = y.shape[:-1], y.shape[-1]
-    truth, guess = (batches.flat_batch(a.astype(np.int64, copy=False), 1) for a in (y, p))
-    out = np.zeros((SUMS, len(truth), n_classes), np.int64)
-    seconds = n * len(truth) * SECONDS_PER_LABEL
-    if len(truth) == 1:
-        outside = _in_parts(truth[0], guess[0], n_classes, out[:, 0], seconds, num_threads)
-    else:
-        outside = np.zeros(len(truth), np.int64)
-        if len(truth):
-            args = (truth, guess, n_classes, out, outside)
-            pool.run(_label_margins_of, args, len(truth), seconds=seconds, num_threads=num_threads)
-    sums = tuple(part.reshape(*batch, n_classes) for part in out)
-    total = np.full(batch, n, np.int64)
-    return (*sums, total, np.zeros(batch, np.int8), int(outside.sum()))
+    rows = math.prod(batch)
+    kind = np.int64 if weight is None or weight.dtype.kind != "f" else np.float64
+    samples = tuple(None if a is None else a.reshape(rows, n) for a in (y, p, weight, groups))
+    same = y.dtype == p.dtype and y.dtype in VIEWS
+    dtypes = (None, None, kind, np.int64) if same else (np.int64, np.int64, kind, np.int64)
+    cells = n_classes * (1 if n_groups is None else n_groups)
+    seconds = rows * n * SECONDS_PER_LABEL
+    out, outside = np.zeros((SUMS, rows, cells), kind), np.zeros(rows, np.int64)
+
+    def count(b, sums, start, stop):
+        """Count a part of a row, block by block where they have to be converted."""
+        number = 0
+        for first in range(start, stop, SPLIT):
+            pool.checkpoint()
+            last = min(first + SPLIT, stop)
+            given = [block(a, slice(b, b + 1), slice(first, last), d) for a, d in zip(samples, dtypes, strict=True)]
+            truth, guess, own, group = (None if a is None else a[0] for a in given)
+            number += _label_margins(truth, guess, own, group, ignored, n_classes, sums, 0, last - first)
+        return number
+
+    def work(_, start, stop):
+        for b in range(start, stop):
+            outside[b] = count(b, out[:, b], 0, n)
+
+    if rows == 1:
+        _in_parts(count, n, cells, out[:, 0], outside, seconds, num_threads)
+    elif rows:
+        pool.run_pieces(work, pool.pieces(rows, seconds), seconds=seconds, num_threads=num_threads)
+    shape = batch if n_groups is None else (*batch, n_groups)
+    sums = out.reshape(SUMS, *shape, n_classes)
+    total = np.asarray(sums[ROW].sum(-1))
+    status = np.zeros(shape, np.int8)
+    if kind is np.float64:
+        status[~np.isfinite(sums).all(axis=(0, -1))] = INVALID
+        sums[:, status != OK], total[status != OK] = np.nan, np.nan
+    return (*sums, total, status, int(outside.sum()))
 
 
-def _in_parts(truth, guess, C, out, seconds, num_threads):
+def joined(low, high):
+    """Return the margins whose halves these are; where a total exceeds int64 they are 0."""
+    total, good = halves.join(low[SUMS], high[SUMS])
+    sums = []
+    for a, b in zip(low[:SUMS], high[:SUMS], strict=True):
+        part, held = halves.join(a, b)
+        good = good & held.all(-1)
+        sums.append(part)
+    status = np.where(good, np.int8(OK), np.int8(INVALID))
+    return (*(part * good[..., None] for part in sums), total * good, status, low[-1])
+
+
+def _in_parts(count, n, cells, out, outside, seconds, num_threads):
     """Count one long stream: every piece into tables of its own, so few of them where classes are many."""
-    n = len(truth)
-    bounds = pool.pieces(n, seconds, most=max(1, min(8, n // (4 * max(1, C)))))
-    parts, outside = np.zeros((len(bounds), SUMS, C), np.int64), np.zeros(len(bounds), np.int64)
+    bounds = pool.pieces(n, seconds, most=max(1, min(8, n // (4 * max(1, cells)))))
+    parts, numbers = np.zeros((len(bounds), SUMS, cells), out.dtype), np.zeros(len(bounds), np.int64)
 
     def work(i, start, stop):
-        outside[i] = _label_margins(truth, guess, C, parts[i], start, stop)
+        numbers[i] = count(0, parts[i], start, stop)
 
     if n:
         pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
-    parts.sum(0, out=out)
-    return outside
+    for part in parts:
+        out += part
+    outside[0] = numbers.sum()

@@ -77,12 +77,14 @@ __global__ void cmfast_most_confused_cells(const T* __restrict__ M, const S* __r
 
 constexpr int LABELS_AHEAD = 4;  // pairs that a thread loads before it counts the first of them
 
-// out is (5, rows, classes): what the matrices of the labels have as diagonal, margins, bands and tops. A block takes
-// one of `parts` parts of a row; with HELD it counts in shared memory first, in `copies` sets of counters, neighbouring
-// lanes in different ones.
+// out is (5, rows, groups, classes): what the matrices of the labels have as diagonal, margins, bands and tops. A block
+// takes one of `parts` parts of a row; with HELD, which is for one group, it counts in shared memory first, in `copies`
+// sets of counters, neighbouring lanes in different ones.
 template <int HELD>
-__global__ void cmfast_label_margins_count(const i64* __restrict__ y_true, const i64* __restrict__ y_pred, i64 n,
-                                           i64 rows, i64 parts, i64 n_classes, int copies, u64* out, u64* out_outside) {
+__global__ void cmfast_label_margins_count(const i64* __restrict__ y_true, const i64* __restrict__ y_pred,
+                                           const i64* __restrict__ groups, i64 n, i64 rows, i64 parts, i64 n_classes,
+                                           i64 n_groups, int ignores, i64 ignored, int copies, u64* out,
+                                           u64* out_outside) {
   CM_DYN_SMEM(unsigned, held);
   const int size = HELD ? int(5 * n_classes) : 0;
   const i64 part = (n + parts - 1) / parts;
@@ -94,32 +96,33 @@ __global__ void cmfast_label_margins_count(const i64* __restrict__ y_true, const
       for (int k = threadIdx.x; k < size * copies; k += CM_THREADS) held[k] = 0;
       __syncthreads();
     }
-    const auto add = [&](int which, i64 k) {
+    const auto add = [&](int which, i64 group, i64 k) {
       if (HELD)
         atomicAdd(&own[which * int(n_classes) + int(k)], 1u);
       else
-        atomicAdd(&out[(which * rows + row) * n_classes + k], u64(1));
+        atomicAdd(&out[((which * rows + row) * n_groups + group) * n_classes + k], u64(1));
     };
     for (i64 first = begin + threadIdx.x; first <= last; first += LABELS_AHEAD * CM_THREADS) {
-      i64 t[LABELS_AHEAD], p[LABELS_AHEAD];
+      i64 t[LABELS_AHEAD], p[LABELS_AHEAD], group[LABELS_AHEAD];
 #pragma unroll
       for (int u = 0; u < LABELS_AHEAD; ++u) {
         const i64 k = row * n + min(first + u * CM_THREADS, last);
         t[u] = y_true[k];
         p[u] = y_pred[k];
+        group[u] = groups ? groups[k] : 0;
       }
 #pragma unroll
       for (int u = 0; u < LABELS_AHEAD; ++u) {
-        if (first + u * CM_THREADS > last) continue;
+        if (first + u * CM_THREADS > last || (ignores && t[u] == ignored)) continue;
         if (u64(t[u]) >= u64(n_classes) || u64(p[u]) >= u64(n_classes)) {
           ++outside;
           continue;
         }
-        if (t[u] == p[u]) add(0, t[u]);
-        add(1, t[u]);
-        add(2, p[u]);
-        add(3, t[u] < p[u] ? p[u] - t[u] : t[u] - p[u]);
-        add(4, max(t[u], p[u]));
+        if (t[u] == p[u]) add(0, group[u], t[u]);
+        add(1, group[u], t[u]);
+        add(2, group[u], p[u]);
+        add(3, group[u], t[u] < p[u] ? p[u] - t[u] : t[u] - p[u]);
+        add(4, group[u], max(t[u], p[u]));
       }
     }
     if (HELD) {

@@ -9,6 +9,7 @@ from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.cuda.metrics.values import margins
+from cmfast.kernels.status import INVALID
 
 _TABLES = Kernel(
     "metrics/confusions", "cmfast_one_vs_rest_tables", (("i64", "i64"), ("double", "double"), ("double", "float"))
@@ -79,27 +80,67 @@ def most_confused(M: Any, *, k: int, by: str, num_threads: int | None = None) ->
     return out, row, col, status
 
 
-def label_margins(y: Any, p: Any, *, n_classes: int, num_threads: int | None = None) -> tuple[Any, ...]:
+def label_margins(
+    y: Any,
+    p: Any,
+    weight: Any,
+    groups: Any,
+    *,
+    n_classes: int,
+    n_groups: int | None,
+    ignored: int | None = None,
+    num_threads: int | None = None,
+) -> tuple[Any, ...]:
     """Return the margins of the matrices of labels; status; how many labels are outside."""
     del num_threads
     xp, batch, n = library(y), y.shape[:-1], y.shape[-1]
-    rows = math.prod(batch)
-    if rows and 0 < n_classes**2 <= min(n * TABLE_PER_SAMPLE, counting.MOST_HELD):
+    rows, tables = math.prod(batch), 1 if n_groups is None else n_groups
+    plain = weight is None and groups is None and ignored is None
+    if plain and rows and 0 < n_classes**2 <= min(n * TABLE_PER_SAMPLE, counting.MOST_HELD):
         table, outside = counting.count_pairs(y, p, n_classes)
         *sums, total, status = margins(table)
         return *sums, total, status, int(outside.get()[0])  # synchronises
-    out, outside = xp.zeros((5, *batch, n_classes), np.uint64), xp.zeros(1, np.uint64)
+    shape = batch if n_groups is None else (*batch, n_groups)
+    out, outside = xp.zeros((5, *shape, n_classes), np.uint64), xp.zeros(1, np.uint64)
+    y, p, groups = (None if a is None else batches.flat_batch(a, 1, np.int64) for a in (y, p, groups))
     if rows * n:
-        y, p = (batches.flat_batch(a.astype(np.int64, copy=False), 1) for a in (y, p))
-        held = 0 < 5 * n_classes <= min(n, counting.MOST_HELD)
+        held = groups is None and 0 < 5 * n_classes <= min(n, counting.MOST_HELD)
         copies = min(counting.TABLE_COPIES, counting.MOST_HELD // (5 * n_classes)) if held else 1
         parts = counting.parts_of(rows, n)
         _LABELS.launch(
             (str(int(held)),), rows * parts,
             shared=max(20 * n_classes * copies if held else 0, batches.team_scratch(str(THREADS))),
-            y_true=y, y_pred=p, n=n, rows=rows, parts=parts, n_classes=n_classes, copies=copies,
-            out=out, out_outside=outside,
+            y_true=y, y_pred=p, groups=groups, n=n, rows=rows, parts=parts, n_classes=n_classes, n_groups=tables,
+            ignores=ignored is not None, ignored=ignored or 0, copies=copies, out=out, out_outside=outside,
         )  # fmt: skip
+    number = int(outside.get()[0])  # synchronises
     sums = out.view(np.int64)
-    total = xp.zeros(batch, np.int64) + n
-    return (*(sums[part] for part in range(5)), total, xp.zeros(batch, np.int8), int(outside.get()[0]))  # synchronises
+    status = xp.zeros(shape, np.int8)
+    if weight is None or number:
+        return (*(sums[part] for part in range(5)), sums[1].sum(-1), status, number)
+    return (*_weighted(y, p, weight.reshape(rows, n), groups, ignored, (*shape, n_classes)), number)
+
+
+def _weighted(y: Any, p: Any, weight: Any, groups: Any, ignored: int | None, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return sums of weights, exact and rounded once where they are floats; total; status."""
+    xp, C = library(y), shape[-1]
+    first = xp.arange(len(y))[:, None] * (math.prod(shape[:-1]) // max(1, len(y)))
+    first = (first if groups is None else first + groups) * C
+    seen = y == y if ignored is None else y != ignored  # noqa: PLR0124 - all of them
+    sums, good = [], xp.zeros(shape[:-1], np.int8) == 0
+    for place, inside in (
+        (y, seen & (y == p)),
+        (y, seen),
+        (p, seen),
+        (abs(y - p), seen),
+        (xp.where(y > p, y, p), seen),
+    ):
+        part, status = counting.sums_of_groups(weight[inside], (first + place)[inside], math.prod(shape))
+        good = good & (status.reshape(shape) == 0).all(-1)
+        sums.append(part.reshape(shape))
+    total = sums[1].sum(-1)
+    if weight.dtype.kind == "f":
+        bad = xp.where(good, 0.0, np.nan)
+        return (*(part + bad[..., None] for part in sums), total + bad, ((1 - good) * INVALID).astype(np.int8))
+    good = good & (sums[1] >= 0).all(-1) & (total >= 0)
+    return (*(part * good[..., None] for part in sums), total * good, ((1 - good) * INVALID).astype(np.int8))
