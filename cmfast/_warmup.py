@@ -223,6 +223,14 @@ def _threshold_matrices() -> None:
         cmfast.metrics.threshold_matrices(np.arange(SAMPLES, dtype=dtype), _labels())
 
 
+def _score_areas() -> None:
+    cmfast.metrics.auc(np.arange(SAMPLES), _labels() > 0)
+
+
+def _least_cost() -> None:
+    cmfast.metrics.least_cost(np.arange(SAMPLES), _labels() > 0, [[0, 1], [1, 0]])
+
+
 def _resample() -> None:
     for dtype in VALUES:
         cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2)
@@ -262,6 +270,8 @@ CALLS: dict[str, Callable[[], None]] = {
     "confusion_fractions": _of_matrices(cmfast.metrics.confusion_fractions),
     "most_confused": _of_matrices(cmfast.metrics.most_confused),
     "threshold_matrices": _threshold_matrices,
+    "score_areas": _score_areas,
+    "least_cost": _least_cost,
     "resample": _resample,
     "label_margins": _label_margins,
 }

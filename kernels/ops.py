@@ -73,7 +73,10 @@ OPS: dict[str, Op] = {
     "one_vs_rest": Op("metrics.confusions", "(C,C)->(C,2,2)", BOTH),
     "confusion_fractions": Op("metrics.confusions", "(C,C)->(C,C)", BOTH),
     "most_confused": Op("metrics.confusions", "(C,C)->(k),(k),(k)", BOTH),
-    "threshold_matrices": Op("metrics.thresholds", "(n),(n)->(t),(t,2,2)", BOTH),
+    # Sums of weights in another order: they round, those of integers do not.
+    "threshold_matrices": Op("metrics.thresholds", "(n),(n),(n)->(t),(t,2,2)", BOTH, rtol=(1e-6, 1e-12)),
+    "score_areas": Op("metrics.thresholds", "(n),(n),(n)->(),()", BOTH, rtol=(1e-12, 1e-12)),
+    "least_cost": Op("metrics.thresholds", "(n),(n),(n)->(),(),(2,2)", BOTH, rtol=(1e-6, 1e-12)),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
     "label_margins": Op("metrics.confusions", "(n),(n),(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

@@ -61,7 +61,18 @@ from cmfast.metrics._functions import (
 from cmfast.metrics._labels import from_labels, label_margins
 from cmfast.metrics._parameters import fbeta, heidke, hss, kappa, tau_weighted
 from cmfast.metrics._report import Report, report
-from cmfast.metrics._thresholds import ThresholdMatrices, threshold_matrices
+from cmfast.metrics._thresholds import (
+    LeastCost,
+    PrecisionRecall,
+    Roc,
+    ThresholdMatrices,
+    auc,
+    average_precision,
+    least_cost,
+    precision_recall,
+    roc,
+    threshold_matrices,
+)
 
 __all__ = [
     "BINARY",
@@ -69,11 +80,16 @@ __all__ = [
     "PER_CLASS",
     "SCALARS",
     "Confusions",
+    "LeastCost",
     "Margins",
     "Metric",
+    "PrecisionRecall",
     "Report",
+    "Roc",
     "ThresholdMatrices",
     "accuracy",
+    "auc",
+    "average_precision",
     "balanced_accuracy",
     "balanced_accuracy_adjusted",
     "compute",
@@ -115,6 +131,7 @@ __all__ = [
     "kappa_quadratic",
     "krippendorff_alpha",
     "label_margins",
+    "least_cost",
     "margins",
     "markedness",
     "mcc",
@@ -127,8 +144,10 @@ __all__ = [
     "peirce",
     "positive_likelihood_ratio",
     "precision",
+    "precision_recall",
     "recall",
     "report",
+    "roc",
     "scott_pi",
     "sensitivity",
     "specificity",

@@ -1,9 +1,16 @@
-"""Confusion matrices along the thresholds of a score."""
+"""Confusion matrices along the thresholds of a score, and the curves, areas and choices that are made of them."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cmfast._core import dispatch, failures, validate
+from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array, OnFailure
+from cmfast.metrics._compute import compute
+
+FAILED = "rows of scores left out"
 
 
 class ThresholdMatrices(NamedTuple):
@@ -13,15 +20,74 @@ class ThresholdMatrices(NamedTuple):
     ----------
     thresholds : array, shape (..., n + 1)
         Descending, the first infinite: a sample is called positive if its score is at least the threshold.
-    matrices : array of int64, shape (..., n + 1, 2, 2)
-        The confusion matrix at each; the positive class is 1.
+    matrices : array, shape (..., n + 1, 2, 2)
+        The confusion matrix at each; the positive class is 1. int64, float64 with weights that are no integers.
     """
 
     thresholds: Any
     matrices: Any
 
 
-def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure = "warn") -> ThresholdMatrices:
+class Roc(NamedTuple):
+    """Rates along the thresholds of a score.
+
+    Attributes
+    ----------
+    thresholds : array, shape (..., t)
+        As in :class:`ThresholdMatrices`.
+    fpr, tpr : array of float64, shape (..., t)
+        Shares of the negative and of the positive samples that are called positive; NaN where there are none.
+    """
+
+    thresholds: Any
+    fpr: Any
+    tpr: Any
+
+
+class PrecisionRecall(NamedTuple):
+    """Precision and recall along the thresholds of a score.
+
+    Attributes
+    ----------
+    thresholds : array, shape (..., t)
+        As in :class:`ThresholdMatrices`.
+    precision, recall : array of float64, shape (..., t)
+        1 where nothing is called positive, and where nothing is positive.
+    """
+
+    thresholds: Any
+    precision: Any
+    recall: Any
+
+
+class LeastCost(NamedTuple):
+    """The threshold of least cost.
+
+    Attributes
+    ----------
+    threshold : array, shape (...)
+        The highest, if several cost the same; infinite where it is best to call nothing positive.
+    cost : array of float64, shape (...)
+        What all samples cost there.
+    matrix : array, shape (..., 2, 2)
+        The confusion matrix there.
+    """
+
+    threshold: Any
+    cost: Any
+    matrix: Any
+
+
+def threshold_matrices(
+    scores: Array,
+    y_true: Array,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    pos_label: int | str | None = None,
+    drop_ties: bool = False,
+    on_failure: OnFailure = "warn",
+) -> ThresholdMatrices:
     """All confusion matrices of a score array along its thresholds, from one sort.
 
     For several classes give one row per class: ``threshold_matrices(S.T, y == numpy.arange(C)[:, None])``.
@@ -30,8 +96,14 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
     ----------
     scores : array, shape (..., n)
         Higher means more likely positive.
-    y_true : array of int or bool, shape (..., n)
-        1 for positive samples, 0 for the others.
+    y_true : array of int, bool or str, shape (..., n)
+        1 for positive samples, 0 or -1 for the others; with `pos_label` any labels.
+    sample_weight : array, shape (..., n), optional
+        What each sample adds; default 1.
+    pos_label : int or str, optional
+        The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1.
+    drop_ties : bool
+        Give every threshold once, for one row of scores. Default: as many as samples, so that rows make one array.
     on_failure : {"warn", "raise", "ignore"}
         What to do about rows with bad values (see Notes).
 
@@ -44,7 +116,7 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
     ------
     TypeError, ValueError
         Arrays that are not real, labels that are no integers, missing labels, tables instead of columns, shapes that
-        differ.
+        differ; `drop_ties` for several rows.
 
     Warns
     -----
@@ -53,9 +125,9 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
 
     Notes
     -----
-    Bad values: a row with a NaN score or a label other than 0 and 1 (INVALID) gives NaN thresholds and empty matrices
-    and is reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same
-    input, same bits.
+    Bad values: a row with a NaN score, a label other than 0, 1 and -1, or a weight that is no finite number (INVALID)
+    gives NaN thresholds and empty matrices and is reported as `on_failure` says. Synchronises the device unless
+    `on_failure` is "ignore". Reproducible: same input, same bits.
 
     Examples
     --------
@@ -64,16 +136,198 @@ def threshold_matrices(scores: Array, y_true: Array, /, *, on_failure: OnFailure
     >>> thresholds.tolist(), metrics.youden_j(matrices).tolist()
     ([inf, 0.9, 0.6, 0.2], [0.0, 0.5, 1.0, 0.0])
     """
+    validate.flag("drop_ties", drop_ties)
+    arrays = _adopted(scores, y_true, sample_weight, pos_label, on_failure)
+    if drop_ties and len(dispatch.shape_of(arrays[0])) > 1:
+        validate.refuse(
+            "scores", "one row of shape (n,) where ties are dropped", f"shape {dispatch.shape_of(arrays[0])}"
+        )
+    thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
+    failures.report(status, on_failure, failed=FAILED)
+    if drop_ties:
+        with dispatch.chosen(thresholds):
+            keep = thresholds == thresholds  # noqa: PLR0124 - all of them, in the library of the array
+            keep[:-1] = thresholds[1:] != thresholds[:-1]
+            thresholds, matrices = thresholds[keep], matrices[keep]
+    return ThresholdMatrices(thresholds, matrices)
+
+
+def _adopted(scores: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object) -> list[Any]:
+    """Return scores, labels of 0 and 1, and weights, checked."""
     validate.on_failure(on_failure)
+    if pos_label is not None and not isinstance(pos_label, str):
+        pos_label = validate.count("pos_label", pos_label, least=-(2**63))
     validate.columns(y_true=y_true)
-    scores, y_true = dispatch.adopt(scores=scores, y_true=validate.labelled(y_true))
-    validate.real(scores=scores)
+    given = {"scores": scores, "y_true": validate.labelled(y_true), "sample_weight": weight}
+    scores, y_true, weight = dispatch.adopt(optional=("sample_weight",), **given)
+    validate.real(scores=scores, sample_weight=weight)
+    if isinstance(y_true, _text.Coded):
+        if not isinstance(pos_label, str):
+            validate.refuse(
+                "pos_label", "one of the labels where they are strings", validate.shown(pos_label), TypeError
+            )
+        number = y_true.names.index(pos_label) if pos_label in y_true.names else -1
+        y_true = dispatch.read_only((y_true.codes == number).astype(np.uint8))
+    elif isinstance(pos_label, str):
+        validate.refuse("pos_label", "an integer as y_true", validate.shown(pos_label), TypeError)
     validate.integer(y_true=y_true)
-    if not validate.same_shape(scores=scores, y_true=y_true):
+    if not validate.same_shape(scores=scores, y_true=y_true, sample_weight=weight):
         validate.refuse("scores", "of shape (..., n)", "shape ()")
     doubt = validate.samples_last(sized=True, scores=scores, y_true=y_true)
     if doubt is not None:
         failures.diagnose(doubt)
-    *found, status = dispatch.call("threshold_matrices", scores, y_true)
-    failures.report(status, on_failure, failed="rows of scores left out")
-    return ThresholdMatrices(*found)
+    if isinstance(pos_label, int):
+        with dispatch.chosen(y_true):
+            y_true = y_true == pos_label
+    return [scores, y_true, weight]
+
+
+def _curve(names: Sequence[str], undefined: Any, *args: Any) -> tuple[Any, ...]:
+    """Return thresholds and metrics along them."""
+    *arrays, on_failure = *_adopted(*args), args[-1]
+    thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
+    failures.report(status, on_failure, failed=FAILED)
+    return (thresholds, *compute(matrices, names, undefined=undefined, on_failure="ignore").values())
+
+
+def roc(
+    scores: Array,
+    y_true: Array,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = "warn",
+) -> Roc:
+    """Receiver operating characteristic: false and true positive rates along the thresholds of a score.
+
+    Options as for :func:`threshold_matrices`, :func:`auc` is the area below.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> thresholds, fpr, tpr = metrics.roc([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1])
+    >>> fpr.tolist(), tpr.tolist()
+    ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
+    """
+    return Roc(*_curve(["fpr_binary", "recall_binary"], "nan", scores, y_true, sample_weight, pos_label, on_failure))
+
+
+def precision_recall(
+    scores: Array,
+    y_true: Array,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = "warn",
+) -> PrecisionRecall:
+    """Precision and recall along the thresholds of a score, from the highest down.
+
+    Options as for :func:`threshold_matrices`; :func:`average_precision` is the area below.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> thresholds, precision, recall = metrics.precision_recall([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1])
+    >>> precision.round(3).tolist(), recall.tolist()
+    ([1.0, 1.0, 0.5, 0.667, 0.5], [0.0, 0.5, 0.5, 1.0, 1.0])
+    """
+    names = ["precision_binary", "recall_binary"]
+    return PrecisionRecall(*_curve(names, "one", scores, y_true, sample_weight, pos_label, on_failure))
+
+
+def _area(which: int, *args: Any) -> Any:
+    *areas, status = dispatch.call("score_areas", *_adopted(*args))
+    failures.report(status, args[-1], failed=FAILED)
+    return areas[which]
+
+
+def auc(
+    scores: Array,
+    y_true: Array,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = "warn",
+) -> Any:
+    """Area under the ROC curve: how likely a positive sample has the higher score, ties counting half.
+
+    Shape (...), float64; NaN without a positive or a negative sample. Options as for :func:`threshold_matrices`.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> float(metrics.auc([0.9, 0.2, 0.6, 0.4], ["ill", "well", "well", "ill"], pos_label="ill"))
+    0.75
+    """
+    return _area(0, scores, y_true, sample_weight, pos_label, on_failure)
+
+
+def average_precision(
+    scores: Array,
+    y_true: Array,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = "warn",
+) -> Any:
+    """Average precision: the precision at each threshold, weighted by the recall that it adds.
+
+    Shape (...), float64; NaN without a positive sample. Options as for :func:`threshold_matrices`.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> round(float(metrics.average_precision([0.9, 0.2, 0.6, 0.4], [1, -1, -1, 1])), 4)
+    0.8333
+    """
+    return _area(1, scores, y_true, sample_weight, pos_label, on_failure)
+
+
+def least_cost(
+    scores: Array,
+    y_true: Array,
+    cost: Array,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = "warn",
+) -> LeastCost:
+    """Threshold of least cost: where the confusion matrix times a table of costs adds up to least.
+
+    Parameters
+    ----------
+    scores, y_true
+        As for :func:`threshold_matrices`.
+    cost : array, shape (2, 2), on the host
+        What a sample costs by its truth (row) and what it is called (column); benefits are negative.
+    sample_weight, pos_label, on_failure
+        As for :func:`threshold_matrices`.
+
+    Returns
+    -------
+    LeastCost
+        One for every row of scores.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> best = metrics.least_cost([0.9, 0.2, 0.6, 0.4], [1, 0, 0, 1], [[0, 1], [10, 0]])
+    >>> float(best.threshold), float(best.cost)
+    (0.4, 1.0)
+    """
+    (adopted,) = dispatch.adopt(cost=cost)
+    validate.real(cost=adopted)
+    table = np.asarray(dispatch.to_host(adopted), np.float64)
+    if table.shape != (2, 2):
+        validate.refuse("cost", "of shape (2, 2)", f"shape {table.shape}")
+    if not np.isfinite(table).all():
+        validate.refuse("cost", "finite", table.tolist())
+    arrays = _adopted(scores, y_true, sample_weight, pos_label, on_failure)
+    *found, status = dispatch.call("least_cost", *arrays, cost=table)
+    failures.report(status, on_failure, failed=FAILED)
+    return LeastCost(*found)

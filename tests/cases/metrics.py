@@ -232,6 +232,19 @@ def _thresholds():
     tiny = np.array([1e-45, 0.0, -1e-45, 3e-45, -0.0], np.float32)
     yield Case("float32-denormals", (np.stack([tiny, tiny[::-1]]), np.array([[1, 0, 1, 0, 1], [0, 0, 1, 1, 1]], "i1")))
     yield Case("integers", (rng.integers(-5, 5, 30), rng.integers(0, 2, 30).astype(bool)))
+    w = rng.integers(0, 2**20, y.shape) / 2**10  # sums without rounding
+    no_number = w.copy()
+    no_number[1, 7] = np.inf
+    tied = rng.integers(0, 6, y.shape) / 4
+    yield Case("minus-one", (s, 2 * y - 1))
+    yield Case("weights", (tied, y), {"sample_weight": w})
+    yield Case("weights-float32", (tied, y), {"sample_weight": w.astype(np.float32)})
+    yield Case("weights-int", (tied, y), {"sample_weight": rng.integers(0, 9, y.shape)})
+    yield Case("weights-infinite", (tied, y), {"sample_weight": no_number}, fails=True)
+    yield Case("weights-none", (tied[:, :0], y[:, :0]), {"sample_weight": w[:, :0]})
+    yield Case("positive-7", (tied, y * 7 + 3), {"pos_label": 10})
+    yield Case("positive-0", (tied[0], y[0]), {"pos_label": 0, "sample_weight": w[0]})
+    yield Case("one-class", (tied, y * 0 + 1))
 
 
 CASES = {
@@ -239,6 +252,10 @@ CASES = {
     "label_margins": list(_labels()),
     "most_confused": list(_confused()),
     "threshold_matrices": list(_thresholds()),
+    "score_areas": list(_thresholds()),
+    "least_cost": [
+        Case(case.id, (*case.args, [[0.0, 1.0], [2.5, -0.5]]), case.options, fails=case.fails) for case in _thresholds()
+    ],
     "one_vs_rest": [Case(name, (M,), fails=fails) for name, M, fails in _stacks()],
     "margins": [Case(name, (M,), fails=fails) for name, M, fails in _stacks()],
     "metrics_of_matrices": list(_matrices()),

@@ -287,9 +287,10 @@ def stacks(name, way):
 
 WITH_THEM = {
     "confusion_matrix": ("y_true", "y_pred", "groups"),
-    "metrics.threshold_matrices": ("y_true",),
     "metrics.from_sums": ("bands", "tops"),
 }
+OF_SCORES = ("threshold_matrices", "roc", "precision_recall", "auc", "average_precision", "least_cost")
+WITH_THEM |= {f"metrics.{name}": ("y_true", "sample_weight") for name in OF_SCORES}
 
 
 def spoilt(array):

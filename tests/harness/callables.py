@@ -22,6 +22,7 @@ RECORDS = {
     "WidthCurve", "CellCounts", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
+    "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
 }  # fmt: skip
 
 Make = Callable[[np.ndarray], Any]
@@ -178,6 +179,8 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "ignore_index": tuple(value for value in integers(-(2**63), none=True)),
     "sample_axes": integers(1, none=True),
     "whole_floats": NO_BOOL,
+    "drop_ties": NO_BOOL,
+    "pos_label": (1.5, True, math.nan, 1j, "ill", b"1", *LISTS, 2**63),
     "labels": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
     "normalize": tuple(value for value in NO_NAME if value is not None),
     "rescale": NO_BOOL,
@@ -292,6 +295,9 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "ignore_index": (None, 0, 1, -100, 255, np.int8(1), 2**63 - 1),
     "sample_axes": (None, 1, 2),
     "whole_floats": (True, False),
+    "drop_ties": (True, False),
+    "pos_label": (None, 0, 1, np.int8(1), -1, 7),
+    "cost": ([[0, 1], [2, 0]], np.ones((2, 2))),
 }
 
 TARGETS = {"M": M, "row_sums": ONES, "col_sums": ONES}
@@ -304,6 +310,8 @@ OF_EMBEDDED: dict[str, Any] = {
     "others": {"weights": "row"},
     "wrong": {"n_components": integers(1, none=True), "weights": WEIGHTS_OF_CELLS},
 }
+SCORED = {"scores": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH, "sample_weight": np.ones(4)}
+OF_SCORES: dict[str, Any] = {"batch": frozenset({"scores"}), "optional": frozenset({"sample_weight"})}
 _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
 
 ENTRIES: dict[str, Entry] = {
@@ -444,10 +452,15 @@ ENTRIES: dict[str, Entry] = {
         cmfast.metrics.label_margins, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
         optional=frozenset({"sample_weight", "groups"}),
     ),
-    "metrics.threshold_matrices": _function(
-        cmfast.metrics.threshold_matrices,
-        {"scores": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH},
-        batch=frozenset({"scores"}),
+    "metrics.threshold_matrices": _function(cmfast.metrics.threshold_matrices, SCORED, **OF_SCORES),
+    "metrics.roc": _function(cmfast.metrics.roc, SCORED, **OF_SCORES),
+    "metrics.precision_recall": _function(cmfast.metrics.precision_recall, SCORED, **OF_SCORES),
+    "metrics.auc": _function(cmfast.metrics.auc, SCORED, **OF_SCORES),
+    "metrics.average_precision": _function(cmfast.metrics.average_precision, SCORED, **OF_SCORES),
+    "metrics.least_cost": _function(
+        cmfast.metrics.least_cost, SCORED, others={"cost": [[0.0, 1.0], [2.0, 0.0]]},
+        wrong={"cost": (3, None, "ab", [], [[1, 2]], [[math.nan, 1], [1, 1]], [["a", "b"], ["c", "d"]], {})},
+        **OF_SCORES,
     ),
     "metrics.report": _function(cmfast.metrics.report, {"M": M}),
     "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),

@@ -108,6 +108,11 @@ ENTRIES: dict[str, Any] = {
     "most_confused": cmfast.metrics.most_confused,
     "one_vs_rest": cmfast.metrics.one_vs_rest,
     "threshold_matrices": cmfast.metrics.threshold_matrices,
+    "score_areas": lambda *args, **options: (
+        cmfast.metrics.auc(*args, **options),
+        cmfast.metrics.average_precision(*args, **{**options, "on_failure": "ignore"}),
+    ),
+    "least_cost": cmfast.metrics.least_cost,
     "resample": cmfast.uncertainty.resample,
     "weighted_kappa": cmfast.metrics.kappa,
     "cell_counts": _cells,

@@ -367,3 +367,51 @@ def test_labels_of_one_byte_are_not_copied(rng):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < y.nbytes / 2
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_curves_and_areas_are_scikit_learns(weighted, rng):
+    s, y = rng.integers(0, 20, 300) / 20, rng.integers(0, 2, 300)
+    w = rng.integers(1, 9, 300) / 4 if weighted else None
+    words = np.array(["well", "ill"])[y]
+    options = {"sample_weight": w, "pos_label": "ill"}
+    theirs = {"sample_weight": w, "pos_label": "ill"}
+    thresholds, _ = metrics.threshold_matrices(s, words, **options, drop_ties=True)
+    every = metrics.threshold_matrices(s, words, **options).thresholds
+    keep = np.flatnonzero(np.append(every[1:] != every[:-1], True))
+    fpr, tpr, wanted = skm.roc_curve(words, s, drop_intermediate=False, **theirs)
+    np.testing.assert_array_equal(thresholds, wanted)
+    curve = metrics.roc(s, words, **options)
+    close((curve.fpr[keep], curve.tpr[keep]), (fpr, tpr))
+    precision, recall, wanted = skm.precision_recall_curve(words, s, **theirs)
+    curve = metrics.precision_recall(s, words, **options)
+    close((curve.precision[keep][::-1], curve.recall[keep][::-1]), (precision, recall))
+    np.testing.assert_array_equal(curve.thresholds[keep][:0:-1], wanted)
+    close(metrics.auc(s, 2 * y - 1, sample_weight=w), skm.roc_auc_score(y, s, sample_weight=w))
+    close(metrics.average_precision(s, words, **options), skm.average_precision_score(words, s, **theirs))
+    tensors = [None if a is None else torch.tensor(a) for a in (s, y, w)]
+    close(metrics.auc(*tensors[:2], sample_weight=tensors[2]), metrics.auc(s, y, sample_weight=w))
+    kept = metrics.threshold_matrices(*tensors[:2], drop_ties=True)
+    assert kept.thresholds.tolist() == thresholds.tolist()
+    assert isinstance(kept.matrices, torch.Tensor)
+
+
+def test_areas_without_one_of_the_classes_are_nan():
+    assert np.isnan(metrics.auc([0.5, 0.25], [1, 1]))
+    assert metrics.average_precision([0.5, 0.25], [1, 1]) == 1.0
+    assert np.isnan(metrics.average_precision([0.5, 0.25], [0, 0]))
+    with pytest.raises(ValueError, match=r"scores must be one row of shape \(n,\) where ties are dropped"):
+        metrics.threshold_matrices([[0.5, 0.25]], [[1, 0]], drop_ties=True)
+    with pytest.raises(TypeError, match="pos_label must be one of the labels where they are strings"):
+        metrics.auc([0.5, 0.25], ["a", "b"])
+
+
+def test_least_cost_is_the_best_of_all_thresholds(rng):
+    s, y = rng.random((5, 40)), rng.integers(0, 2, (5, 40))
+    for cost in ([[0, 1], [1, 0]], [[0, 5], [1, -2]], [[0, 1], [50, 0]]):
+        best = metrics.least_cost(s, y, cost)
+        totals = (metrics.threshold_matrices(s, y).matrices * np.array(cost)).sum((-2, -1))
+        assert best.cost.tolist() == totals.min(-1).tolist()
+        for row in range(5):
+            called = s[row] >= best.threshold[row]
+            assert best.matrix[row].tolist() == cmfast.confusion_matrix(y[row], called, n_classes=2).tolist()

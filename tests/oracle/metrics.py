@@ -1,5 +1,6 @@
 """Metrics from their definitions, one matrix at a time, in fractions; roots in 50 digits."""
 
+import itertools
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -426,19 +427,62 @@ def label_margins(y, p, *, n_classes=None, sample_weight=None, groups=None, n_gr
     )
 
 
-def threshold_matrices(scores, y, **_):
+def threshold_matrices(scores, y, *, sample_weight=None, pos_label=None, **_):
     n, batch = scores.shape[-1], scores.shape[:-1]
     kind = scores.dtype if scores.dtype.kind == "f" else np.float64
-    thresholds, matrices = np.full((*batch, n + 1), np.nan, kind), np.zeros((*batch, n + 1, 2, 2), np.int64)
+    exact = sample_weight is None or sample_weight.dtype.kind in "bui"
+    thresholds = np.full((*batch, n + 1), np.nan, kind)
+    matrices = np.zeros((*batch, n + 1, 2, 2), np.int64 if exact else np.float64)
     for index in np.ndindex(batch):
-        s, labels = scores[index].tolist(), [int(x) for x in y[index]]
-        if any(math.isnan(x) for x in s) or set(labels) - {0, 1}:
+        s, labels = scores[index].tolist(), y[index].tolist()
+        weights = [1] * n if sample_weight is None else sample_weight[index].tolist()
+        if pos_label is not None:
+            labels = [int(x == pos_label) for x in labels]
+        if any(map(math.isnan, s)) or set(labels) - {0, 1, -1} or not all(map(math.isfinite, weights)):
             continue
         thresholds[index] = [math.inf, *sorted(s, reverse=True)]
         for k, threshold in enumerate([None, *sorted(s, reverse=True)]):
-            for x, label in zip(s, labels, strict=True):
-                matrices[(*index, k, label, int(threshold is not None and x >= threshold))] += 1
+            cells = {(i, j): Fraction(0) for i in (0, 1) for j in (0, 1)}
+            for x, label, weight in zip(s, labels, weights, strict=True):
+                cells[int(label == 1), int(threshold is not None and x >= threshold)] += Fraction(weight)
+            for cell, size in cells.items():
+                matrices[(*index, k, *cell)] = int(size) if exact else float(size)
     return thresholds, matrices
+
+
+def _rows(scores, y, options):
+    """Yield the index, thresholds and matrices of every row, and whether it is a good one."""
+    thresholds, matrices = threshold_matrices(scores, y, **options)
+    for index in np.ndindex(scores.shape[:-1]):
+        yield index, thresholds[index], matrices[index], not np.isnan(thresholds[index]).any()
+
+
+def score_areas(scores, y, **options):
+    area, average = (np.full(scores.shape[:-1], math.nan) for _ in range(2))
+    for index, _, matrices, _ in _rows(scores, y, options):
+        rows = [[[Fraction(x) for x in row] for row in table] for table in matrices.tolist()]
+        positive, negative = sum(rows[0][1]), sum(rows[0][0])
+        steps = list(itertools.pairwise(rows))
+        if positive and negative:
+            under = sum((b[0][1] - a[0][1]) * (a[1][1] + b[1][1]) for a, b in steps)
+            area[index] = under / (2 * positive * negative)
+        if positive:
+            gains = ((b[1][1] - a[1][1], b[1][1], b[0][1]) for a, b in steps)
+            average[index] = sum((gain * tp / (tp + fp) for gain, tp, fp in gains if gain), Fraction(0)) / positive
+    return area, average
+
+
+def least_cost(scores, y, cost, **options):
+    batch = scores.shape[:-1]
+    everything = threshold_matrices(scores, y, **options)
+    threshold, least = np.full(batch, math.nan, everything[0].dtype), np.full(batch, math.nan)
+    best = np.zeros((*batch, 2, 2), everything[1].dtype)
+    for index, thresholds, matrices, good in _rows(scores, y, options):
+        if good:
+            total = (matrices * np.asarray(cost)).sum((1, 2))
+            k = int(np.argmin(total))
+            threshold[index], least[index], best[index] = thresholds[k], total[k], matrices[k]
+    return threshold, least, best
 
 
 ORACLES = {
@@ -450,5 +494,7 @@ ORACLES = {
     "most_confused": most_confused,
     "one_vs_rest": one_vs_rest,
     "threshold_matrices": threshold_matrices,
+    "score_areas": score_areas,
+    "least_cost": least_cost,
     "weighted_kappa": weighted_kappa,
 }

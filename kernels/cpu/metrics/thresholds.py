@@ -1,29 +1,61 @@
-"""All binary confusion matrices of a score array, from one sort."""
+"""All binary confusion matrices of a score array, from one sort, and what is made of them."""
 
 import numpy as np
 
 from cmfast.kernels.status import Status
 
 
-def threshold_matrices(scores, y):
-    """Return thresholds, descending from infinity, the matrix at each, and the status of every row of scores."""
+def threshold_matrices(scores, y, weight):
+    """Return thresholds, descending from infinity, the matrix at each, and the status of every row of scores.
+
+    Labels are 1, and 0 or -1; `weight` has their shape, or is None.
+    """
     n = scores.shape[-1]
     s = scores if scores.dtype.kind == "f" else scores.astype(np.float64)
     order = np.argsort(-s, axis=-1, kind="stable")
     s = np.take_along_axis(s, order, -1)
-    hit = np.take_along_axis(y != 0, order, -1)
+    hit = np.take_along_axis(y == 1, order, -1)
     # Equal scores fall on one side together: each gets the counts at the last of them.
     last = np.ones(s.shape, bool)
     last[..., :-1] = s[..., :-1] != s[..., 1:]
     end = np.where(last, np.arange(n), n)
     end = np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
-    matrices = np.zeros((*s.shape[:-1], n + 1, 2, 2), np.int64)
-    tp, fp = np.cumsum(hit, -1, np.int64), np.cumsum(~hit, -1, np.int64)
-    for part, counts in (((1, 1), tp), ((0, 1), fp)):
-        matrices[..., 1:, *part] = np.take_along_axis(counts, end, -1)
-        matrices[..., part[0], 0] = counts[..., -1:] - matrices[..., part[0], 1] if n else 0
+    bad = np.isnan(s).any(-1) | ((y != 0) & (y != 1) & (y != -1)).any(-1)
+    kind = np.float64 if weight is not None and weight.dtype.kind == "f" else np.int64
+    if weight is not None:
+        bad = bad | ~(abs(weight.astype(np.float64)).sum(-1) < (2.0**63 if kind is np.int64 else np.inf))
+    # A row that is left out may have weights that are no numbers.
+    one = 1 if weight is None else np.where(bad[..., None], 0, np.take_along_axis(weight, order, -1)).astype(kind)
+    matrices = np.zeros((*s.shape[:-1], n + 1, 2, 2), kind)
+    for truth, counts in ((1, np.cumsum(hit * one, -1, kind)), (0, np.cumsum(~hit * one, -1, kind))):
+        matrices[..., 1:, truth, 1] = np.take_along_axis(counts, end, -1)
+        matrices[..., truth, 0] = counts[..., -1:] - matrices[..., truth, 1] if n else 0
     thresholds = np.concatenate([np.full((*s.shape[:-1], 1), np.inf, s.dtype), s], -1)
-    bad = np.isnan(s).any(-1) | ((y != 0) & (y != 1)).any(-1)
     thresholds[bad] = np.nan
     matrices[bad] = 0
     return thresholds, matrices, np.where(bad, np.int8(Status.INVALID), np.int8(0))
+
+
+def score_areas(scores, y, weight):
+    """Return the area under the ROC curve, the average precision, and the status; NaN where they are 0/0."""
+    _, matrices, status = threshold_matrices(scores, y, weight)
+    tp, fp = matrices[..., 1, 1].astype(np.float64), matrices[..., 0, 1].astype(np.float64)
+    both = tp[..., -1] * fp[..., -1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        area = (np.diff(fp) * (tp[..., 1:] + tp[..., :-1])).sum(-1) / (2.0 * both)
+        called = (tp + fp)[..., 1:]
+        precision = np.where(called > 0.0, tp[..., 1:] / called, 0.0)
+        average = (np.diff(tp) * precision).sum(-1) / tp[..., -1]
+    return area, average, status
+
+
+def least_cost(scores, y, weight, cost):
+    """Return the highest threshold of least cost, that cost, the matrix there, and the status."""
+    thresholds, matrices, status = threshold_matrices(scores, y, weight)
+    price = np.asarray(cost, np.float64)
+    total = sum(matrices[..., i, j] * price[i, j] for i in (0, 1) for j in (0, 1))
+    best = np.argmin(total, -1)[..., None]
+    bad = np.asarray(status) != 0
+    threshold = np.take_along_axis(thresholds, best, -1)[..., 0]
+    least = np.where(bad, np.nan, np.take_along_axis(total, best, -1)[..., 0])
+    return threshold, least, np.take_along_axis(matrices, best[..., None, None], -3)[..., 0, :, :], status

@@ -22,7 +22,7 @@ __global__ void cmfast_threshold_matrices_keys(const T* __restrict__ scores, con
     K key = falling(scores[k]);
     if constexpr (sizeof(K) > sizeof(T)) key |= K(k / n) << 32;
     out_keys[k] = key;
-    if (is_nan(scores[k]) || (y[k] != 0 && y[k] != 1)) atomicOr(&out_bad[k / n], 1);
+    if (is_nan(scores[k]) || (y[k] != 0 && y[k] != 1 && i64(y[k]) != -1)) atomicOr(&out_bad[k / n], 1);
   }
 }
 
@@ -32,7 +32,7 @@ __global__ void cmfast_threshold_matrices_gather(const T* __restrict__ scores, c
                                                  unsigned char* __restrict__ out_hits) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
     out_scores[k] = scores[order[k]];
-    out_hits[k] = y[order[k]] != 0;
+    out_hits[k] = y[order[k]] == 1;
   }
 }
 

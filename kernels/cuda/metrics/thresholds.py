@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.status import INVALID
 
 _SCORES = ("float", "double")
 _SORTED_BY = (("float", "unsigned"), ("float", "u64"), ("double", "u64"))  # what sorts which scores
@@ -21,13 +22,17 @@ _COUNT = Kernel("metrics/thresholds", "cmfast_threshold_matrices_count", tuple((
 KERNELS = (_KEYS, _GATHER, _COUNT)
 
 
-def threshold_matrices(scores: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Return thresholds, descending from infinity, the matrix at each, and the status of every row of scores."""
+def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Return thresholds, descending from infinity, the matrix at each, and the status of every row of scores.
+
+    Labels are 1, and 0 or -1; `weight` has their shape, or is None.
+    """
     xp, n, batch = library(scores), scores.shape[-1], scores.shape[:-1]
     dtype = scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
     s = batches.flat_batch(batches.as_floating(scores.astype(np.float32) if dtype == np.float16 else scores), 1)
     (labels,), label = batches.as_labels(batches.flat_batch(y, 1))
     rows, kind = math.prod(batch), NAMES[s.dtype]
+    order = None
     bad, ordered, hits = xp.zeros(rows, np.int32), xp.empty(s.shape, s.dtype), xp.zeros(s.size, np.uint8)
     if s.size:
         key = np.dtype(np.uint32 if kind == "float" and rows == 1 else np.uint64)
@@ -51,4 +56,58 @@ def threshold_matrices(scores: Any, y: Any) -> tuple[Any, Any, Any]:
             scores=ordered, hits=xp.cumsum(hits, dtype=np.int64), bad=bad, n=n, rows=rows,
             out_thresholds=thresholds, out_matrices=matrices, out_status=status,
         )  # fmt: skip
-    return thresholds.astype(dtype, copy=False), matrices, status
+    thresholds = thresholds.astype(dtype, copy=False)
+    if weight is None:
+        return thresholds, matrices, status
+    own = batches.flat_batch(weight, 1)
+    size = abs(own.astype(np.float64)).sum(-1)
+    good = (status == 0) & (size < (np.inf if weight.dtype.kind == "f" else 2.0**63)).reshape(batch)
+    own = own.astype(np.float64 if weight.dtype.kind == "f" else np.int64)
+    matrices = _weighted(own, order, hits, matrices.reshape(rows, n + 1, 2, 2)).reshape(*batch, n + 1, 2, 2)
+    thresholds = xp.where(good[..., None], thresholds, dtype.type(np.nan)).astype(dtype, copy=False)
+    matrices = xp.where(good[..., None, None, None], matrices, matrices.dtype.type(0))
+    return thresholds, matrices, ((1 - good) * INVALID).astype(np.int8)
+
+
+def _weighted(weight: Any, order: Any, hits: Any, counts: Any) -> Any:
+    """Return the matrices of weights; those of the samples say how many have come up to each threshold."""
+    xp, (rows, n) = library(weight), weight.shape
+    out = xp.zeros(counts.shape, weight.dtype)
+    if not weight.size:
+        return out
+    own, hit = weight.ravel()[order].reshape(rows, n), hits.reshape(rows, n)
+    place = (counts[:, 1:, 0, 1] + counts[:, 1:, 1, 1] - 1).astype(np.int64)
+    place = xp.where(place < 0, np.int64(0), place) + xp.arange(rows)[:, None] * n  # a row that is left out has none
+    for truth, part in ((1, own * hit), (0, own * (1 - hit))):
+        running = xp.cumsum(part, axis=1)
+        out[:, 1:, truth, 1] = running.ravel()[place]
+        out[:, :, truth, 0] = running[:, -1:] - out[:, :, truth, 1]
+    return out
+
+
+def score_areas(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """Return the area under the ROC curve, the average precision, and the status; NaN where they are 0/0."""
+    xp = library(scores)
+    _, matrices, status = threshold_matrices(scores, y, weight)
+    tp, fp = matrices[..., 1, 1].astype(np.float64), matrices[..., 0, 1].astype(np.float64)
+    area = ((fp[..., 1:] - fp[..., :-1]) * (tp[..., 1:] + tp[..., :-1])).sum(-1) / (2.0 * tp[..., -1] * fp[..., -1])
+    called = (tp + fp)[..., 1:]
+    precision = xp.where(called > 0.0, tp[..., 1:] / called, 0.0)
+    return area, ((tp[..., 1:] - tp[..., :-1]) * precision).sum(-1) / tp[..., -1], status
+
+
+def least_cost(scores: Any, y: Any, weight: Any, cost: Any) -> tuple[Any, Any, Any, Any]:
+    """Return the highest threshold of least cost, that cost, the matrix there, and the status."""
+    xp, batch = library(scores), scores.shape[:-1]
+    thresholds, matrices, status = threshold_matrices(scores, y, weight)
+    total = matrices[..., 0, 0] * cost[0, 0] + matrices[..., 0, 1] * cost[0, 1]
+    total = total + (matrices[..., 1, 0] * cost[1, 0] + matrices[..., 1, 1] * cost[1, 1])
+    rows, steps = math.prod(batch), thresholds.shape[-1]
+    best = (-total).reshape(rows, steps).argmax(-1) + xp.arange(rows) * steps
+    least = xp.where(status == 0, total.ravel()[best].reshape(batch), np.nan)
+    return (
+        thresholds.ravel()[best].reshape(batch),
+        least,
+        matrices.reshape(-1, 2, 2)[best].reshape(*batch, 2, 2),
+        status,
+    )

@@ -370,11 +370,11 @@ def arange(*bounds: int) -> ndarray:
     return _new(np.arange(*bounds))
 
 
-def cumsum(array: ndarray, dtype: Any = None) -> ndarray:
+def cumsum(array: ndarray, axis: int | None = None, dtype: Any = None) -> ndarray:
     """Return running totals, modulo the size of an integer."""
     _here(array)
     with np.errstate(over="ignore"):
-        return _new(np.cumsum(array._host, dtype=dtype))
+        return _new(np.cumsum(array._host, axis, dtype))
 
 
 def isfinite(array: ndarray) -> ndarray:
