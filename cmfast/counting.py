@@ -8,8 +8,10 @@ import numpy as np
 from cmfast import normalizing
 from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _labels
+from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import METHODS, Array, Method, OnFailure
+from cmfast.kernels.status import Status
 
 __all__ = ["confusion_matrix"]
 
@@ -29,6 +31,7 @@ def confusion_matrix(
     ignore_index: int | None = None,
     sample_axes: int | None = 1,
     whole_floats: bool = False,
+    sparse: bool = False,
     normalize: Method | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -58,6 +61,9 @@ def confusion_matrix(
         one matrix.
     whole_floats : bool
         Take floats for labels, each of which must be a whole number: 2.0 is 2.
+    sparse : bool
+        Return one matrix as a ``scipy.sparse.csr_array``, for so many classes that no memory holds a dense one:
+        samples of one axis on the host, without `groups` and `normalize`. :func:`cmfast.metrics.compute` takes it.
     normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
         Return ``cmfast.normalize(matrices, normalize)`` instead of the counts.
     on_failure : {"warn", "raise", "ignore"}
@@ -121,7 +127,7 @@ def confusion_matrix(
         validate.choice("normalize", normalize, METHODS)
     if n_classes is not None:
         n_classes = validate.count("n_classes", n_classes)
-        if 8 * n_classes**2 > validate.LARGEST:
+        if 8 * n_classes**2 > validate.LARGEST and sparse is not True:
             validate.too_large(8 * n_classes**2, n_classes=n_classes)
     if n_groups is not None:
         n_groups = validate.count("n_groups", n_groups)
@@ -129,6 +135,7 @@ def confusion_matrix(
             validate.refuse("n_groups", "None without groups", n_groups)
     ignored = None if ignore_index is None else validate.count("ignore_index", ignore_index, least=-(2**63))
     validate.flag("whole_floats", whole_floats)
+    validate.flag("sparse", sparse)
     if sample_axes is not None:
         sample_axes = validate.count("sample_axes", sample_axes, least=1)
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
@@ -161,6 +168,10 @@ def confusion_matrix(
         n_classes, names = (n, None) if labels is None else (None, np.arange(n))
     elif names is not None:
         names = dispatch.to_host(names)
+    if sparse:
+        if groups is not None or normalize is not None:
+            validate.refuse("sparse", "False with groups or normalize", "True")
+        return _sparse(y_true, y_pred, sample_weight, n_classes, names, ignored, on_failure)
     options = {"n_classes": n_classes, "labels": names, "n_groups": n_groups, "num_threads": num_threads}
     options["ignored"] = ignored
     matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
@@ -169,6 +180,37 @@ def confusion_matrix(
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
     failures.report(status, on_failure)
+    return matrix
+
+
+def _sparse(
+    y_true: Array,
+    y_pred: Array,
+    weight: Array | None,
+    n_classes: int | None,
+    names: Any,
+    ignored: int | None,
+    on_failure: OnFailure,
+) -> Any:
+    """Return the one matrix as scipy.sparse has it."""
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": weight}
+    for name, array in given.items():
+        if array is not None and len(dispatch.shape_of(array)) != 1:
+            validate.refuse(name, "of shape (n,) for a sparse matrix", f"shape {dispatch.shape_of(array)}")
+        if array is not None and dispatch.device_of(array) != "cpu":
+            validate.refuse(name, "on the host for a sparse matrix", f"on {dispatch.device_of(array)}", TypeError)
+    truth, guess = dispatch.to_host(y_true), dispatch.to_host(y_pred)
+    if n_classes is not None:
+        seen = slice(None) if ignored is None else truth != ignored
+        for name, y in (("y_true", truth), ("y_pred", guess)):
+            outside = np.flatnonzero(((y < 0) | (y >= n_classes))[seen])
+            if outside.size:
+                first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[seen][k])) for k in outside[:3]]
+                _refuse_outside(name, n_classes, outside.size, first)
+    weights = None if weight is None else dispatch.to_host(weight)
+    matrix = sparse_matrices.counted(truth, guess, weights, n_classes, names, ignored)
+    bad = matrix.dtype.kind == "f" and not np.isfinite(matrix.data).all()
+    failures.report(np.int8(Status.INVALID if bad else Status.CONVERGED), on_failure)
     return matrix
 
 

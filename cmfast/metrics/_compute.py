@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
@@ -122,7 +122,7 @@ def compute(
     Parameters
     ----------
     M : array, shape (..., C, C)
-        Rows are the truth. Counts or any normalisation of them.
+        Rows are the truth. Counts or any normalisation of them; or one matrix of scipy.sparse.
     names : str or list of str
         Names out of ``metrics.SCALARS``, ``metrics.PER_CLASS``, ``metrics.BINARY`` (two classes only), their aliases,
         and ``fbeta_<beta>``. See the table in the documentation.
@@ -186,6 +186,12 @@ def evaluate(
     """Return the arrays of `names`, which are known."""
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
+    if sparse.is_sparse(M):
+        validate.matrices(square=True, M=M)
+        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "labels": labels}
+        d, t, p, bands, tops = sparse.margins(M)
+        options |= {"bands": bands, "tops": tops, "on_failure": on_failure, "num_threads": num_threads}
+        return list(from_sums(d, t, p, list(names), **options).values()) if names else []
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.labels_of(labels, C)

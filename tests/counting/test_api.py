@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from cases import CASES
 from checks import assert_same_bits
@@ -227,3 +228,52 @@ def test_dates_are_labels():
         cmfast.confusion_matrix(days, np.array(["NaT", "2024-03-01", "2024-03-01"], "M8[D]"))
     with pytest.raises(TypeError, match="y_true must be integers, bool or strings"):
         cmfast.confusion_matrix(days, [0, 1, 2])
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint8", "uint64", "U3", "far apart"])
+@pytest.mark.parametrize("options", [{}, {"ignore_index": 3}, {"n_classes": 9}, {"labels": [5, 0, 77]}], ids=str)
+def test_a_sparse_matrix_has_the_same_integers(kind, options, rng):
+    y, p = rng.integers(0, 9, (2, 700))
+    if kind == "far apart":
+        if options:
+            pytest.skip("they name small labels")
+        y, p = y * 2**59, p * 2**59
+    elif kind == "U3":
+        if "ignore_index" in options or "n_classes" in options:
+            pytest.skip("those are of integers")
+        options = {name: np.array(value).astype(str) for name, value in options.items()}
+    if kind != "far apart":
+        y, p = y.astype(kind), p.astype(kind)
+    for weight in (None, rng.integers(0, 2**60, 700) // 2**10, rng.random(700)):
+        found = cmfast.confusion_matrix(y, p, sample_weight=weight, sparse=True, **options)
+        want = cmfast.confusion_matrix(y, p, sample_weight=weight, **options)
+        assert found.format == "csr"
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found.toarray(), want, rtol=1e-13 if want.dtype.kind == "f" else 0)
+        if weight is None:
+            for name in ("mcc", "f1_macro", "kappa_quadratic", "gerrity", "recall"):
+                assert_same_bits(cmfast.metrics.compute(found, name), cmfast.metrics.compute(want, name))
+
+
+def test_a_sparse_matrix_of_a_million_classes(rng):
+    y = rng.integers(0, 10**6, 100_000)
+    p = np.where(rng.random(100_000) < 0.5, y, rng.integers(0, 10**6, 100_000))
+    M = cmfast.confusion_matrix(torch.tensor(y), torch.tensor(p), n_classes=10**6, sparse=True)
+    assert M.shape == (10**6, 10**6)
+    assert M.sum() == 100_000
+    found = cmfast.metrics.compute(M, ["mcc", "f1_macro"], undefined="present")
+    assert found == cmfast.metrics.from_labels(y, p, ["mcc", "f1_macro"], n_classes=10**6)
+
+
+def test_what_a_sparse_matrix_is_not_made_of():
+    for wrong in ({"groups": [0, 1]}, {"normalize": "row"}):
+        with pytest.raises(ValueError, match="sparse must be False with groups or normalize"):
+            cmfast.confusion_matrix([0, 1], [0, 1], sparse=True, **wrong)
+    with pytest.raises(ValueError, match=r"y_true must be of shape \(n,\) for a sparse matrix"):
+        cmfast.confusion_matrix([[0, 1]], [[0, 1]], sparse=True)
+    with pytest.raises(ValueError, match=r"y_pred must be in 0..1, got 1 outside \(first: 5 at 1\)"):
+        cmfast.confusion_matrix([0, 1], [0, 5], n_classes=2, sparse=True)
+    with pytest.warns(cmfast.FailureWarning, match="INVALID"):
+        cmfast.confusion_matrix([0, 1], [0, 1], sample_weight=[1.0, np.nan], sparse=True)
+    with pytest.warns(cmfast.FailureWarning, match="INVALID"):
+        cmfast.metrics.mcc(scipy.sparse.csr_array(np.array([[3, -1], [1, 2]])))

@@ -1,0 +1,79 @@
+"""Confusion matrices with few of their cells filled, as scipy.sparse has them: on the host, one at a time."""
+
+from typing import Any
+
+import numpy as np
+
+MOST_SPAN = 1 << 26  # of labels, up to which a table says which of them occur
+
+
+def is_sparse(M: Any) -> bool:
+    """Return whether `M` is one of scipy.sparse."""
+    return type(M).__module__.startswith("scipy.sparse") and hasattr(M, "tocoo")
+
+
+def counted(
+    y_true: np.ndarray,
+    y_pred: np.ndarray,
+    weight: np.ndarray | None,
+    n_classes: int | None,
+    labels: np.ndarray | None,
+    ignored: int | None,
+) -> Any:
+    """Return the matrix of two rows of integers; ids beyond `n_classes` are known not to be there."""
+    from scipy.sparse import coo_array
+
+    if ignored is not None:
+        seen = y_true != ignored
+        y_true, y_pred = y_true[seen], y_pred[seen]
+        weight = None if weight is None else weight[seen]
+    i, j, C = (y_true, y_pred, n_classes) if n_classes is not None else _numbered(y_true, y_pred, labels)
+    inside = (i >= 0) & (j >= 0)
+    if not inside.all():
+        i, j = i[inside], j[inside]
+        weight = None if weight is None else weight[inside]
+    kind = np.float64 if weight is not None and weight.dtype.kind == "f" else np.int64
+    values = np.ones(len(i), np.int64) if weight is None else weight.astype(kind)
+    small = np.int32 if C < 2**31 else np.int64
+    return coo_array((values, (i.astype(small), j.astype(small))), shape=(C, C)).tocsr()
+
+
+def _numbered(y_true: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return both as positions in `labels` (-1: not among them), or in the sorted labels that occur, and how many."""
+    pair = (y_true, y_pred)
+    full = [y for y in pair if y.size]
+    low, high = (min(int(y.min()) for y in full), max(int(y.max()) for y in full)) if full else (0, -1)
+    if high - low < MOST_SPAN and max(abs(low), abs(high)) < 2**63:
+        places = [y.astype(np.int64) - low for y in pair]
+        order = np.full(max(0, high - low + 1), -1, np.int64)
+        if labels is None:
+            for place in places:
+                order[place] = 0
+            occur = np.flatnonzero(order == 0)
+            order[occur] = np.arange(len(occur))
+            return order[places[0]], order[places[1]], len(occur)
+        known = np.asarray([int(x) - low for x in labels.tolist()], object)
+        inside = np.flatnonzero((known >= 0) & (known <= high - low))
+        order[known[inside].astype(np.int64)] = inside
+        return order[places[0]], order[places[1]], len(labels)
+    names = np.unique(np.concatenate([y.astype(object) for y in pair])) if labels is None else labels
+    index = {name: k for k, name in enumerate(names.tolist())}
+    codes = [np.array([index.get(value, -1) for value in y.tolist()], np.int64) for y in pair]
+    return codes[0], codes[1], len(names)
+
+
+def margins(M: Any) -> tuple[np.ndarray, ...]:
+    """Return diagonal, row sums, column sums, bands and tops of a square sparse matrix, integers exactly."""
+    cells = M.tocoo()
+    C = cells.shape[0]
+    i, j = (np.asarray(place, np.int64) for place in (cells.row, cells.col))
+    kind = np.float64 if cells.data.dtype.kind == "f" else np.int64
+    values = cells.data.astype(kind)
+    sums = np.zeros((5, C), kind)
+    on = i == j
+    np.add.at(sums[0], i[on], values[on])
+    for part, place in enumerate((i, j, abs(i - j), np.maximum(i, j)), start=1):
+        np.add.at(sums[part], place, values)
+    if values.size and not (values >= 0).all():  # no sum may hide it
+        sums[0] = -1
+    return tuple(sums)
