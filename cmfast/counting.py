@@ -201,11 +201,11 @@ def _sparse(
             validate.refuse(name, "on the host for a sparse matrix", f"on {dispatch.device_of(array)}", TypeError)
     truth, guess = dispatch.to_host(y_true), dispatch.to_host(y_pred)
     if n_classes is not None:
-        seen = slice(None) if ignored is None else truth != ignored
+        seen = True if ignored is None else truth != ignored
         for name, y in (("y_true", truth), ("y_pred", guess)):
-            outside = np.flatnonzero(((y < 0) | (y >= n_classes))[seen])
+            outside = np.flatnonzero(((y < 0) | (y >= n_classes)) & seen)
             if outside.size:
-                first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[seen][k])) for k in outside[:3]]
+                first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[k])) for k in outside[:3]]
                 _refuse_outside(name, n_classes, outside.size, first)
     weights = None if weight is None else dispatch.to_host(weight)
     matrix = sparse_matrices.counted(truth, guess, weights, n_classes, names, ignored)

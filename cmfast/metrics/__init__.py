@@ -59,6 +59,7 @@ from cmfast.metrics._functions import (
     zero_one_loss,
 )
 from cmfast.metrics._labels import from_labels, label_margins
+from cmfast.metrics._multilabel import multilabel, multilabel_tables
 from cmfast.metrics._parameters import fbeta, heidke, hss, kappa, tau_weighted
 from cmfast.metrics._report import Report, report
 from cmfast.metrics._thresholds import (
@@ -138,6 +139,8 @@ __all__ = [
     "mcc_01",
     "min_recall",
     "most_confused",
+    "multilabel",
+    "multilabel_tables",
     "negative_likelihood_ratio",
     "npv",
     "one_vs_rest",

@@ -11,7 +11,7 @@ from cmfast._core.annotations import Array, Undefined
 from cmfast.metrics._compute import compute, margins
 
 PER_CLASS = ("precision", "recall", "f1", "jaccard")
-WHOLE = ("accuracy", "balanced_accuracy", "mcc", "kappa", "geometric_mean", "f1_of_macro")
+WHOLE = ("accuracy", "balanced_accuracy", "min_recall", "mcc", "kappa", "geometric_mean", "f1_of_macro")
 
 AVERAGES = ("macro", "weighted")
 
@@ -129,6 +129,7 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     <BLANKLINE>
     accuracy                 0.9500
     balanced_accuracy        0.5000
+    min_recall               0.0000
     mcc                      0.0000
     kappa                    0.0000
     geometric_mean           0.0000

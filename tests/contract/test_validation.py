@@ -289,6 +289,7 @@ WITH_THEM = {
     "confusion_matrix": ("y_true", "y_pred", "groups"),
     "metrics.from_sums": ("bands", "tops"),
 }
+WITH_THEM |= {"metrics.multilabel": ("y_true", "y_pred")}
 OF_SCORES = ("threshold_matrices", "roc", "precision_recall", "auc", "average_precision", "least_cost")
 WITH_THEM |= {f"metrics.{name}": ("y_true", "sample_weight") for name in OF_SCORES}
 

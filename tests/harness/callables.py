@@ -180,6 +180,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "sample_axes": integers(1, none=True),
     "whole_floats": NO_BOOL,
     "sparse": NO_BOOL,
+    "samplewise": NO_BOOL,
     "drop_ties": NO_BOOL,
     "pos_label": (1.5, True, math.nan, 1j, "ill", b"1", *LISTS, 2**63),
     "labels": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
@@ -297,6 +298,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "sample_axes": (None, 1, 2),
     "whole_floats": (True, False),
     "sparse": (False,),
+    "samplewise": (True, False),
     "drop_ties": (True, False),
     "pos_label": (None, 0, 1, np.int8(1), -1, 7),
     "cost": ([[0, 1], [2, 0]], np.ones((2, 2))),
@@ -313,6 +315,7 @@ OF_EMBEDDED: dict[str, Any] = {
     "wrong": {"n_components": integers(1, none=True), "weights": WEIGHTS_OF_CELLS},
 }
 SCORED = {"scores": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH, "sample_weight": np.ones(4)}
+LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sample_weight": np.ones(3)}
 OF_SCORES: dict[str, Any] = {"batch": frozenset({"scores"}), "optional": frozenset({"sample_weight"})}
 _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
 
@@ -449,6 +452,13 @@ ENTRIES: dict[str, Entry] = {
     "metrics.from_labels": _function(
         cmfast.metrics.from_labels, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
         others={"names": ["accuracy"]}, optional=frozenset({"sample_weight", "groups"}),
+    ),
+    "metrics.multilabel": _function(
+        cmfast.metrics.multilabel, LABELLED, others={"names": ["f1_macro"]}, optional=frozenset({"sample_weight"}),
+        batch=frozenset({"sample_weight"}),
+    ),
+    "metrics.multilabel_tables": _function(
+        cmfast.metrics.multilabel_tables, LABELLED, optional=frozenset({"sample_weight"})
     ),
     "metrics.label_margins": _function(
         cmfast.metrics.label_margins, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},

@@ -415,3 +415,56 @@ def test_least_cost_is_the_best_of_all_thresholds(rng):
         for row in range(5):
             called = s[row] >= best.threshold[row]
             assert best.matrix[row].tolist() == cmfast.confusion_matrix(y[row], called, n_classes=2).tolist()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("undefined", "zero_division"), [("zero", 0), ("one", 1)])
+def test_multilabel_metrics_are_scikit_learns(weighted, undefined, zero_division, rng):
+    y, p = rng.random((2, 60, 5)) < 0.3
+    y[:, 4] = p[:, 3] = False
+    w = rng.integers(1, 9, 60) / 4 if weighted else None
+    options = {"sample_weight": w, "undefined": undefined}
+    for average in ("macro", "weighted", "micro", "samples"):
+        names = [f"{name}_{average}" for name in ("precision", "recall", "f1")]
+        theirs = {"average": average, "zero_division": zero_division, "sample_weight": w}
+        if average == "weighted" and undefined == "one":
+            continue  # it weights labels that no sample has by 0 only where 0/0 is 0
+        found = metrics.multilabel(y, p, names, **options)
+        want = [score(y, p, **theirs) for score in (skm.precision_score, skm.recall_score, skm.f1_score)]
+        close(list(found.values()), want)
+        tensors = {**options, "sample_weight": None if w is None else torch.tensor(w)}
+        same = metrics.multilabel(torch.tensor(y), torch.tensor(p), names, **tensors)
+        close([float(value) for value in same.values()], want)
+    close(metrics.multilabel(y, p, "subset_accuracy", **options), skm.accuracy_score(y, p, sample_weight=w))
+    close(metrics.multilabel(y, p, "hamming_loss", **options), skm.hamming_loss(y, p, sample_weight=w))
+    close(
+        metrics.multilabel(y, p, "f1", **options),
+        skm.f1_score(y, p, average=None, sample_weight=w, zero_division=zero_division),
+    )
+    tables = skm.multilabel_confusion_matrix(y, p, sample_weight=w)
+    close(metrics.multilabel_tables(y, p, sample_weight=w), tables)
+    if not weighted:
+        rows = skm.multilabel_confusion_matrix(y, p, samplewise=True)
+        assert np.array_equal(metrics.multilabel_tables(y, p, samplewise=True), rows)
+
+
+def test_policies_of_multilabel_averages():
+    y, p = (
+        np.array([[1, 0, 0], [1, 1, 0]]),
+        np.array([[1, 0, 0], [1, 0, 0]]),
+    )  # label 1 never predicted, label 2 nowhere
+    names = ["precision_macro", "recall_macro", "precision_weighted"]
+    found = {
+        u: list(metrics.multilabel(y, p, names, undefined=u).values()) for u in ("present", "nan", "strict", "one")
+    }
+    close(found["present"], [1 / 2, 1 / 2, 2 / 3])
+    close(found["nan"], [1, 1 / 2, 1])
+    close(found["strict"], [np.nan, np.nan, np.nan])
+    close(found["one"], [1, 2 / 3, 1])
+    batch = metrics.multilabel(np.stack([y, p]), np.stack([p, p]), "recall_macro")
+    close(batch, [1 / 2, 1])
+    for wrong in ("mcc", "f1_mean", "positive_likelihood_ratio_macro"):
+        with pytest.raises(ValueError, match=r"metrics.multilabel: names must be subset_accuracy"):
+            metrics.multilabel(y, p, wrong)
+    with pytest.raises(ValueError, match=r"of shape \(..., n, L\), a column per label"):
+        metrics.multilabel([0, 1], [0, 1], "f1")

@@ -1,0 +1,192 @@
+"""Samples that have any number of labels: one 2x2 table per label, and what is averaged over them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast.counting import confusion_matrix
+from cmfast.metrics import _plan
+from cmfast.metrics._catalogue import find
+from cmfast.metrics._compute import compute
+
+AVERAGES = ("macro", "weighted", "micro", "samples")
+OF_SAMPLES = ("subset_accuracy", "hamming_loss")
+
+
+def multilabel_tables(
+    y_true: Array,
+    y_pred: Array,
+    /,
+    *,
+    sample_weight: Array | None = None,
+    samplewise: bool = False,
+    num_threads: int | None = None,
+) -> Any:
+    """One 2x2 table per label of samples that have any number of labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : array of int or bool, shape (..., n, L)
+        1 where a sample has a label, 0 where it has not.
+    sample_weight : array, shape (..., n), optional
+        What each sample adds; default 1.
+    samplewise : bool
+        Return one table per sample instead, which counts its labels.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, shape (..., L, 2, 2), or (..., n, 2, 2) if `samplewise`
+        ``[[tn, fp], [fn, tp]]``; every metric of 2x2 matrices takes them.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> metrics.multilabel_tables([[1, 0], [1, 1]], [[1, 1], [0, 1]]).tolist()
+    [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
+    """
+    validate.flag("samplewise", samplewise)
+    y_true, y_pred, weight = _adopted(y_true, y_pred, sample_weight)
+    if samplewise:
+        if weight is not None:
+            validate.refuse("sample_weight", "None where there is one table per sample", "an array")
+        return confusion_matrix(y_true, y_pred, n_classes=2, num_threads=num_threads)
+    return _tables(y_true, y_pred, weight, num_threads)
+
+
+def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[Any]:
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
+    y_true, y_pred, weight = dispatch.adopt(optional=("sample_weight",), **given)
+    validate.integer(y_true=y_true, y_pred=y_pred)
+    validate.real(sample_weight=weight)
+    shape = validate.same_shape(y_true=y_true, y_pred=y_pred)
+    if len(shape) < 2:
+        validate.refuse("y_true", "of shape (..., n, L), a column per label", f"shape {shape}")
+    if weight is not None and dispatch.shape_of(weight) != shape[:-1]:
+        validate.refuse("sample_weight", f"of shape {shape[:-1]}", f"shape {dispatch.shape_of(weight)}")
+    return [y_true, y_pred, weight]
+
+
+def _tables(
+    y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
+) -> Any:
+    turned = (y.swapaxes(-1, -2) for y in (y_true, y_pred))
+    own = None if weight is None else weight[..., None, :]
+    options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads}
+    return confusion_matrix(*turned, n_classes=2, sample_weight=own, **options)
+
+
+def multilabel(
+    y_true: Array,
+    y_pred: Array,
+    names: str | Sequence[str],
+    /,
+    *,
+    sample_weight: Array | None = None,
+    undefined: Undefined = "present",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Metrics of samples that have any number of labels.
+
+    Parameters
+    ----------
+    y_true, y_pred : array of int or bool, shape (..., n, L)
+        1 where a sample has a label, 0 where it has not.
+    names : str or list of str
+        ``subset_accuracy`` (share of samples with all labels right), ``hamming_loss`` (share of wrong labels), and
+        every rate that has averages in the table of metrics: ``f1`` (one per label), ``f1_macro``, ``f1_weighted``,
+        ``f1_micro``, ``f1_samples`` (mean over the samples, each a table of its labels).
+    sample_weight : array, shape (..., n), optional
+        What each sample adds; default 1.
+    undefined : {"present", "nan", "strict", "zero", "one"}
+        What a 0/0 gives, and which labels or samples enter an average, as for :func:`compute`: "present" leaves out
+        those without any true or predicted label, which scikit-learn counts as 0 (``"zero"``).
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about tables with weights that are no numbers; they give NaN, as negative ones do.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, or dict of str to array
+        Shape (...), per label (..., L); float64.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> y, p = [[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]]
+    >>> found = metrics.multilabel(y, p, ["f1_samples", "precision_micro", "subset_accuracy", "hamming_loss"])
+    >>> [round(float(value), 4) for value in found.values()]
+    [0.8333, 1.0, 0.5, 0.1667]
+    """
+    several = [names] if isinstance(names, str) else names
+    if not isinstance(several, list | tuple) or not all(isinstance(name, str) for name in several):
+        validate.refuse("names", "a name or a list of names", validate.shown(names), TypeError)
+    forms = [_form(name) for name in several]
+    _plan.undefined_of(undefined)
+    validate.on_failure(on_failure)
+    y_true, y_pred, weight = _adopted(y_true, y_pred, sample_weight)
+    tables = _tables(y_true, y_pred, weight, num_threads, on_failure)  # which says what is bad, once
+    options: dict[str, Any] = {"undefined": undefined, "on_failure": "ignore", "num_threads": num_threads}
+    found = []
+    with dispatch.chosen(tables):
+        for metric, average in forms:
+            if metric == "subset_accuracy":
+                right = (y_true == y_pred).all(-1)
+                ways = {"sample_weight": weight, "on_failure": "ignore"}
+                whole = confusion_matrix(right == right, right, n_classes=2, **ways)  # noqa: PLR0124 - all of them
+                found.append(compute(whole, "recall_binary", **options))
+            elif metric == "hamming_loss":
+                found.append(compute(tables.sum(-3), "zero_one_loss", **options))
+            elif average == "micro":
+                found.append(compute(tables.sum(-3), f"{metric}_binary", **options))
+            elif average == "":
+                found.append(compute(tables, f"{metric}_binary", **options))
+            elif average == "samples":
+                own = confusion_matrix(y_true, y_pred, n_classes=2, num_threads=num_threads)
+                found.append(_averaged(own, metric, weight, options))
+            else:
+                supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
+                found.append(_averaged(tables, metric, supports, options))
+    return found[0] if isinstance(names, str) else dict(zip(several, found, strict=True))
+
+
+def _form(name: str) -> tuple[str, str]:
+    """Return the metric that `name` is of, and how it is averaged."""
+    if name in OF_SAMPLES:
+        return name, ""
+    average = next((end for end in AVERAGES if name.endswith(f"_{end}")), "")
+    metric = name.removesuffix(f"_{average}") if average else name
+    form = find(f"{metric}_binary")
+    if form is None or form.metric.high > 1.0:
+        wanted = f"{', '.join(OF_SAMPLES)}, or a rate with an average ({', '.join(AVERAGES)}) or without"
+        validate.refuse("names", wanted, validate.shown(name))
+    return metric, average
+
+
+def _averaged(tables: Any, metric: str, weight: Any, options: dict[str, Any]) -> Any:
+    """Return the mean over tables, weighted if `weight` is given; one expression for every array library."""
+    undefined = options["undefined"]
+    name = f"{metric}_binary"
+    values = compute(tables, name, **{**options, "undefined": "one" if undefined == "one" else "zero"})
+    strict = compute(tables, name, **{**options, "undefined": "strict"})
+    defined = strict == strict  # noqa: PLR0124 - NaN alone differs from itself
+    inside = values == values  # noqa: PLR0124 - all but those of bad tables, which are NaN and stay so
+    if undefined == "present":
+        inside = tables[..., 1, :].sum(-1) + tables[..., 0, 1] > 0
+    elif undefined == "nan":
+        inside = defined
+    weight = inside * (1 if weight is None else weight)
+    total = weight.sum(-1)
+    empty = total == 0
+    with np.errstate(invalid="ignore"):
+        if undefined in ("nan", "strict"):
+            out = (weight * values).sum(-1) / total
+            known = (weight * (defined == 0)).sum(-1) == 0
+            return out * known / known
+        return ((weight * values).sum(-1) + empty * (1.0 if undefined == "one" else 0.0)) / (total + empty)
