@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import library
 
 
@@ -17,7 +18,7 @@ def key_type(n_keys: int) -> np.dtype[Any]:
 
 def order(keys: Any, n_keys: int) -> Any:
     """Return the order of keys below `n_keys`, equal ones as they come."""
-    return keys.astype(key_type(n_keys), copy=False).argsort()
+    return sorting.order(keys.astype(key_type(n_keys), copy=False), n_keys)
 
 
 def heads(keys: Any) -> Any:

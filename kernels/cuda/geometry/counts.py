@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda import counting
+from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _runs, _weights
 from cmfast.kernels.cuda.geometry._entries import sides
@@ -54,10 +55,9 @@ def _sorted_keys(
     return keys, found, n_dropped, tuple(first)
 
 
-def _runs_of(keys: Any, n_dropped: int) -> tuple[Any, Any]:
-    """Sort `keys`, which nobody else has, and count them."""
-    keys.sort()
-    return _runs.encode(keys[: len(keys) - n_dropped])
+def _runs_of(keys: Any, n_dropped: int, n_keys: int) -> tuple[Any, Any]:
+    """Sort `keys` below `n_keys`, which nobody else has, and count them."""
+    return _runs.encode(sorting.sort(keys, n_keys)[: len(keys) - n_dropped])
 
 
 def cell_counts(
@@ -80,7 +80,7 @@ def cell_counts(
     assert n_classes is not None
     points = _keys.Points.on(X, origin, inverse)
     keys, found, n_dropped, first = _sorted_keys(points, [y_true, y_pred], bits_of(n_classes), ranges)
-    keys, counts = _runs_of(keys, n_dropped)
+    keys, counts = _runs_of(keys, n_dropped, found.n_keys(2 * bits_of(n_classes)))
     if progress is not None:
         progress(len(X), len(X))
     return keys, counts, found.table, (found.low, found.extent, n_classes, n_dropped, first), None
@@ -168,11 +168,11 @@ def sparse_histogram(
     points = _keys.Points.on(X, origin, inverse)
     labels = [] if groups is None else [groups]
     keys, found, n_dropped, first = _sorted_keys(points, labels, bits_of(n_groups))
-    status = None
+    status, n_keys = None, found.n_keys(bits_of(n_groups) * len(labels))
     if weights is None:
-        keys, values = _runs_of(keys, n_dropped)
+        keys, values = _runs_of(keys, n_dropped, n_keys)
     else:
-        order = keys.argsort()[: len(keys) - n_dropped]
+        order = sorting.order(keys, n_keys)[: len(keys) - n_dropped]
         keys = keys[order]
         starts = _runs.starts(keys)
         if weights.dtype.kind == "f":

@@ -418,7 +418,7 @@ class cuda:  # noqa: N801  # CuPy's name
     @staticmethod
     def get_current_stream() -> SimpleNamespace:
         """Return it."""
-        return SimpleNamespace(synchronize=_synchronise)
+        return SimpleNamespace(synchronize=_synchronise, ptr=0)
 
 
 class linalg:  # noqa: N801  # CuPy's name
