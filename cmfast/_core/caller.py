@@ -23,11 +23,22 @@ def name(frame: FrameType | None = None) -> str:
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] == "cmfast":
-            found = _public(module, frame.f_code.co_qualname) or found
+            found = _public(*_called(module, frame)) or found
         elif module != "contextlib":  # through which context managers are left
             break
         frame = frame.f_back
     return found
+
+
+def _called(module: str, frame: FrameType) -> tuple[str, str]:
+    """Return the module and the name of what runs at `frame`; a method that a class inherits counts as its own."""
+    first, *rest = frame.f_code.co_qualname.split(".")
+    if rest:
+        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
+        kind = owner if isinstance(owner, type) else type(owner)
+        if first in (base.__name__ for base in kind.__mro__):
+            return kind.__module__, ".".join([kind.__name__, *rest])
+    return module, frame.f_code.co_qualname
 
 
 def _public(module: str, qualname: str) -> str | None:

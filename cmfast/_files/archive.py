@@ -31,8 +31,10 @@ def demand(holds: bool, why: str) -> None:
         raise DamagedError(why)
 
 
-def read(file: BinaryIO, parts: Parts, *, optional: tuple[str, ...] = ()) -> dict[str, np.ndarray]:
-    """Return the arrays of an npz file as `numpy.savez` writes it, and no others than `parts`.
+def read(
+    file: BinaryIO, parts: Parts, *, optional: tuple[str, ...] = (), others: bool = False
+) -> dict[str, np.ndarray]:
+    """Return the arrays `parts` of an npz file as `numpy.savez` writes it; it has no others, or `others` are not read.
 
     Raises DamagedError for whatever else `file` may hold.
     """
@@ -45,10 +47,11 @@ def read(file: BinaryIO, parts: Parts, *, optional: tuple[str, ...] = ()) -> dic
         demand(all(entry.filename.endswith(".npy") for entry in entries), "not all of it are arrays")
         demand(len(set(names)) == len(names), "two of its arrays have one name")
         for name in names:
-            demand(name in parts, f"it has {name!r}")
+            demand(others or name in parts, f"it has {name!r}")
         for name in parts:
             demand(name in names or name in optional, f"it has no {name}")
-        return {name: _array(archive, entry, most, *parts[name]) for name, entry in zip(names, entries, strict=True)}
+        wanted = [(name, entry) for name, entry in zip(names, entries, strict=True) if name in parts]
+        return {name: _array(archive, entry, most, *parts[name]) for name, entry in wanted}
 
 
 @contextmanager

@@ -6,16 +6,31 @@ Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
+
+import numpy as np
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast._files.archive import Parts
+from cmfast._files.states import State
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total, overflow_of
 from cmfast.geometry._weights import is_list, tables
 from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of
 from cmfast.scaling._functions import checked_smoothing
+
+CELL_PARTS: Parts = {  # types and dimensions of what is written
+    "origin": (("<f8",), 1),
+    "width": (("<f8",), 1),
+    "n_classes": (("<i8",), 0),
+    "n_dropped": (("<i8",), 0),
+    "low": (("<i8",), 1),
+    "extent": (("<i8",), 1),
+    "keys": (("<i8",), 1),
+    "counts": (("<i8",), 1),
+    "table": (("|i1", "<i2", "<i4", "<i8"), 2),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,12 +84,12 @@ class SparseHistogram:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CellCounts:
+class CellCounts(State):
     """How many points have each (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
 
     Weights depend on label and prediction alone, so these counts are all that the geometric confusion matrix of any
     weighting needs. ``a + b`` merges the counts of two parts of the points exactly, in any order; ``sum(parts)`` works.
-    2**61 points or more are an OverflowError.
+    2**61 points or more are an OverflowError. Two are equal if grid, classes, triples, counts and `n_dropped` are.
 
     Attributes
     ----------
@@ -112,6 +127,9 @@ class CellCounts:
     _keys: Array = field(repr=False)
     _table: Array = field(repr=False)
     _ranges: Ranges = field(repr=False)
+
+    _PARTS: ClassVar[Parts] = CELL_PARTS
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ("table",)
 
     @property
     def cells(self) -> Array:
@@ -159,6 +177,20 @@ class CellCounts:
     def __repr__(self) -> str:
         what = f"{self.n_points} points, {len(self)} triples, {self.grid.n_axes} axes, {self.n_classes} classes"
         return f"<CellCounts: {what}>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CellCounts):
+            return NotImplemented
+        same = (self.grid, self.n_classes, self.n_dropped) == (other.grid, other.n_classes, other.n_dropped)
+        if not same or len(self) != len(other):
+            return False
+        # Keys depend on the room that they were made with, what they stand for does not.
+        pairs = zip((self.counts, *self._decoded()), (other.counts, *other._decoded()), strict=True)
+        return all(np.array_equal(dispatch.to_host(a), dispatch.to_host(b)) for a, b in pairs)
+
+    def __hash__(self) -> int:
+        msg = "CellCounts are unhashable, as arrays are"
+        raise TypeError(msg)
 
     def __add__(self, other: object) -> Self:
         if isinstance(other, int) and other == 0:  # where sum() starts
@@ -321,67 +353,16 @@ class CellCounts:
         failures.report(status, on_failure, failed="weights do not exist")
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the counts to a file in the format of ``.npz``, without pickle; :meth:`load` reads it.
-
-        Parameters
-        ----------
-        path : str or path
-            Taken as it is: no suffix is added, and a file that exists is replaced when the new one is whole.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        ValueError
-            A folder or a device has that name.
-        TypeError
-            `path` is no path.
-
-        Notes
-        -----
-        The arrays are little-endian, so the file can be read on any machine. Synchronises the device.
-
-        Examples
-        --------
-        >>> import cmfast, os, tempfile
-        >>> cells = cmfast.cell_counts([[0.1], [3.0]], [0, 1], [0, 1], grid=cmfast.Grid([0.0], [1.0]))
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     cells.save(os.path.join(folder, "cells.npz"))
-        ...     cmfast.CellCounts.load(os.path.join(folder, "cells.npz"))
-        <CellCounts: 2 points, 2 triples, 1 axes, 2 classes>
-        """
+    def _parts(self) -> dict[str, Any]:
         from cmfast.geometry import _cells_file  # for files alone
 
-        kept = (self.grid, self.n_classes, self.counts, self.n_dropped, self._keys, self._table, self._ranges)
-        _cells_file.write(path, _cells_file.Fields(*kept))
+        return _cells_file.parts_of(self)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read what :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path
-            The file; it need not be trusted, nothing in it is run.
-
-        Returns
-        -------
-        CellCounts
-            Its arrays are NumPy's, whatever library was saved.
-
-        Raises
-        ------
-        OSError
-            The file cannot be read.
-        TypeError
-            `path` is no path.
-        ValueError
-            The file is no such file, of another format, or damaged: whatever the algorithms rely on is checked.
-        """
+    def _of_parts(cls, parts: dict[str, Any]) -> Self:
         from cmfast.geometry import _cells_file  # for files alone
 
-        return cls(*_cells_file.read(path))
+        return cls(*_cells_file.checked(parts))
 
 
 def push(stack: list[Any], cells: CellCounts) -> None:

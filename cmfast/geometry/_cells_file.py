@@ -1,31 +1,14 @@
-"""Files of cell counts: npz without pickle, of which nothing is believed when they are read."""
+"""What is written of cell counts, and what is checked of it when it is read."""
 
-from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
-from cmfast._files import archive, output
-from cmfast._files.archive import DamagedError, demand
+from cmfast._core import dispatch
+from cmfast._files.archive import demand
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import MOST_CLASSES, MOST_POINTS
 from cmfast.kernels.shared.geometry_keys import DROPPED, MOST_INDEX, Ranges, bits_of, fits, volume
-
-FORMAT = 1
-PARTS = {  # types and dimensions of the arrays
-    "format": (("<i8",), 0),
-    "origin": (("<f8",), 1),
-    "width": (("<f8",), 1),
-    "n_classes": (("<i8",), 0),
-    "n_dropped": (("<i8",), 0),
-    "low": (("<i8",), 1),
-    "extent": (("<i8",), 1),
-    "keys": (("<i8",), 1),
-    "counts": (("<i8",), 1),
-    "table": (("|i1", "<i2", "<i4", "<i8"), 2),
-}
 
 
 class Fields(NamedTuple):
@@ -40,51 +23,27 @@ class Fields(NamedTuple):
     ranges: Ranges
 
 
-def write(path: str | PathLike[str], cells: Fields) -> None:
-    """Write `cells`; a file that exists is replaced when the new one is whole."""
-    target = Path(validate.path_name("path", path)).resolve()
-    if target.exists() and not target.is_file():  # whoever may replace a device would have a file in its place
-        validate.refuse("path", "the name of a file", f"a folder or device, {str(path)!r}")
-    arrays: dict[str, Any] = {
-        "format": np.array(FORMAT, "<i8"),
-        "origin": cells.grid.origin.astype("<f8"),
-        "width": cells.grid.width.astype("<f8"),
-        "n_classes": np.array(cells.n_classes, "<i8"),
-        "n_dropped": np.array(cells.n_dropped, "<i8"),
-        "low": np.array(cells.ranges[0], "<i8"),
-        "extent": np.array(cells.ranges[1], "<i8"),
-        "keys": dispatch.to_host(cells.keys).astype("<i8", copy=False),
-        "counts": dispatch.to_host(cells.counts).astype("<i8", copy=False),
+def parts_of(cells: Any) -> dict[str, Any]:
+    """Return what is written of `cells`."""
+    return {
+        "origin": cells.grid.origin,
+        "width": cells.grid.width,
+        "n_classes": cells.n_classes,
+        "n_dropped": cells.n_dropped,
+        "low": np.array(cells._ranges[0], np.int64),
+        "extent": np.array(cells._ranges[1], np.int64),
+        "keys": dispatch.to_host(cells._keys),
+        "counts": dispatch.to_host(cells.counts),
+        "table": None if cells._table is None else dispatch.to_host(cells._table),
     }
-    if cells.table is not None:
-        table = dispatch.to_host(cells.table)
-        arrays["table"] = table.astype(table.dtype.newbyteorder("<"), copy=False)
-    with output.replacing(target) as file:  # open: numpy.savez would append .npz to a name
-        output.write_npz(file, arrays)
 
 
-def read(path: str | PathLike[str]) -> Fields:
-    """Return what :func:`write` wrote."""
-    name = validate.path_name("path", path)
-    try:
-        with open(name, "rb") as file:  # noqa: PTH123  (a name that need not be a Path)
-            parts = archive.read(file, PARTS, optional=("table",))
-        return _checked(parts)
-    except DamagedError as error:
-        validate.fail(f"{name} is not a file of cell counts, or damaged: {error}")
-
-
-def _checked(parts: dict[str, np.ndarray]) -> Fields:
+def checked(parts: dict[str, np.ndarray]) -> Fields:
     """Check everything that the algorithms rely on; a file is never trusted."""
-    number = {name: int(parts[name]) for name in ("format", "n_classes", "n_dropped")}
-    demand(number["format"] == FORMAT, f"it has format {number['format']}, this version reads {FORMAT}")
+    n_classes, n_dropped = int(parts["n_classes"]), int(parts["n_dropped"])
     keys, counts, table = parts["keys"], parts["counts"], parts.get("table")
     low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
-    n_classes, n_dropped = number["n_classes"], number["n_dropped"]
-    try:
-        grid = Grid(parts["origin"], parts["width"])
-    except ValueError as error:
-        raise DamagedError(str(error)) from None
+    grid = Grid._of_parts({name: parts[name] for name in ("origin", "width")})
     demand(0 <= n_classes <= MOST_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be")
     demand(len(low) == len(extent) == grid.n_axes, "its origin, low and extent differ in length")
     demand(all(n > 0 for n in extent) or not any(extent), "its extent cannot be")

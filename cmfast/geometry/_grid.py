@@ -1,16 +1,18 @@
 """Regular grids: an origin and a width per axis."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure
+from cmfast._files.archive import DamagedError, Parts
+from cmfast._files.states import State
 from cmfast.geometry._rules import Columns, read_only
 
 
-class Grid:
+class Grid(State):
     """A regular grid of cells: an infinite lattice without first or last bin.
 
     A coordinate x has the index ``floor((x - origin) * (1 / width))`` in float64, so the left edge belongs to the cell.
@@ -49,6 +51,7 @@ class Grid:
     origin: np.ndarray
     width: np.ndarray
     inverse: np.ndarray
+    _PARTS: ClassVar[Parts] = {"origin": (("<f8",), 1), "width": (("<f8",), 1)}
 
     def __init__(self, origin: Sequence[float] | np.ndarray, width: Sequence[float] | np.ndarray) -> None:
         arrays = {}
@@ -84,6 +87,16 @@ class Grid:
 
     def __reduce__(self) -> tuple[type, tuple[np.ndarray, np.ndarray]]:
         return Grid, (self.origin, self.width)
+
+    def _parts(self) -> dict[str, Any]:
+        return {"origin": self.origin, "width": self.width}
+
+    @classmethod
+    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+        try:
+            return cls(**parts)
+        except ValueError as error:
+            raise DamagedError(str(error)) from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Grid):

@@ -1,12 +1,14 @@
 """Principal axes of points, and the points on them."""
 
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure
+from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
+from cmfast._files.states import State
 from cmfast.geometry import _binning
 
 Precision: TypeAlias = Literal["auto", "float64", "float32"]
@@ -14,7 +16,13 @@ Precision: TypeAlias = Literal["auto", "float64", "float32"]
 MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
 
 
-class Projection(NamedTuple):
+class _Axes(NamedTuple):
+    mean: Array
+    components: Array
+    explained_variance_ratio: Array
+
+
+class Projection(_Axes, State):
     """Principal axes of a set of points.
 
     Attributes
@@ -27,9 +35,22 @@ class Projection(NamedTuple):
         Share of the variance along each; 0 where all points are the same.
     """
 
-    mean: Array
-    components: Array
-    explained_variance_ratio: Array
+    __slots__ = ()
+    _PARTS: ClassVar[Parts] = {
+        "mean": (("<f8",), 1),
+        "components": (("<f8",), 2),
+        "explained_variance_ratio": (("<f8",), 1),
+    }
+
+    def _parts(self) -> dict[str, Any]:
+        return {name: dispatch.to_host(array) for name, array in self._asdict().items()}
+
+    @classmethod
+    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+        m, n = parts["components"].shape
+        shapes = parts["mean"].shape, parts["explained_variance_ratio"].shape
+        demand(m > 0 and n > 0 and shapes == ((n,), (m,)), "its arrays do not fit together")
+        return cls(**parts)
 
     def __eq__(self, other: object) -> bool:
         """Whether both are projections and all bits of all arrays are the same."""

@@ -59,7 +59,7 @@ def test_what_these_tests_call_good_is_good(name, make, tmp_path):
     entry, changes = ENTRIES[name], {}
     if "path" in entry.others:
         changes["path"] = tmp_path / "cells.npz"
-        call(ENTRIES["CellCounts.save"], make, **changes)
+        call(ENTRIES[f"{name.partition('.')[0]}.save"], make, **changes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)

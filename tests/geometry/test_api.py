@@ -288,6 +288,7 @@ def test_contradictions_in_a_file_are_refused(saved):
     m, keys, counts = len(good["width"]), good["keys"], good["counts"]
     last = np.iinfo(np.int64).max
     damage = {
+        "class": [np.frombuffer(text, np.uint8) for text in (b'"Grid"', b"CellCounts", b"[" * 9999, b"", b"\xff")],
         "format": [np.int64(99), np.float64(1), np.array([1]), np.array("1")],
         "origin": [np.full(m, np.nan), np.zeros(m + 1), np.zeros((1, m)), np.zeros(m, np.float32), np.zeros(m, ">f8")],
         "width": [np.zeros(m), -good["width"], np.full(m, np.inf), np.full(m, 1e-320), np.zeros(0)],
@@ -366,7 +367,7 @@ def assert_refused_or_the_same(path, cells):
         assert (found.grid, found.n_classes, found.n_dropped) == (cells.grid, cells.n_classes, cells.n_dropped)
         return
     assert type(found) is ValueError
-    assert str(found).startswith(f"CellCounts.load: {path} is not a file of cell counts, or damaged: ")
+    assert str(found).startswith(f"CellCounts.load: path {path} holds no CellCounts, or is damaged: ")
 
 
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
@@ -389,10 +390,10 @@ def test_damaged_bytes_are_found_or_harmless(saved, step):
 
 def test_what_is_no_path_is_refused(saved):
     cells, path, _ = saved
-    for bad in (5, None, io.BytesIO(), ["x"]):
-        with pytest.raises(TypeError, match=r"^CellCounts\.load: path must be a str or path, got"):
+    for bad in (5, None, ["x"]):
+        with pytest.raises(TypeError, match=r"^CellCounts\.load: path must be a str or path, or a file of bytes, got"):
             cmfast.CellCounts.load(bad)
-        with pytest.raises(TypeError, match=r"^CellCounts\.save: path must be a str or path, got"):
+        with pytest.raises(TypeError, match=r"^CellCounts\.save: path must be a str or path, or a file of bytes, got"):
             cells.save(bad)
     with pytest.raises(ValueError, match=r"^CellCounts\.load: path must be without NUL"):
         cmfast.CellCounts.load("a\0b")

@@ -1,6 +1,7 @@
 """Every public callable: how to call it, what it takes, and what it must not take. One entry each, none left out."""
 
 import inspect
+import io
 import math
 import os
 import tempfile
@@ -39,7 +40,8 @@ def public() -> Iterator[tuple[str, Any]]:
                 yield prefix + name, thing
                 continue
             yield prefix + name, thing
-            for part, value in vars(thing).items():
+            ours = [base for base in thing.__mro__ if base.__module__.startswith("cmfast.")]
+            for part, value in {part: value for base in ours for part, value in vars(base).items()}.items():
                 if not part.startswith("_") and (inspect.isfunction(value) or isinstance(value, classmethod)):
                     yield f"{prefix}{name}.{part}", getattr(thing, part)
 
@@ -191,7 +193,9 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "factors": (1.5, "x", [], [0.0], [-1], [True], None, ["1"], [math.nan], 2**63, {}),
     "grid": (3, "nonsense", None, ["scott"], 1.5, True),
     "directory": (3, 1.5, True, [1], {}),
-    "path": (None, 1.5, [1], {}),
+    "path": (None, 1.5, [1], {}, io.StringIO("{}")),
+    "data": (None, "{}", 3, [1], {}, b"", b"PK"),
+    "text": (None, 3, [1], {}, "", "[]", "{}", b"\xff"),
     "cells": (None, 3, "x", [1], np.ones(2)),
     "class_names": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
 }
@@ -208,13 +212,38 @@ def _cells(make: Make) -> cmfast.CellCounts:
     return cmfast.cell_counts(make(X), make(TRUTH), make(GUESS), grid=GRID)
 
 
+def _grid(make: Make) -> cmfast.Grid:
+    return cmfast.Grid([0.0, 0.5], [0.1, 2.0])
+
+
+def _axes(make: Make) -> cmfast.Projection:
+    return cmfast.pca(make(X), 1)
+
+
+STATES = {"CellCounts": _cells, "Grid": _grid, "Projection": _axes}
 FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")
 FILE = os.path.join(FOLDER.name, "cells.npz")  # noqa: PTH118  (as users write it)
 
 
-def _saved(make: Make) -> str:
-    _cells(make).save(FILE)
-    return FILE
+def _saved(name: str) -> Callable[[Make], str]:
+    def save(make: Make) -> str:
+        STATES[name](make).save(FILE)
+        return FILE
+
+    return save
+
+
+def _of_state(name: str, of: Callable[[Make], Any]) -> dict[str, Entry]:
+    """Return how the methods of a class are called that all states have."""
+    kind = getattr(cmfast, name)
+    return {
+        f"{name}.save": Entry(lambda make: of(make).save, others={"path": FILE}),
+        f"{name}.load": _function(kind.load, others={"path": Made(_saved(name))}),
+        f"{name}.to_bytes": Entry(lambda make: of(make).to_bytes),
+        f"{name}.from_bytes": _function(kind.from_bytes, others={"data": Made(lambda make: of(make).to_bytes())}),
+        f"{name}.to_json": Entry(lambda make: of(make).to_json),
+        f"{name}.from_json": _function(kind.from_json, others={"text": Made(lambda make: of(make).to_json())}),
+    }
 
 
 def _histogram(make: Make) -> cmfast.SparseHistogram:
@@ -280,7 +309,9 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "factors": ([0.5, 1], (2,), np.array([1.0, 1e-300])),
     "grid": (GRID, "scott", "freedman_diaconis", cmfast.Grid([0.5], [1e-300]), cmfast.Grid([-1e300, 0], [0.5, 1e300])),
     "directory": (None, "."),
-    "path": ("cells.npz", "other.npz"),
+    "path": ("cells.npz", "other.npz", "cells.json"),
+    "data": (Made(lambda make: _cells(make).to_bytes()), Made(lambda make: bytearray(_grid(make).to_bytes()))),
+    "text": (Made(lambda make: _cells(make).to_json()), Made(lambda make: _grid(make).to_json().encode())),
     "cells": (Made(_cells),),
     "a": (Made(_histogram),),
     "b": (Made(_histogram),),
@@ -401,8 +432,6 @@ ENTRIES: dict[str, Entry] = {
     "CellCounts.prediction_histogram": Entry(
         lambda make: _cells(make).prediction_histogram, wrong={"weights": _TABLE}
     ),
-    "CellCounts.save": Entry(lambda make: _cells(make).save, others={"path": FILE}),
-    "CellCounts.load": _function(cmfast.CellCounts.load, others={"path": Made(_saved)}),
     "contingency.metric_surface": _function(
         cmfast.contingency.metric_surface,
         others={"metric": "f1", "size": 3},
@@ -495,6 +524,9 @@ ENTRIES: dict[str, Entry] = {
         wrong={"beta": (*NO_NUMBER[:4], *LISTS, math.nan, -1.0, -math.inf, None)},
     ),
 }  # fmt: skip
+
+for _name, _of in STATES.items():
+    ENTRIES |= _of_state(_name, _of)
 
 # The metrics that take nothing but a matrix and options.
 for _name in cmfast.metrics.__all__:

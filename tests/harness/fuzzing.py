@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from backends import BACKENDS
-from callables import ENTRIES, ONLY_BI, RIGHT, Entry, call, options, said, wrong
+from callables import ENTRIES, ONLY_BI, RIGHT, STATES, Entry, call, options, said, wrong
 from checks import host, library
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ import cmfast
 
 # What a call may raise, and for two kinds of arguments also what Python raises.
 REFUSALS = (TypeError, ValueError, OverflowError, MemoryError, cmfast.FailureError)
-OF_PATHS = ("CellCounts.save", "CellCounts.load", "CellAccumulator")
+OF_PATHS = (*(f"{name}.{way}" for name in STATES for way in ("save", "load")), "CellAccumulator")
 OF_INDICES = ("Support.explain",)
 
 # What NumPy, Numba and Python say in their own words.
