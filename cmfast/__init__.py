@@ -7,6 +7,7 @@ from cmfast import contingency, metrics, uncertainty
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
+from cmfast.confusion_counts import ConfusionCounts, by
 from cmfast.counting import confusion_matrix
 from cmfast.geometry import (
     CellAccumulator,
@@ -34,6 +35,7 @@ __all__ = [
     "CellAccumulator",
     "CellCounts",
     "Certificate",
+    "ConfusionCounts",
     "DiagnosticWarning",
     "FailureError",
     "FailureWarning",
@@ -48,6 +50,7 @@ __all__ = [
     "WidthCurve",
     "__version__",
     "bi_normalize",
+    "by",
     "cell_counts",
     "confusion_matrix",
     "contingency",

@@ -148,3 +148,34 @@ def chosen(array: Any) -> AbstractContextManager[Any]:
 def from_host(array: np.ndarray, like: Any) -> Any:
     """Return `array` in the library of `like`, which is on the host: its memory, not a copy."""
     return adapter(type(like)).from_host(array)
+
+
+def distinct(array: Any) -> tuple[np.ndarray, Any]:
+    """Return the sorted values of `array` on the host, and which of them each entry is; synchronises."""
+    found: tuple[np.ndarray, Any] = adapter(type(array)).distinct(array)
+    return found
+
+
+def moved(array: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
+    """Return zeros of `shape`, int64 or float64, with the places `source` of `array` at `target`; a list per axis."""
+    return adapter(type(array)).moved(array, shape, source, target)
+
+
+def extent(array: Any) -> tuple[int, int]:
+    """Return the least and the largest of the integers in `array`, which has some; synchronises."""
+    found: tuple[int, int] = adapter(type(array)).extent(array)
+    return found
+
+
+def wide(array: Any) -> Any:
+    """Return integers as int64."""
+    return adapter(type(array)).wide(array)
+
+
+def sent(array: Any, like: Any) -> Any:
+    """Return an array in the library and on the device of `like`: one of the host goes there, no other leaves its own.
+
+    For names of groups and the like, which no device holds.
+    """
+    there = adapter(type(like))
+    return there.sent(array, like) if isinstance(array, np.ndarray) and not isinstance(like, np.ndarray) else array

@@ -15,7 +15,7 @@ from cmfast.kernels.ops import OPS
 
 MODULES = modules()
 TOPICS = sorted({op.topic for op in OPS.values()})
-ANY = "|".join([*TOPICS, "contingency"])  # which has no kernels
+ANY = "|".join([*TOPICS, "confusion_counts", "contingency"])  # two that have no kernels
 
 # From the roof to the ground: what stands in one line may import its neighbours and what is below.
 FLOORS = [

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 
 import cmfast
@@ -196,6 +197,10 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "path": (None, 1.5, [1], {}, io.StringIO("{}")),
     "data": (None, "{}", 3, [1], {}, b"", b"PK"),
     "text": (None, 3, [1], {}, "", "[]", "{}", b"\xff"),
+    "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
+    "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
+    "library": tuple(value for value in NO_NAME if value is not None),
+    "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
     "cells": (None, 3, "x", [1], np.ones(2)),
     "class_names": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
 }
@@ -220,7 +225,11 @@ def _axes(make: Make) -> cmfast.Projection:
     return cmfast.pca(make(X), 1)
 
 
-STATES = {"CellCounts": _cells, "Grid": _grid, "Projection": _axes}
+def _counted(make: Make) -> cmfast.ConfusionCounts:
+    return cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS))
+
+
+STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
 FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")
 FILE = os.path.join(FOLDER.name, "cells.npz")  # noqa: PTH118  (as users write it)
 
@@ -313,6 +322,16 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "data": (Made(lambda make: _cells(make).to_bytes()), Made(lambda make: bytearray(_grid(make).to_bytes()))),
     "text": (Made(lambda make: _cells(make).to_json()), Made(lambda make: _grid(make).to_json().encode())),
     "cells": (Made(_cells),),
+    "frame": (Made(lambda make: FRAME),),
+    "keys": ("site", ["site"], ("site", "label")),
+    "y_true": ("label", "site"),
+    "y_pred": ("guess", "weight"),
+    "sample_weight": ("weight", "site", None),
+    "library": ("pandas", "polars", "pyarrow", None),
+    "state_dict": (
+        Made(lambda make: _counted(make).state_dict()),
+        Made(lambda make: _counted(np.asarray).state_dict()),
+    ),
     "a": (Made(_histogram),),
     "b": (Made(_histogram),),
     "parts": (Made(lambda make: [_cells(make)] * 2), Made(lambda make: iter([_cells(make)]))),
@@ -340,6 +359,11 @@ LABELS = {"y_true": TRUTH, "y_pred": GUESS}
 POINTS = {"X": X, **LABELS}
 ONLY_BI = ("smoothing", "empty", "tol", "max_iter", "solver", "start")  # the **options of a normalisation
 WEIGHTS_OF_CELLS = ("nonsense", 3, True, None, [["row"]], ["row", 3], {}, b"row", [[1.0, 2.0]], [[1j, 1], [1, 1]], 1.5)
+NO_LABELS = (3, [], [0, 0], [[0, 1]], [0.5, 1.0], "ab", True, {}, [None], [1j])
+NO_COLUMN = (3, True, 1.5, "nonsense", b"label", ["label"], {})
+SAMPLES = {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH}
+OF_SAMPLES = frozenset({"sample_weight", "groups"})
+FRAME = pd.DataFrame({"label": TRUTH, "guess": GUESS, "site": list("abba"), "weight": 0.5})
 OF_EMBEDDED: dict[str, Any] = {
     "arrays": POINTS,
     "others": {"weights": "row"},
@@ -353,10 +377,10 @@ _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
 ENTRIES: dict[str, Entry] = {
     "confusion_matrix": _function(
         cmfast.confusion_matrix,
-        {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
-        optional=frozenset({"sample_weight", "groups"}),
+        SAMPLES,
+        optional=OF_SAMPLES,
         batch=frozenset({"sample_weight"}),
-        wrong={"labels": (3, [], [0, 0], [[0, 1]], ["a", "b"], [0.5, 1.0], "ab", True, {}, [None], [1j])},
+        wrong={"labels": (*NO_LABELS, ["a", "b"])},
     ),
     "normalize": _of_matrix(cmfast.normalize, others={"method": "row"}),
     "importance_weights": _of_matrix(cmfast.importance_weights, others={"method": "row"}),
@@ -466,6 +490,35 @@ ENTRIES: dict[str, Entry] = {
     ),
     "contingency.PathDisplay.plot": Entry(
         lambda make: cmfast.contingency.PathDisplay.from_matrices(np.stack([M, M])).plot, free=frozenset({"ax"})
+    ),
+    "ConfusionCounts": _function(cmfast.ConfusionCounts, wrong={"labels": NO_LABELS}),
+    "ConfusionCounts.from_labels": _function(
+        cmfast.ConfusionCounts.from_labels, SAMPLES, optional=OF_SAMPLES, wrong={"labels": NO_LABELS}
+    ),
+    "ConfusionCounts.update": Entry(lambda make: cmfast.ConfusionCounts().update, SAMPLES, optional=OF_SAMPLES),
+    "ConfusionCounts.merge": _function(
+        cmfast.ConfusionCounts.merge,
+        others={"parts": Made(lambda make: [_counted(make)] * 2)},
+        wrong={"parts": (None, 3, [], [5], [0], "x", [None])},
+        free=frozenset({"parts"}),  # any iterable of counts; it has tests of its own
+    ),
+    "ConfusionCounts.reset": Entry(lambda make: _counted(make).reset),
+    "ConfusionCounts.compute": Entry(lambda make: _counted(make).compute, others={"names": ["accuracy", "f1"]}),
+    "ConfusionCounts.normalize": Entry(lambda make: _counted(make).normalize, others={"method": "row"}),
+    "ConfusionCounts.table": Entry(lambda make: _counted(make).table, others={"names": ["accuracy", "f1"]}),
+    "ConfusionCounts.to_pandas": Entry(lambda make: _counted(make).to_pandas),
+    "ConfusionCounts.to_xarray": Entry(lambda make: _counted(make).to_xarray),
+    "ConfusionCounts.sync": Entry(lambda make: _counted(make).sync, free=frozenset({"process_group"})),
+    "ConfusionCounts.state_dict": Entry(lambda make: _counted(make).state_dict),
+    "ConfusionCounts.load_state_dict": Entry(
+        lambda make: _counted(make).load_state_dict,
+        others={"state_dict": Made(lambda make: _counted(make).state_dict())},
+    ),
+    "by": _function(
+        cmfast.by,
+        others={"frame": FRAME, "keys": "site", "y_true": "label", "y_pred": "guess"},
+        wrong={"labels": NO_LABELS, "sample_weight": NO_COLUMN}
+        | dict.fromkeys(("y_true", "y_pred"), (*NO_COLUMN, None)),
     ),
     "metrics.compute": _of_matrix(cmfast.metrics.compute, others={"names": ["accuracy", "f1"]}),
     "metrics.defined": _of_matrix(cmfast.metrics.defined, others={"name": "f1"}),

@@ -1,7 +1,7 @@
 """Columns of pandas, polars and Arrow: their own dictionaries, and the values that they know to be missing."""
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,15 @@ def frame(x: Any) -> str | None:
     return None
 
 
+def library(x: Any) -> str | None:
+    """Return whose table `x` is; None for what is no table, or one that is not computed yet."""
+    for base in type(x).__mro__:
+        root = base.__module__.partition(".")[0]
+        if base.__name__ in _FRAMES.get(root, ()) and base.__name__ != "LazyFrame":
+            return root
+    return None
+
+
 def dictionary(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
     """Return distinct values and which of them each entry is, where the library of the column `x` knows them.
 
@@ -34,6 +43,33 @@ def dictionary(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
             found: tuple[Any, np.ndarray] | None = column(name, module, x)
             if found is not None:
                 return found
+    return None
+
+
+class Categories(NamedTuple):
+    """A column that says which values it may have, in an order, and which of them each entry is."""
+
+    values: list[Any]
+    codes: np.ndarray
+    ordered: bool
+
+
+def categories(name: str, x: Any) -> Categories | None:
+    """Return the categories of the column `x` as its library keeps them; None for what declares none."""
+    pd, pl, pa = (sys.modules.get(library) for library in ("pandas", "polars", "pyarrow"))
+    dtype = getattr(x, "dtype", None)
+    if pd is not None and isinstance(dtype, pd.CategoricalDtype) and not isinstance(x, pd.MultiIndex):
+        values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
+        _refuse_missing(name, values.codes < 0, "nan")
+        known = values.categories
+        plain = known.dtype.kind in "biufM" if isinstance(known.dtype, np.dtype) else False
+        return Categories(list(known.to_numpy() if plain else known), values.codes, bool(values.ordered))
+    if pl is not None and isinstance(x, pl.Series) and isinstance(dtype, pl.Enum):
+        _refuse_missing(name, x.is_null().to_numpy() if x.null_count() else np.empty(0), "null")
+        return Categories(dtype.categories.to_list(), x.to_physical().to_numpy(), ordered=True)
+    if pa is not None and isinstance(x, pa.Array | pa.ChunkedArray) and getattr(x.type, "ordered", False):
+        found = _arrow(name, pa, x)
+        return None if found is None else Categories(list(found[0]), found[1], ordered=True)
     return None
 
 
@@ -60,13 +96,23 @@ def _pandas(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
     if isinstance(dtype, pd.CategoricalDtype):
         _refuse_missing(name, values.codes < 0, "nan")
-        # Objects are looked at one by one: a category of another type that never occurs does no harm.
-        return None if dtype.categories.dtype == object else (values.categories, values.codes)
+        return _of_objects(values) if dtype.categories.dtype == object else (values.categories, values.codes)
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow":
         return _arrow(name, sys.modules["pyarrow"], values.__arrow_array__())
     if isinstance(dtype, pd.api.extensions.ExtensionDtype) and dtype.kind in "biu":
         _refuse_missing(name, values.isna(), "<NA>")
     return None
+
+
+def _of_objects(values: Any) -> tuple[Any, np.ndarray] | None:
+    """Return the texts of a categorical of Python objects; one of another type that never occurs does no harm."""
+    used = np.flatnonzero(np.bincount(values.codes, minlength=len(values.categories)))
+    texts = list(values.categories[used])
+    if not texts or len(set(map(type, texts))) > 1 or not isinstance(texts[0], str | bytes):
+        return None  # they are looked at one by one, and what is no text is refused with its place
+    places = np.empty(len(values.categories), np.int64)
+    places[used] = np.arange(len(used))
+    return texts, places[values.codes]
 
 
 def _polars(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
@@ -78,7 +124,14 @@ def _polars(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
         return _texts([]), np.empty(0, np.int64)
     if x.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Binary):
         return None
+    if x.dtype == pl.Enum:
+        return _texts(x.dtype.categories.to_list()), x.to_physical().to_numpy()
     distinct = x.unique(maintain_order=True)
+    if x.dtype == pl.Categorical:  # its own codes, in a table that may have gaps
+        known = distinct.to_physical().to_numpy()
+        places = np.zeros(int(known.max(initial=0)) + 1, np.int64)
+        places[known] = np.arange(len(known))
+        return _texts(distinct.cast(pl.String).to_list()), places[x.to_physical().to_numpy()]
     numbers = pl.Series(range(len(distinct)), dtype=pl.Int64)
     codes = x.replace_strict(distinct, numbers, return_dtype=pl.Int64).cast(pl.Int64).to_numpy()
     return _texts((distinct if x.dtype == pl.Binary else distinct.cast(pl.String)).to_list()), codes

@@ -34,6 +34,38 @@ def to_host(x: Any) -> Any:
     return x.get()  # synchronises
 
 
+def extent(x: Any) -> tuple[int, int]:
+    """Return the least and the largest of the integers in `x`, which has some."""
+    return int(x.min()), int(x.max())  # synchronises
+
+
+def wide(x: Any) -> Any:
+    """Return integers as int64."""
+    return x.astype("i8", copy=False)
+
+
+def sent(x: Any, like: Any) -> Any:
+    """Return an array of the host where `like` is."""
+    with chosen(like):
+        return module.library(like).asarray(x)
+
+
+def distinct(x: Any) -> tuple[Any, Any]:
+    """Return the sorted values of `x` on the host, and which of them each entry is."""
+    with chosen(x):
+        values, codes = module.library(x).unique(x, return_inverse=True)
+    return values.get(), codes  # synchronises
+
+
+def moved(x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
+    """Return zeros of `shape` with what `x` has at the places `source` of its axes at the places `target`."""
+    xp = module.library(x)
+    with chosen(x):
+        out = xp.zeros(shape, "f8" if x.dtype.kind == "f" else "i8")
+        out[xp.ix_(*map(xp.asarray, target))] = x[xp.ix_(*map(xp.asarray, source))]
+    return out
+
+
 def chosen(x: Any) -> AbstractContextManager[Any]:
     """Return a context in which the device of `x` is the current one: CuPy calculates nowhere else."""
     device: AbstractContextManager[Any] = x.device

@@ -126,6 +126,35 @@ def from_host(x: np.ndarray) -> np.ndarray:
     return x
 
 
+def extent(x: Any) -> tuple[int, int]:
+    """Return the least and the largest of the integers in `x`, which has some."""
+    return int(x.min()), int(x.max())
+
+
+def wide(x: Any) -> Any:
+    """Return integers as int64."""
+    return x.astype(np.int64, copy=False)
+
+
+def sent(x: np.ndarray, like: Any) -> Any:
+    """Return an array of the host where `like` is."""
+    del like
+    return x
+
+
+def distinct(x: Any) -> tuple[np.ndarray, Any]:
+    """Return the sorted values of `x` on the host, and which of them each entry is."""
+    values, codes = np.unique(x, return_inverse=True)
+    return values, codes
+
+
+def moved(x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
+    """Return zeros of `shape` with what `x` has at the places `source` of its axes at the places `target`."""
+    out = np.zeros(shape, np.float64 if x.dtype.kind == "f" else np.int64)
+    out[np.ix_(*target)] = x[np.ix_(*source)]
+    return out
+
+
 def chosen(x: Any) -> AbstractContextManager[Any]:
     """Return a context that does nothing: there is one host."""
     del x

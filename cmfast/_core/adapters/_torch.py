@@ -12,6 +12,7 @@ from cmfast._core.targets import kernel
 from cmfast.kernels.loading import load
 
 HAS_DEVICES = True
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which torch keeps, but hardly calculates with
 
 _DTYPES = {
     torch.bool: np.dtype(np.bool_),
@@ -132,6 +133,45 @@ def from_host(x: np.ndarray) -> Any:
     view = x.view()
     view.flags.writeable = True
     return torch.from_numpy(view)
+
+
+def extent(x: Any) -> tuple[int, int]:
+    """Return the least and the largest of the integers in `x`, which has some."""
+    values = to_host(x) if x.dtype in _UNSIGNED else x  # of which torch does not know the least
+    return int(values.min()), int(values.max())
+
+
+def wide(x: Any) -> Any:
+    """Return integers as int64."""
+    return x.long()
+
+
+def sent(x: np.ndarray, like: Any) -> Any:
+    """Return an array of the host where `like` is."""
+    return torch.tensor(x, device=like.device)
+
+
+def distinct(x: Any) -> tuple[np.ndarray, Any]:
+    """Return the sorted values of `x` on the host, and which of them each entry is."""
+    if x.device.type == "cpu":
+        host, places = _numpy.distinct(to_host(x))
+        return host, torch.from_numpy(places)
+    values, codes = torch.unique(x, return_inverse=True)
+    return to_host(values), codes
+
+
+def moved(x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
+    """Return zeros of `shape` with what `x` has at the places `source` of its axes at the places `target`."""
+    out = torch.zeros(shape, dtype=torch.float64 if x.is_floating_point() else torch.int64, device=x.device)
+    out[_mesh(target, x.device)] = x[_mesh(source, x.device)].to(out.dtype)
+    return out
+
+
+def _mesh(places: list[Any], device: Any) -> tuple[Any, ...]:
+    """Return an index of every combination of places, one list per axis."""
+    flat = (torch.as_tensor(place, dtype=torch.int64, device=device) for place in places)
+    mesh: tuple[Any, ...] = torch.meshgrid(*flat, indexing="ij")
+    return mesh
 
 
 def chosen(x: Any) -> AbstractContextManager[Any]:

@@ -1,0 +1,44 @@
+"""Sums over the processes of ``torch.distributed``, of tensors and of NumPy's arrays."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import validate
+
+
+def gathered(value: Any, group: Any) -> list[Any] | None:
+    """Return what every process gave, in the order of their ranks; None where there is only this one."""
+    if "torch" not in sys.modules:
+        return None
+    import torch.distributed as dist  # noqa: TID251
+
+    if not (dist.is_available() and dist.is_initialized()):
+        return None
+    every: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(every, value, group=group)
+    return every
+
+
+def where(array: Any) -> str | None:
+    """Return the library and the kind of device of an array, in words that all processes share; None of None."""
+    if array is None or isinstance(array, np.ndarray):
+        return None if array is None else "numpy"
+    if not hasattr(array, "device") or not hasattr(array, "is_cuda"):
+        validate.fail(f"torch.distributed adds tensors and NumPy's arrays, not {type(array).__module__}", TypeError)
+    return f"torch {array.device.type}"
+
+
+def added(array: Any, shape: tuple[int, ...], place: str, *, floats: bool, group: Any) -> Any:
+    """Return the sum of the arrays of all processes; None counts as zeros of `shape` at `place`."""
+    import torch  # noqa: TID251
+    import torch.distributed as dist  # noqa: TID251
+
+    dtype = torch.float64 if floats else torch.int64
+    if array is None:  # the current device of this process, as for all that torch.distributed does
+        total = torch.zeros(shape, dtype=dtype, device=place.removeprefix("torch ") if place != "numpy" else "cpu")
+    else:
+        total = torch.as_tensor(array).to(dtype, copy=True)
+    dist.all_reduce(total, group=group)
+    return total.numpy() if place == "numpy" else total

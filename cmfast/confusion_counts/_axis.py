@@ -1,0 +1,146 @@
+"""The labels along an axis, in order: where they come from, and what two of them make together."""
+
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from cmfast._core import validate
+from cmfast._files.archive import demand
+
+FOUND = "found"  # those that occur, sorted
+CATEGORIES = "categories"  # all of a categorical
+ORDERED = "ordered"  # all of an ordered categorical: two orders must not contradict each other
+LABELS = "labels"  # given; others are left out
+IDS = "ids"  # given as a number: 0, ..., n - 1; others are refused
+SOURCES = (FOUND, CATEGORIES, ORDERED, LABELS, IDS)
+GROWING = (FOUND, CATEGORIES, ORDERED)
+
+KINDS: dict[str, type | tuple[type, ...]] = {  # in which bool comes before int, as which it would pass
+    "booleans": bool,
+    "integers": int,
+    "floats": float,
+    "strings": str,
+    "bytes": bytes,
+    "times": np.datetime64,
+}
+
+
+class Axis(NamedTuple):
+    """Labels in order, and where they come from, which says what becomes of another one."""
+
+    labels: tuple[Any, ...]
+    source: str
+
+    @property
+    def kind(self) -> str:
+        """What the labels are; "" where there is none."""
+        kinds = {kind_of(label) for label in self.labels}
+        return "integers" if len(kinds) > 1 else "".join(kinds)  # of which bool and int can be together
+
+    @property
+    def places(self) -> dict[Any, int]:
+        """Label -> place."""
+        return {label: k for k, label in enumerate(self.labels)}
+
+    def places_in(self, other: "Axis") -> list[int]:
+        """Return where the labels are in `other`, -1 for those that are not."""
+        if self.labels == other.labels:
+            return list(range(len(self.labels)))
+        places = other.places
+        return [places.get(label, -1) for label in self.labels]
+
+    def union(self, other: "Axis", what: str) -> "Axis":
+        """Return all labels of both: in the order of a categorical where there is one, else sorted."""
+        if self == other:
+            return self
+        if self.kind and other.kind and not _comparable(self.kind, other.kind):
+            validate.refuse(what, f"{self.kind}, as before", other.kind, TypeError)
+        source = _source(self.source, other.source)
+        if source == FOUND:
+            return Axis(tuple(sorted({*self.labels, *other.labels})), FOUND)
+        if source == IDS:
+            return max(self, other, key=lambda axis: len(axis.labels))
+        first, second = sorted((self, other), key=_rank)
+        if first.source != second.source:  # the others have no say in the order
+            known = set(first.labels)
+            return Axis(first.labels + tuple(label for label in second.labels if label not in known), source)
+        labels = _inserted(first.labels, second.labels)
+        if first.source == second.source == ORDERED and not _in_order(second.labels, labels):
+            orders = f"{validate.shown(first.labels)} and {validate.shown(second.labels)}"
+            validate.refuse(what, "of ordered categories that agree", orders)
+        return Axis(labels, source)
+
+    def to_facts(self) -> dict[str, Any]:
+        """Return the axis as JSON has it."""
+        kind = self.kind
+        labels = list(self.labels)
+        if kind == "bytes":
+            labels = [label.decode("latin-1") for label in labels]
+        elif kind == "times":
+            labels = list(map(str, labels))
+        return {"from": self.source, "kind": kind, "labels": labels}
+
+    @classmethod
+    def of_facts(cls, facts: Any) -> Self:
+        """Return the axis that JSON, which may come from anybody, describes."""
+        demand(isinstance(facts, dict) and set(facts) == {"from", "kind", "labels"}, "its labels are not described")
+        source, kind, labels = facts["from"], facts["kind"], facts["labels"]
+        demand(source in SOURCES and isinstance(labels, list), "its labels come from nowhere")
+        try:
+            if kind == "bytes":
+                labels = [label.encode("latin-1") for label in labels]
+            elif kind == "times":
+                labels = [np.datetime64(label) for label in labels if isinstance(label, str)]
+        except (AttributeError, ValueError):
+            demand(holds=False, why="its labels are not of their kind")
+        known = all(isinstance(label, tuple(KINDS.values())) for label in labels)
+        demand(known and len(set(labels)) == len(labels) == len(facts["labels"]), "its labels are none, or some twice")
+        found = cls(tuple(labels), source)
+        of_one = len({*map(kind_of, labels)} - {"booleans"}) <= 1
+        demand(of_one and found.kind == kind, "its labels are of several kinds")
+        demand(source != IDS or found.labels == tuple(range(len(labels))), "its labels are not 0, 1, ...")
+        demand(source != FOUND or found.labels == tuple(sorted(labels)), "its labels are not sorted")
+        return found
+
+
+def kind_of(label: Any) -> str:
+    """Return what a label is."""
+    return next(kind for kind, types in KINDS.items() if isinstance(label, types))
+
+
+def _comparable(a: str, b: str) -> bool:
+    return a == b or {a, b} == {"booleans", "integers"}
+
+
+def _source(a: str, b: str) -> str:
+    """Return where labels come from that come from both: what grows stays so, and an order is kept."""
+    if a == b:
+        return a
+    if a in GROWING or b in GROWING:
+        return ORDERED if ORDERED in (a, b) else CATEGORIES
+    return LABELS
+
+
+def _rank(axis: Axis) -> int:
+    """Return whose order counts most."""
+    return (ORDERED, LABELS, IDS, CATEGORIES, FOUND).index(axis.source)
+
+
+def _inserted(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return `labels` with what is new in `others` behind the one that stands before it there."""
+    out, known = list(labels), set(labels)
+    at = len(out) if not known.intersection(others) else 0
+    for label in others:
+        if label in known:
+            at = out.index(label) + 1
+            continue
+        out.insert(at, label)
+        known.add(label)
+        at += 1
+    return tuple(out)
+
+
+def _in_order(some: tuple[Any, ...], labels: tuple[Any, ...]) -> bool:
+    places = {label: k for k, label in enumerate(labels)}
+    return all(places[a] < places[b] for a, b in pairwise(some))

@@ -1,0 +1,96 @@
+"""Counts of every group of a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cmfast._core import validate
+from cmfast._core.adapters import _columns
+from cmfast._core.annotations import Array
+from cmfast.confusion_counts._counts import ConfusionCounts
+
+
+def by(
+    frame: Any,
+    keys: str | Sequence[str],
+    /,
+    *,
+    y_true: str,
+    y_pred: str,
+    sample_weight: str | None = None,
+    labels: Array | None = None,
+    n_classes: int | None = None,
+) -> ConfusionCounts:
+    """Count a confusion matrix for every group of a table.
+
+    Parameters
+    ----------
+    frame : DataFrame of pandas or polars, or Table of Arrow
+        The samples, a row each.
+    keys : str or list of str
+        Names of the columns whose values make the groups: labels of any kind.
+    y_true, y_pred : str
+        Names of the columns of the truth and the prediction.
+    sample_weight : str, optional
+        Name of the column of the weights.
+    labels : array, shape (C,), optional
+    n_classes : int, optional
+        The classes, as for :class:`ConfusionCounts`.
+
+    Returns
+    -------
+    ConfusionCounts
+        ``matrix``, a matrix for every group that occurs; ``groups``, what they are called, sorted, or in the order of a
+        categorical; ``table(names)``, metrics in a table of the library of `frame`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        No table, or one that is lazy; a column that is not there; missing values in one of the columns.
+
+    Notes
+    -----
+    Codes of categories are used as the library of `frame` holds them. Bad values: as :func:`confusion_matrix`. Does not
+    synchronise a device: tables are on the host. Reproducible: same input, same bits.
+
+    Examples
+    --------
+    >>> import cmfast, pandas as pd
+    >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "label": [1, 0, 1], "guess": [1, 1, 0]})
+    >>> counts = cmfast.by(frame, "site", y_true="label", y_pred="guess")
+    >>> counts.groups, counts.matrix.tolist()
+    (('a', 'b'), [[[0, 1], [0, 0]], [[0, 0], [1, 1]]])
+    >>> counts.table(["accuracy"])
+      site  accuracy
+    0    a       0.0
+    1    b       0.5
+    """
+    library = _columns.library(frame)
+    if library is None:
+        wanted = "a DataFrame of pandas or polars, or a Table of Arrow"
+        validate.refuse("frame", wanted, type(frame).__name__, TypeError)
+    named = [keys] if isinstance(keys, str) else keys
+    if not isinstance(named, list | tuple) or len(named) == 0:
+        validate.refuse("keys", "the name of a column, or a list of them", validate.shown(keys), TypeError)
+    if len(set(map(str, named))) < len(named):
+        validate.refuse("keys", "different", validate.shown(named))
+    column = {key: _column(frame, "keys", key) for key in named}
+    counts = ConfusionCounts(labels=labels, n_classes=n_classes)
+    counts._library = library
+    return counts._updated(
+        _column(frame, "y_true", y_true),
+        _column(frame, "y_pred", y_pred),
+        None if sample_weight is None else _column(frame, "sample_weight", sample_weight),
+        column,
+    )
+
+
+def _column(frame: Any, option: str, name: Any) -> Any:
+    """Return the column `name` of a table."""
+    names = list(getattr(frame, "column_names", frame.columns))
+    if not isinstance(name, str):
+        validate.refuse(option, "the name of a column", f"{type(name).__name__} {validate.shown(name)}", TypeError)
+    if names.count(name) != 1:
+        known = ", ".join(map(str, names))
+        text = f"{name!r}" if name not in names else f"{name!r}, which {names.count(name)} of them are called"
+        validate.refuse(option, f"one of the columns {validate.shown(known, str)}", text)
+    return frame[name]

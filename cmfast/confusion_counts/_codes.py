@@ -1,0 +1,84 @@
+"""Columns of any labels as numbers: the codes that their library holds where it does, and nothing is sorted twice."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast._core.adapters import _columns, _text
+from cmfast._core.annotations import Array
+from cmfast.confusion_counts._axis import CATEGORIES, FOUND, ORDERED, Axis
+
+LABELS = "integers, bool or strings"
+SPAN = 1 << 10  # integers that are their own codes lie so close together
+
+
+class Codes(NamedTuple):
+    """A column: which of `values` every entry is."""
+
+    codes: Array
+    values: list[Any]
+    declared: Axis | None = None
+
+    def axis(self, occurs: np.ndarray) -> Axis:
+        """Return the labels: all categories that the column declares, else what `occurs`, sorted."""
+        return self.declared or Axis(tuple(sorted(self.values[k] for k in np.flatnonzero(occurs))), FOUND)
+
+    def compact(self) -> "Codes":
+        """Return the column without the codes that do not occur."""
+        places, codes = dispatch.distinct(self.codes)
+        return Codes(codes, [self.values[k] for k in places.tolist()], self.declared)
+
+
+def of_labels(name: str, y: Array) -> Codes:
+    """Return a column of labels, of whatever shape."""
+    return coded(name, y, SPAN, "biu", LABELS)
+
+
+def coded(name: str, x: Array, span: int, kinds: str, wanted: str) -> Codes:
+    """Return a column as codes; `kinds` are those of NumPy's that it may be of beside text, `wanted` says it."""
+    try:
+        declared = _columns.categories(name, x)
+    except ValueError as error:  # of missing values, in the words for all columns
+        validate.fail(str(error))
+    if declared is not None:
+        values = _plain(declared.values)
+        source = ORDERED if declared.ordered else CATEGORIES
+        return Codes(dispatch.read_only(declared.codes), values, Axis(tuple(values), source))
+    (x,) = dispatch.adopt(**{name: validate.labelled(x)})
+    if isinstance(x, _text.Coded):
+        return Codes(x.codes, x.names)
+    dtype = dispatch.dtype_of(x)
+    if dtype.kind not in kinds:
+        validate.refuse(name, wanted, validate.kind(x), TypeError)
+    if dtype.kind == "b":
+        return Codes(x, [False, True])
+    if dtype.kind in "iu":
+        return _of_integers(x, dtype, span)
+    found, codes = dispatch.distinct(x)
+    missing = np.isnat(found) if dtype.kind == "M" else np.isnan(found)
+    if missing.any():  # they are sorted behind all others
+        n_missing = int((dispatch.to_host(codes) >= np.argmax(missing)).sum())
+        validate.refuse(name, "without missing values", f"{n_missing} missing")
+    return Codes(codes, list(found) if dtype.kind == "M" else found.tolist())
+
+
+def _of_integers(x: Array, dtype: np.dtype[Any], span: int) -> Codes:
+    """Return integers as their own codes, or as distances from the least, where they lie close together."""
+    if 0 in dispatch.shape_of(x):
+        return Codes(x, [])
+    least, most = dispatch.extent(x)
+    if least >= 0 and most < span:
+        return Codes(x, list(range(most + 1)))
+    if most - least < span and dtype.kind == "i" and dtype.itemsize > 1:  # so the type holds every distance
+        with dispatch.chosen(x):
+            return Codes(x - least, list(range(least, most + 1)))
+    values, codes = dispatch.distinct(x)
+    return Codes(codes, values.tolist())
+
+
+def _plain(values: list[Any]) -> list[Any]:
+    """Return categories as Python's own values; what has no kind of ours, as an interval, by its text."""
+    plain = [x.item() if isinstance(x, np.generic) and x.dtype.kind in "biuf" else x for x in values]
+    known = (bool, int, float, str, bytes, np.datetime64)
+    return plain if all(isinstance(value, known) for value in plain) else list(map(str, plain))

@@ -1,0 +1,283 @@
+"""Counts that know their classes, and their groups where there are some."""
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from cmfast import metrics, normalizing
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array, Method
+from cmfast._files.archive import DamagedError, Parts
+from cmfast._files.states import State
+from cmfast.confusion_counts import _samples, _sync, _tables
+from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, parts_of
+
+
+class ConfusionCounts(State):
+    """Confusion counts that know their classes, and their groups where there are some.
+
+    They grow by :meth:`update` and add up exactly, whatever each part has seen: labels that differ merge by their
+    union. Where they are counted they stay: on NumPy, CuPy or torch, on a device.
+
+    Parameters
+    ----------
+    labels : array, shape (C,), optional
+        The classes, in order; a pair with another label is left out, as by :func:`cmfast.confusion_matrix`. Default:
+        those that occur, sorted; of a categorical all of its categories, in their order.
+    n_classes : int, optional
+        The classes are ``0, ..., n_classes - 1``, and any other label raises: the fastest way.
+
+    Attributes
+    ----------
+    matrix : array, shape (C, C), or (G, C, C) with groups
+        int64 and exact without weights, else float64. Rows are the truth. In the library of what was counted.
+    labels : tuple
+        The classes, in the order of rows and columns.
+    groups : tuple or None
+        What the groups are called: by a label, or, of several columns, by a tuple of labels; None without groups.
+    group_names : tuple of str
+        Names of the columns that groups come from.
+
+    Notes
+    -----
+    Ordered categories keep their order, which the weighted kappas and Gerrity's score depend on; parts whose orders
+    contradict each other do not merge. Two counts are equal if classes, groups and all bits of the matrix are. Bad
+    values: as :func:`cmfast.confusion_matrix`. Synchronises the device. Reproducible: counts do not depend on how
+    samples are cut or ordered; sums of weights do in the last bit.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> counts = cmfast.ConfusionCounts()
+    >>> _ = counts.update(["cat", "dog", "dog"], ["cat", "cat", "dog"])
+    >>> counts += cmfast.ConfusionCounts.from_labels(["bird"], ["cat"])
+    >>> counts.labels
+    ('bird', 'cat', 'dog')
+    >>> counts.matrix
+    array([[0, 1, 0],
+           [0, 1, 0],
+           [0, 1, 1]])
+    >>> round(float(counts.compute("accuracy")), 2)
+    0.5
+    >>> cmfast.ConfusionCounts.from_json(counts.to_json()) == counts
+    True
+    """
+
+    _PARTS: ClassVar[Parts] = PARTS
+    _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
+
+    def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
+        self._empty = Held(_samples.classes(labels, n_classes), None, None)
+        self._held = self._empty
+        self._library = "pandas"  # whose tables are made
+
+    @classmethod
+    def from_labels(
+        cls,
+        y_true: Array,
+        y_pred: Array,
+        *,
+        labels: Array | None = None,
+        n_classes: int | None = None,
+        sample_weight: Array | None = None,
+        groups: Any = None,
+    ) -> Self:
+        """Count some samples; `labels` and `n_classes` as for the class, everything else as for :meth:`update`."""
+        counts = cls(labels=labels, n_classes=n_classes)
+        return counts._updated(y_true, y_pred, sample_weight, groups)
+
+    def update(self, y_true: Array, y_pred: Array, *, sample_weight: Array | None = None, groups: Any = None) -> Self:
+        """Count more samples. What raises has counted none of them.
+
+        Parameters
+        ----------
+        y_true, y_pred : array
+            Labels of one shape, whatever it is: integers, bool or strings; beside NumPy's arrays also columns of
+            pandas, polars or Arrow, whose own codes of categories are used.
+        sample_weight : array of the same shape, optional
+            What each sample adds to its cell; default 1.
+        groups : column, or dict of str to column, optional
+            The group of each sample, by labels of any kind; several columns by their names. In every update or in none.
+
+        Returns
+        -------
+        ConfusionCounts
+            Itself.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Labels of another kind than before; shapes that differ; missing values; groups where there were none, or of
+            other columns; categories in an order that contradicts the one before.
+        """
+        return self._updated(y_true, y_pred, sample_weight, groups)
+
+    def _updated(self, y_true: Array, y_pred: Array, sample_weight: Array | None, groups: Any) -> Self:
+        self._held = merged(self._held, _samples.counted(y_true, y_pred, sample_weight, groups, self._empty.axis))
+        return self
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The classes, in the order of rows and columns."""
+        return self._held.axis.labels
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """What the groups are called, in the order of the matrices; None without groups."""
+        return None if self._held.keys is None else self._held.keys.labels
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the columns that groups come from; none without groups."""
+        return () if self._held.keys is None else self._held.keys.names
+
+    @property
+    def matrix(self) -> Any:
+        """The counts: shape (C, C), or (G, C, C) with groups. One of NumPy is read-only."""
+        M = self._held.whole()
+        return dispatch.read_only(M) if isinstance(M, np.ndarray) else M
+
+    @property
+    def n_samples(self) -> Any:
+        """Sum of all counts; with weights of the weights. Synchronises the device."""
+        with dispatch.chosen(self.matrix):
+            return self.matrix.sum().item()
+
+    def __repr__(self) -> str:
+        groups = "" if self._held.keys is None else f", {len(self._held.keys.rows)} groups"
+        return f"<ConfusionCounts: {self.n_samples:,} samples, {len(self.labels)} classes{groups}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConfusionCounts) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        msg = "ConfusionCounts are unhashable, as they change"
+        raise TypeError(msg)
+
+    def __add__(self, other: object) -> Self:
+        if isinstance(other, int) and other == 0:  # where sum() starts
+            return self
+        if not isinstance(other, ConfusionCounts):
+            return NotImplemented
+        return self._with(merged(self._held, other._held), merged(self._empty, other._empty))
+
+    def __radd__(self, other: object) -> Self:
+        return self.__add__(other)
+
+    def _with(self, held: Held, empty: Held) -> Self:
+        out = type(self)()
+        out._empty, out._held, out._library = empty, held, self._library
+        return out
+
+    @classmethod
+    def merge(cls, parts: Iterable[Self], /) -> Self:
+        """Merge any number of parts, exactly: as ``sum(parts)``.
+
+        Parameters
+        ----------
+        parts : iterable of ConfusionCounts
+            All with groups of the same columns, or all without; labels may differ.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A part that is no ConfusionCounts, or parts of two libraries or devices; no part at all; labels of two
+            kinds; orders of categories that contradict each other.
+        """
+        if not isinstance(parts, Iterable):
+            validate.refuse("parts", "an iterable of ConfusionCounts", type(parts).__name__, TypeError)
+        total = None
+        for k, part in enumerate(parts):
+            if not isinstance(part, ConfusionCounts):
+                validate.refuse(f"parts[{k}]", "ConfusionCounts", type(part).__name__, TypeError)
+            total = part if total is None else total + part
+        if total is None:
+            validate.refuse("parts", "at least one", "none")
+        return total
+
+    def reset(self) -> Self:
+        """Forget what was counted, and the labels and groups that were found; those that were given stay."""
+        self._held = self._empty
+        return self
+
+    def compute(self, names: Any, /, **options: Any) -> Any:
+        """Return metrics of the matrix, or of every group's: ``metrics.compute(counts.matrix, names, **options)``."""
+        return metrics.compute(self.matrix, names, **options)
+
+    def normalize(self, method: Method, /, **options: Any) -> Any:
+        """Return the matrix, or every group's, normalised: ``cmfast.normalize(counts.matrix, method, **options)``."""
+        return normalizing.normalize(self.matrix, method, **options)
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame of the counts: a row per true label, of every group where there are groups.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"]).to_pandas().loc["b", "a"]
+        np.int64(1)
+        """
+        return _tables.to_pandas(self._held)
+
+    def to_xarray(self) -> Any:
+        """Return a DataArray of the counts: dimensions ``true``, ``predicted``, and ``group`` where there are some."""
+        return _tables.to_xarray(self._held)
+
+    def table(self, names: Any, /, *, library: str | None = None, **options: Any) -> Any:
+        """Return metrics as a table: a row per group; where a metric is one per class, a row per group and class.
+
+        Parameters
+        ----------
+        names : str or list of str
+            As for :meth:`compute`; `options` too.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            Whose table; default: that of the table that :func:`by` counted, else pandas.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0], groups=["x", "x", "y"])
+        >>> counts.table("accuracy")
+          groups  accuracy
+        0      x       1.0
+        1      y       0.0
+        """
+        library = self._library if library is None else library
+        validate.choice("library", library, _tables.LIBRARIES)
+        wanted = [names] if isinstance(names, str) else names
+        return _tables.tidy(self._held, metrics.compute(self.matrix, wanted, **options), library)
+
+    def sync(self, process_group: Any = None) -> Self:
+        """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.
+
+        Nothing is changed, so what is counted afterwards is counted once. Labels and groups may differ between them.
+
+        Parameters
+        ----------
+        process_group : torch.distributed.ProcessGroup, optional
+            Default: all processes. Every one of them has to call this.
+        """
+        return self._with(_sync.summed(self._held, process_group), self._empty)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what was counted as torch checkpoints have it: the matrix in its library, all else as plain values."""
+        parts = parts_of(self._held, on_host=False)
+        groups = parts.pop("groups", None)
+        return {**parts, **({} if groups is None else {"groups": groups.tolist()})}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what :meth:`state_dict` returned; the matrix stays where it is."""
+        if not isinstance(state_dict, dict):
+            validate.refuse("state_dict", "a dict", type(state_dict).__name__, TypeError)
+        try:
+            self._held, self._empty = of_parts(state_dict)
+        except DamagedError as error:
+            validate.fail(f"state_dict is of no ConfusionCounts: {error}")
+
+    def _parts(self) -> dict[str, Any]:
+        return parts_of(self._held, on_host=True)
+
+    @classmethod
+    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+        return cls()._with(*of_parts(parts))

@@ -1,0 +1,98 @@
+"""What counts hold: labels, groups and a matrix; how two of them merge, and of what parts they are written."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array
+from cmfast._files.archive import Parts, demand
+from cmfast._files.states import TEXT
+from cmfast.confusion_counts._axis import FOUND, GROWING, Axis
+from cmfast.confusion_counts._keys import Keys
+
+COUNTS = ("<i8", "<f8")
+PARTS: Parts = {
+    "classes": TEXT,
+    "columns": TEXT,  # of groups
+    "groups": (("<i8",), 2),  # a row per group: the place of its label in those of every column
+    "matrix": (COUNTS, 2),  # without groups
+    "matrices": (COUNTS, 3),  # with groups
+}
+OPTIONAL = ("columns", "groups", "matrix", "matrices")
+
+
+class Held(NamedTuple):
+    """One object, so that it changes in one step."""
+
+    axis: Axis
+    keys: Keys | None
+    matrix: Array | None
+    """None where nothing was counted, so that no library is chosen."""
+
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape that the matrix has, or would have."""
+        C = len(self.axis.labels)
+        return (C, C) if self.keys is None else (len(self.keys.rows), C, C)
+
+    def whole(self) -> Array:
+        """Return the matrix; of NumPy where nothing was counted."""
+        return np.zeros(self.shape(), np.int64) if self.matrix is None else self.matrix
+
+
+def merged(a: Held, b: Held) -> Held:
+    """Return the sum of both."""
+    if a.matrix is not None and b.matrix is not None:
+        dispatch.adopt(counts=a.matrix, others=b.matrix)
+        if (a.keys is None) != (b.keys is None):
+            given = ("without", "with") if a.keys is None else ("with", "without")
+            validate.refuse("groups", "given for all counts or for none", f"counts {given[0]} and {given[1]} groups")
+    out = Held(a.axis.union(b.axis, "labels"), a.keys.union(b.keys) if a.keys and b.keys else a.keys or b.keys, None)
+    parts = [moved(held, out) for held in (a, b) if held.matrix is not None]
+    if len(parts) < 2:
+        return out._replace(matrix=parts[0] if parts else None)
+    with dispatch.chosen(parts[0]):
+        return out._replace(matrix=parts[0] + parts[1])
+
+
+def moved(held: Held, out: Held) -> Array:
+    """Return the matrix of `held` with its labels and groups at their places in `out`."""
+    if held.axis == out.axis and (held.keys is None or held.keys is out.keys):
+        return held.matrix
+    target = [held.axis.places_in(out.axis)] * 2
+    if held.keys is not None and out.keys is not None:
+        target = [held.keys.places_in(out.keys), *target]
+    return dispatch.moved(held.matrix, out.shape(), [list(range(n)) for n in held.shape()], target)
+
+
+def parts_of(held: Held, *, on_host: bool) -> dict[str, Any]:
+    """Return what is written of counts."""
+    M = held.matrix
+    parts: dict[str, Any] = {"classes": held.axis.to_facts()}
+    if held.keys is not None:
+        parts |= {"columns": held.keys.to_facts(), "groups": held.keys.rows}
+    if M is not None:
+        parts["matrix" if held.keys is None else "matrices"] = dispatch.to_host(M) if on_host else M
+    return parts
+
+
+def of_parts(parts: dict[str, Any]) -> tuple[Held, Held]:
+    """Return the counts of these parts, and the same before anything was counted; refuse what contradicts itself."""
+    for name in parts:
+        demand(name in PARTS, f"it has {validate.shown(name)}")
+    axis, keys = Axis.of_facts(parts.get("classes")), None
+    demand(("columns" in parts) == ("groups" in parts) == ("matrices" in parts), "its groups are not whole")
+    demand(not ("groups" in parts and "matrix" in parts), "it has counts with groups and without")
+    if "groups" in parts:
+        rows = np.asarray(parts["groups"])
+        demand(rows.ndim == 2 and (rows.dtype.kind == "i" or not rows.size), "its groups are no rows of places")
+        keys = Keys.of_facts(parts["columns"], rows)
+    M = parts.get("matrix" if keys is None else "matrices")
+    held = Held(axis, keys, M)
+    if M is not None:
+        (M,) = dispatch.adopt(matrix=M)
+        kind = dispatch.dtype_of(M)
+        demand(kind in (np.int64, np.float64) and dispatch.shape_of(M) == held.shape(), "its matrix has another shape")
+        every = [list(range(n)) for n in held.shape()]
+        held = held._replace(matrix=dispatch.moved(M, held.shape(), every, every))  # nobody else's memory
+    return held, Held(Axis((), FOUND) if axis.source in GROWING else axis, None, None)

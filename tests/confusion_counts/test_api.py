@@ -1,0 +1,481 @@
+"""Counts that know their classes and groups: however samples come and are cut, they are those of a dictionary."""
+
+import copy
+import io
+import json
+import pickle
+import subprocess
+import sys
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from processes import ROOT
+
+import cmfast
+from cmfast import ConfusionCounts
+from cmfast._core.adapters import _text
+from cmfast.confusion_counts._axis import Axis
+
+NAMES = ["mid", "low", "high", "none"]
+RNG = np.random.default_rng(0)
+CODES = RNG.integers(0, 3, (2, 60))
+SITES = RNG.choice(["b", "a", "c"], 60)
+MODELS = RNG.integers(5, 7, 60)
+
+
+def texts(codes):
+    return [NAMES[k] for k in codes]
+
+
+# Columns of the codes 0, 1, 2 as labels of every kind, and what the labels are.
+COLUMNS = {
+    "list of str": (texts, NAMES),
+    "list of int": (lambda codes: codes.tolist(), range(4)),
+    "array": (lambda codes: codes, range(4)),
+    "int8 below 0": (lambda codes: codes.astype(np.int8) - 5, range(-5, -1)),
+    "int16": (lambda codes: codes.astype(np.int16) + 30_000, range(30_000, 30_004)),
+    "far apart": (lambda codes: codes * 10**15 - 10**15, range(-(10**15), 4 * 10**15, 10**15)),
+    "uint64": (lambda codes: codes.astype(np.uint64) + np.uint64(2**63), range(2**63, 2**63 + 4)),
+    "bool": (lambda codes: codes > 0, [False, True, True]),
+    "bytes": (lambda codes: np.array([b"x", b"a", b"\xff"])[codes], [b"x", b"a", b"\xff"]),
+    "str of pandas": (lambda codes: pd.Series(texts(codes), index=codes), NAMES),
+    "objects": (lambda codes: pd.Series(texts(codes), dtype=object), NAMES),
+    "Int64 of pandas": (lambda codes: pd.Series(codes, dtype="Int64"), range(4)),
+    "categorical": (lambda codes: pd.Series(pd.Categorical.from_codes(codes, NAMES)), NAMES),
+    "categorical of objects": (lambda codes: pd.Categorical.from_codes(codes, pd.Index(NAMES, dtype=object)), NAMES),
+    "categorical of integers": (lambda codes: pd.Categorical.from_codes(codes, [7, 3, 9]), [7, 3, 9]),
+    "ordered categorical": (lambda codes: pd.Categorical.from_codes(codes, NAMES, ordered=True), NAMES),
+    "String of polars": (lambda codes: pl.Series(texts(codes)), NAMES),
+    "Categorical of polars": (lambda codes: pl.Series(texts(codes), dtype=pl.Categorical), NAMES),
+    "Enum of polars": (lambda codes: pl.Series(texts(codes), dtype=pl.Enum(NAMES)), NAMES),
+    "string of Arrow": (lambda codes: pa.array(texts(codes)), NAMES),
+    "dictionary of Arrow": (lambda codes: pa.array(texts(codes)).dictionary_encode(), NAMES),
+    "ordered dictionary": (lambda codes: pa.DictionaryArray.from_arrays(codes, NAMES, ordered=True), NAMES),
+    "chunks of Arrow": (lambda codes: pa.chunked_array([texts(codes[:7]), texts(codes[7:])]), NAMES),
+    "tensor": (torch.from_numpy, range(4)),
+    "tensor below 0": (lambda codes: torch.from_numpy(codes).to(torch.int8) - 100, range(-100, -96)),
+    "uint16 tensor": (lambda codes: torch.from_numpy(codes).to(torch.uint16), range(4)),
+    "maps": (lambda codes: codes.reshape(3, -1, 2), range(4)),
+}  # fmt: skip
+DECLARED = ("categorical", "categorical of", "ordered", "Enum")
+
+
+def pairs(counts, group=None):
+    """Return what counts hold as a dictionary: (truth, prediction) -> samples."""
+    M = counts.matrix if group is None else counts.matrix[counts.groups.index(group)]
+    places = np.argwhere(np.asarray(M))
+    return {(counts.labels[i], counts.labels[j]): int(M[i, j]) for i, j in places.tolist()}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_counts_are_those_of_a_dictionary(kind):
+    make, names = COLUMNS[kind]
+    counts = ConfusionCounts.from_labels(make(CODES[0]), make(CODES[1]))
+    assert pairs(counts) == Counter((names[a], names[b]) for a, b in CODES.T.tolist())
+    if kind.startswith(DECLARED):
+        assert counts.labels == tuple(names)
+    else:
+        assert counts.labels == tuple(sorted(counts.labels))
+    assert counts.matrix.dtype in (np.int64, torch.int64)
+    assert isinstance(counts.matrix, torch.Tensor) == ("tensor" in kind)
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_parts_merge_to_the_whole(kind, grouped):
+    make, _ = COLUMNS[kind]
+    of = [slice(0, 6), slice(6, 30), slice(30, 30), slice(30, 60)]
+
+    def options(part):
+        return {"groups": {"site": SITES[part], "model": MODELS[part]}} if grouped else {}
+
+    whole = ConfusionCounts.from_labels(make(CODES[0]), make(CODES[1]), **options(slice(60)))
+    columns = [(make(CODES[0][p]), make(CODES[1][p])) for p in of if kind != "maps" or p.start < p.stop]
+    chosen = [options(p) for p in of if kind != "maps" or p.start < p.stop]
+    stream = ConfusionCounts()
+    for (y, p), more in zip(columns, chosen, strict=True):
+        assert stream.update(y, p, **more) is stream
+    parts = [ConfusionCounts.from_labels(y, p, **more) for (y, p), more in zip(columns, chosen, strict=True)]
+    for same in (stream, ConfusionCounts.merge(parts), sum(parts), ConfusionCounts.merge(iter(parts[::-1]))):
+        assert same == whole
+        assert same.labels == whole.labels
+    if grouped:
+        assert whole.groups == tuple(sorted({*zip(SITES.tolist(), MODELS.tolist(), strict=True)}))
+        assert whole.group_names == ("site", "model")
+
+
+def test_groups_of_any_labels():
+    columns = {
+        "str": SITES.tolist(),
+        "number": RNG.choice([0.5, -1e300, 2.0], 60),
+        "time": RNG.choice(np.array(["2024-05-01", "2023-01-01"], "M8[s]"), 60),
+        "far": RNG.choice([10**18, -3], 60),
+        "interval": pd.cut(RNG.random(60), [0.0, 0.1, 0.5, 1.0]),
+        "category": pd.Categorical(SITES, ["c", "z", "b", "a"]),
+        "flag": RNG.random(60) > 0.5,
+    }
+    for name, column in columns.items():
+        counts = ConfusionCounts.from_labels(*CODES, groups={name: column})
+        values = [str(x) if name == "interval" else x for x in list(column)]
+        wanted = {}
+        for a, b, group in zip(*CODES.tolist(), values, strict=True):
+            wanted.setdefault(group, Counter())[a, b] += 1
+        assert {group: pairs(counts, group) for group in counts.groups} == wanted
+        assert ConfusionCounts.from_bytes(counts.to_bytes()) == counts == ConfusionCounts.from_json(counts.to_json())
+    assert ConfusionCounts.from_labels(*CODES, groups=columns["category"]).groups == ("c", "b", "a")
+    every = ConfusionCounts.from_labels(*CODES, groups=columns)
+    assert every.group_names == tuple(columns)
+    assert every.n_samples == 60
+
+
+def test_groups_of_names_beside_tensors():
+    y, p = map(torch.from_numpy, CODES)
+    counts = ConfusionCounts.from_labels(y, p, groups=SITES.tolist())
+    assert isinstance(counts.matrix, torch.Tensor)
+    assert counts.groups == ("a", "b", "c")
+    assert counts.to_bytes() == ConfusionCounts.from_labels(*CODES, groups=SITES).to_bytes()
+
+
+def test_codes_of_categories_are_used(monkeypatch):
+    """Nothing of the length of the columns is sorted or looked up."""
+    labels = [pd.Categorical.from_codes(codes, NAMES) for codes in CODES]
+    site = pd.Categorical(SITES)
+    enums = [pl.Series(texts(codes), dtype=pl.Enum(NAMES)) for codes in CODES]
+
+    def never(*args, **kwargs):
+        pytest.fail("the values were looked at")
+
+    monkeypatch.setattr(_text, "encode", never)
+    monkeypatch.setattr(np, "unique", never)
+    assert ConfusionCounts.from_labels(*labels, groups=site).n_samples == 60
+    assert ConfusionCounts.from_labels(*enums).n_samples == 60
+
+
+def ordered(*categories):
+    return pd.Categorical(categories, categories, ordered=True)
+
+
+def test_ordered_categories_keep_their_order():
+    a, b = ordered("low", "mid"), ordered("mid", "high", "top")
+    first, second = (ConfusionCounts.from_labels(x, x) for x in (a, b))
+    assert (first + second).labels == (second + first).labels == ("low", "mid", "high", "top")
+    assert (first + ConfusionCounts.from_labels(["able"], ["mid"])).labels == ("low", "mid", "able")
+    assert (ConfusionCounts.from_labels(pd.Categorical(["x"]), ["mid"]) + first).labels == ("low", "mid", "x")
+    full = pd.Categorical(["low", "high"], ["low", "mid", "high"], ordered=True)
+    counts = ConfusionCounts.from_labels(full, full[::-1])
+    M = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0]])
+    assert counts.matrix.tolist() == M.tolist()
+    assert counts.compute("kappa_quadratic") == cmfast.metrics.kappa_quadratic(M)
+    with pytest.raises(ValueError, match=r"^ConfusionCounts\.update: labels must be of ordered categories that agree"):
+        copy.deepcopy(counts).update(ordered("high", "low"), ordered("high", "low"))
+    unordered = pd.Categorical(["high"], ["high", "low"])
+    assert (ConfusionCounts.from_labels(unordered, unordered) + counts).labels == ("low", "mid", "high")
+
+
+def test_classes_that_are_given():
+    counts = ConfusionCounts(labels=["dog", "cat"]).update(["cat", "bird", "dog"], ["dog", "dog", "dog"])
+    assert (counts.labels, counts.matrix.tolist()) == (("dog", "cat"), [[1, 0], [1, 0]])
+    found = cmfast.confusion_matrix(["cat", "bird", "dog"], ["dog", "dog", "dog"], labels=["dog", "cat"])
+    np.testing.assert_array_equal(counts.matrix, found)
+    categorical = pd.Categorical(["cat", "bird", "dog"])
+    assert ConfusionCounts(labels=["dog", "cat"]).update(categorical, ["dog"] * 3) == counts
+    ids = ConfusionCounts(n_classes=3).update([0, 2], [1, 1])
+    assert ids.matrix.tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
+    with pytest.raises(ValueError, match=r"^ConfusionCounts\.update: y_true must be in 0\.\.2, got 1 outside"):
+        ids.update([3], [0])
+    assert ids.n_samples == 2
+    assert (ids + ConfusionCounts(n_classes=4).update([3], [3])).labels == (0, 1, 2, 3)
+    assert ids.reset().matrix.tolist() == np.zeros((3, 3)).tolist()
+    assert counts.reset().labels == ("dog", "cat")
+    assert ConfusionCounts().update(["a"], ["a"]).reset().labels == ()
+    read = ConfusionCounts.from_bytes(counts.to_bytes()).update(["bird"], ["cat"])
+    assert read.labels == ("dog", "cat")
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "match"),
+    [
+        ({"y_true": [1]}, {"y_true": ["a"], "y_pred": ["a"]}, r"labels must be integers, as before, got strings"),
+        ({}, {"y_pred": ["a"]}, r"y_pred must be integers, as before, got strings"),
+        ({}, {"y_true": [0.5]}, r"y_true must be integers, bool or strings, got dtype float64"),
+        ({}, {"y_true": [0, 1]}, r"arrays must have one shape"),
+        ({}, {"sample_weight": [1.0, 2.0]}, r"arrays must have one shape"),
+        ({}, {"groups": ["a", "b"]}, r"groups must be of shape \(1,\), as y_true, got shape \(2,\)"),
+        ({}, {"groups": ["a"]}, r"groups must be given for all counts or for none, got counts without and with groups"),
+        ({"groups": ["a"]}, {}, r"groups must be given for all counts or for none, got counts with and without groups"),
+        ({"groups": ["a"]}, {"groups": {"site": ["a"]}}, r"groups must be by groups, as before, got site"),
+        ({"groups": ["a"]}, {"groups": [1]}, r"groups must be strings, as before, got integers"),
+        ({"groups": ["a"]}, {"groups": [None]}, r"groups must be without missing values"),
+        ({"groups": ["a"]}, {"groups": np.array([np.nan])}, r"groups must be without missing values, got 1 missing"),
+        ({}, {"groups": {"t": np.array(["NaT"], "M8[s]")}}, r"t must be without missing values, got 1 missing"),
+        ({}, {"groups": pd.Categorical([None], ["a"])}, r"groups must be without missing values"),
+        ({}, {"groups": {}}, r"groups must be an array, got dict without columns"),
+        ({}, {"groups": pd.DataFrame({"a": [1]})}, r"groups must be an array of labels, got a pandas DataFrame"),
+        ({}, {"y_true": torch.tensor([1]), "y_pred": torch.tensor([1])}, r"arrays must come from one library"),
+        ({}, {"y_true": pd.DataFrame({"a": [1]})}, r"y_true must be an array of labels"),
+    ],
+)
+def test_what_is_refused_counts_nothing(before, then, match):
+    def samples(options):
+        return {"y_true": [1], "y_pred": [1], **options}
+
+    if "y_true" in before:
+        before = {**before, "y_pred": before["y_true"]}
+    counts = ConfusionCounts().update(**samples(before))
+    was = counts.to_bytes()
+    with pytest.raises((TypeError, ValueError), match=rf"^ConfusionCounts\.update: {match}"):
+        counts.update(**samples(then))
+    assert counts.to_bytes() == was
+
+
+def test_parts_that_do_not_merge():
+    for bad in (None, 5, [5], [], [None]):
+        with pytest.raises((TypeError, ValueError), match=r"^ConfusionCounts\.merge: parts"):
+            ConfusionCounts.merge(bad)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = ConfusionCounts() + 1
+
+
+def test_weights():
+    counts = ConfusionCounts()
+    for part in (slice(0, 20), slice(20, 60)):
+        counts.update(CODES[0][part], CODES[1][part], sample_weight=np.full(60, 0.25, np.float32)[part])
+    assert counts.matrix.dtype == np.float64
+    np.testing.assert_array_equal(counts.matrix * 4, ConfusionCounts.from_labels(*CODES).matrix)
+    assert (counts + ConfusionCounts.from_labels(*CODES)).matrix.dtype == np.float64
+    none = ConfusionCounts.from_labels(["a", "b"], ["c", "b"], sample_weight=[0.0, 1.0])
+    assert none.labels == ("a", "b", "c")  # it occurs, if with no weight
+    assert ConfusionCounts.from_json(counts.to_json()) == counts
+
+
+def test_what_counts_give():
+    counts = ConfusionCounts.from_labels(*CODES, groups=SITES)
+    M = counts.matrix
+    np.testing.assert_array_equal(counts.compute("mcc"), cmfast.metrics.mcc(M))
+    assert set(counts.compute(["mcc", "f1"], undefined="nan")) == {"mcc", "f1"}
+    np.testing.assert_array_equal(counts.normalize("row"), cmfast.normalize(M, "row"))
+    assert repr(counts) == "<ConfusionCounts: 60 samples, 3 classes, 3 groups>"
+    assert repr(ConfusionCounts()) == "<ConfusionCounts: 0 samples, 0 classes>"
+    with pytest.raises(ValueError, match="read-only"):
+        counts.matrix[:] = 0
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counts)
+    for same in (copy.copy(counts), copy.deepcopy(counts), pickle.loads(pickle.dumps(counts))):
+        assert same == counts
+    other = copy.copy(counts).update([0], [0], groups=["a"])
+    assert other != counts
+    assert counts != None  # noqa: E711  (it must not raise)
+
+
+def test_frames_of_pandas():
+    names = [texts(codes) for codes in CODES]
+    whole = ConfusionCounts.from_labels(*names)
+    pd.testing.assert_frame_equal(
+        whole.to_pandas(), pd.crosstab(*(pd.Series(n) for n in names), rownames=["true"], colnames=["predicted"])
+    )
+    frame = ConfusionCounts.from_labels(*names, groups={"site": SITES, "model": MODELS}).to_pandas()
+    assert frame.index.names == ["site", "model", "true"]
+    rows = np.flatnonzero((SITES == "a") & (MODELS == 5))
+    first = ConfusionCounts.from_labels(*([column[k] for k in rows] for column in names)).to_pandas()
+    assert frame.loc[("a", 5)].loc[first.index, first.columns].equals(first)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_tables_of_metrics(library):
+    counts = ConfusionCounts.from_labels(*CODES, groups={"site": SITES, "model": MODELS})
+    rows = counts.table(["accuracy", "mcc"], library=library)
+    assert type(rows).__module__.partition(".")[0] == library
+    found = rows.to_pydict() if library == "pyarrow" else {name: list(rows[name]) for name in rows.columns}
+    assert list(found) == ["site", "model", "accuracy", "mcc"]
+    assert list(zip(found["site"], found["model"], strict=True)) == list(counts.groups)
+    np.testing.assert_array_equal(found["mcc"], counts.compute("mcc"))
+    rows = counts.table(["accuracy", "f1"], library=library)
+    found = rows.to_pydict() if library == "pyarrow" else {name: list(rows[name]) for name in rows.columns}
+    assert found["class"] == [0, 1, 2] * len(counts.groups)
+    np.testing.assert_array_equal(found["f1"], counts.compute("f1").ravel())
+    np.testing.assert_array_equal(found["accuracy"], np.repeat(counts.compute("accuracy"), 3))
+    assert len(ConfusionCounts.from_labels(*CODES).table("f1", library=library)) == 3
+    assert len(ConfusionCounts.from_labels(*CODES).table("mcc", library=library)) == 1
+
+
+def test_arrays_of_xarray():
+    pytest.importorskip("xarray")
+    counts = ConfusionCounts.from_labels(*map(texts, CODES), groups={"site": SITES, "model": MODELS})
+    array = counts.to_xarray()
+    assert array.dims == ("group", "true", "predicted")
+    one = array[[*zip(array.site.values, array.model.values, strict=True)].index(("a", 5))]
+    assert int(one.sel(true="low", predicted="mid")) == pairs(counts, ("a", 5)).get(("low", "mid"), 0)
+
+
+def frames():
+    frame = pd.DataFrame({"label": texts(CODES[0]), "guess": texts(CODES[1]), "site": SITES, "model": MODELS})
+    frame["w"] = 0.5
+    frame["size"] = pd.Categorical(RNG.choice(["S", "M", "L"], 60), ["S", "M", "L"], ordered=True)
+    table = pa.Table.from_pandas(frame)
+    return {"pandas": frame, "polars": pl.from_pandas(frame), "pyarrow": table}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("keys", ["site", ["model", "site"]])
+def test_groups_of_a_table(library, keys):
+    frame = frames()[library]
+    counts = cmfast.by(frame, keys, y_true="label", y_pred="guess")
+    columns = {"site": SITES, "model": MODELS}
+    named = [keys] if isinstance(keys, str) else keys
+    wanted = ConfusionCounts.from_labels(*map(texts, CODES), groups={key: columns[key] for key in named})
+    assert counts == wanted
+    table = counts.table("accuracy")
+    assert type(table).__module__.partition(".")[0] == library
+    assert list(table.column_names if library == "pyarrow" else table.columns) == [*named, "accuracy"]
+    assert type((counts + counts).table("accuracy")) is type(table)
+    weighted = cmfast.by(frame, keys, y_true="label", y_pred="guess", sample_weight="w")
+    np.testing.assert_array_equal(weighted.matrix, counts.matrix / 2)
+    some = cmfast.by(frame, keys, y_true="label", y_pred="guess", labels=["mid", "low"])
+    assert some.labels == ("mid", "low")
+
+
+def test_groups_of_ordered_categories_keep_their_order():
+    assert cmfast.by(frames()["pandas"], "size", y_true="label", y_pred="guess").groups == ("S", "M", "L")
+    few = frames()["pandas"].query("size != 'M'")
+    assert cmfast.by(few, "size", y_true="label", y_pred="guess").groups == ("S", "L")
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"frame": {"a": [1]}}, "frame must be a DataFrame of pandas or polars, or a Table of Arrow, got dict"),
+        ({"frame": pl.LazyFrame({"site": [1]})}, "frame must be a DataFrame .*, got LazyFrame"),
+        ({"keys": "nosite"}, "keys must be one of the columns label, guess, .* got 'nosite'"),
+        ({"keys": []}, "keys must be the name of a column, or a list of them"),
+        ({"keys": None}, "keys must be the name of a column, or a list of them"),
+        ({"keys": ["site", 3]}, "keys must be the name of a column, got int 3"),
+        ({"keys": ["site", "site"]}, "keys must be different"),
+        ({"y_true": "nolabel"}, "y_true must be one of the columns"),
+        ({"y_pred": 5}, "y_pred must be the name of a column"),
+        ({"sample_weight": "w2"}, "sample_weight must be one of the columns"),
+    ],
+)
+def test_tables_that_cannot_be_counted(changes, match):
+    given = {"frame": frames()["pandas"], "keys": "site", "y_true": "label", "y_pred": "guess", **changes}
+    with pytest.raises((TypeError, ValueError), match=rf"^by: {match}"):
+        cmfast.by(given.pop("frame"), given.pop("keys"), **given)
+
+
+def test_a_column_of_which_there_are_two():
+    frame = frames()["pandas"].rename(columns={"model": "site"})
+    with pytest.raises(ValueError, match=r"^by: keys must be one of the columns .*, got 'site', which 2 of them are"):
+        cmfast.by(frame, "site", y_true="label", y_pred="guess")
+
+
+def test_states_of_torch():
+    y, p = map(torch.from_numpy, CODES)
+    counts = ConfusionCounts.from_labels(y, p, groups=SITES.tolist())
+    file = io.BytesIO()
+    torch.save(counts.state_dict(), file)
+    file.seek(0)
+    again = ConfusionCounts()
+    again.load_state_dict(torch.load(file, weights_only=True))
+    assert again == counts
+    assert isinstance(again.matrix, torch.Tensor)
+    again.update(y, p, groups=SITES.tolist())
+    assert again == counts + counts
+    for state in (None, {}, {**counts.state_dict(), "matrices": torch.ones(3)}, {**counts.state_dict(), "more": 1}):
+        with pytest.raises((TypeError, ValueError), match=r"^ConfusionCounts\.load_state_dict: state_dict "):
+            again.load_state_dict(state)
+    assert again == counts + counts
+    assert counts.sync() == counts
+
+
+PROCESS = """
+import sys
+import numpy as np, torch, torch.distributed as dist
+import cmfast
+
+rank, file, library = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=3)
+make = torch.tensor if library == "torch" else np.array
+counts = cmfast.ConfusionCounts()
+if rank == 0:
+    counts.update(make([0, 1, 1]), make([0, 1, 2]), groups=["a", "b", "a"])
+if rank == 1:
+    counts.update(make([7, 1]), make([1, 1]), groups=["c", "a"], sample_weight=make([0.5, 2.0]))
+every = counts.sync()
+assert every.sync().n_samples == 3 * every.n_samples
+alone = cmfast.ConfusionCounts(n_classes=2).update(make([rank % 2]), make([1])).sync()
+assert alone.matrix.tolist() == [[0, 2], [0, 1]]
+assert cmfast.ConfusionCounts().sync().labels == ()
+assert isinstance(every.matrix, torch.Tensor) == (library == "torch")
+print(every.labels, every.groups, every.matrix.tolist(), counts.n_samples)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without torch.distributed")
+@pytest.mark.parametrize("library", ["torch", "numpy"])
+def test_sums_over_processes(tmp_path, library):
+    """Three processes with other labels and groups each, of which one has counted nothing."""
+    command = [sys.executable, "-c", PROCESS]
+    options = {"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [subprocess.Popen([*command, str(k), str(tmp_path / "meet"), library], **options) for k in range(3)]
+    said = [process.communicate(timeout=300) for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0], said
+    first = ConfusionCounts.from_labels([0, 1, 1], [0, 1, 2], groups=["a", "b", "a"])
+    both = first + ConfusionCounts.from_labels([7, 1], [1, 1], groups=["c", "a"], sample_weight=[0.5, 2.0])
+    head = f"{both.labels} {both.groups} {both.matrix.tolist()}"
+    assert [out.strip() for out, _ in said] == [f"{head} {n}" for n in (3, 2.5, 0)]
+
+
+def test_files_that_contradict_themselves():
+    counts = ConfusionCounts.from_labels(["a", "b"], ["b", "b"], groups={"g": ["x", "y"], "h": [2, 1]})
+    good = json.loads(counts.to_json())
+    assert ConfusionCounts.from_json(json.dumps(good)) == counts
+    classes, columns = good["classes"], good["columns"]
+    rows, M = good["groups"], good["matrices"]
+    damage = {
+        "classes": [None, [], {**classes, "labels": ["a"]}, {**classes, "labels": ["b", "a"]},
+                    {**classes, "labels": ["a", "a"]}, {**classes, "labels": ["a", 1]},
+                    {**classes, "labels": [[], "a"]},
+                    {**classes, "kind": "integers"}, {**classes, "kind": "times"}, {**classes, "from": "x"},
+                    {**classes, "from": "ids"}, {**classes, "from": [1]}, {**classes, "labels": {}},
+                    {"from": "found", "kind": "times", "labels": ["a", "b"]},
+                    {"from": "found", "kind": "bytes", "labels": ["\u0416", "b"]}],
+        "columns": [None, [], columns[:1], columns * 2, [columns[0], columns[0]], [5, 6], [{}, {}],
+                    [{**columns[0], "name": 5}, columns[1]]],
+        "groups": [{**rows, "values": values} for values in ([[0, 1], [0, 1]], [[1, 0], [0, 1]], [[0, 1], [1, 2]],
+                                                             [[0, 1], [1, -1]])],
+        "matrices": [{**M, "shape": [1, 2, 4], "values": [[[0] * 4] * 2]}],
+        "matrix": [{"dtype": "<i8", "shape": [2, 2], "values": [[0, 1], [1, 0]]}],
+    }  # fmt: skip
+    for name, values in damage.items():
+        for value in values:
+            with pytest.raises(ValueError, match=r"^ConfusionCounts\.from_json: text holds no ConfusionCounts"):
+                ConfusionCounts.from_json(json.dumps({**good, name: value}))
+    for name in ("classes", "columns", "groups"):
+        with pytest.raises(ValueError, match=r"holds no ConfusionCounts"):
+            ConfusionCounts.from_json(json.dumps({key: value for key, value in good.items() if key != name}))
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_what_is_written_is_read(kind):
+    make, _ = COLUMNS[kind]
+    counts = ConfusionCounts.from_labels(make(CODES[0]), make(CODES[1]))
+    for same in (ConfusionCounts.from_bytes(counts.to_bytes()), ConfusionCounts.from_json(counts.to_json())):
+        assert same == counts
+        assert same.labels == counts.labels
+        assert [type(x) for x in same.labels] == [type(x) for x in counts.labels]
+
+
+def test_orders_that_two_axes_make():
+    def union(a, b):
+        return Axis(tuple(a), "categories").union(Axis(tuple(b), "categories"), "labels").labels
+
+    assert union("ac", "abc") == tuple("abc")
+    assert union("bc", "abc") == tuple("abc")
+    assert union("ab", "cd") == tuple("abcd")
+    assert union("ab", "bxaz") == tuple("azbx")
+    assert Axis((), "found").union(Axis(("b", "a"), "ordered"), "labels") == Axis(("b", "a"), "ordered")
