@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast import metrics, normalizing
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array, Method
+from cmfast._core.annotations import Array, Method, OnFailure, Undefined
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
 from cmfast.confusion_counts import _samples, _sync, _tables
@@ -201,12 +201,20 @@ class ConfusionCounts(State):
         self._held = self._empty
         return self
 
-    def compute(self, names: Any, /, **options: Any) -> Any:
-        """Return metrics of the matrix, or of every group's: ``metrics.compute(counts.matrix, names, **options)``."""
-        return metrics.compute(self.matrix, names, **options)
+    def compute(
+        self,
+        names: Any,
+        /,
+        *,
+        undefined: Undefined = "present",
+        positive: int = 1,
+        on_failure: OnFailure = "warn",
+    ) -> Any:
+        """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`."""
+        return metrics.compute(self.matrix, names, undefined=undefined, positive=positive, on_failure=on_failure)
 
     def normalize(self, method: Method, /, **options: Any) -> Any:
-        """Return the matrix, or every group's, normalised: ``cmfast.normalize(counts.matrix, method, **options)``."""
+        """Return the matrix, or every group's, normalised; all arguments as for :func:`cmfast.normalize`."""
         return normalizing.normalize(self.matrix, method, **options)
 
     def to_pandas(self) -> Any:
@@ -224,13 +232,22 @@ class ConfusionCounts(State):
         """Return a DataArray of the counts: dimensions ``true``, ``predicted``, and ``group`` where there are some."""
         return _tables.to_xarray(self._held)
 
-    def table(self, names: Any, /, *, library: str | None = None, **options: Any) -> Any:
+    def table(
+        self,
+        names: Any,
+        /,
+        *,
+        library: str | None = None,
+        undefined: Undefined = "present",
+        positive: int = 1,
+        on_failure: OnFailure = "warn",
+    ) -> Any:
         """Return metrics as a table: a row per group; where a metric is one per class, a row per group and class.
 
         Parameters
         ----------
         names : str or list of str
-            As for :meth:`compute`; `options` too.
+            As for :meth:`compute`, as are all other options.
         library : {"pandas", "polars", "pyarrow"}, optional
             Whose table; default: that of the table that :func:`by` counted, else pandas.
 
@@ -246,7 +263,8 @@ class ConfusionCounts(State):
         library = self._library if library is None else library
         validate.choice("library", library, _tables.LIBRARIES)
         wanted = [names] if isinstance(names, str) else names
-        return _tables.tidy(self._held, metrics.compute(self.matrix, wanted, **options), library)
+        found = self.compute(wanted, undefined=undefined, positive=positive, on_failure=on_failure)
+        return _tables.tidy(self._held, found, library)
 
     def sync(self, process_group: Any = None) -> Self:
         """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.

@@ -59,6 +59,7 @@ def _counted_ids(y_true: Array, y_pred: Array, weight: Array | None, groups: Any
         sample_weight=weight,
     )
     validate.integer(y_true=y_true, y_pred=y_pred)
+    validate.real(sample_weight=weight)
     samples = _checked(y_true, y_pred, weight)
     return _tallied(samples, groups, len(axis.labels), axis)
 
@@ -90,7 +91,9 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     """Return the counts of labels of any kind: counted by the codes that they come with, and turned afterwards."""
     columns = [_codes.of_labels(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred))]
     if weight is not None:
+        validate.columns(sample_weight=weight)
         (weight,) = dispatch.adopt(sample_weight=weight)
+        validate.real(sample_weight=weight)
     if max(len(column.values) for column in columns) > (_codes.SPAN if groups is None else MOST_BY_GROUP):
         columns = [column.compact() for column in columns]
     samples = _checked(columns[0].codes, columns[1].codes, weight)

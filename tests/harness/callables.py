@@ -361,8 +361,12 @@ ONLY_BI = ("smoothing", "empty", "tol", "max_iter", "solver", "start")  # the **
 WEIGHTS_OF_CELLS = ("nonsense", 3, True, None, [["row"]], ["row", 3], {}, b"row", [[1.0, 2.0]], [[1j, 1], [1, 1]], 1.5)
 NO_LABELS = (3, [], [0, 0], [[0, 1]], [0.5, 1.0], "ab", True, {}, [None], [1j])
 NO_COLUMN = (3, True, 1.5, "nonsense", b"label", ["label"], {})
-SAMPLES = {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH}
-OF_SAMPLES = frozenset({"sample_weight", "groups"})
+SAMPLES = {**LABELS, "sample_weight": np.ones(4)}
+OF_COUNTED: dict[str, Any] = {
+    "arrays": SAMPLES,
+    "optional": frozenset({"sample_weight"}),
+    "free": frozenset({"groups"}),  # labels of any kind; they have tests of their own
+}
 FRAME = pd.DataFrame({"label": TRUTH, "guess": GUESS, "site": list("abba"), "weight": 0.5})
 OF_EMBEDDED: dict[str, Any] = {
     "arrays": POINTS,
@@ -377,8 +381,8 @@ _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
 ENTRIES: dict[str, Entry] = {
     "confusion_matrix": _function(
         cmfast.confusion_matrix,
-        SAMPLES,
-        optional=OF_SAMPLES,
+        {**SAMPLES, "groups": TRUTH},
+        optional=frozenset({"sample_weight", "groups"}),
         batch=frozenset({"sample_weight"}),
         wrong={"labels": (*NO_LABELS, ["a", "b"])},
     ),
@@ -493,9 +497,9 @@ ENTRIES: dict[str, Entry] = {
     ),
     "ConfusionCounts": _function(cmfast.ConfusionCounts, wrong={"labels": NO_LABELS}),
     "ConfusionCounts.from_labels": _function(
-        cmfast.ConfusionCounts.from_labels, SAMPLES, optional=OF_SAMPLES, wrong={"labels": NO_LABELS}
+        cmfast.ConfusionCounts.from_labels, **OF_COUNTED, wrong={"labels": NO_LABELS}
     ),
-    "ConfusionCounts.update": Entry(lambda make: cmfast.ConfusionCounts().update, SAMPLES, optional=OF_SAMPLES),
+    "ConfusionCounts.update": Entry(lambda make: cmfast.ConfusionCounts().update, **OF_COUNTED),
     "ConfusionCounts.merge": _function(
         cmfast.ConfusionCounts.merge,
         others={"parts": Made(lambda make: [_counted(make)] * 2)},
