@@ -79,7 +79,7 @@ class State:
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             validate.refuse("data", "bytes", type(data).__name__, TypeError)
-        with _whole(cls, "data"):
+        with _whole("data", cls):
             found: Self = read(io.BytesIO(data), cls)
         return found
 
@@ -177,7 +177,7 @@ class State:
         """
         if not isinstance(text, str | bytes | bytearray):
             validate.refuse("text", "JSON in a str or bytes", type(text).__name__, TypeError)
-        with _whole(cls, "text"):
+        with _whole("text", cls):
             found: Self = _of_facts(_parsed(text), (cls,))
         return found
 
@@ -189,10 +189,10 @@ def load_any(path: File, *classes: type[State]) -> Any:
         data = path.read()
         if not isinstance(data, bytes):
             validate.refuse("path", "a path, or a file of bytes", f"one of {type(data).__name__}", TypeError)
-        with _whole(classes[0], "path"):
+        with _whole("path", *classes):
             return read(io.BytesIO(data), *classes)
     name = _name(path)
-    with open(name, "rb") as file, _whole(classes[0], f"path {name}"):  # noqa: PTH123  (a name that need not be a Path)
+    with open(name, "rb") as file, _whole(f"path {name}", *classes):  # noqa: PTH123  (a name that need not be a Path)
         return read(file, *classes)
 
 
@@ -301,12 +301,13 @@ def _of_json(name: str, value: Any, types: tuple[str, ...], ndim: int) -> np.nda
 
 
 @contextmanager
-def _whole(one: type[State], where: str) -> Iterator[None]:
-    """Name the class that was to be read from what is damaged or something else."""
+def _whole(where: str, *classes: type[State]) -> Iterator[None]:
+    """Name the classes that were to be read from what is damaged or something else."""
     try:
         yield
     except DamagedError as error:
-        validate.fail(f"{where} holds no {one.__name__}, or is damaged: {error}")
+        names = " or ".join(one.__name__ for one in classes)
+        validate.fail(f"{where} holds no {names}, or is damaged: {error}")
 
 
 def _name(path: Any) -> str:

@@ -1,0 +1,98 @@
+"""``cmfast merge``: what parts have counted adds up to what one run over all of it counts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cmfast
+from cmfast import cli
+
+PARTS = [([0, 1, 5], [1, 1, 5]), ([5, 7], [7, 7])]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def command(*argv):
+        status = cli.main([*argv])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return command
+
+
+def counts(k, **options):
+    return cmfast.ConfusionCounts.from_labels(*PARTS[k], **options)
+
+
+@pytest.mark.parametrize(("first", "second"), [("a.json", "b.json"), ("a.npz", "b.json"), ("a", "b")])
+@pytest.mark.parametrize("out", ["all.json", "all.npz"])
+def test_files_of_counts_add_up(run, first, second, out):
+    counts(0).save(first)
+    counts(1).save(second)
+    status, text, err = run("merge", first, second, "-o", out)
+    assert (status, err) == (0, "")
+    assert cmfast.ConfusionCounts.load(out) == counts(0) + counts(1)
+    assert text.splitlines()[0].split() == ["true", "\\", "pred", "0", "1", "5", "7"]
+
+
+def test_sums_that_are_printed(run):
+    counts(0, groups=["a", "b", "b"]).save("a.json")
+    status, out, _ = run("merge", "a.json", "a.json", "--json")
+    assert status == 0
+    assert cmfast.ConfusionCounts.from_json(out) == sum([counts(0, groups=["a", "b", "b"])] * 2)
+    assert run("merge", "a.json", "a.json")[1] == "ConfusionCounts: 6 samples, 3 classes, 2 groups of 2 files\n"
+
+
+def test_what_the_command_counted_adds_up(run):
+    rows = [f"{a},{b}" for y, p in PARTS for a, b in zip(y, p, strict=True)]
+    for name, some in (("a", rows[:3]), ("b", rows[3:]), ("all", rows)):
+        Path(f"{name}.csv").write_text("y_true,y_pred\n" + "\n".join(some) + "\n")
+        assert run("confusion", f"{name}.csv", "-o", f"{name}.json", "--quiet")[0] == 0
+    assert run("merge", "a.json", "b.json", "-o", "sum.json")[0] == 0
+    whole, found = json.loads(Path("all.json").read_text()), cmfast.ConfusionCounts.load("sum.json")
+    assert (list(found.labels), found.matrix.tolist()) == (whole["labels"], whole["matrix"])
+
+
+def test_counts_per_cell_add_up(run):
+    grid = cmfast.Grid([0.0], [1.0])
+    parts = [cmfast.cell_counts([[x]], [0], [1], grid=grid, n_classes=2) for x in (0.5, 7.5)]
+    for part, name in zip(parts, ("a.npz", "b.npz"), strict=True):
+        part.save(name)
+    status, out, _ = run("merge", "a.npz", "b.npz", "-o", "all.npz")
+    assert (status, out) == (0, "CellCounts: 2 points, 2 triples, 1 axes, 2 classes of 2 files\n")
+    assert cmfast.CellCounts.load("all.npz") == parts[0] + parts[1]
+
+
+def test_files_that_do_not_add_up(run):
+    counts(0).save("a.json")
+    counts(0, groups=["a", "b", "b"]).save("g.json")
+    cmfast.cell_counts([[0.0]], [0], [0], grid=cmfast.Grid([0.0], [1.0])).save("c.npz")
+    cmfast.Grid([0.0], [1.0]).save("grid.json")
+    np.savez("other.npz", x=np.ones(3))
+    Path("deep.json").write_text("[" * 100_000)
+    Path("normal.json").write_text(json.dumps({"labels": [0], "matrix": [[1.0]], "normalize": "row"}))
+    Path("odd.json").write_text(json.dumps({"labels": [0], "matrix": [[1.5]], "normalize": None}))
+    known = "holds no ConfusionCounts or CellCounts, or is damaged"
+    refused = {
+        "g.json": "groups must be given for all counts or for none",
+        "c.npz": "c.npz: holds CellCounts, but a.json ConfusionCounts",
+        "grid.json": f"grid.json: {known}: its class is 'Grid'",
+        "other.npz": f"other.npz: {known}: it has no class",
+        "deep.json": f"deep.json: {known}",
+        "normal.json": "normal.json: holds a matrix that is normalised",
+        "odd.json": "odd.json: ",
+        "none.json": "none.json: no such file",
+    }
+    for name, words in refused.items():
+        status, out, err = run("merge", "a.json", name, "-o", "all.json")
+        assert (status, out) == (2, ""), name
+        assert err.count("\n") == 1
+        assert words in err, err
+        assert not Path("all.json").exists()
+    for target in ("a.json", "all.csv"):
+        assert run("merge", "a.json", "g.json", "-o", target)[0] == 2
+    assert run("merge", "a.json", "a.json", "-o", "a.json", "--force")[0] == 2
