@@ -12,7 +12,7 @@ from cmfast._core import caller
 from cmfast.kernels.loading import load
 
 # Root module of an array's class -> adapter, imported when the first such array comes.
-ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch"}
+ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch", "xarray": "_xarray"}
 # Options that decide how large a result is, and how NumPy's ValueError begins for one that is larger than addresses.
 SIZES = ("n_classes", "n_groups", "n_replicates")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
@@ -61,12 +61,13 @@ def _converted(arrays: dict[str, Any], optional: Container[str]) -> list[Any]:
         if name not in given and name not in optional:
             msg = f"{name} must be an array, got None"
             raise TypeError(caller.named(msg))
-    found = {adapter(type(array)) for array in given.values()}
+    outer = {adapter(type(array)) for array in given.values()}
+    found = {adapter(type(bare(array))) for array in given.values()}
     if len(found) > 1:
         what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
         msg = f"arrays must come from one library, got {what}"
         raise TypeError(caller.named(msg))
-    (one,) = found
+    one = next((each for each in outer if each not in found), None) or next(iter(found))  # of what holds the others
     try:
         out = [None if array is None else one.asarray(name, array) for name, array in arrays.items()]
     except (TypeError, ValueError) as error:
@@ -159,6 +160,12 @@ def distinct(array: Any) -> tuple[np.ndarray, Any]:
 def moved(array: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
     """Return zeros of `shape`, int64 or float64, with the places `source` of `array` at `target`; a list per axis."""
     return adapter(type(array)).moved(array, shape, source, target)
+
+
+def bare(array: Any) -> Any:
+    """Return the array that an adopted one has inside, as xarray's have; others as they are."""
+    inner = getattr(adapter(type(array)), "bare", None)
+    return array if inner is None else inner(array)
 
 
 def extent(array: Any) -> tuple[int, int]:

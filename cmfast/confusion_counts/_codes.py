@@ -45,7 +45,7 @@ def coded(name: str, x: Array, span: int, kinds: str, wanted: str) -> Codes:
         values = _plain(declared.values)
         source = ORDERED if declared.ordered else CATEGORIES
         return Codes(dispatch.read_only(declared.codes), values, Axis(tuple(values), source))
-    (x,) = dispatch.adopt(**{name: validate.labelled(x)})
+    x = dispatch.bare(dispatch.adopt(**{name: validate.labelled(x)})[0])
     if isinstance(x, _text.Coded):
         return Codes(x.codes, x.names)
     dtype = dispatch.dtype_of(x)

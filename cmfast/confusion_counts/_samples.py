@@ -58,6 +58,7 @@ def _counted_ids(y_true: Array, y_pred: Array, weight: Array | None, groups: Any
         y_pred=validate.labelled(y_pred),
         sample_weight=weight,
     )
+    y_true, y_pred, weight = (None if x is None else dispatch.bare(x) for x in (y_true, y_pred, weight))
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.real(sample_weight=weight)
     samples = _checked(y_true, y_pred, weight)
@@ -92,7 +93,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     columns = [_codes.of_labels(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred))]
     if weight is not None:
         validate.columns(sample_weight=weight)
-        (weight,) = dispatch.adopt(sample_weight=weight)
+        weight = dispatch.bare(dispatch.adopt(sample_weight=weight)[0])
         validate.real(sample_weight=weight)
     if max(len(column.values) for column in columns) > (_codes.SPAN if groups is None else MOST_BY_GROUP):
         columns = [column.compact() for column in columns]

@@ -1,0 +1,101 @@
+"""Arrays of xarray: the numbers are those of NumPy, and dimensions and coordinates are kept."""
+
+import numpy as np
+import pytest
+
+import cmfast
+from cmfast import metrics
+
+xr = pytest.importorskip("xarray")
+
+COORDS = {"model": list("abcd"), "true": ["x", "y", "z"], "predicted": ["x", "y", "z"], "seed": ("model", [1, 2, 3, 4])}
+COUNTS = np.random.default_rng(0).integers(1, 9, (4, 3, 3))
+M = xr.DataArray(COUNTS, COORDS, ("model", "true", "predicted"))
+BATCH, ROWS, COLS = ("model",), ("model", "true"), ("model", "predicted")
+CELLS = ("model", "true", "predicted")
+
+CALLS = {
+    "normalize": (lambda M: cmfast.normalize(M, "row"), CELLS),
+    "bi_normalize": (cmfast.bi_normalize, CELLS),
+    "importance_weights": (lambda M: cmfast.importance_weights(M, "bi"), CELLS),
+    "row_scale": (lambda M: cmfast.ipf(M).row_scale, ROWS),
+    "col_scale": (lambda M: cmfast.ras(M).col_scale, COLS),
+    "status": (lambda M: cmfast.ipf(M).status, BATCH),
+    "dead_cells": (lambda M: cmfast.support(M).dead_cells, CELLS),
+    "overlap": (lambda M: cmfast.overlap(M, M[..., ::-1, ::-1]), BATCH),
+    "overlap with an array": (lambda M: cmfast.overlap(np.ones((3, 3)), M), BATCH),
+    "mcc": (metrics.mcc, BATCH),
+    "f1": (metrics.f1, ROWS),
+    "average": (lambda M: metrics.f1(M, average="macro"), BATCH),
+    "compute": (lambda M: metrics.compute(M, ["accuracy", "recall"])["recall"], ROWS),
+    "defined": (lambda M: metrics.defined(M, "f1"), ROWS),
+    "kappa": (lambda M: metrics.kappa(M, weights="linear"), BATCH),
+    "margins": (lambda M: metrics.margins(M).col_sums, ROWS),
+    "one_vs_rest": (metrics.one_vs_rest, (*ROWS, "is_true", "is_predicted")),
+    "most_confused": (lambda M: metrics.most_confused(M, 2).value, (*BATCH, "k")),
+    "resample": (lambda M: cmfast.uncertainty.resample(M, n_replicates=5, rng=3), (*BATCH, "k", "true", "predicted")),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_results_have_the_dimensions_of_their_arrays(name):
+    function, dims = CALLS[name]
+    found = function(M)
+    assert isinstance(found, xr.DataArray)
+    assert found.dims == dims
+    np.testing.assert_array_equal(found.values, function(COUNTS))
+    assert {*found.coords} == {name for name, c in M.coords.items() if {*c.dims} <= {*dims}}
+    for coordinate in found.coords:
+        np.testing.assert_array_equal(found[coordinate], M[coordinate])
+    assert isinstance(function(M[0]), xr.DataArray) or dims != BATCH
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_what_is_no_batch_is_computed_as_an_array():
+    X, y = np.random.default_rng(1).random((60, 2)), np.arange(60) % 2
+    found = cmfast.geometric_confusion_matrix(xr.DataArray(X), xr.DataArray(y), y, weights="row")
+    assert found.cells == cmfast.geometric_confusion_matrix(X, y, y, weights="row").cells
+    assert cmfast.pca(xr.DataArray(X), 1) == cmfast.pca(X, 1)
+    assert metrics.report(M[0]).rows == metrics.report(COUNTS[0]).rows
+
+
+def test_labels():
+    y, p = np.array([[0, 1, 1], [1, 1, 0]]), np.array([[0, 0, 1], [1, 1, 1]])
+    given = [xr.DataArray(x, {"fold": ["a", "b"]}, ("fold", "sample")) for x in (y, p)]
+    found = cmfast.confusion_matrix(*given)
+    assert found.dims == ("fold", "true", "predicted")
+    assert list(found.fold.values) == ["a", "b"]
+    np.testing.assert_array_equal(found, cmfast.confusion_matrix(y, p))
+    texts = xr.DataArray(["b", "a"]), xr.DataArray(["a", "a"])
+    np.testing.assert_array_equal(cmfast.confusion_matrix(*texts), [[1, 0], [1, 0]])
+    counts = cmfast.ConfusionCounts.from_labels(*texts, groups=xr.DataArray(["u", "v"]))
+    assert (counts.labels, counts.groups) == (("a", "b"), ("u", "v"))
+
+
+def test_failures_speak_of_the_batch():
+    bad = M.astype(float).copy()
+    bad[2, 0, 0] = np.nan
+    with pytest.warns(cmfast.FailureWarning, match=r"^bi_normalize: INVALID \(element 2 of 4\)"):
+        found = cmfast.bi_normalize(bad)
+    assert bool(found[2].isnull().all())
+    with pytest.raises(cmfast.FailureError, match=r"^metrics\.mcc: 1 of 4 matrices not evaluated"):
+        metrics.mcc(bad, on_failure="raise")
+
+
+def test_what_is_refused():
+    with pytest.raises(TypeError, match=r"^normalize: M must be an array, got Dataset; give an xarray\.DataArray, as"):
+        cmfast.normalize(M.to_dataset(name="counts"), "row")
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"^overlap: arrays must come from one library, got S from xarray, T from"):
+        cmfast.overlap(M, torch.from_numpy(COUNTS))
+    dask = pytest.importorskip("dask")
+    assert dask
+    with pytest.raises(TypeError, match=r"^normalize: M is a lazy xarray\.DataArray"):
+        cmfast.normalize(M.chunk(), "row")
+
+
+def test_inputs_do_not_change():
+    before = M.copy(deep=True)
+    cmfast.bi_normalize(M).values[:] = 0
+    assert M.identical(before)
+    assert M.values.flags.writeable
