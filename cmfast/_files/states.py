@@ -32,15 +32,15 @@ class State:
     """What can be written and read again by any process on any machine; a class says which parts it has, of what."""
 
     __slots__ = ()
-    _PARTS: ClassVar[Parts]
+    _STORED: ClassVar[Parts]
     _OPTIONAL: ClassVar[tuple[str, ...]] = ()
 
-    def _parts(self) -> dict[str, Any]:
+    def _stored(self) -> dict[str, Any]:
         """Return the parts: arrays on the host, numbers, and what is JSON as Python has it; None for none."""
         raise NotImplementedError
 
     @classmethod
-    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+    def _of_stored(cls, parts: dict[str, Any]) -> Self:
         """Return what has these parts, in types and dimensions as promised; raise DamagedError for all else."""
         raise NotImplementedError
 
@@ -203,9 +203,9 @@ def read(file: BinaryIO, *classes: type[State]) -> Any:
         return _of_facts(_parsed(file.read()), classes)
     head = archive.read(file, HEAD, others=True)
     one = _class_of(_parsed(head["class"].tobytes()), int(head["format"]), classes)
-    found = archive.read(file, {**HEAD, **one._PARTS}, optional=one._OPTIONAL)
-    texts = {name for name, kind in one._PARTS.items() if kind == TEXT}
-    return one._of_parts({k: _parsed(found[k].tobytes()) if k in texts else found[k] for k in found if k not in HEAD})
+    found = archive.read(file, {**HEAD, **one._STORED}, optional=one._OPTIONAL)
+    texts = {name for name, kind in one._STORED.items() if kind == TEXT}
+    return one._of_stored({k: _parsed(found[k].tobytes()) if k in texts else found[k] for k in found if k not in HEAD})
 
 
 def _class_of(name: Any, number: Any, classes: tuple[type[State], ...]) -> type[State]:
@@ -220,8 +220,8 @@ def _class_of(name: Any, number: Any, classes: tuple[type[State], ...]) -> type[
 
 def _arrays(state: State) -> dict[str, np.ndarray]:
     """Return the parts of a state as arrays in little-endian bytes."""
-    found: dict[str, Any] = {"class": type(state).__name__, "format": FORMAT, **state._parts()}
-    kinds = {**HEAD, **state._PARTS}
+    found: dict[str, Any] = {"class": type(state).__name__, "format": FORMAT, **state._stored()}
+    kinds = {**HEAD, **state._STORED}
     return {name: _array(value, *kinds[name]) for name, value in found.items() if value is not None}
 
 
@@ -235,11 +235,11 @@ def _array(value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:
 def _facts(state: State) -> dict[str, Any]:
     """Return the parts of a state as JSON has them."""
     facts: dict[str, Any] = {"class": type(state).__name__, "format": FORMAT}
-    for name, value in state._parts().items():
-        if value is None or state._PARTS[name] == TEXT:
+    for name, value in state._stored().items():
+        if value is None or state._STORED[name] == TEXT:
             facts |= {} if value is None else {name: value}
             continue
-        array = _array(value, *state._PARTS[name])
+        array = _array(value, *state._STORED[name])
         values = array.tolist()
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             values = _spelt(values)
@@ -271,11 +271,11 @@ def _of_facts(facts: Any, classes: tuple[type[State], ...]) -> Any:
     facts = dict(facts)
     one = _class_of(facts.pop("class", None), facts.pop("format", None), classes)
     for name in facts:
-        demand(name in one._PARTS, f"it has {validate.shown(name)}")
-    for name in one._PARTS:
+        demand(name in one._STORED, f"it has {validate.shown(name)}")
+    for name in one._STORED:
         demand(name in facts or name in one._OPTIONAL, f"it has no {name}")
-    texts = {name for name, kind in one._PARTS.items() if kind == TEXT}
-    return one._of_parts({k: v if k in texts else _of_json(k, v, *one._PARTS[k]) for k, v in facts.items()})
+    texts = {name for name, kind in one._STORED.items() if kind == TEXT}
+    return one._of_stored({k: v if k in texts else _of_json(k, v, *one._STORED[k]) for k, v in facts.items()})
 
 
 def _of_json(name: str, value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:

@@ -64,7 +64,7 @@ class ConfusionCounts(State):
     True
     """
 
-    _PARTS: ClassVar[Parts] = PARTS
+    _STORED: ClassVar[Parts] = PARTS
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
@@ -293,9 +293,9 @@ class ConfusionCounts(State):
         except DamagedError as error:
             validate.fail(f"state_dict is of no ConfusionCounts: {error}")
 
-    def _parts(self) -> dict[str, Any]:
+    def _stored(self) -> dict[str, Any]:
         return parts_of(self._held, on_host=True)
 
     @classmethod
-    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+    def _of_stored(cls, parts: dict[str, Any]) -> Self:
         return cls()._with(*of_parts(parts))

@@ -128,7 +128,7 @@ class CellCounts(State):
     _table: Array = field(repr=False)
     _ranges: Ranges = field(repr=False)
 
-    _PARTS: ClassVar[Parts] = CELL_PARTS
+    _STORED: ClassVar[Parts] = CELL_PARTS
     _OPTIONAL: ClassVar[tuple[str, ...]] = ("table",)
 
     @property
@@ -353,13 +353,13 @@ class CellCounts(State):
         failures.report(status, on_failure, failed="weights do not exist")
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
-    def _parts(self) -> dict[str, Any]:
+    def _stored(self) -> dict[str, Any]:
         from cmfast.geometry import _cells_file  # for files alone
 
         return _cells_file.parts_of(self)
 
     @classmethod
-    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+    def _of_stored(cls, parts: dict[str, Any]) -> Self:
         from cmfast.geometry import _cells_file  # for files alone
 
         return cls(*_cells_file.checked(parts))

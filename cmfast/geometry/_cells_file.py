@@ -43,7 +43,7 @@ def checked(parts: dict[str, np.ndarray]) -> Fields:
     n_classes, n_dropped = int(parts["n_classes"]), int(parts["n_dropped"])
     keys, counts, table = parts["keys"], parts["counts"], parts.get("table")
     low, extent = (tuple(map(int, parts[name])) for name in ("low", "extent"))
-    grid = Grid._of_parts({name: parts[name] for name in ("origin", "width")})
+    grid = Grid._of_stored({name: parts[name] for name in ("origin", "width")})
     demand(0 <= n_classes <= MOST_CLASSES and 0 <= n_dropped <= MOST_POINTS, "its n_classes or n_dropped cannot be")
     demand(len(low) == len(extent) == grid.n_axes, "its origin, low and extent differ in length")
     demand(all(n > 0 for n in extent) or not any(extent), "its extent cannot be")

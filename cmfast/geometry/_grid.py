@@ -51,7 +51,7 @@ class Grid(State):
     origin: np.ndarray
     width: np.ndarray
     inverse: np.ndarray
-    _PARTS: ClassVar[Parts] = {"origin": (("<f8",), 1), "width": (("<f8",), 1)}
+    _STORED: ClassVar[Parts] = {"origin": (("<f8",), 1), "width": (("<f8",), 1)}
 
     def __init__(self, origin: Sequence[float] | np.ndarray, width: Sequence[float] | np.ndarray) -> None:
         arrays = {}
@@ -88,11 +88,11 @@ class Grid(State):
     def __reduce__(self) -> tuple[type, tuple[np.ndarray, np.ndarray]]:
         return Grid, (self.origin, self.width)
 
-    def _parts(self) -> dict[str, Any]:
+    def _stored(self) -> dict[str, Any]:
         return {"origin": self.origin, "width": self.width}
 
     @classmethod
-    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+    def _of_stored(cls, parts: dict[str, Any]) -> Self:
         try:
             return cls(**parts)
         except ValueError as error:

@@ -36,17 +36,17 @@ class Projection(_Axes, State):
     """
 
     __slots__ = ()
-    _PARTS: ClassVar[Parts] = {
+    _STORED: ClassVar[Parts] = {
         "mean": (("<f8",), 1),
         "components": (("<f8",), 2),
         "explained_variance_ratio": (("<f8",), 1),
     }
 
-    def _parts(self) -> dict[str, Any]:
+    def _stored(self) -> dict[str, Any]:
         return {name: dispatch.to_host(array) for name, array in self._asdict().items()}
 
     @classmethod
-    def _of_parts(cls, parts: dict[str, Any]) -> Self:
+    def _of_stored(cls, parts: dict[str, Any]) -> Self:
         m, n = parts["components"].shape
         shapes = parts["mean"].shape, parts["explained_variance_ratio"].shape
         demand(m > 0 and n > 0 and shapes == ((n,), (m,)), "its arrays do not fit together")
