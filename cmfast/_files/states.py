@@ -111,8 +111,8 @@ class State:
         >>> cells = cmfast.cell_counts([[0.1], [3.0]], [0, 1], [0, 1], grid=cmfast.Grid([0.0], [1.0]))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     cells.save(os.path.join(folder, "cells.npz"))
-        ...     cmfast.CellCounts.load(os.path.join(folder, "cells.npz"))
-        <CellCounts: 2 points, 2 triples, 1 axes, 2 classes>
+        ...     cmfast.CellCounts.load(os.path.join(folder, "cells.npz")) == cells
+        True
         """
         if hasattr(path, "write"):
             _check_binary(path)

