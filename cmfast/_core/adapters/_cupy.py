@@ -3,6 +3,8 @@
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from cmfast._core.targets import kernel
 from cmfast.kernels.cuda._core import module
 
@@ -53,7 +55,8 @@ def sent(x: Any, like: Any) -> Any:
 def distinct(x: Any) -> tuple[Any, Any]:
     """Return the sorted values of `x` on the host, and which of them each entry is."""
     with chosen(x):
-        values, codes = module.library(x).unique(x, return_inverse=True)
+        values = module.library(x).unique(x)
+        codes = module.library(x).searchsorted(values, x)
     return values.get(), codes  # synchronises
 
 
@@ -62,7 +65,7 @@ def moved(x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) 
     xp = module.library(x)
     with chosen(x):
         out = xp.zeros(shape, "f8" if x.dtype.kind == "f" else "i8")
-        out[xp.ix_(*map(xp.asarray, target))] = x[xp.ix_(*map(xp.asarray, source))]
+        out[tuple(map(xp.asarray, np.ix_(*target)))] = x[tuple(map(xp.asarray, np.ix_(*source)))]
     return out
 
 
