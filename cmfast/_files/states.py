@@ -184,9 +184,10 @@ class State:
 
 def load_any(path: File, *classes: type[State]) -> Any:
     """Return the state in a file, of whichever of `classes` it is."""
-    if hasattr(path, "read"):
-        _check_binary(path)
-        data = path.read()
+    opened: Any = path
+    if hasattr(opened, "read"):
+        _check_binary(opened)
+        data = opened.read()
         if not isinstance(data, bytes):
             validate.refuse("path", "a path, or a file of bytes", f"one of {type(data).__name__}", TypeError)
         with _whole("path", *classes):
@@ -226,10 +227,10 @@ def _arrays(state: State) -> dict[str, np.ndarray]:
 
 
 def _array(value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:
-    if (types, ndim) == TEXT:
+    if types == TEXT[0] and ndim == TEXT[1]:
         return np.frombuffer(json.dumps(value, allow_nan=False).encode(), np.uint8)
     array = np.asarray(value)
-    return array.astype(array.dtype.newbyteorder("<") if len(types) > 1 else types[0], copy=False)
+    return array.astype(array.dtype.newbyteorder("<") if len(types) > 1 else np.dtype(*types), copy=False)
 
 
 def _facts(state: State) -> dict[str, Any]:

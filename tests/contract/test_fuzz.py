@@ -57,8 +57,6 @@ def share(name, n):
 
 def search(name, n, seed):
     """Look for a call of `name` that does what no call may do; return how many were made."""
-    if name.endswith(".to_xarray"):
-        pytest.importorskip("xarray")
     n_made = 0
 
     @settings(max_examples=n, deadline=None, database=None, derandomize=False, suppress_health_check=list(HealthCheck))

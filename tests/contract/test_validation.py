@@ -60,8 +60,6 @@ def test_what_these_tests_call_good_is_good(name, make, tmp_path):
     if "path" in entry.others:
         changes["path"] = tmp_path / "cells.npz"
         call(ENTRIES[f"{name.partition('.')[0]}.save"], make, **changes)
-    if name.endswith(".to_xarray"):
-        pytest.importorskip("xarray")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ RECORDS = {
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
 }  # fmt: skip
 
+# What needs a library that is not installed.
+NOT_HERE = set() if find_spec("xarray") else {"ConfusionCounts.to_xarray"}
+
 Make = Callable[[np.ndarray], Any]
 
 
@@ -43,6 +47,8 @@ def public() -> Iterator[tuple[str, Any]]:
             yield prefix + name, thing
             ours = [base for base in thing.__mro__ if base.__module__.startswith("cmfast.")]
             for part, value in {part: value for base in ours for part, value in vars(base).items()}.items():
+                if f"{name}.{part}" in NOT_HERE:
+                    continue
                 if not part.startswith("_") and (inspect.isfunction(value) or isinstance(value, classmethod)):
                     yield f"{prefix}{name}.{part}", getattr(thing, part)
 
@@ -582,6 +588,7 @@ ENTRIES: dict[str, Entry] = {
     ),
 }  # fmt: skip
 
+ENTRIES = {name: entry for name, entry in ENTRIES.items() if name not in NOT_HERE}
 for _name, _of in STATES.items():
     ENTRIES |= _of_state(_name, _of)
 

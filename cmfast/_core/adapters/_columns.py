@@ -57,7 +57,7 @@ class Categories(NamedTuple):
 def categories(name: str, x: Any) -> Categories | None:
     """Return the categories of the column `x` as its library keeps them; None for what declares none."""
     pd, pl, pa = (sys.modules.get(library) for library in ("pandas", "polars", "pyarrow"))
-    dtype = getattr(x, "dtype", None)
+    dtype: Any = getattr(x, "dtype", None)
     if pd is not None and isinstance(dtype, pd.CategoricalDtype) and not isinstance(x, pd.MultiIndex):
         values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
         _refuse_missing(name, values.codes < 0, "nan")
