@@ -1,6 +1,9 @@
 """Divide by totals, row sums, column sums or all of them at once; and the same as weights of samples."""
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import (
@@ -16,6 +19,7 @@ from cmfast._core.annotations import (
     Start,
 )
 from cmfast._core.progress import reporter
+from cmfast.kernels.status import Status
 from cmfast.scaling._functions import OPTIONS, ipf, solve
 from cmfast.scaling._reasons import OUT_OF_RANGE, unnormalised
 
@@ -123,7 +127,8 @@ def importance_weights(
     -------
     array, shape (..., R, C), float32 if `M` is float32, else float64
         The table ``w``: ``w * M`` is ``normalize(M, method)`` to rounding (with `smoothing`, ``w`` times the smoothed
-        matrix is). Zero where the sum that it divides by is zero. Library and device of `M`.
+        matrix is). Zero where the sum that it divides by is zero. With ``"bi"`` a matrix that has only a limit gets the
+        weights of that limit: zero where `M` is, and where the limit is. Library and device of `M`.
 
     Raises
     ------
@@ -134,8 +139,9 @@ def importance_weights(
     -----
     Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID), or so small that a weight leaves the
     range of the result (RANGE), gets a table of NaN, its neighbours are not touched, and it is reported as `on_failure`
-    says; with ``"bi"`` also what :func:`ras` cannot scale. Synchronises the device unless `on_failure` is "ignore".
-    Reproducible: same input, same bits, for any number of threads.
+    says; with ``"bi"`` also what :func:`ipf` cannot scale, or only in the limit, in its words. Synchronises the device
+    unless `on_failure` is "ignore" and `method` is not ``"bi"``. Reproducible: same input, same bits, for any number of
+    threads.
 
     References
     ----------
@@ -152,16 +158,44 @@ def importance_weights(
     if by != "bi":
         return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
     validate.on_failure(on_failure)
+    out, status, why = bi_weights(M, num_threads=num_threads, progress=progress, **options)
+    failures.report(status, on_failure, failed=FAILED, describe=why, limit_is_answer=True)
+    return out
+
+
+def bi_weights(
+    M: Array, *, num_threads: int | None = None, progress: Progress = None, **options: Any
+) -> tuple[Any, Any, Callable[[tuple[int, ...]], str]]:
+    """Return the weights ``"bi"`` of a batch, their statuses, and what says in words why one has none, or a limit."""
     result, describe = solve("ras", M, num_threads=num_threads, progress=progress, **options)
     (M,) = dispatch.adopt(M=M)
     factors = (result.row_scale, result.col_scale, result.status)
-    out, status = dispatch.call("importance_weights", M, *factors, method=by, num_threads=num_threads)
+    out, status = dispatch.call("importance_weights", M, *factors, method="bi", num_threads=num_threads)
+    with dispatch.chosen(out):
+        limits = result.status == Status.LIMIT_ONLY
+        if bool(limits.any()):  # synchronises
+            limit, describe = solve("ipf", M, num_threads=num_threads, **options)
+            out, status = _with_limits(M, limit.matrix, limits, out, status)
 
     def why(index: tuple[int, ...]) -> str:
-        return describe(index) if dispatch.to_host(result.status)[index] else OUT_OF_RANGE
+        code, scaled = (dispatch.to_host(codes)[index] for codes in (status, result.status))
+        return OUT_OF_RANGE if code != scaled else describe(index)
 
-    failures.report(status, on_failure, failed=FAILED, describe=why)
-    return out
+    return out, status, why
+
+
+def _with_limits(M: Any, limit: Any, limits: Any, out: Any, status: Any) -> tuple[Any, Any]:
+    """Return weights and statuses with those of the `limits` in place: a limit has no factors, but it has weights."""
+    with np.errstate(over="ignore"):
+        found = limit / (M + (M == 0))
+    beyond = limits & (found == float("inf")).any(-1).any(-1)
+    if bool(beyond.any()):
+        found[beyond] = float("nan")
+    if limits.ndim == 0:
+        return found, status if not bool(beyond) else status * 0 + int(Status.RANGE)
+    out[limits] = found[limits]
+    status[beyond] = int(Status.RANGE)
+    return out, status
 
 
 def bi_normalize(

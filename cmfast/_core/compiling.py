@@ -50,14 +50,15 @@ MOMENT = 0.3  # seconds of every other op
 
 _GRID = ("column_ranges", "column_moments")
 _GEOMETRIC = (
-    "pca", "project", *_GRID, "cell_counts", "pair_counts", "importance_weights", "gcm", "cell_shapes", "cell_excess",
+    "confusion_matrix", "ras", "importance_weights", "pca", "project", *_GRID, "cell_counts", "pair_counts", "gcm",
+    "cell_shapes", "cell_excess",
 )  # fmt: skip
 # Public function -> the ops that it calls, where that is not the op of its name.
 NEEDS: dict[str, tuple[str, ...]] = {
     "bi_normalize": ("ipf",),
     "geometric_confusion_matrix": _GEOMETRIC,
     "width_curve": _GEOMETRIC,
-    "gcm": ("pair_counts", "importance_weights", "gcm"),
+    "gcm": ("pair_counts", "ras", "importance_weights", "gcm"),
     "min_overlap": ("min_overlap",),
     "Projection.transform": ("project",),
     "Grid.scott": _GRID,

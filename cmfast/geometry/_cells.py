@@ -10,15 +10,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array, Empty, Method, OnFailure, Smoothing
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._limits import check_total, overflow_of
-from cmfast.geometry._weights import is_list, tables
+from cmfast.geometry._limits import check_total, overflow_of, room_for_matrix
+from cmfast.geometry._weights import is_list, options_of_bi, report, statuses, tables
 from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of
-from cmfast.scaling._functions import checked_smoothing
 
 CELL_PARTS: Parts = {  # types and dimensions of what is written
     "origin": (("<f8",), 1),
@@ -261,15 +260,16 @@ class CellCounts(State):
         return self._matrix()
 
     def _matrix(self) -> Array:
-        try:
+        with room_for_matrix(self.n_classes):
             return dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
-        except MemoryError:
-            C = self.n_classes
-            text = f"no memory for the confusion matrix of n_classes={C}, {8 * C * C / 2**30:.0f} GiB"
-            validate.fail(text, MemoryError)
 
     def label_histogram(
-        self, weights: Method | Array | None = None, *, smoothing: Any = None, on_failure: OnFailure = "warn"
+        self,
+        weights: Method | Array | None = None,
+        *,
+        smoothing: Smoothing = None,
+        empty: Empty = "nan",
+        on_failure: OnFailure = "warn",
     ) -> SparseHistogram:
         """Return the histogram of the points of each label.
 
@@ -277,8 +277,8 @@ class CellCounts(State):
         ----------
         weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
             Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: counts.
-        smoothing : optional
-            Of the weights ``"bi"``; see :func:`cmfast.importance_weights`.
+        smoothing, empty
+            Of the weights ``"bi"``; see :func:`cmfast.ipf`.
         on_failure : {"warn", "raise", "ignore"}
             What to do about weights that do not exist; then all values are NaN.
 
@@ -294,9 +294,9 @@ class CellCounts(State):
 
         Notes
         -----
-        Bad values: weights that do not exist, or with a sum beyond float64, give NaN throughout (INVALID), and that is
-        reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: the values
-        do not depend on the order of the points.
+        Bad values: weights that do not exist, or with a sum beyond float64, give NaN throughout, and that is reported
+        as `on_failure` says, as :func:`cmfast.gcm` does. Synchronises the device. Reproducible: the values do not
+        depend on the order of the points.
 
         Examples
         --------
@@ -307,17 +307,22 @@ class CellCounts(State):
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [2, 1, 1])
         """
-        return self._histogram(weights, smoothing, on_failure, 0)
+        return self._histogram(weights, options_of_bi(smoothing, empty), on_failure, 0)
 
     def prediction_histogram(
-        self, weights: Method | Array | None = None, *, smoothing: Any = None, on_failure: OnFailure = "warn"
+        self,
+        weights: Method | Array | None = None,
+        *,
+        smoothing: Smoothing = None,
+        empty: Empty = "nan",
+        on_failure: OnFailure = "warn",
     ) -> SparseHistogram:
         """Return the histogram of the points of each prediction.
 
         Parameters
         ----------
         weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
-        smoothing : optional
+        smoothing, empty
         on_failure : {"warn", "raise", "ignore"}
             See :meth:`label_histogram`.
 
@@ -339,18 +344,20 @@ class CellCounts(State):
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [1, 2, 1])
         """
-        return self._histogram(weights, smoothing, on_failure, 1)
+        return self._histogram(weights, options_of_bi(smoothing, empty), on_failure, 1)
 
-    def _histogram(self, weights: Any, smoothing: Any, on_failure: OnFailure, axis: int) -> SparseHistogram:
+    def _histogram(self, weights: Any, bi: dict[str, Any], on_failure: OnFailure, axis: int) -> SparseHistogram:
         validate.on_failure(on_failure)
         M = self._matrix()
         if is_list(weights):
             validate.refuse("weights", "one name or one table", "a list", TypeError)
-        checked_smoothing(smoothing)
-        W = None if weights is None else tables(M, weights, smoothing)[0][0]
+        found = [] if weights is None else tables(M, weights, bi)
         options = {"n_classes": self.n_classes, "axis": axis}
-        keys, values, status = dispatch.call("marginal_histogram", self._keys, self.counts, M, W, **options)
-        failures.report(status, on_failure, failed="weights do not exist")
+        table = found[0].table if found else None
+        keys, values, status = dispatch.call("marginal_histogram", self._keys, self.counts, M, table, **options)
+        if found:
+            codes = statuses(found)
+            report(found, np.where(codes == 0, dispatch.to_host(status), codes), on_failure, "weights do not exist")
         return SparseHistogram(self.grid, self.n_classes, values, self.n_dropped, keys, self._table, self._ranges)
 
     def _stored(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import validate
-from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
 from cmfast._core.progress import reporter
 from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
@@ -15,7 +15,7 @@ from cmfast.geometry._diagnostics import GcmDiagnostics, describe
 from cmfast.geometry._diagnostics import overlaps as overlaps_of
 from cmfast.geometry._embedding import Weights, embedded, weighted
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._weights import is_list
+from cmfast.geometry._weights import is_list, options_of_bi
 
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "pattern", "pattern_null")
 
@@ -72,7 +72,8 @@ def width_curve(
     weights: Weights = "bi",
     n_components: int | None = 10,
     grid: Grid | str = "scott",
-    smoothing: Any = None,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
     n_classes: int | None = None,
     rng: "int | np.random.Generator" = 0,
     on_failure: OnFailure = "warn",
@@ -83,7 +84,7 @@ def width_curve(
 
     Parameters
     ----------
-    X, y_true, y_pred, weights, n_components, grid, smoothing, n_classes, rng, on_failure, num_threads
+    X, y_true, y_pred, weights, n_components, grid, smoothing, empty, n_classes, rng, on_failure, num_threads
         As for :func:`cmfast.geometric_confusion_matrix`.
     factors : sequence of float
         Widths of the cells, in units of those of `grid`; above 0.
@@ -140,7 +141,10 @@ def width_curve(
     widths = tuple(validate.positive("factors", factor) for factor in factors)
     if not widths:
         validate.refuse("factors", "at least one number", "none")
-    points = embedded(X, y_true, y_pred, n_components, grid, num_threads)
+    bi = options_of_bi(smoothing, empty)
+    common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
+    asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
+    points = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
     report = reporter(progress, "grids")
     single = not is_list(weights)
     diagnostics: list[GcmDiagnostics] = []
@@ -148,20 +152,15 @@ def width_curve(
     for factor in widths:
         row: list[list[float]] = []
         for k in range(origins):
-            cells = count_in_parts(
-                points.X,
-                points.y_true,
-                points.y_pred,
-                points.grid.scaled(factor).shifted(k / origins),
-                n_classes=n_classes,
-                num_threads=num_threads,
-            )
+            there = points.grid.scaled(factor).shifted(k / origins)
+            cells = count_in_parts(points.X, points.y_true, points.y_pred, there, **common)
             first = not overlaps and not row
             if first:
                 _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
-            out, found, names = weighted(cells, weights, smoothing, on_failure if first else "ignore", num_threads)
+            once: OnFailure = on_failure if first else "ignore"
+            out, found = weighted(cells, weights, bi, once, num_threads, known=points.weightings)
             if k == 0:
-                diagnostics.append(describe(cells, names, found, out, generator, single=single))
+                diagnostics.append(describe(cells, found, out, generator, single=single))
             row.append(overlaps_of(out))
             if report is not None:
                 report(len(overlaps) * origins + k + 1, len(widths) * origins)

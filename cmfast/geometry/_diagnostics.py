@@ -9,6 +9,7 @@ from cmfast._core import dispatch, failures
 from cmfast._core.annotations import Array
 from cmfast.geometry import _null
 from cmfast.geometry._cells import CellCounts
+from cmfast.geometry._weights import Weighting
 
 MOST_GUARANTEED = 0.8
 FEWEST_CELLS = 100
@@ -111,10 +112,10 @@ class GcmDiagnostics:
 
 
 def diagnose(
-    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: "np.random.Generator", *, single: bool
+    cells: CellCounts, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel, and warn once if it says little."""
-    found = describe(cells, names, tables, out, rng, single=single)
+    found = describe(cells, weightings, out, rng, single=single)
     _warn(found)
     return found
 
@@ -126,7 +127,7 @@ def overlaps(out: Any) -> list[float]:
 
 
 def describe(
-    cells: CellCounts, names: list[str], tables: list[Any], out: Any, rng: "np.random.Generator", *, single: bool
+    cells: CellCounts, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel."""
     matrix, normalized, upper, error = (dispatch.to_host(x) for x in out[:4])
@@ -134,7 +135,7 @@ def describe(
     sizes, number, totals = (dispatch.to_host(x) for x in shapes)
     n_cells, pure, unmixed, pair_work = map(int, totals)
     n_points = cells.n_points
-    W = np.array([dispatch.to_host(w) for w in tables], np.float64).reshape(matrix.shape)
+    W = np.array([dispatch.to_host(w.table) for w in weightings], np.float64).reshape(matrix.shape)
     W[np.isnan(matrix).any(axis=(1, 2))] = np.nan
     null = _null.simulate(dispatch.to_host(cells.confusion_matrix()), W, normalized, sizes, number, rng)
     excess = matrix - normalized
@@ -147,7 +148,7 @@ def describe(
         "pattern": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, excess, strict=True)],
         "pattern_null": [_overlap(*map(_off_diagonal, pair)) for pair in zip(normalized, null.excess, strict=True)],
         "missing_mass": [
-            _missing(a, cells.n_classes) if name == "bi" else 0.0 for name, a in zip(names, normalized, strict=True)
+            _missing(a, w.mass) if w.name == "bi" else 0.0 for w, a in zip(weightings, normalized, strict=True)
         ],
         "weight_error": error,
     }
@@ -165,7 +166,7 @@ def describe(
         unmixed_fraction=_ratio(unmixed, n_points),
         largest_cell=int(sizes.max(initial=0)),
         pair_work=pair_work,
-        weighting=tuple(names),
+        weighting=tuple(w.name for w in weightings),
         normalized=out[1][0] if single else out[1],
         upper=out[2][0] if single else out[2],
         **{name: float(x[0]) if single else x for name, x in arrays.items()},
@@ -213,5 +214,5 @@ def _off_diagonal(S: np.ndarray) -> np.ndarray:
     return off
 
 
-def _missing(normalized: np.ndarray, n_classes: int) -> float:
-    return 1.0 - _ratio(normalized.sum(), n_classes) if normalized.any() else np.nan
+def _missing(normalized: np.ndarray, mass: float) -> float:
+    return 1.0 - _ratio(normalized.sum(), mass) if normalized.any() else np.nan

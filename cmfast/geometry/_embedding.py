@@ -2,24 +2,30 @@
 
 from typing import Any, NamedTuple
 
-from cmfast._core import dispatch, failures, validate
+import numpy as np
+
+from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
+from cmfast.geometry._limits import room_for_matrix
 from cmfast.geometry._projection import projected
-from cmfast.geometry._weights import tables
+from cmfast.geometry._weights import Weighting, report, statuses, tables
 
 Weights = Method | Array | list[Method | Array]
 RULES = ("scott", "freedman_diaconis")
 
 
 class Embedded(NamedTuple):
-    """Points on their axes, with their classes and cells."""
+    """Points on their axes, with their classes and cells, and what is known of their weightings."""
 
     X: Array
     y_true: Array
     y_pred: Array
     grid: Grid
+    weightings: list[Weighting]
+    """Those of all points; those left out later may change them."""
 
 
 def embedded(
@@ -28,9 +34,14 @@ def embedded(
     y_pred: Array,
     n_components: int | None,
     grid: Grid | str,
+    *,
+    weights: Any,
+    bi: dict[str, Any],
+    n_classes: int | None,
+    on_failure: OnFailure,
     num_threads: int | None,
 ) -> Embedded:
-    """Check the points, project them and choose their cells."""
+    """Check the points, and whether the weights exist; only then project the points and choose their cells."""
     if not isinstance(grid, Grid):
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
     if n_components is not None:
@@ -42,36 +53,47 @@ def embedded(
     validate.per_point(n, y_true=y_true, y_pred=y_pred)
     if isinstance(grid, Grid):
         as_grid(grid, m if n_components is None else min(n_components, m))
+    M = _matrix(X, y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
+    weightings = tables(M, weights, bi)
+    report(weightings, statuses(weightings), on_failure)
     quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if n_components is not None:
         X = projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
-    return Embedded(X, y_true, y_pred, grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet))
+    grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
+    return Embedded(X, y_true, y_pred, grid, weightings)
+
+
+def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, num_threads: int | None) -> Array:
+    """Return the confusion matrix of all points, of which some may be left out later."""
+    m = dispatch.shape_of(X)[1]
+    anywhere = Grid([0.0] * m, [1.0] * m)
+    C = _binning.classes_of(X, y_true, y_pred, anywhere, n_classes=n_classes, num_threads=num_threads)
+    options: dict[str, Any] = {"n_classes": C, "labels": None, "n_groups": None, "num_threads": num_threads}
+    with room_for_matrix(C):
+        return dispatch.call("confusion_matrix", y_true, y_pred, None, None, **options)[0]
 
 
 def weighted(
     cells: CellCounts,
     weights: Any,
-    smoothing: Any,
+    bi: dict[str, Any],
     on_failure: OnFailure,
     num_threads: int | None,
     *,
+    known: list[Weighting] | None = None,
     bounded: bool = True,
-) -> tuple[tuple[Any, ...], list[Any], list[str]]:
-    """Return all that the kernel of `gcm` does, the tables of weights and their names.
+) -> tuple[tuple[Any, ...], list[Weighting]]:
+    """Return all that the kernel of `gcm` does, and the weightings; what was said of those `known` is not said again.
 
     The normalised matrices and the upper bounds are there if `bounded`.
     """
     M = cells._matrix()
-    found, names = tables(M, weights, smoothing)
+    found = known if known is not None and not cells.n_dropped else tables(M, weights, bi)
     options: dict[str, Any] = {"bounded": bounded, "num_threads": num_threads}
-    out = dispatch.call("gcm", cells._keys, cells.counts, M, *found, **options)
-    status = dispatch.to_host(out[-1])
-
-    def describe(index: tuple[int, ...]) -> str:
-        if names[index[0]] != "bi":
-            return f"{names[index[0]]}: a weight that is used is negative, not finite or too large"
-        hint = "smoothing= makes them exist" if smoothing is None else f"with smoothing={smoothing!r}"
-        return f"the weights 'bi' do not exist for this confusion matrix, or were not found; {hint}"
-
-    failures.report(status, on_failure, failed="weightings not computed", describe=describe)
-    return out, found, names
+    out = dispatch.call("gcm", cells._keys, cells.counts, M, *(w.table for w in found), **options)
+    codes = statuses(found)
+    codes = np.where(codes == 0, dispatch.to_host(out[-1]), codes)  # of a weighting without a table, and of sums
+    if known is not None:
+        codes[codes == statuses(known)] = 0
+    report(found, codes, on_failure)
+    return out, found

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
 from cmfast._core.progress import reporter
 from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
@@ -14,7 +14,7 @@ from cmfast.geometry._diagnostics import GcmDiagnostics, diagnose
 from cmfast.geometry._embedding import Weights, embedded, weighted
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_CLASSES, MOST_GROUPS, overflow_of
-from cmfast.geometry._weights import is_list
+from cmfast.geometry._weights import is_list, options_of_bi
 from cmfast.kernels.shared.geometry_keys import Binned, Outside
 
 
@@ -213,7 +213,8 @@ def gcm(
     weights: Weights,
     /,
     *,
-    smoothing: Any = None,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Array:
@@ -226,9 +227,8 @@ def gcm(
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         Weight of a point by label and prediction: the weights of a normalisation of the confusion matrix
         (:func:`cmfast.importance_weights`), or any nonnegative table. A list is computed in one pass.
-    smoothing : optional
-        Of the weights ``"bi"``, which do not exist for every matrix with zeros; see
-        :func:`cmfast.importance_weights`. Never implicit.
+    smoothing, empty
+        Of the weights ``"bi"``, which do not exist for every matrix with zeros; see :func:`cmfast.ipf`. Never implicit.
     on_failure : {"warn", "raise", "ignore"}
         What to do about weightings that have no answer (see Notes).
     num_threads : int, optional
@@ -254,7 +254,9 @@ def gcm(
     -----
     Bad values: a weighting with a weight that is NaN, infinite or negative where there are points, or with sums beyond
     float64, gives NaN (INVALID) and is reported as `on_failure` says; others beside it are as always. Where there are
-    no points the weight is not read. Synchronises the device. Reproducible: weights are rounded to integers once and
+    no points the weight is not read. Weights ``"bi"`` that do not exist give NaN with the status and in the words of
+    :func:`cmfast.bi_normalize`; where only the limit of a scaling exists they are those of that limit, which counts as
+    success and warns, as there. Synchronises the device. Reproducible: weights are rounded to integers once and
     all sums are sums of integers, so the bits do not depend on threads, chunks or the order of the points. Elementwise,
     ``weights * M <= gcm``.
 
@@ -275,7 +277,7 @@ def gcm(
     num_threads = validate.num_threads(num_threads)
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
-    out, _, _ = weighted(cells, weights, smoothing, on_failure, num_threads, bounded=False)
+    out, _ = weighted(cells, weights, options_of_bi(smoothing, empty), on_failure, num_threads, bounded=False)
     return out[0] if is_list(weights) else out[0][0]
 
 
@@ -354,7 +356,8 @@ def geometric_confusion_matrix(
     weights: Weights = "bi",
     n_components: int | None = 10,
     grid: Grid | str = "scott",
-    smoothing: Any = None,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
     n_classes: int | None = None,
     rng: "int | np.random.Generator" = 0,
     on_failure: OnFailure = "warn",
@@ -379,8 +382,8 @@ def geometric_confusion_matrix(
         others give ``pca(X, precision="float64").transform(X)``, and None.
     grid : {"scott", "freedman_diaconis"} or Grid
         Rule for the widths of the cells, from all points; or the cells themselves.
-    smoothing : optional
-        Of the weights ``"bi"``; see :func:`cmfast.importance_weights`.
+    smoothing, empty
+        Of the weights ``"bi"``; see :func:`cmfast.ipf`.
     n_classes : int, optional
         Default: the largest id in either, plus one.
     rng : int or numpy.random.Generator
@@ -420,7 +423,8 @@ def geometric_confusion_matrix(
     cells that hold enough points to be evidence.
 
     Bad values: points that are not finite are left out of everything and reported once. A weighting without an answer
-    gives NaN, see :func:`gcm`. Synchronises the device. Reproducible: same input, same bits, for any number of threads.
+    gives NaN, see :func:`gcm`; that is found out, and reported, before any work on `X`. Synchronises the device.
+    Reproducible: same input, same bits, for any number of threads.
 
     References
     ----------
@@ -444,10 +448,12 @@ def geometric_confusion_matrix(
     generator = validate.generator(rng)
     if n_classes is not None:
         n_classes = _binning.checked_classes(n_classes)
-    points = embedded(X, y_true, y_pred, n_components, grid, num_threads)
-    options: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads, "progress": progress}
-    cells = count_in_parts(points.X, points.y_true, points.y_pred, points.grid, **options)
+    bi = options_of_bi(smoothing, empty)
+    common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
+    asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
+    points = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
+    cells = count_in_parts(points.X, points.y_true, points.y_pred, points.grid, progress=progress, **common)
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
-    out, found, names = weighted(cells, weights, smoothing, on_failure, num_threads)
-    diagnostics = diagnose(cells, names, found, out, generator, single=not is_list(weights))
+    out, found = weighted(cells, weights, bi, on_failure, num_threads, known=points.weightings)
+    diagnostics = diagnose(cells, found, out, generator, single=not is_list(weights))
     return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)

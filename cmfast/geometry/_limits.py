@@ -28,3 +28,13 @@ def check_total(n_points: int, n_dropped: int) -> None:
     for what, number in (("points", n_points), ("points left out", n_dropped)):
         if number > MOST_POINTS:
             validate.fail(f"{number} {what} are more than the 2**61 - 1 that CellCounts can hold", OverflowError)
+
+
+@contextmanager
+def room_for_matrix(n_classes: int) -> Iterator[None]:
+    """Say how large the confusion matrix would be where there is no memory for it."""
+    try:
+        yield
+    except MemoryError:
+        size = f"{8 * n_classes * n_classes / 2**30:.0f} GiB"
+        validate.fail(f"no memory for the confusion matrix of n_classes={n_classes}, {size}", MemoryError)

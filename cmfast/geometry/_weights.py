@@ -1,14 +1,30 @@
-"""Tables of weights by label and prediction, from their names or as they are given."""
+"""Tables of weights by label and prediction, from their names or as they are given; checked before any point is."""
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
-from cmfast._core.annotations import METHODS, Method
-from cmfast._core.failures import FailureError
-from cmfast.normalizing import importance_weights
-from cmfast.scaling._functions import checked_smoothing
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import METHODS, Empty, Method, OnFailure, Smoothing
+from cmfast.kernels.status import Status
+from cmfast.normalizing import bi_weights, importance_weights
+from cmfast.scaling._functions import EMPTY, checked_smoothing
+
+FAILED = "weightings not computed"
+USED = "a weight that is used is negative, not finite or too large"
+
+
+class Weighting(NamedTuple):
+    """A table of weights (C, C), what it is called, and what became of it."""
+
+    name: str
+    table: Any
+    status: Status
+    why: Callable[[], str]
+    """Says in words why there is none, or only that of a limit."""
+    mass: float = 0.0
+    """Of the weights "bi": total of the matrix that they are of, with what smoothing puts where there are no points."""
 
 
 def is_list(weights: Any) -> bool:
@@ -22,38 +38,65 @@ def _ndim(w: Any) -> int:
     return int(w.ndim) if hasattr(w, "ndim") else np.ndim(w)
 
 
-def tables(M: Any, weights: Any, smoothing: Any) -> tuple[Any, list[str]]:
-    """Return the tables (W, C, C) of `weights` for the confusion matrix `M`, in its library, and a name of each."""
+def options_of_bi(smoothing: Smoothing, empty: Empty) -> dict[str, Any]:
+    """Return the options that the weights "bi" have, checked."""
+    validate.choice("empty", empty, EMPTY)
+    return {"smoothing": checked_smoothing(smoothing), "empty": empty}
+
+
+def tables(M: Any, weights: Any, options: dict[str, Any]) -> list[Weighting]:
+    """Return the `weights` for the confusion matrix `M`, in its library; `options` are those of the weights "bi"."""
     several = list(weights) if is_list(weights) else [weights]
-    smoothing = checked_smoothing(smoothing)
-    n_classes = dispatch.shape_of(M)[0]
-    found, names = [], []
+    found = []
     for k, w in enumerate(several):
         if isinstance(w, str):
             validate.choice("weights", w, METHODS)
-            names.append(w)
-            found.append(_named(M, cast(Method, w), smoothing))
-            continue
-        names.append("weights" if len(several) == 1 else f"weights[{k}]")
-        _, table = dispatch.adopt(cells=M, weights=w)
-        validate.real(weights=table)
-        if dispatch.shape_of(table) != (n_classes, n_classes):
-            shape = dispatch.shape_of(table)
-            validate.refuse("weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
-        found.append(table)
-    return found, names
+            found.append(_named(M, cast(Method, w), options))
+        else:
+            found.append(_given("weights" if len(several) == 1 else f"weights[{k}]", M, w))
+    return found
 
 
-def _named(M: Any, method: Method, smoothing: Any) -> Any:
+def _given(name: str, M: Any, w: Any) -> Weighting:
+    """Return a table of the caller's, in which a weight is bad only where there are points."""
+    n_classes = dispatch.shape_of(M)[0]
+    M, table = dispatch.adopt(cells=M, weights=w)
+    validate.real(weights=table)
+    if dispatch.shape_of(table) != (n_classes, n_classes):
+        shape = dispatch.shape_of(table)
+        validate.refuse("weights", f"a name or of shape ({n_classes}, {n_classes})", f"shape {shape}")
+    with dispatch.chosen(table):
+        bad = not bool((((table >= 0) & (table < float("inf"))) | (M == 0)).all())  # synchronises
+    return Weighting(name, table, Status.INVALID if bad else Status.CONVERGED, lambda: f"{name}: {USED}")
+
+
+def _named(M: Any, method: Method, options: dict[str, Any]) -> Weighting:
     """Return the weights of a normalisation, NaN throughout where they do not exist.
 
     Factors that a solver stopped at are finite, but they are not the weights; their status says so.
     """
     if method != "bi":
-        return importance_weights(M, method)
-    try:
-        return importance_weights(M, method, smoothing=smoothing, on_failure="raise")
-    except FailureError:
-        W = importance_weights(M, "all")
-        with dispatch.chosen(W):
-            return W * float("nan")
+        return Weighting(method, importance_weights(M, method), Status.CONVERGED, lambda: f"{method}: {USED}")
+    table, code, why = bi_weights(M, **options)
+    status = Status(int(code))
+    # After a number was added to every cell no class is empty, and none is dropped.
+    dropped = options.get("empty") == "drop" and not isinstance(options.get("smoothing"), float)
+    with dispatch.chosen(M):
+        if not bool(M.any()):  # nothing is weighed
+            status = Status.CONVERGED
+        if not status.ok:
+            table = table * float("nan")
+        mass = float((M.any(0) | M.any(1)).sum()) if dropped else float(dispatch.shape_of(M)[0])
+    return Weighting(method, table, status, lambda: why(()) if status else f"{method}: {USED}", mass)
+
+
+def report(found: list[Weighting], codes: np.ndarray, on_failure: OnFailure, failed: str = FAILED) -> None:
+    """Do what `on_failure` asks about weightings; `codes` are their statuses, but for what was said already."""
+    failures.report(
+        codes, on_failure, failed=failed, describe=lambda index: found[index[0]].why(), limit_is_answer=True
+    )
+
+
+def statuses(found: list[Weighting]) -> np.ndarray:
+    """Return the statuses of weightings, as codes."""
+    return np.array([w.status for w in found], np.int8)

@@ -89,7 +89,7 @@ def test_a_name_is_its_table_bit_by_bit():
 
 
 def test_weights_that_do_not_exist_name_smoothing():
-    cells = cmfast.cell_counts([[0.0], [1.0], [2.0]], [0, 0, 1], [0, 1, 1], grid=cmfast.Grid([0.0], [1.0]))
+    cells = cmfast.cell_counts([[0.0], [1.0], [2.0]], [0, 0, 0], [0, 1, 1], grid=cmfast.Grid([0.0], [1.0]))
     with pytest.warns(cmfast.FailureWarning, match="smoothing="):
         G = cmfast.gcm(cells, ["row", "bi"])
     assert np.isfinite(G[0]).all()

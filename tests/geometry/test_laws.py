@@ -34,7 +34,7 @@ def kernel(cells, weights):
     """Return the matrix and its bounds, as the diagnostics have them."""
     from cmfast.geometry._embedding import weighted
 
-    (matrix, normalized, upper, *_), _, _ = weighted(cells, weights, None, "raise", None)
+    (matrix, normalized, upper, *_), _ = weighted(cells, weights, {}, "raise", None)
     return matrix, normalized, upper
 
 
