@@ -21,7 +21,6 @@ _LABEL_KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings
 def confusion_matrix(
     y_true: Array,
     y_pred: Array,
-    /,
     *,
     n_classes: int | None = None,
     labels: Array | None = None,

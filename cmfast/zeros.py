@@ -146,7 +146,7 @@ def named(line: Any) -> str:
     return f"[{', '.join(str(k) for k in found[:MOST_NAMED])}{more}]"
 
 
-def support(M: Array, row_sums: Array = None, col_sums: Array = None, /, *, num_threads: int | None = None) -> Support:
+def support(M: Array, /, row_sums: Array = None, col_sums: Array = None, *, num_threads: int | None = None) -> Support:
     """Tell from the zeros of matrices whether they can be scaled to the wanted sums.
 
     Exact: by maximum flow and strongly connected components, not by iterating. Only which cells are zero matters.

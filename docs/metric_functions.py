@@ -103,10 +103,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast.metrics._single import Average, averaged, one
+from cmfast.metrics._single import Average, averaged, of_matrices, one
 '''
 
-FUNCTION = '''def {name}(
+FUNCTION = '''@of_matrices
+def {name}(
     M: Array,
     /,
     *,

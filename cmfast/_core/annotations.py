@@ -13,7 +13,8 @@ Method: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]
 Solver: TypeAlias = Literal["auto", "newton", "sinkhorn"]
 Empty: TypeAlias = Literal["nan", "drop"]
 Smoothing: TypeAlias = float | Literal["pseudo-bayes"] | None
-Undefined: TypeAlias = Literal["present", "nan", "strict", "zero", "one"]
+Policy: TypeAlias = Literal["present", "nan", "strict", "zero", "one"]
+Undefined: TypeAlias = Policy | float
 Start: TypeAlias = Any  # a ScalingResult or a pair of arrays
 
 METHODS: tuple[Method, ...] = get_args(Method)

@@ -1,19 +1,23 @@
 """``cmfast metrics``: metrics of a table of labels, or of a file of matrices."""
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 
 import cmfast
-from cmfast._core.annotations import Undefined
+from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
 from cmfast.cli import _screen
 from cmfast.cli._counting import count
 from cmfast.cli._options import Parser, column_options, compute, misuse, natural_number
 from cmfast.cli._printing import print_json
+from cmfast.metrics._report import in_head
+
+POLICIES = get_args(Policy)
 
 
 def add_options(parser: Parser) -> None:
@@ -22,7 +26,13 @@ def add_options(parser: Parser) -> None:
     column_options(parser)
     parser.add_argument("--by", metavar="COLUMN", help="name or number of a column: a matrix for each of its values")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
-    parser.add_argument("--undefined", choices=get_args(Undefined), default="nan", help="a 0/0; default nan")
+    parser.add_argument(
+        "--undefined",
+        type=policy,
+        default="present",
+        metavar="POLICY",
+        help=f"a 0/0: {', '.join(POLICIES)}, or a number",
+    )
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
@@ -37,6 +47,20 @@ class Answer(NamedTuple):
     values: dict[str, Any]
     failed: np.ndarray
     """Status of every matrix."""
+
+
+def policy(text: str) -> Undefined:
+    """Read a policy for 0/0: one of the names, or a number from 0 to 1."""
+    if text in POLICIES:
+        return cast(Undefined, text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        msg = f"must be a number from 0 to 1, or one of {', '.join(POLICIES)}, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,8 +99,9 @@ def _printer(args: argparse.Namespace, answer: Answer) -> Callable[[argparse.Nam
 
 
 def _print_json_of_all(args: argparse.Namespace, answer: Answer) -> None:
-    del args
-    print_json({"labels": answer.labels, "matrices": int(np.size(answer.failed)), "metrics": answer.values})
+    number = int(np.size(answer.failed))
+    facts = {"labels": answer.labels, "undefined": args.undefined, "matrices": number, "metrics": answer.values}
+    print_json(facts)
 
 
 def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
@@ -85,7 +110,7 @@ def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
         {"group": group, "samples": n, "metrics": {name: value[g] for name, value in answer.values.items()}}
         for g, (group, n) in enumerate(zip(answer.groups, samples, strict=True))
     ]
-    print_json({"labels": answer.labels, "by": args.by, "groups": groups})
+    print_json({"labels": answer.labels, "undefined": args.undefined, "by": args.by, "groups": groups})
 
 
 def _print_report(args: argparse.Namespace, answer: Answer) -> None:
@@ -105,16 +130,14 @@ def _report(args: argparse.Namespace, labels: list[Any], M: np.ndarray) -> Any:
 
 def _metric_names(given: list[str]) -> list[str]:
     """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
-    from difflib import get_close_matches
-
     from cmfast.metrics import _catalogue
 
     names = [name for text in given for name in text.split(",") if name]
     for name in names:
         if _catalogue.find(name) is None:
-            known = (*_catalogue.SCALARS, *_catalogue.PER_CLASS, *_catalogue.BINARY)
-            near = get_close_matches(name.lower(), known, 3, 0.5) or ["accuracy", "f1_macro", "mcc"]
-            misuse(f"--only: there is no metric {name!r}; there is {', '.join(near)}, ...")
+            near = _catalogue.near(name)
+            other = f"did you mean {near[0]!r}?" if near else "there is accuracy, f1_macro, mcc, ..."
+            misuse(f"--only: there is no metric {name!r}; {other}")
     if not names:
         misuse("--only: give the names of metrics")
     return names
@@ -142,6 +165,7 @@ def _numbers(answer: Answer) -> dict[str, np.ndarray]:
 def _print_groups(args: argparse.Namespace, answer: Answer) -> None:
     """Print one line per group, one column per number."""
     columns = _numbers(answer)
+    print(in_head(args.undefined))
     texts, head = _screen.names(answer.groups), _screen.shown(args.by)
     width = max(map(len, (head, *texts)))
     print(f"{head:<{width}}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in columns))
@@ -152,14 +176,14 @@ def _print_groups(args: argparse.Namespace, answer: Answer) -> None:
 
 def _print_numbers(args: argparse.Namespace, answer: Answer) -> None:
     """Print one line per number; of a batch its mean, least and largest, and how many are undefined."""
-    del args
-    rows = _numbers(answer)
-    width = max(map(len, rows))
+    rows, head = _numbers(answer), in_head(args.undefined)
+    width = max(map(len, (head, *rows)))
     if all(part.size == 1 for part in rows.values()):
+        print(head)
         for name, part in rows.items():
             print(f"{name:<{width}}{part[0]:>12.4f}")
         return
-    print(" " * width + "".join(f"{head:>12}" for head in ("mean", "least", "largest", "undefined")))
+    print(f"{head:<{width}}" + "".join(f"{name:>12}" for name in ("mean", "least", "largest", "undefined")))
     for name, part in rows.items():
         known = part[~np.isnan(part)]
         cells = [f"{f(known):.4f}" if known.size else "-" for f in (np.mean, np.min, np.max)]

@@ -120,7 +120,6 @@ class CellAccumulator:
         X: Array,
         y_true: Array,
         y_pred: Array,
-        /,
         *,
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,

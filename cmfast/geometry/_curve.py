@@ -65,7 +65,6 @@ def width_curve(
     X: Array,
     y_true: Array,
     y_pred: Array,
-    /,
     *,
     factors: Sequence[float] = (0.5, 1.0, 1.5, 2.0),
     origins: int = 5,

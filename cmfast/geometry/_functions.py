@@ -40,7 +40,6 @@ def cell_counts(
     X: Array,
     y_true: Array,
     y_pred: Array,
-    /,
     *,
     grid: Grid,
     n_classes: int | None = None,
@@ -111,7 +110,6 @@ def cell_counts(
 
 def sparse_histogram(
     X: Array,
-    /,
     *,
     grid: Grid,
     weights: Array | None = None,
@@ -210,8 +208,8 @@ def sparse_histogram(
 
 def gcm(
     cells: CellCounts,
-    weights: Weights,
     /,
+    weights: Weights,
     *,
     smoothing: Smoothing = None,
     empty: Empty = "nan",
@@ -351,7 +349,6 @@ def geometric_confusion_matrix(
     X: Array,
     y_true: Array,
     y_pred: Array,
-    /,
     *,
     weights: Weights = "bi",
     n_components: int | None = 10,

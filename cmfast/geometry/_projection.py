@@ -65,7 +65,7 @@ class Projection(_Axes, State):
         msg = "a Projection is unhashable, as its arrays are"
         raise TypeError(msg)
 
-    def transform(self, X: Array, /, *, num_threads: int | None = None) -> Array:
+    def transform(self, X: Array, *, num_threads: int | None = None) -> Array:
         """Return ``(X - mean) @ components.T``.
 
         Parameters
@@ -117,7 +117,7 @@ def _bits(array: Array) -> tuple[Any, ...]:
 
 
 def pca(
-    X: Array, /, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = "warn"
+    X: Array, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = "warn"
 ) -> Projection:
     """Principal component analysis from the covariance matrix, summed block by block.
 

@@ -249,6 +249,13 @@ BINARY = tuple(n for n in _CANONICAL if FORMS[n].binary)
 """Names of the metrics that only 2x2 matrices have."""
 
 
+def near(name: str) -> list[str]:
+    """Return the names of metrics that were meant, perhaps, by one that no metric has."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name.lower(), (*FORMS, "fbeta_2", "fbeta_0.5"), 3, 0.6)
+
+
 def find(name: str) -> Form | None:
     """Return what `name` means, or None. F-beta is ``fbeta_<beta>``, with or without an average.
 

@@ -85,8 +85,8 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
 @overload
 def compute(
     M: Array,
-    names: str,
     /,
+    names: str,
     *,
     undefined: Undefined = ...,
     positive: int = ...,
@@ -97,8 +97,8 @@ def compute(
 @overload
 def compute(
     M: Array,
-    names: Sequence[str],
     /,
+    names: Sequence[str] | None = ...,
     *,
     undefined: Undefined = ...,
     positive: int = ...,
@@ -108,8 +108,8 @@ def compute(
 ) -> dict[str, Any]: ...
 def compute(
     M: Array,
-    names: str | Sequence[str],
     /,
+    names: str | Sequence[str] | None = None,
     *,
     undefined: Undefined = "present",
     positive: int = 1,
@@ -123,10 +123,11 @@ def compute(
     ----------
     M : array, shape (..., C, C)
         Rows are the truth. Counts or any normalisation of them; or one matrix of scipy.sparse.
-    names : str or list of str
+    names : str or list of str, optional
         Names out of ``metrics.SCALARS``, ``metrics.PER_CLASS``, ``metrics.BINARY`` (two classes only), their aliases,
-        and ``fbeta_<beta>``. See the table in the documentation.
-    undefined : {"present", "nan", "strict", "zero", "one"}
+        and ``fbeta_<beta>``. See the table in the documentation. Or ``"scalars"``, the default, or ``"per_class"``: all
+        with one number per matrix, or per class.
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, and which classes enter an average (see Notes).
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
@@ -141,8 +142,9 @@ def compute(
     Returns
     -------
     array, or dict of str to array
-        The array of one name, or one per name: shape (...), or (..., C) for a metric per class. float32 if `M` is, else
-        float64. With `labels` a metric per class has those alone, in their order. Library and device of `M`.
+        The array of one name, or one per name of several: shape (...), or (..., C) for a metric per class. float32 if
+        `M` is, else float64. With `labels` a metric per class has those alone, in their order. Library and device of
+        `M`.
 
     Raises
     ------
@@ -153,8 +155,9 @@ def compute(
     -----
     A 0/0 is a property of the data and never warns. ``"nan"``: NaN, averages run over the classes where the metric is
     defined. ``"strict"``: NaN, also for an average with one undefined class. ``"present"``: 0, averages run over the
-    classes that are true or predicted at least once. ``"zero"``, ``"one"``: 0 or 1, averages run over all classes;
-    scores that are corrected for chance get 0 under both. :func:`defined` tells where a value was filled in.
+    classes that are true or predicted at least once. A number from 0 to 1: the same with that number in the place of 0
+    (1 is the ``zero_division=1`` of torchmetrics). ``"zero"``, ``"one"``: 0 or 1, averages run over all classes. Scores
+    that are corrected for chance get 0 wherever something is filled in; :func:`defined` tells where that was.
 
     Bad values: a negative, NaN or infinite cell, or a total beyond int64 (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input,
@@ -171,7 +174,7 @@ def compute(
     """
     wanted = _plan.names_of(names)
     found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, labels)
-    return found[0] if isinstance(names, str) else dict(zip(wanted, found, strict=True))
+    return _plan.as_asked(names, wanted, found)
 
 
 def evaluate(
@@ -221,8 +224,7 @@ def from_sums(
     d: Array,
     t: Array,
     p: Array,
-    names: str | Sequence[str],
-    /,
+    names: str | Sequence[str] | None = None,
     *,
     bands: Array | None = None,
     tops: Array | None = None,
@@ -241,12 +243,12 @@ def from_sums(
     ----------
     d, t, p : array, shape (..., C)
         Diagonal, row sums (truth), column sums (prediction).
-    names : str or list of str
-        As for :func:`compute`.
+    names : str or list of str, optional
+        As for :func:`compute`; ``"scalars"``, the default, are those that the sums given have.
     bands, tops : array, shape (..., C), optional
         The two sums of :class:`Margins` that metrics of ordered classes need: the linear and the quadratic kappa need
         `bands`, ``gerrity`` needs both.
-    undefined : {"present", "nan", "strict", "zero", "one"}
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`compute`.
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
@@ -281,6 +283,9 @@ def from_sums(
     0.844933
     """
     wanted = _plan.names_of(names)
+    if _plan.is_group(names):
+        there = {name for name, sums in (("bands", bands), ("tops", tops)) if sums is not None}
+        wanted = tuple(name for name in wanted if there.issuperset(needs(name)))
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
     given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
@@ -298,7 +303,7 @@ def from_sums(
     *found, status = dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
     failures.report(status, on_failure, failed="sums not evaluated")
     arrays = _placed(found, layout, chosen)
-    return arrays[0] if isinstance(names, str) else dict(zip(wanted, arrays, strict=True))
+    return _plan.as_asked(names, wanted, arrays)
 
 
 def needs(name: str) -> tuple[str, ...]:
@@ -309,7 +314,7 @@ def needs(name: str) -> tuple[str, ...]:
     return ("bands", "tops") if form.metric.name == "gerrity" else ("bands",)
 
 
-def defined(M: Array, name: str, /, *, num_threads: int | None = None) -> Any:
+def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     """Whether a metric is defined: True where no 0/0 was filled in or left out of an average.
 
     Parameters
@@ -338,5 +343,5 @@ def defined(M: Array, name: str, /, *, num_threads: int | None = None) -> Any:
     """
     if not isinstance(name, str):
         validate.refuse("name", "one name", validate.shown(name), TypeError)
-    value = evaluate(M, _plan.names_of(name, "name"), "strict", 1, "ignore", num_threads)[0]
+    value = evaluate(M, _plan.names_of([name], "name"), "strict", 1, "ignore", num_threads)[0]
     return value == value  # noqa: PLR0124 - NaN alone differs from itself, in every array library

@@ -78,8 +78,8 @@ def confusion_fractions(
     ----------
     M : array, shape (..., C, C)
         Counts or any normalisation of them.
-    undefined : {"present", "nan", "strict", "zero", "one"}
-        What a row without mass gives: 0, NaN, NaN, 0 or 1.
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
+        What a row without mass gives: 0, NaN, NaN, 0, 1 or the number.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values, which give NaN.
     num_threads : int, optional
@@ -119,8 +119,8 @@ class Confusions(NamedTuple):
 
 def most_confused(
     M: Array,
-    k: int = 5,
     /,
+    k: int = 5,
     *,
     by: By = "count",
     on_failure: OnFailure = "warn",

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast.metrics._single import Average, averaged, one
+from cmfast.metrics._single import Average, averaged, of_matrices, one
 
 
+@of_matrices
 def accuracy(
     M: Array,
     /,
@@ -26,6 +27,7 @@ def accuracy(
     return one("accuracy", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def recall(
     M: Array,
     /,
@@ -44,6 +46,7 @@ def recall(
     return averaged("recall", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def precision(
     M: Array,
     /,
@@ -62,6 +65,7 @@ def precision(
     return averaged("precision", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def f1(
     M: Array,
     /,
@@ -83,6 +87,7 @@ def f1(
     return averaged("f1", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def jaccard(
     M: Array,
     /,
@@ -101,6 +106,7 @@ def jaccard(
     return averaged("jaccard", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def specificity(
     M: Array,
     /,
@@ -119,6 +125,7 @@ def specificity(
     return averaged("specificity", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def npv(
     M: Array,
     /,
@@ -137,6 +144,7 @@ def npv(
     return averaged("npv", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def fpr(
     M: Array,
     /,
@@ -155,6 +163,7 @@ def fpr(
     return averaged("fpr", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def fnr(
     M: Array,
     /,
@@ -173,6 +182,7 @@ def fnr(
     return averaged("fnr", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def fdr(
     M: Array,
     /,
@@ -191,6 +201,7 @@ def fdr(
     return averaged("fdr", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def false_omission_rate(
     M: Array,
     /,
@@ -209,6 +220,7 @@ def false_omission_rate(
     return averaged("false_omission_rate", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def positive_likelihood_ratio(
     M: Array,
     /,
@@ -227,6 +239,7 @@ def positive_likelihood_ratio(
     return averaged("positive_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def negative_likelihood_ratio(
     M: Array,
     /,
@@ -245,6 +258,7 @@ def negative_likelihood_ratio(
     return averaged("negative_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def diagnostic_odds_ratio(
     M: Array,
     /,
@@ -263,6 +277,7 @@ def diagnostic_odds_ratio(
     return averaged("diagnostic_odds_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def fowlkes_mallows(
     M: Array,
     /,
@@ -283,6 +298,7 @@ def fowlkes_mallows(
     return averaged("fowlkes_mallows", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def zero_one_loss(
     M: Array,
     /,
@@ -298,6 +314,7 @@ def zero_one_loss(
     return one("zero_one_loss", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def balanced_accuracy(
     M: Array,
     /,
@@ -315,6 +332,7 @@ def balanced_accuracy(
     return one("balanced_accuracy", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def balanced_accuracy_adjusted(
     M: Array,
     /,
@@ -330,6 +348,7 @@ def balanced_accuracy_adjusted(
     return one("balanced_accuracy_adjusted", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def min_recall(
     M: Array,
     /,
@@ -345,6 +364,7 @@ def min_recall(
     return one("min_recall", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def geometric_mean(
     M: Array,
     /,
@@ -360,6 +380,7 @@ def geometric_mean(
     return one("geometric_mean", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def tau(
     M: Array,
     /,
@@ -377,6 +398,7 @@ def tau(
     return one("tau", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def f1_of_macro(
     M: Array,
     /,
@@ -394,6 +416,7 @@ def f1_of_macro(
     return one("f1_of_macro", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def mcc(
     M: Array,
     /,
@@ -412,6 +435,7 @@ def mcc(
     return one("mcc", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def kappa_linear(
     M: Array,
     /,
@@ -427,6 +451,7 @@ def kappa_linear(
     return one("kappa_linear", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def kappa_quadratic(
     M: Array,
     /,
@@ -442,6 +467,7 @@ def kappa_quadratic(
     return one("kappa_quadratic", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def mcc_01(
     M: Array,
     /,
@@ -457,6 +483,7 @@ def mcc_01(
     return one("mcc_01", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def kappa_01(
     M: Array,
     /,
@@ -472,6 +499,7 @@ def kappa_01(
     return one("kappa_01", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def scott_pi(
     M: Array,
     /,
@@ -487,6 +515,7 @@ def scott_pi(
     return one("scott_pi", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def krippendorff_alpha(
     M: Array,
     /,
@@ -504,6 +533,7 @@ def krippendorff_alpha(
     return one("krippendorff_alpha", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def gwet_ac1(
     M: Array,
     /,
@@ -521,6 +551,7 @@ def gwet_ac1(
     return one("gwet_ac1", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def peirce(
     M: Array,
     /,
@@ -536,6 +567,7 @@ def peirce(
     return one("peirce", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def gerrity(
     M: Array,
     /,
@@ -551,6 +583,7 @@ def gerrity(
     return one("gerrity", M, undefined, on_failure, num_threads)
 
 
+@of_matrices
 def tss(
     M: Array,
     /,
@@ -567,6 +600,7 @@ def tss(
     return one("tss", M, undefined, on_failure, num_threads, positive)
 
 
+@of_matrices
 def gilbert(
     M: Array,
     /,
@@ -585,6 +619,7 @@ def gilbert(
     return one("gilbert", M, undefined, on_failure, num_threads, positive)
 
 
+@of_matrices
 def doolittle(
     M: Array,
     /,
@@ -603,6 +638,7 @@ def doolittle(
     return one("doolittle", M, undefined, on_failure, num_threads, positive)
 
 
+@of_matrices
 def markedness(
     M: Array,
     /,

@@ -164,8 +164,7 @@ def _of(arrays: dict[str, Array], *, n_classes: int, check: Callable[[int], obje
 def from_labels(
     y_true: Array,
     y_pred: Array,
-    names: str | Sequence[str],
-    /,
+    names: str | Sequence[str] | None = None,
     *,
     n_classes: int | None = None,
     sample_weight: Array | None = None,
@@ -183,13 +182,13 @@ def from_labels(
     ----------
     y_true, y_pred : array of int, shape (..., n)
         Class ids ``0, ..., n_classes - 1``.
-    names : str or list of str
+    names : str or list of str, optional
         As for :func:`compute`: all of them, also those of ordered classes.
     n_classes : int, optional
         Default: the largest label plus one.
     sample_weight, groups, n_groups, ignore_index
         As for :func:`label_margins`.
-    undefined : {"present", "nan", "strict", "zero", "one"}
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`compute`.
     positive : {1, 0}
         Which class of two is the positive one, for binary names.

@@ -10,11 +10,12 @@ from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._compute import FAILED
-from cmfast.metrics._single import Average, averaged, one
+from cmfast.metrics._single import Average, averaged, of_matrices, one
 
 Weighting: TypeAlias = Literal["linear", "quadratic"]
 
 
+@of_matrices
 def fbeta(
     M: Array,
     /,
@@ -36,6 +37,7 @@ def fbeta(
     return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@of_matrices
 def kappa(
     M: Array,
     /,
@@ -56,7 +58,7 @@ def kappa(
     weights : {None, "linear", "quadratic"} or array of shape (C, C)
         Disagreement of every pair of classes: one for all, ``abs(i - j)``, ``(i - j)^2``, or a table of one's own,
         nonnegative with a zero diagonal; a common factor cancels. Agreement weights v are ``1 - v``.
-    undefined : {"present", "nan", "strict", "zero", "one"}
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives: NaN or 0.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values; a table with bad values spoils every matrix.
@@ -93,8 +95,8 @@ def kappa(
 
 def tau_weighted(
     M: Array,
-    weights: Array,
     /,
+    weights: Array,
     *,
     v: float = 1.0,
     normalize: bool = False,
@@ -118,7 +120,7 @@ def tau_weighted(
     normalize : bool
         False: ``v - v sqrt(q / K)`` with ``q = sum w (1 - recall)^2`` over K classes, the paper's: at most v, without a
         lower bound (weights above one make it negative). True: ``(1 - sqrt(q / sum w))^v``, in [0, 1].
-    undefined : {"present", "nan", "strict", "zero", "one"}
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a recall that is 0/0 gives, and which classes enter.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values.

@@ -2,11 +2,12 @@
 
 import math
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
 from cmfast._core import validate
+from cmfast._core.annotations import Undefined
 from cmfast.kernels.shared.metrics import (
     AGAIN,
     CHANCE,
@@ -19,11 +20,12 @@ from cmfast.kernels.shared.metrics import (
     Total,
     Value,
 )
-from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find
+from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find, near
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
 Row: TypeAlias = tuple[Codes, tuple[float, float]]
 
+GROUPS = {"scalars": SCALARS, "per_class": PER_CLASS}
 _MODES = {
     "present": Mode.PRESENT,
     "nan": Mode.DEFINED,
@@ -51,36 +53,67 @@ class PlacedPlan(NamedTuple):
     places: tuple[int, ...]
 
 
+def is_group(names: object) -> bool:
+    """Whether `names` stands for many metrics."""
+    return names is None or (isinstance(names, str) and names in GROUPS)
+
+
 def names_of(names: object, argument: str = "names") -> tuple[str, ...]:
     """Return `names` as a tuple; one name is one, and each must be known."""
+    if names is None or (isinstance(names, str) and names in GROUPS):
+        return GROUPS[names or "scalars"]
     found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
     if found is None or not all(isinstance(name, str) for name in found):
-        validate.refuse(argument, "a name or a list of names", validate.shown(names), TypeError)
+        labels = "; for labels use metrics.from_labels(y_true, y_pred, names)" if np.ndim(names) == 1 else ""  # type: ignore[arg-type]
+        validate.refuse(argument, "a name or a list of names", f"{validate.shown(names)}{labels}", TypeError)
     for name in found:
         if find(name) is None:
-            known = ", ".join((*SCALARS, *PER_CLASS, *BINARY))
-            wanted = f"metrics (fbeta_<beta>, {known}, or aliases of these)"
-            validate.refuse(argument, wanted, validate.shown(name))
+            _refuse(argument, name)
     return found
 
 
+def _refuse(argument: str, name: str) -> NoReturn:
+    meant = near(name)
+    if meant:
+        validate.refuse(argument, "metrics", f"{validate.shown(name)}; did you mean {meant[0]!r}?")
+    known = ", ".join((*SCALARS, *PER_CLASS, *BINARY))
+    validate.refuse(argument, f"metrics (fbeta_<beta>, {known}, or aliases of these)", validate.shown(name))
+
+
+def as_asked(names: object, wanted: tuple[str, ...], found: list[Any]) -> Any:
+    """Return the array of one name, or a dict of many."""
+    one = isinstance(names, str) and names not in GROUPS
+    return found[0] if one else dict(zip(wanted, found, strict=True))
+
+
 def undefined_of(undefined: object) -> None:
-    """Check the policy."""
-    validate.choice("undefined", undefined, _MODES)
+    """Check the policy: one of the names, or a number from 0 to 1."""
+    if isinstance(undefined, bool) or not isinstance(undefined, validate.NUMBERS):
+        validate.choice("undefined", undefined, _MODES, "a number from 0 to 1, or ")
+    elif not 0 <= undefined <= 1:
+        names = ", ".join(map(repr, _MODES))
+        validate.refuse("undefined", f"a number from 0 to 1, or one of {names}", validate.shown(undefined))
 
 
-def fill(metric: Metric, undefined: str) -> float:
+def fill(metric: Metric, undefined: Undefined) -> float:
     """Return what a 0/0 of `metric` becomes."""
     if undefined in ("nan", "strict"):
         return math.nan
-    return 1.0 if undefined == "one" and not metric.chance else 0.0
+    return 0.0 if metric.chance else number(undefined)
+
+
+def number(undefined: Undefined) -> float:
+    """Return what a policy that fills puts where a share is 0/0."""
+    if isinstance(undefined, str):
+        return 1.0 if undefined == "one" else 0.0
+    return float(undefined)
 
 
 @lru_cache(maxsize=256)
 def plan(
     names: tuple[str, ...],
     C: int,
-    undefined: str,
+    undefined: Undefined,
     positive: int,
     labels: tuple[int, ...] | None = None,
     *,
@@ -118,7 +151,7 @@ def labels_of(labels: object, C: int) -> tuple[int, ...] | None:
     return found
 
 
-def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefined: str) -> Plan:
+def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefined: Undefined) -> Plan:
     """Return the plan of the weighted tau alone."""
     recall = FORMS["recall"].metric
     given = fill(recall, undefined)
@@ -128,7 +161,7 @@ def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefin
 
 
 class _Planner:
-    def __init__(self, forms: list[Form], undefined: str, positive: int, members: np.ndarray) -> None:
+    def __init__(self, forms: list[Form], undefined: Undefined, positive: int, members: np.ndarray) -> None:
         self.undefined, self.positive, self.members = undefined, positive, members
         self.forms = list(dict.fromkeys(forms))
         self.scalars = [form for form in self.forms if not form.per_class]
@@ -177,7 +210,7 @@ class _Planner:
         return PlacedPlan(plan, self.places)
 
     def _fill_of_value(self, value: Value) -> float:
-        return 1.0 if self.undefined == "one" and value not in CHANCE else 0.0
+        return 0.0 if value in CHANCE else number(self.undefined)
 
     def _total(self, form: Form) -> Total | None:
         """Return the number of the whole matrix that `form` is; the micro average of some classes is none."""
@@ -217,7 +250,7 @@ def _plan(
     params: list[tuple[float, float]],
     weights: np.ndarray,
     members: np.ndarray,
-    undefined: str,
+    undefined: Undefined,
     *,
     scalars: int,
     tables: int,
@@ -234,7 +267,7 @@ def _plan(
         values=sum(step == Step.VALUE for step, *_ in steps),
         weights=weights,
         members=members,
-        mode=int(_MODES[undefined]),
+        mode=int(_MODES[undefined] if isinstance(undefined, str) else Mode.PRESENT),
         scalars=scalars,
         tables=tables,
         registers=registers,

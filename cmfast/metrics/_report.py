@@ -27,15 +27,19 @@ class Report(NamedTuple):
         A row per class, then one per average.
     overall : dict of str to float
         Metrics of the whole matrix.
+    undefined : str or float
+        What a 0/0 gave.
     """
 
     columns: tuple[str, ...]
     rows: dict[str, tuple[float, ...]]
     overall: dict[str, float]
+    undefined: Undefined
 
     def __str__(self) -> str:
-        width = max(12, *(len(name) for name in (*self.rows, *self.overall)))
-        lines = [" " * width + "".join(f"{column:>12}" for column in self.columns)]
+        head = in_head(self.undefined)
+        width = max(len(head), *(len(name) for name in (*self.rows, *self.overall)))
+        lines = [f"{head:<{width}}" + "".join(f"{column:>12}" for column in self.columns)]
         lines += [f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in self._cells(name)) for name in self.rows]
         lines += ["", *(f"{name:<{width}}{_number(value):>12}" for name, value in self.overall.items())]
         return "\n".join(lines)
@@ -48,7 +52,7 @@ class Report(NamedTuple):
         """Return two HTML tables, without style."""
         from html import escape
 
-        head = "".join(f"<th>{escape(column)}</th>" for column in ("", *self.columns))
+        head = "".join(f"<th>{escape(column)}</th>" for column in (in_head(self.undefined), *self.columns))
         body = "".join(
             f"<tr><th>{escape(name)}</th>" + "".join(f"<td>{cell}</td>" for cell in self._cells(name)) + "</tr>"
             for name in self.rows
@@ -62,12 +66,17 @@ class Report(NamedTuple):
         return self.to_html()
 
     def to_pandas(self) -> Any:
-        """Return the rows as a pandas DataFrame; the overall metrics are in its ``attrs``."""
+        """Return the rows as a pandas DataFrame; overall metrics and the policy of 0/0 are in its ``attrs``."""
         import pandas as pd
 
         frame = pd.DataFrame.from_dict(self.rows, orient="index", columns=list(self.columns))
-        frame.attrs.update(self.overall)
+        frame.attrs.update(self.overall, undefined=self.undefined)
         return frame
+
+
+def in_head(undefined: Undefined) -> str:
+    """Return what a 0/0 gives, as it stands in the head of tables."""
+    return f"0/0: {undefined}"
 
 
 def _number(value: float) -> str:
@@ -91,7 +100,7 @@ def _unlike_averages(name: str, names: list[str]) -> str:
     return name
 
 
-def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: Undefined = "nan") -> Report:
+def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: Undefined = "present") -> Report:
     """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
 
     Parameters
@@ -101,7 +110,8 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     class_names : sequence of str, optional
         Default: the class numbers. A class that is called "macro" or "weighted", as the averages are, stands in quotes.
     undefined : {"nan", "present", "strict", "zero", "one"}
-        What a 0/0 gives, as for :func:`compute`. Here the default shows it as "undefined".
+        What a 0/0 gives, as for :func:`compute`; the first line of the report says it. "nan" and "strict" show it as
+        "undefined".
 
     Returns
     -------
@@ -120,8 +130,8 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     Examples
     --------
     >>> from cmfast import metrics
-    >>> print(metrics.report([[9500, 0], [500, 0]], class_names=["intact", "crack"]))
-                          precision      recall          f1     jaccard     support
+    >>> print(metrics.report([[9500, 0], [500, 0]], class_names=["intact", "crack"], undefined="nan"))
+    0/0: nan              precision      recall          f1     jaccard     support
     intact                   0.9500      1.0000      0.9744      0.9500        9500
     crack                 undefined      0.0000      0.0000      0.0000         500
     macro                    0.9500      0.5000      0.4872      0.4750       10000
@@ -157,4 +167,4 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     }
     for average in AVERAGES:
         rows[average] = (*(float(host[f"{metric}_{average}"]) for metric in PER_CLASS), float(support.sum()))
-    return Report((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE})
+    return Report((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE}, undefined)

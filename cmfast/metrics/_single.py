@@ -1,7 +1,9 @@
 """One metric by its name: the body of every function that is a metric."""
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias, get_args
+from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
@@ -9,6 +11,24 @@ from cmfast.metrics._catalogue import Averaging
 from cmfast.metrics._compute import evaluate
 
 Average: TypeAlias = Averaging | None
+P = ParamSpec("P")
+R = TypeVar("R")
+LABELS = frozenset({"y_true", "y_pred"})
+
+
+def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
+    """Have `function` of one matrix say what to call with labels, as other libraries' functions of this name are."""
+    name, some = function.__name__, signature(function).parameters.values()
+    most = sum(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in some)
+
+    @wraps(function)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        if len(args) > most or not LABELS.isdisjoint(options):
+            use = f'metrics.from_labels(y_true, y_pred, "{name}")'
+            validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
+        return function(*args, **options)
+
+    return called
 
 
 def one(

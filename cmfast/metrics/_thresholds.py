@@ -81,7 +81,6 @@ class LeastCost(NamedTuple):
 def threshold_matrices(
     scores: Array,
     y_true: Array,
-    /,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,

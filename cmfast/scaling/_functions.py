@@ -20,9 +20,9 @@ VECTORS = ("row_sums", "col_sums", *FACTORS)
 
 def ipf(
     M: Array,
+    /,
     row_sums: Array = None,
     col_sums: Array = None,
-    /,
     *,
     smoothing: Smoothing = None,
     empty: Empty = "nan",
@@ -137,9 +137,9 @@ def ipf(
 
 def ras(
     M: Array,
+    /,
     row_sums: Array = None,
     col_sums: Array = None,
-    /,
     *,
     smoothing: Smoothing = None,
     empty: Empty = "nan",

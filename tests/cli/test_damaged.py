@@ -307,7 +307,7 @@ def command(path, rng):
             **tables,
             "--by": WORDS,
             "--only": METRICS,
-            "--undefined": ("present", "nan", "strict", "zero", "one", ""),
+            "--undefined": ("present", "nan", "strict", "zero", "one", "", "0.5", "2"),
         }
         argv = [name]
         common.pop("--force")

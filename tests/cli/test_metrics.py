@@ -31,15 +31,16 @@ def test_json_is_what_compute_gives(csv, capsys):
     assert cli.main(["metrics", str(csv), "--quiet", "--header", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["labels"] == [0, 1, 2]
-    assert found["metrics"] == {k: float(v) for k, v in metrics.compute(M, metrics.SCALARS, undefined="nan").items()}
+    assert found["metrics"] == {k: float(v) for k, v in metrics.compute(M, metrics.SCALARS).items()}
+    assert found["undefined"] == "present"
 
 
 def test_chosen_metrics_of_a_batch(tmp_path, capsys):
     np.save(tmp_path / "M.npy", np.stack([M, np.diag([1, 2, 3]), np.zeros((3, 3), int)]))
     assert cli.main(["metrics", str(tmp_path / "M.npy"), "--only", "mcc", "recall"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[0] == ["mean", "least", "largest", "undefined"]
-    assert lines[1] == ["mcc", f"{(metrics.mcc(M) + 1) / 2:.4f}", "0.8449", "1.0000", "1"]
+    assert lines[0] == ["0/0:", "present", "mean", "least", "largest", "undefined"]
+    assert lines[1] == ["mcc", f"{(metrics.mcc(M) + 1) / 3:.4f}", "0.0000", "1.0000", "0"]
     assert lines[4][:2] == ["recall", "2"]
 
 
@@ -71,9 +72,9 @@ def test_groups_as_json(grouped, capsys):
         (7 + g, matrix.sum()) for g, matrix in enumerate(matrices)
     ]
     for entry, matrix in zip(found["groups"], matrices, strict=True):
-        want = metrics.compute(matrix, ["mcc", "recall"], undefined="nan")
+        want = metrics.compute(matrix, ["mcc", "recall"])
         assert entry["metrics"]["mcc"] == want["mcc"]
-        assert entry["metrics"]["recall"] == [None if np.isnan(x) else x for x in want["recall"]]
+        assert entry["metrics"]["recall"] == want["recall"].tolist()
 
 
 def test_groups_as_tables(grouped, capsys):
@@ -83,7 +84,7 @@ def test_groups_as_tables(grouped, capsys):
     assert parts[1].split("\n", 1)[1].rstrip() == str(metrics.report(matrices[1])).rstrip()
     assert cli.main(["metrics", *arguments, "--only", "accuracy"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split() for line in lines[1:]] == [
+    assert [line.split() for line in lines[2:]] == [
         [str(7 + g), f"{metrics.accuracy(matrix):.4f}"] for g, matrix in enumerate(matrices)
     ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cmfast import cli
-from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver, Undefined
+from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast.cli import _counting
 from cmfast.geometry._embedding import RULES
 
@@ -110,9 +110,9 @@ def test_names_of_metrics(run):
     for given in (("accuracy,mcc",), ("accuracy", "mcc"), ("accuracy,", ",mcc")):
         status, out, _ = run("metrics", "t.csv", "--only", *given)
         assert status == 0
-        assert [line.split()[0] for line in out.splitlines()] == ["accuracy", "mcc"]
+        assert [line.split()[0] for line in out.splitlines()] == ["0/0:", "accuracy", "mcc"]
     for name in ("acuracy", "Accuracy"):
-        refused(run("metrics", "t.csv", "--only", name), f"there is no metric {name!r}; there is accuracy, ")
+        refused(run("metrics", "t.csv", "--only", name), f"there is no metric {name!r}; did you mean 'accuracy'?")
     refused(run("metrics", "t.csv", "--only", "xyzzy"), "there is no metric 'xyzzy'")
     refused(run("metrics", "t.csv", "--only", ","), "give the names of metrics")
 
@@ -154,7 +154,6 @@ def test_class_ids_that_are_none(run, monkeypatch):
         ("normalize", "--solver", get_args(Solver)),
         ("normalize", "--empty", get_args(Empty)),
         ("confusion", "--normalize", NORMALIZATIONS),
-        ("metrics", "--undefined", get_args(Undefined)),
         ("gcm", "--weights", NORMALIZATIONS),
         ("gcm", "--grid", [name.replace("_", "-") for name in RULES]),
     ],

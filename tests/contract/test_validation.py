@@ -25,7 +25,8 @@ from cmfast.kernels.ops import OPS
 
 mpl.use("Agg")
 
-POSITIONAL = ("method", "n_components")  # the options that may also be given by their place
+MATRICES = {"M", "S", "T", "P", "Q", "cells", "a", "b"}  # given by their place alone
+POSITIONAL = {"method", "n_components", "weights"}  # the options that may also be given by their place
 DIRECT = [op for op in OPS if is_direct(op)]
 REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError)
 ARRAYS = [pytest.param(name, array, id=f"{name}-{array}") for name, entry in ENTRIES.items() for array in entry.arrays]
@@ -224,11 +225,13 @@ def test_no_kernel_takes_a_number_of_threads_that_it_does_not_use(op):
 
 
 @pytest.mark.parametrize("op", DIRECT)
-def test_arrays_are_positional_only_and_options_keyword_only(op):
-    """So that neither the names of arrays nor the order of options is part of the promise."""
+def test_matrices_are_positional_only_and_options_keyword_only(op):
+    """So that neither what matrices are called nor the order of options is part of the promise."""
+    arrays = {name for entry in ENTRIES.values() for name in entry.arrays}
     for p in inspect.signature(getattr(cmfast, op)).parameters.values():
+        assert (p.kind == p.POSITIONAL_ONLY) == (p.name in MATRICES)
         if p.kind == p.POSITIONAL_OR_KEYWORD:
-            assert p.name in POSITIONAL
+            assert p.name in POSITIONAL | arrays
 
 
 @pytest.mark.parametrize("op", DIRECT)

@@ -222,7 +222,25 @@ def test_tensors_give_tensors():
         (lambda: metrics.compute([[1]], 3), TypeError, "metrics.compute: names must be a name or a list of names"),
         (lambda: metrics.tss(np.ones((3, 3))), ValueError, "tss_ovr_macro"),
         (lambda: metrics.mcc(np.ones((2, 3))), ValueError, "metrics.mcc: M must be square"),
-        (lambda: metrics.mcc([[1]], undefined="maybe"), ValueError, "metrics.mcc: undefined must be one of"),
+        (
+            lambda: metrics.mcc([[1]], undefined="maybe"),
+            ValueError,
+            "undefined must be a number from 0 to 1, or one of",
+        ),
+        (
+            lambda: metrics.compute([[1]], "f1_marco"),
+            ValueError,
+            "must be metrics, got 'f1_marco'; did you mean 'f1_macro'",
+        ),
+        (lambda: metrics.compute([[1]], ["mcc", "Kapa"]), ValueError, "did you mean 'kappa'"),
+        (lambda: metrics.compute([0, 1], [1, 1]), TypeError, "for labels use metrics.from_labels"),
+        (lambda: metrics.f1([0, 1], [1, 1]), TypeError, "^metrics.f1: M must be a confusion matrix, got labels; for"),
+        (
+            lambda: metrics.kappa(y_true=[0], y_pred=[0]),
+            TypeError,
+            r'use metrics.from_labels\(y_true, y_pred, "kappa"\)',
+        ),
+        (lambda: metrics.fbeta([0, 1], [1, 1], 2), TypeError, "use metrics.from_labels"),
         (lambda: metrics.fbeta([[1]], -1), ValueError, "metrics.fbeta: beta must be at least 0"),
         (lambda: metrics.from_sums([1], [1], [1], "gerrity"), ValueError, "bands must be given for gerrity"),
         (
@@ -266,7 +284,7 @@ def test_report():
     frame = report.to_pandas()
     assert frame.loc["macro", "f1"] == metrics.f1(M, average="macro")
     assert frame.attrs["mcc"] == metrics.mcc(M)
-    assert str(metrics.report(torch.tensor(M))).splitlines()[0].split() == list(report.columns)
+    assert str(metrics.report(torch.tensor(M))).splitlines()[0].split() == ["0/0:", "present", *report.columns]
     for names in (["a"], ["a", "a", "b"]):
         with pytest.raises(ValueError, match="class_names must be"):
             metrics.report(M, class_names=names)

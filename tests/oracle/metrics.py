@@ -140,7 +140,7 @@ class _Average:
     def __init__(self, values, sums, undefined, *, fill, labels=None, supported_only=False):
         _, t, p = sums
         inside = range(len(values)) if labels is None else labels
-        if undefined == "present":
+        if undefined == "present" or not isinstance(undefined, str):
             inside = [k for k in inside if t[k] > 0 or p[k] > 0]
         if undefined == "nan":
             inside = [k for k in inside if values[k] is not None]
@@ -228,6 +228,7 @@ def _value(name, cells, sums, undefined, positive, labels=None):
     """Return a number, a list of one per class, or None: what `name` is under a policy."""
     name = ALIASES.get(name, name)
     fill = {"present": Fraction(0), "zero": Fraction(0), "one": Fraction(1)}.get(undefined)
+    fill = fill if isinstance(undefined, str) else Fraction(undefined)
     if name in ("mcc_01", "kappa_01"):
         value = _value(name[:-3], cells, sums, undefined, positive, labels)
         return None if value is None else (value + 1) / 2
