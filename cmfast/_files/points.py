@@ -7,7 +7,7 @@ What cannot be mapped as it is, is copied once, block by block, to a file withou
 import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,23 @@ def open_points(path: Path, true: str, pred: str, features: list[str] | None, *,
         return _table(path, true, pred, features, tick)
     X, y, p = (open_array(Path(name), tick=tick) for name in (path, true, pred))
     return X, y, p
+
+
+def iter_labels(paths: Sequence[Path], *, tick: Tick) -> Iterator[list[tables.Column]]:
+    """Yield blocks of labels that stand in files of their own, npy or zarr: truth, prediction, and maybe groups."""
+    arrays = [open_array(path, tick=lambda done, total: None) for path in paths]
+    n = arrays[0].shape[0] if arrays[0].ndim else 0
+    for path, array in zip(paths, arrays, strict=True):
+        if array.ndim != 1:
+            raise FileError(path, f"must be of shape (n,), a label per sample, but is {array.shape}")
+        if len(array) != n:
+            raise FileError(path, f"holds {len(array):,} labels, but {paths[0]} {n:,}")
+    for start in range(0, max(n, 1), tables.ROWS):
+        stop = min(start + tables.ROWS, n)
+        parts = [np.array(array[start:stop]) for array in arrays]
+        block = [tables.coded(path, part, start) for path, part in zip(paths, parts, strict=True)]
+        yield tables.comparable(paths[1], block)
+        tick(stop, n)
 
 
 def open_array(path: Path, *, tick: Tick) -> np.ndarray:

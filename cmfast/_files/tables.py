@@ -141,10 +141,10 @@ def iter_columns(path: Path, wanted: Wanted, *, header: bool | None, tick: Tick)
         blocks = _csv_columns(path, wanted, header, tick)
     else:
         raise FileError(path, f"unknown kind of file {suffix!r} (known: npy, csv, tsv, txt, parquet, arrow, feather)")
-    return (_comparable(path, block) for block in blocks)
+    return (comparable(path, block) for block in blocks)
 
 
-def _comparable(path: Path, block: list[Column]) -> list[Column]:
+def comparable(path: Path, block: list[Column]) -> list[Column]:
     """Return truth and prediction as labels of one kind, and the third column as it is."""
     kinds = [column.kind for column in block[:2]]
     if kinds[0] == kinds[1]:
@@ -172,11 +172,11 @@ def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column
     n = len(columns[0])
     for start in range(0, max(n, 1), ROWS):
         stop = min(start + ROWS, n)
-        yield [_coded(path, np.array(column[start:stop]), start) for column in columns]
+        yield [coded(path, np.array(column[start:stop]), start) for column in columns]
         tick(stop, n)
 
 
-def _coded(path: Path, values: np.ndarray, start: int) -> Column:
+def coded(path: Path, values: np.ndarray, start: int) -> Column:
     """Return a column of integers or strings; whole floats are integers, anything else is refused with its row."""
     if values.dtype.kind == "U":
         letters = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder)) if values.itemsize else values
@@ -426,5 +426,5 @@ def _arrow_labels(path: Path, name: str, column: Any, start: int) -> Column:
         return _merged("strings", values.to_pylist(), codes)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise FileError(path, f"column {name!r} must hold integers or strings as labels, but is {kind}")
-    found = _coded(path, values.to_numpy(zero_copy_only=False), start)
+    found = coded(path, values.to_numpy(zero_copy_only=False), start)
     return found if codes is None else Column(found.kind, found.labels, found.codes[codes])

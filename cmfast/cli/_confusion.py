@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,66 +14,103 @@ from cmfast.cli._counting import count
 from cmfast.cli._normalize import normalized
 from cmfast.cli._options import (
     Parser,
-    column_options,
     given,
+    label_options,
     misuse,
     output_options,
     scaling_options,
+    sources,
     table_target,
 )
 from cmfast.cli._printing import WIDEST, print_json, print_matrix
+from cmfast.cli._writing import csv_text
 
 LABEL_BYTES = 64 << 20  # of the labels in an npz file, where the matrix is no larger
 
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    parser.add_argument("input", type=Path, metavar="FILE", help="npy (n, 2), csv, tsv, Parquet, Arrow or Feather")
-    column_options(parser)
+    label_options(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, help="normalise the matrix")
     scaling_options(parser)
     output_options(parser, "npy, npz, csv or json file; the last three keep the labels")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Count the matrix; 1 if it could not be normalised."""
+    """Count the matrix, or one for each group; 1 if one could not be normalised."""
     if args.smoothing is not None and args.normalize != "bi":
         misuse("--smoothing belongs to --normalize bi")
-    target = table_target(args, (".npy", ".npz", ".csv", ".json"), args.input)
-    labels, _, (M,) = count(args)
-    status = cmfast.Status.CONVERGED
+    target = table_target(args, (".npy", ".npz", ".csv", ".json"), *sources(args))
+    labels, groups, counts = count(args)
+    samples = counts.sum(axis=(1, 2)).tolist()
+    codes, M = np.zeros(len(counts), np.int8), counts
     if args.normalize is not None:
-        options = given(args, "smoothing")
-        M, code = normalized(M, args.normalize, "warn", num_threads=args.threads, **options)
-        status = cmfast.Status(int(code))
-    facts = {
-        "labels": labels,
-        "matrix": M.tolist(),
-        "normalize": args.normalize,
-        "smoothing": args.smoothing,
-        "status": status.name,
-    }
+        M, codes = _normalized(counts, args)
+    statuses = [cmfast.Status(int(code)) for code in codes]
+    found = [{"matrix": one.tolist(), "status": status.name} for one, status in zip(M, statuses, strict=True)]
+    facts: dict[str, Any] = {"labels": labels, "normalize": args.normalize, "smoothing": args.smoothing}
+    if args.by is None:
+        facts |= found[0]
+    else:
+        heads = [{"group": group, "samples": n} for group, n in zip(groups, samples, strict=True)]
+        facts |= {"by": args.by, "groups": [head | one for head, one in zip(heads, found, strict=True)]}
+    table = Table(labels, args.by, groups, M)
     if target is not None:
-        _write_confusion(target, labels, M, facts, force=args.force)
+        _write_confusion(target, table, facts, force=args.force)
     if args.json:
         print_json(facts)
     elif target is not None and len(labels) > WIDEST:
-        print(f"{_screen.shown(args.output)}: {len(labels)} x {len(labels)}")
+        number = "" if args.by is None else f"{len(groups)} matrices "
+        print(f"{_screen.shown(args.output)}: {number}{len(labels)} x {len(labels)}")
     else:
-        print_matrix(M, _screen.names(labels))
-    return 0 if status.ok else 1
+        _print(table, samples)
+    return 0 if all(status.ok for status in statuses) else 1
 
 
-def _write_confusion(target: Path, labels: list[Any], M: np.ndarray, facts: dict[str, Any], *, force: bool) -> None:
+class Table(NamedTuple):
+    """A matrix, or one for each value of a column, and what its rows and columns are."""
+
+    labels: list[Any]
+    by: str | None
+    groups: list[Any]
+    M: np.ndarray
+
+    def array(self) -> np.ndarray:
+        """Return the matrix, or all of them."""
+        one: np.ndarray = self.M[0]
+        return one if self.by is None else self.M
+
+
+def _normalized(counts: np.ndarray, args: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Normalise them; one alone is called one in what is said of it."""
+    given_M = counts[0] if args.by is None else counts
+    M, codes = normalized(given_M, args.normalize, "warn", num_threads=args.threads, **given(args, "smoothing"))
+    return M.reshape(counts.shape), np.atleast_1d(codes)
+
+
+def _print(table: Table, samples: list[int]) -> None:
+    names = _screen.names(table.labels)
+    for k, matrix in enumerate(table.M):
+        if table.by is not None:
+            head = f"{_screen.shown(table.by)} = {_screen.shown(table.groups[k])}"
+            print(f"{chr(10) if k else ''}{head}: {samples[k]:,} samples")
+        print_matrix(matrix, names)
+
+
+def _write_confusion(target: Path, table: Table, facts: dict[str, Any], *, force: bool) -> None:
     kind = target.suffix.lower()
+    arrays = {"matrix": table.array()}
     # What cannot be written is found out before the file is begun.
-    array = _label_array(target, labels, M.nbytes) if kind == ".npz" else None
-    text = _csv_table(target, labels, M) if kind == ".csv" else to_json(facts).encode() if kind == ".json" else b""
+    if kind == ".npz":
+        arrays["labels"] = _label_array(target, table.labels, table.M.nbytes)
+        if table.by is not None:
+            arrays["groups"] = _label_array(target, table.groups, table.M.nbytes)
+    text = _csv_table(target, table) if kind == ".csv" else to_json(facts).encode() if kind == ".json" else b""
     with replacing(target, force=force) as file:
         if kind == ".npy":
-            np.save(file, M, allow_pickle=False)
-        elif array is not None:
-            write_npz(file, {"matrix": M, "labels": array})
+            np.save(file, arrays["matrix"], allow_pickle=False)
+        elif kind == ".npz":
+            write_npz(file, arrays)
         else:
             file.write(text)
 
@@ -92,18 +129,11 @@ def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarr
     return np.array(labels, np.str_)
 
 
-def _csv_table(target: Path, labels: list[Any], M: np.ndarray) -> bytes:
-    head = ["true \\ predicted", *map(_csv_cell, labels)]
-    rows = [[name, *map(str, row)] for name, row in zip(head[1:], M.tolist(), strict=True)]
-    try:
-        return "".join(",".join(row) + "\n" for row in [head, *rows]).encode()
-    except UnicodeEncodeError as error:
-        label = error.object[error.start]
-        raise FileError(target, f"a label holds {label!r}, which UTF-8 cannot write; write npz or json") from error
-
-
-def _csv_cell(label: Any) -> str:
-    """Return a label as a cell; in quotes where a reader would break it, or shave it, without."""
-    text = str(label)
-    special = any(c in ',"\r\n' for c in text) or text != text.strip()
-    return '"' + text.replace('"', '""') + '"' if special else text
+def _csv_table(target: Path, table: Table) -> bytes:
+    """Return a row per true class; of several matrices each under the other, their group in front."""
+    first = [] if table.by is None else [table.by]
+    rows = [[*first, "true \\ predicted", *table.labels]]
+    for k, matrix in enumerate(table.M.tolist()):
+        group = [] if table.by is None else [table.groups[k]]
+        rows += [[*group, label, *row] for label, row in zip(table.labels, matrix, strict=True)]
+    return csv_text(target, rows)

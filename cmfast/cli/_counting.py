@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,20 @@ import numpy as np
 
 import cmfast
 from cmfast._core.progress import Bar
-from cmfast._files import tables
+from cmfast._files import points, tables
 from cmfast._files.output import FileError
-from cmfast.cli._options import compute
+from cmfast.cli._options import compute, sources
 
 DIGITS = 600  # of a label that may be a number; Python reads 640 whatever its settings
 
 
-def count(args: argparse.Namespace, by: str | None = None) -> tuple[list[Any], list[Any], np.ndarray]:
-    """Return labels, groups (values of the column `by`) and a matrix for each; the file is read once, in blocks."""
+def count(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
+    """Return labels, groups (values of the column --by) and a matrix for each; files are read once, in blocks."""
     total = np.zeros((0, 0, 0), np.int64)
     places: dict[Any, int] = {}
     groups: dict[Any, int] = {}
-    wanted = (args.true, args.pred) if by is None else (args.true, args.pred, by)
-    tick = (lambda done, total: None) if args.quiet else Bar("confusion")
-    for y_true, y_pred, *third in tables.iter_columns(args.input, wanted, header=args.header, tick=tick):
+    source = sources(args)[0]
+    for y_true, y_pred, *third in _blocks(args):
         n = len(y_true.codes)
         if n == 0:
             continue
@@ -32,7 +32,7 @@ def count(args: argparse.Namespace, by: str | None = None) -> tuple[list[Any], l
         group_of = third[0] if third else tables.Column("integers", [0], np.zeros(n, np.int64))
         where = [places.setdefault(label, len(places)) for label in found]
         which = [groups.setdefault(name, len(groups)) for name in group_of.labels]
-        check_room(args.input, len(groups), len(places))
+        check_room(source, len(groups), len(places))
         options = {
             "n_classes": len(found),
             "groups": group_of.codes,
@@ -45,10 +45,19 @@ def count(args: argparse.Namespace, by: str | None = None) -> tuple[list[Any], l
             total = np.pad(total, ((0, more), (0, new), (0, new)))
         total[np.ix_(which, where, where)] += part
     if not places:
-        raise FileError(args.input, "holds no samples")
+        raise FileError(source, "holds no samples")
     labels, label_order = _in_order(list(places))
     group_names, group_order = _in_order(list(groups))
     return labels, group_names, total[np.ix_(group_order, label_order, label_order)]
+
+
+def _blocks(args: argparse.Namespace) -> Iterator[list[tables.Column]]:
+    """Yield truth, prediction and, where --by is given, groups, in blocks."""
+    tick = (lambda done, total: None) if args.quiet else Bar(args.command)
+    if args.labels is not None:
+        return points.iter_labels(sources(args), tick=tick)
+    wanted = (args.true, args.pred, *([] if args.by is None else [args.by]))
+    return tables.iter_columns(args.input, wanted, header=args.header, tick=tick)
 
 
 def _places(column: tables.Column, found: dict[Any, int]) -> np.ndarray:

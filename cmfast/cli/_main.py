@@ -75,7 +75,7 @@ def _parser() -> Parser:
     for name, (module, summary) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         command.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, command=name)
         module.add_options(command)
     return parser
 

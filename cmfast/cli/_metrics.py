@@ -13,8 +13,18 @@ from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
 from cmfast.cli import _screen
 from cmfast.cli._counting import count
-from cmfast.cli._options import Parser, column_options, compute, misuse, natural_number
+from cmfast.cli._options import (
+    Parser,
+    compute,
+    label_options,
+    misuse,
+    natural_number,
+    output_options,
+    sources,
+    table_target,
+)
 from cmfast.cli._printing import print_json
+from cmfast.cli._writing import write_columns
 from cmfast.metrics._report import in_head
 
 POLICIES = get_args(Policy)
@@ -22,9 +32,7 @@ POLICIES = get_args(Policy)
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    parser.add_argument("input", type=Path, metavar="FILE", help="labels as for confusion, or npy matrices (..., C, C)")
-    column_options(parser)
-    parser.add_argument("--by", metavar="COLUMN", help="name or number of a column: a matrix for each of its values")
+    label_options(parser, "labels as for confusion, or npy matrices (..., C, C)")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
     parser.add_argument(
         "--undefined",
@@ -34,7 +42,7 @@ def add_options(parser: Parser) -> None:
         help=f"a 0/0: {', '.join(POLICIES)}, or a number",
     )
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
-    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    output_options(parser, "csv, parquet or json file: a row per group or matrix")
 
 
 class Answer(NamedTuple):
@@ -65,25 +73,27 @@ def policy(text: str) -> Undefined:
 
 def run(args: argparse.Namespace) -> int:
     """Compute the metrics; 1 if some matrices hold what has none."""
+    target = table_target(args, (".csv", ".parquet", ".json"), *sources(args))
     labels, groups, M = _labelled(args)
     names = _metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
     values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
     answer = Answer(labels, groups, M, values, failed)
-    _printer(args, answer)(args, answer)
+    if target is not None:
+        _write_rows(target, args, answer)
+    if target is None or args.json:
+        _printer(args, answer)(args, answer)
     return int(np.any(failed))
 
 
 def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
-    if args.by is not None:
-        return count(args, by=args.by)
-    of_labels = (args.true, args.pred, args.header) != (None,) * 3
+    of_labels = (args.true, args.pred, args.header, args.labels, args.by) != (None,) * 5
     matrices = None if of_labels else _stored_matrices(args.input)
     if matrices is not None:
         return list(range(matrices.shape[-1])), [], matrices
-    labels, _, (M,) = count(args)
-    return labels, [], M
+    labels, groups, M = count(args)
+    return (labels, groups, M) if args.by is not None else (labels, [], M[0])
 
 
 def _printer(args: argparse.Namespace, answer: Answer) -> Callable[[argparse.Namespace, Answer], None]:
@@ -111,6 +121,22 @@ def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
         for g, (group, n) in enumerate(zip(answer.groups, samples, strict=True))
     ]
     print_json({"labels": answer.labels, "undefined": args.undefined, "by": args.by, "groups": groups})
+
+
+def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
+    """Write one row per group, or per matrix of a batch by its flat index, and say so."""
+    numbers = {name: part.tolist() for name, part in _numbers(answer).items()}
+    samples = np.atleast_1d(answer.M.sum(axis=(-2, -1)).ravel()).tolist()
+    rows = answer.groups if args.by is not None else list(range(len(samples)))
+    head = "matrix" if args.by is None else args.by
+    while head in {"samples", *numbers}:
+        head = f"'{head}'"
+    columns = {head: rows, "samples": samples, **numbers}
+    facts = {"undefined": args.undefined, "labels": answer.labels}
+    write_columns(target, columns, facts, force=args.force)
+    if not args.json:
+        number = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
+        print(f"{_screen.shown(args.output)}: {number}, {len(columns)} columns; {in_head(args.undefined)}")
 
 
 def _print_report(args: argparse.Namespace, answer: Answer) -> None:

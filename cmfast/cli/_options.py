@@ -45,10 +45,15 @@ def scaling_options(parser: Parser) -> None:
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
 
 
-def column_options(parser: Parser) -> None:
-    """Add which columns of a table hold truth and prediction."""
+def label_options(parser: Parser, what: str) -> None:
+    """Add where the labels are: columns of a table, or files of their own."""
+    parser.add_argument("input", type=Path, nargs="?", metavar="FILE", help=what)
+    parser.add_argument(
+        "--labels", type=Path, metavar="Y", help="in place of FILE: npy or zarr (n,) of the truth; --pred is another"
+    )
     parser.add_argument("--true", metavar="COLUMN", help=f"name or number of the column of the truth; {DEFAULT}")
-    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction")
+    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction; with --labels its file")
+    parser.add_argument("--by", metavar="COLUMN", help="name or number of a column: a matrix for each of its values")
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
@@ -114,6 +119,21 @@ def compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(str(error)) from error
+
+
+def sources(args: argparse.Namespace) -> list[Path]:
+    """Return the files that hold the labels, after checking how they are named."""
+    if args.labels is None:
+        if args.input is None:
+            misuse("give FILE, or --labels and --pred")
+        return [args.input]
+    if args.input is not None:
+        misuse("--labels takes the place of FILE, whose columns are --true and --pred")
+    if args.pred is None:
+        misuse("--labels needs --pred, the file of the predictions")
+    if (args.true, args.header) != (None, None):
+        misuse("--true and --header belong to FILE")
+    return [args.labels, Path(args.pred), *([] if args.by is None else [Path(args.by)])]
 
 
 def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Path) -> Path | None:
