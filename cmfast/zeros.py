@@ -1,11 +1,10 @@
 """What the zeros of a matrix allow: whether it can be scaled to given sums, and if not, why."""
 
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array
 from cmfast.kernels.status import Status
 
@@ -14,6 +13,7 @@ __all__ = ["Certificate", "Support", "support"]
 MOST_NAMED = 12  # classes that a sentence lists before it only counts
 
 
+@reading.readable
 class Certificate(NamedTuple):
     """Rows that want more than there is: the proof that a matrix is INFEASIBLE, ZERO_LINE or TOTALS.
 
@@ -34,7 +34,27 @@ class Certificate(NamedTuple):
     wanted: Any
     available: Any
 
+    def _parts(self) -> dict[str, str]:
+        return {
+            "of": " x ".join(str(dispatch.shape_of(line)[-1]) for line in (self.rows, self.cols)),
+            "wanted": reading.numbers(self.wanted),
+            "available": reading.numbers(self.available),
+        }
 
+    def explain(self) -> str:
+        """Say in words what it proves."""
+        short = np.asarray(dispatch.to_host(self.wanted)) != np.asarray(dispatch.to_host(self.available))
+        if short.ndim == 0:
+            rows, cols, wanted, available = map(dispatch.to_host, self)
+            if not short:
+                return "nothing is wrong"
+            if rows.any() and cols.any():
+                return unreachable(rows, cols, wanted, available)
+            return "a row or column without a positive cell has a target"
+        return f"{int(short.sum()):,} of {short.size:,} matrices have rows that want more than there is, or less"
+
+
+@reading.readable
 class Support(NamedTuple):
     """What :func:`support` returns.
 
@@ -59,13 +79,17 @@ class Support(NamedTuple):
     col_block: Any
     certificate: Certificate
 
-    def explain(self, index: int | tuple[int, ...] = ()) -> str:
+    def _parts(self) -> dict[str, str]:
+        parts = {"of": reading.shape(self.dead_cells), "status": reading.statuses(self.status)}
+        return parts | {"dead cells": f"{int(dispatch.to_host(self.dead_cells).sum()):,}"}
+
+    def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Say in words, with class indices, what was found for one matrix of the batch.
 
         Parameters
         ----------
-        index : int or tuple of int
-            Place in the batch; may be left out for a single matrix.
+        index : int or tuple of int, optional
+            Place in the batch; default: the only matrix, or how many of a batch have which status.
 
         Returns
         -------
@@ -83,22 +107,11 @@ class Support(NamedTuple):
         >>> cmfast.support([[[1, 1], [0, 1]], [[1, 0], [1, 0]]]).explain(0)
         'no scaling exists, only a limit: 1 positive cell goes to zero (first: [0, 1]), 2 blocks are left'
         """
-        shape = dispatch.to_host(self.status).shape
-        place = tuple(map(_index, index if isinstance(index, tuple) else (index,)))
-        wanted = f"one place in a batch of shape {shape}"
-        if len(place) != len(shape) or None in place:
-            validate.refuse("index", wanted, validate.shown(index), TypeError)
-        if not all(-n <= k < n for k, n in zip(place, shape, strict=True)):
-            validate.refuse("index", wanted, validate.shown(index), IndexError)
+        codes = dispatch.to_host(self.status)
+        if index is None and codes.ndim:
+            return reading.statuses(codes)
+        place = validate.place(() if index is None else index, codes.shape)
         return _explain(*(dispatch.to_host(part)[place] for part in (*self[:-1], *self.certificate)))
-
-
-def _index(k: Any) -> Any:
-    """Return `k` as an int, None if it is none."""
-    try:
-        return None if isinstance(k, bool | np.bool_ | np.ndarray) else operator.index(k)
-    except TypeError:  # an array of another library has the method, too
-        return None
 
 
 def _explain(

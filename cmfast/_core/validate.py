@@ -278,6 +278,25 @@ def path_name(name: str, value: Any) -> str:
     return found
 
 
+def place(index: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return `index` as one place in a batch."""
+    found = tuple(map(_index, index if isinstance(index, tuple) else (index,)))
+    wanted = f"one place in a batch of shape {shape}"
+    if len(found) != len(shape) or None in found:
+        refuse("index", wanted, shown(index), TypeError)
+    if not all(-n <= k < n for k, n in zip(found, shape, strict=True)):
+        refuse("index", wanted, shown(index), IndexError)
+    return found
+
+
+def _index(k: Any) -> Any:
+    """Return `k` as an int, None if it is none."""
+    try:
+        return None if isinstance(k, bool | np.bool_ | np.ndarray) else operator.index(k)
+    except TypeError:  # an array of another library has the method, too
+        return None
+
+
 def generator(rng: Any) -> "np.random.Generator":
     """Return the generator that the option ``rng=`` is or seeds."""
     if isinstance(rng, np.random.Generator):

@@ -84,7 +84,10 @@ def run(args: argparse.Namespace) -> int:
     )
     diagnostics = result.diagnostics
     matrices = {"gcm": result.matrix, "normalized": diagnostics.normalized}
-    by_weights = [{name: float(getattr(diagnostics, name)[k]) for name in COLUMNS} for k in range(len(args.weights))]
+    by_weights: list[dict[str, Any]] = [
+        {"status": cmfast.Status(int(code)).name} | {name: float(getattr(diagnostics, name)[k]) for name in COLUMNS}
+        for k, code in enumerate(diagnostics.status)
+    ]
     facts = {
         "points": diagnostics.n_points,
         "dropped": diagnostics.n_dropped,
@@ -93,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
         "unmixed": diagnostics.unmixed_fraction,
         "options": {"components": args.components, "grid": args.grid, "seed": args.seed, **options},
         "weights": dict(zip(args.weights, by_weights, strict=True)),
+        "verdict": diagnostics.explain(),
     }
     if target is not None:
         with replacing(target, force=args.force) as file:
@@ -114,6 +118,7 @@ def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:
     print("weights" + "".join(name.replace("_", " ").rjust(15) for name in COLUMNS))
     for name, values in facts["weights"].items():
         print(name.ljust(7) + "".join(f"{round(values[column], 3) + 0.0:15.3f}" for column in COLUMNS))
+    print(facts["verdict"])
     classes = [str(k) for k in range(G.shape[-1])]
     for name, matrix in zip(facts["weights"], G, strict=True):
         print(f"\n{name}")

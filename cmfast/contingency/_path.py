@@ -4,12 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.contingency._surface import metric_of
 from cmfast.metrics import compute
 
 
+@reading.readable
 class LearningPath(NamedTuple):
     """A training run, or many, in the contingency space."""
 
@@ -23,6 +24,17 @@ class LearningPath(NamedTuple):
     """(...): distance from the first checkpoint to the last."""
     straightness: Any
     """(...): displacement over length, 1 for a straight way, NaN for none."""
+
+    def _parts(self) -> dict[str, str]:
+        names = ("length", "displacement", "straightness")
+        parts = {name: reading.numbers(getattr(self, name)) for name in names}
+        return {"checkpoints x coordinates": reading.shape(self.points), **parts}
+
+    def explain(self) -> str:
+        """Say in words how far the runs went, and how straight."""
+        steps = dispatch.shape_of(self.points)[-2] - 1
+        length, straightness = reading.numbers(self.length), reading.numbers(self.straightness)
+        return f"a way of length {length} in {steps} steps, straight to {straightness}"
 
 
 def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailure = "warn") -> LearningPath:

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import validate
+from cmfast._core import reading, validate
 from cmfast.metrics import compute
 from cmfast.metrics._plan import names_of
 
@@ -16,6 +16,7 @@ _GAUSS = 4  # nodes of each panel and axis
 MATRIX_BYTES = 32  # of two by two
 
 
+@reading.readable
 class Sensitivity(NamedTuple):
     """The volume between two surfaces of a metric."""
 
@@ -25,12 +26,19 @@ class Sensitivity(NamedTuple):
     """How far the rule with half as many panels is off: an estimate that has been larger than the error wherever there
     is a closed form. NaN for the sums over a grid, which are what they are."""
 
+    def _parts(self) -> dict[str, str]:
+        return {"value": reading.numbers(self.value), "error": reading.numbers(self.error)}
+
+    def explain(self) -> str:
+        """Say in words how far imbalance warps the metric."""
+        return f"imbalance moves the metric by {reading.numbers(self.value)} on average, give or take what `error` says"
+
 
 def metric_of(metric: object) -> str:
     """Return `metric`, checked to be the name of one."""
     if not isinstance(metric, str):
         validate.refuse("metric", "the name of a metric", type(metric).__name__, TypeError)
-    return names_of(metric, "metric")[0]
+    return names_of([metric], "metric")[0]
 
 
 def ratios_of(r: Any) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, Empty, Method, OnFailure, Smoothing
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
@@ -32,6 +32,7 @@ CELL_PARTS: Parts = {  # types and dimensions of what is written
 }
 
 
+@reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseHistogram:
     """Heights per cell and group, of the occupied cells only. Made by :func:`cmfast.sparse_histogram`.
@@ -78,10 +79,16 @@ class SparseHistogram:
     def __len__(self) -> int:
         return int(dispatch.shape_of(self._keys)[0])
 
-    def __repr__(self) -> str:
-        return f"<SparseHistogram: {len(self)} entries, {self.grid.n_axes} axes, {self.n_groups} groups>"
+    def _parts(self) -> dict[str, str]:
+        parts = {"entries": f"{len(self):,}", "axes": str(self.grid.n_axes), "groups": str(self.n_groups)}
+        return parts | {"left out": f"{self.n_dropped:,}"}
+
+    def explain(self) -> str:
+        """Say in words what is counted."""
+        return f"heights of {len(self):,} pairs of an occupied cell and a group; all others are zero"
 
 
+@reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
 class CellCounts(State):
     """How many points have each (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
@@ -173,9 +180,13 @@ class CellCounts(State):
     def __len__(self) -> int:
         return int(dispatch.shape_of(self._keys)[0])
 
-    def __repr__(self) -> str:
-        what = f"{self.n_points} points, {len(self)} triples, {self.grid.n_axes} axes, {self.n_classes} classes"
-        return f"<CellCounts: {what}>"
+    def _parts(self) -> dict[str, str]:
+        parts = {"points": f"{self.n_points:,}", "left out": f"{self.n_dropped:,}", "triples": f"{len(self):,}"}
+        return parts | {"axes": str(self.grid.n_axes), "classes": str(self.n_classes)}
+
+    def explain(self) -> str:
+        """Say in words what is counted."""
+        return f"{self.n_points:,} points in {len(self):,} different triples of cell, label and prediction"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CellCounts):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import validate
+from cmfast._core import reading, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
 from cmfast._core.progress import reporter
 from cmfast.geometry import _binning
@@ -20,6 +20,7 @@ from cmfast.geometry._weights import is_list, options_of_bi
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "pattern", "pattern_null")
 
 
+@reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
 class WidthCurve:
     """Diagnostics of one set of points over widths and origins of the cells. Print it for a table.
@@ -55,10 +56,21 @@ class WidthCurve:
             for name, *numbers in zip(d.weighting, *columns, strict=True):
                 head = f"{factor:>5g}{d.n_cells:>10}{d.singleton_fraction:>7.0%}{d.unmixed_fraction:>9.0%}  {name:<10}"
                 lines.append(head + "".join(f"{x:>11.3f}" for x in numbers))
+        lines.append(self.explain())
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return f"<WidthCurve\n{self}>"
+    def _parts(self) -> dict[str, str]:
+        parts = {"widths": reading.numbers(np.array(self.factors), "g"), "origins": str(self.origins)}
+        return parts | {"origin spread": reading.most(self.origin_spread)}
+
+    def explain(self) -> str:
+        """Say in a sentence how much hangs on the cells: the last line of what is printed."""
+        known = self.overlaps[np.isfinite(self.overlaps)]
+        if not known.size:
+            return "Verdict: there is nothing to judge."
+        low, high = float(known.min()), float(known.max())
+        moved = float(np.nanmax(self.origin_spread))
+        return f"Verdict: over all cells the overlap goes from {low:.2f} to {high:.2f}, by {moved:.2f} with the origin."
 
 
 def width_curve(

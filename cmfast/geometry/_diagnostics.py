@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, failures
+from cmfast._core import dispatch, failures, reading
 from cmfast._core.annotations import Array
 from cmfast.geometry import _null
 from cmfast.geometry._cells import CellCounts
-from cmfast.geometry._weights import Weighting
+from cmfast.geometry._weights import Weighting, outcomes
 
 MOST_GUARANTEED = 0.8
 FEWEST_CELLS = 100
@@ -17,6 +17,7 @@ MOST_MISSING = 0.02
 DEVIATIONS = 3.0
 
 
+@reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
 class GcmDiagnostics:
     """How to read a geometric confusion matrix (GCM). Print it for a table.
@@ -46,6 +47,8 @@ class GcmDiagnostics:
         Pairs (label, prediction) in mixed cells: the terms of the GCM.
     weighting : tuple of str
         Names of the weightings.
+    status : int8
+        Code of :class:`cmfast.Status` of the weighting; LIMIT_ONLY: its weights are those of a limit.
     normalized : array of float64, shape (C, C)
         ``weights * M``, the normalised confusion matrix that the GCM is to be compared with, and a lower bound of it.
     upper : array of float64, shape (C, C)
@@ -82,6 +85,7 @@ class GcmDiagnostics:
     largest_cell: int
     pair_work: int
     weighting: tuple[str, ...]
+    status: Any
     normalized: Array
     upper: Array
     overlap: Any
@@ -105,18 +109,36 @@ class GcmDiagnostics:
         for name, *numbers in zip(self.weighting, *map(np.atleast_1d, columns), strict=True):
             widths = (9, 12, 10, 8, 9, 10)
             lines.append(f"{name:<12}" + "".join(f"{x:>{w}.3f}" for x, w in zip(numbers, widths, strict=True)))
+        lines.append(self.explain())
         return "\n".join(lines)
 
-    def __repr__(self) -> str:
-        return f"<GcmDiagnostics\n{self}>"
+    def _parts(self) -> dict[str, str]:
+        parts = {"points": f"{self.n_points:,}", "cells": f"{self.n_cells:,}"}
+        parts |= {"weights": ", ".join(self.weighting), "status": reading.statuses(self.status)}
+        shown = {"overlap": self.overlap, "guaranteed": self.guaranteed, "permuted": self.null_overlap}
+        return parts | {name: reading.numbers(value, ".3f") for name, value in shown.items()}
+
+    def explain(self) -> str:
+        """Say in a sentence what the agreement is worth: the last line of what is printed."""
+        found = reasons(self)
+        if found:
+            return f"Verdict: this says little about geometry: {'; '.join(found)}."
+        columns = (self.overlap, self.null_overlap, self.guaranteed)
+        known = [row for row in zip(*map(np.atleast_1d, columns), strict=True) if np.isfinite(row).all()]
+        if not known:
+            return "Verdict: there is nothing to judge."
+        overlap, permuted, guaranteed = min(known, key=lambda row: row[0] - row[1])
+        return (
+            f"Verdict: the overlap of {overlap:.2f} is above the {permuted:.2f} of permuted labels, and not all of it "
+            f"was guaranteed ({guaranteed:.2f}): it is evidence that classes overlap as they are confused."
+        )
 
 
-def diagnose(
-    cells: CellCounts, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
-) -> GcmDiagnostics:
-    """Return the diagnostics of the result `out` of the kernel, and warn once if it says little."""
-    found = describe(cells, weightings, out, rng, single=single)
-    _warn(found)
+def warned(found: GcmDiagnostics) -> GcmDiagnostics:
+    """Return the diagnostics; warn once if the result says little."""
+    why = reasons(found)
+    if why:
+        failures.diagnose("; ".join(why))
     return found
 
 
@@ -130,6 +152,7 @@ def describe(
     cells: CellCounts, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel."""
+    codes = outcomes(weightings, out)
     matrix, normalized, upper, error = (dispatch.to_host(x) for x in out[:4])
     shapes = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
     sizes, number, totals = (dispatch.to_host(x) for x in shapes)
@@ -167,34 +190,34 @@ def describe(
         largest_cell=int(sizes.max(initial=0)),
         pair_work=pair_work,
         weighting=tuple(w.name for w in weightings),
+        status=codes[0] if single else codes,
         normalized=out[1][0] if single else out[1],
         upper=out[2][0] if single else out[2],
         **{name: float(x[0]) if single else x for name, x in arrays.items()},
     )
 
 
-def _warn(found: GcmDiagnostics) -> None:
-    """Say once, in plain words, why the agreement says little."""
-    reasons = []
+def reasons(found: GcmDiagnostics) -> list[str]:
+    """Return in plain words why the agreement says little."""
+    why = []
     names = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
     arrays = {name: np.atleast_1d(np.asarray(getattr(found, name))) for name in names}
     guaranteed = arrays["guaranteed"].max(initial=0.0, where=np.isfinite(arrays["guaranteed"]))
     if guaranteed > MOST_GUARANTEED:
-        reasons.append(
+        why.append(
             f"{guaranteed:.0%} of the agreement is guaranteed, because most points lie in cells of one label or one "
             "prediction: the result is the normalised confusion matrix by construction (take fewer axes or wider cells)"
         )
     above = arrays["overlap"] - arrays["null_overlap"]
     if (above <= DEVIATIONS * arrays["null_sd"]).any():
-        reasons.append("the overlap is not above that of permuted labels")
+        why.append("the overlap is not above that of permuted labels")
     if found.n_cells < FEWEST_CELLS:
         cells = "is only 1 occupied cell" if found.n_cells == 1 else f"are only {found.n_cells} occupied cells"
-        reasons.append(f"there {cells}")
+        why.append(f"there {cells}")
     missing = arrays["missing_mass"].max(initial=0.0, where=np.isfinite(arrays["missing_mass"]))
     if missing > MOST_MISSING:
-        reasons.append(f"smoothing puts {missing:.1%} of the bi-normalised mass where there are no points")
-    if reasons:
-        failures.diagnose("; ".join(reasons))
+        why.append(f"smoothing puts {missing:.1%} of the bi-normalised mass where there are no points")
+    return why
 
 
 def _ratio(part: Any, whole: Any) -> float:

@@ -2,8 +2,6 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.geometry import _binning
@@ -11,7 +9,7 @@ from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import room_for_matrix
 from cmfast.geometry._projection import projected
-from cmfast.geometry._weights import Weighting, report, statuses, tables
+from cmfast.geometry._weights import Weighting, outcomes, report, statuses, tables
 
 Weights = Method | Array | list[Method | Array]
 RULES = ("scott", "freedman_diaconis")
@@ -91,8 +89,7 @@ def weighted(
     found = known if known is not None and not cells.n_dropped else tables(M, weights, bi)
     options: dict[str, Any] = {"bounded": bounded, "num_threads": num_threads}
     out = dispatch.call("gcm", cells._keys, cells.counts, M, *(w.table for w in found), **options)
-    codes = statuses(found)
-    codes = np.where(codes == 0, dispatch.to_host(out[-1]), codes)  # of a weighting without a table, and of sums
+    codes = outcomes(found, out)
     if known is not None:
         codes[codes == statuses(known)] = 0
     report(found, codes, on_failure)

@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
 from cmfast._core.progress import reporter
 from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
 from cmfast.geometry._cells import CellCounts, SparseHistogram
-from cmfast.geometry._diagnostics import GcmDiagnostics, diagnose
+from cmfast.geometry._diagnostics import GcmDiagnostics, describe, warned
 from cmfast.geometry._embedding import Weights, embedded, weighted
 from cmfast.geometry._grid import Grid, as_grid
 from cmfast.geometry._limits import MOST_CLASSES, MOST_GROUPS, overflow_of
@@ -18,6 +18,7 @@ from cmfast.geometry._weights import is_list, options_of_bi
 from cmfast.kernels.shared.geometry_keys import Binned, Outside
 
 
+@reading.readable
 class GcmResult(NamedTuple):
     """Result of :func:`geometric_confusion_matrix`.
 
@@ -34,6 +35,13 @@ class GcmResult(NamedTuple):
     matrix: Array
     cells: CellCounts
     diagnostics: GcmDiagnostics
+
+    def _parts(self) -> dict[str, str]:
+        return {"of": reading.shape(self.matrix), **self.diagnostics._parts()}
+
+    def explain(self) -> str:
+        """Say in words what the result is worth."""
+        return self.diagnostics.explain()
 
 
 def cell_counts(
@@ -452,5 +460,5 @@ def geometric_confusion_matrix(
     cells = count_in_parts(points.X, points.y_true, points.y_pred, points.grid, progress=progress, **common)
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = weighted(cells, weights, bi, on_failure, num_threads, known=points.weightings)
-    diagnostics = diagnose(cells, found, out, generator, single=not is_list(weights))
+    diagnostics = warned(describe(cells, found, out, generator, single=not is_list(weights)))
     return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)

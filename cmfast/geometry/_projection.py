@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
@@ -22,6 +22,7 @@ class _Axes(NamedTuple):
     explained_variance_ratio: Array
 
 
+@reading.readable
 class Projection(_Axes, State):
     """Principal axes of a set of points.
 
@@ -51,6 +52,18 @@ class Projection(_Axes, State):
         shapes = parts["mean"].shape, parts["explained_variance_ratio"].shape
         demand(m > 0 and n > 0 and shapes == ((n,), (m,)), "its arrays do not fit together")
         return cls(**parts)
+
+    def _parts(self) -> dict[str, str]:
+        m, n = dispatch.shape_of(self.components)
+        return {"axes": f"{m} of {n}", "variance": f"{self._share():.1%}"}
+
+    def _share(self) -> float:
+        return float(np.sum(np.asarray(dispatch.to_host(self.explained_variance_ratio))))
+
+    def explain(self) -> str:
+        """Say in words how much of the variance the axes hold."""
+        m, n = dispatch.shape_of(self.components)
+        return f"{m} of {n} axes hold {self._share():.1%} of the variance of the points"
 
     def __eq__(self, other: object) -> bool:
         """Whether both are projections and all bits of all arrays are the same."""

@@ -97,6 +97,12 @@ def report(found: list[Weighting], codes: np.ndarray, on_failure: OnFailure, fai
     )
 
 
+def outcomes(found: list[Weighting], out: Any) -> np.ndarray:
+    """Return what became of weightings of which `out` is all that the kernel returns: it may find sums too large."""
+    codes = statuses(found)
+    return np.where(codes == 0, dispatch.to_host(out[-1]), codes).astype(np.int8)
+
+
 def statuses(found: list[Weighting]) -> np.ndarray:
     """Return the statuses of weightings, as codes."""
     return np.array([w.status for w in found], np.int8)

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple, overload
 
-from cmfast._core import dispatch, failures, sparse, validate
+import numpy as np
+
+from cmfast._core import dispatch, failures, reading, sparse, validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
@@ -11,6 +13,7 @@ from cmfast.metrics._catalogue import find
 FAILED = "matrices not evaluated"
 
 
+@reading.readable
 class Margins(NamedTuple):
     """The sums of a batch of matrices that every metric is made of.
 
@@ -36,6 +39,16 @@ class Margins(NamedTuple):
     tops: Any
     total: Any
     status: Any
+
+    def _parts(self) -> dict[str, str]:
+        parts = {"classes": reading.shape(self.diagonal, 1), "total": reading.numbers(self.total, ",")}
+        return parts | {"status": reading.statuses(self.status)}
+
+    def explain(self) -> str:
+        """Say in words what the sums say."""
+        a, n = (float(np.nansum(np.asarray(dispatch.to_host(x), np.float64))) for x in (self.diagonal, self.total))
+        share = f"{a / n:.1%} of it" if n else "nothing"
+        return f"a total of {n:,.6g}, {share} on the diagonal"
 
 
 def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from cmfast._core import dispatch, failures, validate
+import numpy as np
+
+from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
@@ -101,6 +103,7 @@ def confusion_fractions(
     return _run("confusion_fractions", M, on_failure, num_threads, fill=fill)[0]
 
 
+@reading.readable
 class Confusions(NamedTuple):
     """The largest confusions of a batch of matrices, largest first.
 
@@ -115,6 +118,17 @@ class Confusions(NamedTuple):
     value: Any
     row: Any
     col: Any
+
+    def _parts(self) -> dict[str, str]:
+        return {"pairs": reading.shape(self.value, 1), "value": reading.most(self.value, ".4g")}
+
+    def explain(self) -> str:
+        """Say in words which classes are taken for which; of a batch only how many matrices there are."""
+        value, row, col = (np.asarray(dispatch.to_host(x)) for x in self)
+        if value.ndim > 1:
+            return f"the largest confusions of {value[..., 0].size:,} matrices, of each in a row"
+        found = [f"class {i} and {j}: {x:.6g}" for x, i, j in zip(value, row, col, strict=True) if i >= 0]
+        return "\n".join(found) or "nothing is confused"
 
 
 def most_confused(

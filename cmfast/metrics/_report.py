@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, Undefined
 from cmfast.metrics._compute import compute, margins
 
@@ -16,6 +16,7 @@ WHOLE = ("accuracy", "balanced_accuracy", "min_recall", "mcc", "kappa", "geometr
 AVERAGES = ("macro", "weighted")
 
 
+@reading.readable
 class Report(NamedTuple):
     """Per-class and overall metrics of one matrix; ``print`` it, show it in a notebook, or take it as a data frame.
 
@@ -35,6 +36,20 @@ class Report(NamedTuple):
     rows: dict[str, tuple[float, ...]]
     overall: dict[str, float]
     undefined: Undefined
+
+    def _parts(self) -> dict[str, str]:
+        shown = {name: _number(self.overall[name]) for name in ("accuracy", "mcc")}
+        return {"classes": str(len(self.rows) - len(AVERAGES)), "0/0": str(self.undefined), **shown}
+
+    def explain(self) -> str:
+        """Say in words how good it is, and which class is found worst."""
+        recall = {name: row[self.columns.index("recall")] for name, row in list(self.rows.items())[: -len(AVERAGES)]}
+        known = {name: value for name, value in recall.items() if not math.isnan(value)}
+        said = f"{_number(self.overall['accuracy'])} of all samples are right"
+        if not known:
+            return said
+        worst = min(known, key=known.__getitem__)
+        return f"{said}; least found is {worst}, with a recall of {_number(known[worst])}"
 
     def __str__(self) -> str:
         head = in_head(self.undefined)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.metrics._compute import compute
@@ -13,6 +13,7 @@ from cmfast.metrics._compute import compute
 FAILED = "rows of scores left out"
 
 
+@reading.readable
 class ThresholdMatrices(NamedTuple):
     """Every confusion matrix that a threshold on a score can give.
 
@@ -27,7 +28,15 @@ class ThresholdMatrices(NamedTuple):
     thresholds: Any
     matrices: Any
 
+    def _parts(self) -> dict[str, str]:
+        return {"thresholds": reading.shape(self.thresholds, 1)}
 
+    def explain(self) -> str:
+        """Say in words what it holds."""
+        return f"a matrix for each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
+
+
+@reading.readable
 class Roc(NamedTuple):
     """Rates along the thresholds of a score.
 
@@ -43,7 +52,15 @@ class Roc(NamedTuple):
     fpr: Any
     tpr: Any
 
+    def _parts(self) -> dict[str, str]:
+        return {"thresholds": reading.shape(self.thresholds, 1)}
 
+    def explain(self) -> str:
+        """Say in words what it holds."""
+        return f"both rates at each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
+
+
+@reading.readable
 class PrecisionRecall(NamedTuple):
     """Precision and recall along the thresholds of a score.
 
@@ -59,7 +76,16 @@ class PrecisionRecall(NamedTuple):
     precision: Any
     recall: Any
 
+    def _parts(self) -> dict[str, str]:
+        return {"thresholds": reading.shape(self.thresholds, 1)}
 
+    def explain(self) -> str:
+        """Say in words what it holds."""
+        n = dispatch.shape_of(self.thresholds)[-1]
+        return f"precision and recall at each of {n:,} thresholds, from all negative on"
+
+
+@reading.readable
 class LeastCost(NamedTuple):
     """The threshold of least cost.
 
@@ -76,6 +102,13 @@ class LeastCost(NamedTuple):
     threshold: Any
     cost: Any
     matrix: Any
+
+    def _parts(self) -> dict[str, str]:
+        return {"threshold": reading.numbers(self.threshold), "cost": reading.numbers(self.cost)}
+
+    def explain(self) -> str:
+        """Say in words what to do."""
+        return f"call positive what scores at least {reading.numbers(self.threshold)}; that costs least"
 
 
 def threshold_matrices(

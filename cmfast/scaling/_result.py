@@ -2,7 +2,24 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 
+from cmfast._core import dispatch, reading, validate
+from cmfast.kernels.status import Status
+
+MEANING = {
+    Status.CONVERGED: "rows and columns have the wanted sums, measured again on what is returned",
+    Status.MAX_ITER: "not converged; this is the last iterate, give a larger max_iter=",
+    Status.LIMIT_ONLY: "no scaling exists; this is the exact limit, with some positive cells at zero and no factors",
+    Status.INFEASIBLE: "no matrix with these zeros has these sums; cmfast.support says which rows want too much",
+    Status.TOTALS: "row and column targets have different totals",
+    Status.INVALID: "a cell or target is NaN, infinite or negative",
+    Status.ZERO_LINE: "a row or column is empty but its target is not",
+    Status.RANGE: "the factors leave the range of float64",
+}
+
+
+@reading.readable
 class ScalingResult(NamedTuple):
     """What :func:`ipf` and :func:`ras` return; ``matrix = row_scale[..., :, None] * M * col_scale[..., None, :]``.
 
@@ -30,3 +47,51 @@ class ScalingResult(NamedTuple):
     n_iter: Any
     status: Any
     smoothing: Any
+
+    def _parts(self) -> dict[str, str]:
+        R, C = (dispatch.shape_of(line)[-1] for line in (self.row_scale, self.col_scale))
+        batch = " x ".join(map(str, dispatch.shape_of(self.row_scale)[:-1]))
+        return {
+            "of": f"{R} x {C}" + (f", a batch of {batch}" if batch else ""),
+            "status": reading.statuses(self.status),
+            "residual": reading.most(self.residual),
+            "passes": reading.most(self.n_iter, ","),
+        }
+
+    def explain(self, index: int | tuple[int, ...] | None = None) -> str:
+        """Say in words what became of the matrices, or of one.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Place in the batch; default: one line for every status that occurs.
+
+        Returns
+        -------
+        str
+            One sentence per line.
+
+        Raises
+        ------
+        TypeError, IndexError
+            `index` is not one place in the batch.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> result = cmfast.ipf([[1.0, 2.0], [3.0, 4.0]])
+        >>> result.explain()
+        'CONVERGED: rows and columns have the wanted sums, measured again on what is returned'
+        """
+        codes = np.asarray(dispatch.to_host(self.status))
+        if index is not None:
+            return _said(codes[validate.place(index, codes.shape)])
+        if codes.ndim == 0:
+            return _said(codes)
+        found, number = np.unique(codes, return_counts=True)
+        return "\n".join(f"{n:,} {_said(code)}" for n, code in zip(number.tolist(), found, strict=True)) or "no matrices"
+
+
+def _said(code: Any) -> str:
+    status = Status(int(code))
+    return f"{status.name}: {MEANING[status]}"

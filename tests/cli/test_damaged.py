@@ -362,7 +362,7 @@ def check(argv, status, out, err, before):
     assert all(part.isprintable() for line in err.split("\n") for part in line.split("\r")), (argv, err)
     assert all(line.isprintable() for line in out.split("\n")), (argv, out)
     progress = [line for line in lines if line not in complaints]
-    assert all(line.lstrip("\r").startswith(("normalize", "confusion", "read", "gcm")) for line in progress), (
+    assert all(line.lstrip("\r").startswith(("normalize", "confusion", "metrics", "gcm")) for line in progress), (
         argv,
         err,
     )

@@ -138,8 +138,8 @@ def test_labels_are_tame_in_every_table_and_exact_in_json(run, odd_csv):
         assert (status, err) == (0, "")
         assert all(text in tame(out) for text in shown), argv
     status, out, _ = run("metrics", odd_csv, *by, "--only", "accuracy")
-    assert tame(out).splitlines()[0].split() == [r"\x1b[1mby", "accuracy"]
-    assert len(out.splitlines()) == 1 + len(ODD)
+    assert tame(out).splitlines()[1].split() == [r"\x1b[1mby", "accuracy"]
+    assert len(out.splitlines()) == 2 + len(ODD)
     for argv in (("confusion",), ("metrics", "--only", "recall"), ("metrics", *by)):
         status, out, _ = run(argv[0], odd_csv, "--json", *argv[1:])
         found = json.loads(tame(out))

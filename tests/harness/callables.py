@@ -5,6 +5,7 @@ import io
 import math
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -182,7 +183,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "by": NO_NAME,
     "rule": NO_NAME,
     "average": tuple(value for value in NO_NAME if value is not None),
-    "metric": (*NO_NAME, "fbeta_x", "fbeta_-1", "fbeta_nan"),
+    "metric": (*NO_NAME, "scalars", "fbeta_x", "fbeta_-1", "fbeta_nan"),
     "names": (3, True, "nonsense", ["nonsense"], [3], {"mcc": 1}, b"mcc", [None], "fbeta_x", "fbeta_nan"),
     "name": (3, True, None, "nonsense", ["mcc"], b"mcc"),
     "ignore_index": tuple(value for value in integers(-(2**63), none=True)),
@@ -263,6 +264,12 @@ def _of_state(name: str, of: Callable[[Make], Any]) -> dict[str, Entry]:
 
 def _histogram(make: Make) -> cmfast.SparseHistogram:
     return cmfast.sparse_histogram(make(X), grid=GRID)
+
+
+def _embedded(make: Make, function: Callable[..., Any] = cmfast.geometric_confusion_matrix) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+        return function(make(X), make(TRUTH), make(GUESS), weights="row")
 
 
 def _function(function: Callable[..., Any], arrays: dict[str, np.ndarray] | None = None, **rest: Any) -> Entry:
@@ -414,8 +421,14 @@ ENTRIES: dict[str, Entry] = {
     "Support.explain": Entry(
         lambda make: cmfast.support(make(np.stack([M, M]))).explain,
         others={"index": 1},
-        wrong={"index": (1.5, "0", None, (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),
+    "ScalingResult.explain": Entry(
+        lambda make: cmfast.ipf(make(np.stack([M, M]))).explain,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
+    ),
+    "Certificate.explain": Entry(lambda make: cmfast.support(make(M)).certificate.explain),
     "overlap": _pair(cmfast.overlap, "S", "T"),
     "l1_distance": _pair(cmfast.l1_distance, "S", "T"),
     "kl_divergence": _pair(cmfast.kl_divergence, "P", "Q"),
@@ -447,6 +460,12 @@ ENTRIES: dict[str, Entry] = {
     ),
     "pca": _function(cmfast.pca, {"X": X}, others={"n_components": 1}),
     "Projection.transform": Entry(lambda make: cmfast.pca(make(X), 1).transform, {"X": X}),
+    "Projection.explain": Entry(lambda make: cmfast.pca(make(X), 1).explain),
+    "SparseHistogram.explain": Entry(lambda make: _histogram(make).explain),
+    "CellCounts.explain": Entry(lambda make: _cells(make).explain),
+    "GcmResult.explain": Entry(lambda make: _embedded(make).explain),
+    "GcmDiagnostics.explain": Entry(lambda make: _embedded(make).diagnostics.explain),
+    "WidthCurve.explain": Entry(lambda make: _embedded(make, cmfast.width_curve).explain),
     "Grid": _function(
         cmfast.Grid, {"origin": np.zeros(2), "width": np.ones(2)}, host=True
     ),
@@ -476,6 +495,10 @@ ENTRIES: dict[str, Entry] = {
     "CellCounts.label_histogram": Entry(lambda make: _cells(make).label_histogram, wrong={"weights": _TABLE}),
     "CellCounts.prediction_histogram": Entry(
         lambda make: _cells(make).prediction_histogram, wrong={"weights": _TABLE}
+    ),
+    "contingency.Sensitivity.explain": _function(cmfast.contingency.imbalance_sensitivity("f1", 2.0, size=2).explain),
+    "contingency.LearningPath.explain": Entry(
+        lambda make: cmfast.contingency.learning_path(make(np.stack([M, M]))).explain
     ),
     "contingency.metric_surface": _function(
         cmfast.contingency.metric_surface,
@@ -578,6 +601,12 @@ ENTRIES: dict[str, Entry] = {
         **OF_SCORES,
     ),
     "metrics.report": _function(cmfast.metrics.report, {"M": M}),
+    "metrics.Margins.explain": Entry(lambda make: cmfast.metrics.margins(make(M)).explain),
+    "metrics.Confusions.explain": Entry(lambda make: cmfast.metrics.most_confused(make(M)).explain),
+    "metrics.ThresholdMatrices.explain": Entry(
+        lambda make: cmfast.metrics.threshold_matrices(make(ONES), make(TRUTH[:2])).explain
+    ),
+    "metrics.Report.explain": Entry(lambda make: cmfast.metrics.report(make(M)).explain),
     "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),
     "metrics.Report.to_pandas": Entry(lambda make: cmfast.metrics.report(make(M)).to_pandas),
     "metrics.one_vs_rest": _of_matrix(cmfast.metrics.one_vs_rest),

@@ -1,0 +1,74 @@
+"""How results show themselves: a line in a console, a table in a notebook, both made of the same parts."""
+
+from html import escape
+from typing import Any, TypeVar
+
+import numpy as np
+
+from cmfast._core import dispatch
+from cmfast.kernels.status import Status
+
+T = TypeVar("T")
+WIDEST = 20  # classes of a matrix that is shown
+
+
+def readable(cls: type[T]) -> type[T]:
+    """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one."""
+
+    def __repr__(self: Any) -> str:  # noqa: N807
+        parts = ", ".join(f"{name} {text}" for name, text in self._parts().items())
+        return f"<{cls.__name__}: {parts}>"
+
+    def _repr_html_(self: Any) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._parts().items()
+        )
+        said = escape(self.explain()).replace("\n", "<br>")
+        head = f"<table><caption>{cls.__name__}</caption><tbody>{rows}</tbody></table>"
+        return f"{head}{_cells(getattr(self, 'matrix', None))}<p>{said}</p>"
+
+    for function in (__repr__, _repr_html_):
+        if function.__name__ not in vars(cls) or function is __repr__:  # every named tuple has one, which shows all
+            setattr(cls, function.__name__, function)
+    return cls
+
+
+def _cells(M: Any) -> str:
+    """Return one matrix that is small enough to be read as an HTML table."""
+    if M is None or len(M.shape) != 2 or max(M.shape, default=0) > WIDEST:
+        return ""
+    rows = np.asarray(dispatch.to_host(M)).tolist()
+    body = "".join("<tr>" + "".join(f"<td>{x:.4g}</td>" for x in row) + "</tr>" for row in rows)
+    return f"<table><tbody>{body}</tbody></table>"
+
+
+def shape(array: Any, core: int = 2) -> str:
+    """Return the shape of a batch in words: how many there are, and what one is like."""
+    sizes = tuple(array.shape)
+    one = " x ".join(map(str, sizes[len(sizes) - core :])) or "1"
+    batch = " x ".join(map(str, sizes[: len(sizes) - core]))
+    return f"{one}, a batch of {batch}" if batch else one
+
+
+def statuses(codes: Any) -> str:
+    """Return statuses by name, with their number where there are many."""
+    found, number = np.unique(np.asarray(dispatch.to_host(codes)), return_counts=True)
+    names = [Status(int(code)).name for code in found]
+    if not np.ndim(dispatch.to_host(codes)):
+        return names[0]
+    return ", ".join(f"{n:,} {name}" for n, name in zip(number.tolist(), names, strict=True)) or "none"
+
+
+def most(values: Any, form: str = ".2g") -> str:
+    """Return a number, or the largest of many that are numbers."""
+    host = np.asarray(dispatch.to_host(values))
+    if not host.ndim:
+        return format(host.item(), form)
+    known = host[~np.isnan(host)] if host.dtype.kind == "f" else host.ravel()
+    return f"at most {format(known.max().item(), form)}" if known.size else "none"
+
+
+def numbers(values: Any, form: str = ".3g") -> str:
+    """Return a few numbers, or how many there are."""
+    host = np.atleast_1d(np.asarray(dispatch.to_host(values))).ravel()
+    return ", ".join(format(x, form) for x in host.tolist()) if host.size <= 6 else f"{host.size:,} numbers"

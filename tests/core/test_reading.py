@@ -1,0 +1,111 @@
+"""Results show themselves: a line in a console, a table in a notebook, sentences on request."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import cmfast
+from cmfast import contingency, metrics
+
+M = np.array([[8, 1, 0], [2, 6, 1], [0, 1, 9]])
+BATCH = np.stack([M, 0 * M, M + 1])
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 3, 3000)
+X = RNG.normal(size=(3000, 2)) + Y[:, None]
+P = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
+
+
+def quiet(function, *arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*arguments, **options)
+
+
+def results():
+    """Yield results of every kind, of one matrix and of many, of none, and of tensors."""
+    yield from (quiet(cmfast.ipf, one) for one in (M, BATCH, BATCH[:0], np.zeros((0, 0)), torch.tensor(BATCH)))
+    yield from (quiet(cmfast.ras, one) for one in (M, BATCH))
+    for one in (M, BATCH, [[1, 1], [0, 1]], [[1, 1, 1], [1, 0, 0], [1, 0, 0]], [[1, 1], [0, 0]], BATCH[:0]):
+        found = cmfast.support(one)
+        yield from (found, found.certificate)
+    for one in (M, BATCH, BATCH[:0], torch.tensor(BATCH), M * 1.5, M * np.nan):
+        yield quiet(metrics.margins, one)
+        yield quiet(metrics.most_confused, one)
+    yield metrics.threshold_matrices([0.5, 0.2], [1, 0])
+    yield from (metrics.report(M), metrics.report(M * 0, undefined="nan"))
+    yield contingency.learning_path(BATCH + 1)
+    yield contingency.imbalance_sensitivity("f1", [2.0, 3.0], size=2)
+    yield from (cmfast.pca(X, 1), cmfast.pca(torch.from_numpy(X), 2))
+    for weights in ("bi", ["row", "bi"]):
+        found = quiet(cmfast.geometric_confusion_matrix, X, Y, P, weights=weights)
+        yield from (found, found.diagnostics, found.cells, found.cells.label_histogram())
+        yield quiet(cmfast.width_curve, X, Y, P, weights=weights, origins=2)
+    none = quiet(cmfast.geometric_confusion_matrix, X[:0], Y[:0], P[:0], grid=cmfast.Grid([0.0] * 2, [1.0] * 2))
+    yield from (none, none.diagnostics, none.cells)
+
+
+ALL = list(results())
+
+
+@pytest.mark.parametrize("result", ALL, ids=lambda result: type(result).__name__)
+def test_every_result_shows_itself(result):
+    text = repr(result)
+    assert text.startswith(f"<{type(result).__name__}: ")
+    assert "\n" not in text
+    assert len(text) < 250
+    said = result.explain()
+    assert said
+    html = result._repr_html_()
+    assert html.startswith("<table>")
+    assert html.count("<table") == html.count("</table>")
+
+
+def test_the_status_is_shown_by_name():
+    assert re.fullmatch(r"<ScalingResult: of 3 x 3, status CONVERGED, residual \S+, passes \d+>", repr(cmfast.ipf(M)))
+    text = repr(quiet(cmfast.ipf, BATCH))
+    assert "of 3 x 3, a batch of 3, status 2 CONVERGED, 1 ZERO_LINE, residual at most" in text
+    assert "status LIMIT_ONLY" in repr(cmfast.support([[1, 1], [0, 1]]))
+    diagonal = quiet(cmfast.geometric_confusion_matrix, X, Y, np.minimum(Y + (X[:, 0] > Y), 2))
+    assert "status LIMIT_ONLY" in repr(diagonal)
+    assert diagonal.diagnostics.status == cmfast.Status.LIMIT_ONLY
+
+
+def test_what_became_of_every_matrix_of_a_batch():
+    result = quiet(cmfast.ipf, BATCH)
+    assert [line.split(":")[0] for line in result.explain().splitlines()] == ["2 CONVERGED", "1 ZERO_LINE"]
+    assert result.explain(1) == "ZERO_LINE: a row or column is empty but its target is not"
+    assert result.explain(-1).startswith("CONVERGED: ")
+    assert cmfast.support(BATCH).explain() == "2 CONVERGED, 1 ZERO_LINE"
+
+
+def test_every_status_has_its_words():
+    for status in cmfast.Status:
+        result = cmfast.ipf(M)._replace(status=np.int8(status))
+        assert result.explain().startswith(f"{status.name}: ")
+
+
+def test_labels_are_escaped_in_html():
+    html = metrics.report(M, class_names=["<script>", "b&c", "d"])._repr_html_()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "b&amp;c" in html
+
+
+def test_small_matrices_stand_in_the_html():
+    assert "<td>0.8" in cmfast.ipf(M)._repr_html_()
+    assert cmfast.ipf(np.ones((30, 30)))._repr_html_().count("<table") == 1
+
+
+def test_diagnostics_end_with_a_verdict():
+    good = quiet(cmfast.geometric_confusion_matrix, X, Y, P)
+    assert str(good.diagnostics).splitlines()[-1] == good.explain()
+    assert good.explain().startswith("Verdict: the overlap of 0.9")
+    with pytest.warns(cmfast.DiagnosticWarning) as caught:
+        bad = cmfast.geometric_confusion_matrix(X[:100], Y[:100], RNG.permutation(Y[:100]), weights="row")
+    reason = str(caught[0].message).partition(": ")[2]
+    assert str(bad.diagnostics).endswith(f"\nVerdict: this says little about geometry: {reason}.")
+    curve = quiet(cmfast.width_curve, X, Y, P, origins=2)
+    assert str(curve).splitlines()[-1] == curve.explain()
