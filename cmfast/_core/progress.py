@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: tqdm if it is installed, else plain lines; and what is said beside it."""
+"""Progress of long work on stderr: tqdm if it is installed (in notebooks tqdm.auto), else plain lines."""
 
 import logging
 import sys
@@ -23,7 +23,10 @@ class Bar:
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` is done."""
         try:
-            from tqdm import tqdm
+            if "ipykernel" in sys.modules:  # a notebook, where bars may be widgets
+                from tqdm.auto import tqdm
+            else:
+                from tqdm import tqdm
         except ImportError:
             self._plain(done, total)
             return

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         misuse("--features belongs to a table")
     sources = (args.input,) if table else (args.input, Path(args.labels), Path(args.pred))
     target = table_target(args, (".npz", ".json"), *sources)
-    tick = (lambda done, total: None) if args.quiet else Bar("gcm: reading", "points")
+    tick = (lambda done, total: None) if args.quiet else Bar("gcm, reading", "points")
     X, y, p = points.open_points(args.input, args.labels, args.pred, args.features, tick=tick)
     for source, ids in ((args.labels, y), (args.pred, p)):
         if ids.dtype.kind in "iu" and ids.size:

@@ -89,7 +89,8 @@ class ScalingResult(NamedTuple):
         if codes.ndim == 0:
             return _said(codes)
         found, number = np.unique(codes, return_counts=True)
-        return "\n".join(f"{n:,} {_said(code)}" for n, code in zip(number.tolist(), found, strict=True)) or "no matrices"
+        lines = [f"{n:,} {_said(code)}" for n, code in zip(number.tolist(), found, strict=True)]
+        return "\n".join(lines) or "no matrices"
 
 
 def _said(code: Any) -> str:

@@ -606,6 +606,11 @@ ENTRIES: dict[str, Entry] = {
     "metrics.ThresholdMatrices.explain": Entry(
         lambda make: cmfast.metrics.threshold_matrices(make(ONES), make(TRUTH[:2])).explain
     ),
+    "metrics.Roc.explain": Entry(lambda make: cmfast.metrics.roc(make(ONES), make(TRUTH[:2])).explain),
+    "metrics.PrecisionRecall.explain": Entry(
+        lambda make: cmfast.metrics.precision_recall(make(ONES), make(TRUTH[:2])).explain
+    ),
+    "metrics.LeastCost.explain": Entry(lambda make: cmfast.metrics.least_cost(make(ONES), make(TRUTH[:2])).explain),
     "metrics.Report.explain": Entry(lambda make: cmfast.metrics.report(make(M)).explain),
     "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),
     "metrics.Report.to_pandas": Entry(lambda make: cmfast.metrics.report(make(M)).to_pandas),

@@ -1,5 +1,6 @@
 """Torch tensors, converted without a copy. Kernels: those of the NumPy arrays they share, or ``cuda``."""
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -13,6 +14,7 @@ from cmfast.kernels.loading import load
 
 HAS_DEVICES = True
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which torch keeps, but hardly calculates with
+_stepped_over: set[str] = set()
 
 _DTYPES = {
     torch.bool: np.dtype(np.bool_),
@@ -54,7 +56,18 @@ def asarray(name: str, x: Any) -> Any:
     if x.device.type not in {"cpu", "cuda"}:
         msg = f"{name} is on {x.device}; cmfast works on cpu and cuda tensors"
         raise TypeError(msg)
+    if "torch._dynamo" in sys.modules and not _stepped_over:
+        _step_over()
     return x
+
+
+def _step_over() -> None:
+    """Have torch.compile leave the functions of cmfast as they are: it would take NumPy's arrays for tensors."""
+    from torch._dynamo import trace_rules  # noqa: TID251
+
+    for package in ("cmfast", "cmfast.kernels"):
+        trace_rules.add(package)
+        _stepped_over.add(package)
 
 
 def dtype(of: Any) -> np.dtype[Any]:
@@ -68,6 +81,12 @@ def device(x: Any) -> str:
 
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
+    run = torch.compiler.disable(_run) if "torch._dynamo" in sys.modules else _run
+    return run(op, arrays, options)
+
+
+def _run(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Share the tensors with NumPy, run the op there, share the results back."""
     first = next(array for array in arrays if array is not None)
     if first.device.type == "cuda":

@@ -1,0 +1,36 @@
+"""Progress of long work: tqdm's bar, in notebooks that of tqdm.auto."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from cmfast._core.progress import Bar
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_notebooks_get_the_bar_of_tqdm_auto(notebook, monkeypatch):
+    made = []
+    for name in ("tqdm", "tqdm.auto"):
+        module = ModuleType(name)
+
+        class Shown:
+            def __init__(self, *, name=name, total, **options):
+                made.append((name, total))
+                self.n = 0
+
+            def update(self, more):
+                self.n += more
+
+            def close(self):
+                made.append(self.n)
+
+        module.tqdm = Shown
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    if notebook:
+        monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    bar = Bar("work")
+    bar(1, 3)
+    bar(3, 3)
+    assert made == [("tqdm.auto" if notebook else "tqdm", 3), 3]
