@@ -360,6 +360,8 @@ def test_a_negative_cell_is_found_wherever_it_stands(C, dtype):
     accuracy, sums = metrics.compute(M, "accuracy", on_failure="ignore"), metrics.margins(M, on_failure="ignore")
     np.testing.assert_array_equal(np.isnan(accuracy), np.arange(len(M)) % 2 == 0)
     np.testing.assert_array_equal(sums.status == cmfast.Status.INVALID, np.arange(len(M)) % 2 == 0)
+
+
 def test_labels_with_weights_groups_and_what_is_ignored(rng):
     y, p = rng.integers(0, 4, (2, 700))
     w, g = rng.integers(0, 9, 700), rng.integers(0, 3, 700)
