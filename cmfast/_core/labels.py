@@ -32,7 +32,7 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
     unit = np.result_type(*(y for y in given.values() if y is not None))
     for name, y in given.items():
         missing = np.flatnonzero(np.isnat(y)) if y is not None else np.empty(0)
-        if missing.size:
+        if y is not None and missing.size:
             _text.missing(name, missing.size, np.unravel_index(missing[0], y.shape), "NaT")
     first, second, last = (
         None if y is None else dispatch.read_only(y.astype(unit).view(np.int64)) for y in given.values()
