@@ -19,7 +19,7 @@ ANY = "|".join([*TOPICS, "confusion_counts", "contingency"])  # two that have no
 
 # From the roof to the ground: what stands in one line may import its neighbours and what is below.
 FLOORS = [
-    r"cmfast\.(cli|_demo|_warmup|__main__)\b",
+    r"cmfast\.(cli|compat|_demo|_warmup|__main__)\b",
     r"cmfast$",
     rf"cmfast\.({ANY})\b",
     r"cmfast\.(_core|_files)\b",
@@ -90,6 +90,7 @@ def test_imports_for_type_checkers_alone_are_listed():
     assert {name: others for name, others in found.items() if others} == FOR_TYPES_ALONE
 
 
+PEERS = {"sklearn", "torchmetrics"}  # modules in `cmfast/compat/` are named after them; dotted names are theirs
 FOLDERS = {"cmfast", "kernels", "tests", "benchmarks", "docs", "examples"}
 WRITTEN = (".json", ".npz", ".npy", ".html")  # what programs write
 
@@ -132,7 +133,7 @@ def is_there(word):
     first, *others = word.split(".")
     if not re.fullmatch(r"\w+(\.\w+)*", word) or word.endswith(WRITTEN):
         return True
-    if others and first in names_by_module():
+    if others and first in names_by_module() and first not in PEERS:
         return others[0] in names_by_module()[first] and every_name().issuperset(others)
     return not first.startswith(("_", "cmfast")) or every_name().issuperset([first, *others])
 

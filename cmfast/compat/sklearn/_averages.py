@@ -1,0 +1,206 @@
+"""Precision, recall, F and Jaccard, per label or averaged."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics._classification import _check_set_wise_labels, _check_zero_division, _warn_prf
+
+from cmfast import metrics
+from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
+from cmfast.compat.sklearn._tables import tables
+from cmfast.compat.sklearn._targets import Targets, targets
+
+# What scikit-learn's warnings call the samples without which a metric is undefined.
+MISSING = {
+    "precision": "predicted",
+    "recall": "true",
+    "f-score": "true nor predicted",
+    "jaccard": "true or predicted",
+}
+EVERY = ("precision", "recall", "f-score")
+
+
+def chosen_labels(found: Targets, y_true: Any, y_pred: Any, average: str | None, labels: Any, pos_label: Any) -> Any:
+    """Return the labels to average over; what has to be refused or warned of is by scikit-learn."""
+    if average == "binary" and found.kind == "binary" and (pos_label in found.labels or len(found.labels) < 2):
+        return [pos_label]
+    if average != "binary" and pos_label in (None, 1):
+        return labels
+    return _check_set_wise_labels(y_true, y_pred, average, labels, pos_label)
+
+
+def per_table(table: np.ndarray, names: dict[str, str], average: str | None, warn_for: Any, zero_division: Any) -> Any:
+    """Return the values of metrics of every table, undefined ones filled and warned of; `names` to those of cmfast."""
+    if average == "micro":
+        table = table.sum(0, keepdims=True)
+    values = metrics.compute(table, sorted(set(names.values())), undefined="strict", on_failure="ignore")
+    found = []
+    for name, ours in names.items():
+        value = values[ours][..., 1].copy()
+        undefined = np.isnan(value)
+        if undefined.any():
+            value[undefined] = _check_zero_division(zero_division)
+            if zero_division == "warn" and name in warn_for:
+                _warn_prf(average, MISSING[name], f"{name.capitalize()} is", len(value))
+        found.append(value)
+    return found
+
+
+def average_of(value: np.ndarray, weight: Any) -> float:
+    """Return the mean of what is defined; without any weight on it the plain mean."""
+    defined = ~np.isnan(value)
+    if not defined.any():
+        return float(np.nan)
+    weight = None if weight is None else np.asarray(weight)[defined]
+    if weight is not None and weight.sum() == 0:
+        weight = None
+    return float(np.average(value[defined], weights=weight))
+
+
+def f_score(beta: float) -> str:
+    """Return what cmfast calls the F-score of `beta`."""
+    return f"fbeta_{float(beta)!r}"
+
+
+def scores(
+    table: np.ndarray, beta: float, average: str | None, warn_for: Any, sample_weight: Any, zero_division: Any
+) -> Any:
+    """Return precision, recall, F and support of tables, averaged or not."""
+    names = {"precision": "precision", "recall": "recall"}
+    if 0 < beta < np.inf:
+        names["f-score"] = f_score(beta)
+    precision, recall, *f = per_table(table, names, average, warn_for, zero_division)
+    f = f[0] if f else (recall if beta > 0 else precision)
+    support = table[:, 1].sum(-1)
+    if average is None:
+        return precision, recall, f, support
+    weight = {"weighted": support, "samples": sample_weight}.get(average or "")
+    return *(average_of(value, weight) for value in (precision, recall, f)), None
+
+
+@replaces
+def precision_recall_fscore_support(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    beta: float = 1.0,
+    labels: Any = None,
+    pos_label: Any = 1,
+    average: str | None = None,
+    warn_for: Any = EVERY,
+    sample_weight: Any = None,
+    zero_division: Any = "warn",
+) -> Any:
+    """Return precision, recall, F and support; see scikit-learn's function of this name."""
+    if not is_foreign(y_true, y_pred, labels, sample_weight):
+        found = targets(y_true, y_pred, sample_weight)
+        if found is not None and (found.is_multilabel or average != "samples"):
+            wanted = chosen_labels(found, y_true, y_pred, average, labels, pos_label)
+            table = tables(found, wanted, samplewise=average == "samples")
+            if table is not None:
+                return scores(table, beta, average, warn_for, found.weight, zero_division)
+    return leave(
+        "precision_recall_fscore_support", y_true, y_pred, beta=beta, labels=labels, pos_label=pos_label,
+        average=average, warn_for=warn_for, sample_weight=sample_weight, zero_division=zero_division,
+    )  # fmt: skip
+
+
+@replaces
+def precision_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Any = None,
+    pos_label: Any = 1,
+    average: str | None = "binary",
+    sample_weight: Any = None,
+    zero_division: Any = "warn",
+) -> Any:
+    """Return the share of predictions that were right; see scikit-learn's function of this name."""
+    return precision_recall_fscore_support(
+        y_true, y_pred, labels=labels, pos_label=pos_label, average=average, warn_for=("precision",),
+        sample_weight=sample_weight, zero_division=zero_division,
+    )[0]  # fmt: skip
+
+
+@replaces
+def recall_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Any = None,
+    pos_label: Any = 1,
+    average: str | None = "binary",
+    sample_weight: Any = None,
+    zero_division: Any = "warn",
+) -> Any:
+    """Return the share of samples that were found; see scikit-learn's function of this name."""
+    return precision_recall_fscore_support(
+        y_true, y_pred, labels=labels, pos_label=pos_label, average=average, warn_for=("recall",),
+        sample_weight=sample_weight, zero_division=zero_division,
+    )[1]  # fmt: skip
+
+
+@replaces
+def fbeta_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    beta: float,
+    labels: Any = None,
+    pos_label: Any = 1,
+    average: str | None = "binary",
+    sample_weight: Any = None,
+    zero_division: Any = "warn",
+) -> Any:
+    """Return the weighted harmonic mean of precision and recall; see scikit-learn's function of this name."""
+    return precision_recall_fscore_support(
+        y_true, y_pred, beta=beta, labels=labels, pos_label=pos_label, average=average, warn_for=("f-score",),
+        sample_weight=sample_weight, zero_division=zero_division,
+    )[2]  # fmt: skip
+
+
+@replaces
+def f1_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Any = None,
+    pos_label: Any = 1,
+    average: str | None = "binary",
+    sample_weight: Any = None,
+    zero_division: Any = "warn",
+) -> Any:
+    """Return the harmonic mean of precision and recall; see scikit-learn's function of this name."""
+    return fbeta_score(
+        y_true, y_pred, beta=1, labels=labels, pos_label=pos_label, average=average,
+        sample_weight=sample_weight, zero_division=zero_division,
+    )  # fmt: skip
+
+
+@replaces
+def jaccard_score(
+    y_true: Any,
+    y_pred: Any,
+    *,
+    labels: Any = None,
+    pos_label: Any = 1,
+    average: str | None = "binary",
+    sample_weight: Any = None,
+    zero_division: Any = "warn",
+) -> Any:
+    """Return intersection over union; see scikit-learn's function of this name."""
+    if not is_foreign(y_true, y_pred, labels, sample_weight):
+        found = targets(y_true, y_pred, sample_weight)
+        if found is not None and (found.is_multilabel or average != "samples"):
+            wanted = chosen_labels(found, y_true, y_pred, average, labels, pos_label)
+            table = tables(found, wanted, samplewise=average == "samples")
+            if table is not None:
+                names = {"jaccard": "jaccard"}
+                (value,) = per_table(table, names, average, ("jaccard",), zero_division)
+                weight = {"weighted": table[:, 1].sum(-1), "samples": found.weight}.get(average or "")
+                return value if average is None else average_of(value, weight)
+    return leave(
+        "jaccard_score", y_true, y_pred, labels=labels, pos_label=pos_label, average=average,
+        sample_weight=sample_weight, zero_division=zero_division,
+    )  # fmt: skip

@@ -1,0 +1,154 @@
+"""Curves along the thresholds of a score."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import _check_pos_label_consistency, _check_sample_weight, _deprecate_positional_args
+
+from cmfast import counting
+from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
+
+
+class Counts(NamedTuple):
+    """True and false positives at every distinct score, from the highest down, as float64."""
+
+    fps: np.ndarray
+    tps: np.ndarray
+    thresholds: np.ndarray
+
+
+def counts(y_true: Any, y_score: Any, pos_label: Any, sample_weight: Any) -> Counts | None:
+    """Return the counts at every threshold; None for what scikit-learn refuses."""
+    if is_foreign(y_true, y_score, sample_weight):
+        return None
+    hit = _zero_or_one(y_true, pos_label)
+    if hit is None:
+        kind = type_of_target(y_true, input_name="y_true")
+        if kind != "binary" and not (kind == "multiclass" and pos_label is not None):
+            return None
+        pos_label = _check_pos_label_consistency(pos_label, y_true)
+        hit = column_or_1d(np.asarray(y_true) == pos_label)
+    check_consistent_length(hit, y_score, sample_weight)
+    score = column_or_1d(y_score)
+    assert_all_finite(score)
+    weight = None
+    if sample_weight is not None:
+        weight = _check_sample_weight(column_or_1d(sample_weight), hit)
+        if not len(hit) or weight.min() < 0:
+            return None
+        counted = weight != 0
+        hit, score, weight = hit[counted], score[counted], weight[counted]
+    return along(hit, score, weight) if len(hit) else None
+
+
+def _zero_or_one(y_true: Any, pos_label: Any) -> np.ndarray | None:
+    """Return a column that scikit-learn cannot object to; None for any other."""
+    if type(y_true) is not np.ndarray or y_true.ndim != 1 or not len(y_true) or pos_label not in (None, 1):
+        return None
+    if y_true.dtype.kind in "iu" and y_true.min() >= 0 and y_true.max() <= 1:
+        return y_true.astype(np.bool_)
+    return y_true if y_true.dtype.kind == "b" else None
+
+
+def along(hit: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) -> Counts:
+    """Return the counts at every distinct score."""
+    order = np.argsort(score)[::-1]
+    ordered = score[order]
+    new = np.empty(len(score), np.bool_)
+    new[0], new[1:] = True, ordered[1:] != ordered[:-1]
+    groups = np.cumsum(new) - 1
+    at = counting.confusion_matrix(
+        np.zeros(len(hit), np.int8),
+        hit[order].view(np.int8),
+        n_classes=2,
+        groups=groups,
+        n_groups=int(groups[-1]) + 1,
+        sample_weight=None if weight is None else weight[order].astype(np.float64, copy=False),
+    )
+    below = np.cumsum(at[:, 0], axis=0, dtype=np.float64)
+    return Counts(below[:, 0], below[:, 1], ordered[new])
+
+
+def corners(x: np.ndarray, y: np.ndarray, order: int) -> Any:
+    """Return where a curve of counts turns (`order` 2) or `y` changes (1), and its ends."""
+    turns = np.ones(len(x), np.bool_)
+    if order == 2:
+        turns[1:-1] = (np.diff(x, 2) != 0) | (np.diff(y, 2) != 0)
+    else:
+        turns[1:-1] = (y[1:-1] != y[:-2]) | (y[2:] != y[1:-1])
+    return turns
+
+
+def _thinned(found: Counts, order: int) -> Counts:
+    if len(found.fps) <= 2:
+        return found
+    kept = corners(found.fps, found.tps, order)
+    return Counts(*(part[kept] for part in found))
+
+
+def _from_infinity(found: Counts) -> Counts:
+    """Return counts that begin with no positive prediction at all."""
+    zero = np.zeros(1)
+    thresholds = np.concatenate([[np.inf], found.thresholds.astype(np.float64)])
+    return Counts(np.concatenate([zero, found.fps]), np.concatenate([zero, found.tps]), thresholds)
+
+
+@_deprecate_positional_args(version="1.11")  # type: ignore[untyped-decorator]
+@replaces
+def confusion_matrix_at_thresholds(
+    y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None
+) -> Any:
+    """Return tn, fp, fn and tp at every threshold; see scikit-learn's function of this name."""
+    found = counts(y_true, y_score, pos_label, sample_weight)
+    if found is None:
+        return leave(
+            "confusion_matrix_at_thresholds", y_true, y_score, pos_label=pos_label, sample_weight=sample_weight
+        )
+    fps, tps, thresholds = found
+    return fps[-1] - fps, fps, tps[-1] - tps, tps, thresholds
+
+
+@replaces
+def roc_curve(
+    y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = True
+) -> Any:
+    """Return false and true positive rates along the thresholds; see scikit-learn's function of this name."""
+    options = {"pos_label": pos_label, "sample_weight": sample_weight}
+    found = counts(y_true, y_score, **options)
+    if found is None or found.fps[-1] <= 0 or found.tps[-1] <= 0:
+        return leave("roc_curve", y_true, y_score, **options, drop_intermediate=drop_intermediate)
+    fps, tps, thresholds = _from_infinity(_thinned(found, 2) if drop_intermediate else found)
+    return fps / fps[-1], tps / tps[-1], thresholds
+
+
+@replaces
+def precision_recall_curve(
+    y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = False
+) -> Any:
+    """Return precision and recall along the thresholds; see scikit-learn's function of this name."""
+    options = {"pos_label": pos_label, "sample_weight": sample_weight}
+    found = counts(y_true, y_score, **options)
+    if found is None or found.tps[-1] == 0:
+        return leave("precision_recall_curve", y_true, y_score, **options, drop_intermediate=drop_intermediate)
+    fps, tps, thresholds = _thinned(found, 1) if drop_intermediate else found
+    precision, recall = tps / (tps + fps), tps / tps[-1]  # the first score is somebody's, so nothing is 0/0
+    return np.append(precision[::-1], 1.0), np.append(recall[::-1], 0.0), thresholds[::-1].copy()
+
+
+@replaces
+def det_curve(
+    y_true: Any, y_score: Any, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = False
+) -> Any:
+    """Return false positive and false negative rates along the thresholds; see scikit-learn's function of this name."""
+    options = {"pos_label": pos_label, "sample_weight": sample_weight}
+    found = counts(y_true, y_score, **options)
+    if found is None or len(np.unique(y_true)) != 2 or found.fps[-1] <= 0 or found.tps[-1] <= 0:
+        return leave("det_curve", y_true, y_score, **options, drop_intermediate=drop_intermediate)
+    found = _from_infinity(found)
+    fps, tps, thresholds = _thinned(found, 1) if drop_intermediate else found
+    first = np.flatnonzero(fps == fps[0])[-1]  # of those without a false positive the lowest threshold says most
+    part = slice(first, np.flatnonzero(tps == tps[-1])[0] + 1)
+    fpr, fnr = fps[part] / fps[-1], (tps[-1] - tps[part]) / tps[-1]
+    return fpr[::-1].copy(), fnr[::-1].copy(), thresholds[part][::-1].copy()

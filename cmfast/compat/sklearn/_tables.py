@@ -1,0 +1,82 @@
+"""One table ``[[tn, fp], [fn, tp]]`` per label, or per sample: what every average is made of."""
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from cmfast import counting, metrics
+from cmfast.compat.sklearn._targets import MATRIX, Targets, as_float
+
+
+def tables(found: Targets, labels: Any = None, *, samplewise: bool = False) -> Any:
+    """Return the tables of `labels` in their order, or of all that occur; None for labels that there cannot be."""
+    if found.is_multilabel:
+        return _multilabel(found, labels, samplewise=samplewise)
+    every = _one_vs_rest(found)
+    if labels is None:
+        return every
+    position = {label: k for k, label in enumerate(found.labels.tolist())}
+    places = [position.get(label, -1) for label in np.asarray(labels).tolist()]
+    nowhere = np.array([[[found.total, 0], [0, 0]]], every.dtype)  # which places of -1 take
+    return np.concatenate([every, nowhere])[places]
+
+
+def _one_vs_rest(found: Targets) -> Any:
+    """Return the tables of the labels that occur."""
+    if found.weight is None:
+        d, t, p = (sums[found.occurring] for sums in found.sums[:3])
+        return _table(d, t - d, p - d, found.n)
+    if len(found.classes) <= MATRIX:
+        return np.maximum(metrics.one_vs_rest(found.matrix()), 0.0)  # differences of sums that rounding made unequal
+    right, weight = (found.y_true == found.y_pred).view(np.int8), as_float(found.weight)
+    ones = np.ones_like(right)
+    of_true, of_pred = (
+        counting.confusion_matrix(
+            ones, right, n_classes=2, groups=groups, n_groups=len(found.classes), sample_weight=weight
+        )[found.occurring, 1]
+        for groups in (found.y_true, found.y_pred)
+    )
+    return _table(of_true[:, 1], of_true[:, 0], of_pred[:, 0], found.total)
+
+
+def _table(tp: np.ndarray, fn: np.ndarray, fp: np.ndarray, total: Any) -> np.ndarray:
+    tn = np.maximum(total - tp - fn - fp, 0)
+    return np.stack([tn, fp, fn, tp], -1).reshape(-1, 2, 2)
+
+
+def _multilabel(found: Targets, labels: Any, *, samplewise: bool) -> np.ndarray | None:
+    y_true, y_pred = found.y_true, found.y_pred
+    if labels is not None:
+        labels = np.asarray(labels)
+        if labels.dtype.kind not in "iu" or not labels.size or labels.min() < 0 or labels.max() >= y_true.shape[1]:
+            return None
+        y_true, y_pred = y_true[:, labels], y_pred[:, labels]
+    weight = as_float(found.weight)
+    counted = (_of_sparse if issparse(y_true) else _of_dense)(y_true, y_pred, weight, samplewise=samplewise)
+    (_, fp), (fn, tp) = np.moveaxis(counted, 0, -1)
+    if not samplewise:
+        return _table(tp, fn, fp, found.total)
+    return _table(tp, fn, fp, y_true.shape[1] if weight is None else weight * y_true.shape[1])
+
+
+def _of_dense(y_true: np.ndarray, y_pred: np.ndarray, weight: np.ndarray | None, *, samplewise: bool) -> Any:
+    """Return the tables of every label, or sample."""
+    if not samplewise:
+        return counting.confusion_matrix(y_true.T, y_pred.T, n_classes=2, sample_weight=weight)
+    counted = counting.confusion_matrix(y_true, y_pred, n_classes=2)
+    return counted if weight is None else counted * weight[:, None, None]
+
+
+def _of_sparse(y_true: Any, y_pred: Any, weight: np.ndarray | None, *, samplewise: bool) -> Any:
+    """Return the tables of every label, or sample, but for what is neither true nor predicted."""
+    either = (2 * (y_true != 0).astype(np.int8) + (y_pred != 0).astype(np.int8)).tocsr()
+    samples = np.repeat(np.arange(either.shape[0]), np.diff(either.indptr))
+    return counting.confusion_matrix(
+        either.data >> 1,
+        either.data & 1,
+        n_classes=2,
+        groups=samples if samplewise else either.indices,
+        n_groups=either.shape[not samplewise],
+        sample_weight=None if weight is None else weight[samples],
+    )

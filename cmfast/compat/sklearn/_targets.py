@@ -1,0 +1,189 @@
+"""Truth and prediction as numbers of classes, after scikit-learn's own checks or where none of them could object."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.metrics._classification import _check_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from cmfast import counting, metrics
+from cmfast._core import dispatch
+from cmfast._core.adapters import _text
+
+SPAN = 4096  # classes that are numbered by a subtraction however few samples there are
+MATRIX = 1024  # classes of which a matrix is made where three sums would do
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What a metric is computed of.
+
+    Attributes
+    ----------
+    given_kind : {"binary", "multiclass", "multilabel-indicator"} or None
+        As scikit-learn calls it; None where a column has as many labels as occur.
+    classes : array, shape (C,)
+        Sorted; some may not occur. Of multilabel targets the columns.
+    y_true, y_pred : array of int, shape (n,), or array of uint8 or sparse matrix, shape (n, C)
+        Positions in `classes`; which labels each sample has.
+    weight : array, shape (n,), or None
+        As given.
+    """
+
+    given_kind: str | None
+    classes: np.ndarray
+    y_true: Any
+    y_pred: Any
+    weight: np.ndarray | None
+
+    @property
+    def kind(self) -> str:
+        """As scikit-learn calls it."""
+        return self.given_kind or ("binary" if len(self.labels) <= 2 else "multiclass")
+
+    @property
+    def is_multilabel(self) -> bool:
+        """Whether a sample may have several labels."""
+        return self.given_kind == "multilabel-indicator"
+
+    @property
+    def n(self) -> int:
+        """Number of samples."""
+        return int(self.y_true.shape[0])
+
+    @property
+    def total(self) -> Any:
+        """Number of samples, or the sum of their weights."""
+        return self.n if self.weight is None else float(np.sum(self.weight, dtype=np.float64))
+
+    @cached_property
+    def sums(self) -> Any:
+        """Diagonal and margins over `classes`, without weights."""
+        return metrics.label_margins(self.y_true, self.y_pred, n_classes=len(self.classes))
+
+    @cached_property
+    def occurring(self) -> Any:
+        """Positions of the classes that occur."""
+        if self.is_multilabel:
+            return np.arange(len(self.classes))
+        return np.flatnonzero(self.sums.row_sums + self.sums.col_sums)
+
+    @cached_property
+    def labels(self) -> Any:
+        """The labels that occur, sorted."""
+        return self.classes[self.occurring]
+
+    def matrix(self) -> Any:
+        """Return the confusion matrix of the labels that occur."""
+        table = counting.confusion_matrix(
+            self.y_true, self.y_pred, n_classes=len(self.classes), sample_weight=as_float(self.weight)
+        )
+        return table if len(self.labels) == len(self.classes) else table[np.ix_(self.occurring, self.occurring)]
+
+    def right(self) -> Any:
+        """Return how many samples are wrong and how many right: every label of them."""
+        if self.is_multilabel:
+            differ = self.y_true != self.y_pred
+            right = np.diff(differ.tocsr().indptr) == 0 if issparse(differ) else ~differ.any(1)
+        elif self.weight is None:
+            found = int(self.sums.diagonal.sum())
+            return np.array([self.n - found, found])
+        else:
+            right = self.y_true == self.y_pred
+        return counting.confusion_matrix(
+            np.ones(self.n, np.int8), right.view(np.int8), n_classes=2, sample_weight=as_float(self.weight)
+        )[1]
+
+
+def as_float(weight: np.ndarray | None) -> np.ndarray | None:
+    """Return weights as they are summed."""
+    return None if weight is None else weight.astype(np.float64, copy=False)
+
+
+def targets(y_true: Any, y_pred: Any, sample_weight: Any = None) -> Targets | None:
+    """Return checked targets; None if something is left to scikit-learn: nothing to count, or negative weights."""
+    found = _plain(y_true, y_pred, sample_weight) or _plain_tables(y_true, y_pred, sample_weight)
+    if found is None:
+        kind, labels, y_true, y_pred, weight = _check_targets(y_true, y_pred, sample_weight)
+        if not kind.startswith("multilabel"):
+            y_true, y_pred = (np.searchsorted(labels, y).astype(np.int64) for y in (y_true, y_pred))
+        elif not issparse(y_true):
+            return None
+        if weight is not None and weight.dtype.kind not in "biuf":  # numbers as Python objects
+            weight = weight.astype(np.float64)
+        found = Targets(kind, np.asarray(labels), y_true, y_pred, weight)
+    return None if found.n == 0 or not _is_countable(found.weight) else found
+
+
+def _is_countable(weight: np.ndarray | None) -> bool:
+    return weight is None or bool(weight.ndim == 1 and np.isfinite(weight).all() and weight.min() >= 0)
+
+
+def _plain(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
+    """Return targets to which scikit-learn cannot object, without asking it: columns of integers, or of texts."""
+    columns = [_column(y) for y in (y_true, y_pred)]
+    t, p = columns
+    if t is None or p is None or t.shape != p.shape or not len(t) or (t.dtype.kind == "U") != (p.dtype.kind == "U"):
+        return None
+    if sample_weight is not None:
+        if len(np.atleast_1d(sample_weight)) != len(t):
+            return None
+        sample_weight = _check_sample_weight(sample_weight, t, force_float_dtype=False)
+        if sample_weight.dtype.kind not in "biuf":
+            return None
+    numbered = _texts(t, p) if t.dtype.kind == "U" else _integers(t, p)
+    return None if numbered is None else Targets(None, *numbered, sample_weight)
+
+
+def _plain_tables(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
+    """Return multilabel targets to which scikit-learn cannot object: tables of 0 and 1."""
+    for y in (y_true, y_pred):
+        if type(y) is not np.ndarray or y.ndim != 2 or y.shape[1] < 2 or y.dtype.kind not in "biu" or y.shape[0] == 0:
+            return None
+        if y.dtype.kind != "b" and (y.min() < 0 or y.max() > 1):
+            return None
+    if y_true.shape != y_pred.shape:
+        return None
+    if sample_weight is not None:
+        sample_weight = _check_sample_weight(sample_weight, y_true, force_float_dtype=False)
+        if sample_weight.dtype.kind not in "biuf":
+            return None
+    y_true, y_pred = (y.astype(np.uint8, copy=False) for y in (y_true, y_pred))
+    return Targets("multilabel-indicator", np.arange(y_true.shape[1]), y_true, y_pred, sample_weight)
+
+
+def _column(y: Any) -> np.ndarray | None:
+    """Return one column of integers, bool or texts; None for anything else."""
+    if isinstance(y, list | tuple):
+        kinds = set(map(type, y))
+        if kinds not in ({int}, {bool}, {str}):
+            return None
+    elif issparse(y) or isinstance(y, np.matrix | np.ma.MaskedArray) or not hasattr(y, "__array__"):
+        return None
+    column = np.asarray(y)
+    if column.ndim == 1 and column.dtype.kind == "O" and set(map(type, column)) == {str}:
+        column = column.astype("U")
+    return column if column.ndim == 1 and column.dtype.kind in "biuU" else None
+
+
+def _integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Return classes and positions of integers that lie close together, or None."""
+    low, high = min(int(t.min()), int(p.min())), max(int(t.max()), int(p.max()))
+    if high - low >= max(SPAN, len(t)) or high >= 2**63:
+        return None
+    kind = np.result_type(t, p)
+    kind = kind if kind.kind in "biu" else np.dtype(np.int64)
+    if low != 0:
+        t, p = (y.astype(np.int64) - low for y in (t, p))
+    return (np.arange(high - low + 1) + low).astype(kind), t, p
+
+
+def _texts(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return classes and positions of texts."""
+    coded = dispatch.adopt(t=t, p=p)
+    names = sorted({*coded[0].names, *coded[1].names})
+    t, p, _ = _text.match(coded[0], coded[1], _text.Coded(np.arange(len(names)), names, t.dtype))
+    return np.array(names), t, p
