@@ -12,6 +12,8 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import cross_val_score
 
+import cmfast
+from cmfast import metrics
 from cmfast._core import dispatch
 from cmfast.compat import sklearn as ours
 from cmfast.compat.sklearn import _originals
@@ -285,3 +287,32 @@ def test_what_is_imported_before_patching_stays():
 
 def test_cmfast_does_not_import_scikit_learn():
     assert python("-c", "import sys, cmfast; print('sklearn' in sys.modules)", cwd=ROOT) == "False\n"
+
+
+@pytest.mark.parametrize("name", [*metrics.SCALARS, "tss", "fbeta_2_macro"])
+def test_scorers_by_name_give_the_metric(name, rng):
+    X = rng.normal(size=(40, 2))
+    y = rng.integers(0, 2, 40)
+    weight = rng.integers(1, 4, 40)
+    scorer = pickle.loads(pickle.dumps(ours.make_scorer(name)))
+    model = Threshold().fit(X, y)
+    want = float(metrics.compute(cmfast.confusion_matrix(y, model.predict(X)), name))
+    sign = -1 if name.startswith(("fpr", "fnr", "fdr", "false_om", "negative_l", "zero_one")) else 1
+    assert scorer(model, X, y) == sign * want
+    weighted = cmfast.confusion_matrix(y, model.predict(X), sample_weight=weight)
+    assert scorer(model, X, y, sample_weight=weight) == pytest.approx(sign * float(metrics.compute(weighted, name)))
+
+
+def test_scorers_know_classes_that_a_fold_lacks(rng):
+    y, X = np.array([0, 0, 1, 1]), np.array([[-1], [1], [1], [1]])
+    model = Threshold().fit(X, y)
+    scorer = ours.make_scorer("recall_macro", labels=[0, 1, 2], undefined="zero")
+    assert scorer(model, X, y) == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="y_true must be one label"):
+        ours.make_scorer("mcc", labels=[7])(model, X, y)
+
+
+@pytest.mark.parametrize("name", ["recall", "nonsense", ["mcc"], "mcc_"])
+def test_scorers_refuse_what_is_no_number(name):
+    with pytest.raises((TypeError, ValueError), match="name must be"):
+        ours.make_scorer(name)

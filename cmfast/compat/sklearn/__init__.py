@@ -33,6 +33,7 @@ from cmfast.compat.sklearn._matrices import (
     zero_one_loss,
 )
 from cmfast.compat.sklearn._report import classification_report
+from cmfast.compat.sklearn._scorers import make_scorer
 
 __all__ = [
     "accuracy_score",
@@ -48,6 +49,7 @@ __all__ = [
     "fbeta_score",
     "hamming_loss",
     "jaccard_score",
+    "make_scorer",
     "matthews_corrcoef",
     "multilabel_confusion_matrix",
     "patch",
