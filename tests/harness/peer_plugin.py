@@ -1,7 +1,7 @@
 """A pytest plugin for the suites of other libraries: what became of every test, and of calls that ours left to them.
 
-``-p peer_plugin --outcomes FILE`` writes it down as JSON. With ``--with-cmfast sklearn`` our functions stand in place
-of scikit-learn's before a test module imports them.
+``-p peer_plugin --outcomes FILE`` writes it down as JSON. With ``--with-cmfast sklearn`` (or ``torchmetrics``) ours
+stand in place of theirs before a test module imports them.
 """
 
 import json
@@ -77,4 +77,19 @@ def noted(theirs, *args, **options):
     return value
 
 
-PATCHES = {"nothing": lambda: None, "sklearn": patch_sklearn}
+def patch_torchmetrics():
+    """Put ours in place of torchmetrics' classes."""
+    import torchmetrics.classification as theirs
+
+    from cmfast.compat import torchmetrics as ours
+
+    count_ops()
+    new = {getattr(theirs, name): getattr(ours, name) for name in ours.__all__ if name != "MetricCollection"}
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "torchmetrics":
+            for key, value in list(vars(module).items()):
+                if isinstance(value, type) and value in new:
+                    setattr(module, key, new[value])
+
+
+PATCHES = {"nothing": lambda: None, "sklearn": patch_sklearn, "torchmetrics": patch_torchmetrics}

@@ -1,6 +1,7 @@
 """Run suites of other libraries with ours in place: every test that passes without has to pass with it.
 
-``python tests/harness/peers.py``: scikit-learn's, out of the installed package.
+``python tests/harness/peers.py``: scikit-learn's, out of the installed package. ``python tests/harness/peers.py
+CHECKOUT``: torchmetrics', out of a checkout, which is tested itself and not the installed package; or some files of it.
 """
 
 import json
@@ -11,11 +12,27 @@ import tempfile
 from pathlib import Path
 
 HARNESS = Path(__file__).resolve().parent
+TORCHMETRICS = [
+    f"unittests/classification/test_{name}.py"
+    for name in (
+        "cohen_kappa",
+        "confusion_matrix",
+        "f_beta",
+        "jaccard",
+        "matthews_corrcoef",
+        "precision_recall",
+        "specificity",
+        "stat_scores",
+    )
+]
 SKLEARN = [f"sklearn/metrics/tests/test_{name}.py" for name in ("classification", "ranking", "common")]
 
 
 def ran(folder, root, files, *options):
-    """Return what the plugin wrote down of one run of `files`, which lie in `root`, and what the run said."""
+    """Return what the plugin wrote down of one run of `files`, which lie in `root`, and what the run said.
+
+    Modules are found in `root` and in the ``src`` beside it first.
+    """
     out = folder / "outcomes.json"
     out.unlink(missing_ok=True)
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
@@ -29,7 +46,9 @@ def ran(folder, root, files, *options):
         f"--rootdir={root}",
     ]
     command += [f"--outcomes={out}", *options, *(f"{root}/{file}" for file in files)]
-    environment = {**os.environ, "CMFAST_QUIET": "1", "PYTHONPATH": f"{HARNESS}:{HARNESS.parents[1]}"}
+    paths = map(str, (HARNESS, HARNESS.parents[1], root, root.parent / "src"))
+    environment = {**os.environ, "CMFAST_QUIET": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    environment["PYTEST_REFERENCE_CACHE"] = f"{folder}/references"  # where torchmetrics' tests write
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if not out.exists():
         sys.exit(done.stdout + done.stderr)
@@ -69,8 +88,13 @@ def main():
     """Run what was asked for."""
     import sklearn
 
-    if not is_no_worse("sklearn", Path(sklearn.__file__).parents[1], SKLEARN):
-        sys.exit(1)
+    if len(sys.argv) > 1:
+        checkout, *names = sys.argv[1:]
+        files = [file for file in TORCHMETRICS if not names or any(name in file for name in names)]
+        good = is_no_worse("torchmetrics", Path(checkout).resolve() / "tests", files)
+    else:
+        good = is_no_worse("sklearn", Path(sklearn.__file__).parents[1], SKLEARN)
+    sys.exit(not good)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ def roc_auc_score(
         if found is not None:
             return _area(found, max_fpr)
         kind = type_of_target(y_true, input_name="y_true")
-        truth, score = check_array(y_true, ensure_2d=False, dtype=None), check_array(y_score, ensure_2d=False)
+        as_given: Any = None
+        truth, score = check_array(y_true, ensure_2d=False, dtype=as_given), check_array(y_score, ensure_2d=False)
         weight = None if sample_weight is None else column_or_1d(sample_weight)
         wide = score.ndim == 2 and score.shape[1] > 2
         if kind == "multilabel-indicator":
@@ -98,7 +99,7 @@ def _classes(truth: Any, score: Any, labels: Any, multi_class: str, average: str
 
 def _of_many(truth: Any, score: Any, classes: Any, multi_class: str, average: str | None, weight: Any) -> Any:
     if multi_class == "ovo":
-        return _average_multiclass_ovo_score(_roc_area, np.searchsorted(classes, truth), score, average=average)
+        return _average_multiclass_ovo_score(_roc_area, np.searchsorted(classes, truth), score, average or "macro")
     return _average_binary_score(_roc_area, label_binarize(truth, classes=classes), score, average, weight)
 
 

@@ -6,7 +6,7 @@ NumPy's nor on the host, where its array API support is on.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn import __version__, get_config
@@ -28,8 +28,7 @@ def replaces(compute: Function) -> Function:
     name = compute.__name__
     ORIGINALS[name] = theirs = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     rules = theirs._skl_parameter_constraints
-    checked: Function = validate_params(rules, prefer_skip_nested_validation=True)(compute)
-    return checked
+    return cast("Function", validate_params(rules, prefer_skip_nested_validation=True)(compute))
 
 
 def leave(name: str, *args: Any, **options: Any) -> Any:

@@ -1,0 +1,97 @@
+"""torchmetrics' classification metrics, counted and computed by cmfast from one state.
+
+Each is a subclass of torchmetrics' class of its name: update, compute, forward, reset, plot and the sum over processes
+are as there. All of them keep one matrix of counts, so a `MetricCollection` counts once for all. Needs torchmetrics.
+
+Examples
+--------
+>>> import torch
+>>> from cmfast.compat.torchmetrics import F1Score, MatthewsCorrCoef, MetricCollection
+>>> found = MetricCollection([F1Score("multiclass", num_classes=3), MatthewsCorrCoef("multiclass", num_classes=3)])
+>>> found.update(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 1, 2]))
+>>> found.compute()["MulticlassMatthewsCorrCoef"]
+tensor(0.7000)
+"""
+
+from torchmetrics import MetricCollection
+
+from cmfast.compat.torchmetrics._agreement import (
+    BinaryCohenKappa,
+    BinaryConfusionMatrix,
+    BinaryJaccardIndex,
+    BinaryMatthewsCorrCoef,
+    MulticlassCohenKappa,
+    MulticlassConfusionMatrix,
+    MulticlassJaccardIndex,
+    MulticlassMatthewsCorrCoef,
+    MultilabelConfusionMatrix,
+    MultilabelJaccardIndex,
+    MultilabelMatthewsCorrCoef,
+)
+from cmfast.compat.torchmetrics._scores import (
+    BinaryF1Score,
+    BinaryPrecision,
+    BinaryRecall,
+    BinarySpecificity,
+    BinaryStatScores,
+    MulticlassF1Score,
+    MulticlassPrecision,
+    MulticlassRecall,
+    MulticlassSpecificity,
+    MulticlassStatScores,
+    MultilabelF1Score,
+    MultilabelPrecision,
+    MultilabelRecall,
+    MultilabelSpecificity,
+    MultilabelStatScores,
+)
+from cmfast.compat.torchmetrics._tasks import (
+    CohenKappa,
+    ConfusionMatrix,
+    F1Score,
+    JaccardIndex,
+    MatthewsCorrCoef,
+    Precision,
+    Recall,
+    Specificity,
+    StatScores,
+)
+
+__all__ = [
+    "BinaryCohenKappa",
+    "BinaryConfusionMatrix",
+    "BinaryF1Score",
+    "BinaryJaccardIndex",
+    "BinaryMatthewsCorrCoef",
+    "BinaryPrecision",
+    "BinaryRecall",
+    "BinarySpecificity",
+    "BinaryStatScores",
+    "CohenKappa",
+    "ConfusionMatrix",
+    "F1Score",
+    "JaccardIndex",
+    "MatthewsCorrCoef",
+    "MetricCollection",
+    "MulticlassCohenKappa",
+    "MulticlassConfusionMatrix",
+    "MulticlassF1Score",
+    "MulticlassJaccardIndex",
+    "MulticlassMatthewsCorrCoef",
+    "MulticlassPrecision",
+    "MulticlassRecall",
+    "MulticlassSpecificity",
+    "MulticlassStatScores",
+    "MultilabelConfusionMatrix",
+    "MultilabelF1Score",
+    "MultilabelJaccardIndex",
+    "MultilabelMatthewsCorrCoef",
+    "MultilabelPrecision",
+    "MultilabelRecall",
+    "MultilabelSpecificity",
+    "MultilabelStatScores",
+    "Precision",
+    "Recall",
+    "Specificity",
+    "StatScores",
+]

@@ -1,0 +1,137 @@
+"""What every metric here keeps: one matrix of counts, or a table per label, added up by cmfast."""
+
+from typing import Any
+
+import torch  # noqa: TID251
+from torch import Tensor  # noqa: TID251
+from torchmetrics.functional.classification.confusion_matrix import (
+    _binary_confusion_matrix_format,
+    _binary_confusion_matrix_tensor_validation,
+    _multiclass_confusion_matrix_format,
+    _multiclass_confusion_matrix_tensor_validation,
+    _multilabel_confusion_matrix_tensor_validation,
+)
+from torchmetrics.functional.classification.stat_scores import (
+    _binary_stat_scores_format,
+    _binary_stat_scores_tensor_validation,
+    _multiclass_stat_scores_format,
+    _multiclass_stat_scores_tensor_validation,
+    _multilabel_stat_scores_format,
+    _multilabel_stat_scores_tensor_validation,
+)
+
+from cmfast import counting, metrics
+
+
+def count(target: Tensor, preds: Tensor, n_classes: int, keep: Tensor | None, groups: Tensor | None = None) -> Tensor:
+    """Return the confusion matrix of two tensors of classes of one shape, of what is kept; with groups one for each."""
+    n_groups = None if groups is None else int(groups.max()) + 1 if groups.numel() else 0
+    arrays = [target, preds] if groups is None else [target, preds, groups.expand(target.shape)]
+    arrays = [array.reshape(-1) if keep is None else array[keep] for array in arrays]
+    labels = [array.to(torch.int64) for array in arrays]
+    found: Tensor = counting.confusion_matrix(
+        labels[0], labels[1], n_classes=n_classes, groups=None if groups is None else labels[2], n_groups=n_groups
+    )
+    return found
+
+
+def samples(target: Tensor) -> Tensor:
+    """Return the number of its sample for every element."""
+    return torch.arange(len(target), device=target.device).reshape(-1, *[1] * (target.ndim - 1))
+
+
+class Binary:
+    """Counts of two classes."""
+
+    def _shape(self: Any) -> tuple[int, ...]:
+        return (2, 2)
+
+    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+        _binary_stat_scores_tensor_validation(preds, target, self.multidim_average, self.ignore_index)
+
+    def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        """Return the matrix of all samples, or of each."""
+        ignored = self.ignore_index
+        preds, target = _binary_stat_scores_format(preds, target, self.threshold, ignored)
+        return count(target, preds, 2, None if ignored is None else target >= 0, samples(target) if each else None)
+
+    def _tables(self: Any, counts: Tensor) -> Tensor:
+        return counts
+
+
+class Multiclass:
+    """Counts of several classes."""
+
+    def _shape(self: Any) -> tuple[int, ...]:
+        return (self.num_classes, self.num_classes)
+
+    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+        options = (self.num_classes, self.multidim_average, self.ignore_index)
+        _multiclass_stat_scores_tensor_validation(preds, target, *options)
+
+    def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        """Return the matrix of all samples, or of each."""
+        ignored = self.ignore_index
+        preds, target = _multiclass_stat_scores_format(preds, target, self.top_k)
+        if self.top_k != 1:  # the truth where it is among the first, else the first
+            first = preds.topk(self.top_k, dim=1).indices
+            preds = torch.where((first == target.unsqueeze(1)).any(1), target, first[:, 0])
+        keep = None if ignored is None else target != ignored
+        return count(target, preds, self.num_classes, keep, samples(target) if each else None)
+
+    def _tables(self: Any, counts: Tensor) -> Tensor:
+        found: Tensor = metrics.one_vs_rest(counts)
+        return found
+
+
+class Multilabel:
+    """Counts of every label."""
+
+    def _shape(self: Any) -> tuple[int, ...]:
+        return (self.num_labels, 2, 2)
+
+    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+        options = (self.num_labels, self.multidim_average, self.ignore_index)
+        _multilabel_stat_scores_tensor_validation(preds, target, *options)
+
+    def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        """Return the tables of all samples, or of each."""
+        ignored, labels = self.ignore_index, self.num_labels
+        preds, target = _multilabel_stat_scores_format(preds, target, labels, self.threshold, ignored)
+        groups = torch.arange(labels, device=target.device).reshape(1, -1, 1)
+        if each:
+            groups = groups + labels * samples(target)
+        found = count(target, preds, 2, None if ignored is None else target >= 0, groups)
+        return found.reshape(-1, labels, 2, 2) if each else found
+
+    def _tables(self: Any, counts: Tensor) -> Tensor:
+        return counts
+
+
+class BinaryMatrix(Binary):
+    """Counts of two classes, checked as for a confusion matrix."""
+
+    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+        _binary_confusion_matrix_tensor_validation(preds, target, self.ignore_index)
+
+    def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        preds, target = _binary_confusion_matrix_format(preds, target, self.threshold, self.ignore_index)
+        return count(target, preds, 2, None)
+
+
+class MulticlassMatrix(Multiclass):
+    """Counts of several classes, checked as for a confusion matrix."""
+
+    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+        _multiclass_confusion_matrix_tensor_validation(preds, target, self.num_classes, self.ignore_index)
+
+    def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
+        preds, target = _multiclass_confusion_matrix_format(preds, target, self.ignore_index)
+        return count(target, preds, self.num_classes, None)
+
+
+class MultilabelMatrix(Multilabel):
+    """Counts of every label, checked as for a confusion matrix."""
+
+    def _checked(self: Any, preds: Tensor, target: Tensor) -> None:
+        _multilabel_confusion_matrix_tensor_validation(preds, target, self.num_labels, self.ignore_index)

@@ -1,0 +1,166 @@
+"""Precision, recall, F1, specificity and the counts themselves."""
+
+from typing import Any
+
+import torch  # noqa: TID251
+from torch import Tensor  # noqa: TID251
+from torchmetrics import classification as theirs
+
+from cmfast import metrics
+from cmfast.compat.torchmetrics._counting import Binary, Multiclass, Multilabel
+
+
+class Scores:
+    """A metric of the counts of one class against the rest; stands in front of torchmetrics' class."""
+
+    METRIC = ""  # its name in cmfast
+
+    @property
+    def _is_apart(self: Any) -> bool:
+        """Whether nothing but right and wrong can be counted: the number of classes was not given."""
+        return getattr(self, "num_classes", 2) is None
+
+    def _create_state(self: Any, size: int, multidim_average: str = "global") -> None:
+        if multidim_average == "samplewise" or self._is_apart:
+            super()._create_state(size, multidim_average)  # type: ignore[misc]
+        else:
+            self.add_state("confmat", torch.zeros(self._shape(), dtype=torch.long), dist_reduce_fx="sum")
+
+    def update(self: Any, preds: Tensor, target: Tensor) -> None:
+        """Add predictions and targets, of the shapes that torchmetrics takes."""
+        if self._is_apart:
+            super().update(preds, target)  # type: ignore[misc]
+            return
+        if self.validate_args:
+            self._checked(preds, target)
+        if self.multidim_average == "samplewise":
+            tables = self._tables(self._counts(preds, target, each=True))
+            for (i, j), name in (((1, 1), "tp"), ((0, 1), "fp"), ((0, 0), "tn"), ((1, 0), "fn")):
+                getattr(self, name).append(tables[..., i, j])
+        else:
+            self.confmat = self.confmat + self._counts(preds, target, each=False)
+
+    def _final_state(self: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        if not hasattr(self, "confmat"):
+            found: tuple[Tensor, Tensor, Tensor, Tensor] = super()._final_state()  # type: ignore[misc]
+            return found
+        tables = self._tables(self.confmat)
+        return tables[..., 1, 1], tables[..., 0, 1], tables[..., 0, 0], tables[..., 1, 0]
+
+    def compute(self: Any) -> Tensor:
+        """Return the metric of all that was added."""
+        tp, fp, tn, fn = self._final_state()
+        average = getattr(self, "average", "binary")
+        axis = 1 if self.multidim_average == "samplewise" else 0
+        if average == "micro":
+            tp, fp, tn, fn = (part.sum(axis) if part.ndim > axis else part for part in (tp, fp, tn, fn))
+        table = torch.stack([tn, fp, fn, tp], -1).reshape(*tp.shape, 2, 2)
+        values: Tensor = metrics.compute(table, self.METRIC, undefined="strict")[..., 1]
+        values = torch.where(values.isnan(), float(self.zero_division), values)
+        if average in ("macro", "weighted"):
+            values = mean(values, self._weights(tp, fp, fn))
+        return values.float()
+
+    def _weights(self: Any, tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
+        if self.average == "weighted":
+            return tp + fn
+        if isinstance(self, Multilabel):
+            return torch.ones_like(tp)
+        return (tp + fn + (fp if self.top_k == 1 else 0)) > 0
+
+
+def mean(values: Tensor, weights: Tensor) -> Tensor:
+    """Return the mean over the last axis; 0 without any weight."""
+    weights = weights.to(values.dtype)
+    total = weights.sum(-1)
+    return (values * weights).sum(-1) / torch.where(total == 0, 1.0, total)
+
+
+class BinaryStatScores(Binary, Scores, theirs.BinaryStatScores):
+    """torchmetrics' class of this name, counted by cmfast."""
+
+    compute = theirs.BinaryStatScores.compute
+
+
+class MulticlassStatScores(Multiclass, Scores, theirs.MulticlassStatScores):
+    """torchmetrics' class of this name, counted by cmfast."""
+
+    compute = theirs.MulticlassStatScores.compute
+
+
+class MultilabelStatScores(Multilabel, Scores, theirs.MultilabelStatScores):
+    """torchmetrics' class of this name, counted by cmfast."""
+
+    compute = theirs.MultilabelStatScores.compute
+
+
+class BinaryPrecision(Binary, Scores, theirs.BinaryPrecision):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "precision"
+
+
+class MulticlassPrecision(Multiclass, Scores, theirs.MulticlassPrecision):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "precision"
+
+
+class MultilabelPrecision(Multilabel, Scores, theirs.MultilabelPrecision):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "precision"
+
+
+class BinaryRecall(Binary, Scores, theirs.BinaryRecall):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "recall"
+
+
+class MulticlassRecall(Multiclass, Scores, theirs.MulticlassRecall):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "recall"
+
+
+class MultilabelRecall(Multilabel, Scores, theirs.MultilabelRecall):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "recall"
+
+
+class BinaryF1Score(Binary, Scores, theirs.BinaryF1Score):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "f1"
+
+
+class MulticlassF1Score(Multiclass, Scores, theirs.MulticlassF1Score):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "f1"
+
+
+class MultilabelF1Score(Multilabel, Scores, theirs.MultilabelF1Score):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "f1"
+
+
+class BinarySpecificity(Binary, Scores, theirs.BinarySpecificity):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "specificity"
+
+
+class MulticlassSpecificity(Multiclass, Scores, theirs.MulticlassSpecificity):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "specificity"
+
+
+class MultilabelSpecificity(Multilabel, Scores, theirs.MultilabelSpecificity):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+    METRIC = "specificity"

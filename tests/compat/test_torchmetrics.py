@@ -1,0 +1,162 @@
+"""torchmetrics' classes by cmfast: the same values in the same shapes, one state for all, sums over processes."""
+
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+from processes import ROOT
+from torchmetrics import classification as theirs
+
+from cmfast._core import dispatch
+from cmfast.compat import torchmetrics as ours
+
+SCORES = ["Precision", "Recall", "F1Score", "Specificity", "StatScores"]
+MATRICES = ["ConfusionMatrix", "CohenKappa", "MatthewsCorrCoef", "JaccardIndex"]
+BASES = {"binary": {}, "multiclass": {"num_classes": 4}, "multilabel": {"num_labels": 3}}
+
+
+def batches(task, seed=0, n=20):
+    """Return batches of predictions, as probabilities or labels, and targets of two dimensions."""
+    torch.manual_seed(seed)
+    for probabilities in (True, False):
+        if task == "multiclass":
+            scores, target = torch.randn(n, 4, 5).softmax(1), torch.randint(4, (n, 5))
+            yield scores if probabilities else torch.randint(4, (n, 5)), target
+        else:
+            shape = (n, 3, 5) if task == "multilabel" else (n, 5)
+            yield torch.rand(shape) if probabilities else torch.randint(2, shape), torch.randint(2, shape)
+
+
+def agree(name, task, **options):
+    """Assert that ours gives what torchmetrics gives, for batches and for all of them."""
+    options = {"task": task, **BASES[task], **options}
+    mine, other = getattr(ours, name)(**options), getattr(theirs, name)(**options)
+    assert isinstance(mine, type(other))
+    for preds, target in batches(task):
+        if preds.is_floating_point() or options.get("top_k", 1) == 1:
+            torch.testing.assert_close(mine(preds, target), other(preds, target), equal_nan=True, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(mine.compute(), other.compute(), equal_nan=True, rtol=1e-5, atol=1e-6)
+    return mine
+
+
+@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("task", BASES)
+def test_scores_are_those_of_torchmetrics(name, task):
+    for over in ("global", "samplewise"):
+        for ignored in (None, -1, 0):
+            for average in ("micro", "macro", "weighted", "none"):
+                agree(name, task, multidim_average=over, ignore_index=ignored, average=average)
+    if task == "multiclass":
+        agree(name, task, top_k=2, average="macro")
+        agree(name, task, top_k=2, average="micro", ignore_index=1)
+
+
+@pytest.mark.parametrize("name", SCORES[:3])
+@pytest.mark.parametrize("zero_division", [0, 1])
+def test_what_is_undefined_gets_what_was_asked_for(name, zero_division):
+    for average in ("micro", "macro", "weighted", "none"):
+        options = {"num_classes": 5, "average": average, "zero_division": zero_division}
+        mine, other = (getattr(module, f"Multiclass{name}")(**options) for module in (ours, theirs))
+        for target in (torch.tensor([0, 0, 1, 2]), torch.zeros(4, dtype=torch.long)):
+            preds = torch.tensor([0, 1, 1, 3])
+            torch.testing.assert_close(mine(preds, target), other(preds, target))
+
+
+@pytest.mark.filterwarnings("ignore:.* NaN values found")  # both say so
+@pytest.mark.parametrize("task", BASES)
+def test_metrics_of_matrices_are_those_of_torchmetrics(task):
+    for ignored in (None, -1, 0):
+        for normalize in (None, "true", "pred", "all"):
+            agree("ConfusionMatrix", task, normalize=normalize, ignore_index=ignored)
+        agree("MatthewsCorrCoef", task, ignore_index=ignored)
+        for average in ("micro", "macro", "weighted", "none"):
+            agree("JaccardIndex", task, average=average, ignore_index=ignored)
+        if task != "multilabel":
+            for weights in (None, "linear", "quadratic"):
+                agree("CohenKappa", task, weights=weights, ignore_index=ignored)
+
+
+@pytest.mark.parametrize(
+    "pair", [([0, 0, 0], [0, 0, 0]), ([1, 1, 1], [0, 0, 0]), ([0, 1, 1], [0, 0, 0]), ([1, 0], [0, 1])]
+)
+def test_degenerate_matrices_have_the_values_of_torchmetrics(pair):
+    preds, target = map(torch.tensor, pair)
+    for name in ("BinaryMatthewsCorrCoef", "BinaryCohenKappa", "BinaryJaccardIndex", "BinaryF1Score"):
+        got, want = (getattr(module, name)()(preds, target) for module in (ours, theirs))
+        torch.testing.assert_close(got, want, equal_nan=True)
+
+
+def test_arguments_are_refused_in_the_words_of_torchmetrics():
+    with pytest.raises(ValueError, match="`num_classes` is expected to be `int`"):
+        ours.F1Score(task="multiclass")
+    with pytest.raises(ValueError, match="Expected argument `average`"):
+        ours.Precision("multiclass", num_classes=3, average="best")
+    with pytest.raises(RuntimeError, match="Detected the following values in `target`"):
+        ours.Recall("binary").update(torch.tensor([0, 1]), torch.tensor([0, 7]))
+    assert ours.Precision("multiclass", 0.5, 3, None, "micro").average == "micro"
+
+
+@pytest.mark.parametrize(("task", "names"), [("multiclass", SCORES + MATRICES), ("binary", SCORES + MATRICES)])
+def test_a_collection_counts_once_for_all(task, names, monkeypatch):
+    metrics = ours.MetricCollection([getattr(ours, name)(task, **BASES[task]) for name in names])
+    plain = ours.MetricCollection([getattr(theirs, name)(task, **BASES[task]) for name in names])
+    ran, call = [], dispatch.call
+    monkeypatch.setattr(dispatch, "call", lambda op, *args, **options: ran.append(op) or call(op, *args, **options))
+    for preds, target in batches(task):
+        metrics.update(preds, target)
+        plain.update(preds, target)
+        ran.append("batch")
+    assert len(metrics.compute_groups) == 1
+    assert ran[ran.index("batch") :].count("confusion_matrix") == 1
+    for name, value in metrics.compute().items():
+        torch.testing.assert_close(value, plain.compute()[name], rtol=1e-5, atol=1e-6)
+
+
+def test_reset_clone_pickle_state_and_plot():
+    preds, target = next(batches("multiclass"))
+    metric = ours.F1Score("multiclass", num_classes=4)
+    value = metric(preds, target)
+    metric.persistent(True)
+    other = ours.F1Score("multiclass", num_classes=4)
+    other.persistent(True)
+    other.load_state_dict(metric.state_dict())
+    assert metric.state_dict()["confmat"].sum() == target.numel()
+    for each in (metric.clone(), pickle.loads(pickle.dumps(metric))):
+        assert each.compute() == value
+    assert torch.equal(other.confmat, metric.confmat)
+    figure, _ = metric.plot()
+    assert figure is not None
+    metric.reset()
+    assert metric.confmat.sum() == 0
+
+
+PROCESS = """
+import sys, torch, torch.distributed as d
+from cmfast.compat.torchmetrics import F1Score, MatthewsCorrCoef, MetricCollection
+rank, place = int(sys.argv[1]), sys.argv[2]
+d.init_process_group("gloo", init_method="file://" + place, rank=rank, world_size=2)
+preds, target = torch.tensor([0, 1, 1, 1, 0, 1]), torch.tensor([0, 1, 0, 1, 1, 1])
+found = MetricCollection([F1Score("binary"), MatthewsCorrCoef("binary")])
+found.update(preds[rank::2], target[rank::2])
+print([round(float(value), 6) for value in found.compute().values()])
+d.destroy_process_group()
+"""
+
+
+def test_processes_add_up(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROCESS]
+    running = [
+        subprocess.Popen(
+            [*command, str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=200)[0] for process in running]
+    preds, target = torch.tensor([0, 1, 1, 1, 0, 1]), torch.tensor([0, 1, 0, 1, 1, 1])
+    want = [theirs.BinaryF1Score(), theirs.BinaryMatthewsCorrCoef()]
+    assert said[0] == said[1]
+    assert eval(said[0]) == pytest.approx([float(metric(preds, target)) for metric in want], abs=1e-6)
