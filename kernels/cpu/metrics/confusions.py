@@ -155,7 +155,8 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
         pool.run_pieces(work, pool.pieces(rows, seconds), seconds=seconds, num_threads=num_threads)
     shape = batch if n_groups is None else (*batch, n_groups)
     sums = out.reshape(SUMS, *shape, n_classes)
-    total = np.asarray(sums[ROW].sum(-1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = np.asarray(sums[ROW].sum(-1))
     status = np.zeros(shape, np.int8)
     if kind is np.float64:
         status[~np.isfinite(sums).all(axis=(0, -1))] = INVALID
@@ -185,6 +186,7 @@ def _in_parts(count, n, cells, out, outside, seconds, num_threads):
 
     if n:
         pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
-    for part in parts:
-        out += part
+    with np.errstate(invalid="ignore", over="ignore"):
+        for part in parts:
+            out += part
     outside[0] = numbers.sum()
