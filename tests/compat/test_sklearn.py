@@ -165,6 +165,9 @@ def test_multilabel_is_that_of_scikit_learn(dense, rng):
             agree(name, T, P, sample_weight=weight)
     agree("classification_report", T, P)
     agree("f1_score", T, P, labels=[6], average="macro")
+    for name in ("accuracy_score", "multilabel_confusion_matrix", "hamming_loss"):
+        agree(name, T, P, sample_weight=np.ones(51))
+        agree(name, T, P[:-1])
 
 
 @pytest.mark.parametrize("name", [*CURVES, *AREAS])

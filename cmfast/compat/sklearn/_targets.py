@@ -148,6 +148,8 @@ def _plain_tables(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | Non
     if y_true.shape != y_pred.shape:
         return None
     if sample_weight is not None:
+        if len(np.atleast_1d(sample_weight)) != len(y_true):
+            return None
         sample_weight = _check_sample_weight(sample_weight, y_true, force_float_dtype=False)
         if sample_weight.dtype.kind not in "biuf":
             return None
