@@ -14,8 +14,14 @@ from cmfast.kernels.ops import OPS
 
 def instances(code: str) -> list[str]:
     """Return the kernels of a source of the package, every instance."""
-    every = ((kernel.topic, kernel.expression(instance)) for kernel in module.table() for instance in kernel.instances)
-    return [expression for topic, expression in every if module.unit(topic, expression)[0] == code]
+    found, table = [], module.table()
+    for topic in dict.fromkeys(kernel.topic for kernel in table):
+        kernels = [kernel for kernel in table if kernel.topic == topic]
+        for plain in (True, False):  # those of a kind come of one source
+            some = [k.expression(i) for k in kernels for i in k.instances if bool(i) != plain]
+            if some and module.unit(topic, some[0])[0] == code:
+                found += some
+    return found
 
 
 cuda_host.siblings(instances)
