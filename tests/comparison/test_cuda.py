@@ -1,13 +1,12 @@
 """Comparisons by the CUDA kernels, run on the host: totals of any size, of which some have no reciprocal."""
 
-import cuda_host
+import device
 import numpy as np
-import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
 import pytest
 
 import cmfast
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = device.marks
 
 
 @pytest.mark.parametrize("op", [cmfast.overlap, cmfast.l1_distance, cmfast.kl_divergence])
@@ -17,6 +16,6 @@ def test_totals_of_any_size_give_what_the_cpu_gives(op, scale, C):
     rng = np.random.default_rng(C)
     S, T = (rng.integers(1, 50, (5, C, C)) * factor for factor in scale)
     T[0] = S[0]
-    got = op(cuda_host.asarray(S), cuda_host.asarray(T)).get()
+    got = op(device.asarray(S), device.asarray(T)).get()
     np.testing.assert_allclose(got, op(S, T), rtol=1e-12, atol=1e-15)
     assert op is cmfast.overlap or got[0] == 0.0

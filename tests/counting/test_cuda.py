@@ -1,14 +1,13 @@
 """Counting by the CUDA kernels, run on the host: every way to count gives the same integers."""
 
-import cuda_host
+import device
 import numpy as np
-import on_cuda_host  # noqa: F401  # lets cmfast take these arrays
 import pytest
 
 import cmfast
 from cmfast.kernels.cuda import counting
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = device.marks
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def labels(shape, n_classes, dtype):
 @pytest.mark.parametrize("dtype", ["u1", "i4", "i8"])
 def test_long_rows_of_few_classes_are_counted_in_bytes(launched, shape, dtype):
     y, p = labels(shape, 13, dtype)
-    got = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=13)
+    got = cmfast.confusion_matrix(device.asarray(y), device.asarray(p), n_classes=13)
     assert "cmfast_confusion_matrix_count_bytes" in launched
     assert np.array_equal(got.get(), cmfast.confusion_matrix(y, p, n_classes=13))
 
@@ -42,7 +41,7 @@ def test_long_rows_of_few_classes_are_counted_in_bytes(launched, shape, dtype):
 @pytest.mark.parametrize("offset", [0, 1, 8])
 def test_labels_that_begin_anywhere(offset):
     y, p = labels(20_000, 5, "u1")
-    there = cuda_host.asarray(y)[offset:], cuda_host.asarray(p)[: y.size - offset]
+    there = device.asarray(y)[offset:], device.asarray(p)[: y.size - offset]
     want = cmfast.confusion_matrix(y[offset:], p[: y.size - offset], n_classes=5)
     assert np.array_equal(cmfast.confusion_matrix(*there, n_classes=5).get(), want)
 
@@ -53,7 +52,7 @@ def test_bytes_do_not_overflow(monkeypatch, dtype):
     monkeypatch.setattr(counting, "BLOCK_SAMPLES", 1 << 20)
     y = np.full(200_001, 2, dtype)
     y[-1] = 1
-    got = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(y), n_classes=3)
+    got = cmfast.confusion_matrix(device.asarray(y), device.asarray(y), n_classes=3)
     assert got.get().tolist() == [[0, 0, 0], [0, 1, 0], [0, 0, 200_000]]
 
 
@@ -65,21 +64,21 @@ def test_labels_outside_are_counted_beside_the_cells(dtype):
     with pytest.raises(ValueError, match="outside") as on_cpu:
         cmfast.confusion_matrix(y, p, n_classes=4)
     with pytest.raises(ValueError, match="outside") as on_cuda:
-        cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=4)
+        cmfast.confusion_matrix(device.asarray(y), device.asarray(p), n_classes=4)
     assert str(on_cuda.value) == str(on_cpu.value)
 
 
 @pytest.mark.parametrize("n_classes", [14, 40, 111])
 def test_larger_tables_are_counted_by_atomics(launched, n_classes):
     y, p = labels(20_000, n_classes, "i8")
-    got = cmfast.confusion_matrix(cuda_host.asarray(y), cuda_host.asarray(p), n_classes=n_classes)
+    got = cmfast.confusion_matrix(device.asarray(y), device.asarray(p), n_classes=n_classes)
     assert launched == ["cmfast_confusion_matrix_count"]
     assert np.array_equal(got.get(), cmfast.confusion_matrix(y, p, n_classes=n_classes))
 
 
 def test_schedules_change_no_count():
-    there = [cuda_host.asarray(y) for y in labels(15_000, 6, "u1")]
+    there = [device.asarray(y) for y in labels(15_000, 6, "u1")]
     want = cmfast.confusion_matrix(*there, n_classes=6).get()
     for seed in (1, 2):
-        with cuda_host.schedule(seed):
+        with device.schedule(seed):
             assert np.array_equal(cmfast.confusion_matrix(*there, n_classes=6).get(), want)

@@ -132,8 +132,9 @@ def _most_confused(kind: str, total: str) -> Call:
     return Call(lambda M: cmfast.metrics.most_confused(M, 5), (_matrices(kind, 10),), _rtol("most_confused", kind))
 
 
-def _label_margins() -> Call:
-    return Call(lambda y, p: cmfast.metrics.label_margins(y, p, n_classes=9), _labels("i64", 3000, 9))
+def _label_margins(held: str) -> Call:
+    C = 200 if held == "1" else 2600  # too many for a table of all pairs, and for counters in shared memory
+    return Call(lambda y, p: cmfast.metrics.label_margins(y, p, n_classes=C), _labels("i64", 3000, C))
 
 
 def _thresholds(kind: str, label: str = "i64", key: str = "u64") -> Call:
@@ -151,8 +152,8 @@ def _classes(held: str) -> int:
     return 6 if held == "1" else 130
 
 
-def _counted(label: str, held: str) -> Call:
-    C = _classes(held)
+def _counted(label: str, held: str = "bytes") -> Call:
+    C = {"bytes": 6, "1": 40, "0": 130}[held]
     return Call(lambda y, p: cmfast.confusion_matrix(y, p, n_classes=C), _labels(label, 9000, min(C, 128)))
 
 
@@ -340,9 +341,10 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_threshold_matrices_gather": _thresholds,
     "cmfast_threshold_matrices_count": _thresholds,
     "cmfast_confusion_matrix_count": _counted,
+    "cmfast_confusion_matrix_count_bytes": _counted,
     "cmfast_confusion_matrix_exponents": _weighed,
     "cmfast_confusion_matrix_add": _weighed,
-    "cmfast_confusion_matrix_round": lambda kind: _weighed("int", kind),
+    "cmfast_confusion_matrix_round": lambda: _weighed("int", "float"),
     "cmfast_cell_counts_ranges": _cells,
     "cmfast_cell_counts_keys": _cells,
     "cmfast_cell_counts_labels": lambda label: _cells("double", label),
@@ -360,6 +362,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_column_ranges_blocks": _columns("column_ranges"),
     "cmfast_column_moments_blocks": _columns("column_moments"),
     "cmfast_ipf_group": _group,
+    "cmfast_ipf_single": _group,
     "cmfast_ipf_queue": _group,
     "cmfast_ipf_team": _team,
     "cmfast_support_patterns": _patterns,

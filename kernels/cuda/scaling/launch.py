@@ -68,11 +68,11 @@ def _launch(
         status=status.reshape(n),
         smoothing=smoothing.reshape(n),
     )
-    _solve(problem, progress)
+    _solve(problem, progress, may_ask=out is None)
     return matrix, row, col, residual, n_iter, status, smoothing
 
 
-def _solve(problem: Problem, progress: Any) -> None:
+def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:
     done = 0
     size = max(1, problem.n) if progress is None else PROGRESS_MATRICES
     for first in range(0, problem.n, size):
@@ -82,7 +82,7 @@ def _solve(problem: Problem, progress: Any) -> None:
         else:
             queue, length = group.solve(part)
             # The second kernel takes seconds to compile, and few matrices need it: until it is there, ask how many do.
-            if team.is_loaded(part) or int(length.get()[0]):  # synchronises
+            if not may_ask or team.is_loaded(part) or int(length.get()[0]):  # synchronises
                 team.solve(part, queue, length)
         done += part.n
         if progress is not None:
