@@ -77,7 +77,7 @@ def get_allocator() -> Callable[[int], MemoryPointer]:
 def _allocate(size: int) -> MemoryPointer:
     _state.allocations += 1
     owner = np.empty(size, np.uint8)
-    return MemoryPointer(UnownedMemory(owner.ctypes.data, size, owner, _state.devices[-1]), 0)
+    return MemoryPointer(UnownedMemory(owner.ctypes.data, size, owner, _chosen.devices[-1]), 0)
 
 
 @contextmanager
