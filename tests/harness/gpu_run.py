@@ -134,7 +134,7 @@ def steps() -> list[Step]:
         Step("rivals", 240, (*figures, "--rivals")),
         Step("tests:topics", 150, suite(TOPICS)),
         profile("cmfast_ipf_group", "scaling"),
-        profile("cmfast_confusion_matrix_count", "counting"),
+        profile("cmfast_confusion_matrix_count_bytes", "counting"),
         profile("cmfast_cell_counts_keys", "cells"),
         profile("cmfast_overlap_pairs", "comparing"),
         profile("cmfast_margins_sums", "metrics"),
