@@ -610,7 +610,9 @@ ENTRIES: dict[str, Entry] = {
     "metrics.PrecisionRecall.explain": Entry(
         lambda make: cmfast.metrics.precision_recall(make(ONES), make(TRUTH[:2])).explain
     ),
-    "metrics.LeastCost.explain": Entry(lambda make: cmfast.metrics.least_cost(make(ONES), make(TRUTH[:2])).explain),
+    "metrics.LeastCost.explain": Entry(
+        lambda make: cmfast.metrics.least_cost(make(ONES), make(TRUTH[:2]), make(M[:2, :2])).explain
+    ),
     "metrics.Report.explain": Entry(lambda make: cmfast.metrics.report(make(M)).explain),
     "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),
     "metrics.Report.to_pandas": Entry(lambda make: cmfast.metrics.report(make(M)).to_pandas),
