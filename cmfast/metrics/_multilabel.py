@@ -103,7 +103,7 @@ def multilabel(
         ``f1_micro``, ``f1_samples`` (mean over the samples, each a table of its labels).
     sample_weight : array, shape (..., n), optional
         What each sample adds; default 1.
-    undefined : {"present", "nan", "strict", "zero", "one"}
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, and which labels or samples enter an average, as for :func:`compute`: "present" leaves out
         those without any true or predicted label, which scikit-learn counts as 0 (``"zero"``).
     on_failure : {"warn", "raise", "ignore"}
@@ -173,11 +173,11 @@ def _averaged(tables: Any, metric: str, weight: Any, options: dict[str, Any]) ->
     """Return the mean over tables, weighted if `weight` is given; one expression for every array library."""
     undefined = options["undefined"]
     name = f"{metric}_binary"
-    values = compute(tables, name, **{**options, "undefined": "one" if undefined == "one" else "zero"})
+    values = compute(tables, name, **{**options, "undefined": _plan.number(undefined)})
     strict = compute(tables, name, **{**options, "undefined": "strict"})
     defined = strict == strict  # noqa: PLR0124 - NaN alone differs from itself
     inside = values == values  # noqa: PLR0124 - all but those of bad tables, which are NaN and stay so
-    if undefined == "present":
+    if undefined == "present" or not isinstance(undefined, str):
         inside = tables[..., 1, :].sum(-1) + tables[..., 0, 1] > 0
     elif undefined == "nan":
         inside = defined
@@ -189,4 +189,4 @@ def _averaged(tables: Any, metric: str, weight: Any, options: dict[str, Any]) ->
             out = (weight * values).sum(-1) / total
             known = (weight * (defined == 0)).sum(-1) == 0
             return out * known / known
-        return ((weight * values).sum(-1) + empty * (1.0 if undefined == "one" else 0.0)) / (total + empty)
+        return ((weight * values).sum(-1) + empty * _plan.number(undefined)) / (total + empty)
