@@ -1,4 +1,4 @@
-"""Every metric of one number per matrix in one Numba loop, on all cores; every class true and predicted."""
+"""41 metrics of one number per matrix in one Numba loop, on all cores; every class true and predicted."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ NAMES = (
 
 
 def compute(M):
-    """Return all 41 metrics of every matrix, by name."""
+    """Return the metrics of every matrix, by name."""
     out = np.empty((len(M), len(NAMES)))
     in_pieces(_metrics, len(M), M, out)
     return dict(zip(NAMES, out.T, strict=True))

@@ -48,7 +48,7 @@ def _of_matrices(C: int, B: int) -> Job:
         f"{B:,} int64 matrices {C}x{C}",
         B,
         "matrices",
-        lambda threads: metrics.compute(M, metrics.SCALARS, num_threads=threads),
+        lambda threads: metrics.compute(M, _numba_metrics.NAMES, num_threads=threads),
         check,
         M.sum,
         "read",
