@@ -221,7 +221,8 @@ def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] 
     """Return the results in the order of the names; of a metric per class those of `labels`."""
     if labels is not None:
         first = layout.plan.scalars
-        found = [part if place < first else part[..., list(labels)] for place, part in enumerate(found)]
+        with dispatch.chosen(found[0]):
+            found = [part if place < first else part[..., list(labels)] for place, part in enumerate(found)]
     return [found[place] for place in layout.places]
 
 

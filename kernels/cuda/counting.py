@@ -10,7 +10,7 @@ from cmfast.kernels.cuda._core import workspace
 from cmfast.kernels.cuda._core.batches import LABELS, as_labels, team_scratch
 from cmfast.kernels.cuda._core.module import NAMES, SHARED, THREADS, Kernel, library
 from cmfast.kernels.shared import halves
-from cmfast.kernels.status import INVALID
+from cmfast.kernels.status import INVALID, RANGE
 
 BLOCK_SAMPLES = 1 << 13  # samples that a block should have at least
 MOST_SAMPLE_BLOCKS = 1 << 12  # beyond so many blocks each gets more samples instead
@@ -293,8 +293,16 @@ def find_outside(
 
 
 def sums_of_groups(weights: Any, groups: Any, n_groups: int) -> tuple[Any, Any]:
-    """Return sums of floats and their status: exact, rounded once, as the weighted confusion matrix makes them."""
+    """Return sums of floats and their status: exact, rounded once, as the weighted confusion matrix makes them.
+
+    Those of float32 are rounded to it.
+    """
     nothing = library(groups).zeros(len(groups), np.uint8)
     options: dict[str, Any] = {"n_classes": 1, "labels": None, "n_groups": n_groups}
     values, status, _ = confusion_matrix(nothing, nothing, weights, groups, **options)
-    return values.reshape(n_groups), status
+    values = values.reshape(n_groups)
+    if weights.dtype != np.float32:
+        return values, status
+    xp, values = library(groups), values.astype(np.float32)
+    wild = (status == 0) & (xp.isfinite(values) == 0)
+    return xp.where(wild, np.float32(np.nan), values), xp.where(wild, np.int8(RANGE), status)

@@ -16,6 +16,7 @@ RUN = np.array([[[10, 0], [10, 0]], [[10, 0], [5, 5]], [[5, 5], [5, 5]]])
 
 @pytest.fixture(autouse=True)
 def _close():
+    plt.close("all")  # what another test has left open
     yield
     plt.close("all")
 

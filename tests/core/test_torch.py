@@ -155,7 +155,8 @@ def test_results_on_a_device_without_elements_and_of_other_memory(rehearsed):
 
 
 def test_parts_of_results_on_a_device_keep_their_place(rehearsed):
-    *parts, outside = rehearsed("label_margins", torch.tensor([0, 1, 2, 2]), torch.tensor([0, 2, 2, 1]), n_classes=3)
-    want = cmfast.metrics.label_margins(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 2, 2, 1]), n_classes=3)
+    labels = torch.tensor([0, 1, 2, 2]), torch.tensor([0, 2, 2, 1]), None, None
+    *parts, outside = rehearsed("label_margins", *labels, n_classes=3, n_groups=None)
+    want = cmfast.metrics.label_margins(*labels[:2], n_classes=3)
     assert_same_bits(tuple(parts), tuple(want))
     assert outside == 0

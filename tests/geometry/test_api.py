@@ -631,7 +631,8 @@ def test_width_curve_is_the_function_at_every_grid(weights):
         assert_same_bits(np.asarray(curve.origin_spread[f]), np.asarray(overlaps.max(axis=0) - overlaps.min(axis=0)))
         assert curve.diagnostics[f].n_cells == at[0].n_cells
         np.testing.assert_array_equal(curve.diagnostics[f].guaranteed, at[0].guaranteed)
-    lines = str(curve).splitlines()
+    *lines, verdict = str(curve).splitlines()
+    assert verdict == curve.explain()
     assert len(lines) == 1 + 2 * np.size(weights)
     assert len(set(map(len, lines))) == 1, "columns stand under their heads"
 
@@ -686,7 +687,7 @@ def test_no_points_are_an_answer(which, n_classes, n_components, weights):
     assert curve.overlaps.shape == (2, 3, *lead)
     assert np.isnan(curve.overlaps).all()
     assert np.isnan(curve.origin_spread).all()
-    assert len(str(curve).splitlines()) == 1 + 2 * (len(weights) if lead else 1)
+    assert len(str(curve).splitlines()) == 2 + 2 * (len(weights) if lead else 1)
 
 
 @pytest.mark.parametrize("which", NO_POINTS)

@@ -132,7 +132,7 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     dtypes = (None, None, kind, np.int64) if same else (np.int64, np.int64, kind, np.int64)
     cells = n_classes * (1 if n_groups is None else n_groups)
     seconds = rows * n * SECONDS_PER_LABEL
-    out, outside = np.zeros((SUMS, rows, cells), kind), np.zeros(rows, np.int64)
+    out, outside = np.zeros((rows, SUMS, cells), kind), np.zeros(rows, np.int64)
 
     def count(b, sums, start, stop):
         """Count a part of a row, block by block where they have to be converted."""
@@ -147,14 +147,14 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
 
     def work(_, start, stop):
         for b in range(start, stop):
-            outside[b] = count(b, out[:, b], 0, n)
+            outside[b] = count(b, out[b], 0, n)
 
     if rows == 1:
-        _in_parts(count, n, cells, out[:, 0], outside, seconds, num_threads)
+        _in_parts(count, n, cells, out[0], outside, seconds, num_threads)
     elif rows:
         pool.run_pieces(work, pool.pieces(rows, seconds), seconds=seconds, num_threads=num_threads)
     shape = batch if n_groups is None else (*batch, n_groups)
-    sums = out.reshape(SUMS, *shape, n_classes)
+    sums = out.swapaxes(0, 1).reshape(SUMS, *shape, n_classes)
     with np.errstate(invalid="ignore", over="ignore"):
         total = np.asarray(sums[ROW].sum(-1))
     status = np.zeros(shape, np.int8)

@@ -126,6 +126,7 @@ def _weighted(y: Any, p: Any, weight: Any, groups: Any, ignored: int | None, sha
     xp, C = library(y), shape[-1]
     first = xp.arange(len(y))[:, None] * (math.prod(shape[:-1]) // max(1, len(y)))
     first = (first if groups is None else first + groups) * C
+    weight = weight.astype(np.float64) if weight.dtype.kind == "f" else weight
     seen = y == y if ignored is None else y != ignored  # noqa: PLR0124 - all of them
     sums, good = [], xp.zeros(shape[:-1], np.int8) == 0
     for place, inside in (
