@@ -18,6 +18,7 @@ import numpy as np
 import cmfast
 from cmfast._core import compiling
 from cmfast.kernels.ops import OPS
+from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import PER_CLASS, SCALARS
 
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)
@@ -55,7 +56,8 @@ def _grid(n_axes: int) -> cmfast.Grid:
 def _confusion_matrix() -> None:
     weights = [None, _labels(np.float64), _labels()]
     for dtype, weight, groups, ignored in product(LABELS, weights, (None, _labels()), (None, 0)):
-        y, w, g = (None if a is None else np.tile(a, MANY) for a in (_labels(dtype), weight, groups))
+        y = np.tile(_labels(dtype), MANY)
+        w, g = (None if a is None else np.tile(a, MANY) for a in (weight, groups))
         cmfast.confusion_matrix(y, y, sample_weight=w, groups=g, ignore_index=ignored)
 
 
@@ -206,7 +208,8 @@ def _weighted_kappa(M: np.ndarray) -> None:
 
 
 def _metrics_of_sums() -> None:
-    names = [name for name in EVERY if not name.startswith(("kappa_l", "kappa_q", "gerrity"))]  # those need all cells
+    ordered = ("kappa_l", "kappa_q", "gerrity")  # those need all cells
+    names: list[MetricName] = [name for name in EVERY if not name.startswith(ordered)]
     for sums in (*(np.ones(3, dtype) for dtype in VALUES), *(M[0] for M in _UNUSUAL)):
         cmfast.metrics.from_sums(sums, sums, sums, names)
 

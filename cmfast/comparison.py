@@ -1,9 +1,11 @@
 """How alike two confusion matrices are, whatever their totals."""
 
-from typing import Any
+from typing import Any, overload
+
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 
 __all__ = ["kl_divergence", "l1_distance", "overlap"]
 
@@ -20,6 +22,24 @@ def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Ar
     return out
 
 
+@overload
+def overlap(
+    S: DeviceT,
+    T: DeviceT,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def overlap(
+    S: ArrayLike,
+    T: ArrayLike,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
 def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
     """Share of mass that two matrices have in common, after each is divided by its total.
 
@@ -66,6 +86,24 @@ def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_thread
     return _compare("overlap", on_failure, num_threads, S=S, T=T)
 
 
+@overload
+def l1_distance(
+    S: DeviceT,
+    T: DeviceT,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def l1_distance(
+    S: ArrayLike,
+    T: ArrayLike,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
 def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
     """L1 distance of two matrices, after each is divided by its total.
 
@@ -111,6 +149,24 @@ def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_th
     return _compare("l1_distance", on_failure, num_threads, S=S, T=T)
 
 
+@overload
+def kl_divergence(
+    P: DeviceT,
+    Q: DeviceT,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def kl_divergence(
+    P: ArrayLike,
+    Q: ArrayLike,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
 def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
     """Kullback-Leibler divergence from `Q` to `P` in nats, after each matrix is divided by its total.
 

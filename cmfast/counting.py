@@ -1,16 +1,17 @@
 """Confusion matrices from labels."""
 
 from collections import Counter
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast import normalizing
 from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text
-from cmfast._core.annotations import METHODS, Array, Method, OnFailure
+from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Integers, Method, OnFailure
 from cmfast.kernels.status import Status
 
 __all__ = ["confusion_matrix"]
@@ -18,6 +19,78 @@ __all__ = ["confusion_matrix"]
 _LABEL_KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 
 
+@overload
+def confusion_matrix(
+    y_true: DeviceT,
+    y_pred: DeviceT,
+    *,
+    n_classes: int | None = ...,
+    labels: DeviceT | None = ...,
+    sample_weight: DeviceT | None = ...,
+    groups: DeviceT | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    sample_axes: int | None = ...,
+    whole_floats: bool = ...,
+    sparse: Literal[False] = ...,
+    normalize: Method | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def confusion_matrix(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    n_classes: int | None = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    sample_axes: int | None = ...,
+    whole_floats: bool = ...,
+    sparse: Literal[False] = ...,
+    normalize: None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Integers: ...
+@overload
+def confusion_matrix(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    n_classes: int | None = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    sample_axes: int | None = ...,
+    whole_floats: bool = ...,
+    sparse: Literal[False] = ...,
+    normalize: Method | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Integers | Floats: ...
+@overload
+def confusion_matrix(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    n_classes: int | None = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    sample_axes: int | None = ...,
+    whole_floats: bool = ...,
+    sparse: bool,
+    normalize: Method | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Any: ...
 def confusion_matrix(
     y_true: Array,
     y_pred: Array,

@@ -1,16 +1,19 @@
 """Divide by totals, row sums, column sums or all of them at once; and the same as weights of samples."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import (
     METHODS,
     SYNONYMS,
     Array,
+    DeviceT,
     Empty,
+    Floats,
     Method,
     OnFailure,
     Progress,
@@ -28,6 +31,28 @@ __all__ = ["bi_normalize", "importance_weights", "normalize"]
 FAILED = "matrices not normalised"
 
 
+@overload
+def normalize(
+    M: DeviceT,
+    /,
+    method: Method,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+    **options: Any,
+) -> DeviceT: ...
+@overload
+def normalize(
+    M: ArrayLike,
+    /,
+    method: Method,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+    **options: Any,
+) -> Floats: ...
 def normalize(
     M: Array,
     /,
@@ -94,6 +119,28 @@ def normalize(
     return _by_line("normalize", M, by, on_failure, num_threads, progress)
 
 
+@overload
+def importance_weights(
+    M: DeviceT,
+    /,
+    method: Method,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+    **options: Any,
+) -> DeviceT: ...
+@overload
+def importance_weights(
+    M: ArrayLike,
+    /,
+    method: Method,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+    **options: Any,
+) -> Floats: ...
 def importance_weights(
     M: Array,
     /,
@@ -198,6 +245,36 @@ def _with_limits(M: Any, limit: Any, limits: Any, out: Any, status: Any) -> tupl
     return out, status
 
 
+@overload
+def bi_normalize(
+    M: DeviceT,
+    /,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> DeviceT: ...
+@overload
+def bi_normalize(
+    M: ArrayLike,
+    /,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> Floats: ...
 def bi_normalize(
     M: Array,
     /,

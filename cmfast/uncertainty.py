@@ -1,17 +1,44 @@
 """How far a confusion matrix, and so any metric of it, could be off because its samples are few."""
 
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
 
 __all__ = ["resample"]
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
 
 
+@overload
+def resample(
+    M: DeviceT,
+    missed: DeviceT | None = ...,
+    /,
+    *,
+    n_replicates: int = ...,
+    scheme: Scheme = ...,
+    n: int | None = ...,
+    rng: "int | np.random.Generator" = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def resample(
+    M: ArrayLike,
+    missed: ArrayLike | None = ...,
+    /,
+    *,
+    n_replicates: int = ...,
+    scheme: Scheme = ...,
+    n: int | None = ...,
+    rng: "int | np.random.Generator" = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Integers: ...
 def resample(
     M: Array,
     missed: Array | None = None,

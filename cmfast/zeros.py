@@ -1,11 +1,12 @@
 """What the zeros of a matrix allow: whether it can be scaled to given sums, and if not, why."""
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, reading, validate
-from cmfast._core.annotations import Array
+from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
@@ -14,7 +15,7 @@ MOST_NAMED = 12  # classes that a sentence lists before it only counts
 
 
 @reading.readable
-class Certificate(NamedTuple):
+class Certificate(NamedTuple, Generic[ArrayT]):
     """Rows that want more than there is: the proof that a matrix is INFEASIBLE, ZERO_LINE or TOTALS.
 
     Attributes
@@ -29,10 +30,10 @@ class Certificate(NamedTuple):
         Sum of the targets of `rows`, sum of the targets of `cols`. Zero if nothing is wrong, NaN if INVALID.
     """
 
-    rows: Any
-    cols: Any
-    wanted: Any
-    available: Any
+    rows: ArrayT
+    cols: ArrayT
+    wanted: ArrayT
+    available: ArrayT
 
     def _parts(self) -> dict[str, str]:
         return {
@@ -55,7 +56,7 @@ class Certificate(NamedTuple):
 
 
 @reading.readable
-class Support(NamedTuple):
+class Support(NamedTuple, Generic[ArrayT]):
     """What :func:`support` returns.
 
     Attributes
@@ -73,11 +74,11 @@ class Support(NamedTuple):
         Why there is none.
     """
 
-    status: Any
-    dead_cells: Any
-    row_block: Any
-    col_block: Any
-    certificate: Certificate
+    status: ArrayT
+    dead_cells: ArrayT
+    row_block: ArrayT
+    col_block: ArrayT
+    certificate: Certificate[ArrayT]
 
     def _parts(self) -> dict[str, str]:
         parts = {"of": reading.shape(self.dead_cells), "status": reading.statuses(self.status)}
@@ -159,7 +160,27 @@ def named(line: Any) -> str:
     return f"[{', '.join(str(k) for k in found[:MOST_NAMED])}{more}]"
 
 
-def support(M: Array, /, row_sums: Array = None, col_sums: Array = None, *, num_threads: int | None = None) -> Support:
+@overload
+def support(
+    M: DeviceT,
+    /,
+    row_sums: DeviceT | None = ...,
+    col_sums: DeviceT | None = ...,
+    *,
+    num_threads: int | None = ...,
+) -> Support[DeviceT]: ...
+@overload
+def support(
+    M: ArrayLike,
+    /,
+    row_sums: ArrayLike | None = ...,
+    col_sums: ArrayLike | None = ...,
+    *,
+    num_threads: int | None = ...,
+) -> Support[NDArray[Any]]: ...
+def support(
+    M: Array, /, row_sums: Array = None, col_sums: Array = None, *, num_threads: int | None = None
+) -> Support[Any]:
     """Tell from the zeros of matrices whether they can be scaled to the wanted sums.
 
     Exact: by maximum flow and strongly connected components, not by iterating. Only which cells are zero matters.

@@ -103,10 +103,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast.metrics._single import Average, averaged, of_matrices, one
+from cmfast.metrics._single import Average, averaged, binary, one, per_class, per_matrix
 '''
 
-FUNCTION = '''@of_matrices
+FUNCTION = '''@{kind}
 def {name}(
     M: Array,
     /,
@@ -154,4 +154,7 @@ def _function(metric: Metric, summary: str, *notes: str) -> str:
     option, shape, call = KINDS[metric.kind]
     lines = [summary, "", f"{shape} Options as for :func:`compute`.", *([""] if notes else []), *notes]
     doc = "\n".join(f"    {line}" if line else "" for line in lines).strip()
-    return FUNCTION.format(name=metric.name, option=option, doc=doc, call=call.format(name=f'"{metric.name}"'))
+    kind = {"matrix": "per_matrix", "class": "per_class", "binary": "binary"}[metric.kind]
+    return FUNCTION.format(
+        kind=kind, name=metric.name, option=option, doc=doc, call=call.format(name=f'"{metric.name}"')
+    )

@@ -13,6 +13,7 @@ import cmfast
 
 os.environ.setdefault("CMFAST_QUIET", "1")  # what compiles is not said, or the first test of a function would fail
 
+collect_ignore = ["types/expected_errors.py"]  # is for type checkers
 WORTH = 1000  # tests that need nearly all kernels
 
 if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # kernels run as plain Python, which is stricter in two places

@@ -1,11 +1,58 @@
 """Names for what the public functions take; what an option may be is listed here and nowhere else."""
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 # Any array library, or whatever numpy.asarray takes. The adapters check it; a protocol wide enough for NumPy, torch,
 # lists and memory maps would say no more than this.
 Array: TypeAlias = Any
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Integers: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+
+class Tensor(Protocol):
+    """What tells a tensor of torch from an array of NumPy, for type checkers."""
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are recorded."""
+        ...
+
+    def detach(self) -> Any:
+        """Return a tensor without gradients."""
+        ...
+
+
+class CudaArray(Protocol):
+    """What tells an array of CuPy from one of NumPy, for type checkers."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where it lies."""
+        ...
+
+    def get(self) -> Any:
+        """Return a copy on the host."""
+        ...
+
+
+class Sparse(Protocol):
+    """What tells a matrix of scipy.sparse, for type checkers."""
+
+    def tocoo(self) -> Any:
+        """Return it as coordinates and values."""
+        ...
+
+
+# A result is an array of the library that was given: where that is not NumPy's, of the same class.
+DeviceT = TypeVar("DeviceT", bound=Tensor | CudaArray)
+ArrayT = TypeVar("ArrayT")
+MatrixT = TypeVar("MatrixT")
+
 
 OnFailure: TypeAlias = Literal["raise", "warn", "ignore"]
 Progress: TypeAlias = bool | Callable[[int, int], object] | None

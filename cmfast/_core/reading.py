@@ -8,11 +8,11 @@ import numpy as np
 from cmfast._core import dispatch
 from cmfast.kernels.status import Status
 
-T = TypeVar("T")
+C = TypeVar("C", bound=type)
 WIDEST = 20  # classes of a matrix that is shown
 
 
-def readable(cls: type[T]) -> type[T]:
+def readable(cls: C) -> C:
     """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one."""
 
     def __repr__(self: Any) -> str:  # noqa: N807

@@ -230,7 +230,7 @@ def _array(value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:
     if types == TEXT[0] and ndim == TEXT[1]:
         return np.frombuffer(json.dumps(value, allow_nan=False).encode(), np.uint8)
     array = np.asarray(value)
-    return array.astype(array.dtype.newbyteorder("<") if len(types) > 1 else np.dtype(types[0]), copy=False)
+    return array.astype(np.dtype(types[0]) if len(types) == 1 else array.dtype.newbyteorder("<"), copy=False)
 
 
 def _facts(state: State) -> dict[str, Any]:

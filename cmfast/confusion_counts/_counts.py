@@ -1,7 +1,7 @@
 """Counts that know their classes, and their groups where there are some."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast, overload
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
 from cmfast.confusion_counts import _samples, _sync, _tables
 from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, parts_of
+from cmfast.metrics import MetricName
+from cmfast.metrics._names import Names
 
 
 class ConfusionCounts(State):
@@ -201,6 +203,26 @@ class ConfusionCounts(State):
         self._held = self._empty
         return self
 
+    @overload
+    def compute(
+        self,
+        names: MetricName,
+        /,
+        *,
+        undefined: Undefined = ...,
+        positive: int = ...,
+        on_failure: OnFailure = ...,
+    ) -> Any: ...
+    @overload
+    def compute(
+        self,
+        names: Names,
+        /,
+        *,
+        undefined: Undefined = ...,
+        positive: int = ...,
+        on_failure: OnFailure = ...,
+    ) -> dict[str, Any]: ...
     def compute(
         self,
         names: Any,
@@ -234,7 +256,7 @@ class ConfusionCounts(State):
 
     def table(
         self,
-        names: Any,
+        names: MetricName | list[MetricName] | tuple[MetricName, ...],
         /,
         *,
         library: str | None = None,
@@ -263,7 +285,7 @@ class ConfusionCounts(State):
         library = self._library if library is None else library
         validate.choice("library", library, _tables.LIBRARIES)
         wanted = [names] if isinstance(names, str) else names
-        found = self.compute(wanted, undefined=undefined, positive=positive, on_failure=on_failure)
+        found = self.compute(cast(Names, wanted), undefined=undefined, positive=positive, on_failure=on_failure)
         return _tables.tidy(self._held, found, library)
 
     def sync(self, process_group: Any = None) -> Self:

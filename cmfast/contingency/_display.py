@@ -8,7 +8,7 @@ from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
 from cmfast.contingency._surface import is_signed, metric_of, metric_surface
-from cmfast.metrics import margins
+from cmfast.metrics import MetricName, margins
 
 COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red, as in the source
 
@@ -63,7 +63,9 @@ class SurfaceDisplay:
         self.high = high
 
     @classmethod
-    def from_metric(cls, metric: str, r: float = 1.0, *, size: int = 101, rescale: bool = False) -> "SurfaceDisplay":
+    def from_metric(
+        cls, metric: MetricName, r: float = 1.0, *, size: int = 101, rescale: bool = False
+    ) -> "SurfaceDisplay":
         """Compute the surface of a metric.
 
         Parameters
@@ -84,7 +86,7 @@ class SurfaceDisplay:
         """
         r = validate.positive("r", r)
         surface = metric_surface(metric, r, size, rescale=rescale)
-        low = 0.0 if rescale or not is_signed(metric) else -1.0
+        low = 0.0 if rescale or not is_signed(metric_of(metric)) else -1.0
         return cls(surface, metric=metric, r=r, low=low)
 
     def plot(self, *, ax: Any = None, levels: int = 11, colorbar: bool = True) -> "SurfaceDisplay":
@@ -186,7 +188,7 @@ class PathDisplay:
 
     @classmethod
     def from_matrices(
-        cls, M: Array, /, *, metric: str | None = None, classes: tuple[int, int] = (0, 1)
+        cls, M: Array, /, *, metric: MetricName | None = None, classes: tuple[int, int] = (0, 1)
     ) -> "PathDisplay":
         """Compute the paths of training runs.
 

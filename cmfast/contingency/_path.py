@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.contingency._surface import metric_of
-from cmfast.metrics import compute
+from cmfast.metrics import MetricName, compute
 
 
 @reading.readable
@@ -37,7 +37,7 @@ class LearningPath(NamedTuple):
         return f"a way of length {length} in {steps} steps, straight to {straightness}"
 
 
-def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailure = "warn") -> LearningPath:
+def learning_path(M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = "warn") -> LearningPath:
     """Follow training runs through the contingency space.
 
     Parameters
@@ -86,7 +86,7 @@ def learning_path(M: Array, /, *, metric: str | None = None, on_failure: OnFailu
     shape = dispatch.shape_of(M)
     if len(shape) < 3 or shape[-3] < 1:
         validate.refuse("M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
-    names = ["recall"] if metric is None else ["recall", metric]
+    names: list[MetricName] = ["recall"] if metric is None else ["recall", metric]
     found = compute(M, names, undefined="strict", on_failure=on_failure)
     if metric is not None and len(dispatch.shape_of(found[metric])) == len(shape) - 1:
         validate.refuse("metric", "one with a single value per matrix", repr(metric))

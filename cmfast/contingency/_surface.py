@@ -1,12 +1,12 @@
 """Metrics as surfaces over (tnr, tpr), and how far imbalance warps them."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 
 from cmfast._core import reading, validate
-from cmfast.metrics import compute
+from cmfast.metrics import MetricName, compute
 from cmfast.metrics._plan import names_of
 
 Nodes: TypeAlias = Literal["nodes", "midpoints"]
@@ -34,11 +34,11 @@ class Sensitivity(NamedTuple):
         return f"imbalance moves the metric by {reading.numbers(self.value)} on average, give or take what `error` says"
 
 
-def metric_of(metric: object) -> str:
+def metric_of(metric: object) -> MetricName:
     """Return `metric`, checked to be the name of one."""
     if not isinstance(metric, str):
         validate.refuse("metric", "the name of a metric", type(metric).__name__, TypeError)
-    return names_of([metric], "metric")[0]
+    return cast(MetricName, names_of([metric], "metric")[0])
 
 
 def ratios_of(r: Any) -> np.ndarray:
@@ -59,7 +59,7 @@ def _axis(grid: str, size: int) -> np.ndarray:
     return np.linspace(0.0, 1.0, size) if grid == "nodes" else (np.arange(size) + 0.5) / size
 
 
-def _values(metric: str, r: np.ndarray, axis: np.ndarray, *, rescale: bool) -> np.ndarray:
+def _values(metric: MetricName, r: np.ndarray, axis: np.ndarray, *, rescale: bool) -> np.ndarray:
     """Return the metric where tpr (rows) and tnr (columns) are those of `axis`, at every ratio of `r`."""
     tpr, tnr = axis[:, None], axis[None, :]
     r = r[..., None, None]
@@ -72,14 +72,19 @@ def _values(metric: str, r: np.ndarray, axis: np.ndarray, *, rescale: bool) -> n
     return (values + 1.0) / 2.0 if rescale and is_signed(metric) else values
 
 
-def is_signed(metric: str) -> bool:
+def is_signed(metric: MetricName) -> bool:
     """Whether total disagreement of two equal classes is below 0, so that the range is [-1, 1]."""
     value = compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
     return bool(np.min(value) < 0.0)
 
 
 def metric_surface(
-    metric: str, r: float | Sequence[float] = 1.0, size: int = 101, *, grid: Nodes = "nodes", rescale: bool = False
+    metric: MetricName,
+    r: float | Sequence[float] = 1.0,
+    size: int = 101,
+    *,
+    grid: Nodes = "nodes",
+    rescale: bool = False,
 ) -> Any:
     """Values of a metric over the whole contingency space.
 
@@ -132,7 +137,7 @@ def metric_surface(
 
 
 def imbalance_sensitivity(
-    metric: str, r: float | Sequence[float], *, rule: Rule = "gauss", size: int = 64, rescale: bool = True
+    metric: MetricName, r: float | Sequence[float], *, rule: Rule = "gauss", size: int = 64, rescale: bool = True
 ) -> Sensitivity:
     """Volume between the surfaces of a metric at imbalance `r` and without imbalance.
 
@@ -190,7 +195,7 @@ def imbalance_sensitivity(
         return _sensitivity(metric, ratios, rule, size, rescale=rescale)
 
 
-def _sensitivity(metric: str, ratios: np.ndarray, rule: Rule, size: int, *, rescale: bool) -> Sensitivity:
+def _sensitivity(metric: MetricName, ratios: np.ndarray, rule: Rule, size: int, *, rescale: bool) -> Sensitivity:
     if rule != "gauss":
         axis = _axis(rule, size)
         return Sensitivity(*_volumes(metric, ratios, axis, np.full(size, 1.0 / size), rescale=rescale), ratios * np.nan)
@@ -205,7 +210,7 @@ def _panels(number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _volumes(
-    metric: str, ratios: np.ndarray, axis: np.ndarray, weights: np.ndarray, *, rescale: bool
+    metric: MetricName, ratios: np.ndarray, axis: np.ndarray, weights: np.ndarray, *, rescale: bool
 ) -> tuple[np.ndarray]:
     """Return the weighted sums of the differences, one ratio at a time: no surface of all of them is held."""
     balanced = _values(metric, np.array(1.0), axis, rescale=rescale)

@@ -7,6 +7,7 @@ from cmfast.geometry._diagnostics import GcmDiagnostics
 from cmfast.geometry._functions import (
     GcmResult,
     cell_counts,
+    diagnose,
     gcm,
     geometric_confusion_matrix,
     min_overlap,
@@ -14,6 +15,7 @@ from cmfast.geometry._functions import (
 )
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._projection import Projection, pca
+from cmfast.geometry._streaming import PcaAccumulator
 
 __all__ = [
     "CellAccumulator",
@@ -21,10 +23,12 @@ __all__ = [
     "GcmDiagnostics",
     "GcmResult",
     "Grid",
+    "PcaAccumulator",
     "Projection",
     "SparseHistogram",
     "WidthCurve",
     "cell_counts",
+    "diagnose",
     "gcm",
     "geometric_confusion_matrix",
     "min_overlap",

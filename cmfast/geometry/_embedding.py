@@ -57,8 +57,8 @@ def embedded(
     quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if n_components is not None:
         X = projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
-    grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
-    return Embedded(X, y_true, y_pred, grid, weightings)
+    cells: Grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
+    return Embedded(X, y_true, y_pred, cells, weightings)
 
 
 def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, num_threads: int | None) -> Array:

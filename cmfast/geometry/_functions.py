@@ -287,6 +287,79 @@ def gcm(
     return out[0] if is_list(weights) else out[0][0]
 
 
+def diagnose(
+    cells: CellCounts,
+    /,
+    weights: Weights = "bi",
+    *,
+    smoothing: Smoothing = None,
+    empty: Empty = "nan",
+    rng: "int | np.random.Generator" = 0,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> GcmDiagnostics:
+    """Return the diagnostics of a geometric confusion matrix from counts alone, without the points.
+
+    Parameters
+    ----------
+    cells : CellCounts
+        The counts of the points, as a stream or a file gave them.
+    weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
+        As for :func:`gcm`.
+    smoothing, empty
+        Of the weights ``"bi"``; see :func:`cmfast.ipf`.
+    rng : int or numpy.random.Generator
+        Of the simulated null.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about weightings that have no answer.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    GcmDiagnostics
+        Those that :func:`geometric_confusion_matrix` gives with these cells, bit by bit.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `cells` that are none; weights that are no name and no real (C, C) table.
+
+    Warns
+    -----
+    DiagnosticWarning
+        The result says little about geometry, and why.
+
+    Notes
+    -----
+    Bad values, synchronisation, reproducibility: as :func:`gcm`.
+
+    References
+    ----------
+    Erbani et al., On the Normalization of Confusion Matrices, section 5.4 and appendix D.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cmfast
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 5000)
+    >>> X = rng.normal(size=(5000, 2)) + y[:, None]
+    >>> guess = np.where(rng.random(5000) < 0.8, y, rng.integers(0, 3, 5000))
+    >>> cells = cmfast.cell_counts(X, y, guess, grid=cmfast.Grid.scott(X))
+    >>> d = cmfast.diagnose(cells, "row")
+    >>> d.overlap > d.null_overlap
+    True
+    """
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    generator = validate.generator(rng)
+    if not isinstance(cells, CellCounts):
+        validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
+    out, found = weighted(cells, weights, options_of_bi(smoothing, empty), on_failure, num_threads)
+    return warned(describe(cells, found, out, generator, single=not is_list(weights)))
+
+
 def min_overlap(a: SparseHistogram, b: SparseHistogram, /, *, on_failure: OnFailure = "warn") -> Array:
     """Overlap of every histogram of `a` with every histogram of `b`.
 

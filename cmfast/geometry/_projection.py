@@ -1,11 +1,12 @@
 """Principal axes of points, and the points on them."""
 
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias, get_args
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias, get_args, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, reading, validate
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
@@ -16,14 +17,14 @@ Precision: TypeAlias = Literal["auto", "float64", "float32"]
 MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
 
 
-class _Axes(NamedTuple):
-    mean: Array
-    components: Array
-    explained_variance_ratio: Array
+class _Axes(NamedTuple, Generic[ArrayT]):
+    mean: ArrayT
+    components: ArrayT
+    explained_variance_ratio: ArrayT
 
 
 @reading.readable
-class Projection(_Axes, State):
+class Projection(_Axes[ArrayT], State):
     """Principal axes of a set of points.
 
     Attributes
@@ -129,9 +130,25 @@ def _bits(array: Array) -> tuple[Any, ...]:
     return host.dtype, host.shape, host.tobytes()
 
 
+@overload
+def pca(
+    X: DeviceT,
+    n_components: int = ...,
+    *,
+    precision: Precision = ...,
+    on_failure: OnFailure = ...,
+) -> Projection[DeviceT]: ...
+@overload
+def pca(
+    X: ArrayLike,
+    n_components: int = ...,
+    *,
+    precision: Precision = ...,
+    on_failure: OnFailure = ...,
+) -> Projection[Floats]: ...
 def pca(
     X: Array, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = "warn"
-) -> Projection:
+) -> Projection[Any]:
     """Principal component analysis from the covariance matrix, summed block by block.
 
     Parameters

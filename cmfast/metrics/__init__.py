@@ -7,6 +7,7 @@ gives is one option, ``undefined=``, with one meaning for all of them; see :func
 from cmfast.metrics._catalogue import BINARY, METRICS, PER_CLASS, SCALARS, Metric
 from cmfast.metrics._compute import Margins, compute, defined, from_sums, margins
 from cmfast.metrics._confusions import Confusions, confusion_fractions, most_confused, one_vs_rest
+from cmfast.metrics._curves import LeastCost, PrecisionRecall, Roc, ThresholdMatrices
 from cmfast.metrics._functions import (
     accuracy,
     balanced_accuracy,
@@ -60,13 +61,10 @@ from cmfast.metrics._functions import (
 )
 from cmfast.metrics._labels import from_labels, label_margins
 from cmfast.metrics._multilabel import multilabel, multilabel_tables
+from cmfast.metrics._names import MetricName
 from cmfast.metrics._parameters import fbeta, heidke, hss, kappa, tau_weighted
 from cmfast.metrics._report import Report, report
 from cmfast.metrics._thresholds import (
-    LeastCost,
-    PrecisionRecall,
-    Roc,
-    ThresholdMatrices,
     auc,
     average_precision,
     least_cost,
@@ -84,6 +82,7 @@ __all__ = [
     "LeastCost",
     "Margins",
     "Metric",
+    "MetricName",
     "PrecisionRecall",
     "Report",
     "Roc",

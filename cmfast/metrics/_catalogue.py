@@ -6,10 +6,12 @@ total, ``a`` the sum of ``d``, ``e`` the sum of ``t p``. A class is *supported* 
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from cmfast.kernels.shared.metrics import CHANCE, ORDERED, Over, Total, Value
+from cmfast.metrics._names import MetricName
 
 Kind = Literal["matrix", "class", "binary"]
 Averaging: TypeAlias = Literal["macro", "weighted", "micro", "binary"]
@@ -240,12 +242,17 @@ _PRECISION, _RECALL, _FBETA = (
 )
 LARGE = 1e100  # its square times any count is finite; a larger beta gives no other number
 
+
+def _names(found: Iterable[str]) -> tuple[MetricName, ...]:
+    return tuple(cast(MetricName, name) for name in found)
+
+
 _CANONICAL = tuple(name for name, form in FORMS.items() if name.removesuffix(f"_{form.average}") == form.metric.name)
-SCALARS = tuple(n for n in _CANONICAL if not FORMS[n].binary and not FORMS[n].per_class)
+SCALARS: tuple[MetricName, ...] = _names(n for n in _CANONICAL if not FORMS[n].binary and not FORMS[n].per_class)
 """Names of the metrics that give one number for a matrix of any size."""
-PER_CLASS = tuple(n for n in _CANONICAL if FORMS[n].per_class)
+PER_CLASS: tuple[MetricName, ...] = _names(n for n in _CANONICAL if FORMS[n].per_class)
 """Names of the metrics that give one number per class."""
-BINARY = tuple(n for n in _CANONICAL if FORMS[n].binary)
+BINARY: tuple[MetricName, ...] = _names(n for n in _CANONICAL if FORMS[n].binary)
 """Names of the metrics that only 2x2 matrices have."""
 
 

@@ -1,20 +1,22 @@
 """Any number of metrics in one pass over the matrices, or from their sums."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, Generic, NamedTuple, cast, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, sparse, validate
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, ArrayT, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
+from cmfast.metrics._names import MetricName, Names
 
 FAILED = "matrices not evaluated"
 
 
 @reading.readable
-class Margins(NamedTuple):
+class Margins(NamedTuple, Generic[ArrayT]):
     """The sums of a batch of matrices that every metric is made of.
 
     Attributes
@@ -32,13 +34,13 @@ class Margins(NamedTuple):
         INVALID (all sums 0, or NaN for fractions) or CONVERGED.
     """
 
-    diagonal: Any
-    row_sums: Any
-    col_sums: Any
-    bands: Any
-    tops: Any
-    total: Any
-    status: Any
+    diagonal: ArrayT
+    row_sums: ArrayT
+    col_sums: ArrayT
+    bands: ArrayT
+    tops: ArrayT
+    total: ArrayT
+    status: ArrayT
 
     def _parts(self) -> dict[str, str]:
         parts = {"classes": reading.shape(self.diagonal, 1), "total": reading.numbers(self.total, ",")}
@@ -51,7 +53,23 @@ class Margins(NamedTuple):
         return f"a total of {n:,.6g}, {share} on the diagonal"
 
 
-def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins:
+@overload
+def margins(
+    M: DeviceT,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Margins[DeviceT]: ...
+@overload
+def margins(
+    M: ArrayLike,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Margins[NDArray[Any]]: ...
+def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
     """Diagonal, margins and distance sums of confusion matrices, in one pass.
 
     Parameters
@@ -97,28 +115,52 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
 
 @overload
 def compute(
-    M: Array,
+    M: DeviceT,
     /,
-    names: str,
+    names: MetricName,
     *,
     undefined: Undefined = ...,
     positive: int = ...,
     labels: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
-) -> Any: ...
+) -> DeviceT: ...
 @overload
 def compute(
-    M: Array,
+    M: DeviceT,
     /,
-    names: Sequence[str] | None = ...,
+    names: Names = ...,
     *,
     undefined: Undefined = ...,
     positive: int = ...,
     labels: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
-) -> dict[str, Any]: ...
+) -> dict[str, DeviceT]: ...
+@overload
+def compute(
+    M: ArrayLike | Sparse,
+    /,
+    names: MetricName,
+    *,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
+@overload
+def compute(
+    M: ArrayLike | Sparse,
+    /,
+    names: Names = ...,
+    *,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, Floats]: ...
 def compute(
     M: Array,
     /,
@@ -207,7 +249,7 @@ def evaluate(
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "labels": labels}
         d, t, p, bands, tops = sparse.margins(M)
         options |= {"bands": bands, "tops": tops, "on_failure": on_failure, "num_threads": num_threads}
-        return list(from_sums(d, t, p, list(names), **options).values()) if names else []
+        return list(from_sums(d, t, p, cast(Names, names), **options).values()) if names else []
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.labels_of(labels, C)
@@ -234,6 +276,66 @@ def check_options(undefined: object, positive: object, on_failure: object) -> No
         validate.refuse("positive", "0 or 1", positive)
 
 
+@overload
+def from_sums(
+    d: DeviceT,
+    t: DeviceT,
+    p: DeviceT,
+    names: MetricName,
+    *,
+    bands: DeviceT | None = ...,
+    tops: DeviceT | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def from_sums(
+    d: DeviceT,
+    t: DeviceT,
+    p: DeviceT,
+    names: Names = ...,
+    *,
+    bands: DeviceT | None = ...,
+    tops: DeviceT | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, DeviceT]: ...
+@overload
+def from_sums(
+    d: ArrayLike,
+    t: ArrayLike,
+    p: ArrayLike,
+    names: MetricName,
+    *,
+    bands: ArrayLike | None = ...,
+    tops: ArrayLike | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
+@overload
+def from_sums(
+    d: ArrayLike,
+    t: ArrayLike,
+    p: ArrayLike,
+    names: Names = ...,
+    *,
+    bands: ArrayLike | None = ...,
+    tops: ArrayLike | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, Floats]: ...
 def from_sums(
     d: Array,
     t: Array,
@@ -328,6 +430,22 @@ def needs(name: str) -> tuple[str, ...]:
     return ("bands", "tops") if form.metric.name == "gerrity" else ("bands",)
 
 
+@overload
+def defined(
+    M: DeviceT,
+    /,
+    name: MetricName,
+    *,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def defined(
+    M: ArrayLike | Sparse,
+    /,
+    name: MetricName,
+    *,
+    num_threads: int | None = ...,
+) -> Flags: ...
 def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     """Whether a metric is defined: True where no 0/0 was filled in or left out of an average.
 

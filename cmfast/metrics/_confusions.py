@@ -1,12 +1,13 @@
 """Tables made of a confusion matrix: one class against the rest, shares of the rows, the largest confusions."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, validate
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 
@@ -31,6 +32,24 @@ def _run(
     return [part if chosen is None else part[..., list(chosen), :, :] for part in found]
 
 
+@overload
+def one_vs_rest(
+    M: DeviceT,
+    /,
+    *,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def one_vs_rest(
+    M: ArrayLike,
+    /,
+    *,
+    labels: Sequence[int] | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> NDArray[Any]: ...
 def one_vs_rest(
     M: Array,
     /,
@@ -66,6 +85,24 @@ def one_vs_rest(
     return _run("one_vs_rest", M, on_failure, num_threads, labels)[0]
 
 
+@overload
+def confusion_fractions(
+    M: DeviceT,
+    /,
+    *,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def confusion_fractions(
+    M: ArrayLike,
+    /,
+    *,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
 def confusion_fractions(
     M: Array,
     /,
@@ -104,7 +141,7 @@ def confusion_fractions(
 
 
 @reading.readable
-class Confusions(NamedTuple):
+class Confusions(NamedTuple, Generic[ArrayT]):
     """The largest confusions of a batch of matrices, largest first.
 
     Attributes
@@ -115,9 +152,9 @@ class Confusions(NamedTuple):
         True class and predicted class; for the symmetric kinds the smaller and the larger class.
     """
 
-    value: Any
-    row: Any
-    col: Any
+    value: ArrayT
+    row: ArrayT
+    col: ArrayT
 
     def _parts(self) -> dict[str, str]:
         return {"pairs": reading.shape(self.value, 1), "value": reading.most(self.value, ".4g")}
@@ -131,6 +168,26 @@ class Confusions(NamedTuple):
         return "\n".join(found) or "nothing is confused"
 
 
+@overload
+def most_confused(
+    M: DeviceT,
+    /,
+    k: int = ...,
+    *,
+    by: By = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Confusions[DeviceT]: ...
+@overload
+def most_confused(
+    M: ArrayLike,
+    /,
+    k: int = ...,
+    *,
+    by: By = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Confusions[NDArray[Any]]: ...
 def most_confused(
     M: Array,
     /,
@@ -139,7 +196,7 @@ def most_confused(
     by: By = "count",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
-) -> Confusions:
+) -> Confusions[Any]:
     """Find the pairs of classes that are confused most.
 
     Parameters

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast.metrics._single import Average, averaged, of_matrices, one
+from cmfast.metrics._single import Average, averaged, binary, one, per_class, per_matrix
 
 
-@of_matrices
+@per_matrix
 def accuracy(
     M: Array,
     /,
@@ -27,7 +27,7 @@ def accuracy(
     return one("accuracy", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_class
 def recall(
     M: Array,
     /,
@@ -46,7 +46,7 @@ def recall(
     return averaged("recall", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def precision(
     M: Array,
     /,
@@ -65,7 +65,7 @@ def precision(
     return averaged("precision", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def f1(
     M: Array,
     /,
@@ -87,7 +87,7 @@ def f1(
     return averaged("f1", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def jaccard(
     M: Array,
     /,
@@ -106,7 +106,7 @@ def jaccard(
     return averaged("jaccard", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def specificity(
     M: Array,
     /,
@@ -125,7 +125,7 @@ def specificity(
     return averaged("specificity", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def npv(
     M: Array,
     /,
@@ -144,7 +144,7 @@ def npv(
     return averaged("npv", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def fpr(
     M: Array,
     /,
@@ -163,7 +163,7 @@ def fpr(
     return averaged("fpr", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def fnr(
     M: Array,
     /,
@@ -182,7 +182,7 @@ def fnr(
     return averaged("fnr", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def fdr(
     M: Array,
     /,
@@ -201,7 +201,7 @@ def fdr(
     return averaged("fdr", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def false_omission_rate(
     M: Array,
     /,
@@ -220,7 +220,7 @@ def false_omission_rate(
     return averaged("false_omission_rate", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def positive_likelihood_ratio(
     M: Array,
     /,
@@ -239,7 +239,7 @@ def positive_likelihood_ratio(
     return averaged("positive_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def negative_likelihood_ratio(
     M: Array,
     /,
@@ -258,7 +258,7 @@ def negative_likelihood_ratio(
     return averaged("negative_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def diagnostic_odds_ratio(
     M: Array,
     /,
@@ -277,7 +277,7 @@ def diagnostic_odds_ratio(
     return averaged("diagnostic_odds_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_class
 def fowlkes_mallows(
     M: Array,
     /,
@@ -298,7 +298,7 @@ def fowlkes_mallows(
     return averaged("fowlkes_mallows", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
-@of_matrices
+@per_matrix
 def zero_one_loss(
     M: Array,
     /,
@@ -314,7 +314,7 @@ def zero_one_loss(
     return one("zero_one_loss", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def balanced_accuracy(
     M: Array,
     /,
@@ -332,7 +332,7 @@ def balanced_accuracy(
     return one("balanced_accuracy", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def balanced_accuracy_adjusted(
     M: Array,
     /,
@@ -348,7 +348,7 @@ def balanced_accuracy_adjusted(
     return one("balanced_accuracy_adjusted", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def min_recall(
     M: Array,
     /,
@@ -364,7 +364,7 @@ def min_recall(
     return one("min_recall", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def geometric_mean(
     M: Array,
     /,
@@ -380,7 +380,7 @@ def geometric_mean(
     return one("geometric_mean", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def tau(
     M: Array,
     /,
@@ -398,7 +398,7 @@ def tau(
     return one("tau", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def f1_of_macro(
     M: Array,
     /,
@@ -416,7 +416,7 @@ def f1_of_macro(
     return one("f1_of_macro", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def mcc(
     M: Array,
     /,
@@ -435,7 +435,7 @@ def mcc(
     return one("mcc", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def kappa_linear(
     M: Array,
     /,
@@ -451,7 +451,7 @@ def kappa_linear(
     return one("kappa_linear", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def kappa_quadratic(
     M: Array,
     /,
@@ -467,7 +467,7 @@ def kappa_quadratic(
     return one("kappa_quadratic", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def mcc_01(
     M: Array,
     /,
@@ -483,7 +483,7 @@ def mcc_01(
     return one("mcc_01", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def kappa_01(
     M: Array,
     /,
@@ -499,7 +499,7 @@ def kappa_01(
     return one("kappa_01", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def scott_pi(
     M: Array,
     /,
@@ -515,7 +515,7 @@ def scott_pi(
     return one("scott_pi", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def krippendorff_alpha(
     M: Array,
     /,
@@ -533,7 +533,7 @@ def krippendorff_alpha(
     return one("krippendorff_alpha", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def gwet_ac1(
     M: Array,
     /,
@@ -551,7 +551,7 @@ def gwet_ac1(
     return one("gwet_ac1", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def peirce(
     M: Array,
     /,
@@ -567,7 +567,7 @@ def peirce(
     return one("peirce", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@per_matrix
 def gerrity(
     M: Array,
     /,
@@ -583,7 +583,7 @@ def gerrity(
     return one("gerrity", M, undefined, on_failure, num_threads)
 
 
-@of_matrices
+@binary
 def tss(
     M: Array,
     /,
@@ -600,7 +600,7 @@ def tss(
     return one("tss", M, undefined, on_failure, num_threads, positive)
 
 
-@of_matrices
+@binary
 def gilbert(
     M: Array,
     /,
@@ -619,7 +619,7 @@ def gilbert(
     return one("gilbert", M, undefined, on_failure, num_threads, positive)
 
 
-@of_matrices
+@binary
 def doolittle(
     M: Array,
     /,
@@ -638,7 +638,7 @@ def doolittle(
     return one("doolittle", M, undefined, on_failure, num_threads, positive)
 
 
-@of_matrices
+@binary
 def markedness(
     M: Array,
     /,

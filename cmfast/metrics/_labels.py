@@ -1,15 +1,44 @@
 """Metrics straight from labels: five histograms instead of a matrix, for any number of classes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast, overload
+
+from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _label_values
-from cmfast._core.annotations import Array, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Undefined
 from cmfast.metrics import _compute, _plan
 from cmfast.metrics._compute import Margins, from_sums
+from cmfast.metrics._names import MetricName, Names
 
 
+@overload
+def label_margins(
+    y_true: DeviceT,
+    y_pred: DeviceT,
+    /,
+    *,
+    n_classes: int | None = ...,
+    sample_weight: DeviceT | None = ...,
+    groups: DeviceT | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    num_threads: int | None = ...,
+) -> Margins[DeviceT]: ...
+@overload
+def label_margins(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    /,
+    *,
+    n_classes: int | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    num_threads: int | None = ...,
+) -> Margins[NDArray[Any]]: ...
 def label_margins(
     y_true: Array,
     y_pred: Array,
@@ -21,7 +50,7 @@ def label_margins(
     n_groups: int | None = None,
     ignore_index: int | None = None,
     num_threads: int | None = None,
-) -> Margins:
+) -> Margins[Any]:
     """Diagonal, margins and distance sums of the confusion matrix of labels, without the matrix.
 
     Parameters
@@ -81,7 +110,7 @@ def _margins(
     ignore_index: int | None,
     num_threads: int | None,
     check: Callable[[int], object] = bool,
-) -> Margins:
+) -> Margins[Any]:
     """Return the sums of labels, checked; `check` sees the number of classes before anything is counted."""
     options: dict[str, Any] = {"num_threads": validate.num_threads(num_threads), "check": check}
     validate.columns(**given)
@@ -121,7 +150,7 @@ def _groups(groups: Array | None, n_groups: int | None) -> int | None:
     return number
 
 
-def _of_all(arrays: dict[str, Array], **options: Any) -> Margins:
+def _of_all(arrays: dict[str, Array], **options: Any) -> Margins[Any]:
     """Return the sums over the classes up to the largest label."""
     found = {name: arrays[name] for name in ("y_true", "y_pred") if 0 not in dispatch.shape_of(arrays[name])}
     ignored = options.get("ignored")
@@ -151,7 +180,7 @@ def _largest_but(values: Array, ignored: int) -> int:
     return int(rest.max()) if rest.size else -1
 
 
-def _of(arrays: dict[str, Array], *, n_classes: int, check: Callable[[int], object], **options: Any) -> Margins:
+def _of(arrays: dict[str, Array], *, n_classes: int, check: Callable[[int], object], **options: Any) -> Margins[Any]:
     check(n_classes)
     if options["n_groups"] is not None and n_classes * options["n_groups"] > validate.LARGEST // 40:
         validate.too_large(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
@@ -161,6 +190,70 @@ def _of(arrays: dict[str, Array], *, n_classes: int, check: Callable[[int], obje
     return Margins(*sums)
 
 
+@overload
+def from_labels(
+    y_true: DeviceT,
+    y_pred: DeviceT,
+    names: MetricName,
+    *,
+    n_classes: int | None = ...,
+    sample_weight: DeviceT | None = ...,
+    groups: DeviceT | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def from_labels(
+    y_true: DeviceT,
+    y_pred: DeviceT,
+    names: Names = ...,
+    *,
+    n_classes: int | None = ...,
+    sample_weight: DeviceT | None = ...,
+    groups: DeviceT | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    num_threads: int | None = ...,
+) -> dict[str, DeviceT]: ...
+@overload
+def from_labels(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    names: MetricName,
+    *,
+    n_classes: int | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
+@overload
+def from_labels(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    names: Names = ...,
+    *,
+    n_classes: int | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    num_threads: int | None = ...,
+) -> dict[str, Floats]: ...
 def from_labels(
     y_true: Array,
     y_pred: Array,
@@ -229,7 +322,7 @@ def from_labels(
     sums = _margins(given, n_classes, n_groups, ignore_index, num_threads, check)
     return from_sums(
         *sums[:3],
-        names,
+        cast(Names, names),
         bands=sums.bands,
         tops=sums.tops,
         undefined=undefined,

@@ -1,21 +1,43 @@
 """Samples that have any number of labels: one 2x2 table per label, and what is averaged over them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
 from cmfast.metrics._compute import compute
+from cmfast.metrics._names import MetricName
 
 AVERAGES = ("macro", "weighted", "micro", "samples")
 OF_SAMPLES = ("subset_accuracy", "hamming_loss")
 
 
+@overload
+def multilabel_tables(
+    y_true: DeviceT,
+    y_pred: DeviceT,
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    samplewise: bool = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def multilabel_tables(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    samplewise: bool = ...,
+    num_threads: int | None = ...,
+) -> Integers | Floats: ...
 def multilabel_tables(
     y_true: Array,
     y_pred: Array,
@@ -80,6 +102,54 @@ def _tables(
     return confusion_matrix(*turned, n_classes=2, sample_weight=own, **options)
 
 
+@overload
+def multilabel(
+    y_true: DeviceT,
+    y_pred: DeviceT,
+    names: str,
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def multilabel(
+    y_true: DeviceT,
+    y_pred: DeviceT,
+    names: list[str] | tuple[str, ...],
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, DeviceT]: ...
+@overload
+def multilabel(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    names: str,
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
+@overload
+def multilabel(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    names: list[str] | tuple[str, ...],
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, Floats]: ...
 def multilabel(
     y_true: Array,
     y_pred: Array,
@@ -136,6 +206,7 @@ def multilabel(
     found = []
     with dispatch.chosen(tables):
         for metric, average in forms:
+            in_table = cast(MetricName, f"{metric}_binary")
             if metric == "subset_accuracy":
                 right = (y_true == y_pred).all(-1)
                 ways = {"sample_weight": weight, "on_failure": "ignore"}
@@ -144,9 +215,9 @@ def multilabel(
             elif metric == "hamming_loss":
                 found.append(compute(tables.sum(-3), "zero_one_loss", **options))
             elif average == "micro":
-                found.append(compute(tables.sum(-3), f"{metric}_binary", **options))
+                found.append(compute(tables.sum(-3), in_table, **options))
             elif average == "":
-                found.append(compute(tables, f"{metric}_binary", **options))
+                found.append(compute(tables, in_table, **options))
             elif average == "samples":
                 own = confusion_matrix(y_true, y_pred, n_classes=2, num_threads=num_threads)
                 found.append(_averaged(own, metric, weight, options))
@@ -171,8 +242,8 @@ def _form(name: str) -> tuple[str, str]:
 
 def _averaged(tables: Any, metric: str, weight: Any, options: dict[str, Any]) -> Any:
     """Return the mean over tables, weighted if `weight` is given; one expression for every array library."""
-    undefined = options["undefined"]
-    name = f"{metric}_binary"
+    undefined: Undefined = options["undefined"]
+    name = cast(MetricName, f"{metric}_binary")
     values = compute(tables, name, **{**options, "undefined": _plan.number(undefined)})
     strict = compute(tables, name, **{**options, "undefined": "strict"})
     defined = strict == strict  # noqa: PLR0124 - NaN alone differs from itself

@@ -1,12 +1,13 @@
 """Metrics with parameters of their own."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._compute import FAILED
@@ -15,6 +16,32 @@ from cmfast.metrics._single import Average, averaged, of_matrices, one
 Weighting: TypeAlias = Literal["linear", "quadratic"]
 
 
+@overload
+def fbeta(
+    M: DeviceT,
+    /,
+    beta: float,
+    *,
+    average: Average = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def fbeta(
+    M: ArrayLike | Sparse,
+    /,
+    beta: float,
+    *,
+    average: Average = ...,
+    positive: int = ...,
+    labels: Sequence[int] | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
 @of_matrices
 def fbeta(
     M: Array,
@@ -37,6 +64,26 @@ def fbeta(
     return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, labels)
 
 
+@overload
+def kappa(
+    M: DeviceT,
+    /,
+    *,
+    weights: Weighting | Array | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def kappa(
+    M: ArrayLike | Sparse,
+    /,
+    *,
+    weights: Weighting | ArrayLike | None = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
 @of_matrices
 def kappa(
     M: Array,
@@ -93,6 +140,30 @@ def kappa(
     return out
 
 
+@overload
+def tau_weighted(
+    M: DeviceT,
+    /,
+    weights: DeviceT,
+    *,
+    v: float = ...,
+    normalize: bool = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def tau_weighted(
+    M: ArrayLike,
+    /,
+    weights: ArrayLike,
+    *,
+    v: float = ...,
+    normalize: bool = ...,
+    undefined: Undefined = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
 def tau_weighted(
     M: Array,
     /,

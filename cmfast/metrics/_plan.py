@@ -162,7 +162,8 @@ def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefin
 
 class _Planner:
     def __init__(self, forms: list[Form], undefined: Undefined, positive: int, members: np.ndarray) -> None:
-        self.undefined, self.positive, self.members = undefined, positive, members
+        self.undefined: Undefined = undefined
+        self.positive, self.members = positive, members
         self.forms = list(dict.fromkeys(forms))
         self.scalars = [form for form in self.forms if not form.per_class]
         self.tables = [form for form in self.forms if form.per_class]

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, Undefined
 from cmfast.metrics._compute import compute, margins
+from cmfast.metrics._names import Names
 
 PER_CLASS = ("precision", "recall", "f1", "jaccard")
 WHOLE = ("accuracy", "balanced_accuracy", "min_recall", "mcc", "kappa", "geometric_mean", "f1_of_macro")
@@ -173,7 +174,7 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
         validate.refuse("class_names", "unique", names)
     names = [_unlike_averages(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
-    found = compute(M, [*PER_CLASS, *averages, *WHOLE], undefined=undefined, on_failure="raise")
+    found = compute(M, cast(Names, [*PER_CLASS, *averages, *WHOLE]), undefined=undefined, on_failure="raise")
     host = {name: np.asarray(dispatch.to_host(value), np.float64) for name, value in found.items()}
     sums = margins(M)
     support = np.asarray(dispatch.to_host(sums.row_sums), np.float64)

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, ParamSpec, TypeAlias, TypeVar, get_args
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
+
+from numpy.typing import ArrayLike
 
 from cmfast._core import validate
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics._catalogue import Averaging
 from cmfast.metrics._compute import evaluate
 
@@ -14,6 +16,104 @@ Average: TypeAlias = Averaging | None
 P = ParamSpec("P")
 R = TypeVar("R")
 LABELS = frozenset({"y_true", "y_pred"})
+
+
+class PerMatrix(Protocol):
+    """A function of matrices with one number per matrix."""
+
+    @overload
+    def __call__(
+        self,
+        M: DeviceT,
+        /,
+        *,
+        undefined: Undefined = ...,
+        on_failure: OnFailure = ...,
+        num_threads: int | None = ...,
+    ) -> DeviceT: ...
+    @overload
+    def __call__(
+        self,
+        M: ArrayLike | Sparse,
+        /,
+        *,
+        undefined: Undefined = ...,
+        on_failure: OnFailure = ...,
+        num_threads: int | None = ...,
+    ) -> Floats: ...
+
+
+class PerClass(Protocol):
+    """A function of matrices with one number per class, or an average of them."""
+
+    @overload
+    def __call__(
+        self,
+        M: DeviceT,
+        /,
+        *,
+        average: Average = ...,
+        positive: int = ...,
+        labels: Sequence[int] | None = ...,
+        undefined: Undefined = ...,
+        on_failure: OnFailure = ...,
+        num_threads: int | None = ...,
+    ) -> DeviceT: ...
+    @overload
+    def __call__(
+        self,
+        M: ArrayLike | Sparse,
+        /,
+        *,
+        average: Average = ...,
+        positive: int = ...,
+        labels: Sequence[int] | None = ...,
+        undefined: Undefined = ...,
+        on_failure: OnFailure = ...,
+        num_threads: int | None = ...,
+    ) -> Floats: ...
+
+
+class Binary(Protocol):
+    """A function of matrices of two classes."""
+
+    @overload
+    def __call__(
+        self,
+        M: DeviceT,
+        /,
+        *,
+        positive: int = ...,
+        undefined: Undefined = ...,
+        on_failure: OnFailure = ...,
+        num_threads: int | None = ...,
+    ) -> DeviceT: ...
+    @overload
+    def __call__(
+        self,
+        M: ArrayLike | Sparse,
+        /,
+        *,
+        positive: int = ...,
+        undefined: Undefined = ...,
+        on_failure: OnFailure = ...,
+        num_threads: int | None = ...,
+    ) -> Floats: ...
+
+
+def per_matrix(function: Callable[..., Any]) -> PerMatrix:
+    """Return a metric with one number per matrix, as type checkers should know it."""
+    return of_matrices(function)
+
+
+def per_class(function: Callable[..., Any]) -> PerClass:
+    """Return a metric with one number per class."""
+    return of_matrices(function)
+
+
+def binary(function: Callable[..., Any]) -> Binary:
+    """Return a metric of two classes."""
+    return of_matrices(function)
 
 
 def of_matrices(function: Callable[P, R]) -> Callable[P, R]:

@@ -1,116 +1,40 @@
 """Confusion matrices along the thresholds of a score, and the curves, areas and choices that are made of them."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _text
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast.metrics._compute import compute
+from cmfast.metrics._curves import LeastCost, PrecisionRecall, Roc, ThresholdMatrices
+from cmfast.metrics._names import MetricName
 
 FAILED = "rows of scores left out"
 
 
-@reading.readable
-class ThresholdMatrices(NamedTuple):
-    """Every confusion matrix that a threshold on a score can give.
-
-    Attributes
-    ----------
-    thresholds : array, shape (..., n + 1)
-        Descending, the first infinite: a sample is called positive if its score is at least the threshold.
-    matrices : array, shape (..., n + 1, 2, 2)
-        The confusion matrix at each; the positive class is 1. int64, float64 with weights that are no integers.
-    """
-
-    thresholds: Any
-    matrices: Any
-
-    def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
-
-    def explain(self) -> str:
-        """Say in words what it holds."""
-        return f"a matrix for each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
-
-
-@reading.readable
-class Roc(NamedTuple):
-    """Rates along the thresholds of a score.
-
-    Attributes
-    ----------
-    thresholds : array, shape (..., t)
-        As in :class:`ThresholdMatrices`.
-    fpr, tpr : array of float64, shape (..., t)
-        Shares of the negative and of the positive samples that are called positive; NaN where there are none.
-    """
-
-    thresholds: Any
-    fpr: Any
-    tpr: Any
-
-    def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
-
-    def explain(self) -> str:
-        """Say in words what it holds."""
-        return f"both rates at each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
-
-
-@reading.readable
-class PrecisionRecall(NamedTuple):
-    """Precision and recall along the thresholds of a score.
-
-    Attributes
-    ----------
-    thresholds : array, shape (..., t)
-        As in :class:`ThresholdMatrices`.
-    precision, recall : array of float64, shape (..., t)
-        1 where nothing is called positive, and where nothing is positive.
-    """
-
-    thresholds: Any
-    precision: Any
-    recall: Any
-
-    def _parts(self) -> dict[str, str]:
-        return {"thresholds": reading.shape(self.thresholds, 1)}
-
-    def explain(self) -> str:
-        """Say in words what it holds."""
-        n = dispatch.shape_of(self.thresholds)[-1]
-        return f"precision and recall at each of {n:,} thresholds, from all negative on"
-
-
-@reading.readable
-class LeastCost(NamedTuple):
-    """The threshold of least cost.
-
-    Attributes
-    ----------
-    threshold : array, shape (...)
-        The highest, if several cost the same; infinite where it is best to call nothing positive.
-    cost : array of float64, shape (...)
-        What all samples cost there.
-    matrix : array, shape (..., 2, 2)
-        The confusion matrix there.
-    """
-
-    threshold: Any
-    cost: Any
-    matrix: Any
-
-    def _parts(self) -> dict[str, str]:
-        return {"threshold": reading.numbers(self.threshold), "cost": reading.numbers(self.cost)}
-
-    def explain(self) -> str:
-        """Say in words what to do."""
-        return f"call positive what scores at least {reading.numbers(self.threshold)}; that costs least"
-
-
+@overload
+def threshold_matrices(
+    scores: DeviceT,
+    y_true: DeviceT,
+    *,
+    sample_weight: DeviceT | None = ...,
+    pos_label: int | str | None = ...,
+    drop_ties: bool = ...,
+    on_failure: OnFailure = ...,
+) -> ThresholdMatrices[DeviceT]: ...
+@overload
+def threshold_matrices(
+    scores: ArrayLike,
+    y_true: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    pos_label: int | str | None = ...,
+    drop_ties: bool = ...,
+    on_failure: OnFailure = ...,
+) -> ThresholdMatrices[NDArray[Any]]: ...
 def threshold_matrices(
     scores: Array,
     y_true: Array,
@@ -119,7 +43,7 @@ def threshold_matrices(
     pos_label: int | str | None = None,
     drop_ties: bool = False,
     on_failure: OnFailure = "warn",
-) -> ThresholdMatrices:
+) -> ThresholdMatrices[Any]:
     """All confusion matrices of a score array along its thresholds, from one sort.
 
     For several classes give one row per class: ``threshold_matrices(S.T, y == numpy.arange(C)[:, None])``.
@@ -214,7 +138,7 @@ def _adopted(scores: Array, y_true: Array, weight: Array | None, pos_label: obje
     return [scores, y_true, weight]
 
 
-def _curve(names: Sequence[str], undefined: Any, *args: Any) -> tuple[Any, ...]:
+def _curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:
     """Return thresholds and metrics along them."""
     *arrays, on_failure = *_adopted(*args), args[-1]
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
@@ -222,6 +146,26 @@ def _curve(names: Sequence[str], undefined: Any, *args: Any) -> tuple[Any, ...]:
     return (thresholds, *compute(matrices, names, undefined=undefined, on_failure="ignore").values())
 
 
+@overload
+def roc(
+    scores: DeviceT,
+    y_true: DeviceT,
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> Roc[DeviceT]: ...
+@overload
+def roc(
+    scores: ArrayLike,
+    y_true: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> Roc[NDArray[Any]]: ...
 def roc(
     scores: Array,
     y_true: Array,
@@ -230,7 +174,7 @@ def roc(
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
-) -> Roc:
+) -> Roc[Any]:
     """Receiver operating characteristic: false and true positive rates along the thresholds of a score.
 
     Options as for :func:`threshold_matrices`, :func:`auc` is the area below.
@@ -245,6 +189,26 @@ def roc(
     return Roc(*_curve(["fpr_binary", "recall_binary"], "nan", scores, y_true, sample_weight, pos_label, on_failure))
 
 
+@overload
+def precision_recall(
+    scores: DeviceT,
+    y_true: DeviceT,
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> PrecisionRecall[DeviceT]: ...
+@overload
+def precision_recall(
+    scores: ArrayLike,
+    y_true: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> PrecisionRecall[NDArray[Any]]: ...
 def precision_recall(
     scores: Array,
     y_true: Array,
@@ -253,7 +217,7 @@ def precision_recall(
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
-) -> PrecisionRecall:
+) -> PrecisionRecall[Any]:
     """Precision and recall along the thresholds of a score, from the highest down.
 
     Options as for :func:`threshold_matrices`; :func:`average_precision` is the area below.
@@ -265,7 +229,7 @@ def precision_recall(
     >>> precision.round(3).tolist(), recall.tolist()
     ([1.0, 1.0, 0.5, 0.667, 0.5], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
-    names = ["precision_binary", "recall_binary"]
+    names: list[MetricName] = ["precision_binary", "recall_binary"]
     return PrecisionRecall(*_curve(names, "one", scores, y_true, sample_weight, pos_label, on_failure))
 
 
@@ -275,6 +239,26 @@ def _area(which: int, *args: Any) -> Any:
     return areas[which]
 
 
+@overload
+def auc(
+    scores: DeviceT,
+    y_true: DeviceT,
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> DeviceT: ...
+@overload
+def auc(
+    scores: ArrayLike,
+    y_true: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> Floats: ...
 def auc(
     scores: Array,
     y_true: Array,
@@ -297,6 +281,26 @@ def auc(
     return _area(0, scores, y_true, sample_weight, pos_label, on_failure)
 
 
+@overload
+def average_precision(
+    scores: DeviceT,
+    y_true: DeviceT,
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> DeviceT: ...
+@overload
+def average_precision(
+    scores: ArrayLike,
+    y_true: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> Floats: ...
 def average_precision(
     scores: Array,
     y_true: Array,
@@ -319,6 +323,28 @@ def average_precision(
     return _area(1, scores, y_true, sample_weight, pos_label, on_failure)
 
 
+@overload
+def least_cost(
+    scores: DeviceT,
+    y_true: DeviceT,
+    cost: ArrayLike,
+    /,
+    *,
+    sample_weight: DeviceT | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> LeastCost[DeviceT]: ...
+@overload
+def least_cost(
+    scores: ArrayLike,
+    y_true: ArrayLike,
+    cost: ArrayLike,
+    /,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+) -> LeastCost[NDArray[Any]]: ...
 def least_cost(
     scores: Array,
     y_true: Array,
@@ -328,7 +354,7 @@ def least_cost(
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
     on_failure: OnFailure = "warn",
-) -> LeastCost:
+) -> LeastCost[Any]:
     """Threshold of least cost: where the confusion matrix times a table of costs adds up to least.
 
     Parameters

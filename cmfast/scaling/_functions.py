@@ -1,10 +1,12 @@
 """Scale rows and columns of matrices to given sums: iterative proportional fitting (IPF, RAS, Sinkhorn-Knopp)."""
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, get_args, overload
+
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing, Solver, Start
+from cmfast._core.annotations import Array, DeviceT, Empty, Floats, OnFailure, Progress, Smoothing, Solver, Start
 from cmfast._core.progress import reporter
 from cmfast.scaling import _reasons
 from cmfast.scaling._result import ScalingResult
@@ -18,6 +20,40 @@ FACTORS = ("row_scale of start", "col_scale of start")
 VECTORS = ("row_sums", "col_sums", *FACTORS)
 
 
+@overload
+def ipf(
+    M: DeviceT,
+    /,
+    row_sums: DeviceT | None = ...,
+    col_sums: DeviceT | None = ...,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> ScalingResult[DeviceT, DeviceT]: ...
+@overload
+def ipf(
+    M: ArrayLike,
+    /,
+    row_sums: ArrayLike | None = ...,
+    col_sums: ArrayLike | None = ...,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> ScalingResult[Floats, Floats]: ...
 def ipf(
     M: Array,
     /,
@@ -33,7 +69,7 @@ def ipf(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
-) -> ScalingResult:
+) -> ScalingResult[Any, Any]:
     """Scale rows and columns of nonnegative matrices until they have the wanted sums.
 
     The result is the matrix closest to `M` in Kullback-Leibler divergence among those with these sums.
@@ -135,6 +171,40 @@ def ipf(
     return result
 
 
+@overload
+def ras(
+    M: DeviceT,
+    /,
+    row_sums: DeviceT | None = ...,
+    col_sums: DeviceT | None = ...,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> ScalingResult[None, DeviceT]: ...
+@overload
+def ras(
+    M: ArrayLike,
+    /,
+    row_sums: ArrayLike | None = ...,
+    col_sums: ArrayLike | None = ...,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> ScalingResult[None, Floats]: ...
 def ras(
     M: Array,
     /,
@@ -150,7 +220,7 @@ def ras(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
-) -> ScalingResult:
+) -> ScalingResult[Any, Any]:
     """Factors of rows and columns that give nonnegative matrices the wanted sums.
 
     As :func:`ipf`, but no scaled matrix is written: `ScalingResult.matrix` is None.
@@ -221,7 +291,7 @@ def solve(
     start: Start = None,
     num_threads: int | None = None,
     progress: Progress = None,
-) -> tuple[ScalingResult, Callable[[tuple[int, ...]], str]]:
+) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
     """Check everything and run `kernel`; also return what says in words why one matrix of the batch failed."""
     validate.choice("solver", solver, SOLVERS)
     validate.choice("empty", empty, EMPTY)
@@ -242,7 +312,7 @@ def solve(
     batch = _shapes(*arrays)
     report = reporter(progress, "matrices")
     out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
-    result = ScalingResult(*out) if kernel == "ipf" else ScalingResult(None, *out)
+    result: ScalingResult[Any, Any] = ScalingResult(*out) if kernel == "ipf" else ScalingResult(None, *out)
     return result, lambda index: _reasons.unscaled(index, batch, arrays[:3], result, options)
 
 

@@ -24,7 +24,7 @@ def unscaled(
     index: tuple[int, ...],
     batch: tuple[int, ...],
     arrays: list[Any],
-    result: ScalingResult,
+    result: ScalingResult[Any, Any],
     options: dict[str, Any],
 ) -> str:
     """Say why the matrix at `index` of the batch was not scaled.

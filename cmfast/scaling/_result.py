@@ -1,10 +1,11 @@
 """What scaling returns."""
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
 from cmfast._core import dispatch, reading, validate
+from cmfast._core.annotations import ArrayT, MatrixT
 from cmfast.kernels.status import Status
 
 MEANING = {
@@ -20,7 +21,7 @@ MEANING = {
 
 
 @reading.readable
-class ScalingResult(NamedTuple):
+class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     """What :func:`ipf` and :func:`ras` return; ``matrix = row_scale[..., :, None] * M * col_scale[..., None, :]``.
 
     Attributes
@@ -40,13 +41,13 @@ class ScalingResult(NamedTuple):
         What was added to the cells: the number given, the weight k of the pseudo-Bayes prior, or 0.
     """
 
-    matrix: Any
-    row_scale: Any
-    col_scale: Any
-    residual: Any
-    n_iter: Any
-    status: Any
-    smoothing: Any
+    matrix: MatrixT
+    row_scale: ArrayT
+    col_scale: ArrayT
+    residual: ArrayT
+    n_iter: ArrayT
+    status: ArrayT
+    smoothing: ArrayT
 
     def _parts(self) -> dict[str, str]:
         R, C = (dispatch.shape_of(line)[-1] for line in (self.row_scale, self.col_scale))

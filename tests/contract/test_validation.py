@@ -202,10 +202,12 @@ OF_RESULTS = (
     "CellCounts",
     "CellAccumulator",
     "ConfusionCounts.",
+    "PcaAccumulator",
     "Support",
     "Projection",
     "contingency",
     "gcm",
+    "diagnose",
     "min_overlap",
 )
 IN_STEPS = ("geometric_confusion_matrix", "width_curve", "Grid.regular")

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, get_origin
 
 import numpy as np
 import pandas as pd
@@ -35,12 +35,17 @@ NOT_HERE = set() if find_spec("xarray") else {"ConfusionCounts.to_xarray"}
 Make = Callable[[np.ndarray], Any]
 
 
+def is_called(thing: object) -> bool:
+    """Whether it is a function or a class, and not a type of names, which Python calls callable too."""
+    return callable(thing) and get_origin(thing) is None
+
+
 def public() -> Iterator[tuple[str, Any]]:
     """Yield the name of every public callable, and itself: functions, classes, their public methods."""
     for prefix, space in NAMESPACES.items():
         for name in space.__all__:
             thing = getattr(space, name)
-            if not callable(thing):
+            if not is_called(thing):
                 continue
             if not inspect.isclass(thing):
                 yield prefix + name, thing
@@ -266,6 +271,10 @@ def _histogram(make: Make) -> cmfast.SparseHistogram:
     return cmfast.sparse_histogram(make(X), grid=GRID)
 
 
+def _stream(make: Make) -> cmfast.PcaAccumulator:
+    return cmfast.PcaAccumulator().update(make(X))
+
+
 def _embedded(make: Make, function: Callable[..., Any] = cmfast.geometric_confusion_matrix) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
@@ -358,6 +367,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     ),
     "a": (Made(_histogram),),
     "b": (Made(_histogram),),
+    "other": (Made(_stream),),
     "parts": (Made(lambda make: [_cells(make)] * 2), Made(lambda make: iter([_cells(make)]))),
     "class_names": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
     "labels": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], Made(lambda make: make(np.array([1, 0]))), [2**63]),
@@ -453,6 +463,9 @@ ENTRIES: dict[str, Entry] = {
     "gcm": _function(
         cmfast.gcm, others={"cells": Made(_cells), "weights": "row"}, wrong={"weights": WEIGHTS_OF_CELLS}
     ),
+    "diagnose": _function(
+        cmfast.diagnose, others={"cells": Made(_cells), "weights": "row"}, wrong={"weights": WEIGHTS_OF_CELLS}
+    ),
     "min_overlap": _function(
         cmfast.min_overlap,
         others={"a": Made(_histogram), "b": Made(_histogram)},
@@ -496,6 +509,14 @@ ENTRIES: dict[str, Entry] = {
     "CellCounts.prediction_histogram": Entry(
         lambda make: _cells(make).prediction_histogram, wrong={"weights": _TABLE}
     ),
+    "PcaAccumulator": _function(cmfast.PcaAccumulator),
+    "PcaAccumulator.update": Entry(lambda make: cmfast.PcaAccumulator().update, {"X": X}),
+    "PcaAccumulator.add": Entry(
+        lambda make: cmfast.PcaAccumulator().add,
+        others={"other": Made(_stream)},
+        wrong={"other": (None, 3, "x", [1], np.ones(2))},
+    ),
+    "PcaAccumulator.projection": Entry(lambda make: _stream(make).projection, others={"n_components": 1}),
     "contingency.Sensitivity.explain": _function(cmfast.contingency.imbalance_sensitivity("f1", 2.0, size=2).explain),
     "contingency.LearningPath.explain": Entry(
         lambda make: cmfast.contingency.learning_path(make(np.stack([M, M]))).explain
@@ -641,7 +662,7 @@ for _name, _of in STATES.items():
 
 # The metrics that take nothing but a matrix and options.
 for _name in cmfast.metrics.__all__:
-    if callable(_one := getattr(cmfast.metrics, _name)) and not inspect.isclass(_one):
+    if is_called(_one := getattr(cmfast.metrics, _name)) and not inspect.isclass(_one):
         _functions = (entry for key, entry in ENTRIES.items() if key.startswith("metrics.") and key.count(".") == 1)
         _same = next((entry for entry in _functions if entry.of(np.asarray) is _one), None)
         _entry = _same or _of_matrix(_one)

@@ -82,8 +82,10 @@ def device(x: Any) -> str:
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
-    run = torch.compiler.disable(_run) if "torch._dynamo" in sys.modules else _run
-    return run(op, arrays, options)
+    if "torch._dynamo" not in sys.modules:
+        return _run(op, arrays, options)
+    disabled: Any = torch.compiler.disable
+    return disabled(_run)(op, arrays, options)
 
 
 def _run(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@ from cmfast import metrics
 from cmfast.compat.sklearn._matrices import counted, matrix
 from cmfast.compat.sklearn._originals import ask, is_foreign, leave, replaces
 from cmfast.compat.sklearn._targets import MATRIX, targets
+from cmfast.metrics import MetricName
 
 # Few samples of which scikit-learn says what it has to say: of a class that is predicted and never true, of a single
 # label, and nothing.
@@ -22,7 +23,7 @@ def balanced_accuracy_score(y_true: Any, y_pred: Any, *, sample_weight: Any = No
     seen = None if is_foreign(y_true, y_pred, sample_weight) else counted(y_true, y_pred, sample_weight)
     table = None if seen is None else matrix(seen)
     if table is not None:
-        name = "balanced_accuracy_adjusted" if adjusted else "balanced_accuracy"
+        name: MetricName = "balanced_accuracy_adjusted" if adjusted else "balanced_accuracy"
         found = metrics.compute(table, [name, "recall"], undefined="nan", on_failure="ignore")
         if not np.isnan(found[name]):
             if len(table) == 1:

@@ -1,6 +1,6 @@
 """Precision, recall, F and Jaccard, per label or averaged."""
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.metrics._classification import _check_set_wise_labels, _check_zero_division, _warn_prf
@@ -9,6 +9,7 @@ from cmfast import metrics
 from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
 from cmfast.compat.sklearn._tables import tables
 from cmfast.compat.sklearn._targets import Targets, targets
+from cmfast.metrics._names import Names
 
 # What scikit-learn's warnings call the samples without which a metric is undefined.
 MISSING = {
@@ -33,7 +34,8 @@ def per_table(table: np.ndarray, names: dict[str, str], average: str | None, war
     """Return the values of metrics of every table, undefined ones filled and warned of; `names` to those of cmfast."""
     if average == "micro":
         table = table.sum(0, keepdims=True)
-    values = metrics.compute(table, sorted(set(names.values())), undefined="strict", on_failure="ignore")
+    wanted = cast(Names, sorted(set(names.values())))
+    values = metrics.compute(table, wanted, undefined="strict", on_failure="ignore")
     found = []
     for name, ours in names.items():
         value = values[ours][..., 1].copy()

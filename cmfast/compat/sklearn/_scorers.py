@@ -9,6 +9,7 @@ from cmfast._core import validate
 from cmfast._core.annotations import Undefined
 from cmfast.compat.sklearn._matrices import matrix
 from cmfast.compat.sklearn._targets import targets
+from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import find
 from cmfast.metrics._plan import names_of
 
@@ -16,7 +17,7 @@ from cmfast.metrics._plan import names_of
 LOSSES = frozenset({"fpr", "fnr", "fdr", "false_omission_rate", "negative_likelihood_ratio", "zero_one_loss"})
 
 
-def make_scorer(name: str, /, *, labels: Any = None, undefined: Undefined = "present", positive: int = 1) -> Any:
+def make_scorer(name: MetricName, /, *, labels: Any = None, undefined: Undefined = "present", positive: int = 1) -> Any:
     """Return a scorer of scikit-learn that gives a metric of cmfast, by its name in the table of metrics.
 
     Parameters
@@ -66,7 +67,7 @@ def value_of(
     y_true: Any,
     y_pred: Any,
     *,
-    metric: str,
+    metric: MetricName,
     labels: Any = None,
     undefined: Undefined = "present",
     positive: int = 1,

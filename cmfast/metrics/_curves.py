@@ -1,0 +1,104 @@
+"""What is known along the thresholds of a score: matrices, curves, and the threshold of least cost."""
+
+from typing import Generic, NamedTuple
+
+from cmfast._core import dispatch, reading
+from cmfast._core.annotations import ArrayT
+
+
+@reading.readable
+class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
+    """Every confusion matrix that a threshold on a score can give.
+
+    Attributes
+    ----------
+    thresholds : array, shape (..., n + 1)
+        Descending, the first infinite: a sample is called positive if its score is at least the threshold.
+    matrices : array, shape (..., n + 1, 2, 2)
+        The confusion matrix at each; the positive class is 1. int64, float64 with weights that are no integers.
+    """
+
+    thresholds: ArrayT
+    matrices: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        return {"thresholds": reading.shape(self.thresholds, 1)}
+
+    def explain(self) -> str:
+        """Say in words what it holds."""
+        return f"a matrix for each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
+
+
+@reading.readable
+class Roc(NamedTuple, Generic[ArrayT]):
+    """Rates along the thresholds of a score.
+
+    Attributes
+    ----------
+    thresholds : array, shape (..., t)
+        As in :class:`ThresholdMatrices`.
+    fpr, tpr : array of float64, shape (..., t)
+        Shares of the negative and of the positive samples that are called positive; NaN where there are none.
+    """
+
+    thresholds: ArrayT
+    fpr: ArrayT
+    tpr: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        return {"thresholds": reading.shape(self.thresholds, 1)}
+
+    def explain(self) -> str:
+        """Say in words what it holds."""
+        return f"both rates at each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
+
+
+@reading.readable
+class PrecisionRecall(NamedTuple, Generic[ArrayT]):
+    """Precision and recall along the thresholds of a score.
+
+    Attributes
+    ----------
+    thresholds : array, shape (..., t)
+        As in :class:`ThresholdMatrices`.
+    precision, recall : array of float64, shape (..., t)
+        1 where nothing is called positive, and where nothing is positive.
+    """
+
+    thresholds: ArrayT
+    precision: ArrayT
+    recall: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        return {"thresholds": reading.shape(self.thresholds, 1)}
+
+    def explain(self) -> str:
+        """Say in words what it holds."""
+        n = dispatch.shape_of(self.thresholds)[-1]
+        return f"precision and recall at each of {n:,} thresholds, from all negative on"
+
+
+@reading.readable
+class LeastCost(NamedTuple, Generic[ArrayT]):
+    """The threshold of least cost.
+
+    Attributes
+    ----------
+    threshold : array, shape (...)
+        The highest, if several cost the same; infinite where it is best to call nothing positive.
+    cost : array of float64, shape (...)
+        What all samples cost there.
+    matrix : array, shape (..., 2, 2)
+        The confusion matrix there.
+    """
+
+    threshold: ArrayT
+    cost: ArrayT
+    matrix: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        return {"threshold": reading.numbers(self.threshold), "cost": reading.numbers(self.cost)}
+
+    def explain(self) -> str:
+        """Say in words what to do."""
+        return f"call positive what scores at least {reading.numbers(self.threshold)}; that costs least"

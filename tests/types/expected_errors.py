@@ -1,0 +1,83 @@
+"""What type checkers must refuse, marked, and must take: nothing here runs. A line has an error where it says so."""
+
+from typing import assert_type
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+import torch
+from numpy.typing import NDArray
+
+import cmfast
+from cmfast import metrics
+
+y, p = np.array([0, 1, 1]), np.array([0, 0, 1])
+tensor = torch.tensor([0, 1, 1])
+M = cmfast.confusion_matrix(y, p)
+
+# Counts are an array of int64, and nothing else.
+assert_type(M, NDArray[np.int64])
+x: int = cmfast.confusion_matrix(y, p)  # error
+text: str = cmfast.confusion_matrix([0, 1], [1, 1])  # error
+cmfast.confusion_matrix(y)  # error
+cmfast.confusion_matrix(y_true=y, y_pred=p, labels=["a", "b"])
+cmfast.confusion_matrix(pd.Series(["a"]), pd.Series(["b"]))
+cmfast.confusion_matrix(y, p, sample_weight=[1.0, 2.0, 3.0], normalize="row")
+cmfast.confusion_matrix(y, p, normalize="rows")  # error
+cmfast.confusion_matrix(y, p, n_clases=3)  # error
+assert_type(cmfast.confusion_matrix(y, p, ignore_index=255, sample_axes=None, whole_floats=True), NDArray[np.int64])
+few = cmfast.confusion_matrix(y, p, sparse=True)
+cells: int = few.nnz
+cmfast.confusion_matrix(y, p, sample_axes="all")  # error
+
+# A tensor gives a tensor.
+assert_type(cmfast.confusion_matrix(tensor, tensor), torch.Tensor)
+assert_type(cmfast.bi_normalize(tensor), torch.Tensor)
+assert_type(metrics.f1(tensor), torch.Tensor)
+assert_type(metrics.compute(tensor, ["mcc"]), dict[str, torch.Tensor])
+array: NDArray[np.int64] = cmfast.confusion_matrix(tensor, tensor)  # error
+
+# Names of metrics are known.
+one: float = float(metrics.compute(M, "mcc"))
+metrics.compute(M, ["mcc", "f1_macro", "fbeta_2"])["mcc"].mean()
+metrics.compute(M)["mcc"].mean()
+metrics.compute(M, "per_class")["recall"].mean()
+metrics.compute(M, metrics.SCALARS)
+metrics.compute(M, ["krippendorff_alpha", "fdr_binary", "mcc_ovr_macro"], labels=[0, 1])["fdr_binary"].mean()
+metrics.compute(scipy.sparse.csr_array(M), "mcc").item()
+cmfast.ConfusionCounts.from_labels(y, p).compute(["mcc"])["mcc"]
+cmfast.ConfusionCounts.from_labels(y, p).compute("typo")  # error
+metrics.compute(M, "typo")  # error
+metrics.compute(M, ["mcc", "f1_marco"])  # error
+metrics.from_labels(y, p, "typo")  # error
+metrics.defined(M, "recalls")  # error
+name: metrics.MetricName = "kapa"  # error
+number: int = metrics.compute(M, "mcc")  # error
+
+# One function per metric takes one matrix.
+metrics.f1(M, average="macro", undefined=1).mean()
+metrics.f1(y, p)  # error
+metrics.f1(M, average="marco")  # error
+metrics.mcc(M, undefined="never")  # error
+metrics.fbeta(M, beta=2)
+metrics.fnr(M, labels=[0], average="binary", positive=0).mean()
+metrics.scott_pi(M, labels=[0])  # error
+metrics.mcc(scipy.sparse.csr_array(M)).item()
+
+# Results know what they hold.
+assert_type(cmfast.ipf(tensor).row_scale, torch.Tensor)
+cmfast.ipf(M, row_sums=[1, 2], col_sums=[1, 2]).matrix.sum()
+cmfast.ras(M).matrix.sum()  # error
+cmfast.ipf(M=M)  # error
+cmfast.ipf(M, solver="fast")  # error
+cmfast.support(M).explain(0).upper()
+cmfast.ipf(M).explain().upper()
+cmfast.pca(M.astype(float), 1).components.sum()
+metrics.margins(M).diagonal.sum()
+found = metrics.margins(M).digonal  # error
+assert_type(metrics.roc(tensor, tensor).fpr, torch.Tensor)
+metrics.roc(y, p, sample_weight=[1, 2, 3], pos_label="ill").tpr.sum()
+metrics.least_cost(tensor, tensor, [[0, 1], [10, 0]]).threshold.item()
+rates = metrics.precision_recall(y, p).fpr  # error
+metrics.auc(y, p, pos_label=1.5)  # error
+assert_type(metrics.multilabel(tensor, tensor, ["f1_samples"]), dict[str, torch.Tensor])

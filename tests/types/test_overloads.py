@@ -1,0 +1,58 @@
+"""Every overload of a public function has every option that the function has, in its order."""
+
+import importlib
+import inspect
+import pkgutil
+from typing import get_overloads
+
+import pytest
+
+import cmfast
+import cmfast.confusion_counts
+from cmfast.metrics import _single
+
+
+def _public(module):
+    for name, thing in vars(module).items():
+        if inspect.isfunction(thing) and thing.__module__ == module.__name__:
+            yield f"{module.__name__}.{name}", thing
+        elif inspect.isclass(thing) and thing.__module__ == module.__name__:
+            for part, method in vars(thing).items():
+                if inspect.isfunction(method):
+                    yield f"{module.__name__}.{name}.{part}", method
+
+
+def _overloaded():
+    for found in pkgutil.walk_packages(cmfast.__path__, "cmfast."):
+        if not found.name.startswith(("cmfast.kernels", "cmfast.compat", "cmfast._core", "cmfast.__main__")):
+            for name, thing in _public(importlib.import_module(found.name)):
+                if get_overloads(thing):
+                    yield name, thing
+
+
+FUNCTIONS = dict(_overloaded())
+KINDS = {
+    _single.PerMatrix: cmfast.metrics.accuracy,
+    _single.PerClass: cmfast.metrics.recall,
+    _single.Binary: cmfast.metrics.tss,
+}
+
+
+def _parameters(function):
+    return [(one.name, one.kind) for one in inspect.signature(function).parameters.values()]
+
+
+def test_there_are_some():
+    assert len(FUNCTIONS) > 25
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_overloads_have_every_option(name):
+    for overload in get_overloads(FUNCTIONS[name]):
+        assert _parameters(overload) == _parameters(FUNCTIONS[name])
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_kinds_of_metrics_have_every_option(kind):
+    for overload in get_overloads(kind.__call__):
+        assert _parameters(overload)[1:] == _parameters(KINDS[kind])

@@ -1,0 +1,51 @@
+"""What mypy and pyright say of a user's file: an error in every line that is marked, and in no other."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import ROOT
+
+from cmfast.metrics import MetricName
+from cmfast.metrics._catalogue import FORMS
+
+FILE = Path(__file__).with_name("expected_errors.py")
+MARKED = {n for n, line in enumerate(FILE.read_text().splitlines(), 1) if line.endswith("  # error")}
+
+
+def run(*command):
+    done = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout
+
+
+def test_there_is_something_to_refuse():
+    assert len(MARKED) > 15
+
+
+def test_names_are_those_of_the_table():
+    assert set(FORMS) <= set(MetricName.__args__)
+
+
+def test_mypy_refuses_what_is_marked(tmp_path):
+    pytest.importorskip("mypy")
+    settings = tmp_path / "mypy.ini"
+    settings.write_text("[mypy]\nstrict = True\n[mypy-pandas.*,scipy.*]\nignore_missing_imports = True\n")
+    out = run("mypy", "--config-file", str(settings), "--cache-dir", str(tmp_path / "cache"), str(FILE))
+    found = {int(line) for line in re.findall(rf"{FILE.name}:(\d+): error", out)}
+    assert found == MARKED, out
+
+
+def test_pyright_refuses_what_is_marked(tmp_path):
+    pytest.importorskip("pyright")
+    shutil.copy(FILE, tmp_path)
+    settings = tmp_path / "pyrightconfig.json"
+    settings.write_text(json.dumps({"typeCheckingMode": "standard", "extraPaths": [str(ROOT)]}))
+    out = run("pyright", "--pythonpath", sys.executable, "--outputjson", "--project", str(settings))
+    said = [one for one in json.loads(out)["generalDiagnostics"] if one["severity"] == "error"]
+    found = {one["range"]["start"]["line"] + 1 for one in said}
+    assert found == MARKED, "\n".join(f"{one['range']['start']['line'] + 1}: {one['message']}" for one in said)
