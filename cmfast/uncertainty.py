@@ -16,8 +16,8 @@ Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"
 @overload
 def resample(
     M: DeviceT,
-    missed: DeviceT | None = ...,
     /,
+    missed: DeviceT | None = ...,
     *,
     n_replicates: int = ...,
     scheme: Scheme = ...,
@@ -29,8 +29,8 @@ def resample(
 @overload
 def resample(
     M: ArrayLike,
-    missed: ArrayLike | None = ...,
     /,
+    missed: ArrayLike | None = ...,
     *,
     n_replicates: int = ...,
     scheme: Scheme = ...,
@@ -41,8 +41,8 @@ def resample(
 ) -> Integers: ...
 def resample(
     M: Array,
-    missed: Array | None = None,
     /,
+    missed: Array | None = None,
     *,
     n_replicates: int = 1000,
     scheme: Scheme = "multinomial",

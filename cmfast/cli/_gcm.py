@@ -2,12 +2,12 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 import cmfast
-from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._core.annotations import NORMALIZATIONS, Empty
 from cmfast._core.progress import Bar
 from cmfast._files import points
 from cmfast._files.output import replacing, to_json, write_npz
@@ -52,6 +52,7 @@ def add_options(parser: Parser) -> None:
         "--seed", type=whole_number, default=0, metavar="N", help="of the permuted-label null, default 0"
     )
     scaling_options(parser)
+    parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true and never predicted")
     output_options(parser, "npz or json file for matrices and diagnostics")
 
 
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     for source, ids in ((args.labels, y), (args.pred, p)):
         if ids.dtype.kind in "iu" and ids.size:
             check_room(Path(source), len(args.weights), int(ids.max()) + 1)
-    options = given(args, "smoothing")
+    options = given(args, "smoothing", "empty")
     result = compute(
         cmfast.geometric_confusion_matrix,
         X,

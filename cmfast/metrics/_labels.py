@@ -17,7 +17,6 @@ from cmfast.metrics._names import MetricName, Names
 def label_margins(
     y_true: DeviceT,
     y_pred: DeviceT,
-    /,
     *,
     n_classes: int | None = ...,
     sample_weight: DeviceT | None = ...,
@@ -30,7 +29,6 @@ def label_margins(
 def label_margins(
     y_true: ArrayLike,
     y_pred: ArrayLike,
-    /,
     *,
     n_classes: int | None = ...,
     sample_weight: ArrayLike | None = ...,
@@ -42,7 +40,6 @@ def label_margins(
 def label_margins(
     y_true: Array,
     y_pred: Array,
-    /,
     *,
     n_classes: int | None = None,
     sample_weight: Array | None = None,

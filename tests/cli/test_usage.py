@@ -155,6 +155,7 @@ def test_class_ids_that_are_none(run, monkeypatch):
         ("normalize", "--empty", get_args(Empty)),
         ("confusion", "--normalize", NORMALIZATIONS),
         ("gcm", "--weights", NORMALIZATIONS),
+        ("gcm", "--empty", get_args(Empty)),
         ("gcm", "--grid", [name.replace("_", "-") for name in RULES]),
     ],
 )
