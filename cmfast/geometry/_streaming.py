@@ -80,6 +80,8 @@ class PcaAccumulator:
         ------
         TypeError, ValueError
             Not a real (N, n) array; another number of columns than before. What raises has counted no point.
+        OverflowError
+            Squared distances that float64 cannot add up.
         NotImplementedError
             Points on a GPU.
         """
@@ -99,10 +101,11 @@ class PcaAccumulator:
         part: tuple[int, int, Any, Any, Any] = (n_rows - n_dropped, n_dropped, mean, None, X[:0])
         if part[0]:
             along = dispatch.to_host(dispatch.call("project", X, *found[:2], num_threads=num_threads))[:, :1]
-            largest = float(np.square(along[~np.isnan(along)]).sum())
             shares = ratio / ratio[0] if ratio[0] > 0 else ratio
-            part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0])
-        self._held = _joined(held, part)
+            with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+                largest = np.square(along[~np.isnan(along)]).sum()
+                part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0])
+        self._held = _joined("X", held, part)
         return self
 
     def add(self, other: "PcaAccumulator", /) -> Self:
@@ -122,13 +125,15 @@ class PcaAccumulator:
         ------
         TypeError, ValueError
             No PcaAccumulator, or one of points with another number of columns.
+        OverflowError
+            Squared distances that float64 cannot add up.
         """
         if not isinstance(other, PcaAccumulator):
             validate.refuse("other", "a PcaAccumulator", type(other).__name__, TypeError)
         mine, theirs = self._held[2], other._held[2]
         if mine is not None and theirs is not None and len(mine) != len(theirs):
             validate.refuse("other", f"of points with {len(mine)} columns", f"{len(theirs)} columns")
-        self._held = _joined(self._held, other._held)
+        self._held = _joined("other", self._held, other._held)
         return self
 
     def projection(self, n_components: int = 10) -> Projection[Any]:
@@ -163,12 +168,21 @@ class PcaAccumulator:
         return Projection(*(dispatch.from_host(x.copy(), like) for x in (mean, components[:m], ratio[:m])))
 
 
-def _joined(a: tuple[int, int, Any, Any, Any], b: tuple[int, int, Any, Any, Any]) -> tuple[int, int, Any, Any, Any]:
+def _joined(
+    name: str, a: tuple[int, int, Any, Any, Any], b: tuple[int, int, Any, Any, Any]
+) -> tuple[int, int, Any, Any, Any]:
     """Return number, points left out, mean and scatter of both parts, and an array of their library."""
     number, dropped, like = a[0] + b[0], a[1] + b[1], a[4] if b[4] is None else b[4]
     if not a[0] or not b[0]:
         some = a if a[0] or b[2] is None else b
-        return number, dropped, some[2], some[3], like
-    apart = b[2] - a[2]
-    between = np.outer(apart, apart) * (a[0] / number * b[0])
-    return number, dropped, a[2] + apart * (b[0] / number), a[3] + b[3] + between, like
+        mean, scatter = some[2], some[3]
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            apart = b[2] - a[2]
+            mean = a[2] + apart * (b[0] / number)
+            scatter = a[3] + b[3] + np.outer(apart, apart) * (a[0] / number * b[0])
+    if scatter is not None and not np.isfinite(scatter).all():
+        validate.refuse(
+            name, "of points whose squared distances float64 can add up", "points farther apart", OverflowError
+        )
+    return number, dropped, mean, scatter, like

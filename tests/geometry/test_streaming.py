@@ -79,6 +79,17 @@ def test_no_points_and_points_that_are_all_the_same():
     assert repr(stream) == "<PcaAccumulator: 6 points, 3 columns>"
 
 
+def test_distances_whose_squares_overflow_are_refused():
+    stream = cmfast.PcaAccumulator().update([[1.0, 2.0], [3.0, 5.0]])
+    before = stream.projection(2)
+    far = cmfast.PcaAccumulator().update([[1e200, 1.0]])
+    for call in (lambda: stream.update([[1e308, 1.0], [1.0, 2.0]]), lambda: stream.add(far)):
+        with pytest.raises(OverflowError, match="squared distances float64 can add up"):
+            call()
+        assert stream.n_points == 2
+        assert stream.projection(2) == before
+
+
 def test_tensors_give_tensors(rng):
     X = torch.from_numpy(points(rng))
     found = cmfast.PcaAccumulator().update(X).projection(2)
