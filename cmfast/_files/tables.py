@@ -23,7 +23,7 @@ BLOCK_BYTES = 32 << 20  # of matrices, per block: long enough to keep every thre
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
-Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, and maybe one more
+Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, and maybe groups
 Tick = Callable[[int, int], object]
 
 
@@ -207,12 +207,17 @@ def _columns(path: Path, names: list[str], wanted: Wanted) -> list[int]:
     """Return the places of the columns: as named, else told by a usual name, else what is left where that is plain."""
     given = [None if name is None else _column(path, names, name) for name in wanted]
     if len(names) < len(wanted):
-        what = ("two columns, truth and prediction", "a column for each: truth, prediction, group")[len(wanted) - 2]
+        what = (
+            "two columns, truth and prediction" if len(wanted) == 2 else "a column for each: truth, prediction, group"
+        )
         raise FileError(path, f"needs {what}, but has {len(names)}")
     if given[0] is not None and given[0] == given[1]:
         raise FileError(path, f"truth and prediction are both column {names[given[0]]!r}; give --true and --pred")
-    if (third := given[-1]) is not None and third in given[:-1] and len(given) > 2:
-        raise FileError(path, f"column {names[third]!r} cannot be --by and --true or --pred")
+    for k, place in enumerate(given[2:]):
+        if place is not None and place in given[:2]:
+            raise FileError(path, f"column {names[place]!r} cannot be --by and --true or --pred")
+        if place is not None and place in given[2 : 2 + k]:
+            raise FileError(path, f"column {names[place]!r} is given to --by twice")
     free = [k for k in range(len(names)) if k not in given]
     for which, usual in enumerate((TRUE_NAMES, PRED_NAMES)):
         alike = [k for k in free if names[k].lower() in usual]

@@ -22,7 +22,7 @@ from cmfast.cli._options import (
     sources,
     table_target,
 )
-from cmfast.cli._printing import WIDEST, print_json, print_matrix
+from cmfast.cli._printing import WIDEST, described, print_json, print_matrix, single
 from cmfast.cli._writing import csv_text
 
 LABEL_BYTES = 64 << 20  # of the labels in an npz file, where the matrix is no larger
@@ -52,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
     if args.by is None:
         facts |= found[0]
     else:
-        heads = [{"group": group, "samples": n} for group, n in zip(groups, samples, strict=True)]
-        facts |= {"by": args.by, "groups": [head | one for head, one in zip(heads, found, strict=True)]}
+        heads = [{"group": single(group), "samples": n} for group, n in zip(groups, samples, strict=True)]
+        facts |= {"by": single(args.by), "groups": [head | one for head, one in zip(heads, found, strict=True)]}
     table = Table(labels, args.by, groups, M)
     if target is not None:
         _write_confusion(target, table, facts, force=args.force)
@@ -68,11 +68,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Table(NamedTuple):
-    """A matrix, or one for each value of a column, and what its rows and columns are."""
+    """A matrix, or one for each group of values of columns, and what its rows and columns are."""
 
     labels: list[Any]
-    by: str | None
-    groups: list[Any]
+    by: list[str] | None
+    groups: list[tuple[Any, ...]]
     M: np.ndarray
 
     def array(self) -> np.ndarray:
@@ -92,8 +92,7 @@ def _print(table: Table, samples: list[int]) -> None:
     names = _screen.names(table.labels)
     for k, matrix in enumerate(table.M):
         if table.by is not None:
-            head = f"{_screen.shown(table.by)} = {_screen.shown(table.groups[k])}"
-            print(f"{chr(10) if k else ''}{head}: {samples[k]:,} samples")
+            print(f"{chr(10) if k else ''}{described(table.by, table.groups[k])}: {samples[k]:,} samples")
         print_matrix(matrix, names)
 
 
@@ -104,7 +103,9 @@ def _write_confusion(target: Path, table: Table, facts: dict[str, Any], *, force
     if kind == ".npz":
         arrays["labels"] = _label_array(target, table.labels, table.M.nbytes)
         if table.by is not None:
-            arrays["groups"] = _label_array(target, table.groups, table.M.nbytes)
+            for k, values in enumerate(zip(*table.groups, strict=True)):
+                name = "groups" if len(table.by) == 1 else f"groups_{k}"
+                arrays[name] = _label_array(target, list(values), table.M.nbytes)
     text = _csv_table(target, table) if kind == ".csv" else to_json(facts).encode() if kind == ".json" else b""
     with replacing(target, force=force) as file:
         if kind == ".npy":
@@ -118,7 +119,7 @@ def _write_confusion(target: Path, table: Table, facts: dict[str, Any], *, force
 def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarray:
     """Return labels as NumPy keeps them in a file: every text as long as the longest, NUL for what is missing."""
     if not isinstance(labels[0], str):
-        kind = np.bool_ if isinstance(labels[0], bool) else np.uint64 if labels[-1] >= 1 << 63 else np.int64
+        kind = np.bool_ if isinstance(labels[0], bool) else np.uint64 if max(labels) >= 1 << 63 else np.int64
         return np.array(labels, kind)
     ended = [label for label in labels if label.endswith("\0")]
     if ended:
@@ -131,9 +132,9 @@ def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarr
 
 def _csv_table(target: Path, table: Table) -> bytes:
     """Return a row per true class; of several matrices each under the other, their group in front."""
-    first = [] if table.by is None else [table.by]
+    first = table.by or []
     rows = [[*first, "true \\ predicted", *table.labels]]
     for k, matrix in enumerate(table.M.tolist()):
-        group = [] if table.by is None else [table.groups[k]]
+        group = () if table.by is None else table.groups[k]
         rows += [[*group, label, *row] for label, row in zip(table.labels, matrix, strict=True)]
     return csv_text(target, rows)

@@ -17,25 +17,25 @@ from cmfast.cli._options import compute, sources
 DIGITS = 600  # of a label that may be a number; Python reads 640 whatever its settings
 
 
-def count(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
-    """Return labels, groups (values of the column --by) and a matrix for each; files are read once, in blocks."""
+def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], np.ndarray]:
+    """Return labels, groups (a value of every column --by) and a matrix for each; files are read once, in blocks."""
     total = np.zeros((0, 0, 0), np.int64)
     places: dict[Any, int] = {}
-    groups: dict[Any, int] = {}
+    groups: dict[tuple[Any, ...], int] = {}
     source = sources(args)[0]
-    for y_true, y_pred, *third in _blocks(args):
+    for y_true, y_pred, *others in _blocks(args):
         n = len(y_true.codes)
         if n == 0:
             continue
         found: dict[Any, int] = {}  # places in this block, which may hold few of all classes
         ids = [_places(column, found) for column in (y_true, y_pred)]
-        group_of = third[0] if third else tables.Column("integers", [0], np.zeros(n, np.int64))
+        names, codes = _groups(others, n)
         where = [places.setdefault(label, len(places)) for label in found]
-        which = [groups.setdefault(name, len(groups)) for name in group_of.labels]
+        which = [groups.setdefault(name, len(groups)) for name in names]
         check_room(source, len(groups), len(places))
         options = {
             "n_classes": len(found),
-            "groups": group_of.codes,
+            "groups": codes,
             "n_groups": len(which),
             "num_threads": args.threads,
         }
@@ -47,7 +47,7 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
     if not places:
         raise FileError(source, "holds no samples")
     labels, label_order = _in_order(list(places))
-    group_names, group_order = _in_order(list(groups))
+    group_names, group_order = _groups_in_order(list(groups))
     return labels, group_names, total[np.ix_(group_order, label_order, label_order)]
 
 
@@ -56,8 +56,36 @@ def _blocks(args: argparse.Namespace) -> Iterator[list[tables.Column]]:
     tick = (lambda done, total: None) if args.quiet else Bar(args.command)
     if args.labels is not None:
         return points.iter_labels(sources(args), tick=tick)
-    wanted = (args.true, args.pred, *([] if args.by is None else [args.by]))
+    wanted = (args.true, args.pred, *(args.by or ()))
     return tables.iter_columns(args.input, wanted, header=args.header, tick=tick)
+
+
+def _groups(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any, ...]], np.ndarray]:
+    """Return what the groups of `n` rows are called, by a value of every column, and the group of each row."""
+    if not columns:
+        return [()], np.zeros(n, np.int64)
+    sizes = [len(column.labels) for column in columns]
+    found, codes = columns[0].labels, columns[0].codes
+    if len(columns) == 1:
+        return [(label,) for label in found], codes
+    numbers, codes = np.unique(np.ravel_multi_index([c.codes for c in columns], sizes), return_inverse=True)
+    places = np.unravel_index(numbers, sizes)
+    values = ([c.labels[k] for k in at.tolist()] for c, at in zip(columns, places, strict=True))
+    return list(zip(*values, strict=True)), codes
+
+
+def _groups_in_order(groups: list[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """Return groups sorted by their columns, and where each stood."""
+    named: list[list[Any]] = []
+    ranked: list[list[int]] = []
+    for column in zip(*groups, strict=True):
+        values = list(dict.fromkeys(column))
+        names, order = _in_order(values)
+        rank = {values[k]: place for place, k in enumerate(order)}
+        ranked.append([rank[value] for value in column])
+        named.append([names[place] for place in ranked[-1]])
+    order = sorted(range(len(groups)), key=lambda g: [ranks[g] for ranks in ranked])
+    return [tuple(names[g] for names in named) for g in order], order
 
 
 def _places(column: tables.Column, found: dict[Any, int]) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
@@ -23,7 +23,7 @@ from cmfast.cli._options import (
     sources,
     table_target,
 )
-from cmfast.cli._printing import print_json
+from cmfast.cli._printing import described, print_json, single
 from cmfast.cli._writing import write_columns
 from cmfast.metrics._report import in_head
 
@@ -49,8 +49,8 @@ class Answer(NamedTuple):
     """What was asked for, of every matrix."""
 
     labels: list[Any]
-    groups: list[Any]
-    """Values of the column --by, in order: a matrix for each."""
+    groups: list[tuple[Any, ...]]
+    """Values of the columns --by, in order: a matrix for each."""
     M: np.ndarray
     values: dict[str, Any]
     failed: np.ndarray
@@ -117,21 +117,24 @@ def _print_json_of_all(args: argparse.Namespace, answer: Answer) -> None:
 def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
     samples = answer.M.sum((1, 2)).tolist()
     groups = [
-        {"group": group, "samples": n, "metrics": {name: value[g] for name, value in answer.values.items()}}
+        {"group": single(group), "samples": n, "metrics": {name: value[g] for name, value in answer.values.items()}}
         for g, (group, n) in enumerate(zip(answer.groups, samples, strict=True))
     ]
-    print_json({"labels": answer.labels, "undefined": args.undefined, "by": args.by, "groups": groups})
+    print_json({"labels": answer.labels, "undefined": args.undefined, "by": single(args.by), "groups": groups})
 
 
 def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
     """Write one row per group, or per matrix of a batch by its flat index, and say so."""
     numbers = {name: part.tolist() for name, part in _numbers(answer).items()}
     samples = np.atleast_1d(answer.M.sum(axis=(-2, -1)).ravel()).tolist()
-    rows = answer.groups if args.by is not None else list(range(len(samples)))
-    head = "matrix" if args.by is None else args.by
-    while head in {"samples", *numbers}:
-        head = f"'{head}'"
-    columns = {head: rows, "samples": samples, **numbers}
+    rows = answer.groups if args.by is not None else [(k,) for k in range(len(samples))]
+    columns: dict[str, list[Any]] = {}
+    for name, values in zip(args.by or ["matrix"], zip(*rows, strict=True), strict=True):
+        head = name
+        while head in {"samples", *numbers, *columns}:
+            head = f"'{head}'"
+        columns[head] = list(values)
+    columns |= {"samples": samples, **numbers}
     facts = {"undefined": args.undefined, "labels": answer.labels}
     write_columns(target, columns, facts, force=args.force)
     if not args.json:
@@ -145,8 +148,7 @@ def _print_report(args: argparse.Namespace, answer: Answer) -> None:
 
 def _print_group_reports(args: argparse.Namespace, answer: Answer) -> None:
     for k, (group, matrix) in enumerate(zip(answer.groups, answer.M, strict=True)):
-        name = f"{_screen.shown(args.by)} = {_screen.shown(group)}"
-        print(f"{chr(10) if k else ''}{name}: {matrix.sum():,} samples")
+        print(f"{chr(10) if k else ''}{described(args.by, group)}: {matrix.sum():,} samples")
         print(_report(args, answer.labels, matrix))
 
 
@@ -192,12 +194,25 @@ def _print_groups(args: argparse.Namespace, answer: Answer) -> None:
     """Print one line per group, one column per number."""
     columns = _numbers(answer)
     print(in_head(args.undefined))
-    texts, head = _screen.names(answer.groups), _screen.shown(args.by)
-    width = max(map(len, (head, *texts)))
-    print(f"{head:<{width}}" + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in columns))
+    keys = [_texts(values) for values in zip(*answer.groups, strict=True)]
+    heads = [_screen.shown(name) for name in args.by]
+    widths = [max(map(len, (head, *texts))) for head, texts in zip(heads, keys, strict=True)]
+    head, *texts = (_padded(row, widths) for row in (heads, *zip(*keys, strict=True)))
+    print(head + "".join(f"{name:>{max(12, len(name) + 2)}}" for name in columns))
     for g, text in enumerate(texts):
         cells = (f"{part[g]:>{max(12, len(name) + 2)}.4f}" for name, part in columns.items())
-        print(f"{text:<{width}}" + "".join(cells))
+        print(text + "".join(cells))
+
+
+def _texts(values: Sequence[Any]) -> list[str]:
+    """Return values as texts, which differ where they do."""
+    different = list(dict.fromkeys(values))
+    known = dict(zip(different, _screen.names(different), strict=True))
+    return [known[value] for value in values]
+
+
+def _padded(row: Sequence[str], widths: list[int]) -> str:
+    return "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True))
 
 
 def _print_numbers(args: argparse.Namespace, answer: Answer) -> None:

@@ -53,7 +53,8 @@ def label_options(parser: Parser, what: str) -> None:
     )
     parser.add_argument("--true", metavar="COLUMN", help=f"name or number of the column of the truth; {DEFAULT}")
     parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction; with --labels its file")
-    parser.add_argument("--by", metavar="COLUMN", help="name or number of a column: a matrix for each of its values")
+    what = "name or number of a column: a matrix for each of its values; may be given again for further columns"
+    parser.add_argument("--by", action="append", metavar="COLUMN", help=what)
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
@@ -133,7 +134,7 @@ def sources(args: argparse.Namespace) -> list[Path]:
         misuse("--labels needs --pred, the file of the predictions")
     if (args.true, args.header) != (None, None):
         misuse("--true and --header belong to FILE")
-    return [args.labels, Path(args.pred), *([] if args.by is None else [Path(args.by)])]
+    return [args.labels, Path(args.pred), *map(Path, args.by or ())]
 
 
 def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Path) -> Path | None:

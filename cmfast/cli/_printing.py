@@ -1,6 +1,7 @@
 """Results on standard output: JSON for programs, a matrix for people."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +18,17 @@ def print_json(facts: dict[str, Any]) -> None:
     if not cast("_screen.Stream", sys.stdout).takes(text):
         text = to_json(facts, ascii_only=True)
     sys.stdout.write(text)
+
+
+def single(values: Sequence[Any] | None) -> Any:
+    """Return names or values of columns as JSON has them: of one column as they are, of several as a list."""
+    return None if values is None else values[0] if len(values) == 1 else list(values)
+
+
+def described(names: Sequence[str], group: Sequence[Any]) -> str:
+    """Return what a group is, in words: the value of every column."""
+    pairs = zip(names, group, strict=True)
+    return ", ".join(f"{_screen.shown(name)} = {_screen.shown(value)}" for name, value in pairs)
 
 
 def print_matrix(M: np.ndarray, labels: list[str]) -> None:
