@@ -140,24 +140,23 @@ def test_same_words_on_every_backend(name, array):
         assert refused(name, array, tensors, **{array: torch.from_numpy(np.array(bad))}) == found, what
 
 
-# Metrics of one matrix of scipy.sparse; others, which read its cells, refuse it.
-TAKE_SPARSE = {"metrics.compute", "metrics.defined", "metrics.fbeta"} | {
-    f"metrics.{name}"
-    for name in cmfast.metrics.__all__
-    if getattr(getattr(cmfast.metrics, name), "__module__", "").endswith("metrics._functions")
-}
+def takes_sparse(name, array):
+    """Whether it takes a matrix of scipy.sparse: metrics.compute, and what is one name of it."""
+    of_names = ENTRIES[name].of(np.asarray).__module__ == "cmfast.metrics._functions"
+    return array == "M" and (of_names or name in {"metrics.compute", "metrics.defined", "metrics.fbeta"})
 
 
 @pytest.mark.parametrize(("name", "array"), ARRAYS)
 def test_what_numpy_must_not_take(name, array):
-    for what, (bad, error, text) in bad_in_numpy(ENTRIES[name].arrays[array]).items():
+    wrong = bad_in_numpy(ENTRIES[name].arrays[array])
+    if takes_sparse(name, array):
+        wrong["sparse"] = (wrong["sparse"][0], ValueError, "must be square")
+    for what, (bad, error, text) in wrong.items():
         if what == "text" and array == "weights":
             continue  # taken for the name of some weights, and tested as such
-        taken = what == "sparse" and name in TAKE_SPARSE
-        wanted = (ValueError, "M must be square") if taken else (error, text)
         found = refused(name, array, **{array: bad})
-        assert found[0] is wanted[0], f"{what}: {found}"
-        assert re.search(wanted[1], found[1]), f"{what}: {found[1]}"
+        assert found[0] is error, f"{what}: {found}"
+        assert re.search(text, found[1]), f"{what}: {found[1]}"
 
 
 @pytest.mark.parametrize(("name", "array"), ARRAYS)
