@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -22,10 +22,27 @@ from cmfast._files import archive, output
 from cmfast._files.archive import DamagedError, Parts, demand
 
 File: TypeAlias = str | PathLike[str] | BinaryIO
+Method = TypeVar("Method")
 
 FORMAT = 1
 TEXT = (("|u1",), 1)  # a part that is JSON
 HEAD: Parts = {"class": TEXT, "format": (("<i8",), 0)}
+
+
+class _OfClass(classmethod):  # type: ignore[type-arg]
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Return the method of the class; on an instance say how it is called."""
+        if instance is not None:
+            kind, name = type(instance).__name__, self.__func__.__name__
+            msg = f"{name} is called on the class, with all parts: {kind}.{name}([a, b]), which is a + b"
+            raise AttributeError(msg)
+        return super().__get__(instance, owner)
+
+
+def of_class(method: Method) -> Method:
+    """Let a class method be one that no instance has: called on one, it would leave that one out."""
+    made: Any = _OfClass(cast(Any, method).__func__)
+    return cast(Method, made)
 
 
 class State:

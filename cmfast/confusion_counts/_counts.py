@@ -9,7 +9,7 @@ from cmfast import metrics, normalizing
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, Method, OnFailure, Undefined
 from cmfast._files.archive import DamagedError, Parts
-from cmfast._files.states import State
+from cmfast._files.states import State, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
 from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, parts_of
 from cmfast.metrics import MetricName
@@ -172,6 +172,7 @@ class ConfusionCounts(State):
         out._empty, out._held, out._library = empty, held, self._library
         return out
 
+    @of_class
     @classmethod
     def merge(cls, parts: Iterable[Self], /) -> Self:
         """Merge any number of parts, exactly: as ``sum(parts)``.

@@ -102,7 +102,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     held = _tallied(samples, groups, n, Axis(tuple(range(n)), IDS))
     axis = _axis_of(columns, samples, held, n)
     if given is not None:
-        axis.union(given, "y_true")  # for its checks
+        given.union(axis, "y_true")  # for its checks
         axis = given
     places = axis.places
     known = [[(k, places[label]) for k, label in enumerate(column.values) if label in places] for column in columns]

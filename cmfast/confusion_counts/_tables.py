@@ -64,7 +64,10 @@ def tidy(held: Held, metrics: dict[str, Array], library: str) -> Any:
     columns: dict[str, Any] = {}
     if held.keys is not None:
         rows = [(key,) if len(held.keys.names) == 1 else key for key in held.keys.labels]
+        taken = {"class", *host} if per_class else {*host}
         for c, name in enumerate(held.keys.names):
+            while name in taken or name in columns:  # no column may replace another
+                name = f"'{name}'"  # noqa: PLW2901
             columns[name] = [row[c] for row in rows for _ in range(times)]
     if per_class:
         columns["class"] = labels * G

@@ -13,7 +13,7 @@ import numpy as np
 from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, Empty, Method, OnFailure, Smoothing
 from cmfast._files.archive import Parts
-from cmfast._files.states import State
+from cmfast._files.states import State, of_class
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total, overflow_of, room_for_matrix
 from cmfast.geometry._weights import is_list, options_of_bi, report, statuses, tables
@@ -229,6 +229,7 @@ class CellCounts(State):
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
 
+    @of_class
     @classmethod
     def merge(cls, parts: Iterable[Self], /) -> Self:
         """Merge the counts of any number of parts: as ``sum(parts)``, but no count is walked over more than log times.

@@ -481,3 +481,23 @@ def test_orders_that_two_axes_make():
     assert union("ab", "cd") == tuple("abcd")
     assert union("ab", "bxaz") == tuple("azbx")
     assert Axis((), "found").union(Axis(("b", "a"), "ordered"), "labels") == Axis(("b", "a"), "ordered")
+
+
+def test_merge_on_counts_would_leave_these_out():
+    counts = cmfast.ConfusionCounts.from_labels([0], [0])
+    with pytest.raises(AttributeError, match=r"called on the class.*ConfusionCounts.merge\(\[a, b\]\)"):
+        counts.merge([counts])
+    assert cmfast.ConfusionCounts.merge([counts, counts]).n_samples == 2
+
+
+def test_no_column_of_a_table_replaces_another():
+    frame = pd.DataFrame({"class": ["a", "b"], "f1": ["x", "y"], "label": [0, 1], "guess": [1, 0]})
+    table = cmfast.by(frame, ["class", "f1"], y_true="label", y_pred="guess").table(["f1"])
+    assert list(table.columns) == ["'class'", "'f1'", "class", "f1"]
+    assert table["'class'"].tolist() == ["a", "a", "b", "b"]
+    assert table["'f1'"].tolist() == ["x", "x", "y", "y"]
+
+
+def test_labels_of_another_kind_than_was_asked_for():
+    with pytest.raises(TypeError, match="y_true must be integers, as before, got strings"):
+        cmfast.ConfusionCounts(labels=[0, 1]).update(["0"], ["1"])
