@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 
 import cuda_host
 import cupy_on_cuda_host
@@ -61,8 +62,9 @@ def test_every_rival_runs_and_is_right(gpu, tmp_path, monkeypatch, capsys):
     found = json.loads((tmp_path / "host-0-rivals-smoke.json").read_text())
     assert found["complete"]
     rivals = {rival["rival"]: rival for job in found["jobs"] for rival in job["rivals"]}
-    assert not [rival for rival in rivals.values() if "skipped" in rival]
-    assert all(rival["seconds"] > 0 < rival["seconds_of_ten"] for rival in rivals.values())
+    skipped = {name for name, rival in rivals.items() if "skipped" in rival}
+    assert skipped == (set() if find_spec("ot") else {"POT, ot.batch"})  # which tests alone do not need
+    assert all(rivals[name]["seconds"] > 0 < rivals[name]["seconds_of_ten"] for name in rivals.keys() - skipped)
     wanted = {"torch.bincount", "cupy.bincount", "torchmetrics", "torch.unique", "cupy.unique", "torch.sort, cumsum"}
     assert wanted | {"POT, ot.batch", "a thread per matrix, by hand", "torch.compile"} <= set(rivals)
     assert rivals["a thread per matrix, by hand"]["note"].startswith("20 sweeps, residual ")

@@ -7,12 +7,12 @@ each of two libraries keeps memory that the other may want.
 from collections.abc import Callable
 from typing import Any
 
-import cupy  # noqa: TID251
 import torch  # noqa: TID251
 
 
 def allocator(device: torch.device) -> Callable[[int], Any]:
     """Return what CuPy is to ask for memory: each piece is a tensor of bytes on `device`, for the current stream."""
+    import cupy  # noqa: TID251
 
     def allocate(size: int) -> Any:
         owner = torch.empty(size, dtype=torch.uint8, device=device)
