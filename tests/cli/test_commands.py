@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import assert_refused
 
 import cmfast
 from cmfast._files import tables
@@ -37,21 +38,6 @@ def cmd(capsys, tmp_path, monkeypatch):
 @pytest.fixture
 def matrices(rng):
     return rng.integers(1, 50, size=(300, 4, 4))
-
-
-def leftovers():
-    return [path.name for path in Path().iterdir() if path.name.endswith(".part")]
-
-
-def assert_refused(result, text):
-    """Assert exit status 2 and one line on stderr that says `text`."""
-    status, out, err = result
-    assert status == 2
-    assert not out
-    assert err.count("\n") == 1, err
-    assert err.startswith("cmfast: ")
-    assert text in err
-    assert not leftovers()
 
 
 # normalize

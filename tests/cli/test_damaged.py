@@ -418,7 +418,8 @@ def folder(tmp_path_factory):
         os.chdir(before)
 
 
-def fuzz(folder, seeds, monkeypatch):
+def fuzzed(folder, seeds, monkeypatch):
+    """Return for how many seeds the command did what it should; what it did not is raised."""
     where, paths = folder
     for seed in seeds:
         rng = random.Random(seed)
@@ -438,17 +439,18 @@ def fuzz(folder, seeds, monkeypatch):
                     raise
             finally:
                 mend(*spoiled)
+    return len(seeds)
 
 
 @pytest.mark.parametrize("block", range(3))
 def test_damaged_files_and_odd_options(folder, monkeypatch, block):
-    fuzz(folder, range(block * BLOCK, (block + 1) * BLOCK), monkeypatch)
+    assert fuzzed(folder, range(block * BLOCK, (block + 1) * BLOCK), monkeypatch) == BLOCK
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(3, 203))
 def test_damaged_files_and_odd_options_by_the_thousand(folder, monkeypatch, block):
-    fuzz(folder, range(block * BLOCK, (block + 1) * BLOCK), monkeypatch)
+    assert fuzzed(folder, range(block * BLOCK, (block + 1) * BLOCK), monkeypatch) == BLOCK
 
 
 def test_the_files_are_valid(folder, monkeypatch):
@@ -475,7 +477,8 @@ def test_the_files_are_valid(folder, monkeypatch):
         assert call(argv, "utf-8", pytest.MonkeyPatch())[0] == 0
 
 
-def in_a_process(folder, seeds):
+def fuzzed_in_processes(folder, seeds):
+    """Do what `fuzzed` does with a process for each seed."""
     where, paths = folder
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTHONUNBUFFERED", None)
@@ -502,12 +505,13 @@ def in_a_process(folder, seeds):
                     raise
             finally:
                 mend(*spoiled)
+    return len(seeds)
 
 
 def test_damaged_files_in_processes(folder):
-    in_a_process(folder, range(3))
+    assert fuzzed_in_processes(folder, range(3)) == 3
 
 
 @pytest.mark.slow
 def test_damaged_files_in_processes_by_the_hundred(folder):
-    in_a_process(folder, range(3, 200))
+    assert fuzzed_in_processes(folder, range(3, 200)) == 197

@@ -6,6 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from commands import assert_refused
 
 from cmfast import cli
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
@@ -26,12 +27,6 @@ def run(tmp_path, monkeypatch, capsys):
         return (status, *capsys.readouterr())
 
     return command
-
-
-def refused(result, text):
-    status, out, err = result
-    assert (status, out, err.count("\n")) == (2, "", 1), err
-    assert text in err
 
 
 def write(name, head, rows):
@@ -78,9 +73,9 @@ def test_columns_are_never_guessed(run, suffix):
     name = f"t.{suffix}"
     write(name, ("when", "who", "what"), [(1, t, p) for t, p in zip(T, P, strict=True)])
     header = ("--header",) if suffix == "csv" else ()
-    refused(run("confusion", name, *header), "has 3 columns; give --true and --pred (has: when, who, what)")
-    refused(run("confusion", name, "--true", "who"), "has 3 columns; give --true and --pred")
-    refused(run("metrics", name, "--by", "when", "--true", "when"), "cannot be --by and --true")
+    assert_refused(run("confusion", name, *header), "has 3 columns; give --true and --pred (has: when, who, what)")
+    assert_refused(run("confusion", name, "--true", "who"), "has 3 columns; give --true and --pred")
+    assert_refused(run("metrics", name, "--by", "when", "--true", "when"), "cannot be --by and --true")
     assert json.loads(run("confusion", name, "--true", "who", "--pred", "what", "--json")[1])["matrix"] == SKEWED
     # With the group taken away two are left.
     assert [g["samples"] for g in json.loads(run("metrics", name, "--by", "when", "--json")[1])["groups"]] == [4]
@@ -96,13 +91,13 @@ def test_a_matrix_is_not_taken_for_labels(run):
     np.savetxt("M.csv", M, "%d", delimiter=",")
     np.save("wide.npy", np.zeros((2, 50), int))
     for name in ("M.npy", "M.csv", "wide.npy"):
-        refused(run("confusion", name), "columns; give --true and --pred")
-    refused(run("metrics", "M.csv"), "has 3 columns; give --true and --pred")
+        assert_refused(run("confusion", name), "columns; give --true and --pred")
+    assert_refused(run("metrics", "M.csv"), "has 3 columns; give --true and --pred")
     assert json.loads(run("metrics", "M.npy", "--only", "accuracy", "--json")[1])["metrics"] == {"accuracy": 21 / 26}
     # Columns are only named of labels.
     assert json.loads(run("metrics", "M.npy", "--true", "0", "--pred", "2", "--json")[1])["labels"] == [0, 1, 2, 5, 9]
-    refused(run("metrics", "M.npy", "--header"), "--header and --no-header belong to csv")
-    refused(run("confusion", "wide.npy", "--no-header"), "--header and --no-header belong to csv")
+    assert_refused(run("metrics", "M.npy", "--header"), "--header and --no-header belong to csv")
+    assert_refused(run("confusion", "wide.npy", "--no-header"), "--header and --no-header belong to csv")
 
 
 def test_names_of_metrics(run):
@@ -112,9 +107,11 @@ def test_names_of_metrics(run):
         assert status == 0
         assert [line.split()[0] for line in out.splitlines()] == ["0/0:", "accuracy", "mcc"]
     for name in ("acuracy", "Accuracy"):
-        refused(run("metrics", "t.csv", "--only", name), f"there is no metric {name!r}; did you mean 'accuracy'?")
-    refused(run("metrics", "t.csv", "--only", "xyzzy"), "there is no metric 'xyzzy'")
-    refused(run("metrics", "t.csv", "--only", ","), "give the names of metrics")
+        assert_refused(
+            run("metrics", "t.csv", "--only", name), f"there is no metric {name!r}; did you mean 'accuracy'?"
+        )
+    assert_refused(run("metrics", "t.csv", "--only", "xyzzy"), "there is no metric 'xyzzy'")
+    assert_refused(run("metrics", "t.csv", "--only", ","), "give the names of metrics")
 
 
 def test_options_of_any_size_and_number(run, rng):
@@ -125,8 +122,8 @@ def test_options_of_any_size_and_number(run, rng):
     )
     assert status == 0
     assert out.startswith("out.npy: 3 matrices 2 x 2, float64\n")
-    refused(run("normalize", "M.npy", "-o", "o.npy", "--max-iter", "9" * 5000), "--max-iter: must be an integer")
-    refused(run("normalize", "M.npy", "-o", "o.npy", "--force", "--status", "./o.npy"), "the same file")
+    assert_refused(run("normalize", "M.npy", "-o", "o.npy", "--max-iter", "9" * 5000), "--max-iter: must be an integer")
+    assert_refused(run("normalize", "M.npy", "-o", "o.npy", "--force", "--status", "./o.npy"), "the same file")
 
 
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
@@ -144,7 +141,9 @@ def test_class_ids_that_are_none(run, monkeypatch):
     monkeypatch.setattr(_counting, "_memory", lambda: 1 << 20)
     np.save("X.npy", np.ones((3, 2)))
     np.save("y.npy", np.array([0, 1, 10**12]))
-    refused(run("gcm", "X.npy", "--labels", "y.npy", "--pred", "y.npy"), "y.npy: holds 1,000,000,000,001 classes")
+    assert_refused(
+        run("gcm", "X.npy", "--labels", "y.npy", "--pred", "y.npy"), "y.npy: holds 1,000,000,000,001 classes"
+    )
 
 
 @pytest.mark.parametrize(

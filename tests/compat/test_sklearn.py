@@ -35,7 +35,7 @@ def said(function, *args, **options):
     return value, [(warning.category, str(warning.message)) for warning in found]
 
 
-def agree(name, *args, **options):
+def assert_agrees(name, *args, **options):
     """Assert that both give the same and say the same; return it."""
     (got, got_said), (want, want_said) = (said(f, *args, **options) for f in (getattr(ours, name), ORIGINALS[name]))
     assert got_said == want_said, (name, options)
@@ -106,15 +106,17 @@ def test_every_kind_of_labels_gives_what_scikit_learn_gives(rng):
     for _, y, p in columns(rng):
         for weight in (None, rng.random(len(y)), rng.integers(0, 5, len(y))):
             for name in ("confusion_matrix", "multilabel_confusion_matrix", "hamming_loss", "matthews_corrcoef"):
-                agree(name, y, p, sample_weight=weight)
+                assert_agrees(name, y, p, sample_weight=weight)
             for normalize in (True, False):
-                agree("accuracy_score", y, p, sample_weight=weight, normalize=normalize)
-                agree("zero_one_loss", y, p, sample_weight=weight, normalize=normalize)
-                agree("balanced_accuracy_score", y, p, sample_weight=weight, adjusted=normalize)
+                assert_agrees("accuracy_score", y, p, sample_weight=weight, normalize=normalize)
+                assert_agrees("zero_one_loss", y, p, sample_weight=weight, normalize=normalize)
+                assert_agrees("balanced_accuracy_score", y, p, sample_weight=weight, adjusted=normalize)
             for weights in (None, "linear", "quadratic"):
-                agree("cohen_kappa_score", y, p, sample_weight=weight, weights=weights)
-            agree("class_likelihood_ratios", y, p, sample_weight=weight)
-            agree("classification_report", y, p, sample_weight=None if weight is None else weight.round(), digits=4)
+                assert_agrees("cohen_kappa_score", y, p, sample_weight=weight, weights=weights)
+            assert_agrees("class_likelihood_ratios", y, p, sample_weight=weight)
+            assert_agrees(
+                "classification_report", y, p, sample_weight=None if weight is None else weight.round(), digits=4
+            )
 
 
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted", "samples", "binary", None])
@@ -122,27 +124,27 @@ def test_averages_are_those_of_scikit_learn(average, rng):
     for _, y, p in columns(rng, 60):
         for zero_division in ("warn", 0, 1, np.nan):
             for name in PER_LABEL:
-                agree(name, y, p, average=average, zero_division=zero_division)
-            agree("fbeta_score", y, p, beta=0.5, average=average, sample_weight=rng.random(60))
-        agree("precision_recall_fscore_support", y, p, beta=0, average=average)
-        agree("f1_score", y, p, average=average, pos_label=7)
+                assert_agrees(name, y, p, average=average, zero_division=zero_division)
+            assert_agrees("fbeta_score", y, p, beta=0.5, average=average, sample_weight=rng.random(60))
+        assert_agrees("precision_recall_fscore_support", y, p, beta=0, average=average)
+        assert_agrees("f1_score", y, p, average=average, pos_label=7)
 
 
 def test_chosen_labels_are_those_of_scikit_learn(rng):
     y, p = rng.integers(0, 5, (2, 200))
     for labels in ([1], [3, 1], [4, 9, 2], [9], [0, 1, 2, 3, 4], [2, 2], []):
         for weight in (None, rng.random(200), rng.integers(0, 2**50, 200)):
-            agree("confusion_matrix", y, p, labels=labels, sample_weight=weight, normalize="true")
-            agree("multilabel_confusion_matrix", y, p, labels=labels or None, sample_weight=weight)
-        agree("cohen_kappa_score", y, p, labels=labels)
-        agree("classification_report", y, p, labels=labels or None, output_dict=True)
+            assert_agrees("confusion_matrix", y, p, labels=labels, sample_weight=weight, normalize="true")
+            assert_agrees("multilabel_confusion_matrix", y, p, labels=labels or None, sample_weight=weight)
+        assert_agrees("cohen_kappa_score", y, p, labels=labels)
+        assert_agrees("classification_report", y, p, labels=labels or None, output_dict=True)
         for average in ("micro", "macro", "weighted", None):
-            agree("f1_score", y, p, labels=labels or None, average=average)
+            assert_agrees("f1_score", y, p, labels=labels or None, average=average)
 
 
 def test_sums_of_integer_weights_are_exact_and_wrap_as_theirs():
     y, weight = [0, 1, 1], np.array([2**53 + 1, 2**62 + 1, 2**62 + 1])
-    assert agree("confusion_matrix", y, y, sample_weight=weight).dtype == np.int64
+    assert assert_agrees("confusion_matrix", y, y, sample_weight=weight).dtype == np.int64
     assert ours.confusion_matrix([0, 0], [0, 0], labels=[0, 1], sample_weight=[2**53, 1])[0, 0] == 2**53 + 1
 
 
@@ -157,17 +159,17 @@ def test_multilabel_is_that_of_scikit_learn(dense, rng):
         for samplewise in (False, True):
             for labels in (None, [4, 1]):
                 options = {"sample_weight": weight, "labels": labels, "samplewise": samplewise}
-                agree("multilabel_confusion_matrix", T, P, **options)
+                assert_agrees("multilabel_confusion_matrix", T, P, **options)
         for average in ("micro", "macro", "weighted", "samples", None):
             for name in PER_LABEL:
-                agree(name, T, P, average=average, sample_weight=weight)
+                assert_agrees(name, T, P, average=average, sample_weight=weight)
         for name in ("accuracy_score", "hamming_loss", "zero_one_loss", "confusion_matrix"):
-            agree(name, T, P, sample_weight=weight)
-    agree("classification_report", T, P)
-    agree("f1_score", T, P, labels=[6], average="macro")
+            assert_agrees(name, T, P, sample_weight=weight)
+    assert_agrees("classification_report", T, P)
+    assert_agrees("f1_score", T, P, labels=[6], average="macro")
     for name in ("accuracy_score", "multilabel_confusion_matrix", "hamming_loss"):
-        agree(name, T, P, sample_weight=np.ones(51))
-        agree(name, T, P[:-1])
+        assert_agrees(name, T, P, sample_weight=np.ones(51))
+        assert_agrees(name, T, P[:-1])
 
 
 @pytest.mark.parametrize("name", [*CURVES, *AREAS])
@@ -182,15 +184,15 @@ def test_curves_and_areas_are_those_of_scikit_learn(name, rng):
     for options in extra:
         for y in (hit, hit.astype(int), hit.astype(int).tolist(), 2 * hit.astype(int) - 1, hit.astype(float)):
             for s in (score, ties, ties.astype(np.float32), (10 * ties).astype(int), ties.tolist()):
-                agree(name, y, s, **options)
-                agree(name, y, s, sample_weight=weight, **options)
-        agree(name, hit & False, score, **options)
-        agree(name, hit | True, score, **options)
-        agree(name, hit, np.where(score > 0.9, np.nan, score), **options)
-        agree(name, hit[:-1], score, **options)
-        agree(name, named, score, **options)
+                assert_agrees(name, y, s, **options)
+                assert_agrees(name, y, s, sample_weight=weight, **options)
+        assert_agrees(name, hit & False, score, **options)
+        assert_agrees(name, hit | True, score, **options)
+        assert_agrees(name, hit, np.where(score > 0.9, np.nan, score), **options)
+        assert_agrees(name, hit[:-1], score, **options)
+        assert_agrees(name, named, score, **options)
         if name != "roc_auc_score":
-            agree(name, named, score, pos_label="no", **options)
+            assert_agrees(name, named, score, pos_label="no", **options)
 
 
 @pytest.mark.parametrize("name", AREAS)
@@ -201,22 +203,22 @@ def test_areas_of_several_classes_are_those_of_scikit_learn(name, rng):
     for average in ("macro", "micro", "weighted", "samples", None):
         for options in every:
             if (average, options.get("multi_class")) != (None, "ovo"):
-                agree(name, y, score, average=average, **options)
-                agree(name, y, score[:, :3], average=average, **options)
-        agree(name, T, score, average=average)
-        agree(name, T, score, average=average, sample_weight=rng.random(200))
+                assert_agrees(name, y, score, average=average, **options)
+                assert_agrees(name, y, score[:, :3], average=average, **options)
+        assert_agrees(name, T, score, average=average)
+        assert_agrees(name, T, score, average=average, sample_weight=rng.random(200))
     if name == "roc_auc_score":
-        agree(name, y % 3, score, multi_class="ovr", labels=range(4), average="weighted")
-        agree(name, y, score, multi_class="ovr", labels=[3, 2, 1, 0])
+        assert_agrees(name, y % 3, score, multi_class="ovr", labels=range(4), average="weighted")
+        assert_agrees(name, y, score, multi_class="ovr", labels=[3, 2, 1, 0])
 
 
 @pytest.mark.parametrize("name", sorted(ORIGINALS))
 def test_refusals_are_those_of_scikit_learn(name):
     for y, p in [([], []), ([0, 1], [0]), ([0, 1, 2], [0.5, 0.2, 0.1]), (["a", "b"], [0, 1]), ([0, None], [0, 1])]:
         options = {"beta": 1} if name == "fbeta_score" else {}
-        assert agree(name, y, p, **options) is not None
-        agree(name, y, p, **options, sample_weight="heavy")
-    agree(name, [0, 1, 1], [0, 1, 0], **options, sample_weight=[-1, 1, 1])
+        assert assert_agrees(name, y, p, **options) is not None
+        assert_agrees(name, y, p, **options, sample_weight="heavy")
+    assert_agrees(name, [0, 1, 1], [0, 1, 0], **options, sample_weight=[-1, 1, 1])
 
 
 @pytest.mark.parametrize("name", sorted(ORIGINALS))
