@@ -393,7 +393,7 @@ def test_names_come_from_outside_only():
     assert caller._public("cmfast.geometry._grid", "Grid.occupancy") == "Grid.occupancy"
     assert caller._public("cmfast.geometry._grid", "Grid.occupancy.<locals>.widths") is None
     assert caller._public("cmfast.metrics._functions", "f1") == "metrics.f1"
-    assert caller._public("cmfast.uncertainty", "resample") == "uncertainty.resample"
+    assert caller._public("cmfast.uncertainty._resample", "resample") == "uncertainty.resample"
 
 
 def test_names_are_put_in_front_in_one_place():

@@ -1,4 +1,4 @@
-"""How far a confusion matrix, and so any metric of it, could be off because its samples are few."""
+"""Draws of confusion matrices: ``resample``."""
 
 from typing import Any, Literal, TypeAlias, get_args, overload
 
@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
-
-__all__ = ["resample"]
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
 
