@@ -210,6 +210,14 @@ def confusion_matrix(
     validate.flag("sparse", sparse)
     if sample_axes is not None:
         sample_axes = validate.count("sample_axes", sample_axes, least=1)
+    nothing_else = all(option is None for option in (labels, sample_weight, groups, ignored, normalize))
+    if nothing_else and sample_axes == 1 and not sparse and _labels.are_plain(y_true, y_pred):  # the short way
+        y_true, y_pred = dispatch.adopt(y_true=y_true, y_pred=y_pred)
+        sizes = {"n_classes": n_classes, "labels": None, "n_groups": None}
+        matrix, _, outside = _counted(y_true, y_pred, None, None, **sizes, num_threads=num_threads)
+        if outside is not None:
+            _refuse_outside(*outside)
+        return matrix
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
     y_true, y_pred, sample_weight, groups = dispatch.adopt(

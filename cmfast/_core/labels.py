@@ -7,6 +7,19 @@ import numpy as np
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import _text
 
+INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
+
+
+def are_plain(y_true: Any, y_pred: Any) -> bool:
+    """Whether these are NumPy's arrays of as many integers, in one axis: nothing about them need be checked further."""
+    return (
+        type(y_true) is type(y_pred) is np.ndarray
+        and y_true.dtype in INTEGERS
+        and y_pred.dtype in INTEGERS
+        and y_true.ndim == 1
+        and y_true.shape == y_pred.shape
+    )
+
 
 def whole(name: str, y: Any) -> Any:
     """Return floats as integers, checked to be whole numbers; anything else as it is."""

@@ -272,6 +272,8 @@ def check_options(undefined: object, positive: object, on_failure: object) -> No
     """Check what every function that evaluates metrics takes."""
     _plan.undefined_of(undefined)
     validate.on_failure(on_failure)
+    if type(positive) is int and 0 <= positive <= 1:
+        return
     if validate.count("positive", positive) > 1:
         validate.refuse("positive", "0 or 1", positive)
 

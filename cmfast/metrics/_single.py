@@ -123,7 +123,7 @@ def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:
-        if len(args) > most or not LABELS.isdisjoint(options):
+        if len(args) > most or (options and not LABELS.isdisjoint(options)):
             use = f'metrics.from_labels(y_true, y_pred, "{name}")'
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
         return function(*args, **options)

@@ -306,9 +306,11 @@ def solve(
         "solver": solver,
     }
     num_threads = validate.num_threads(num_threads)
-    row_scale, col_scale = _pair(start)
-    factors = {FACTORS[0]: row_scale, FACTORS[1]: col_scale}
-    arrays = dispatch.adopt(optional=VECTORS, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
+    if row_sums is col_sums is start is None:
+        arrays = [*dispatch.adopt(M=M), None, None, None, None]
+    else:
+        factors = dict(zip(FACTORS, _pair(start), strict=True))
+        arrays = dispatch.adopt(optional=VECTORS, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(*arrays)
     report = reporter(progress, "matrices")
     out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)

@@ -111,9 +111,9 @@ def device(x: Any) -> str:
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's would."""
     out = kernel(op, "cpu")(*arrays, **options)
-    several = isinstance(out, tuple)
-    parts = [x[()] if isinstance(x, np.ndarray) and not x.shape else x for x in (out if several else (out,))]
-    return tuple(parts) if several else parts[0]
+    if not isinstance(out, tuple):
+        return out[()] if type(out) is np.ndarray and not out.ndim else out
+    return tuple([x[()] if type(x) is np.ndarray and not x.ndim else x for x in out])
 
 
 def to_host(x: Any) -> Any:

@@ -199,8 +199,29 @@ def metrics_of_matrices(M, *, plan, num_threads=None):
     """Run `plan` on every matrix; its scalars, its per-class results, the status."""
     C, batch = M.shape[-1], M.shape[:-2]
     usual = _usual(C, plan, M)
+    found = None if batch or plan.again or plan.ordered else _of_one(M, C, usual, plan)
+    if found is not None:
+        return found
     fill = _filler(_cells(M), C, plan.ordered, usual)
     return _run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
+
+
+def _of_one(M, C, usual, plan):
+    """Run `plan` on one matrix; return None if its total is unusual.
+
+    Nearly all of such a call would be Python: blocks, pieces and what joins the two kernels.
+    """
+    load_cells = _margins.load_few if C <= _margins.NARROW else _margins.load_many
+    size, lines = _margins.lines_of(C), _lanes.lines_of(C, plan)
+    memory = _take_lines(size + lines + _margins.scratch_lines(C))
+    sums, S = memory[:size], memory[size : size + lines]
+    out = None
+    if not load_cells(_cells(M), C, False, usual, sums, memory[size + lines :], 0, 1):
+        kind = np.float32 if M.dtype.char == "f" else np.float64
+        out = np.empty((plan.scalars, WIDTH), kind), np.empty((plan.tables, 1, C), kind), np.empty(1, np.int8)
+        _evaluate(sums, C, tuple(plan), S, S[:0], out, 0, 1)
+    _give_lines(memory)
+    return out and (*out[0][:, 0], *out[1][:, 0], out[2][0])
 
 
 def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):

@@ -2,7 +2,7 @@
 
 import math
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._tile import LANES, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import scale_any, scale_oblong, scale_regular
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
-from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, rules
+from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, is_large, rules
 
 CHUNK = 1 << 16  # cells converted to float64 at a time
 # Where the fields of a problem stand that are tuples themselves.
@@ -31,10 +31,51 @@ def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
     return _launch(M, row_sums, col_sums, start_row, start_col, write=False, **options)[1:]
 
 
+@lru_cache(128)
+def _plan(R, C, *, solver="auto", **options):
+    """Return what :func:`_scale_one` needs besides the cells, None where it is not for such matrices.
+
+    The fields of a problem between cells and results, in plain tuples, and what makes kernels straight-line code.
+    """
+    fixed = rules(R, C, bi=True, solver=solver, **options)
+    if R != C or is_large(R, C) or fixed["plain"] or fixed["amount"] < 0.0:
+        return None
+    lines = [tuple(_ones(length)) for length in (R, C, 0, 0)]
+    return (0, *lines, *fixed.values()), (0,) * C if C in STRAIGHT else None, fixed["amount"] == 0.0
+
+
+def _scale_one(M, fixed, size, zeros_matter):
+    """Scale one matrix of float64, without zeros, that its diagonal pairs; return None where it is another.
+
+    Nearly all of such a call would be Python: the problem of a batch, its pieces and parts. Bits are those of a batch,
+    as the kernel is.
+    """
+    R, C = M.shape
+    cells = M.reshape(1, R * C)
+    cells.setflags(write=False)  # one type per kernel, also after a copy
+    if zeros_matter and has_zero(cells[0]):
+        return None
+    out, row, col = np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
+    residual, n_iter, status, smoothing = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1)
+    problem = (R, C, 1, cells, *fixed, out, row, col, residual, n_iter, status, smoothing)
+    tile = take_tile(R, C, flip=False, newton=True)
+    place, asks = scale_regular(problem, tile, 0, 1, MOMENT, size)
+    give_tile(tile, newton=True)
+    if asks or place != 1:
+        return None
+    return out.reshape(R, C), row[0], col[0], residual[0], n_iter[0], status[0], smoothing[0]
+
+
 def _launch(
     M, row_sums, col_sums, start_row, start_col, *, write, solver="auto", num_threads=None, progress=None, **options
 ):
     R, C = M.shape[-2:]
+    alone = M.ndim == 2 and M.dtype.char == "d" and write and progress is None
+    if alone and row_sums is col_sums is start_row is start_col is None:
+        plan = _plan(R, C, solver=solver, **options)
+        found = None if plan is None else _scale_one(M, *plan)
+        if found is not None:
+            return found
     vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
