@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._files.output import FileError, reason
+from cmfast._files.texts import is_integer
 
 ROWS = 1 << 18  # of a table, per block
 TEXTS = (".csv", ".tsv", ".txt")
@@ -30,9 +31,11 @@ Tick = Callable[[int, int], object]
 class Column(NamedTuple):
     """A block of a column of labels: the different ones, and for each row the place of its label among them."""
 
-    kind: str  # "booleans", "integers" or "strings"
+    kind: str  # "booleans", "integers", "strings", or "texts" of csv, of which the whole column says what they are
     labels: list[Any]
     codes: np.ndarray
+    lines: list[int] | None = None
+    """Of texts: where each stands first."""
 
 
 def open_npy(path: Path) -> np.ndarray:
@@ -275,7 +278,7 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
                 labels = [row[k].strip() for k in places]
                 if not all(labels):
                     raise FileError(path, f"line {reader.line_num} has an empty label")
-                block.append(labels)
+                block.append(labels, reader.line_num)
                 if len(block) == ROWS:
                     yield block.columns()
                     block = _Rows(len(places))
@@ -298,17 +301,20 @@ class _Rows:
     def __init__(self, columns: int) -> None:
         self._places: list[dict[str, int]] = [{} for _ in range(columns)]
         self._codes: list[list[int]] = [[] for _ in range(columns)]
+        self._lines: list[list[int]] = [[] for _ in range(columns)]
 
     def __len__(self) -> int:
         return len(self._codes[0])
 
-    def append(self, labels: list[str]) -> None:
-        for label, places, codes in zip(labels, self._places, self._codes, strict=True):
+    def append(self, labels: list[str], line: int) -> None:
+        for label, places, codes, lines in zip(labels, self._places, self._codes, self._lines, strict=True):
             codes.append(places.setdefault(label, len(places)))
+            if len(places) > len(lines):
+                lines.append(line)
 
     def columns(self) -> list[Column]:
-        both = zip(self._places, self._codes, strict=True)
-        return [Column("strings", list(places), np.array(codes, np.int64)) for places, codes in both]
+        parts = zip(self._places, self._codes, self._lines, strict=True)
+        return [Column("texts", list(places), np.array(codes, np.int64), lines) for places, codes, lines in parts]
 
 
 def _has_header(path: Path, first: list[str], wanted: Wanted) -> bool:
@@ -325,11 +331,6 @@ def _has_header(path: Path, first: list[str], wanted: Wanted) -> bool:
         f"cannot tell whether the first line ({','.join(cells[:2])}) names the columns; "
         "give --header or --no-header, or name them with --true and --pred",
     )
-
-
-def is_integer(text: str) -> bool:
-    """Return whether `text` is an integer as people write it."""
-    return text.isascii() and text.removeprefix("-").isdecimal()
 
 
 def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:

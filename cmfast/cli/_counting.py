@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,9 @@ import numpy as np
 
 import cmfast
 from cmfast._core.progress import Bar
-from cmfast._files import points, tables
+from cmfast._files import points, tables, texts
 from cmfast._files.output import FileError
 from cmfast.cli._options import compute, sources
-
-DIGITS = 600  # of a label that may be a number; Python reads 640 whatever its settings
 
 
 def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], np.ndarray]:
@@ -22,11 +21,13 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
     total = np.zeros((0, 0, 0), np.int64)
     places: dict[Any, int] = {}
     groups: dict[tuple[Any, ...], int] = {}
+    written: list[dict[str, int]] = []  # of csv: the texts of every column, and the line of each
     source = sources(args)[0]
     for y_true, y_pred, *others in _blocks(args):
         n = len(y_true.codes)
         if n == 0:
             continue
+        written = _written([y_true, y_pred, *others], written)
         found: dict[Any, int] = {}  # places in this block, which may hold few of all classes
         ids = [_places(column, found) for column in (y_true, y_pred)]
         names, codes = _groups(others, n)
@@ -46,6 +47,9 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
         total[np.ix_(which, where, where)] += part
     if not places:
         raise FileError(source, "holds no samples")
+    if written:
+        places, groups, total = _read(source, written, places, groups, total)
+    _warn_of_strangers(total)
     labels, label_order = _in_order(list(places))
     group_names, group_order = _groups_in_order(list(groups))
     return labels, group_names, total[np.ix_(group_order, label_order, label_order)]
@@ -58,6 +62,43 @@ def _blocks(args: argparse.Namespace) -> Iterator[list[tables.Column]]:
         return points.iter_labels(sources(args), tick=tick)
     wanted = (args.true, args.pred, *(args.by or ()))
     return tables.iter_columns(args.input, wanted, header=args.header, tick=tick)
+
+
+def _written(columns: list[tables.Column], before: list[dict[str, int]]) -> list[dict[str, int]]:
+    """Return the texts of every column with the line where each stands first; none of a file that is no csv."""
+    if columns[0].lines is None:
+        return []
+    new = [dict(zip(column.labels, column.lines or (), strict=True)) for column in columns]
+    return [one | old for one, old in zip(new, before or [{} for _ in new], strict=True)]
+
+
+def _read(
+    source: Path,
+    written: list[dict[str, int]],
+    places: dict[Any, int],
+    groups: dict[tuple[Any, ...], int],
+    total: np.ndarray,
+) -> tuple[dict[Any, int], dict[tuple[Any, ...], int], np.ndarray]:
+    """Return labels, groups and counts by what the texts of a csv file stand for, of which some may be the same."""
+    y_true, y_pred = texts.labels(source, written[0], written[1])
+    columns = [texts.groups(source, lines) for lines in written[2:]]
+    labels = {label: k for k, label in enumerate(dict.fromkeys([*y_true.values(), *y_pred.values()]))}
+    values = [tuple(column[text] for column, text in zip(columns, group, strict=True)) for group in groups]
+    named = {group: k for k, group in enumerate(dict.fromkeys(values))}
+    # The counts of a text that truth or prediction lacks are 0, and may go anywhere.
+    axes = [[labels[known[text]] if text in known else 0 for text in places] for known in (y_true, y_pred)]
+    out = np.zeros((len(named), len(labels), len(labels)), np.int64)
+    np.add.at(out, np.ix_([named[group] for group in values], *axes), total)
+    return labels, named, out
+
+
+def _warn_of_strangers(total: np.ndarray) -> None:
+    """Warn where no label is both a truth and a prediction, of three or more: nothing can be right."""
+    occurs = [total.any(axis=axes) for axes in ((0, 2), (0, 1))]
+    if total.shape[1] > 2 and not (occurs[0] & occurs[1]).any():
+        numbers = " and ".join(str(int(found.sum())) for found in occurs)
+        what = f"truth and prediction have no label in common, of {numbers}; are they of the same classes?"
+        warnings.warn(what, cmfast.DiagnosticWarning, stacklevel=2)
 
 
 def _groups(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any, ...]], np.ndarray]:
@@ -112,7 +153,7 @@ def _memory() -> int:
 def _in_order(labels: list[Any]) -> tuple[list[Any], list[int]]:
     """Return labels sorted, and where each stood: integers where one type of 64 bits holds them all, else strings."""
     keys = labels
-    if all(isinstance(label, str) and tables.is_integer(label) and len(label) <= DIGITS for label in labels):
+    if all(isinstance(label, str) and texts.is_integer(label) and len(label) <= texts.DIGITS for label in labels):
         numbers = [int(label) for label in labels]
         if len(set(numbers)) == len(numbers):  # "01" and "1" stay two strings
             keys = numbers

@@ -1,0 +1,109 @@
+"""What the texts of a csv file stand for: truths, numbers or text, told by all of a column, as pandas tells it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cmfast._files.output import FileError
+
+DIGITS = 600  # of a text that may be an integer; Python reads 640 whatever its settings
+TRUTHS = {"true": True, "false": False}
+GAPS = frozenset(("#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "n/a", "nan", "null"))
+GAPS_OF_NUMBERS = GAPS | {"None"}  # which among texts is a class more often than a gap
+_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
+
+Lines = Mapping[str, int]  # text -> the line where it stands first
+
+
+def is_integer(text: str) -> bool:
+    """Return whether `text` is an integer as people write it."""
+    return text.isascii() and text.removeprefix("-").isdecimal()
+
+
+def labels(path: Path, y_true: Lines, y_pred: Lines) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the labels that the texts of truth and prediction stand for: numbers that are equal are one label.
+
+    Raises
+    ------
+    FileError
+        A text that stands for a missing label; a number that is not whole; a column of text beside one of numbers, if
+        they have nothing in common, or something that is the same number and not the same text.
+    """
+    columns = (y_true, y_pred)
+    kinds = [_kind(texts) for texts in columns]
+    for texts, kind in zip(columns, kinds, strict=True):
+        _refuse_gaps(path, texts, GAPS if kind == "strings" else GAPS_OF_NUMBERS)
+    if "strings" in kinds:
+        if kinds[0] != kinds[1]:
+            _check_texts(path, y_true, y_pred, kinds)
+        return {text: text for text in y_true}, {text: text for text in y_pred}
+    found = [{text: _whole(path, text, line) for text, line in texts.items()} for texts in columns]
+    if kinds == ["booleans"] * 2:
+        found = [{text: bool(value) for text, value in values.items()} for values in found]
+    return found[0], found[1]
+
+
+def groups(path: Path, texts: Lines) -> dict[str, Any]:
+    """Return what the texts of a column of groups stand for; any number may be one, and any text."""
+    kind = _kind(texts)
+    if kind == "strings":
+        return {text: text for text in texts}
+    _refuse_gaps(path, texts, GAPS_OF_NUMBERS)
+    if kind == "booleans":
+        return {text: TRUTHS[text.lower()] for text in texts}
+    values = {text: _number(text) for text in texts}
+    whole = all(isinstance(value, int) for value in values.values())
+    return {text: value if whole else float(value) for text, value in values.items()}
+
+
+def _kind(texts: Iterable[str]) -> str:
+    """Return what all texts are, but for those that stand for nothing."""
+    rest = [text for text in texts if text not in GAPS_OF_NUMBERS]
+    if rest and all(_is_truth(text) for text in rest):
+        return "booleans"
+    if rest and all(_NUMBER.fullmatch(text) and len(text) <= DIGITS for text in rest):
+        return "integers"
+    return "strings"
+
+
+def _is_truth(text: str) -> bool:
+    return text.lower() in TRUTHS and text in (text.lower(), text.upper(), text.capitalize())
+
+
+def _number(text: str) -> int | float:
+    """Return a number: an int where it is whole."""
+    if is_integer(text.removeprefix("+")):
+        return int(text)
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2.0**53 else value
+
+
+def _whole(path: Path, text: str, line: int) -> int:
+    """Return the class id that a text is."""
+    value = TRUTHS[text.lower()] if _is_truth(text) else _number(text)
+    if isinstance(value, float):
+        raise FileError(path, f"line {line} holds {text}, which is no class label")
+    return int(value)
+
+
+def _refuse_gaps(path: Path, texts: Lines, gaps: frozenset[str]) -> None:
+    for text, line in texts.items():
+        if text in gaps:
+            raise FileError(
+                path, f"line {line} holds {text}, which stands for a missing label; a class must have another name"
+            )
+
+
+def _check_texts(path: Path, y_true: Lines, y_pred: Lines, kinds: list[str]) -> None:
+    """Refuse to compare text with numbers, unless they have labels in common, and none that is written twice."""
+    differ = f"the truth holds {kinds[0]}, but the prediction {kinds[1]}"
+    written: dict[int | float, str] = {}
+    for text in (*y_true, *y_pred):
+        if _is_truth(text) or (_NUMBER.fullmatch(text) and len(text) <= DIGITS):
+            value = TRUTHS[text.lower()] if _is_truth(text) else _number(text)
+            other = written.setdefault(value, text)
+            if other != text:
+                raise FileError(path, f"{differ}, and {other} and {text} would be two classes; write them alike")
+    if not set(y_true) & set(y_pred):
+        raise FileError(path, f"{differ}, and no label is in both")
