@@ -160,7 +160,7 @@ def confusion_matrix(
     -----
     DiagnosticWarning
         Both label arrays have shape (n, 1): n matrices of one sample each. Without `n_classes` and `labels` it is an
-        error, as hardly anybody means it.
+        error, as hardly anybody means it. Text of which no label is in both, and so nothing right.
 
     Notes
     -----
@@ -244,7 +244,7 @@ def confusion_matrix(
         failures.diagnose(doubt)
 
     if isinstance(y_true, _text.Coded):
-        y_true, y_pred, n = _text.match(y_true, y_pred, names)
+        y_true, y_pred, n = _labels.matched(y_true, y_pred, names)
         n_classes, names = (n, None) if labels is None else (None, np.arange(n))
     elif names is not None:
         names = dispatch.to_host(names)

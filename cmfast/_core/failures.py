@@ -43,6 +43,7 @@ def report(
     *,
     failed: str = "matrices not computed",
     describe: Callable[[tuple[int, ...]], str] | None = None,
+    why: Callable[[tuple[int, ...]], str] | None = None,
     limit_is_answer: bool = False,
 ) -> None:
     """Do what `on_failure` asks about the elements whose status is not CONVERGED.
@@ -58,6 +59,8 @@ def report(
         What did not happen, in the plural.
     describe : callable, optional
         Text for one index of the batch; used where one element alone failed.
+    why : callable, optional
+        What is wrong with the element at an index; said of the first that failed, behind all else.
     limit_is_answer : bool
         LIMIT_ONLY gave a result, if not the one that was asked for: it warns, also where failures raise.
     """
@@ -72,6 +75,8 @@ def report(
     if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
         on_failure = "warn"
     text = message(codes, np.flatnonzero(codes), failed, describe)
+    if why is not None:
+        text += f"; {why(tuple(int(k) for k in np.unravel_index(np.flatnonzero(codes)[0], codes.shape)))}"
     announce(text, on_failure, status)
 
 

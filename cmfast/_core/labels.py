@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _text
 
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
@@ -51,6 +51,15 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
         None if y is None else dispatch.read_only(y.astype(unit).view(np.int64)) for y in given.values()
     )
     return first, second, last
+
+
+def matched(y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return text as places among `names`, or among the labels that occur, and how many; warn if nothing is in both."""
+    known = [set(y.names) for y in (y_true, y_pred)]
+    if names is None and y_true.codes.size and min(map(len, known)) > 1 and known[0].isdisjoint(known[1]):
+        numbers = " and ".join(str(len(found)) for found in known)
+        failures.diagnose(f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?")
+    return _text.match(y_true, y_pred, names)
 
 
 def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:

@@ -93,9 +93,9 @@ def _read(
 
 
 def _warn_of_strangers(total: np.ndarray) -> None:
-    """Warn where no label is both a truth and a prediction, of three or more: nothing can be right."""
+    """Warn where no label is both a truth and a prediction, of several each: nothing can be right."""
     occurs = [total.any(axis=axes) for axes in ((0, 2), (0, 1))]
-    if total.shape[1] > 2 and not (occurs[0] & occurs[1]).any():
+    if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
         numbers = " and ".join(str(int(found.sum())) for found in occurs)
         what = f"truth and prediction have no label in common, of {numbers}; are they of the same classes?"
         warnings.warn(what, cmfast.DiagnosticWarning, stacklevel=2)

@@ -233,7 +233,11 @@ class ConfusionCounts(State):
         positive: int = 1,
         on_failure: OnFailure = "warn",
     ) -> Any:
-        """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`."""
+        """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`.
+
+        Warns where the labels are text and no truth is ever predicted: nothing can be right.
+        """
+        _samples.warn_of_strangers(self._held)
         return metrics.compute(self.matrix, names, undefined=undefined, positive=positive, on_failure=on_failure)
 
     def normalize(self, method: Method, /, **options: Any) -> Any:

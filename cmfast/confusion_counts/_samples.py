@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from cmfast import counting
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import FOUND, IDS, LABELS, Axis
@@ -110,6 +110,17 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     source, target = ([*groups_at, *([pair[side] for pair in pairs] for pairs in known)] for side in (0, 1))
     shape = (*(map(len, groups_at)), len(places), len(places))
     return Held(axis, held.keys, dispatch.moved(held.matrix, shape, source, target))
+
+
+def warn_of_strangers(held: Held) -> None:
+    """Warn where no text is both a truth and a prediction, of several each that were found."""
+    if held.matrix is None or held.axis.source != FOUND or held.axis.kind != "strings":
+        return
+    pairs = dispatch.to_host(held.matrix).reshape(-1, len(held.axis.labels), len(held.axis.labels)).any(axis=0)
+    occurs = [pairs.any(axis=axis) for axis in (1, 0)]
+    if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
+        numbers = " and ".join(str(int(found.sum())) for found in occurs)
+        failures.diagnose(f"truth and prediction have no label in common, of {numbers}; are they of the same classes?")
 
 
 def _axis_of(columns: list[_codes.Codes], samples: _Samples, held: Held, n: int) -> Axis:

@@ -1,12 +1,13 @@
 """Any number of metrics in one pass over the matrices, or from their sums."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, reading, sparse, validate
+from cmfast._core import dispatch, failures, reading, sparse, validate, values
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
@@ -109,7 +110,7 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
     sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
-    failures.report(sums.status, on_failure, failed="matrices not summed")
+    failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(values.unsummed, M))
     return sums
 
 
@@ -255,7 +256,7 @@ def evaluate(
     chosen = _plan.labels_of(labels, C)
     layout = _plan.plan(names, C, undefined, positive, chosen, asked="M")
     *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED, why=partial(values.unsummed, M))
     return _placed(found, layout, chosen)
 
 
@@ -400,13 +401,27 @@ def from_sums(
     >>> round(float(metrics.from_sums([420, 280, 200], [450, 300, 250], [460, 315, 225], "mcc")), 6)
     0.844933
     """
+    given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
+    return of_sums(given, names, undefined, positive, labels, on_failure, num_threads)
+
+
+def of_sums(
+    given: dict[str, Any],
+    names: str | Sequence[str] | None,
+    undefined: Undefined,
+    positive: int,
+    labels: Sequence[int] | None,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    why: Callable[[tuple[int, ...]], str] | None = None,
+) -> Any:
+    """Do what :func:`from_sums` does with the sums that it is given; `why` says what is wrong with some of them."""
     wanted = _plan.names_of(names)
     if _plan.is_group(names):
-        there = {name for name, sums in (("bands", bands), ("tops", tops)) if sums is not None}
+        there = {name for name in ("bands", "tops") if given[name] is not None}
         wanted = tuple(name for name in wanted if there.issuperset(needs(name)))
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
-    given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
     adopted = dict(zip(given, dispatch.adopt(optional=("bands", "tops"), **given), strict=True))
     validate.real(**adopted)
     shape = validate.same_shape(**adopted)
@@ -419,9 +434,23 @@ def from_sums(
             if adopted[option] is None:
                 validate.refuse(option, f"given for {name}", "None")
     *found, status = dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed="sums not evaluated")
+    failures.report(status, on_failure, failed="sums not evaluated", why=why or partial(_unlike_a_matrix, adopted))
     arrays = _placed(found, layout, chosen)
     return _plan.as_asked(names, wanted, arrays)
+
+
+def _unlike_a_matrix(sums: dict[str, Any], index: tuple[int, ...]) -> str:
+    """Say why the sums at `index` are those of no matrix."""
+    one = {name: dispatch.to_host(array)[index] for name, array in sums.items() if array is not None}
+    if found := values.bad(**one):
+        return found
+    for name in ("t", "p"):
+        above = np.flatnonzero(one["d"] > one[name])
+        if above.size:
+            k = int(above[0])
+            return f"d[{k}] is {one['d'][k]}, above {name}[{k}], which is {one[name][k]}"
+    totals = [one[name].sum() for name in ("t", "p")]
+    return f"t adds up to {totals[0]}, p to {totals[1]}" if totals[0] != totals[1] else "no matrix has these sums"
 
 
 def needs(name: str) -> tuple[str, ...]:

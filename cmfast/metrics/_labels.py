@@ -1,15 +1,16 @@
 """Metrics straight from labels: five histograms instead of a matrix, for any number of classes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast, overload
+from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _label_values
+from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array, DeviceT, Floats, Undefined
 from cmfast.metrics import _compute, _plan
-from cmfast.metrics._compute import Margins, from_sums
+from cmfast.metrics._compute import Margins
 from cmfast.metrics._names import MetricName, Names
 
 
@@ -52,8 +53,8 @@ def label_margins(
 
     Parameters
     ----------
-    y_true, y_pred : array of int, shape (..., n)
-        Class ids ``0, ..., n_classes - 1``.
+    y_true, y_pred : array of int or str, shape (..., n)
+        Class ids ``0, ..., n_classes - 1``; or text, whose classes are the labels that occur, sorted.
     n_classes : int, optional
         Default: the largest label plus one.
     sample_weight : array, shape (..., n), optional
@@ -75,13 +76,14 @@ def label_margins(
     Raises
     ------
     TypeError, ValueError
-        Labels that are no integers, missing values, tables instead of columns, shapes that differ, labels outside
-        ``0, ..., n_classes - 1``; without `n_classes` labels of shape (n, 1), which are n rows of one sample.
+        Labels that are neither integers nor text, or one of each, missing values, tables instead of columns, shapes
+        that differ, labels outside ``0, ..., n_classes - 1``; without `n_classes` labels of shape (n, 1), which are n
+        rows of one sample.
 
     Warns
     -----
     DiagnosticWarning
-        Labels of shape (n, 1) with `n_classes`.
+        Labels of shape (n, 1) with `n_classes`; text of which no label is in both.
 
     Notes
     -----
@@ -114,6 +116,9 @@ def _margins(
     labelled = {name: validate.labelled(given[name]) for name in ("y_true", "y_pred")}
     optional = ("sample_weight", "groups")
     arrays = dict(zip(given, dispatch.adopt(optional=optional, **{**given, **labelled}), strict=True))
+    texts = [name for name in labelled if isinstance(arrays[name], _text.Coded)]
+    if texts:
+        n_classes = _numbered(arrays, texts, n_classes, ignore_index)
     y_true, y_pred, weight, groups = arrays.values()
     validate.integer(y_true=y_true, y_pred=y_pred, groups=groups)
     validate.real(sample_weight=weight)
@@ -130,6 +135,20 @@ def _margins(
     if n_classes is not None:
         return _of(arrays, n_classes=validate.count("n_classes", n_classes), **options)
     return _of_all(arrays, **options)
+
+
+def _numbered(arrays: dict[str, Any], texts: list[str], n_classes: object, ignore_index: int | None) -> int:
+    """Put places among the sorted labels in the place of labels that are text; return how many there are."""
+    for name in ("y_true", "y_pred"):
+        if name not in texts:
+            validate.refuse(name, f"text as {texts[0]}", validate.kind(arrays[name]), TypeError)
+    if n_classes is not None:
+        validate.refuse("n_classes", "None where labels are text", validate.shown(n_classes))
+    if ignore_index is not None:
+        _label_values.ignored(ignore_index, arrays["y_true"])
+    *turned, n = _label_values.matched(arrays["y_true"], arrays["y_pred"], None)
+    arrays |= dict(zip(("y_true", "y_pred"), turned, strict=True))
+    return int(n)
 
 
 def _groups(groups: Array | None, n_groups: int | None) -> int | None:
@@ -270,8 +289,8 @@ def from_labels(
 
     Parameters
     ----------
-    y_true, y_pred : array of int, shape (..., n)
-        Class ids ``0, ..., n_classes - 1``.
+    y_true, y_pred : array of int or str, shape (..., n)
+        As for :func:`label_margins`: class ids, or text, whose classes are the labels that occur, sorted.
     names : str or list of str, optional
         As for :func:`compute`: all of them, also those of ordered classes.
     n_classes : int, optional
@@ -308,6 +327,8 @@ def from_labels(
     >>> from cmfast import metrics
     >>> round(float(metrics.from_labels([0, 0, 1, 99_999], [0, 1, 1, 99_999], "mcc")), 6)
     0.7
+    >>> metrics.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"], "recall").tolist()
+    [1.0, 0.5]
     """
     wanted = _plan.names_of(names)
     _compute.check_options(undefined, positive, "warn")
@@ -317,13 +338,10 @@ def from_labels(
         return _plan.plan(wanted, C, undefined, positive, _plan.labels_of(labels, C), asked="y_true and y_pred")
 
     sums = _margins(given, n_classes, n_groups, ignore_index, num_threads, check)
-    return from_sums(
-        *sums[:3],
-        cast(Names, names),
-        bands=sums.bands,
-        tops=sums.tops,
-        undefined=undefined,
-        positive=positive,
-        labels=labels,
-        num_threads=num_threads,
-    )
+    parts = dict(zip(("d", "t", "p", "bands", "tops"), sums, strict=False))
+    return _compute.of_sums(parts, names, undefined, positive, labels, "warn", num_threads, _unsummed)
+
+
+def _unsummed(index: tuple[int, ...]) -> str:
+    """Say why the sums of labels are no metrics: they were counted, so the weights are at fault."""
+    return "sample_weight adds up to no number, or to one below 0"

@@ -1,12 +1,13 @@
 """Metrics with parameters of their own."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate, values
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
@@ -136,8 +137,17 @@ def kappa(
         validate.refuse("weights", f"of shape {(C, C)}", f"shape {dispatch.shape_of(weights)}")
     filling = _plan.fill(FORMS["kappa"].metric, undefined)
     out, status = dispatch.call("weighted_kappa", M, weights, fill=filling, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED, why=partial(_unweighted, M, weights))
     return out
+
+
+def _unweighted(M: Array, weights: Array, index: tuple[int, ...]) -> str:
+    """Say why there is no kappa of the matrix at `index`."""
+    table = dispatch.to_host(weights)
+    on = np.flatnonzero(np.diagonal(table))
+    return values.bad(weights=table) or (
+        f"weights{values.place((on[0], on[0]))} is not 0" if on.size else values.unsummed(M, index)
+    )
 
 
 @overload
@@ -215,7 +225,7 @@ def tau_weighted(
     table = _class_weights(weights, C)
     plan = _plan.plan_tau_weighted(table, v, normalize=normalize, undefined=undefined)
     out, status = dispatch.call("metrics_of_matrices", M, plan=plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED, why=partial(values.unsummed, M))
     return out
 
 

@@ -20,7 +20,7 @@ from cmfast.kernels.shared.metrics import (
     Total,
     Value,
 )
-from cmfast.metrics._catalogue import AVERAGES, BINARY, FORMS, PER_CLASS, SCALARS, Form, Metric, find, near
+from cmfast.metrics._catalogue import AVERAGES, FORMS, PER_CLASS, SCALARS, Form, Metric, find, near
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
 Row: TypeAlias = tuple[Codes, tuple[float, float]]
@@ -76,8 +76,8 @@ def _refuse(argument: str, name: str) -> NoReturn:
     meant = near(name)
     if meant:
         validate.refuse(argument, "metrics", f"{validate.shown(name)}; did you mean {meant[0]!r}?")
-    known = ", ".join((*SCALARS, *PER_CLASS, *BINARY))
-    validate.refuse(argument, f"metrics (fbeta_<beta>, {known}, or aliases of these)", validate.shown(name))
+    known = "metrics, as listed in metrics.SCALARS, metrics.PER_CLASS and metrics.BINARY (f1_macro, mcc, fbeta_2, ...)"
+    validate.refuse(argument, known, validate.shown(name))
 
 
 def as_asked(names: object, wanted: tuple[str, ...], found: list[Any]) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch
+from cmfast._core import dispatch, values
 from cmfast.kernels.shared.scaling import pseudo_bayes
 from cmfast.kernels.status import Status
 from cmfast.scaling._result import ScalingResult
@@ -17,7 +17,7 @@ OUT_OF_RANGE = "a weight leaves the range of the result"
 
 def unnormalised(M: Any) -> str:
     """Say what is wrong with a matrix that :func:`normalize` or :func:`importance_weights` gave NaN."""
-    return _bad_value(M=dispatch.to_host(M)) or OUT_OF_RANGE
+    return values.bad(M=dispatch.to_host(M)) or OUT_OF_RANGE
 
 
 def unscaled(
@@ -37,7 +37,7 @@ def unscaled(
     )
     status = Status(int(_element(result.status, batch, 0, index)))
     if status is Status.INVALID:
-        return _bad_value(M=M, row_sums=u, col_sums=v)
+        return values.bad(M=M, row_sums=u, col_sums=v)
     assert M is not None
     u, v = (np.ones(n) if line is None else line for n, line in zip(M.shape, (u, v), strict=True))
     if status is Status.TOTALS:
@@ -58,7 +58,7 @@ def unscaled(
     allowed = support(A, u, v)
     dead = np.argwhere(allowed.dead_cells)  # not the zeros of the result: small cells of float32 are zeros, too
     if status is Status.LIMIT_ONLY and result.matrix is not None and len(dead):
-        where = _place(dead[0])
+        where = values.place(dead[0])
         cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
         return f"no scaling exists, and this limit takes {cells} to zero; {SMOOTH}"
     return f"{allowed.explain()}; {SMOOTH}"
@@ -78,24 +78,6 @@ def _element(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ..
     host = dispatch.to_host(array)
     found: np.ndarray = np.broadcast_to(host, batch + host.shape[host.ndim - core :])[index]
     return found
-
-
-def _bad_value(**arrays: np.ndarray | None) -> str:
-    """Name the first value that is NaN, infinite or negative; "" if there is none."""
-    for name, array in arrays.items():
-        if array is None:
-            continue
-        places = np.argwhere(~(array >= 0) | (array == np.inf))
-        if len(places):
-            place = tuple(places[0])
-            value = array[place]
-            kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
-            return f"{kind} value at {name}{_place(place)}"
-    return ""
-
-
-def _place(index: Any) -> str:
-    return f"[{', '.join(str(k) for k in index)}]"
 
 
 def _unequal_totals(u: np.ndarray, v: np.ndarray) -> str:

@@ -1,11 +1,12 @@
 """Draws of confusion matrices: ``resample``."""
 
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate, values
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
@@ -129,5 +130,19 @@ def resample(
         validate.refuse("missed", f"of shape {shape}, one entry per class", f"shape {dispatch.shape_of(missed)}")
     options = {"n_replicates": n_replicates, "scheme": scheme, "n": n, "seed": int(generator.integers(2**63))}
     replicates, status = dispatch.call("resample", M, missed, num_threads=num_threads, **options)
-    failures.report(status, on_failure, failed="matrices not resampled")
+    failures.report(status, on_failure, failed="matrices not resampled", why=partial(_why, M, missed, scheme))
     return replicates
+
+
+def _why(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
+    """Say why nothing was drawn from the matrix at `index`, and what helps."""
+    some = {"M": M, "missed": missed}
+    at = values.place(index) if index else ""
+    one = {f"{name}{at}": np.asarray(dispatch.to_host(x))[index] for name, x in some.items() if x is not None}
+    found = values.bad(**one)
+    if not found and not sum(float(x.sum()) for x in one.values()):
+        found = f"M{at} holds no samples to draw from"
+    elif not found and any((x != np.rint(x)).any() for x in one.values()):
+        size = "" if scheme == "row_multinomial" else "n=, the number of samples in a replicate, or "
+        found = f"its cells are fractions; give {size}the counts that they came from"
+    return f"{found or 'its cells add up to more than fits'}; its replicates are 0"

@@ -243,6 +243,16 @@ def test_parts_that_do_not_merge():
         _ = ConfusionCounts() + 1
 
 
+def test_text_that_has_nothing_in_common_warns():
+    counts = cmfast.ConfusionCounts.from_labels(["cat", "dog"], ["Cat", "Dog"], groups=[0, 1])
+    with pytest.warns(cmfast.DiagnosticWarning, match="no label in common, of 2 and 2"):
+        assert counts.compute("accuracy").tolist() == [0, 0]
+    assert counts.update(["cat"], ["dog"], groups=[1]).compute("accuracy").tolist() == [0, 0]
+    with pytest.warns(cmfast.DiagnosticWarning, match="no label in common, of 2 and 2"):
+        assert not np.diagonal(cmfast.confusion_matrix(["cat", "dog"], ["Cat", "Dog"])).any()
+    assert not cmfast.confusion_matrix(["cat"], ["dog"]).trace()  # one sample that is wrong
+
+
 def test_weights():
     counts = ConfusionCounts()
     for part in (slice(0, 20), slice(20, 60)):

@@ -6,6 +6,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.metrics as skm
 import torch
@@ -19,6 +20,7 @@ from cmfast.kernels.cpu.metrics._formulas import PAST_BYTES
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, TEAMS = PUBLISHED["paper001"], PUBLISHED["paper003"]["teams"]
 FINLEY, EDGES = PUBLISHED["paper004"]["finley_1884"], PUBLISHED["edge_3class"]
+COUNTS = cmfast.ConfusionCounts.from_labels([0, 1], [0, 0])
 
 
 def close(got, want):
@@ -241,6 +243,13 @@ def test_tensors_give_tensors():
             r'use metrics.from_labels\(y_true, y_pred, "kappa"\)',
         ),
         (lambda: metrics.fbeta([0, 1], [1, 1], 2), TypeError, "use metrics.from_labels"),
+        (lambda: metrics.compute([[1]], ["nope"]), ValueError, "^.{,190}PER_CLASS and metrics.BINARY .*, got 'nope'$"),
+        (lambda: metrics.mcc(COUNTS), TypeError, r"got .*ConfusionCounts\); give M.matrix, or call M.compute\(names\)"),
+        (lambda: cmfast.bi_normalize(COUNTS), TypeError, "give M.matrix"),
+        (lambda: metrics.from_labels(["a"], [1], "mcc"), TypeError, "y_pred must be text as y_true, got dtype int64"),
+        (lambda: metrics.from_labels([1], ["a"], "mcc"), TypeError, "y_true must be text as y_pred, got dtype int64"),
+        (lambda: metrics.from_labels(["a"], ["a"], n_classes=1), ValueError, "n_classes must be None where labels are"),
+        (lambda: metrics.from_labels(["a"], ["a"], ignore_index=1), ValueError, "ignore_index must be None where"),
         (lambda: metrics.fbeta([[1]], -1), ValueError, "metrics.fbeta: beta must be at least 0"),
         (lambda: metrics.from_sums([1], [1], [1], "gerrity"), ValueError, "bands must be given for gerrity"),
         (
@@ -255,6 +264,41 @@ def test_tensors_give_tensors():
 def test_errors(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: metrics.mcc([[1, -2], [0, 1]]), r"not evaluated: INVALID; negative value at M\[0, 1\]"),
+        (lambda: metrics.f1([np.eye(2), [[1, np.nan], [0, 1]]]), r"first: 1\): 1 INVALID; NaN value at M\[1\]\[0, 1\]"),
+        (lambda: metrics.margins([[np.inf, 0], [0, 1]]), r"not summed: INVALID; infinite value at M\[0, 0\]"),
+        (lambda: metrics.margins(np.full((2, 2), 2**62)), "INVALID; the cells of M add up to more than fits"),
+        (lambda: metrics.kappa(np.eye(2), weights=[[0, -1], [1, 0]]), r"negative value at weights\[0, 1\]"),
+        (lambda: metrics.kappa(np.eye(2), weights=[[0, 1], [1, 2]]), r"weights\[1, 1\] is not 0"),
+        (lambda: metrics.tau_weighted([[1, -1], [0, 1]], [1, 1]), r"negative value at M\[0, 1\]"),
+        (lambda: metrics.from_sums([3, 1], [2, 2], [2, 2], "mcc"), r"d\[0\] is 3, above t\[0\], which is 2"),
+        (lambda: metrics.from_sums([1, 1], [2, 2], [2, 3], "mcc"), "t adds up to 4, p to 5"),
+        (lambda: metrics.from_sums([1, 1], [2, -2], [2, 3], "mcc"), r"negative value at t\[1\]"),
+    ],
+)
+def test_why_there_is_no_metric(call, reason):
+    with pytest.warns(cmfast.FailureWarning, match=reason):
+        call()
+
+
+def test_labels_that_are_text(rng):
+    names = np.array(["kiwi", "fig", "apple"])
+    y, p = rng.integers(0, 3, (2, 4, 300))
+    order = np.argsort(np.argsort(names))  # of the classes: the sorted labels
+    want = metrics.from_labels(order[y], order[p], EVERY)
+    for given in ((names[y], names[p]), (names[y].tolist(), names[p].tolist())):
+        for name, value in metrics.from_labels(*given, EVERY).items():
+            assert value.tobytes() == want[name].tobytes(), name
+    column = pd.Series(names[p[0]], dtype="category")
+    assert metrics.from_labels(names[y[0]], column, "mcc") == want["mcc"][0]
+    assert metrics.label_margins(names[y], names[p]).row_sums.shape == (4, 3)
+    with pytest.warns(cmfast.DiagnosticWarning, match="y_true and y_pred have no label in common, of 2 and 2"):
+        assert metrics.from_labels(["cat", "dog"], ["0", "1"], "accuracy") == 0
 
 
 def test_labels_without_a_matrix(rng):
@@ -375,7 +419,7 @@ def test_labels_with_weights_groups_and_what_is_ignored(rng):
         close(value, want[name])
     with pytest.raises(ValueError, match=r"groups must be in 0\.\.1, got 2"):
         metrics.label_margins(y, p, groups=g, n_groups=2)
-    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated"):
+    with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight adds up to no number"):
         assert np.isnan(metrics.from_labels([0, 1], [0, 1], "mcc", sample_weight=[1.0, np.inf]))
 
 

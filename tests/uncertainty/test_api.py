@@ -198,6 +198,20 @@ def test_bad_options(options, text):
         uncertainty.resample(COUNTS, **options)
 
 
+@pytest.mark.parametrize(
+    ("M", "options", "reason"),
+    [
+        ([[0.5, 0.25], [0.0, 0.25]], {}, "fractions; give n=, the number of samples .*, or the counts .*are 0$"),
+        ([[0.5, 0.25], [0.0, 0.25]], {"scheme": "row_multinomial"}, "fractions; give the counts"),
+        ([[[1, 2], [3, 4]], [[0, 0], [0, 0]]], {"n": 10}, r"M\[1\] holds no samples to draw from; its .* are 0$"),
+        ([[1, -2], [3, 4]], {}, r"negative value at M\[0, 1\]"),
+    ],
+)
+def test_why_nothing_was_drawn(M, options, reason):
+    with pytest.warns(cmfast.FailureWarning, match=reason):
+        assert not uncertainty.resample(M, n_replicates=3, **options)[-1].any()
+
+
 def test_missed_has_one_entry_per_class():
     with pytest.raises(ValueError, match=r"missed must be of shape \(4, 4\)"):
         uncertainty.resample(COUNTS, MISSED[0])

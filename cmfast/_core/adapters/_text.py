@@ -135,9 +135,17 @@ def objects(name: str, x: np.ndarray) -> Coded:
     if is_text(kinds):
         _refuse_mixed(name, x)
     what = ", ".join(sorted(kind.__name__ for kind in kinds))
-    cure = f"; give {name}.astype({'int' if are_integers(kinds) else 'float'})" if numbers else ""
+    cure = f"; give {name}.astype({'int' if are_integers(kinds) else 'float'})" if numbers else _of_holders(name, kinds)
     msg = f"{name} must be an array of numbers, got Python objects ({what}){cure}"
     raise TypeError(msg)
+
+
+def _of_holders(name: str, kinds: set[type]) -> str:
+    """Say what of one object that holds a matrix is an array."""
+    if len(kinds) > 1 or not all(hasattr(kind, "matrix") for kind in kinds):
+        return ""
+    call = f", or call {name}.compute(names)" if all(hasattr(kind, "compute") for kind in kinds) else ""
+    return f"; give {name}.matrix{call}"
 
 
 def _refuse_missing(name: str, x: np.ndarray) -> None:
