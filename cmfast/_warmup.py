@@ -240,7 +240,7 @@ def _resample() -> None:
         cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2, scheme="expected_rounded")
 
 
-CALLS: dict[str, Callable[[], None]] = {
+CALLS: dict[str, Callable[[], object]] = {
     "confusion_matrix": _confusion_matrix,
     "overlap": _compare(cmfast.overlap),
     "l1_distance": _compare(cmfast.l1_distance),

@@ -1,7 +1,7 @@
 """Names for what the public functions take; what an option may be is listed here and nowhere else."""
 
-from collections.abc import Callable
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,11 +48,33 @@ class Sparse(Protocol):
         ...
 
 
-# A result is an array of the library that was given: where that is not NumPy's, of the same class.
-DeviceT = TypeVar("DeviceT", bound=Tensor | CudaArray)
-ArrayT = TypeVar("ArrayT")
-MatrixT = TypeVar("MatrixT")
+class Labelled(Protocol):
+    """What tells an array of xarray from one of NumPy, for type checkers."""
 
+    @property
+    def coords(self) -> Any:
+        """Names along the dimensions."""
+        ...
+
+    def to_dataset(self) -> Any:
+        """Return it among others."""
+        ...
+
+
+# A result is an array of the library that was given: where that is not NumPy's, of the same class.
+DeviceT = TypeVar("DeviceT", bound=Tensor | CudaArray | Labelled)
+# What is computed of points has other dimensions than they have: of xarray's arrays it is an array of NumPy.
+PointsT = TypeVar("PointsT", bound=Tensor | CudaArray)
+# A result is one of any arrays where a user writes its class alone.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as WithDefault  # which every type checker knows
+
+    ArrayT = WithDefault("ArrayT", default=Any)
+else:
+    ArrayT = TypeVar("ArrayT")
+MatrixT = TypeVar("MatrixT")
+# One table, of classes by classes; text is none.
+Table: TypeAlias = NDArray[Any] | Sequence[Sequence[float]] | Tensor | CudaArray | Labelled
 
 OnFailure: TypeAlias = Literal["raise", "warn", "ignore"]
 Progress: TypeAlias = bool | Callable[[int, int], object] | None

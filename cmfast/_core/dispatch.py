@@ -168,6 +168,12 @@ def bare(array: Any) -> Any:
     return array if inner is None else inner(array)
 
 
+def dimensioned(signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
+    """Return what was computed of bare arrays as these have it: with named axes, of the letters of `signature`."""
+    named = getattr(adapter(type(arrays[0])), "dimensioned", None)
+    return out if named is None else named(signature, arrays, out)
+
+
 def extent(array: Any) -> tuple[int, int]:
     """Return the least and the largest of the integers in `array`, which has some; synchronises."""
     found: tuple[int, int] = adapter(type(array)).extent(array)

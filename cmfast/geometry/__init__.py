@@ -2,19 +2,13 @@
 
 from cmfast.geometry._accumulator import CellAccumulator
 from cmfast.geometry._cells import CellCounts, SparseHistogram
+from cmfast.geometry._counts import cell_counts, sparse_histogram
 from cmfast.geometry._curve import WidthCurve, width_curve
 from cmfast.geometry._diagnostics import GcmDiagnostics
-from cmfast.geometry._functions import (
-    GcmResult,
-    cell_counts,
-    diagnose,
-    gcm,
-    geometric_confusion_matrix,
-    min_overlap,
-    sparse_histogram,
-)
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._matrices import diagnose, gcm, min_overlap
 from cmfast.geometry._projection import Projection, pca
+from cmfast.geometry._result import GcmResult, geometric_confusion_matrix
 from cmfast.geometry._streaming import PcaAccumulator
 
 __all__ = [

@@ -6,18 +6,20 @@ Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from cmfast._core import dispatch, reading, validate
-from cmfast._core.annotations import Array, Empty, Method, OnFailure, Smoothing
+from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
 from cmfast._files.states import State, of_class
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total, overflow_of, room_for_matrix
 from cmfast.geometry._weights import is_list, options_of_bi, report, statuses, tables
 from cmfast.kernels.shared.geometry_keys import Layout, Ranges, bits_of
+
+CountsT = TypeVar("CountsT", bound="CellCounts")
 
 CELL_PARTS: Parts = {  # types and dimensions of what is written
     "origin": (("<f8",), 1),
@@ -34,7 +36,7 @@ CELL_PARTS: Parts = {  # types and dimensions of what is written
 
 @reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
-class SparseHistogram:
+class SparseHistogram(Generic[ArrayT]):
     """Heights per cell and group, of the occupied cells only. Made by :func:`cmfast.sparse_histogram`.
 
     Attributes
@@ -55,23 +57,23 @@ class SparseHistogram:
 
     grid: Grid
     n_groups: int
-    values: Array
+    values: ArrayT
     n_dropped: int
     _keys: Array = field(repr=False)
     _table: Array = field(repr=False)
     _ranges: Ranges = field(repr=False)
 
     @property
-    def cells(self) -> Array:
+    def cells(self) -> ArrayT:
         """Index row of the cell of every entry: int64, shape (K, m)."""
         return self._decoded()[0]
 
     @property
-    def groups(self) -> Array:
+    def groups(self) -> ArrayT:
         """Group of every entry: int64, shape (K,)."""
         return self._decoded()[1]
 
-    def _decoded(self) -> tuple[Array, Array]:
+    def _decoded(self) -> tuple[ArrayT, ArrayT]:
         options = {"ranges": self._ranges, "bits": bits_of(self.n_groups)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -90,7 +92,7 @@ class SparseHistogram:
 
 @reading.readable
 @dataclass(frozen=True, eq=False, repr=False)
-class CellCounts(State):
+class CellCounts(State, Generic[ArrayT]):
     """How many points have each (cell, label, prediction). Made by :func:`cmfast.cell_counts`.
 
     Weights depend on label and prediction alone, so these counts are all that the geometric confusion matrix of any
@@ -128,7 +130,7 @@ class CellCounts(State):
 
     grid: Grid
     n_classes: int
-    counts: Array
+    counts: ArrayT
     n_dropped: int
     _keys: Array = field(repr=False)
     _table: Array = field(repr=False)
@@ -138,29 +140,32 @@ class CellCounts(State):
     _OPTIONAL: ClassVar[tuple[str, ...]] = ("table",)
 
     @property
-    def cells(self) -> Array:
+    def cells(self) -> ArrayT:
         """Index row of the cell of every triple: int64, shape (K, m)."""
         return self._decoded()[0]
 
     @property
-    def labels(self) -> Array:
+    def labels(self) -> ArrayT:
         """Label of every triple: int64, shape (K,)."""
-        tags = self._decoded()[1]
+        tags: Any = self._decoded()[1]
         with dispatch.chosen(tags):
-            return tags >> bits_of(self.n_classes)
+            found: ArrayT = tags >> bits_of(self.n_classes)
+        return found
 
     @property
-    def predictions(self) -> Array:
+    def predictions(self) -> ArrayT:
         """Prediction of every triple: int64, shape (K,)."""
-        tags = self._decoded()[1]
+        tags: Any = self._decoded()[1]
         with dispatch.chosen(tags):
-            return tags & ((1 << bits_of(self.n_classes)) - 1)
+            found: ArrayT = tags & ((1 << bits_of(self.n_classes)) - 1)
+        return found
 
     @property
     def n_points(self) -> int:
         """Points that were counted, without those left out."""
-        with dispatch.chosen(self.counts):
-            return int(self.counts.sum())
+        counts: Any = self.counts
+        with dispatch.chosen(counts):
+            return int(counts.sum())
 
     @property
     def key_bits(self) -> int:
@@ -172,7 +177,7 @@ class CellCounts(State):
         """Cells between the first and the last occupied one, both included, per axis."""
         return self._ranges[1]
 
-    def _decoded(self) -> tuple[Array, Array]:
+    def _decoded(self) -> tuple[ArrayT, ArrayT]:
         options = {"ranges": self._ranges, "bits": 2 * bits_of(self.n_classes)}
         index, tags = dispatch.call("decode_cells", self._keys, self._table, **options)
         return index, tags
@@ -231,7 +236,7 @@ class CellCounts(State):
 
     @of_class
     @classmethod
-    def merge(cls, parts: Iterable[Self], /) -> Self:
+    def merge(cls, parts: Iterable[CountsT], /) -> CountsT:
         """Merge the counts of any number of parts: as ``sum(parts)``, but no count is walked over more than log times.
 
         Parameters
@@ -249,7 +254,7 @@ class CellCounts(State):
         """
         if not isinstance(parts, Iterable):
             validate.refuse("parts", "an iterable of CellCounts", type(parts).__name__, TypeError)
-        stack: list[Self] = []
+        stack: list[CountsT] = []
         for k, part in enumerate(parts):
             if not isinstance(part, CellCounts):
                 validate.refuse(f"parts[{k}]", "CellCounts", type(part).__name__, TypeError)
@@ -261,7 +266,7 @@ class CellCounts(State):
             stack[-1] = stack[-1]._plus(last)
         return stack[0]
 
-    def confusion_matrix(self) -> Array:
+    def confusion_matrix(self) -> ArrayT:
         """Return the confusion matrix of the points that were counted.
 
         Returns
@@ -271,18 +276,19 @@ class CellCounts(State):
         """
         return self._matrix()
 
-    def _matrix(self) -> Array:
+    def _matrix(self) -> ArrayT:
         with room_for_matrix(self.n_classes):
-            return dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
+            found: ArrayT = dispatch.call("pair_counts", self._keys, self.counts, n_classes=self.n_classes)
+        return found
 
     def label_histogram(
         self,
-        weights: Method | Array | None = None,
+        weights: Method | Table | None = None,
         *,
         smoothing: Smoothing = None,
         empty: Empty = "nan",
         on_failure: OnFailure = "warn",
-    ) -> SparseHistogram:
+    ) -> SparseHistogram[ArrayT]:
         """Return the histogram of the points of each label.
 
         Parameters
@@ -323,12 +329,12 @@ class CellCounts(State):
 
     def prediction_histogram(
         self,
-        weights: Method | Array | None = None,
+        weights: Method | Table | None = None,
         *,
         smoothing: Smoothing = None,
         empty: Empty = "nan",
         on_failure: OnFailure = "warn",
-    ) -> SparseHistogram:
+    ) -> SparseHistogram[ArrayT]:
         """Return the histogram of the points of each prediction.
 
         Parameters
@@ -358,7 +364,7 @@ class CellCounts(State):
         """
         return self._histogram(weights, options_of_bi(smoothing, empty), on_failure, 1)
 
-    def _histogram(self, weights: Any, bi: dict[str, Any], on_failure: OnFailure, axis: int) -> SparseHistogram:
+    def _histogram(self, weights: Any, bi: dict[str, Any], on_failure: OnFailure, axis: int) -> SparseHistogram[ArrayT]:
         validate.on_failure(on_failure)
         M = self._matrix()
         if is_list(weights):

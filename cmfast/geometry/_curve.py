@@ -13,7 +13,7 @@ from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
 from cmfast.geometry._diagnostics import GcmDiagnostics, describe
 from cmfast.geometry._diagnostics import overlaps as overlaps_of
-from cmfast.geometry._embedding import Weights, embedded, weighted
+from cmfast.geometry._embedding import Rule, Weights, embedded, weighted
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._weights import is_list, options_of_bi
 
@@ -82,7 +82,7 @@ def width_curve(
     origins: int = 5,
     weights: Weights = "bi",
     n_components: int | None = 10,
-    grid: Grid | str = "scott",
+    grid: Grid | Rule = "scott",
     smoothing: Smoothing = None,
     empty: Empty = "nan",
     n_classes: int | None = None,

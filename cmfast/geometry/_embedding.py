@@ -1,9 +1,9 @@
 """What the functions on embedded points share: checked arguments, principal axes, cells, weightings."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast._core.annotations import Array, Method, OnFailure, Table
 from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
@@ -11,8 +11,9 @@ from cmfast.geometry._limits import room_for_matrix
 from cmfast.geometry._projection import projected
 from cmfast.geometry._weights import Weighting, outcomes, report, statuses, tables
 
-Weights = Method | Array | list[Method | Array]
-RULES = ("scott", "freedman_diaconis")
+Weights: TypeAlias = Method | Table | list[Any]  # of which each is one of the others
+Rule: TypeAlias = Literal["scott", "freedman_diaconis"]
+RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 class Embedded(NamedTuple):
@@ -31,7 +32,7 @@ def embedded(
     y_true: Array,
     y_pred: Array,
     n_components: int | None,
-    grid: Grid | str,
+    grid: Grid | Rule,
     *,
     weights: Any,
     bi: dict[str, Any],

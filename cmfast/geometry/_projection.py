@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, reading, validate
-from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
+from cmfast._core.annotations import Array, ArrayT, Floats, OnFailure, PointsT
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
@@ -132,12 +132,12 @@ def _bits(array: Array) -> tuple[Any, ...]:
 
 @overload
 def pca(
-    X: DeviceT,
+    X: PointsT,
     n_components: int = ...,
     *,
     precision: Precision = ...,
     on_failure: OnFailure = ...,
-) -> Projection[DeviceT]: ...
+) -> Projection[PointsT]: ...
 @overload
 def pca(
     X: ArrayLike,

@@ -5,7 +5,7 @@ gives is one option, ``undefined=``, with one meaning for all of them; see :func
 """
 
 from cmfast.metrics._catalogue import BINARY, METRICS, PER_CLASS, SCALARS, Metric
-from cmfast.metrics._compute import Margins, compute, defined, from_sums, margins
+from cmfast.metrics._compute import compute, defined, from_sums
 from cmfast.metrics._confusions import Confusions, confusion_fractions, most_confused, one_vs_rest
 from cmfast.metrics._curves import LeastCost, PrecisionRecall, Roc, ThresholdMatrices
 from cmfast.metrics._functions import (
@@ -60,6 +60,7 @@ from cmfast.metrics._functions import (
     zero_one_loss,
 )
 from cmfast.metrics._labels import from_labels, label_margins
+from cmfast.metrics._margins import Margins, margins
 from cmfast.metrics._multilabel import multilabel, multilabel_tables
 from cmfast.metrics._names import MetricName
 from cmfast.metrics._parameters import fbeta, heidke, hss, kappa, tau_weighted

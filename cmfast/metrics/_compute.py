@@ -1,117 +1,15 @@
 """Any number of metrics in one pass over the matrices, or from their sums."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Generic, NamedTuple, cast, overload
+from collections.abc import Sequence
+from typing import Any, overload
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, reading, sparse, validate, values
-from cmfast._core.annotations import Array, ArrayT, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
+from cmfast._core import validate
+from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import find
+from cmfast.metrics._evaluate import evaluate, evaluate_sums, needs
 from cmfast.metrics._names import MetricName, Names
-
-FAILED = "matrices not evaluated"
-
-
-@reading.readable
-class Margins(NamedTuple, Generic[ArrayT]):
-    """The sums of a batch of matrices that every metric is made of.
-
-    Attributes
-    ----------
-    diagonal, row_sums, col_sums : array, shape (..., C)
-        What was right, true and predicted, per class.
-    bands : array, shape (..., C)
-        Mass at distance k from the diagonal: ``(bands * distance).sum()`` is the distance-weighted sum of the weighted
-        kappas.
-    tops : array, shape (..., C)
-        Mass with ``max(truth, prediction) == k``, which Gerrity's score needs beside the bands.
-    total : array, shape (...)
-        Total mass.
-    status : array of int8, shape (...)
-        INVALID (all sums 0, or NaN for fractions) or CONVERGED.
-    """
-
-    diagonal: ArrayT
-    row_sums: ArrayT
-    col_sums: ArrayT
-    bands: ArrayT
-    tops: ArrayT
-    total: ArrayT
-    status: ArrayT
-
-    def _parts(self) -> dict[str, str]:
-        parts = {"classes": reading.shape(self.diagonal, 1), "total": reading.numbers(self.total, ",")}
-        return parts | {"status": reading.statuses(self.status)}
-
-    def explain(self) -> str:
-        """Say in words what the sums say."""
-        a, n = (float(np.nansum(np.asarray(dispatch.to_host(x), np.float64))) for x in (self.diagonal, self.total))
-        share = f"{a / n:.1%} of it" if n else "nothing"
-        return f"a total of {n:,.6g}, {share} on the diagonal"
-
-
-@overload
-def margins(
-    M: DeviceT,
-    /,
-    *,
-    on_failure: OnFailure = ...,
-    num_threads: int | None = ...,
-) -> Margins[DeviceT]: ...
-@overload
-def margins(
-    M: ArrayLike,
-    /,
-    *,
-    on_failure: OnFailure = ...,
-    num_threads: int | None = ...,
-) -> Margins[NDArray[Any]]: ...
-def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
-    """Diagonal, margins and distance sums of confusion matrices, in one pass.
-
-    Parameters
-    ----------
-    M : array, shape (..., C, C)
-        Counts or any normalisation of them.
-    on_failure : {"warn", "raise", "ignore"}
-        What to do about matrices with bad values (see Notes).
-    num_threads : int, optional
-        Most threads to use; default: what the process may use.
-
-    Returns
-    -------
-    Margins
-        int64 and exact for integers, else float64 (also for float32: they are sums). Library and device of `M`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        `M` is not real, or not square.
-
-    Notes
-    -----
-    Bad values: a negative, NaN or infinite cell, or a total beyond int64 (INVALID), gives 0 or NaN in that matrix and
-    is reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same
-    input, same bits, for any number of threads.
-
-    Examples
-    --------
-    >>> from cmfast import metrics
-    >>> sums = metrics.margins([[5, 1], [2, 4]])
-    >>> sums.diagonal.tolist(), sums.row_sums.tolist(), sums.col_sums.tolist(), int(sums.total)
-    ([5, 4], [6, 6], [7, 5], 12)
-    """
-    validate.on_failure(on_failure)
-    num_threads = validate.num_threads(num_threads)
-    (M,) = dispatch.adopt(M=M)
-    validate.matrices(square=True, M=M)
-    sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
-    failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(values.unsummed, M))
-    return sums
 
 
 @overload
@@ -231,52 +129,6 @@ def compute(
     wanted = _plan.names_of(names)
     found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, labels)
     return _plan.as_asked(names, wanted, found)
-
-
-def evaluate(
-    M: Array,
-    names: tuple[str, ...],
-    undefined: Undefined,
-    positive: int,
-    on_failure: OnFailure,
-    num_threads: int | None,
-    labels: Sequence[int] | None = None,
-) -> list[Any]:
-    """Return the arrays of `names`, which are known."""
-    check_options(undefined, positive, on_failure)
-    num_threads = validate.num_threads(num_threads)
-    if sparse.is_sparse(M):
-        validate.matrices(square=True, M=M)
-        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "labels": labels}
-        d, t, p, bands, tops = sparse.margins(M)
-        options |= {"bands": bands, "tops": tops, "on_failure": on_failure, "num_threads": num_threads}
-        return list(from_sums(d, t, p, cast(Names, names), **options).values()) if names else []
-    (M,) = dispatch.adopt(M=M)
-    C, _ = validate.matrices(square=True, M=M)
-    chosen = _plan.labels_of(labels, C)
-    layout = _plan.plan(names, C, undefined, positive, chosen, asked="M")
-    *found, status = dispatch.call("metrics_of_matrices", M, plan=layout.plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED, why=partial(values.unsummed, M))
-    return _placed(found, layout, chosen)
-
-
-def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] | None) -> list[Any]:
-    """Return the results in the order of the names; of a metric per class those of `labels`."""
-    if labels is not None:
-        first = layout.plan.scalars
-        with dispatch.chosen(found[0]):
-            found = [part if place < first else part[..., list(labels)] for place, part in enumerate(found)]
-    return [found[place] for place in layout.places]
-
-
-def check_options(undefined: object, positive: object, on_failure: object) -> None:
-    """Check what every function that evaluates metrics takes."""
-    _plan.undefined_of(undefined)
-    validate.on_failure(on_failure)
-    if type(positive) is int and 0 <= positive <= 1:
-        return
-    if validate.count("positive", positive) > 1:
-        validate.refuse("positive", "0 or 1", positive)
 
 
 @overload
@@ -401,64 +253,13 @@ def from_sums(
     >>> round(float(metrics.from_sums([420, 280, 200], [450, 300, 250], [460, 315, 225], "mcc")), 6)
     0.844933
     """
-    given = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
-    return of_sums(given, names, undefined, positive, labels, on_failure, num_threads)
-
-
-def of_sums(
-    given: dict[str, Any],
-    names: str | Sequence[str] | None,
-    undefined: Undefined,
-    positive: int,
-    labels: Sequence[int] | None,
-    on_failure: OnFailure,
-    num_threads: int | None,
-    why: Callable[[tuple[int, ...]], str] | None = None,
-) -> Any:
-    """Do what :func:`from_sums` does with the sums that it is given; `why` says what is wrong with some of them."""
+    sums = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
     wanted = _plan.names_of(names)
     if _plan.is_group(names):
-        there = {name for name in ("bands", "tops") if given[name] is not None}
+        there = {name for name in ("bands", "tops") if sums[name] is not None}
         wanted = tuple(name for name in wanted if there.issuperset(needs(name)))
-    check_options(undefined, positive, on_failure)
-    num_threads = validate.num_threads(num_threads)
-    adopted = dict(zip(given, dispatch.adopt(optional=("bands", "tops"), **given), strict=True))
-    validate.real(**adopted)
-    shape = validate.same_shape(**adopted)
-    if not shape:
-        validate.refuse("d", "of shape (..., C)", "shape ()")
-    chosen = _plan.labels_of(labels, shape[-1])
-    layout = _plan.plan(wanted, shape[-1], undefined, positive, chosen, asked="d, t and p")
-    for name in wanted:
-        for option in needs(name):
-            if adopted[option] is None:
-                validate.refuse(option, f"given for {name}", "None")
-    *found, status = dispatch.call("metrics_of_sums", *adopted.values(), plan=layout.plan, num_threads=num_threads)
-    failures.report(status, on_failure, failed="sums not evaluated", why=why or partial(_unlike_a_matrix, adopted))
-    arrays = _placed(found, layout, chosen)
-    return _plan.as_asked(names, wanted, arrays)
-
-
-def _unlike_a_matrix(sums: dict[str, Any], index: tuple[int, ...]) -> str:
-    """Say why the sums at `index` are those of no matrix."""
-    one = {name: dispatch.to_host(array)[index] for name, array in sums.items() if array is not None}
-    if found := values.bad(**one):
-        return found
-    for name in ("t", "p"):
-        above = np.flatnonzero(one["d"] > one[name])
-        if above.size:
-            k = int(above[0])
-            return f"d[{k}] is {one['d'][k]}, above {name}[{k}], which is {one[name][k]}"
-    totals = [one[name].sum() for name in ("t", "p")]
-    return f"t adds up to {totals[0]}, p to {totals[1]}" if totals[0] != totals[1] else "no matrix has these sums"
-
-
-def needs(name: str) -> tuple[str, ...]:
-    """Return which sums beyond diagonal and margins the metric `name` needs."""
-    form = find(name)
-    if form is None or not form.metric.ordered:
-        return ()
-    return ("bands", "tops") if form.metric.name == "gerrity" else ("bands",)
+    found = evaluate_sums(sums, wanted, undefined, positive, on_failure, num_threads, labels)
+    return _plan.as_asked(names, wanted, found)
 
 
 @overload

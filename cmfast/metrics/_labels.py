@@ -9,8 +9,9 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _label_values
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array, DeviceT, Floats, Undefined
-from cmfast.metrics import _compute, _plan
-from cmfast.metrics._compute import Margins
+from cmfast.metrics import _plan
+from cmfast.metrics._evaluate import SUMS, check_options, evaluate_sums
+from cmfast.metrics._margins import Margins
 from cmfast.metrics._names import MetricName, Names
 
 
@@ -331,15 +332,16 @@ def from_labels(
     [1.0, 0.5]
     """
     wanted = _plan.names_of(names)
-    _compute.check_options(undefined, positive, "warn")
+    check_options(undefined, positive, "warn")
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
 
     def check(C: int) -> object:
         return _plan.plan(wanted, C, undefined, positive, _plan.labels_of(labels, C), asked="y_true and y_pred")
 
     sums = _margins(given, n_classes, n_groups, ignore_index, num_threads, check)
-    parts = dict(zip(("d", "t", "p", "bands", "tops"), sums, strict=False))
-    return _compute.of_sums(parts, names, undefined, positive, labels, "warn", num_threads, _unsummed)
+    parts = dict(zip(SUMS, sums, strict=False))
+    found = evaluate_sums(parts, wanted, undefined, positive, "warn", num_threads, labels, _unsummed)
+    return _plan.as_asked(names, wanted, found)
 
 
 def _unsummed(index: tuple[int, ...]) -> str:

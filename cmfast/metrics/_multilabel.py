@@ -77,7 +77,8 @@ def multilabel_tables(
         if weight is not None:
             validate.refuse("sample_weight", "None where there is one table per sample", "an array")
         return confusion_matrix(y_true, y_pred, n_classes=2, num_threads=num_threads)
-    return _tables(y_true, y_pred, weight, num_threads)
+    tables = _tables(dispatch.bare(y_true), dispatch.bare(y_pred), weight, num_threads)
+    return dispatch.dimensioned("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
 
 
 def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[Any]:
@@ -90,7 +91,7 @@ def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[
         validate.refuse("y_true", "of shape (..., n, L), a column per label", f"shape {shape}")
     if weight is not None and dispatch.shape_of(weight) != shape[:-1]:
         validate.refuse("sample_weight", f"of shape {shape[:-1]}", f"shape {dispatch.shape_of(weight)}")
-    return [y_true, y_pred, weight]
+    return [y_true, y_pred, None if weight is None else dispatch.bare(weight)]
 
 
 def _tables(
@@ -200,7 +201,8 @@ def multilabel(
     forms = [_form(name) for name in several]
     _plan.undefined_of(undefined)
     validate.on_failure(on_failure)
-    y_true, y_pred, weight = _adopted(y_true, y_pred, sample_weight)
+    *given, weight = _adopted(y_true, y_pred, sample_weight)
+    y_true, y_pred = map(dispatch.bare, given)
     tables = _tables(y_true, y_pred, weight, num_threads, on_failure)  # which says what is bad, once
     options: dict[str, Any] = {"undefined": undefined, "on_failure": "ignore", "num_threads": num_threads}
     found = []
@@ -224,6 +226,8 @@ def multilabel(
             else:
                 supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
                 found.append(_averaged(tables, metric, supports, options))
+    axes = ["(L)" if average == "" and metric not in OF_SAMPLES else "()" for metric, average in forms]
+    found = [dispatch.dimensioned(f"(n,L),(n,L)->{ax}", tuple(given), one) for ax, one in zip(axes, found, strict=True)]
     return found[0] if isinstance(names, str) else dict(zip(several, found, strict=True))
 
 

@@ -11,7 +11,7 @@ from cmfast._core import dispatch, failures, validate, values
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
-from cmfast.metrics._compute import FAILED
+from cmfast.metrics._evaluate import FAILED
 from cmfast.metrics._single import Average, averaged, of_matrices, one
 
 Weighting: TypeAlias = Literal["linear", "quadratic"]

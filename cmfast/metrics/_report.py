@@ -8,7 +8,8 @@ import numpy as np
 
 from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, Undefined
-from cmfast.metrics._compute import compute, margins
+from cmfast.metrics._compute import compute
+from cmfast.metrics._margins import margins
 from cmfast.metrics._names import Names
 
 PER_CLASS = ("precision", "recall", "f1", "jaccard")

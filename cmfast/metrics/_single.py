@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
 from cmfast.metrics._catalogue import Averaging
-from cmfast.metrics._compute import evaluate
+from cmfast.metrics._evaluate import evaluate
 
 Average: TypeAlias = Averaging | None
 P = ParamSpec("P")

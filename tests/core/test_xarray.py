@@ -72,6 +72,26 @@ def test_labels():
     assert (counts.labels, counts.groups) == (("a", "b"), ("u", "v"))
 
 
+def test_samples_of_several_labels():
+    rng = np.random.default_rng(2)
+    y, p = rng.integers(0, 2, (2, 2, 30, 3))
+    coords = {"fold": ["a", "b"], "label": list("xyz")}
+    given = [xr.DataArray(x, coords, ("fold", "sample", "label")) for x in (y, p)]
+    tables = metrics.multilabel_tables(*given)
+    assert tables.dims == ("fold", "label", "is_true", "is_predicted")
+    np.testing.assert_array_equal(tables, metrics.multilabel_tables(y, p))
+    weight = xr.DataArray(rng.random((2, 30)), {"fold": ["a", "b"]}, ("fold", "sample"))
+    names = ["f1", "f1_macro", "f1_micro", "f1_weighted", "f1_samples", "subset_accuracy", "hamming_loss"]
+    found = metrics.multilabel(
+        *given, names, sample_weight=xr.DataArray(weight, {"fold": ["a", "b"]}, ("fold", "sample"))
+    )
+    for name, value in metrics.multilabel(y, p, names, sample_weight=weight.values).items():
+        assert found[name].dims == (("fold", "label") if name == "f1" else ("fold",))
+        assert list(found[name].fold.values) == ["a", "b"]
+        np.testing.assert_array_equal(found[name], value)
+    assert list(found["f1"].label.values) == list("xyz")
+
+
 def test_failures_speak_of_the_batch():
     bad = M.astype(float).copy()
     bad[2, 0, 0] = np.nan

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 import torch
+import xarray as xr
 from numpy.typing import NDArray
 
 import cmfast
@@ -81,3 +82,50 @@ metrics.least_cost(tensor, tensor, [[0, 1], [10, 0]]).threshold.item()
 rates = metrics.precision_recall(y, p).fpr  # error
 metrics.auc(y, p, pos_label=1.5)  # error
 assert_type(metrics.multilabel(tensor, tensor, ["f1_samples"]), dict[str, torch.Tensor])
+
+# An array of xarray gives one, with its dimensions; what is computed of points has others, and is an array of NumPy.
+many = xr.DataArray(np.ones((4, 3, 3)), dims=("model", "true", "predicted"))
+assert_type(cmfast.bi_normalize(many), xr.DataArray)
+assert_type(metrics.mcc(many), xr.DataArray)
+assert_type(metrics.compute(many, ["mcc", "recall"]), dict[str, xr.DataArray])
+assert_type(cmfast.ipf(many).row_scale, xr.DataArray)
+assert_type(metrics.margins(many).total, xr.DataArray)
+ids = xr.DataArray([0, 1], dims="sample")
+assert_type(cmfast.confusion_matrix(ids, ids), xr.DataArray)
+assert_type(metrics.auc(ids, ids), xr.DataArray)
+bare: NDArray[np.float64] = cmfast.bi_normalize(many)  # error
+
+# Counts of cells know the library of their arrays, and so does what is computed of them.
+grid = cmfast.Grid([0.0], [1.0])
+points = torch.zeros(3, 1)
+counts = cmfast.cell_counts(points, tensor, tensor, grid=grid)
+assert_type(counts, cmfast.CellCounts[torch.Tensor])
+assert_type(counts.counts, torch.Tensor)
+assert_type((counts + counts).labels, torch.Tensor)
+assert_type(counts.confusion_matrix(), torch.Tensor)
+assert_type(counts.label_histogram("row").values, torch.Tensor)
+assert_type(cmfast.gcm(counts, "row"), torch.Tensor)
+assert_type(cmfast.min_overlap(counts.label_histogram(), counts.prediction_histogram()), torch.Tensor)
+assert_type(cmfast.sparse_histogram(points, grid=grid, weights=tensor).groups, torch.Tensor)
+whole = cmfast.geometric_confusion_matrix(points, tensor, tensor, weights="row", grid=grid)
+assert_type(whole.matrix, torch.Tensor)
+assert_type(whole.cells, cmfast.CellCounts[torch.Tensor])
+on_host = cmfast.geometric_confusion_matrix([[0.5], [1.5]], [0, 1], [0, 1], n_components=None)
+on_host.matrix.sum()
+on_host.cells.predictions.sum()
+share: float = on_host.diagnostics.singleton_fraction
+cmfast.geometric_confusion_matrix(points, tensor, tensor, grid="scot")  # error
+cmfast.gcm(points, "row")  # error
+cmfast.gcm(counts, "rows")  # error
+cmfast.cell_counts(points, tensor, tensor)  # error
+read = cmfast.CellCounts.from_bytes(counts.to_bytes())
+read.counts.sum()
+both = cmfast.CellCounts.merge([counts, counts])
+assert_type(both.counts, torch.Tensor)
+missing = counts.weights  # error
+tensor_of_arrays: torch.Tensor = on_host.matrix  # error
+
+
+# A class alone is that of any arrays.
+def pooled(parts: list[cmfast.CellCounts]) -> cmfast.GcmResult | None:
+    return None if cmfast.CellCounts.merge(parts).counts.sum() else whole

@@ -56,7 +56,7 @@ def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     out = dispatch.call(op, *map(bare, arrays), **options)
     if OPS[op].topic not in BATCHES:
         return out
-    ins, outs = _signature(op)
+    ins, outs = _signature(OPS[op].signature)
     known = _Dimensions(ins, arrays)
     if not isinstance(out, tuple):
         return known.given(out, outs[0])
@@ -64,9 +64,15 @@ def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return tuple(known.given(one, core) for one, core in zip(out, cores, strict=False))
 
 
-def _signature(op: str) -> tuple[list[Any], list[Any]]:
-    """Return the core axes of what an op takes and gives; None for what the signature does not say."""
-    given, gives = OPS[op].signature.split("->")
+def dimensioned(signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
+    """Return one result of bare arrays with the dimensions that the signature says are its."""
+    ins, outs = _signature(signature)
+    return _Dimensions(ins, arrays).given(out, outs[0])
+
+
+def _signature(signature: str) -> tuple[list[Any], list[Any]]:
+    """Return the core axes of what is taken and given; None for what the signature does not say."""
+    given, gives = signature.split("->")
     return _cores(given), _cores(gives) or [None]
 
 

@@ -1,0 +1,108 @@
+"""The sums of matrices that every metric is made of."""
+
+from functools import partial
+from typing import Any, Generic, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmfast._core import dispatch, failures, reading, validate, values
+from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure
+
+
+@reading.readable
+class Margins(NamedTuple, Generic[ArrayT]):
+    """The sums of a batch of matrices that every metric is made of.
+
+    Attributes
+    ----------
+    diagonal, row_sums, col_sums : array, shape (..., C)
+        What was right, true and predicted, per class.
+    bands : array, shape (..., C)
+        Mass at distance k from the diagonal: ``(bands * distance).sum()`` is the distance-weighted sum of the weighted
+        kappas.
+    tops : array, shape (..., C)
+        Mass with ``max(truth, prediction) == k``, which Gerrity's score needs beside the bands.
+    total : array, shape (...)
+        Total mass.
+    status : array of int8, shape (...)
+        INVALID (all sums 0, or NaN for fractions) or CONVERGED.
+    """
+
+    diagonal: ArrayT
+    row_sums: ArrayT
+    col_sums: ArrayT
+    bands: ArrayT
+    tops: ArrayT
+    total: ArrayT
+    status: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        parts = {"classes": reading.shape(self.diagonal, 1), "total": reading.numbers(self.total, ",")}
+        return parts | {"status": reading.statuses(self.status)}
+
+    def explain(self) -> str:
+        """Say in words what the sums say."""
+        a, n = (float(np.nansum(np.asarray(dispatch.to_host(x), np.float64))) for x in (self.diagonal, self.total))
+        share = f"{a / n:.1%} of it" if n else "nothing"
+        return f"a total of {n:,.6g}, {share} on the diagonal"
+
+
+@overload
+def margins(
+    M: DeviceT,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Margins[DeviceT]: ...
+@overload
+def margins(
+    M: ArrayLike,
+    /,
+    *,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Margins[NDArray[Any]]: ...
+def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
+    """Diagonal, margins and distance sums of confusion matrices, in one pass.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Counts or any normalisation of them.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    Margins
+        int64 and exact for integers, else float64 (also for float32: they are sums). Library and device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not real, or not square.
+
+    Notes
+    -----
+    Bad values: a negative, NaN or infinite cell, or a total beyond int64 (INVALID), gives 0 or NaN in that matrix and
+    is reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same
+    input, same bits, for any number of threads.
+
+    Examples
+    --------
+    >>> from cmfast import metrics
+    >>> sums = metrics.margins([[5, 1], [2, 4]])
+    >>> sums.diagonal.tolist(), sums.row_sums.tolist(), sums.col_sums.tolist(), int(sums.total)
+    ([5, 4], [6, 6], [7, 5], 12)
+    """
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    (M,) = dispatch.adopt(M=M)
+    validate.matrices(square=True, M=M)
+    sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
+    failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(values.unsummed, M))
+    return sums
