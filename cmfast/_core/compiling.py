@@ -76,6 +76,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "ConfusionCounts.normalize": ("normalize",),
     "ConfusionCounts": ("confusion_matrix",),
     "Support": ("support",),
+    "uncertainty.paired_counts": ("confusion_matrix",),
     "metrics.report": ("metrics_of_matrices", "margins"),
     "metrics.from_sums": ("metrics_of_sums",),
     "metrics.from_labels": ("label_margins", "metrics_of_sums"),

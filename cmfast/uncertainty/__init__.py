@@ -1,5 +1,17 @@
-"""How far a confusion matrix, and so any metric of it, could be off because its samples are few."""
+"""How far a confusion matrix, and so any metric of it, could be off; and which of two classifiers is better."""
 
+from cmfast.uncertainty._hypotheses import McNemar, Symmetry, bowker, mcnemar, stuart_maxwell
+from cmfast.uncertainty._paired_counts import Flip, PairedCounts, paired_counts
 from cmfast.uncertainty._resample import resample
 
-__all__ = ["resample"]
+__all__ = [
+    "Flip",
+    "McNemar",
+    "PairedCounts",
+    "Symmetry",
+    "bowker",
+    "mcnemar",
+    "paired_counts",
+    "resample",
+    "stuart_maxwell",
+]

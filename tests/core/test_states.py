@@ -18,6 +18,11 @@ def state(request):
     return STATES[request.param](np.asarray)
 
 
+def said(kind):
+    """Return how messages call a class."""
+    return next(name for name in STATES if name.rpartition(".")[2] == kind.__name__)
+
+
 def test_what_is_read_is_what_was_written(state, tmp_path):
     kind = type(state)
     assert kind.from_bytes(state.to_bytes()) == state
@@ -69,9 +74,9 @@ def test_files_that_are_open(state, tmp_path):
         log.read(9)
         assert kind.load(log) == state
     for text in (io.StringIO(), (tmp_path / "text").open("w")):
-        with text, pytest.raises(TypeError, match=rf"^{kind.__name__}\.save: path must be a path, or a file of bytes"):
+        with text, pytest.raises(TypeError, match=rf"^{said(kind)}\.save: path must be a path, or a file of bytes"):
             state.save(text)
-    with pytest.raises(TypeError, match=rf"^{kind.__name__}\.load: path must be a path, or a file of bytes"):
+    with pytest.raises(TypeError, match=rf"^{said(kind)}\.load: path must be a path, or a file of bytes"):
         kind.load(io.StringIO(state.to_json()))
 
 
@@ -103,7 +108,7 @@ def changes(facts, optional):
 
 def test_json_that_is_none(state):
     kind = type(state)
-    match = rf"^{kind.__name__}\.from_json: text holds no {kind.__name__}, or is damaged: "
+    match = rf"^{said(kind)}\.from_json: text holds no {kind.__name__}, or is damaged: "
     for facts in changes(json.loads(state.to_json()), kind._OPTIONAL):
         with pytest.raises(ValueError, match=match):
             kind.from_json(json.dumps(facts))
@@ -124,13 +129,13 @@ def test_bytes_that_are_damaged(state):
     kind, whole = type(state), state.to_bytes()
     rng = np.random.default_rng(0)
     for data in (b"", b"PK", whole[:-1], whole[9:-1], b"{" + whole):
-        with pytest.raises(ValueError, match=rf"^{kind.__name__}\.from_bytes: data holds no {kind.__name__}"):
+        with pytest.raises(ValueError, match=rf"^{said(kind)}\.from_bytes: data holds no {kind.__name__}"):
             kind.from_bytes(data)
     for place in rng.integers(0, len(whole), 200):
         data = bytearray(whole)
         data[place] ^= 1 << int(rng.integers(8))
         found = outcome(kind, data)
-        assert found == state or re.match(rf"{kind.__name__}\.from_bytes: data holds no", str(found))
+        assert found == state or re.match(rf"{said(kind)}\.from_bytes: data holds no", str(found))
 
 
 def test_axes_that_are_not_finite_are_kept():

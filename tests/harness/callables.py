@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from operator import attrgetter
 from typing import Any, get_origin
 
 import numpy as np
@@ -27,6 +28,7 @@ RECORDS = {
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
+    "uncertainty.Flip", "uncertainty.McNemar", "uncertainty.PairedCounts", "uncertainty.Symmetry",
 }  # fmt: skip
 
 # What needs a library that is not installed.
@@ -210,6 +212,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "data": (None, "{}", 3, [1], {}, b"", b"PK"),
     "text": (None, 3, [1], {}, "", "[]", "{}", b"\xff"),
     "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
+    "kind": NO_NAME,
     "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": tuple(value for value in NO_NAME if value is not None),
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
@@ -241,7 +244,12 @@ def _counted(make: Make) -> cmfast.ConfusionCounts:
     return cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS))
 
 
+def _paired(make: Make) -> cmfast.uncertainty.PairedCounts:
+    return cmfast.uncertainty.paired_counts(make(TRUTH), make(GUESS), make(TRUTH[::-1]), clusters=["a", "b", "b", "c"])
+
+
 STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
+STATES |= {"uncertainty.PairedCounts": _paired}
 FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")
 FILE = os.path.join(FOLDER.name, "cells.npz")  # noqa: PTH118  (as users write it)
 
@@ -256,7 +264,7 @@ def _saved(name: str) -> Callable[[Make], str]:
 
 def _of_state(name: str, of: Callable[[Make], Any]) -> dict[str, Entry]:
     """Return how the methods of a class are called that all states have."""
-    kind = getattr(cmfast, name)
+    kind = attrgetter(name)(cmfast)
     return {
         f"{name}.save": Entry(lambda make: of(make).save, others={"path": FILE}),
         f"{name}.load": _function(kind.load, others={"path": Made(_saved(name))}),
@@ -355,6 +363,8 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "data": (Made(lambda make: _cells(make).to_bytes()), Made(lambda make: bytearray(_grid(make).to_bytes()))),
     "text": (Made(lambda make: _cells(make).to_json()), Made(lambda make: _grid(make).to_json().encode())),
     "cells": (Made(_cells),),
+    "T": (Made(_paired),),
+    "kind": ("exact", "mid_p", "corrected"),
     "frame": (Made(lambda make: FRAME),),
     "keys": ("site", ["site"], ("site", "label")),
     "y_true": ("label", "site"),
@@ -394,6 +404,8 @@ POINTS = {"X": X, **LABELS}
 ONLY_BI = ("smoothing", "empty", "tol", "max_iter", "solver", "start")  # the **options of a normalisation
 WEIGHTS_OF_CELLS = ("nonsense", 3, True, None, [["row"]], ["row", 3], {}, b"row", [[1.0, 2.0]], [[1j, 1], [1, 1]], 1.5)
 NO_LABELS = (3, [], [0, 0], [[0, 1]], [0.5, 1.0], "ab", True, {}, [None], [1j])
+LABELS_OF_TWO = {"y_true": TRUTH, "y_a": GUESS, "y_b": TRUTH[::-1].copy()}
+NO_PAIRS = (None, 3, "x", [1], np.ones(2), {})
 NO_COLUMN = (3, True, 1.5, "nonsense", b"label", ["label"], {})
 SAMPLES = {**LABELS, "sample_weight": np.ones(4)}
 OF_COUNTED: dict[str, Any] = {
@@ -450,6 +462,17 @@ ENTRIES: dict[str, Entry] = {
         batch=frozenset({"M", "missed"}),
         wrong={"n": integers(0, none=True)},
     ),
+    "uncertainty.paired_counts": _function(
+        cmfast.uncertainty.paired_counts, LABELS_OF_TWO,
+        wrong={"labels": NO_LABELS},
+        free=frozenset({"groups", "clusters"}),  # labels of any kind; they have tests of their own
+    ),
+    "uncertainty.PairedCounts.flips": Entry(lambda make: _paired(make).flips, others={"k": 2}),
+    "uncertainty.McNemar.explain": Entry(lambda make: cmfast.uncertainty.mcnemar(_paired(make)).explain),
+    "uncertainty.Symmetry.explain": Entry(lambda make: cmfast.uncertainty.bowker(_paired(make)).explain),
+    "uncertainty.mcnemar": _function(cmfast.uncertainty.mcnemar, others={"T": Made(_paired)}, wrong={"T": NO_PAIRS}),
+    "uncertainty.bowker": _function(cmfast.uncertainty.bowker, {"T": COUNTS}, batch=frozenset("T")),
+    "uncertainty.stuart_maxwell": _function(cmfast.uncertainty.stuart_maxwell, {"T": COUNTS}, batch=frozenset("T")),
     "cell_counts": _function(cmfast.cell_counts, POINTS, others={"grid": GRID}, wrong={"grid": (3, "scott", None, M)}),
     "sparse_histogram": _function(
         cmfast.sparse_histogram,

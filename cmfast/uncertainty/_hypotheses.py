@@ -1,0 +1,277 @@
+"""Tests of two classifiers on the same samples: McNemar's, Bowker's, Stuart's and Maxwell's."""
+
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core.annotations import Array, OnFailure
+from cmfast.kernels.status import Status
+from cmfast.uncertainty._paired_counts import PairedCounts
+
+Kind: TypeAlias = Literal["exact", "mid_p", "corrected"]
+
+
+@reading.readable
+class McNemar(NamedTuple):
+    """Whether two classifiers are right equally often; each entry is of shape (...), one number per group.
+
+    Attributes
+    ----------
+    statistic : array of float64
+        The smaller of the two counts; of the corrected test the chi-square.
+    p_value : array of float64
+        Chance of counts that differ so much or more where both are right equally often.
+    only_first, only_second : array of int64
+        Samples that only the first, only the second has right.
+    degrees : int or None
+        Degrees of freedom of the chi-square; None where there is none.
+    """
+
+    statistic: Any
+    p_value: Any
+    only_first: Any
+    only_second: Any
+    degrees: int | None
+
+    def _parts(self) -> dict[str, str]:
+        parts = {name: reading.numbers(getattr(self, name), ",") for name in ("only_first", "only_second")}
+        return {"p": reading.numbers(self.p_value), **parts}
+
+    def explain(self) -> str:
+        """Say in words what the test says."""
+        if np.ndim(self.p_value):
+            return f"{np.size(self.p_value):,} groups, the least p is {reading.numbers(np.min(self.p_value))}"
+        more = "the first" if self.only_first > self.only_second else "the second"
+        more = "neither" if self.only_first == self.only_second else more
+        counts = f"{self.only_first:,} samples only the first has right, {self.only_second:,} only the second"
+        return f"{counts}: {more} is right more often, p = {self.p_value:.3g}"
+
+
+@reading.readable
+class Symmetry(NamedTuple):
+    """Whether a square table is alike on both sides of its diagonal; each entry has one number per group.
+
+    Attributes
+    ----------
+    statistic : array of float64
+        Chi-square.
+    p_value : array of float64
+        Chance of a larger one where both sides are alike.
+    degrees : array of int64
+        Degrees of freedom; where there are none, p is 1.
+    """
+
+    statistic: Any
+    p_value: Any
+    degrees: Any
+
+    def _parts(self) -> dict[str, str]:
+        return {name: reading.numbers(getattr(self, name)) for name in ("statistic", "degrees", "p_value")}
+
+    def explain(self) -> str:
+        """Say in words what the test says."""
+        if np.ndim(self.p_value):
+            return f"{np.size(self.p_value):,} groups, the least p is {reading.numbers(np.min(self.p_value))}"
+        return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
+
+
+def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
+    """Test whether two classifiers are right equally often, on the same samples.
+
+    Parameters
+    ----------
+    T : PairedCounts
+        What both said.
+    kind : {"exact", "mid_p", "corrected"}
+        Binomial; the same with half of the probability of what was found, which is less timid; chi-square with the
+        correction for continuity of Edwards.
+
+    Returns
+    -------
+    McNemar
+        One number per group, of NumPy.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `T` is not from :func:`paired_counts`; an unknown `kind`.
+
+    Notes
+    -----
+    Samples in clusters are taken as independent: for these see :func:`compare`. Where the two never differ p is 1, and
+    nothing is divided. Bad values: there are none. Synchronises nothing. Reproducible.
+
+    References
+    ----------
+    McNemar 1947. Edwards, Note on the correction for continuity, 1948. Fagerland, Lydersen and Laake, The McNemar test
+    for binary matched-pairs data: mid-p and asymptotic are better than exact conditional, 2013, equations 1 to 3.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> T = uncertainty.paired_counts([1] * 9, [1, 1, 1, 1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1, 1, 0])
+    >>> uncertainty.mcnemar(T)
+    <McNemar: p 0.125, only_first 6, only_second 1>
+    """
+    from scipy.special import bdtr, chdtrc
+
+    check(T)
+    validate.choice("kind", kind, get_args(Kind))
+    b, c = discordant(T)
+    n, least = b + c, np.minimum(b, c)
+    if kind == "corrected":
+        statistic = np.maximum(np.abs(b - c) - 1, 0).astype(np.float64) ** 2 / np.maximum(n, 1)
+        return McNemar(statistic, chdtrc(1, statistic), b, c, 1)
+    p = bdtr(least.astype(np.float64), n, 0.5)
+    other = p if kind == "exact" else np.where(least > 0, bdtr(np.maximum(least - 1.0, 0.0), n, 0.5), 0.0)
+    return McNemar(np.float64(least), np.minimum(p + other, 1.0)[()], b, c, None)
+
+
+def discordant(T: PairedCounts) -> tuple[Any, Any]:
+    """Return how many samples only the first, and only the second classifier has right, of every group."""
+    groups, of_unit = T._held.groups()
+    unit, y, first, second = T._held.decoded()
+    found = []
+    for right, wrong in ((first, second), (second, first)):
+        total = np.zeros(1 if groups is None else len(groups.rows), np.int64)
+        alone = (right == y) & (wrong != y)
+        np.add.at(total, of_unit[unit[alone]], T._held.counts[alone])
+        found.append(total[0] if groups is None else total)
+    return found[0], found[1]
+
+
+def check(T: object) -> None:
+    """Check that `T` is what a comparison is made of."""
+    if not isinstance(T, PairedCounts):
+        validate.refuse("T", "PairedCounts, from uncertainty.paired_counts", type(T).__name__, TypeError)
+
+
+def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
+    """Test whether a square table is symmetric: whether two classifiers exchange any two classes equally often.
+
+    Parameters
+    ----------
+    T : PairedCounts or array, shape (..., C, C)
+        What both said; or counts of any square table. Of a confusion matrix it is asked whether classes are taken for
+        each other equally often in both directions.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about tables that hold what is no count.
+
+    Returns
+    -------
+    Symmetry
+        ``sum over i < j of (S_ij - S_ji)**2 / (S_ij + S_ji)``, as many degrees of freedom as there are pairs of classes
+        that were exchanged at all. One number per group or table, of NumPy.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Neither of the two; tables that are not square.
+
+    Notes
+    -----
+    Of two classifiers it is asked whether they *predict* alike, not which is better: for that see :func:`compare`. Bad
+    values: a table with a negative, NaN or infinite cell (INVALID) has NaN there, and is reported as `on_failure` says.
+    Synchronises the device of a table. Reproducible.
+
+    References
+    ----------
+    Bowker, A test for symmetry in contingency tables, 1948.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> uncertainty.bowker([[20, 10, 5], [3, 30, 15], [0, 5, 40]])
+    <Symmetry: statistic 13.8, degrees 3, p_value 0.00324>
+    """
+    S, bad = _table(T, on_failure)
+    upper = np.triu(np.ones(S.shape[-2:], np.bool_), 1)
+    both, apart = S + S.swapaxes(-1, -2), S - S.swapaxes(-1, -2)
+    met = upper & (both > 0)
+    parts = np.where(met, apart**2 / np.where(met, both, 1.0), 0.0)
+    return _symmetry(parts.sum((-1, -2)), met.sum((-1, -2)), bad)
+
+
+def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
+    """Test whether both margins of a square table are alike: whether two classifiers say every class equally often.
+
+    Parameters
+    ----------
+    T : PairedCounts or array, shape (..., C, C)
+        What both said; or counts of any square table. Of a confusion matrix it is asked whether each class is predicted
+        as often as it is true: whether there is a bias.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about tables that hold what is no count.
+
+    Returns
+    -------
+    Symmetry
+        ``d' V^-1 d`` of the differences d of both margins, with the rank of V as degrees of freedom. One number per
+        group or table, of NumPy.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Neither of the two; tables that are not square.
+
+    Notes
+    -----
+    V is the Laplacian of the graph in which classes that were exchanged are neighbours, so its rank is the number of
+    classes less that of connected parts: classes that nobody exchanged need not be left out first. Bad values: a
+    table with a negative, NaN or infinite cell (INVALID) has NaN there, and is reported as `on_failure` says.
+    Synchronises the device of a table. Reproducible.
+
+    References
+    ----------
+    Stuart, A test for homogeneity of the marginal distributions in a two-way classification, 1955. Maxwell, Comparing
+    the classification of subjects by two independent judges, 1970.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> uncertainty.stuart_maxwell([[20, 10, 5], [3, 30, 15], [0, 5, 40]])
+    <Symmetry: statistic 13.8, degrees 2, p_value 0.00103>
+    """
+    S, bad = _table(T, on_failure)
+    C = S.shape[-1]
+    weights = S + S.swapaxes(-1, -2)
+    weights[..., np.arange(C), np.arange(C)] = 0.0
+    degree = weights.sum(-1)
+    part = (_reachable(weights > 0)).astype(np.float64)  # one in the rows and columns of a connected part
+    sizes = part.sum(-1)
+    degrees = C - np.rint((1.0 / sizes).sum(-1)).astype(np.int64)
+    # Differences add up to zero in every part, so what is added along its ones changes nothing but that V is regular.
+    scale = degree.sum(-1) / np.maximum(np.count_nonzero(degree, axis=-1), 1)
+    V = degree[..., None] * np.eye(C) - weights
+    V += part * (np.where(scale > 0, scale, 1.0)[..., None] / sizes)[..., None]
+    d = (S.sum(-1) - S.sum(-2))[..., None]
+    return _symmetry((d * np.linalg.solve(V, d)).sum((-1, -2)), degrees, bad)
+
+
+def _reachable(joined: np.ndarray) -> np.ndarray:
+    """Return which places are connected with which by any path."""
+    C = joined.shape[-1]
+    near = joined | np.eye(C, dtype=np.bool_)
+    for _ in range(max(C - 1, 1).bit_length()):
+        near = near.astype(np.float32) @ near.astype(np.float32) > 0
+    return near
+
+
+def _symmetry(statistic: np.ndarray, degrees: np.ndarray, bad: np.ndarray) -> Symmetry:
+    from scipy.special import chdtrc
+
+    p = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistic), 1.0)
+    return Symmetry(np.where(bad, np.nan, statistic)[()], np.where(bad, np.nan, p)[()], degrees[()])
+
+
+def _table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:
+    """Return square tables of counts as float64, and which of them are none: zeros in their place."""
+    validate.on_failure(on_failure)
+    S = T.agreement if isinstance(T, PairedCounts) else T
+    (S,) = dispatch.adopt(T=S)
+    validate.matrices(square=True, T=S)
+    host: np.ndarray = np.asarray(dispatch.to_host(S)).astype(np.float64)
+    bad = ~(np.isfinite(host) & (host >= 0)).all((-1, -2))
+    failures.report(np.where(bad, np.int8(Status.INVALID), np.int8(0))[()], on_failure, failed="tables not tested")
+    return np.where(bad[..., None, None], 0.0, host), bad

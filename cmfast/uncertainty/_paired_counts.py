@@ -1,0 +1,264 @@
+"""What two classifiers said of the same samples: ``paired_counts``, and what it returns."""
+
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array
+from cmfast._files.archive import Parts
+from cmfast._files.states import State
+from cmfast.uncertainty import _paired_samples
+from cmfast.uncertainty._paired_held import OPTIONAL, PARTS, Held, merged, nothing, of_parts, parts_of
+
+TRUTH, FIRST, SECOND = range(3)
+
+
+class Flip(NamedTuple):
+    """A cell in which two classifiers differ.
+
+    Attributes
+    ----------
+    truth, first, second : label
+        The class, and what each of the two took it for.
+    n_samples : int
+        How often.
+    """
+
+    truth: Any
+    first: Any
+    second: Any
+    n_samples: int
+
+
+class PairedCounts(State):
+    """How often each class was taken for which by each of two classifiers, on the same samples.
+
+    :func:`paired_counts` counts them, ``a + b`` adds them exactly, whatever labels, groups and clusters each has.
+
+    Attributes
+    ----------
+    keys, counts : array of int64, shape (k,)
+        Every cell that is not empty, in order: ``((unit * C + truth) * C + first) * C + second``, and its samples. A
+        unit is a group, or a cluster within a group, in order; 0 without both.
+    labels : tuple
+        The classes, in order.
+    groups : tuple or None
+        What the groups are called, as those of :class:`cmfast.ConfusionCounts`; None without groups.
+    first, second : array of int64, shape (C, C), or (G, C, C) with groups
+        Confusion matrix of each classifier: rows are the truth.
+    agreement : array of int64, shape (C, C), or (G, C, C) with groups
+        How often the first (rows) said what the second (columns) did, whatever was true.
+
+    Notes
+    -----
+    Counts are held on the host; arrays are returned in the library, and on the device, of the labels.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> counts = uncertainty.paired_counts([0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0])
+    >>> counts.first.tolist(), counts.second.tolist(), counts.agreement.tolist()
+    ([[1, 1], [0, 2]], [[2, 0], [1, 1]], [[1, 0], [2, 1]])
+    >>> counts.flips(1)
+    [Flip(truth=0, first=1, second=0, n_samples=1)]
+    >>> counts + counts
+    <PairedCounts: 8 samples, 2 classes>
+    """
+
+    _STORED: ClassVar[Parts] = PARTS
+    _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
+
+    def __init__(self, held: Held, home: Array) -> None:
+        self._held = held
+        self._home = home  # an empty array: whose library results are of
+
+    def _sent(self, array: np.ndarray) -> Any:
+        """Return an array where the labels were; one of NumPy is read-only."""
+        sent = dispatch.sent(array, self._home)
+        return dispatch.read_only(sent) if isinstance(sent, np.ndarray) else sent
+
+    @property
+    def keys(self) -> Any:
+        """Cells that are not empty, in order."""
+        return self._sent(self._held.keys)
+
+    @property
+    def counts(self) -> Any:
+        """Samples of every cell."""
+        return self._sent(self._held.counts)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The classes, in order."""
+        return self._held.axis.labels
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """What the groups are called, in order; None without groups."""
+        groups, _ = self._held.groups()
+        return None if groups is None else groups.labels
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of the columns that groups come from; none without groups."""
+        groups, _ = self._held.groups()
+        return () if groups is None else groups.names
+
+    @property
+    def n_samples(self) -> int:
+        """Sum of all counts."""
+        return int(self._held.counts.sum())
+
+    @property
+    def n_clusters(self) -> int | None:
+        """How many clusters there are, in all groups; None without clusters."""
+        return self._held.n_units if self._held.clustered else None
+
+    @property
+    def first(self) -> Any:
+        """Confusion matrix of the first classifier, of every group."""
+        return self._sent(table(self._held, TRUTH, FIRST))
+
+    @property
+    def second(self) -> Any:
+        """Confusion matrix of the second classifier, of every group."""
+        return self._sent(table(self._held, TRUTH, SECOND))
+
+    @property
+    def agreement(self) -> Any:
+        """How often the first (rows) said what the second (columns) did, of every group."""
+        return self._sent(table(self._held, FIRST, SECOND))
+
+    def flips(self, k: int = 10) -> list[Flip]:
+        """Return the largest cells in which the two differ, of all groups together.
+
+        Parameters
+        ----------
+        k : int
+            How many at most.
+
+        Returns
+        -------
+        list of Flip
+            Those with most samples first; equal ones in the order of the classes.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> uncertainty.paired_counts(["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]).flips()
+        [Flip(truth='b', first='a', second='b', n_samples=2)]
+        """
+        k = validate.count("k", k, least=1)
+        C = max(len(self.labels), 1)
+        cells, which = np.unique(self._held.keys % C**3, return_inverse=True)
+        counts = np.zeros(len(cells), np.int64)
+        np.add.at(counts, which.reshape(-1), self._held.counts)
+        counts[cells // C % C == cells % C] = 0
+        order = np.argsort(-counts, kind="stable")[: min(k, np.count_nonzero(counts))]
+        places = np.stack([cells // C**2, cells // C % C, cells % C], -1)[order].tolist()
+        labels = self.labels
+        return [
+            Flip(labels[y], labels[a], labels[b], n)
+            for (y, a, b), n in zip(places, counts[order].tolist(), strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        text = f"{self.n_samples:,} samples, {len(self.labels)} classes"
+        groups, clusters = self.groups, self.n_clusters
+        text += "" if groups is None else f", {len(groups):,} groups"
+        text += "" if clusters is None else f", {clusters:,} clusters"
+        return f"<PairedCounts: {text}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PairedCounts) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        msg = "PairedCounts are unhashable, as arrays are"
+        raise TypeError(msg)
+
+    def __add__(self, other: object) -> Self:
+        if isinstance(other, int) and other == 0:  # where sum() starts
+            return self
+        if not isinstance(other, PairedCounts):
+            return NotImplemented
+        dispatch.adopt(counts=self._home, others=other._home)
+        return type(self)(merged(self._held, other._held), self._home)
+
+    def __radd__(self, other: object) -> Self:
+        return self.__add__(other)
+
+    def _stored(self) -> dict[str, Any]:
+        return parts_of(self._held)
+
+    @classmethod
+    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+        return cls(of_parts(parts), nothing().keys)
+
+
+def table(held: Held, rows: int, cols: int) -> np.ndarray:
+    """Return how often what `rows` says met what `cols` says, of every group."""
+    groups, of_unit = held.groups()
+    C, n = len(held.axis.labels), 1 if groups is None else len(groups.rows)
+    unit, *sides = held.decoded()
+    with validate.room(8 * n * C**2, labels=C):
+        out = np.zeros((n, C, C), np.int64)
+    np.add.at(out, (of_unit[unit], sides[rows], sides[cols]), held.counts)
+    return out[0] if groups is None else out
+
+
+def paired_counts(
+    y_true: Array,
+    y_a: Array,
+    y_b: Array,
+    /,
+    *,
+    n_classes: int | None = None,
+    labels: Array | None = None,
+    groups: Any = None,
+    clusters: Any = None,
+) -> PairedCounts:
+    """Count what two classifiers said of the same samples.
+
+    Parameters
+    ----------
+    y_true, y_a, y_b : array
+        Truth and both predictions, of one shape: integers, bool or strings; beside NumPy's arrays also columns of
+        pandas, polars or Arrow.
+    n_classes : int, optional
+        Labels are the class ids ``0, ..., n_classes - 1``; any other raises.
+    labels : array, shape (C,), optional
+        The classes, in order; a sample with another label, by whomever, is left out. Default: those that occur.
+    groups : column, or dict of str to column, optional
+        The group of each sample, by labels of any kind: everything else is said of every group.
+    clusters : column, optional
+        What samples that are not independent of each other have in common: a patient, a document, a speaker.
+
+    Returns
+    -------
+    PairedCounts
+        The counts that every paired comparison is made of: ``T[truth, first, second]``, few of whose cells are filled.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Labels of several kinds, missing values, shapes or libraries that differ, ids outside ``0, ..., n_classes - 1``.
+    OverflowError
+        More classes, groups and clusters than int64 can number the cells of.
+
+    Notes
+    -----
+    Bad values: missing labels are refused. Synchronises the device. Reproducible: counts are exact, and do not depend
+    on how samples are cut or ordered.
+
+    References
+    ----------
+    McNemar, Note on the sampling error of the difference between correlated proportions, 1947.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> uncertainty.paired_counts(["a", "b", "b"], ["a", "b", "a"], ["a", "b", "b"], clusters=[1, 1, 2])
+    <PairedCounts: 3 samples, 2 classes, 2 clusters>
+    """
+    return PairedCounts(*_paired_samples.counted(y_true, y_a, y_b, labels, n_classes, groups, clusters))

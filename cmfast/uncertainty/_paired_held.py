@@ -1,0 +1,131 @@
+"""What paired counts hold: how often every class was taken for which by both; how two of them merge, of what parts."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import validate
+from cmfast._files.archive import Parts, demand
+from cmfast._files.states import TEXT
+from cmfast.confusion_counts._axis import FOUND, Axis
+from cmfast.confusion_counts._keys import Keys
+
+PARTS: Parts = {
+    "classes": TEXT,
+    "columns": TEXT,  # of groups, then that of clusters
+    "units": (("<i8",), 2),  # a row per unit: the place of its label in those of every column
+    "clustered": (("<i8",), 0),
+    "keys": (("<i8",), 1),
+    "counts": (("<i8",), 1),
+}
+OPTIONAL = ("columns", "units")
+MOST = 2**63
+
+
+class Held(NamedTuple):
+    """Cells that are not empty, in order: key ``((unit * C + truth) * C + first) * C + second``, and how often.
+
+    A unit is a group; or a cluster within a group; or all there is.
+    """
+
+    axis: Axis
+    units: Keys | None
+    clustered: bool
+    keys: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are."""
+        return 1 if self.units is None else len(self.units.rows)
+
+    def decoded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return unit, truth and both predictions of every cell."""
+        return decoded(self.keys, len(self.axis.labels))
+
+    def groups(self) -> tuple[Keys | None, np.ndarray]:
+        """Return the groups, if there are some, and which of them every unit is of."""
+        if self.units is None or not self.clustered:
+            return self.units, np.arange(self.n_units)
+        names, axes, rows = self.units
+        if len(names) == 1:
+            return None, np.zeros(len(rows), np.int64)
+        found, number = np.unique(rows[:, :-1], axis=0, return_inverse=True)
+        return Keys(names[:-1], axes[:-1], found), number.reshape(-1)
+
+
+def decoded(keys: np.ndarray, C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return unit, truth and both predictions of keys of `C` classes."""
+    C = max(C, 1)
+    rest, b = np.divmod(keys, C)
+    rest, a = np.divmod(rest, C)
+    unit, y = np.divmod(rest, C)
+    return unit, y, a, b
+
+
+def check_room(n_units: int, C: int) -> None:
+    """Refuse cells that int64 cannot number."""
+    if n_units * C**3 >= MOST:
+        validate.fail(f"{n_units} groups and clusters of {C} classes have more cells than int64 numbers", OverflowError)
+
+
+def sorted_cells(keys: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return cells in order, every one once."""
+    found, which = np.unique(keys, return_inverse=True)
+    total = np.zeros(len(found), np.int64)
+    np.add.at(total, which.reshape(-1), counts)
+    return found, total
+
+
+def recoded(held: Held, axis: Axis, units: Keys | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cells of `held` as those of other classes and units, which have all of its; in no order."""
+    C = len(axis.labels)
+    places = np.array(held.axis.places_in(axis), np.int64)
+    unit, *sides = held.decoded()
+    if held.units is not None and units is not None:
+        unit = np.array(held.units.places_in(units), np.int64)[unit]
+    y, a, b = (places[side] for side in sides) if len(places) else sides
+    return ((unit * C + y) * C + a) * C + b, held.counts
+
+
+def merged(one: Held, other: Held) -> Held:
+    """Return the sum of both."""
+    if (one.units is None) != (other.units is None) or one.clustered != other.clustered:
+        validate.refuse("groups and clusters", "given for all counts or for none", "counts with and without")
+    axis = one.axis.union(other.axis, "labels")
+    units = one.units if one.units is None or other.units is None else one.units.union(other.units)
+    check_room(1 if units is None else len(units.rows), len(axis.labels))
+    parts = [recoded(held, axis, units) for held in (one, other)]
+    keys, counts = (np.concatenate(both) for both in zip(*parts, strict=True))
+    return Held(axis, units, one.clustered, *sorted_cells(keys, counts))
+
+
+def parts_of(held: Held) -> dict[str, Any]:
+    """Return what is written of paired counts."""
+    parts: dict[str, Any] = {"classes": held.axis.to_facts(), "clustered": int(held.clustered)}
+    if held.units is not None:
+        parts |= {"columns": held.units.to_facts(), "units": held.units.rows}
+    return parts | {"keys": held.keys, "counts": held.counts}
+
+
+def of_parts(parts: dict[str, Any]) -> Held:
+    """Return the counts of these parts; refuse what contradicts itself."""
+    axis, units = Axis.of_facts(parts["classes"]), None
+    demand(("columns" in parts) == ("units" in parts), "its groups are not whole")
+    if "units" in parts:
+        units = Keys.of_facts(parts["columns"], np.asarray(parts["units"]))
+    clustered = int(parts["clustered"])
+    demand(clustered in (0, 1) and not (clustered and units is None), "its clusters are not there")
+    keys, counts = (np.asarray(parts[name]).astype(np.int64) for name in ("keys", "counts"))
+    n = (1 if units is None else len(units.rows)) * len(axis.labels) ** 3
+    demand(n < MOST and keys.shape == counts.shape, "its cells have no counts")
+    ordered = not keys.size or (keys[0] >= 0 and keys[-1] < n and bool((np.diff(keys) > 0).all()))
+    demand(ordered, "its cells are not in order")
+    demand(bool((counts > 0).all()) and math.fsum(counts.tolist()) < MOST, "its counts are no counts")
+    return Held(axis, units, bool(clustered), keys, counts)
+
+
+def nothing() -> Held:
+    """Return the counts of no samples."""
+    return Held(Axis((), FOUND), None, False, np.empty(0, np.int64), np.empty(0, np.int64))

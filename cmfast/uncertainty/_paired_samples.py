@@ -1,0 +1,123 @@
+"""Samples that two classifiers labelled, counted: by the numbers that labels come with, which are few."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import counting
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import Array
+from cmfast.confusion_counts import _codes, _keys
+from cmfast.confusion_counts._axis import IDS, LABELS, Axis
+from cmfast.confusion_counts._samples import classes
+from cmfast.uncertainty._paired_held import Held, check_room, decoded, sorted_cells
+
+CLUSTERS = "clusters"  # the column that they are
+DENSE = 2**16  # cells that are counted in a table, and four times as many as there are samples
+
+
+class _Samples(NamedTuple):
+    """Labels as numbers below `n`, one line of each; and which unit every sample is of."""
+
+    columns: list[_codes.Codes]
+    n: int
+    units: _keys.Keys | None
+    unit: Array | None
+    place: np.ndarray
+    """Where every number of a unit is in `units`."""
+
+
+def counted(
+    y_true: Array, y_a: Array, y_b: Array, labels: Array | None, n_classes: int | None, groups: Any, clusters: Any
+) -> tuple[Held, Array]:
+    """Return the counts, and an empty array that lies where the labels do."""
+    given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
+    validate.columns(**given)
+    axis = classes(labels, n_classes)
+    columns = [_codes.of_labels(name, y) for name, y in given.items()]
+    codes = dict(zip(given, (column.codes for column in columns), strict=True))
+    dispatch.adopt(**codes)
+    shape = validate.same_shape(**codes)
+    columns = [column._replace(codes=column.codes.reshape(-1)) for column in columns]
+    if axis.source == IDS:
+        for name, column in zip(given, columns, strict=True):
+            _check_ids(name, column, len(axis.labels))
+    if max(len(column.values) for column in columns) > _codes.SPAN:
+        columns = [column.compact() for column in columns]
+    units, unit, order = _units(groups, clusters, columns[0].codes, shape)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    n = max(len(column.values) for column in columns)
+    check_room(1 if units is None else len(place), n)
+    samples = _Samples(columns, n, units, unit, place)
+    keys, counts = _cells(samples)
+    return _labelled(samples, keys, counts, axis, clustered=clusters is not None), columns[0].codes[:0]
+
+
+def _check_ids(name: str, column: _codes.Codes, n: int) -> None:
+    """Refuse labels that are no ids of `n` classes."""
+    if column.declared is not None or not all(isinstance(value, int) for value in column.values):
+        validate.refuse(name, "integers where n_classes is given", "other labels", TypeError)
+    if not column.values:
+        return
+    least, most = dispatch.extent(column.codes)
+    low, high = column.values[least], column.values[most]
+    if low < 0 or high >= n:
+        validate.refuse(name, f"in 0..{n - 1}", low if low < 0 else high)
+
+
+def _units(groups: Any, clusters: Any, y: Array, shape: tuple[int, ...]) -> tuple[_keys.Keys | None, Any, np.ndarray]:
+    """Return the units, which of them every sample is of, and the order of these numbers."""
+    if groups is None and clusters is None:
+        return None, None, np.zeros(1, np.int64)
+    named: dict[str, Any] = {}
+    if groups is not None:
+        named |= groups if isinstance(groups, Mapping) else {"groups": groups}
+        if not named:
+            validate.refuse("groups", "an array", "dict without columns", TypeError)
+    if clusters is not None:
+        if CLUSTERS in named:
+            validate.refuse("groups", f"without a column {CLUSTERS!r} beside clusters", "one")
+        named[CLUSTERS] = clusters
+    validate.columns(**named)
+    return _keys.of_columns(named, y, shape)
+
+
+def _cells(samples: _Samples) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cells of the numbers that labels and units came with, on the host, in no order."""
+    n, (truth, first, second) = samples.n, (dispatch.wide(column.codes) for column in samples.columns)
+    n_units = len(samples.place)
+    with dispatch.chosen(truth):
+        row = truth if samples.unit is None else dispatch.wide(samples.unit) * n + truth
+        if n_units * n**3 <= max(DENSE, 4 * len(truth)):
+            table = counting.confusion_matrix(first, second, n_classes=n, groups=row, n_groups=n_units * n)
+            dense = dispatch.to_host(table).reshape(-1)
+            keys = np.flatnonzero(dense)
+            return keys, dense[keys]
+        keys = dispatch.to_host((row * n + first) * n + second)
+    return sorted_cells(keys, np.ones(len(keys), np.int64))
+
+
+def _labelled(samples: _Samples, keys: np.ndarray, counts: np.ndarray, given: Axis, *, clustered: bool) -> Held:
+    """Return counts of cells by what their numbers stand for; those of labels that were not given are left out."""
+    unit, *sides = decoded(keys, samples.n)
+    axes = []
+    for column, side in zip(samples.columns, sides, strict=True):
+        occurs = np.zeros(samples.n, np.bool_)
+        occurs[side] = True
+        axes.append(column.axis(occurs[: len(column.values)]))
+    axis = axes[0].union(axes[1], "y_a").union(axes[2], "y_b")
+    if given.source in (IDS, LABELS):
+        given.union(axis, "y_true")  # for its checks
+        axis = given
+    places, C = axis.places, len(axis.labels)
+    sides = [
+        np.array([places.get(label, -1) for label in column.values] or [-1], np.int64)[side]
+        for column, side in zip(samples.columns, sides, strict=True)
+    ]
+    y, a, b = sides
+    keep = np.minimum(np.minimum(y, a), b) >= 0
+    check_room(len(samples.place), C)
+    keys = ((samples.place[unit] * C + y) * C + a) * C + b
+    return Held(axis, samples.units, clustered, *sorted_cells(keys[keep], counts[keep]))
