@@ -283,7 +283,7 @@ FAULTS = {
         "threshold_matrices",
         "ties",
     ),
-    "rows-together": ("metrics/thresholds", "key |= K(k / n) << 32", "key |= 0", "threshold_matrices", "float32"),
+    "rows-together": ("metrics/thresholds", "key |= K(row) << 32", "key |= 0", "threshold_matrices", "float32"),
     "one-stream": (
         "uncertainty/resample",
         "n_replicates, 1 + int(k % C));",

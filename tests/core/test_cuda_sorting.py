@@ -1,5 +1,7 @@
 """Sorts by a range of bits: with a library that looks at these bits alone, the results of one that looks at all."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import cuda_host
@@ -9,6 +11,7 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
+from cmfast import metrics
 from cmfast.kernels.cuda._core import sorting
 
 pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
@@ -16,36 +19,100 @@ pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda
 TEMPORARY = 100  # bytes that the sort below says it takes
 
 
-@pytest.fixture
-def by_bits(monkeypatch):
-    """Let every sort be one that sees no other bits than it is told to; return the numbers of these."""
-    seen = []
+class Library:
+    """What cuda-cccl offers, called as it wants to be: sorts that see no other bits than they are told to.
 
-    def make_radix_sort(*, order, **arrays):
-        assert order == "rising"
+    Attributes
+    ----------
+    seen : list of tuple of int
+        First and last bit of every sort.
+    compiled, read : int
+        How many were compiled, and how many read again.
+    ready : threading.Event
+        No sort is compiled before this is set.
+    """
 
-        def sorter(*, temp_storage, num_items, begin_bit, end_bit, stream, d_in_keys, d_out_keys, **values):
-            assert stream.__cuda_stream__() == (0, 0)
-            assert all(arrays[name] is array for name, array in (("d_in_keys", d_in_keys), *values.items()))
-            if temp_storage is None:
-                return TEMPORARY
-            assert temp_storage.nbytes >= TEMPORARY
-            assert (begin_bit, num_items) == (0, len(d_in_keys))
-            assert d_in_keys.dtype.kind == "u"
-            seen.append(end_bit)
-            keys = d_in_keys._host & d_in_keys.dtype.type((1 << end_bit) - 1)
-            places = keys.argsort(kind="stable")
-            d_out_keys._host[:] = d_in_keys._host[places]
-            if values["d_in_values"] is not None:
-                values["d_out_values"]._host[:] = values["d_in_values"]._host[places]
+    class SortOrder:
+        """Which way."""
+
+        ASCENDING = "rising"
+
+    def __init__(self):
+        self.seen, self.compiled, self.read, self.ready = [], 0, 0, threading.Event()
+        self._made = {}
+        self.ready.set()
+
+    # Named and called as there.
+    def make_radix_sort(self, *, d_in_keys, d_out_keys, d_in_values, d_out_values, order, compute_capability):  # noqa: D102
+        assert (order, compute_capability) == ("rising", 90)
+        kinds = tuple(None if a is None else a.dtype for a in (d_in_keys, d_in_values))
+        assert kinds == tuple(None if a is None else a.dtype for a in (d_out_keys, d_out_values))
+        if kinds not in self._made:  # the build is kept for all threads, as there
+            assert self.ready.wait(60)
+            self.compiled += 1
+            self._made[kinds] = self._sort
+        return self._made[kinds]
+
+    def serialize(self, sort):  # noqa: D102
+        assert sort == self._sort
+        return b"a sort"
+
+    def deserialize(self, blob):  # noqa: D102
+        if blob != b"a sort":
+            msg = "serialization blob"
+            raise ValueError(msg)
+        self.read += 1
+        return self._sort
+
+    def _sort(
+        self, *, temp_storage, d_in_keys, d_out_keys, d_in_values, d_out_values, num_items, begin_bit, end_bit, stream
+    ):
+        assert stream.__cuda_stream__() == (0, 0)
+        if temp_storage is None:
             return TEMPORARY
+        assert temp_storage.nbytes >= TEMPORARY
+        assert num_items == len(d_in_keys)
+        assert d_in_keys.dtype.kind == "u"
+        assert 0 <= begin_bit < end_bit <= 8 * d_in_keys.itemsize
+        self.seen.append((begin_bit, end_bit))
+        bits = d_in_keys._host >> d_in_keys.dtype.type(begin_bit)
+        places = (bits & d_in_keys.dtype.type((1 << end_bit - begin_bit) - 1)).argsort(kind="stable")
+        d_out_keys._host[:] = d_in_keys._host[places]
+        if d_in_values is not None:
+            d_out_values._host[:] = d_in_values._host[places]
+        return TEMPORARY
 
-        return sorter
 
-    found = SimpleNamespace(make_radix_sort=make_radix_sort, SortOrder=SimpleNamespace(ASCENDING="rising"))
-    monkeypatch.setattr(sorting, "_algorithms", lambda: found)
+@pytest.fixture
+def found(monkeypatch, tmp_path):
+    """Return the library, found by sorts of any length, in a process that has not compiled any."""
+    library = Library()
+    monkeypatch.setattr(sorting, "_algorithms", lambda: library)
     monkeypatch.setattr(sorting, "LEAST", 1)
-    return seen
+    monkeypatch.setattr(sorting.metadata, "version", lambda name: "1")
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path / "kernels"))
+    new_process(monkeypatch)
+    return library
+
+
+def new_process(monkeypatch):
+    """Forget what only a process keeps."""
+    monkeypatch.setattr(sorting, "_own", sorting._Own())
+    monkeypatch.setattr(sorting, "_compilers", {})
+
+
+@pytest.fixture
+def by_bits(monkeypatch, found):
+    """Let every sort be one of the library, once it is compiled; return which bits they have seen."""
+    sort_of = sorting._sort_of
+
+    def settled(keys, values):
+        sort_of(keys, values)
+        sorting.settle()
+        return sort_of(keys, values)
+
+    monkeypatch.setattr(sorting, "_sort_of", settled)
+    return found.seen
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
@@ -60,7 +127,7 @@ def test_keys_and_dropped_ones_are_sorted(by_bits, dtype, n_keys):
     order = sorting.order(cuda_host.asarray(keys), n_keys).get()
     assert order.dtype == np.int64
     assert np.array_equal(order, keys.argsort(kind="stable"))
-    assert by_bits == [n_keys.bit_length()] * 2
+    assert by_bits == [(0, n_keys.bit_length())] * 2
 
 
 def test_cells_and_matrices_are_the_same(monkeypatch, by_bits):
@@ -83,6 +150,84 @@ def test_cells_and_matrices_are_the_same(monkeypatch, by_bits):
     monkeypatch.setattr(sorting, "LEAST", 1 << 22)
     assert_same_bits(got, results())
     assert len(by_bits) == sorts
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i8"])
+@pytest.mark.parametrize("shape", [(2000,), (3, 700), (1, 9), (200, 7)], ids=str)
+def test_thresholds_are_the_same(monkeypatch, by_bits, dtype, shape):
+    """Also where zeros of both signs stand for the same score."""
+    rng = np.random.default_rng(7)
+    s = (rng.integers(-40, 90, shape) * rng.choice([0.0, 0.25, -0.5], shape)).astype(dtype)
+    s.ravel()[:4] = [0.0, -0.0, 0.0, -0.0]
+    there, w = [cuda_host.asarray(a) for a in (s, rng.integers(0, 2, shape))], cuda_host.asarray(rng.random(shape))
+
+    def results():
+        weighted = metrics.threshold_matrices(*there, sample_weight=w)  # takes positions along
+        return tuple(part.get() for part in (*metrics.threshold_matrices(*there), *weighted))
+
+    with np.errstate(all="ignore"):
+        got = results()
+    bits = 64 if dtype[1] == "8" else 32 + (len(s.reshape(-1, shape[-1])) - 1).bit_length()
+    rows = [(2, 2 + (shape[0] - 1).bit_length())] if len(shape) == 2 and shape[0] > 1 and bits == 64 else []
+    assert by_bits == [(0, bits), (0, bits), *rows]
+    monkeypatch.setattr(sorting, "LEAST", 1 << 22)
+    assert_same_bits(got, results())
+
+
+def sorted_here(keys, values=None):
+    """Return the sorted keys, and whether the library sorted them."""
+    out = sorting.by_bits(cuda_host.asarray(keys), values, 0, 32)
+    return None if out is None else out[0].get()
+
+
+def test_cupy_sorts_until_the_sort_is_compiled(found):
+    keys = np.random.default_rng(8).integers(0, 99, 500).astype(np.int32)
+    found.ready.clear()
+    assert sorted_here(keys) is None
+    assert np.array_equal(sorting.sort(cuda_host.asarray(keys), 99).get(), np.sort(keys))
+    found.ready.set()
+    sorting.settle()
+    assert np.array_equal(sorted_here(keys), np.sort(keys))
+    assert found.compiled == 1
+
+
+def test_every_thread_has_a_sort_of_its_own(found):
+    keys = np.arange(9, dtype=np.int32)
+    sorted_here(keys)
+    sorting.settle()
+    sorted_here(keys)
+    before = found.read
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(2):
+            assert pool.submit(sorted_here, keys).result().tolist() == keys.tolist()
+    assert (found.compiled, found.read) == (1, before + 1)
+
+
+def test_what_was_compiled_is_kept_for_the_next_process(monkeypatch, found, tmp_path):
+    keys = np.array([3, 1, 2], np.int32)
+    sorted_here(keys)
+    sorting.settle()
+    new_process(monkeypatch)
+    assert sorted_here(keys).tolist() == [1, 2, 3]
+    assert found.compiled == 1
+    assert found.read >= 1
+    (file,) = (tmp_path / "kernels").iterdir()
+    file.write_bytes(b"of another release")
+    new_process(monkeypatch)
+    sorted_here(keys)
+    sorting.settle()
+    assert sorted_here(keys).tolist() == [1, 2, 3]
+    assert file.read_bytes() == b"a sort"
+
+
+def test_what_cannot_be_compiled_says_so(monkeypatch, found):
+    monkeypatch.setattr(found, "make_radix_sort", lambda **given: found.ready.wait(60) // 0)
+    found.ready.clear()
+    assert sorted_here(np.arange(9)) is None
+    found.ready.set()
+    sorting.settle()
+    with pytest.raises(ZeroDivisionError):
+        sorted_here(np.arange(9))
 
 
 def test_without_the_library_cupy_sorts(monkeypatch):

@@ -6,11 +6,13 @@ A new kernel needs a line in `CALLS`. Besides there are calls for matrices of a 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from calls import ENTRIES
 
 import cmfast
+from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
 from cmfast.kernels.ops import OPS
 
@@ -142,6 +144,21 @@ def _thresholds(kind: str, label: str = "i64", key: str = "u64") -> Call:
     shape = (3000,) if key == "unsigned" else (3, 1000)
     scores = (rng.integers(-200, 200, shape) / 7).astype(TYPES[kind])
     return Call(cmfast.metrics.threshold_matrices, (scores, rng.integers(0, 2, shape).astype(TYPES[label])))
+
+
+def _thresholds_by_bits(kind: str, key: str) -> Call:
+    """Return the call with another sort than CuPy's in place, which may not be installed."""
+    call = _thresholds(kind, key=key)
+
+    def by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any]:
+        order = (keys >> np.uint64(begin) & np.uint64((1 << end - begin) - 1)).argsort()
+        return keys[order], values[order]
+
+    def run(scores: Any, y: Any) -> Any:
+        with mock.patch.multiple(sorting, is_there=lambda keys: True, by_bits=by_bits):
+            return call.function(scores, y)
+
+    return Call(run, call.arrays)
 
 
 # Counts.
@@ -339,6 +356,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_label_margins_count": _label_margins,
     "cmfast_threshold_matrices_keys": _thresholds,
     "cmfast_threshold_matrices_gather": _thresholds,
+    "cmfast_threshold_matrices_scores": _thresholds_by_bits,
     "cmfast_threshold_matrices_count": _thresholds,
     "cmfast_confusion_matrix_count": _counted,
     "cmfast_confusion_matrix_count_bytes": _counted,

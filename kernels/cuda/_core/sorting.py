@@ -1,11 +1,17 @@
 """Sorts of keys of which all bits above some are zero: by those bits alone where the library for that is installed.
 
 CuPy's radix sort looks at every bit of the type and carries positions of eight bytes. That of cuda-cccl takes a range
-of bits and any values; the order is the same, so the results are, bit for bit.
+of bits and any values; the order is the same, so the results are, bit for bit. It takes seconds to compile: a thread
+does so while CuPy sorts, and what came of it is kept beside what CuPy compiles.
 """
 
+import contextlib
+import os
+import threading
 from functools import cache
-from importlib import import_module
+from hashlib import sha256
+from importlib import import_module, metadata
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +19,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core.module import library
 
-LEAST = 1 << 22  # keys from which on the sort is worth being compiled, which takes a second in every process
+LEAST = 1 << 22  # keys from which on another sort than CuPy's is worth being loaded
 
 
 class _Current:
@@ -34,40 +40,111 @@ def _algorithms() -> ModuleType | None:
         found = import_module("cuda.compute")
     except ImportError:
         return None
-    return found if hasattr(found, "make_radix_sort") else None
+    return found if hasattr(found, "deserialize") else None  # one without is too old
 
 
-def _by_bits(keys: Any, values: Any, n_keys: int, algorithms: ModuleType) -> tuple[Any, Any]:
-    """Return keys and values by the bits of numbers up to `n_keys`: dropped keys, all ones, come last by these, too."""
+class _Own(threading.local):
+    """The sorts of a thread: each notes what it works on, so no two threads may share one."""
+
+    def __init__(self) -> None:
+        self.sorts: dict[tuple[Any, ...], Any] = {}
+
+
+_own = _Own()
+_compilers: dict[tuple[Any, ...], threading.Thread] = {}
+_starting = threading.Lock()
+
+
+def _sort_of(keys: Any, values: Any) -> Any:
+    """Return what sorts such arrays, None as long as it is being compiled.
+
+    What goes wrong in the thread that compiles goes wrong again, and is raised, here.
+    """
+    xp, algorithms = library(keys), _algorithms()
+    assert algorithms is not None
+    kinds, architecture = tuple(None if a is None else a.dtype for a in (keys, values)), keys.device.compute_capability
+    key = (xp, architecture, *kinds)
+    if key in _own.sorts:
+        return _own.sorts[key]
+    file = _file(architecture, kinds)
+    with contextlib.suppress(Exception):  # none there, or one that this release does not read: compile it
+        _own.sorts[key] = algorithms.deserialize(file.read_bytes())
+        return _own.sorts[key]
+    few = [None if kind is None else xp.empty(1, kind) for kind in kinds for _ in ("in", "out")]
+    given = dict(zip(("d_in_keys", "d_out_keys", "d_in_values", "d_out_values"), few, strict=True))
+    given |= {"order": algorithms.SortOrder.ASCENDING, "compute_capability": int(architecture)}
+    with _starting:
+        if key not in _compilers:
+            _compilers[key] = threading.Thread(target=_compile, args=(algorithms, file, given), name="cmfast sort")
+            _compilers[key].start()
+    if _compilers[key].is_alive():
+        return None
+    _own.sorts[key] = algorithms.make_radix_sort(**given)  # at once: what a thread compiled is kept for all of them
+    return _own.sorts[key]
+
+
+def _file(architecture: str, kinds: tuple[Any, ...]) -> Path:
+    """Return where a compiled sort is kept, beside CuPy's kernels."""
+    folder = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
+    versions = [metadata.version(name) for name in ("cuda-cccl", "cuda-bindings")]
+    text = " ".join(map(str, (*versions, architecture, *kinds)))
+    return folder / f"cmfast-sort-{sha256(text.encode()).hexdigest()[:32]}"
+
+
+def _compile(algorithms: ModuleType, file: Path, given: dict[str, Any]) -> None:
+    with contextlib.suppress(Exception):
+        blob = algorithms.serialize(algorithms.make_radix_sort(**given))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f"{file.name}.{os.getpid()}")
+        part.write_bytes(blob)
+        part.replace(file)
+
+
+def settle() -> None:
+    """Wait for what is being compiled: until then another sort does the same."""
+    for thread in list(_compilers.values()):
+        thread.join()
+
+
+def is_there(keys: Any) -> bool:
+    """Return whether there is a sort besides CuPy's for so many keys."""
+    return len(keys) >= LEAST and _algorithms() is not None
+
+
+def by_bits(keys: Any, values: Any, begin: int, end: int) -> tuple[Any, Any] | None:
+    """Return keys and values in the order of these bits of the keys, equal ones as they come; None if CuPy is to sort.
+
+    Keys are taken for unsigned; values of any type, or None.
+    """
+    if not is_there(keys):
+        return None
     xp, unsigned = library(keys), keys.view(f"u{keys.itemsize}")
+    sort = _sort_of(unsigned, values)
+    if sort is None:
+        return None
     out = xp.empty(len(keys), unsigned.dtype), None if values is None else xp.empty(len(keys), values.dtype)
-    arrays = {"d_in_keys": unsigned, "d_out_keys": out[0], "d_in_values": values, "d_out_values": out[1]}
-    given = {"num_items": len(keys), "begin_bit": 0, "end_bit": n_keys.bit_length(), "stream": _Current(xp)}
-    sorter = algorithms.make_radix_sort(**arrays, order=algorithms.SortOrder.ASCENDING)
-    size = sorter(temp_storage=None, **arrays, **given)
-    sorter(temp_storage=xp.empty(max(1, size), np.uint8), **arrays, **given)
+    given = {"d_in_keys": unsigned, "d_out_keys": out[0], "d_in_values": values, "d_out_values": out[1]}
+    given |= {"num_items": len(keys), "begin_bit": begin, "end_bit": end, "stream": _Current(xp)}
+    size = sort(temp_storage=None, **given)
+    sort(temp_storage=xp.empty(max(1, size), np.uint8), **given)
     return out[0].view(keys.dtype), out[1]
-
-
-def _chosen(keys: Any) -> ModuleType | None:
-    return _algorithms() if len(keys) >= LEAST else None
 
 
 def sort(keys: Any, n_keys: int) -> Any:
     """Return keys below `n_keys`, and largest numbers of their type, sorted; `keys` may be what is returned."""
-    algorithms = _chosen(keys)
-    if algorithms is not None:
-        return _by_bits(keys, None, n_keys, algorithms)[0]
+    found = by_bits(keys, None, 0, n_keys.bit_length())  # of a largest number all of these bits are set: it is last
+    if found is not None:
+        return found[0]
     keys.sort()
     return keys
 
 
 def order(keys: Any, n_keys: int) -> Any:
     """Return the order of such keys, equal ones as they come."""
-    algorithms = _chosen(keys)
-    if algorithms is None:
+    if not is_there(keys):
         return keys.argsort()
     places = library(keys).arange(len(keys))
     if len(keys) <= np.iinfo(np.uint32).max:
         places = places.astype(np.uint32)
-    return _by_bits(keys, places, n_keys, algorithms)[1].astype(np.int64, copy=False)
+    found = by_bits(keys, places, 0, n_keys.bit_length())
+    return keys.argsort() if found is None else found[1].astype(np.int64, copy=False)

@@ -14,15 +14,40 @@ __device__ __forceinline__ unsigned falling(float x) {
 __device__ __forceinline__ bool is_nan(double x) { return x != x; }
 __device__ __forceinline__ bool is_nan(float x) { return (__float_as_uint(x) & 0x7fffffffu) > 0x7f800000u; }
 
+// The score that a key was made of, but for the sign of a zero.
+__device__ __forceinline__ double score_of(u64 key) {
+  const u64 sign = u64(1) << 63;
+  return __longlong_as_double(i64(key & sign ? key : ~key & (sign - 1)));
+}
+__device__ __forceinline__ float score_of(unsigned key) {
+  const unsigned sign = 1u << 31;
+  return __uint_as_float(key & sign ? key : ~key & (sign - 1));
+}
+
+__device__ __forceinline__ bool is_minus_zero(double x) { return u64(__double_as_longlong(x)) == u64(1) << 63; }
+__device__ __forceinline__ bool is_minus_zero(float x) { return __float_as_uint(x) == 1u << 31; }
+
+// What a key does not say of a score: whether its label is one, and whether it is a zero with a sign.
+constexpr unsigned HIT = 1, MINUS_ZERO = 2;
+
 // Keys to sort by, with the row in front where there is room for it; and which rows hold what is no score or no label.
+// The marks of a score go along with its key: in a byte, or in front of them its row, which another sort then looks at.
+// Both may be null.
 template <typename T, typename Y, typename K>
 __global__ void cmfast_threshold_matrices_keys(const T* __restrict__ scores, const Y* __restrict__ y, i64 n, i64 rows,
-                                               K* __restrict__ out_keys, int* out_bad) {
+                                               K* __restrict__ out_keys, unsigned char* __restrict__ out_marks,
+                                               unsigned* __restrict__ out_rows, int* out_bad) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * rows; k += i64(gridDim.x) * CM_THREADS) {
-    K key = falling(scores[k]);
-    if constexpr (sizeof(K) > sizeof(T)) key |= K(k / n) << 32;
+    const T score = scores[k];
+    const Y label = y[k];
+    const i64 row = k / n;
+    K key = falling(score);
+    if constexpr (sizeof(K) > sizeof(T)) key |= K(row) << 32;
     out_keys[k] = key;
-    if (is_nan(scores[k]) || (y[k] != 0 && y[k] != 1 && i64(y[k]) != -1)) atomicOr(&out_bad[k / n], 1);
+    const unsigned marks = (label == 1 ? HIT : 0) | (is_minus_zero(score) ? MINUS_ZERO : 0);
+    if (out_marks) out_marks[k] = marks;
+    if (out_rows) out_rows[k] = unsigned(row) << 2 | marks;
+    if (is_nan(score) || (label != 0 && label != 1 && i64(label) != -1)) atomicOr(&out_bad[row], 1);
   }
 }
 
@@ -33,6 +58,19 @@ __global__ void cmfast_threshold_matrices_gather(const T* __restrict__ scores, c
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
     out_scores[k] = scores[order[k]];
     out_hits[k] = y[order[k]] == 1;
+  }
+}
+
+// The same from sorted keys and what came along with them, in one of two arrays; the other is null.
+template <typename T, typename K>
+__global__ void cmfast_threshold_matrices_scores(const K* __restrict__ keys, const unsigned char* __restrict__ marks,
+                                                 const unsigned* __restrict__ rows, i64 n, T* __restrict__ out_scores,
+                                                 unsigned char* __restrict__ out_hits) {
+  using Bits = decltype(falling(T(0)));
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
+    const unsigned own = marks ? marks[k] : rows[k];
+    out_scores[k] = own & MINUS_ZERO ? -T(0) : score_of(Bits(keys[k]));
+    out_hits[k] = own & HIT;
   }
 }
 

@@ -1,4 +1,8 @@
-"""All binary confusion matrices of rows of scores, from one sort of all of them."""
+"""All binary confusion matrices of rows of scores, from one sort of all of them.
+
+A sort that carries any values along takes a byte with each key, and the key says the score; CuPy's takes positions, by
+which scores and labels are gathered. The results have the same bits.
+"""
 
 import math
 from itertools import product
@@ -6,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.status import INVALID
 
@@ -18,8 +22,10 @@ _KEYS = Kernel(
     tuple((t, y, k) for (t, k), y in product(_SORTED_BY, batches.LABELS)),
 )
 _GATHER = Kernel("metrics/thresholds", "cmfast_threshold_matrices_gather", tuple(product(_SCORES, batches.LABELS)))
+_RETURN = Kernel("metrics/thresholds", "cmfast_threshold_matrices_scores", _SORTED_BY)
 _COUNT = Kernel("metrics/thresholds", "cmfast_threshold_matrices_count", tuple((t,) for t in _SCORES))
-KERNELS = (_KEYS, _GATHER, _COUNT)
+KERNELS = (_KEYS, _GATHER, _RETURN, _COUNT)
+_MOST_ROWS = 1 << 30  # beside marks in 32 bits
 
 
 def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -32,22 +38,10 @@ def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]
     s = batches.flat_batch(batches.as_floating(scores.astype(np.float32) if dtype == np.float16 else scores), 1)
     (labels,), label = batches.as_labels(batches.flat_batch(y, 1))
     rows, kind = math.prod(batch), NAMES[s.dtype]
-    order = None
-    bad, ordered, hits = xp.zeros(rows, np.int32), xp.empty(s.shape, s.dtype), xp.zeros(s.size, np.uint8)
+    order, bad = None, xp.zeros(rows, np.int32)
+    ordered, hits = xp.empty(s.shape, s.dtype), xp.zeros(s.size, np.uint8)
     if s.size:
-        key = np.dtype(np.uint32 if kind == "float" and rows == 1 else np.uint64)
-        keys = xp.empty(s.size, key)
-        _KEYS.launch(
-            (kind, label, NAMES[key]), batches.per_item(s.size),
-            scores=s, y=labels, n=n, rows=rows, out_keys=keys, out_bad=bad,
-        )  # fmt: skip
-        order = keys.argsort()
-        if kind == "double" and rows > 1:  # a score takes all the bits of a key: the rows come second
-            order = order[(order // n).astype(np.min_scalar_type(rows - 1)).argsort()]
-        _GATHER.launch(
-            (kind, label), batches.per_item(s.size),
-            scores=s, y=labels, order=order, n=s.size, out_scores=ordered, out_hits=hits,
-        )  # fmt: skip
+        order = _sort(s, labels, label, bad, ordered, hits, positions=weight is not None)
     thresholds, matrices = xp.empty((*batch, n + 1), s.dtype), xp.empty((*batch, n + 1, 2, 2), np.int64)
     status = xp.empty(batch, np.int8)
     if rows:
@@ -67,6 +61,43 @@ def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]
     thresholds = xp.where(good[..., None], thresholds, dtype.type(np.nan)).astype(dtype, copy=False)
     matrices = xp.where(good[..., None, None, None], matrices, matrices.dtype.type(0))
     return thresholds, matrices, ((1 - good) * INVALID).astype(np.int8)
+
+
+def _sort(s: Any, labels: Any, label: str, bad: Any, ordered: Any, hits: Any, *, positions: bool) -> Any:
+    """Write the sorted scores and whether their labels are one, and which rows are bad; return the order if asked."""
+    xp, (rows, n), kind = library(s), s.shape, NAMES[s.dtype]
+    key = np.dtype(np.uint32 if kind == "float" and rows == 1 else np.uint64)
+    second = kind == "double" and rows > 1  # a score takes all the bits of a key: the rows come second
+    keys, marks, numbers = xp.empty(s.size, key), None, None
+    if sorting.is_there(keys) and not positions and rows < _MOST_ROWS:
+        if second:
+            numbers = xp.empty(s.size, np.uint32)
+        else:
+            marks = xp.empty(s.size, np.uint8)
+    _KEYS.launch(
+        (kind, label, NAMES[key]), batches.per_item(s.size),
+        scores=s, y=labels, n=n, rows=rows, out_keys=keys, out_marks=marks, out_rows=numbers, out_bad=bad,
+    )  # fmt: skip
+    largest = (1 << 64) - 1 if kind == "double" else (rows << 32) - 1
+    along = numbers if second else marks
+    found = None if along is None else sorting.by_bits(keys, along, 0, largest.bit_length())
+    if found is not None and second:
+        found = sorting.by_bits(found[1], found[0], 2, 2 + (rows - 1).bit_length())
+        found = None if found is None else found[::-1]
+    if found is not None:
+        _RETURN.launch(
+            (kind, NAMES[key]), batches.per_item(s.size), keys=found[0], n=s.size,
+            marks=None if second else found[1], rows=found[1] if second else None, out_scores=ordered, out_hits=hits,
+        )  # fmt: skip
+        return None
+    order = sorting.order(keys, largest)
+    if second:
+        order = order[(order // n).astype(np.min_scalar_type(rows - 1)).argsort()]
+    _GATHER.launch(
+        (kind, label), batches.per_item(s.size),
+        scores=s, y=labels, order=order, n=s.size, out_scores=ordered, out_hits=hits,
+    )  # fmt: skip
+    return order
 
 
 def _weighted(weight: Any, order: Any, hits: Any, counts: Any) -> Any:

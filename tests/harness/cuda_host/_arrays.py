@@ -94,6 +94,7 @@ class Device:
     """One of as many devices as anybody asks for, none of which sees the memory of another."""
 
     attributes: ClassVar = {"MaxSharedMemoryPerBlockOptin": 160 << 10}
+    compute_capability = "90"
 
     def __init__(self, number: int) -> None:
         self.id = number
