@@ -240,6 +240,12 @@ def _resample() -> None:
         cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2, scheme="expected_rounded")
 
 
+def _standard_errors() -> None:
+    names = ["geometric_mean", "gerrity", "recall"]
+    for dtype in VALUES:
+        cmfast.uncertainty.standard_error(_matrix(dtype), names)  # type: ignore[arg-type]
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "confusion_matrix": _confusion_matrix,
     "overlap": _compare(cmfast.overlap),
@@ -276,6 +282,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "score_areas": _score_areas,
     "least_cost": _least_cost,
     "resample": _resample,
+    "standard_errors": _standard_errors,
     "label_margins": _label_margins,
 }
 

@@ -78,5 +78,6 @@ OPS: dict[str, Op] = {
     "score_areas": Op("metrics.thresholds", "(n),(n),(n)->(),()", BOTH, rtol=(1e-12, 1e-12)),
     "least_cost": Op("metrics.thresholds", "(n),(n),(n)->(),(),(2,2)", BOTH, rtol=(1e-6, 1e-12)),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
+    "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
     "label_margins": Op("metrics.confusions", "(n),(n),(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

@@ -45,6 +45,7 @@ SECONDS = {
     "confusion_fractions": 2.5,
     "most_confused": 2.5,
     "resample": 2.5,
+    "standard_errors": 7.0,
 }
 MOMENT = 0.3  # seconds of every other op
 
@@ -89,6 +90,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "metrics.kappa": ("weighted_kappa",),
     "metrics.heidke": ("weighted_kappa",),
     "metrics.hss": ("weighted_kappa",),
+    "uncertainty.standard_error": ("standard_errors",),
 }
 
 

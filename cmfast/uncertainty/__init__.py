@@ -1,5 +1,6 @@
 """How far a confusion matrix, and so any metric of it, could be off; and which of two classifiers is better."""
 
+from cmfast.uncertainty._errors import standard_error
 from cmfast.uncertainty._hypotheses import McNemar, Symmetry, bowker, mcnemar, stuart_maxwell
 from cmfast.uncertainty._paired_counts import Flip, PairedCounts, paired_counts
 from cmfast.uncertainty._resample import resample
@@ -13,5 +14,6 @@ __all__ = [
     "mcnemar",
     "paired_counts",
     "resample",
+    "standard_error",
     "stuart_maxwell",
 ]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cases._case import Case
+from cases.metrics import BINARY, EVERY
 
 
 def _cases():
@@ -37,4 +38,46 @@ def _cases():
             yield Case(f"{scheme}-shares", (rng.random((2, 4, 4)),), {**few, "n": 50})
 
 
-CASES = {"resample": list(_cases())}
+def _with_slopes():
+    rng = np.random.default_rng(34)
+    counts = rng.integers(0, 50, (9, 4, 4))
+    counts[:, range(4), range(4)] += 20
+    bad = counts.astype(float)
+    bad[0, 0, 0], bad[4, 1, 2], bad[8, 3, 3] = np.nan, 0.5, -1.0
+    degenerate = np.zeros((9, 3, 3), int)
+    degenerate[1, 0, 0] = 5  # all in one cell of the diagonal
+    degenerate[2, 0, 1] = 5  # and off it
+    degenerate[3, 0] = 3, 2, 1  # one true class
+    degenerate[4, :, 1] = 4, 5, 6  # a constant predictor
+    degenerate[5] = [[5, 1, 1], [1, 5, 0], [0, 0, 0]]
+    degenerate[6] = [[5, 1, 0], [1, 5, 0], [1, 1, 0]]
+    degenerate[7] = [[5, 1, 0], [1, 6, 0], [0, 0, 0]]
+    degenerate[8] = np.diag([3, 4, 5])
+    names = tuple(name for name in EVERY if not name.startswith("fbeta_") or name in ("fbeta_2", "fbeta_0.5_macro"))
+    few = ("accuracy", "f1", "mcc", "kappa_linear", "geometric_mean", "recall_weighted")
+    for fixed in ("total", "rows"):
+        yield Case(f"{fixed}-all", (counts[:1], names), {"fixed": fixed})
+        yield Case(f"{fixed}-degenerate", (degenerate, names), {"fixed": fixed})
+        yield Case(f"{fixed}-bad-first-middle-last", (bad, few), {"fixed": fixed}, fails=True)
+        yield Case(f"{fixed}-binary", (counts[:3, :2, :2], BINARY), {"fixed": fixed})
+        yield Case(f"{fixed}-shares", (counts[:2] / 7.0, few), {"fixed": fixed, "n": 300})
+        yield Case(f"{fixed}-tiles", (counts, few), {"fixed": fixed})
+        yield Case(f"{fixed}-float32", (counts.astype(np.float32), few), {"fixed": fixed})
+    for undefined in ("nan", "strict", "one"):
+        yield Case(f"degenerate-{undefined}", (degenerate, names), {"undefined": undefined})
+    yield Case("negatives-first", (counts[:2, :2, :2], BINARY), {"positive": 0})
+    yield Case("0x0", (counts[:2, :0, :0], few))
+    yield Case("1x1", (counts[:2, :1, :1], few))
+    yield Case("batch-of-none", (counts[:0], few))
+    yield Case("single", (counts[0], few))
+    yield Case("two-axes", (counts[:6].reshape(2, 3, 4, 4), few))
+    yield Case("int32", (counts[:2].astype(np.int32), few))
+    yield Case("uint64", (counts[:2].astype(np.uint64), few))
+    yield Case("huge", (counts[:2] * 2**52, few))
+    yield Case("no-names", (counts[:2], ()))
+    many = np.diag(rng.integers(1, 9, 33))
+    many[3, 30], many[32, 0] = 4, 2
+    yield Case("many-classes", (many[np.newaxis], ("accuracy", "recall_macro")))
+
+
+CASES = {"resample": list(_cases()), "standard_errors": list(_with_slopes())}

@@ -33,6 +33,7 @@ CALLS = {
     "margins": (lambda M: metrics.margins(M).col_sums, ROWS),
     "one_vs_rest": (metrics.one_vs_rest, (*ROWS, "is_true", "is_predicted")),
     "most_confused": (lambda M: metrics.most_confused(M, 2).value, (*BATCH, "k")),
+    "standard_error": (lambda M: cmfast.uncertainty.standard_error(M, "f1"), ROWS),
     "resample": (lambda M: cmfast.uncertainty.resample(M, n_replicates=5, rng=3), (*BATCH, "k", "true", "predicted")),
 }
 

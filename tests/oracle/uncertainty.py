@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
+from oracle import metrics
 from oracle._draws import Stream, spread
+from oracle._slopes import slopes, variance
 
 
 def _usable(cells, n):
@@ -62,4 +64,31 @@ def resample(M, missed=None, *, n_replicates, scheme="multinomial", n=None, rng=
     return (out,)
 
 
-ORACLES = {"resample": resample}
+def _standard_error(name, cells, fixed, n, options, k=None):
+    g = slopes(name, cells, *options, k)
+    if g is None:
+        return math.nan
+    found = variance(cells, g, fixed)
+    return math.sqrt(found if n is None else found * sum(map(sum, cells)) / n)
+
+
+def standard_errors(M, names, *, fixed="total", n=None, undefined="present", positive=1):
+    C, batch, options = M.shape[-1], M.shape[:-2], (undefined, positive)
+    out = []
+    for name in names:
+        per_class = metrics.ALIASES.get(name, name) in metrics.PER_CLASS or name.endswith("_ovr")
+        per_class = per_class or (name.startswith("fbeta_") and name.count("_") == 1)
+        found = np.full((*batch, C) if per_class else batch, math.nan)
+        for index in np.ndindex(batch):
+            cells = metrics._cells(M[index])
+            if cells is None or (n is None and any(x.denominator > 1 for row in cells for x in row)):
+                continue
+            if per_class:
+                found[index] = [_standard_error(name, cells, fixed, n, options, k) for k in range(C)]
+            else:
+                found[index] = _standard_error(name, cells, fixed, n, options)
+        out.append(found.astype(np.float32 if M.dtype == np.float32 else np.float64))
+    return tuple(out)
+
+
+ORACLES = {"resample": resample, "standard_errors": standard_errors}

@@ -1,0 +1,152 @@
+"""Standard errors of metrics without drawing anything: ``standard_error``."""
+
+from typing import Any, Literal, TypeAlias, get_args, overload
+
+from numpy.typing import ArrayLike
+
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Undefined
+from cmfast.metrics import _plan
+from cmfast.metrics._evaluate import check_options
+from cmfast.metrics._names import MetricName, Names
+
+Fixed: TypeAlias = Literal["total", "rows"]
+
+
+@overload
+def standard_error(
+    M: DeviceT,
+    names: MetricName,
+    /,
+    *,
+    fixed: Fixed = ...,
+    n: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
+@overload
+def standard_error(
+    M: DeviceT,
+    names: Names = ...,
+    /,
+    *,
+    fixed: Fixed = ...,
+    n: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, DeviceT]: ...
+@overload
+def standard_error(
+    M: ArrayLike,
+    names: MetricName,
+    /,
+    *,
+    fixed: Fixed = ...,
+    n: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
+@overload
+def standard_error(
+    M: ArrayLike,
+    names: Names = ...,
+    /,
+    *,
+    fixed: Fixed = ...,
+    n: int | None = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> dict[str, Floats]: ...
+def standard_error(
+    M: Array,
+    names: Any = None,
+    /,
+    *,
+    fixed: Fixed = "total",
+    n: int | None = None,
+    undefined: Undefined = "present",
+    positive: int = 1,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Say how far metrics would scatter over other test sets of this size: standard errors by the delta method.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Rows are the truth. Counts; or any shares of them if `n` is given.
+    names : str or list of str, optional
+        As for :func:`cmfast.metrics.compute`.
+    fixed : {"total", "rows"}
+        What every such test set has in common: its size (all cells are one multinomial draw), or the number of samples
+        of each class (each row is one).
+    n : int, optional
+        Samples of a test set; default: as many as `M` holds.
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
+        What a 0/0 gives, as for :func:`cmfast.metrics.compute`: a class whose value is filled in enters an average as
+        a constant.
+    positive : {1, 0}
+        Which class of two is the positive one, for binary names.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    array, or dict of str to array
+        Shape (...), or (..., C) for a metric per class; float64, or float32 for float32. Library and device of `M`.
+        NaN where the metric is undefined or has no slope: a recall of 0 in the geometric mean, every recall 1 in
+        tau, two smallest recalls in `min_recall`, a correlation with one true or one predicted class.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not square or not real; an unknown name; a binary name for more than two classes.
+
+    Notes
+    -----
+    With the slopes ``g`` of a metric in the cells the variance is the sum of ``M (g - mean)**2``; `mean` is that over
+    all samples, or over those of the row. The slopes are exact, made by the chain rule from the sums that every metric
+    is a function of. It is the error to first order: near the ends of a range, or with a handful of samples in a
+    class, use an interval instead.
+
+    Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
+    reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input,
+    same bits, for any number of threads.
+
+    References
+    ----------
+    Agresti, Categorical Data Analysis, 3rd edition, 2013, sections 16.1 and 16.2.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
+    >>> round(float(uncertainty.standard_error(M, "accuracy")), 6)  # sqrt(0.9 * 0.1 / 1000)
+    0.009487
+    >>> found = uncertainty.standard_error(M, ["mcc", "f1_macro", "kappa"], fixed="rows")
+    >>> {name: round(float(error), 6) for name, error in found.items()}
+    {'mcc': 0.014459, 'f1_macro': 0.01024, 'kappa': 0.014542}
+    """
+    validate.choice("fixed", fixed, get_args(Fixed))
+    wanted = _plan.names_of(names)
+    check_options(undefined, positive, on_failure)
+    num_threads = validate.num_threads(num_threads)
+    if n is not None:
+        n = validate.count("n", n)
+    (M,) = dispatch.adopt(M=M)
+    C, _ = validate.matrices(square=True, M=M)
+    layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+    options = {"plan": layout.plan, "rows": fixed == "rows", "n": n}
+    *found, status = dispatch.call("standard_errors", M, **options, num_threads=num_threads)
+    failures.report(status, on_failure, failed="matrices without standard errors")
+    return _plan.as_asked(names, wanted, [found[place] for place in layout.places])

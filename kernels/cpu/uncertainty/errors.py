@@ -1,0 +1,183 @@
+"""Standard errors of metrics: the delta method, from exact slopes in every cell.
+
+The variance of a function of multinomial counts is the sum over the cells of ``M (g - mean)**2`` to first order, with
+the slopes ``g`` and their mean over the samples; where the rows are fixed, each row has a mean of its own. What a slope
+is made of stands in ``kernels/cpu/metrics/_gradients.py``.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import batches
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, floor, load, splat, sqrt, store, where
+from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
+from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.shared.metrics import ORDERED, Plan, Step
+from cmfast.kernels.status import INVALID, OK
+
+SECONDS_PER_CELL = 4e-10  # of one register
+SLOPE_BYTES = 2**20  # of the slopes of some tiles
+
+
+@jit()
+def _round_huge(sums, C):
+    """Bring sums that are beyond what float64 holds exactly to the nearest that it holds."""
+    whole = sums.view(np.int64)
+    for at in range(0, len(sums), FIRST + SUMS * C):
+        for w in range(WIDTH):
+            if sums[at + STATUS_LINE, w] == _margins.HUGE:
+                sums[at + STATUS_LINE, w] = OK
+                sums[at + TOTAL_LINE, w] = whole[at + TOTAL_LINE, w]
+                for k in range(at + FIRST, at + FIRST + SUMS * C):
+                    sums[k, w] = whole[k, w]
+
+
+@jit()
+def _differentiate(sums, C, plan, shaped, S, G, T):
+    """Fill the slopes of every tile."""
+    plan = Plan(*plan)
+    registers, tables = plan.registers * (SUMS * C + 1), plan.tables * C * 4
+    for tile in range(len(sums) // (FIRST + SUMS * C)):
+        at = tile * (FIRST + SUMS * C)
+        G_of, T_of = G[tile * registers : (tile + 1) * registers], T[tile * tables : (tile + 1) * tables]
+        _gradients.differentiate(plan, sums, at, C, S, G_of, T_of)
+        for register in range(plan.scalars):  # the mean over the samples becomes 0: then nothing cancels
+            row, mean = register * (SUMS * C + 1), splat(0.0)
+            for line in range(SUMS * C if shaped[register] else 3 * C):
+                mean = mean + load(G_of, row + line) * load(sums, at + FIRST + line)
+            mean = mean / load(sums, at + TOTAL_LINE)
+            store(G_of, row + SUMS * C, load(G_of, row + SUMS * C) * 0.0 - mean)  # a constant, or NaN
+
+
+@jit()
+def _spread(M, sums, C, shaped, rows, n, cells, G, T, out, start, stop):
+    """Make standard errors of the slopes; `shaped` says of which registers they depend on the order of the classes.
+
+    Below zero, `n` says that the cells are counts, which they must be then.
+    """
+    scalars, tables, status = out
+    size = FIRST + SUMS * C
+    slopes, values_of = len(G) * size // max(len(sums), 1), len(T) * size // max(len(sums), 1)
+    line, kept, column = cells[:C], cells[C : 2 * C], cells[2 * C : 3 * C]
+    for first in range(start, stop, WIDTH):
+        tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
+        at, G_of, T_of = tile * size, G[tile * slopes : (tile + 1) * slopes], T[tile * values_of :]
+        total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
+        factor = total / n if n >= 0.0 else splat(1.0)
+        for register in range(len(shaped)):
+            store(cells, 3 * C + register, splat(0.0))
+        for k in range(C):
+            store(column, k, splat(0.0))
+        for i in range(C):
+            for j in range(C):
+                for w in range(WIDTH):
+                    line[j, w] = M[min(first + w, stop - 1), i * C + j]
+                x = load(line, j)
+                if n < 0.0:
+                    good = good & (x == floor(x))
+            t = load(sums, at + FIRST + C + i)
+            for register in range(len(shaped)):
+                variance = load(cells, 3 * C + register)
+                row = register * (SUMS * C + 1)
+                base, mean = load(G_of, row + C + i) + load(G_of, row + SUMS * C), splat(0.0)
+                for j in range(C):
+                    g = base + load(G_of, row + 2 * C + j)
+                    store(kept, j, g)
+                store(kept, i, load(kept, i) + load(G_of, row + i))
+                for j in range(C if shaped[register] else 0):
+                    more = load(G_of, row + 3 * C + abs(i - j)) + load(G_of, row + 4 * C + max(i, j))
+                    store(kept, j, load(kept, j) + more)
+                if rows:
+                    for j in range(C):
+                        mean = mean + load(kept, j) * load(line, j)
+                    mean = where(t > 0.0, mean / t, splat(0.0))
+                for j in range(C):
+                    g = load(kept, j) - mean
+                    variance = variance + load(line, j) * (g * g)
+                store(cells, 3 * C + register, variance)
+            for j in range(C if rows else 0):  # of binomial counts in a column
+                if j != i:
+                    x = load(line, j)
+                    store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
+        for register in range(len(shaped)):
+            x = sqrt(load(cells, 3 * C + register) * factor)
+            store(cells, 3 * C + register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
+            for w in range(count):
+                scalars[register, first + w] = cells[3 * C + register, w]
+        for table in range(tables.shape[0]):
+            for k in range(C):
+                x = _of_one_class(sums, at, C, k, T_of, (table * C + k) * 4, rows, load(column, k))
+                x = sqrt(x * factor)
+                store(line, 0, where(good & (x < np.inf), x, splat(np.nan)))
+                for w in range(count):
+                    tables[table, first + w, k] = line[0, w]
+        store(cells, len(cells) - 1, where(good, float(OK), splat(float(INVALID))))
+        for w in range(count):
+            status[first + w] = np.int8(cells[len(cells) - 1, w])
+
+
+@jit(inner=True)
+def _of_one_class(sums, at, C, k, T, line, rows, others):
+    """Return the variance of a number of one class, from its slopes in d, t, p and n."""
+    d, t, p = load(sums, at + FIRST + k), load(sums, at + FIRST + C + k), load(sums, at + FIRST + 2 * C + k)
+    n = load(sums, at + TOTAL_LINE)
+    right = load(T, line) + load(T, line + 1) + load(T, line + 2) + load(T, line + 3)
+    missed, false = load(T, line + 1) + load(T, line + 3), load(T, line + 2) + load(T, line + 3)
+    rejected = load(T, line + 3)
+    if rows:
+        own = where(d > 0.0, d * ((t - d) / t), splat(0.0))
+        return own * ((right - missed) * (right - missed)) + others * ((false - rejected) * (false - rejected))
+    mean = (d * right + (t - d) * missed + (p - d) * false + (n - t - p + d) * rejected) / n
+    right, missed, false, rejected = right - mean, missed - mean, false - mean, rejected - mean
+    variance = d * (right * right) + (t - d) * (missed * missed)
+    return variance + (p - d) * (false * false) + (n - t - p + d) * (rejected * rejected)
+
+
+def standard_errors(M, *, plan, rows, n, num_threads=None):
+    """Errors of what `plan` makes of every matrix: of its scalars, of its per-class results; the status."""
+    C, batch = M.shape[-1], M.shape[:-2]
+    size, kind, given = math.prod(batch), batches.result_dtype(M), values._cells(M)
+    scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
+    status = np.empty(size, np.int8)
+    out, steps, lines = (scalars, tables, status), tuple(plan), _margins.lines_of(C)
+    slopes, per_class = plan.registers * _gradients.lines_of(C), plan.tables * C * 4
+    together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
+    shaped, n = _shaped(plan), -1.0 if n is None else float(n)
+    work = _gradients.working_lines(C, plan), 3 * C + plan.scalars + 1
+
+    def use(sums, S, start, stop, unusual):
+        if unusual:
+            _round_huge(sums, C)
+        if plan.ordered:
+            _passes.derive_ordered(sums, C)
+        if plan.again:
+            _passes.reduce_again(sums, C, steps)
+        for first in range(start, stop, together * WIDTH):
+            last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
+            part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]
+            tiles = len(part) // lines
+            G, T = S[sum(work) :][: tiles * slopes], S[sum(work) + together * slopes :][: tiles * per_class]
+            _differentiate(part, C, steps, shaped, S[: work[0]], G, T)
+            _spread(given, part, C, shaped, rows, n, S[work[0] : sum(work)], G, T, out, first, last)
+
+    fill = values._filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
+
+    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
+    tiles = min(together, -(-size // WIDTH))
+    values._over_blocks(
+        fill, use, C, size, seconds=seconds, num_threads=num_threads,
+        lines=sum(work) + together * slopes + tiles * per_class,
+    )  # fmt: skip
+    each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
+    return (*each, status.reshape(batch))
+
+
+def _shaped(plan):
+    """Return which scalars depend on the order of the classes."""
+    found = np.zeros(plan.scalars, np.bool_)
+    for step, code, target, *_ in plan.steps.tolist():
+        if step == Step.TOTAL and code in ORDERED and target < plan.scalars:
+            found[target] = True
+    return found

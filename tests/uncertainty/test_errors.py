@@ -1,0 +1,72 @@
+"""Standard errors against published values, closed forms and draws."""
+
+import numpy as np
+import pytest
+
+from cmfast import metrics, uncertainty
+
+SURFACE = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])
+# By hand-written slopes in 60 digits: all cells one draw, then every row one.
+ERRORS = {
+    "accuracy": (0.00948683298051, 0.00930949336251),
+    "recall_macro": (0.0104651751185, 0.0104651751185),
+    "precision_macro": (0.0101384665797, 0.0100975186451),
+    "f1_macro": (0.0102569390069, 0.0102404007235),
+    "f1_of_macro": (0.0100974269732, 0.0100873478545),
+    "geometric_mean": (0.0110451339387, 0.0110451339387),
+    "tau": (0.0136022268813, 0.0136022268813),
+    "mcc": (0.0145928536935, 0.0144592877892),
+    "kappa": (0.0146941238447, 0.0145419960001),
+    "kappa_linear": (0.0168527660729, 0.0167893582019),
+    "kappa_quadratic": (0.0205237246835, 0.020483477913),
+    "peirce": (0.0150008782603, 0.0148797031076),
+    "jaccard_macro": (0.0163681865177, 0.0163286076875),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_values_of_hand_written_slopes(name):
+    found = [float(uncertainty.standard_error(SURFACE, name, fixed=fixed)) for fixed in ("total", "rows")]
+    np.testing.assert_allclose(found, ERRORS[name], rtol=1e-11)
+
+
+def test_the_error_of_a_share_is_that_of_a_binomial():
+    found = uncertainty.standard_error(SURFACE, ["accuracy", "recall", "precision"])
+    d, t, p = SURFACE.diagonal(), SURFACE.sum(1), SURFACE.sum(0)
+    np.testing.assert_allclose(found["accuracy"], np.sqrt(0.9 * 0.1 / 1000), rtol=1e-13)
+    np.testing.assert_allclose(found["recall"], np.sqrt(d / t * (1 - d / t) / t), rtol=1e-13)
+    np.testing.assert_allclose(found["precision"], np.sqrt(d / p * (1 - d / p) / p), rtol=1e-13)
+
+
+@pytest.mark.parametrize(("fixed", "scheme"), [("total", "multinomial"), ("rows", "row_multinomial")])
+def test_draws_scatter_as_much(fixed, scheme):
+    M = SURFACE * 10
+    names = [name for name in metrics.SCALARS if "likelihood" not in name and "odds" not in name]
+    drawn = metrics.compute(uncertainty.resample(M, n_replicates=4000, scheme=scheme, rng=3), names)
+    found = uncertainty.standard_error(M, names, fixed=fixed)
+    assert {name for name in names if not abs(drawn[name].std() / found[name] - 1) < 0.05} == set()
+
+
+def test_shares_need_the_number_of_samples():
+    shares = SURFACE / 1000
+    whole = uncertainty.standard_error(SURFACE, ["mcc", "f1"])
+    found = uncertainty.standard_error(shares, ["mcc", "f1"], n=4000)
+    np.testing.assert_allclose(found["mcc"], whole["mcc"] / 2, rtol=1e-12)
+    np.testing.assert_allclose(found["f1"], whole["f1"] / 2, rtol=1e-12)
+    with pytest.raises(ValueError, match="INVALID"):
+        uncertainty.standard_error(shares, "mcc", on_failure="raise")
+
+
+def test_a_class_that_nobody_saw_is_a_constant():
+    M = np.zeros((4, 4), int)
+    M[:3, :3] = SURFACE
+    alone, among = (uncertainty.standard_error(m, "f1_macro", undefined=u) for m, u in ((SURFACE, "zero"), (M, "zero")))
+    np.testing.assert_allclose(among, alone * 3 / 4, rtol=1e-13)
+    assert np.isnan(uncertainty.standard_error(M, "recall")[3])
+
+
+def test_scaling_the_counts_by_four_halves_the_errors():
+    for name, error in uncertainty.standard_error(SURFACE, "scalars").items():
+        if name != "krippendorff_alpha":  # which knows how few samples there are
+            found = uncertainty.standard_error(SURFACE * 4, name)
+            np.testing.assert_allclose(found, error / 2, rtol=1e-11, err_msg=name)
