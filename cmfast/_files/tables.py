@@ -164,6 +164,9 @@ def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column
         names = list(table.dtype.names)
         columns = [table[names[k]] for k in _columns(path, names, wanted)]
     else:
+        if table.ndim == 2 and are_matrices(table) and None in wanted[:2]:
+            said = f"is of shape {table.shape}: a matrix, which cmfast metrics and normalize read"
+            raise FileError(path, f"{said}; to take its columns for labels give --true and --pred")
         if table.ndim != 2 or table.shape[1] < 2:
             raise FileError(path, f"must be of shape (n, 2), truth and prediction, but is {table.shape}")
         if not len(table):
@@ -177,6 +180,11 @@ def _npy_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column
         stop = min(start + ROWS, n)
         yield [coded(path, np.array(column[start:stop]), start) for column in columns]
         tick(stop, n)
+
+
+def are_matrices(array: np.ndarray) -> bool:
+    """Return whether an array is one of matrices (..., C, C), if no columns of it are named: never of labels."""
+    return array.dtype.kind in "biuf" and array.ndim >= 2 and array.shape[-1] == array.shape[-2]
 
 
 def coded(path: Path, values: np.ndarray, start: int) -> Column:

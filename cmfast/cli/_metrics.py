@@ -24,15 +24,17 @@ from cmfast.cli._options import (
     table_target,
 )
 from cmfast.cli._printing import described, print_json, single
+from cmfast.cli._stored import read_counts
 from cmfast.cli._writing import write_columns
 from cmfast.metrics._report import in_head
 
 POLICIES = get_args(Policy)
+COUNTS = (".json", ".npz")
 
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    label_options(parser, "labels as for confusion, or npy matrices (..., C, C)")
+    label_options(parser, "labels as for confusion, npy matrices (..., C, C), or counts as merge writes them")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
     parser.add_argument(
         "--undefined",
@@ -89,11 +91,25 @@ def run(args: argparse.Namespace) -> int:
 def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
     of_labels = (args.true, args.pred, args.header, args.labels, args.by) != (None,) * 5
+    if args.input is not None and args.input.suffix.lower() in COUNTS:
+        return _counted(args, of_labels=of_labels)
     matrices = None if of_labels else _stored_matrices(args.input)
     if matrices is not None:
         return list(range(matrices.shape[-1])), [], matrices
     labels, groups, M = count(args)
     return (labels, groups, M) if args.by is not None else (labels, [], M[0])
+
+
+def _counted(args: argparse.Namespace, *, of_labels: bool) -> tuple[list[Any], list[Any], np.ndarray]:
+    """Return labels, groups and matrices of counts that were saved; their groups are those that --by gives."""
+    if of_labels:
+        misuse("--labels, --true, --pred, --by and --header belong to labels, not to counts")
+    counts = read_counts(args.input, cmfast.ConfusionCounts)
+    if counts.groups is None:
+        return list(counts.labels), [], counts.matrix
+    args.by = list(counts.group_names)
+    groups = [(group,) for group in counts.groups] if len(args.by) == 1 else list(counts.groups)
+    return list(counts.labels), groups, counts.matrix
 
 
 def _printer(args: argparse.Namespace, answer: Answer) -> Callable[[argparse.Namespace, Answer], None]:
@@ -172,11 +188,11 @@ def _metric_names(given: list[str]) -> list[str]:
 
 
 def _stored_matrices(path: Path) -> np.ndarray | None:
-    """Return the matrices of an npy file, None where the file holds labels: (n, 2) but for n = 2."""
+    """Return the matrices of an npy file, None where the file holds labels."""
     if path.suffix.lower() != ".npy":
         return None
     M = tables.open_npy(path)
-    return M if M.ndim >= 2 and M.shape[-1] == M.shape[-2] else None
+    return M if tables.are_matrices(M) else None
 
 
 def _numbers(answer: Answer) -> dict[str, np.ndarray]:

@@ -428,11 +428,11 @@ def test_a_bad_csv_is_one_line(cmd, text, message):
 
 
 def test_labels_that_are_none(cmd):
-    np.save("half.npy", np.array([[0.0, 1.0], [1.5, 0.0]]))
+    np.save("half.npy", np.array([[0.0, 1.0], [1.5, 0.0], [0.0, 0.0]]))
     assert_refused(cmd("confusion", "half.npy", "--quiet"), "row 1 holds 1.5")
     np.save("nan.npy", np.array([[0.0, np.nan]]))
     assert_refused(cmd("confusion", "nan.npy", "--quiet"), "row 0 holds nan")
-    np.save("time.npy", np.zeros((2, 2), "M8[s]"))
+    np.save("time.npy", np.zeros((3, 2), "M8[s]"))
     assert_refused(cmd("confusion", "time.npy", "--quiet"), "labels must be integers or strings")
     np.save("none.npy", np.zeros((0, 2), "i8"))
     assert_refused(cmd("confusion", "none.npy", "--quiet"), "holds no samples")
@@ -474,7 +474,7 @@ def test_confusion_normalised(cmd, method):
 
 
 def test_confusion_that_cannot_be_normalised_exits_with_1(cmd):
-    np.save("n.npy", np.array([[0, 1], [0, 1]]))
+    np.save("n.npy", np.array([[0, 1]] * 3))
     status, out, err = cmd("confusion", "n.npy", "--normalize", "bi", "--json", "--quiet")
     facts = json.loads(out)
     assert status == 1

@@ -57,6 +57,69 @@ def test_what_the_command_counted_adds_up(run):
     assert (list(found.labels), found.matrix.tolist()) == (whole["labels"], whole["matrix"])
 
 
+@pytest.mark.parametrize("by", [("site",), ("site", "fold")])
+def test_what_the_command_counted_of_groups_adds_up(run, by):
+    rows = [f"{y},{p},{s},{f}" for y, p, s, f in zip("00110122", "01110120", "bbabbacc", "12121212", strict=True)]
+    options = [part for name in by for part in ("--by", name)]
+    for name, some in (("a", rows[:3]), ("b", rows[3:]), ("all", rows)):
+        Path(f"{name}.csv").write_text("y_true,y_pred,site,fold\n" + "\n".join(some) + "\n")
+        assert run("confusion", f"{name}.csv", *options, "-o", f"{name}.json", "--quiet")[0] == 0
+    assert run("merge", "a.json", "b.json", "-o", "sum.json")[0] == 0
+    found, whole = cmfast.ConfusionCounts.load("sum.json"), json.loads(Path("all.json").read_text())["groups"]
+    groups = [one["group"] if len(by) == 1 else tuple(one["group"]) for one in whole]
+    assert (found.group_names, list(found.groups)) == (by, groups)
+    assert found.matrix.tolist() == [one["matrix"] for one in whole]
+    for name in ("sum.json", "all.json"):  # as metrics says of the labels themselves
+        for more in (("--json",), ("--only", "mcc", "f1"), ()):
+            assert run("metrics", name, *more)[:2] == run("metrics", "all.csv", *options, "--quiet", *more)[:2]
+
+
+def test_metrics_of_counts(run):
+    whole = counts(0) + counts(1)
+    for name in ("c.json", "c.npz"):
+        whole.save(name)
+        found = json.loads(run("metrics", name, "--json", "--only", "mcc", "f1")[1])
+        assert (found["labels"], found["metrics"]["mcc"]) == ([0, 1, 5, 7], float(whole.compute("mcc")))
+        assert run("metrics", name)[1].startswith("0/0: present")
+    groups = counts(0, groups=["a", "b", "b"])
+    groups.save("g.json")
+    assert run("metrics", "g.json", "-o", "t.csv")[0] == 0
+    rows = Path("t.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["groups", "a", "b"]
+
+
+def test_what_has_no_metrics(run):
+    counts(0).save("a.json")
+    cmfast.cell_counts([[0.0]], [0], [0], grid=cmfast.Grid([0.0], [1.0])).save("c.npz")
+    Path("g.json").write_text(json.dumps({"labels": [0], "normalize": None, "by": "g", "groups": [{"group": [1]}]}))
+    Path("m.json").write_text(json.dumps({"labels": [0, 1], "normalize": None, "matrix": [[1]]}))
+    refused = {
+        ("c.npz",): "c.npz: holds no ConfusionCounts",
+        ("g.json",): "g.json: holds no groups and counts of them",
+        ("m.json",): "m.json: holds no ConfusionCounts, or is damaged: its matrix has another shape",
+        ("none.json",): "none.json: no such file",
+        ("a.json", "--by", "site"): "--by and --header belong to labels, not to counts",
+    }
+    for arguments, words in refused.items():
+        status, out, err = run("metrics", *arguments)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert words in err, err
+
+
+def test_a_square_of_numbers_is_a_matrix(run):
+    np.save("two.npy", np.array([[3, 1], [2, 4]]))
+    np.save("text.npy", np.array([["a", "b"], ["b", "b"]]))
+    assert "mcc" in run("metrics", "two.npy")[1]
+    status, out, err = run("confusion", "two.npy")
+    assert (status, out) == (2, "")
+    assert "two.npy: is of shape (2, 2): a matrix, which cmfast metrics and normalize read; to take its columns" in err
+    columns = ("--true", "0", "--pred", "1", "--json", "--quiet")
+    assert json.loads(run("confusion", "two.npy", *columns)[1])["labels"] == [1, 2, 3, 4]
+    assert json.loads(run("metrics", "two.npy", *columns)[1])["labels"] == [1, 2, 3, 4]
+    for command in ("confusion", "metrics"):
+        assert json.loads(run(command, "text.npy", "--json", "--quiet")[1])["labels"] == ["a", "b"]
+
+
 def test_counts_per_cell_add_up(run):
     grid = cmfast.Grid([0.0], [1.0])
     parts = [cmfast.cell_counts([[x]], [0], [1], grid=grid, n_classes=2) for x in (0.5, 7.5)]

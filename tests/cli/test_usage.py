@@ -90,8 +90,9 @@ def test_a_matrix_is_not_taken_for_labels(run):
     np.save("M.npy", M)
     np.savetxt("M.csv", M, "%d", delimiter=",")
     np.save("wide.npy", np.zeros((2, 50), int))
-    for name in ("M.npy", "M.csv", "wide.npy"):
+    for name in ("M.csv", "wide.npy"):
         assert_refused(run("confusion", name), "columns; give --true and --pred")
+    assert_refused(run("confusion", "M.npy"), "is of shape (3, 3): a matrix")
     assert_refused(run("metrics", "M.csv"), "has 3 columns; give --true and --pred")
     assert json.loads(run("metrics", "M.npy", "--only", "accuracy", "--json")[1])["metrics"] == {"accuracy": 21 / 26}
     # Columns are only named of labels.

@@ -1,0 +1,71 @@
+"""Counts in files: as states save them, or as JSON of ``cmfast confusion``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cmfast
+from cmfast._files import states
+from cmfast._files.output import FileError, reason
+from cmfast._files.states import State
+
+KINDS = (("booleans", bool), ("integers", int), ("floats", float))
+
+
+def read_counts(path: Path, *classes: type[State]) -> Any:
+    """Return the counts in a file, of whichever of `classes` they are; those of the command are ConfusionCounts."""
+    try:
+        facts = _facts(path)
+        return states.load_any(path, *classes) if facts is None else cmfast.ConfusionCounts.from_json(json.dumps(facts))
+    except ValueError as error:
+        said = str(error).removeprefix(f"path {path} ").removeprefix("ConfusionCounts.from_json: text ")
+        raise FileError(path, said) from error
+    except OSError as error:
+        raise FileError(path, reason(error)) from error
+
+
+def _facts(path: Path) -> dict[str, Any] | None:
+    """Return what ``cmfast confusion`` wrote as ConfusionCounts would write it, None for anything else."""
+    if path.suffix.lower() != ".json":
+        return None
+    try:
+        facts = json.loads(path.read_bytes())
+    except (ValueError, RecursionError):  # it is told what it is not where it is read
+        return None
+    if not isinstance(facts, dict) or "class" in facts or not {"labels", "normalize"} <= set(facts):
+        return None
+    if facts["normalize"] is not None:
+        raise FileError(path, "holds a matrix that is normalised, which does not add up")
+    if not isinstance(facts["labels"], list):
+        raise ValueError("holds no labels and counts of them")  # noqa: EM101
+    head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(facts["labels"])}
+    return head | (_grouped(facts) if "groups" in facts else {"matrix": _array(facts.get("matrix"))})
+
+
+def _grouped(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of matrices of groups."""
+    try:
+        names = facts["by"] if isinstance(facts["by"], list) else [facts["by"]]
+        values = [one["group"] if isinstance(facts["by"], list) else [one["group"]] for one in facts["groups"]]
+        columns = [sorted(set(column)) for column in zip(*values, strict=True)]
+        places = [{value: k for k, value in enumerate(column)} for column in columns]
+        rows = [[known[value] for known, value in zip(places, row, strict=True)] for row in values]
+        matrices = [one["matrix"] for one in facts["groups"]]
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("holds no groups and counts of them") from None  # noqa: EM101
+    axes = [{"name": name, **_axis(column)} for name, column in zip(names, columns, strict=True)]
+    return {"columns": axes, "groups": _array(rows), "matrices": _array(matrices)}
+
+
+def _axis(labels: list[Any]) -> dict[str, Any]:
+    kind = next((name for name, kind in KINDS if all(isinstance(label, kind) for label in labels)), "strings")
+    return {"from": "found", "kind": kind, "labels": labels}
+
+
+def _array(values: Any) -> dict[str, Any]:
+    """Return nested lists of integers as JSON has arrays."""
+    shape, one = [], values
+    while isinstance(one, list):
+        shape.append(len(one))
+        one = one[0] if one else None
+    return {"dtype": "<i8", "shape": shape, "values": values}
