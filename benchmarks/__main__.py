@@ -11,7 +11,18 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
-from benchmarks import comparison, counting, geometry, latency, metrics, normalizing, scaling, uncertainty, zeros
+from benchmarks import (
+    comparison,
+    conformal,
+    counting,
+    geometry,
+    latency,
+    metrics,
+    normalizing,
+    scaling,
+    uncertainty,
+    zeros,
+)
 from benchmarks._job import Job
 from benchmarks._measure import interleaved, peak_extra_bytes, timed
 
@@ -25,6 +36,7 @@ PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] =
     "geometry": {"quick": geometry.jobs, "full": geometry.full_jobs},
     "metrics": {"quick": metrics.jobs},
     "uncertainty": {"quick": uncertainty.jobs},
+    "conformal": {"quick": conformal.jobs},
     "latency": {"quick": latency.jobs},
 }
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars", "pycm", "torchmetrics")

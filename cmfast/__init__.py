@@ -3,7 +3,7 @@
 The array picks the backend, leading axes are the batch, rows are the truth and columns the prediction. See the README.
 """
 
-from cmfast import contingency, metrics, uncertainty
+from cmfast import conformal, contingency, metrics, uncertainty
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.comparison import kl_divergence, l1_distance, overlap
@@ -55,6 +55,7 @@ __all__ = [
     "bi_normalize",
     "by",
     "cell_counts",
+    "conformal",
     "confusion_matrix",
     "contingency",
     "diagnose",

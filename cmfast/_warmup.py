@@ -246,6 +246,45 @@ def _standard_errors() -> None:
         cmfast.uncertainty.standard_error(_matrix(dtype), names)  # type: ignore[arg-type]
 
 
+def _shares(dtype: type, n_classes: int = 3) -> np.ndarray:
+    """Return rows of probabilities: of few classes, and of more than are scored side by side."""
+    return np.full((SAMPLES, n_classes), 1 / n_classes, dtype)
+
+
+def _scores() -> None:
+    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+        P = _shares(dtype, n_classes)
+        cmfast.conformal.scores(P, _labels(), randomised=False)
+        cmfast.conformal.scores(P, randomised=False)
+
+
+def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.PredictionSets:
+    return cmfast.conformal.prediction_sets(_shares(dtype, n_classes), [0.5], randomised=False)
+
+
+def _prediction_sets() -> None:
+    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+        _sets(dtype, n_classes)
+
+
+def _thresholds() -> None:
+    cmfast.conformal.threshold(np.arange(SAMPLES), 0.1, y=_labels())
+
+
+def _score_histogram() -> None:
+    cmfast.conformal.score_histogram(np.arange(SAMPLES))
+
+
+def _shared() -> None:
+    cmfast.conformal.ccm(_sets()).correlation()
+
+
+def _covered() -> None:
+    sets = _sets()
+    sets.coverage(_labels())
+    cmfast.conformal.coverage_confusion(sets, _labels())
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "confusion_matrix": _confusion_matrix,
     "overlap": _compare(cmfast.overlap),
@@ -284,6 +323,14 @@ CALLS: dict[str, Callable[[], object]] = {
     "resample": _resample,
     "standard_errors": _standard_errors,
     "label_margins": _label_margins,
+    "scores": _scores,
+    "threshold": _thresholds,
+    "score_histogram": _score_histogram,
+    "prediction_sets": _prediction_sets,
+    "set_coverage": _covered,
+    "ccm": _shared,
+    "coverage_confusion": _covered,
+    "ccm_ratios": _shared,
 }
 
 
@@ -309,7 +356,7 @@ def groups(ops: Iterable[str]) -> list[list[str]]:
 def names() -> list[str]:
     """Return the names of the public functions and classes that compile something, and of the ops."""
     found = list(OPS)
-    for prefix in ("", "metrics.", "uncertainty.", "contingency."):
+    for prefix in ("", "metrics.", "uncertainty.", "conformal.", "contingency."):
         space = getattr(cmfast, prefix.rstrip("."), cmfast)
         found += [prefix + name for name in space.__all__ if callable(getattr(space, name))]
     return sorted({name for name in found if name in OPS or compiling.ops_of(name)})

@@ -79,5 +79,13 @@ OPS: dict[str, Op] = {
     "least_cost": Op("metrics.thresholds", "(n),(n),(n)->(),(),(2,2)", BOTH, rtol=(1e-6, 1e-12)),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
+    "scores": Op("conformal.scores", "(n,C),(n),(n)->(n),(n)"),
+    "threshold": Op("conformal.thresholds", "(n),(n)->(A),(g)"),
+    "score_histogram": Op("conformal.thresholds", "(n)->(k)", merge="sum"),
+    "prediction_sets": Op("conformal.sets", "(n,C),(A,g,k),(n),(n)->(A,n,w),(A,n),(n)"),
+    "set_coverage": Op("conformal.sets", "(A,n,w),(n)->(A,s),(A,s),(n)", merge="sum"),
+    "ccm": Op("conformal.correlation", "(n,w)->(C,C)", merge="sum"),
+    "coverage_confusion": Op("conformal.correlation", "(A,n,w),(n)->(A,C,C),(A,C),(n)", merge="sum"),
+    "ccm_ratios": Op("conformal.correlation", "(),(C,C)->(C,C),(C)"),
     "label_margins": Op("metrics.confusions", "(n),(n),(n),(n)->(C),(C),(C),(C),(C),()", BOTH, merge="sum"),
 }

@@ -46,6 +46,11 @@ SECONDS = {
     "most_confused": 2.5,
     "resample": 2.5,
     "standard_errors": 7.0,
+    "scores": 3.0,
+    "threshold": 1.5,
+    "prediction_sets": 5.0,
+    "ccm": 2.0,
+    "coverage_confusion": 1.0,
 }
 MOMENT = 0.3  # seconds of every other op
 
@@ -78,6 +83,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "ConfusionCounts": ("confusion_matrix",),
     "Support": ("support",),
     "uncertainty.paired_counts": ("confusion_matrix",),
+    "conformal.CcmCounts.correlation": ("ccm_ratios",),
+    "conformal.PredictionSets.coverage": ("set_coverage",),
+    "conformal.PredictionSets.coverage_by_size": ("set_coverage",),
     "metrics.report": ("metrics_of_matrices", "margins"),
     "metrics.from_sums": ("metrics_of_sums",),
     "metrics.from_labels": ("label_margins", "metrics_of_sums"),

@@ -204,6 +204,13 @@ OF_RESULTS = (
     "PcaAccumulator",
     "Support",
     "Projection",
+    "conformal.CcmCounts",
+    "conformal.CoverageCounts",
+    "conformal.PredictionSets",
+    "conformal.ScoreHistogram",
+    "conformal.ccm",
+    "conformal.coverage_confusion",
+    "conformal.rank_clients",
     "contingency",
     "gcm",
     "diagnose",
@@ -316,6 +323,7 @@ WITH_THEM = {
     "metrics.from_sums": ("bands", "tops"),
 }
 WITH_THEM |= {"metrics.multilabel": ("y_true", "y_pred")}
+WITH_THEM |= {"conformal.scores": ("y", "u"), "conformal.prediction_sets": ("q", "u", "groups")}
 OF_SCORES = ("threshold_matrices", "roc", "precision_recall", "auc", "average_precision", "least_cost")
 WITH_THEM |= {f"metrics.{name}": ("y_true", "sample_weight") for name in OF_SCORES}
 
@@ -440,6 +448,7 @@ def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatc
 HUGE = {
     "confusion_matrix": {"n_classes": 10**12},
     "uncertainty.resample": {"n_replicates": 10**17},
+    "conformal.threshold": {"n_classes": 10**17},
     "metrics.label_margins": {"n_classes": 10**17},
     "metrics.from_labels": {"n_classes": 10**17},
     "contingency.metric_surface": {"size": 10**10},

@@ -8,6 +8,9 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
 from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any, get_origin
@@ -20,6 +23,7 @@ import cmfast
 
 NAMESPACES = {"": cmfast, "metrics.": cmfast.metrics, "contingency.": cmfast.contingency}
 NAMESPACES |= {"uncertainty.": cmfast.uncertainty}
+NAMESPACES |= {"conformal.": cmfast.conformal}
 
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
@@ -29,6 +33,8 @@ RECORDS = {
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
     "uncertainty.Flip", "uncertainty.McNemar", "uncertainty.PairedCounts", "uncertainty.Symmetry",
+    "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
+    "conformal.SizeCoverage",
 }  # fmt: skip
 
 # What needs a library that is not installed.
@@ -132,11 +138,16 @@ OTHERWISE = {
 }
 
 
+def _is_wrong(entry: Entry, option: str, value: Any) -> bool:
+    return isinstance(value, str) and value in [one for one in wrong(entry, option) if isinstance(one, str)]
+
+
 def ways(entry: Entry) -> list[dict[str, Any]]:
     """Return the options that lead to different ways through a function, all of them right."""
     some = inspect.signature(entry.of(np.asarray)).parameters
     found: list[dict[str, Any]] = [{}]
-    found += [{name: value} for name, values in OTHERWISE.items() if name in some for value in values]
+    names = [name for name in OTHERWISE if name in some]
+    found += [{name: value} for name in names for value in OTHERWISE[name] if not _is_wrong(entry, name, value)]
     if any(p.kind == p.VAR_KEYWORD for p in some.values()):  # those of ipf
         found += [{"method": "bi"}, *({"method": "bi", **one} for one in OPTIONS_OF_IPF)]
     elif "smoothing" in some and "solver" in some:
@@ -158,6 +169,8 @@ def integers(least: int, *, none: bool, most: int | None = 2**63 - 1) -> tuple[A
 
 
 COUNT = integers(0, none=True)
+NO_ALPHA = (True, "0.1", b"1", 1j, math.nan, math.inf, 10**400, 0, 1, 1.0, -0.5, 2.5, None, {}, [], [0.1, 2.0], [True])
+NO_ALPHA += ([[0.1]], (x for x in ()), np.ones(2), np.zeros((2, 2)), ["a"], Fraction(3, 2), Decimal("nan"))
 # By option. What is large but right, as num_threads of 2**70 or a seed of 200 bits, is not here.
 WRONG: dict[str, tuple[Any, ...]] = {
     "num_threads": integers(1, none=True, most=None),
@@ -219,6 +232,16 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "library": tuple(value for value in NO_NAME if value is not None),
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
     "cells": (None, 3, "x", [1], np.ones(2)),
+    "alpha": NO_ALPHA,
+    "randomised": NO_BOOL,
+    "lam": (*NO_NUMBER, -0.5, 1e6, None),
+    "k_reg": integers(0, none=False, most=2**31),
+    "top": (*NO_NUMBER, 0, -1.0, None),
+    "axis": (*NO_INTEGER, None, 2, -3, 2**70),
+    "order": NO_NAME,
+    "pairs": (None, 3, "x", [], [1], [(0, 2)], [(-1, 0)], [(0, 1, 1)], [(0.5, 1)], [(True, 1)], {}, [None]),
+    "sets": (None, 3, "x", [1], np.ones(2)),
+    "ccms": (None, 3, "x", [], [1], np.ones(2)),
     "class_names": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
 }
 
@@ -226,6 +249,7 @@ M = np.array([[4.0, 1.0], [2.0, 3.0]])
 COUNTS = np.array([[4, 1], [2, 3]])
 TRUTH, GUESS = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
 X = np.array([[0.0, 0.5], [1.0, 1.5], [2.0, 0.25], [3.0, 2.5]])
+SHARES = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
 GRID = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
 ONES = np.ones(2)
 
@@ -250,8 +274,26 @@ def _paired(make: Make) -> cmfast.uncertainty.PairedCounts:
     return cmfast.uncertainty.paired_counts(make(TRUTH), make(GUESS), make(TRUTH[::-1]), clusters=["a", "b", "b", "c"])
 
 
+def _some_sets(make: Make) -> cmfast.conformal.PredictionSets:
+    return cmfast.conformal.prediction_sets(make(SHARES), make(np.array([0.7, math.inf])), randomised=False)
+
+
+def _shared(make: Make) -> cmfast.conformal.CcmCounts:
+    return cmfast.conformal.ccm(_some_sets(make))
+
+
+def _covered(make: Make) -> cmfast.conformal.CoverageCounts:
+    return cmfast.conformal.coverage_confusion(_some_sets(make), make(TRUTH))
+
+
+def _score_histogram(make: Make) -> cmfast.conformal.ScoreHistogram:
+    return cmfast.conformal.score_histogram(make(X), bins=4)
+
+
 STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
 STATES |= {"uncertainty.PairedCounts": _paired}
+STATES |= {"conformal.CcmCounts": _shared, "conformal.CoverageCounts": _covered}
+STATES |= {"conformal.ScoreHistogram": _score_histogram}
 FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")
 FILE = os.path.join(FOLDER.name, "cells.npz")  # noqa: PTH118  (as users write it)
 
@@ -384,6 +426,17 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "parts": (Made(lambda make: [_cells(make)] * 2), Made(lambda make: iter([_cells(make)]))),
     "class_names": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
     "labels": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], Made(lambda make: make(np.array([1, 0]))), [2**63]),
+    "alpha": (0.1, 0.5, [0.05, 0.2], (1 / 3,), np.array([0.25, 0.7]), np.float32(0.1), Fraction(1, 7), Decimal("0.2")),
+    "q": (Made(lambda make: make(np.array([0.5, math.inf]))), Made(lambda make: make(np.ones((1, 2))))),
+    "randomised": (True, False),
+    "lam": (0, 0.0, 0.125),
+    "k_reg": (0, 1, 100),
+    "top": (0.5, 1, 3.0, 1e300),
+    "axis": (0, -1),
+    "order": ("high", "low"),
+    "pairs": ([(0, 1)], [[0, 1], (1, 1)], np.array([[1, 0]])),
+    "sets": (Made(_some_sets),),
+    "ccms": (Made(_shared), Made(lambda make: [_shared(make).sum(0)] * 2)),
     "weights": ("row", "bi", ["row", "bi"], [], Made(lambda make: make(M)), Made(lambda make: make(np.stack([M, M])))),
     "index": (0, 1, -1, np.int8(1), (0,)),
     "classes": ((0, 1), [1, 0], np.array([0, 1])),
@@ -423,6 +476,15 @@ OF_EMBEDDED: dict[str, Any] = {
     "wrong": {"n_components": integers(1, none=True), "weights": WEIGHTS_OF_CELLS},
 }
 SCORED = {"scores": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH, "sample_weight": np.ones(4)}
+OF_SHARES: dict[str, Any] = {
+    "batch": frozenset({"P"}),
+    "wrong": {
+        "method": (*NO_NAME, "all", "row", "col", "bi"),
+        "empty": (*NO_NAME, "nan", "drop"),
+        "lam": (*NO_NUMBER, -0.5, 0.5, None),  # of "aps"
+        "rng": (0, 1.5, "3"),  # beside u
+    },
+}
 LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sample_weight": np.ones(3)}
 OF_SCORES: dict[str, Any] = {"batch": frozenset({"scores"}), "optional": frozenset({"sample_weight"})}
 _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
@@ -482,6 +544,56 @@ ENTRIES: dict[str, Entry] = {
         others={"names": ["accuracy", "f1"]},
         wrong={"n": integers(0, none=True)},
     ),
+    "conformal.scores": _function(
+        cmfast.conformal.scores, {"P": SHARES, "y": TRUTH, "u": ONES[TRUTH] / 2},
+        optional=frozenset({"y", "u"}), **OF_SHARES,
+    ),
+    "conformal.threshold": _function(
+        cmfast.conformal.threshold, {"s": X[:, 1], "y": TRUTH}, others={"alpha": 0.5},
+        optional=frozenset({"y"}), free=frozenset({"groups"}),  # which stand in the place of y
+    ),
+    "conformal.prediction_sets": _function(
+        cmfast.conformal.prediction_sets,
+        {"P": SHARES, "q": np.array([[0.5, 0.75]]), "u": ONES[TRUTH] / 2, "groups": TRUTH},
+        optional=frozenset({"u", "groups"}), **OF_SHARES,
+    ),
+    "conformal.score_histogram": _function(
+        cmfast.conformal.score_histogram, {"s": X[:, 1]}, batch=frozenset("s"),
+        wrong={"bins": integers(1, none=False, most=2**28)},
+    ),
+    "conformal.ccm": _function(cmfast.conformal.ccm, others={"sets": Made(_some_sets)}),
+    "conformal.coverage_confusion": Entry(
+        lambda make: partial(cmfast.conformal.coverage_confusion, _some_sets(make)), {"y": TRUTH},
+        name="conformal.coverage_confusion",
+    ),
+    "conformal.rank_clients": _function(
+        cmfast.conformal.rank_clients, others={"ccms": Made(_shared), "pairs": [(0, 1)], "order": "high"}
+    ),
+    "conformal.PredictionSets.coverage": Entry(lambda make: _some_sets(make).coverage, {"y": TRUTH}),
+    "conformal.PredictionSets.coverage_by_size": Entry(lambda make: _some_sets(make).coverage_by_size, {"y": TRUTH}),
+    "conformal.PredictionSets.explain": Entry(lambda make: _some_sets(make).explain),
+    "conformal.CcmCounts.correlation": Entry(
+        lambda make: _shared(make).correlation, wrong={"undefined": NO_NAME}, free=frozenset({"undefined"})
+    ),
+    "conformal.CcmCounts.covariance": Entry(lambda make: _shared(make).covariance),
+    "conformal.CcmCounts.lift": Entry(lambda make: _shared(make).lift),
+    "conformal.CcmCounts.conditional": Entry(lambda make: _shared(make).conditional),
+    "conformal.CoverageCounts.rates": Entry(lambda make: _covered(make).rates),
+    "conformal.ScoreHistogram.threshold": Entry(lambda make: _score_histogram(make).threshold, others={"alpha": 0.5}),
+    **{
+        f"conformal.{name}.{method}": entry
+        for name, of in (("CcmCounts", _shared), ("CoverageCounts", _covered), ("ScoreHistogram", _score_histogram))
+        for method, entry in {
+            "explain": Entry(lambda make, of=of: of(make).explain),
+            "sum": Entry(lambda make, of=of: of(make).sum),
+            "merge": _function(
+                getattr(cmfast.conformal, name).merge,
+                others={"parts": Made(lambda make, of=of: [of(make)] * 2)},
+                wrong={"parts": (None, 3, [], [5], [0], "x", [None])},
+                free=frozenset({"parts"}),
+            ),
+        }.items()
+    },
     "cell_counts": _function(cmfast.cell_counts, POINTS, others={"grid": GRID}, wrong={"grid": (3, "scott", None, M)}),
     "sparse_histogram": _function(
         cmfast.sparse_histogram,

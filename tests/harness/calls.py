@@ -98,6 +98,20 @@ def _table(h: Any) -> tuple[Any, ...]:
     return h.cells, h.groups, h.values
 
 
+def _sets(P: Any, q: Any, **options: Any) -> Any:
+    return cmfast.conformal.prediction_sets(P, q, **options)
+
+
+def _ratios(n: Any, G: Any, *, kind: str) -> Any:
+    n, G = dispatch.adopt(n=n, G=G)
+    counts = cmfast.conformal.CcmCounts(n, G)
+    return getattr(counts, kind)(), counts.reason
+
+
+def _covered(P: Any, q: Any, y: Any, **options: Any) -> Any:
+    return _sets(P, q, **options).coverage_by_size(y)
+
+
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
 ENTRIES: dict[str, Any] = {
     "confusion_fractions": cmfast.metrics.confusion_fractions,
@@ -116,6 +130,14 @@ ENTRIES: dict[str, Any] = {
     "resample": cmfast.uncertainty.resample,
     "standard_errors": cmfast.uncertainty.standard_error,
     "weighted_kappa": cmfast.metrics.kappa,
+    "scores": cmfast.conformal.scores,
+    "threshold": cmfast.conformal.threshold,
+    "score_histogram": cmfast.conformal.score_histogram,
+    "prediction_sets": cmfast.conformal.prediction_sets,
+    "set_coverage": _covered,
+    "ccm": lambda P, q, **options: cmfast.conformal.ccm(_sets(P, q, **options)),
+    "coverage_confusion": lambda P, q, y, **o: cmfast.conformal.coverage_confusion(_sets(P, q, **o), y),
+    "ccm_ratios": _ratios,
     "cell_counts": _cells,
     "cell_excess": _excess,
     "cell_shapes": _shapes,
@@ -144,6 +166,10 @@ PARTS: dict[str, Any] = {
     "decode_cells": lambda r: (r.cells, r.labels, r.predictions),
     "marginal_histogram": _table,
     "merge_cells": lambda r: (r.cells, r.labels, r.predictions, r.counts),
+    "score_histogram": lambda r: (r.counts,),
+    "prediction_sets": lambda r: (r.packed, r.sizes),
+    "ccm": lambda r: (r.G,),
+    "coverage_confusion": lambda r: (r.V, r.n),
     "sparse_histogram": _table,
 }
 

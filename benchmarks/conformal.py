@@ -1,0 +1,88 @@
+"""Conformal sets of many rows and of many small problems, and how often classes share one."""
+
+import numpy as np
+
+from benchmarks._job import Job, Rival
+from cmfast import conformal
+
+ALPHAS = [0.05, 0.1, 0.2, 0.3]
+
+
+def rows(n, C):
+    """Return probabilities of a model that is mostly right, labels drawn from them, and a U for each row."""
+    rng = np.random.default_rng([n, C])
+    P = np.exp(3.0 * rng.normal(size=(n, C)))
+    P /= P.sum(-1, keepdims=True)
+    return P, (P.cumsum(-1) < rng.random((n, 1))).sum(-1).clip(0, C - 1), rng.random(n)
+
+
+def jobs(*, small: bool = False) -> list[Job]:
+    """Return the jobs."""
+    n = 500 if small else 100_000
+    return [one for C in (10, 100, 1000) for one in _of_classes(n if C < 1000 or small else n // 5, C)]
+
+
+def _of_classes(n, C):
+    P, y, u = rows(n, C)
+    s = conformal.scores(P, y, u=u)
+    q = conformal.threshold(s, ALPHAS)
+    sets = conformal.prediction_sets(P, q, u=u)
+    mask, G = sets.mask, conformal.ccm(sets).G
+    Z = mask[1].astype(np.float32)
+    one = conformal.PredictionSets(sets.packed[1:2], sets.sizes[1:2], C, "allow")
+
+    def same_scores(found):
+        np.testing.assert_allclose(found, s, atol=1e-9)
+        return "scores"
+
+    def same_sets(found):
+        got = found if isinstance(found, np.ndarray) else found.mask
+        assert (got != mask).sum() <= 1e-5 * mask.size, "sums in floating point may tell ties apart"
+        return "sets"
+
+    def same_counts(found):
+        got = found if isinstance(found, np.ndarray) else found.G[0]
+        assert (got == G[1]).all()
+        return "counts"
+
+    size = f"{n:,} rows, {C} classes"
+    return [
+        Job(
+            "scores", size, n, "rows", lambda threads: conformal.scores(P, y, u=u, num_threads=threads),
+            same_scores, P.copy, "copy", [Rival("NumPy", lambda: numpy_scores(P, y, u), n, same_scores)],
+        ),
+        Job(
+            "prediction_sets", f"{size}, {len(ALPHAS)} alphas", n, "rows",
+            lambda threads: conformal.prediction_sets(P, q, u=u, num_threads=threads),
+            same_sets, P.copy, "copy", [Rival("NumPy", lambda: numpy_sets(P, q, u), n, same_sets)],
+        ),
+        Job(
+            "ccm", size, n, "rows", lambda threads: conformal.ccm(one, num_threads=threads),
+            same_counts, Z.copy, "copy", [Rival("float32 Z.T @ Z", lambda: Z.T @ Z, n, same_counts)],
+        ),
+    ]  # fmt: skip
+
+
+def numpy_scores(P, y, u):
+    """Sort, add up, pick: what most write."""
+    return np.take_along_axis(_sorted_scores(P, u)[1], _places(P, y), -1)[:, 0]
+
+
+def _places(P, y):
+    order = np.argsort(-P, axis=-1, kind="stable")
+    return (order == y[:, None]).argmax(-1)[:, None]
+
+
+def _sorted_scores(P, u):
+    order = np.argsort(-P, axis=-1, kind="stable")
+    ranked = np.take_along_axis(P, order, -1)
+    return order, ranked.cumsum(-1) - (1 - u[:, None]) * ranked
+
+
+def numpy_sets(P, q, u):
+    """Sort and add up once, compare with every threshold, put back."""
+    order, s = _sorted_scores(P, u)
+    out = np.empty((len(q), *P.shape), bool)
+    for k, limit in enumerate(q):
+        np.put_along_axis(out[k], order, s <= limit, -1)
+    return out

@@ -1,0 +1,23 @@
+"""Conformal prediction sets, and how often two classes share one: exact, repeatable, and made to be merged."""
+
+from cmfast.conformal._correlation import CcmCounts, ccm, rank_clients
+from cmfast.conformal._coverage import CoverageCounts, coverage_confusion
+from cmfast.conformal._histogram import ScoreHistogram, score_histogram
+from cmfast.conformal._scores import scores
+from cmfast.conformal._sets import PredictionSets, SizeCoverage, prediction_sets
+from cmfast.conformal._threshold import threshold
+
+__all__ = [
+    "CcmCounts",
+    "CoverageCounts",
+    "PredictionSets",
+    "ScoreHistogram",
+    "SizeCoverage",
+    "ccm",
+    "coverage_confusion",
+    "prediction_sets",
+    "rank_clients",
+    "score_histogram",
+    "scores",
+    "threshold",
+]

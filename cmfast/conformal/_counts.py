@@ -1,0 +1,140 @@
+"""What all counts that add have in common: batches of integers, one number of classes."""
+
+import math
+from collections.abc import Iterable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast._files.archive import demand
+from cmfast._files.states import State, of_class
+
+MOST = 2**61  # samples that can be added without a doubt
+
+
+class Counts(State):
+    """Arrays of counts with a batch in front; two are merged by adding them."""
+
+    __slots__ = ()
+    _CORES: ClassVar[dict[str, int]]
+    """Axes of every array behind the batch."""
+    _SAME: ClassVar[tuple[str, ...]] = ()
+    """What two of them must share."""
+
+    def _made(self, **arrays: Any) -> Self:
+        """Return the same with other arrays."""
+        return type(self)(**{name: getattr(self, name) for name in (*self._CORES, *self._SAME)} | arrays)
+
+    def __add__(self, other: object) -> Self:
+        if isinstance(other, int) and other == 0:  # where sum() starts
+            return self
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        for name in self._SAME:
+            if getattr(self, name) != getattr(other, name):
+                validate.refuse(name, f"the same in both, {getattr(self, name)}", getattr(other, name))
+        found = {}
+        for name in self._CORES:
+            mine, others = dispatch.adopt(**{name: getattr(self, name), f"{name} of the other": getattr(other, name)})
+            shapes = dispatch.shape_of(mine), dispatch.shape_of(others)
+            if shapes[0] != shapes[1]:
+                validate.refuse(name, f"of one shape in both, {shapes[0]}", f"shape {shapes[1]}")
+            with dispatch.chosen(mine):
+                found[name] = mine + others
+        return self._made(**found)
+
+    def __radd__(self, other: object) -> Self:
+        return self.__add__(other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        if any(getattr(self, name) != getattr(other, name) for name in self._SAME):
+            return False
+        pairs = ((getattr(self, name), getattr(other, name)) for name in self._CORES)
+        return all(np.array_equal(dispatch.to_host(a), dispatch.to_host(b)) for a, b in pairs)
+
+    def __hash__(self) -> int:
+        msg = f"{type(self).__name__} are unhashable, as arrays are"
+        raise TypeError(msg)
+
+    @of_class
+    @classmethod
+    def merge(cls, parts: Iterable[Self], /) -> Self:
+        """Merge the counts of any number of parts, as ``sum(parts)``.
+
+        Parameters
+        ----------
+        parts : iterable
+            Of this class, with the same batch and classes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            A part of another class, or parts of two libraries or devices; no part at all; parts that do not fit.
+        """
+        if not isinstance(parts, Iterable):
+            validate.refuse("parts", f"an iterable of {cls.__name__}", type(parts).__name__, TypeError)
+        total: Any = 0
+        for k, part in enumerate(parts):
+            if not isinstance(part, cls):
+                validate.refuse(f"parts[{k}]", cls.__name__, type(part).__name__, TypeError)
+            total = part if isinstance(total, int) else total + part
+        if isinstance(total, int):
+            validate.refuse("parts", "at least one", "none")
+        found: Self = total
+        return found
+
+    def sum(self, axis: int = 0) -> Self:
+        """Merge the counts along an axis of the batch: of clients, folds or rounds.
+
+        Parameters
+        ----------
+        axis : int
+            The axis, counted among those of the batch.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An axis that the batch does not have.
+        """
+        batch = self._batch()
+        at = self._axis(axis, batch)
+        with dispatch.chosen(getattr(self, next(iter(self._CORES)))):
+            return self._made(**{name: getattr(self, name).sum(at) for name in self._CORES})
+
+    def _batch(self) -> tuple[int, ...]:
+        name, core = next(iter(self._CORES.items()))
+        shape = dispatch.shape_of(getattr(self, name))
+        return shape[: len(shape) - core]
+
+    @staticmethod
+    def _axis(axis: Any, batch: tuple[int, ...]) -> int:
+        if not batch:
+            validate.refuse("axis", "an axis of the batch, of which there is none", validate.shown(axis))
+        at = validate.count("axis", axis, least=-len(batch), most=len(batch) - 1)
+        return at % len(batch)
+
+    def _stored(self) -> dict[str, Any]:
+        batch = self._batch()
+        found: dict[str, Any] = {"batch": np.array(batch, np.int64)}
+        for name, core in self._CORES.items():
+            host = np.asarray(dispatch.to_host(getattr(self, name)))
+            found[name] = host.reshape(math.prod(batch), *host.shape[host.ndim - core :])
+        return found | {name: getattr(self, name) for name in self._SAME}
+
+    @classmethod
+    def _unpacked(cls, parts: dict[str, Any]) -> dict[str, Any]:
+        """Return arrays with their batch, checked: nothing below zero, nothing that adding could make wrap."""
+        batch = tuple(map(int, parts["batch"]))
+        demand(all(k >= 0 for k in batch), "its batch cannot be")
+        found = {}
+        for name in cls._CORES:
+            array = parts[name]
+            demand(len(array) == math.prod(batch), f"its {name} has not the size of its batch")
+            demand(
+                not array.size or (int(array.min()) >= 0 and int(array.max()) < MOST), f"its {name} cannot be counts"
+            )
+            found[name] = array.reshape(*batch, *array.shape[1:])[()]
+        return found

@@ -1,0 +1,117 @@
+"""Coverage confusion: how often the sets of one class hold another."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core.annotations import Array, OnFailure
+from cmfast._files.archive import Parts, demand
+from cmfast.conformal._counts import Counts
+from cmfast.conformal._sets import PredictionSets, labels_of
+
+
+@reading.readable
+@dataclass(frozen=True, eq=False, repr=False)
+class CoverageCounts(Counts):
+    """How many sets of every true class hold every class. Made by :func:`coverage_confusion`.
+
+    ``a + b`` merges two parts of the samples exactly, and ``sum(axis)`` an axis of the batch.
+
+    Attributes
+    ----------
+    V : array of int64, shape (..., C, C)
+        Sets of a true class (rows) that hold a class (columns).
+    n : array of int64, shape (..., C)
+        Sets of every true class.
+    """
+
+    V: Array
+    n: Array
+
+    _CORES: ClassVar[dict[str, int]] = {"V": 2, "n": 1}
+    _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "V": (("<i8",), 3), "n": (("<i8",), 2)}
+
+    def rates(self) -> Array:
+        """Return the share of the sets of a class that hold every class, on the diagonal its coverage.
+
+        Returns
+        -------
+        array of float64, shape (..., C, C)
+            ``V / n``; NaN for a class without samples.
+        """
+        V, n = dispatch.bare(self.V), dispatch.bare(self.n)
+        with dispatch.chosen(V), np.errstate(invalid="ignore"):
+            return V / n[..., None]
+
+    def _parts(self) -> dict[str, str]:
+        return {"counts": reading.shape(self.V)}
+
+    def explain(self) -> str:
+        """Say in words how often sets hold their class."""
+        V, n = (np.asarray(dispatch.to_host(x)) for x in (self.V, self.n))
+        held, total = int(np.diagonal(V, axis1=-2, axis2=-1).sum()), int(n.sum())
+        return f"{held:,} of {total:,} sets hold the true class" if total else "no sets"
+
+    @classmethod
+    def _of_stored(cls, parts: dict[str, Any]) -> Self:
+        found = cls._unpacked(parts)
+        V, n = found["V"], found["n"]
+        demand(V.shape[-1] == V.shape[-2] == n.shape[-1], "its V and n differ in classes")
+        demand(bool((n[..., None] >= V).all()), "its V has more than n")
+        return cls(V, n)
+
+
+def coverage_confusion(
+    sets: PredictionSets, y: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None
+) -> CoverageCounts:
+    """Count how often the sets of every true class hold every class.
+
+    Parameters
+    ----------
+    sets : PredictionSets
+        Of :func:`prediction_sets`.
+    y : array of int, shape (..., n)
+        The true class of every row.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about labels that are no class; their rows are left out.
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    CoverageCounts
+        With the batch of the sets and an axis of alphas. Library and device of the sets.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Something else than sets; labels of another library or device, or shape, or that are no integers.
+
+    See Also
+    --------
+    ccm : which classes share sets, without labels.
+
+    Notes
+    -----
+    Bad values: a label that is no class (INVALID) is left out and reported as `on_failure` says. Synchronises the
+    device unless `on_failure` is "ignore". Reproducible: integers, the same for any split of the samples.
+
+    Examples
+    --------
+    >>> from cmfast import conformal
+    >>> P = [[0.5, 0.375, 0.125], [0.25, 0.625, 0.125], [0.125, 0.25, 0.625]]
+    >>> sets = conformal.prediction_sets(P, [0.9], randomised=False)
+    >>> conformal.coverage_confusion(sets, [0, 0, 2]).rates()[0]
+    array([[ 1.,  1.,  0.],
+           [nan, nan, nan],
+           [ 0.,  1.,  1.]])
+    """
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    packed, y = labels_of(sets, y)
+    options = {"n_classes": sets.n_classes, "num_threads": num_threads}
+    V, n, status = dispatch.call("coverage_confusion", packed, y, **options)
+    failures.report(status, on_failure, failed="rows left out")
+    return CoverageCounts(V, n)

@@ -1,0 +1,267 @@
+"""Prediction sets: all labels of a row that the threshold does not exclude."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core.annotations import Array, OnFailure
+from cmfast.conformal import _options
+from cmfast.conformal._options import ScoreMethod
+
+EmptySets: TypeAlias = Literal["allow", "top1"]
+EMPTY = get_args(EmptySets)
+WORD = 64
+
+
+class SizeCoverage(NamedTuple):
+    """How many sets there are of every size, and how many of them hold their label: counts, which add.
+
+    Attributes
+    ----------
+    n, covered : array of int64, shape (..., A, C + 1)
+        Sets of 0, 1, ..., C labels; those of them that hold the label of their row.
+    """
+
+    n: Array
+    covered: Array
+
+
+@reading.readable
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictionSets:
+    """Sets of labels, as bits. Made by :func:`prediction_sets`.
+
+    Attributes
+    ----------
+    packed : array of int64, shape (..., A, n, W)
+        Bit ``c % 64`` of word ``c // 64`` says whether class c is in the set of a row.
+    sizes : array of int64, shape (..., A, n)
+        Labels in every set.
+    n_classes : int
+        Classes.
+    empty : {"allow", "top1"}
+        What was done about empty sets.
+    """
+
+    packed: Array
+    sizes: Array
+    n_classes: int
+    empty: str
+
+    @property
+    def mask(self) -> Array:
+        """Whether every class is in the set of every row: bool, shape (..., A, n, C)."""
+        words = dispatch.bare(self.packed)
+        shape = dispatch.shape_of(words)
+        places = dispatch.sent(np.arange(WORD), words)
+        with dispatch.chosen(words):
+            bits = (words.reshape(*shape, 1) >> places) & 1
+            return bits.reshape(*shape[:-1], shape[-1] * WORD)[..., : self.n_classes] != 0
+
+    def coverage(self, y: Array, /, *, on_failure: OnFailure = "warn") -> Array:
+        """Return the share of rows whose label is in their set.
+
+        Parameters
+        ----------
+        y : array of int, shape (..., n)
+            The label of every row.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about labels that are no class; their rows are left out.
+
+        Returns
+        -------
+        array of float64, shape (..., A)
+            NaN where there are no rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Labels of another library or device, or shape, or that are no integers.
+
+        Examples
+        --------
+        >>> from cmfast import conformal
+        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> sets.coverage([2, 0])
+        array([0.5])
+        """
+        found = self.coverage_by_size(y, on_failure=on_failure)
+        with dispatch.chosen(found.n), np.errstate(invalid="ignore"):
+            return found.covered.sum(-1) / found.n.sum(-1)
+
+    def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = "warn") -> SizeCoverage:
+        """Return how many sets there are of every size, and how many of them hold the label of their row.
+
+        Parameters
+        ----------
+        y : array of int, shape (..., n)
+            The label of every row.
+        on_failure : {"warn", "raise", "ignore"}
+            What to do about labels that are no class; their rows are left out.
+
+        Returns
+        -------
+        SizeCoverage
+
+        Raises
+        ------
+        TypeError, ValueError
+            Labels of another library or device, or shape, or that are no integers.
+
+        Notes
+        -----
+        Bad values: a label that is no class (INVALID) is left out and reported as `on_failure` says. Synchronises the
+        device unless `on_failure` is "ignore". Reproducible: integers.
+
+        Examples
+        --------
+        >>> from cmfast import conformal
+        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> n, covered = sets.coverage_by_size([2, 0])
+        >>> n.tolist(), covered.tolist()
+        ([[0, 1, 1, 0]], [[0, 1, 0, 0]])
+        """
+        validate.on_failure(on_failure)
+        packed, y = labels_of(self, y)
+        n, covered, status = dispatch.call("set_coverage", packed, y, n_classes=self.n_classes)
+        failures.report(status, on_failure, failed="rows left out")
+        return SizeCoverage(n, covered)
+
+    def _parts(self) -> dict[str, str]:
+        return {"sets": reading.shape(self.sizes, 2), "classes": str(self.n_classes), "empty": self.empty}
+
+    def explain(self) -> str:
+        """Say in words how large the sets are."""
+        sizes = np.asarray(dispatch.to_host(self.sizes))
+        if not sizes.size:
+            return "no sets"
+        text = f"sets of {sizes.mean():.3g} of {self.n_classes} classes on average, from {sizes.min()} to {sizes.max()}"
+        return f"{text}; {(sizes == 0).mean():.2%} are empty"
+
+
+def labels_of(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
+    """Return the bits of sets and the label of every row, of one library and of shapes that fit."""
+    if not isinstance(sets, PredictionSets):
+        validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+    packed, y = dispatch.adopt(sets=sets.packed, y=validate.labelled(y))
+    validate.integer(y=y)
+    (*batch, _, n, _), given = dispatch.shape_of(packed), dispatch.shape_of(y)
+    if given != (*batch, n):
+        validate.refuse("y", f"of shape {(*batch, n)}, one entry per row", f"shape {given}")
+    return packed, y
+
+
+def prediction_sets(
+    P: Array,
+    q: Array,
+    /,
+    *,
+    method: ScoreMethod = "aps",
+    randomised: bool = True,
+    u: Array | None = None,
+    rng: "int | np.random.Generator | None" = None,
+    lam: float = 0.0,
+    k_reg: int = 0,
+    groups: Array | None = None,
+    empty: EmptySets = "allow",
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> PredictionSets:
+    """Give every row of probabilities the set of all labels whose score is at most the threshold.
+
+    Parameters
+    ----------
+    P : array, shape (..., n, C)
+        Probabilities, as the model gives them.
+    q : array, shape (..., A), (..., A, C) or (..., A, G)
+        Thresholds, as :func:`threshold` gives them: for all classes, for each, or for each group. Of the batch axes of
+        `P` all must be there; those of length 1 are repeated.
+    method, randomised, u, rng, lam, k_reg
+        See :func:`scores`: as for the calibration, with a U of its own for every row.
+    groups : array of int, shape (..., n), optional
+        The group of every row, where thresholds are those of groups.
+    empty : {"allow", "top1"}
+        Empty sets are valid: with U = 1 they fall on the rows of which the model is most certain, whose largest
+        probability is above the threshold. "top1" gives them the first label of the ranking: coverage can only rise,
+        its upper bound is lost, and how often classes share a set changes.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about rows that are none (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    PredictionSets
+        Its arrays are of the library and device of `P`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree; options that :func:`scores` refuses.
+
+    See Also
+    --------
+    ccm : how often two classes share a set.
+    coverage_confusion : how often the sets of one class hold another.
+
+    Notes
+    -----
+    For one U the score never falls along the ranking, so the set of one threshold is the first labels of it; sets of
+    thresholds per class are not. Sets of a smaller alpha hold those of a larger one.
+
+    Bad values: a row with an entry that is NaN, negative or above 1, or with a U or a group that is none (INVALID) gets
+    all classes, and is reported as `on_failure` says; so does one whose threshold is NaN or infinity, without report.
+    Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
+    threads.
+
+    References
+    ----------
+    Romano, Sesia, Candes, Classification with valid and adaptive coverage, 2020. Angelopoulos, Bates, Malik, Jordan,
+    Uncertainty sets for image classifiers using conformal prediction, 2021.
+
+    Examples
+    --------
+    >>> from cmfast import conformal
+    >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.8, 0.9], randomised=False)
+    >>> sets.sizes
+    array([[1, 1],
+           [2, 1]])
+    >>> sets.mask[1]
+    array([[ True,  True, False],
+           [ True, False, False]])
+    """
+    rule = _options.rule(method, randomised, lam, k_reg)
+    validate.choice("empty", empty, EMPTY)
+    validate.on_failure(on_failure)
+    num_threads = validate.num_threads(num_threads)
+    P, q, u, groups = dispatch.adopt(optional=("u", "groups"), P=P, q=q, u=u, groups=validate.labelled(groups))
+    rows = _options.probabilities(P, rule)
+    validate.integer(groups=groups)
+    _options.per_row("groups", groups, rows)
+    n_classes = dispatch.shape_of(P)[-1]
+    limits = _limits(q, rows, n_classes, groups is not None)
+    u = _options.draws(u, rng, rule, P, rows)
+    packed, sizes, status = dispatch.call(
+        "prediction_sets", P, limits, u, groups, empty=empty, num_threads=num_threads, **rule.options()
+    )
+    failures.report(status, on_failure, failed="rows given all classes")
+    return PredictionSets(packed, sizes, n_classes, empty)
+
+
+def _limits(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:
+    """Return thresholds in the shape (batch, alpha, group, 1 or class)."""
+    validate.real(q=q)
+    q = dispatch.bare(q)
+    shape, batch = dispatch.shape_of(q), rows[:-1]
+    wanted = "(..., A, G)" if by_group else f"(..., A) or (..., A, {n_classes})"
+    core = len(shape) - len(batch)
+    by_class = core == 2 and not by_group
+    fits = core == 2 if by_group else core == 1 or (core == 2 and shape[-1] == n_classes)
+    first = shape[: len(batch)]
+    broadcast = all(k in (1, m) for k, m in zip(first, batch, strict=False))
+    if not (fits and broadcast and (len(shape) > len(batch) and shape[len(batch)])):
+        validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}")
+    *outer, alphas = shape[: len(batch) + 1]
+    return q.reshape(*outer, alphas, *((1, shape[-1]) if by_class else (shape[-1] if by_group else 1, 1)))

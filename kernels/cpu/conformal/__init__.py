@@ -1,0 +1,1 @@
+"""Conformal scores, thresholds, sets and how often two classes share one."""

@@ -1,0 +1,52 @@
+"""Sets as words of 64 bits: a bit per class, or per sample."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+
+WORD = 64
+
+
+@jit(inner=True)
+def count(word):
+    """Return how many bits of an int64 are set."""
+    x = np.uint64(word)  # steps that the compiler knows as one instruction
+    x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@jit(inner=True)
+def bit(words, j):
+    """Return bit `j` of words."""
+    return (words[j >> 6] >> (j & 63)) & 1
+
+
+@jit(inner=True)
+def put(words, j):
+    """Set bit `j` of words."""
+    words[j >> 6] |= np.int64(1) << (j & 63)
+
+
+@jit(inner=True)
+def put_all(words, C):
+    """Set the bits of all `C` classes."""
+    for w in range(len(words)):
+        left = C - 64 * w
+        words[w] = -1 if left >= 64 else (np.int64(1) << left) - 1
+
+
+@jit(inner=True)
+def transpose(block):
+    """Exchange rows and columns of 64 words of 64 bits: by halves, quarters, ... of them."""
+    mask, step = np.uint64(0xFFFFFFFF), 32
+    while step:
+        for k in range(0, 64, 2 * step):
+            for i in range(k, k + step):
+                a, b = block[i], block[i + step]
+                moved = ((a >> np.uint64(step)) ^ b) & mask
+                block[i + step] = b ^ moved
+                block[i] = a ^ (moved << np.uint64(step))
+        step >>= 1
+        mask ^= mask << np.uint64(step)

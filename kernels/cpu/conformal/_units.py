@@ -1,0 +1,57 @@
+"""Scores of one label in integers: probabilities in units of 2^-52, whose sums have no order."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.conformal import MOST_TOTAL, SAFE
+
+ONE = 0x3FF0000000000000  # the bits of 1.0
+UNIT = 2.0**-52
+
+
+@jit(inner=True)
+def units(p):
+    """Return `p`, from 0 to 1, in units of 2^-52, the nearest even: the last bit of 1 + p is one of them."""
+    return np.float64(1.0 + np.float64(p)).view(np.int64) - ONE
+
+
+@jit(inner=True)
+def score(before, ahead, p, u, penalty, k_reg):
+    """Return the score of a label of probability `p`, given the units and the number of the labels ranked before."""
+    whole = before + units(u * np.float64(p)) + penalty * max(0, ahead + 1 - k_reg)
+    return np.float64(whole) * UNIT
+
+
+@jit(inner=True)
+def is_row(row):
+    """Whether a row holds probabilities, not more of them together than sums in int64 hold."""
+    good = True
+    for j in range(row.shape[0]):
+        good &= (row[j] >= 0.0) & (row[j] <= 1.0)
+    if good and row.shape[0] > SAFE:
+        total = 0
+        for j in range(row.shape[0]):
+            total += units(row[j]) >> 20
+        good = total <= MOST_TOTAL << 32
+    return good
+
+
+@jit(inner=True)
+def is_share(u):
+    """Whether `u` is a number from 0 to 1."""
+    return (u >= 0.0) & (u <= 1.0)
+
+
+@jit(inner=True)
+def before(row, label):
+    """Return the units of all labels ranked before `label`, and how many these are: no sort is needed."""
+    p, whole, ahead = row[label], 0, 0
+    for j in range(label):
+        if row[j] >= p:
+            whole += units(row[j])
+            ahead += 1
+    for j in range(label + 1, row.shape[0]):
+        if row[j] > p:
+            whole += units(row[j])
+            ahead += 1
+    return whole, ahead

@@ -1,0 +1,198 @@
+"""How often two classes share a set: counts that add, from bits, and the ratios that are read off them."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.conformal import _bits
+from cmfast.kernels.cpu.conformal.sets import pairs
+from cmfast.kernels.shared.conformal import (
+    ALWAYS,
+    CORRELATION,
+    COVARIANCE,
+    FINE,
+    KINDS,
+    LIFT,
+    NEVER,
+    NO_SAMPLES,
+)
+from cmfast.kernels.status import INVALID, OK
+
+BLOCK = 64 * 64  # samples that are looked at together: 64 words of every class
+MOST_PARTS = 8  # of the samples of one batch of sets
+MOST_PART_BYTES = 1 << 26  # for the counts of all parts
+SECONDS_PER_WORD = 6e-10
+SECONDS_PER_RATIO = 5e-9
+
+
+@jit(inner=True)
+def _columns(packed, first, count, block, out):
+    """Turn sets of `count` samples from `first` on, a bit per class, into a bit per sample of every class."""
+    for w in range(packed.shape[1]):
+        for k in range(-(-count // 64)):
+            for i in range(64):
+                at = 64 * k + i
+                block[i] = np.uint64(packed[first + at, w]) if at < count else np.uint64(0)
+            _bits.transpose(block)
+            for j in range(min(64, out.shape[0] - 64 * w)):
+                out[64 * w + j, k] = block[j]
+
+
+@jit(inner=True)
+def _shared(columns, words, out):
+    """Add for every pair of classes the samples whose set holds both, by words of samples."""
+    C = columns.shape[0]
+    for i in range(C):
+        for j in range(i, C):
+            found = 0
+            for k in range(words):
+                found += _bits.count(columns[i, k] & columns[j, k])
+            out[i, j] += found
+
+
+@jit(inner=True)
+def _members(words, out):
+    """Write which bits are set; return how many."""
+    size = 0
+    for w in range(len(words)):
+        word, j = words[w], 64 * w
+        while word:
+            lowest = word & -word
+            out[size] = j + _bits.count(lowest - 1)
+            size += 1
+            word ^= lowest
+    return size
+
+
+@jit()
+def _together(packed, n_parts, out, start, stop):
+    """Fill the upper triangles of the parts `start` to `stop`, counted over all batches of sets."""
+    n, C = packed.shape[1], out.shape[2]
+    columns = np.empty((C, BLOCK // 64), np.uint64)
+    block, members = np.empty(64, np.uint64), np.empty(C, np.int64)
+    sizes = np.empty(BLOCK, np.int64)
+    for part in range(start, stop):
+        sets, G = packed[part // n_parts], out[part]
+        G[:] = 0
+        low, high = n * (part % n_parts) // n_parts, n * (part % n_parts + 1) // n_parts
+        for first in range(low, high, BLOCK):
+            count, steps = min(BLOCK, high - first), 0
+            for i in range(count):
+                sizes[i] = 0
+                for w in range(sets.shape[1]):
+                    sizes[i] += _bits.count(sets[first + i, w])
+                steps += sizes[i] * sizes[i]
+            if 2 * steps < C * C * (count // 64):  # few labels to a set: a step for each pair of them
+                for i in range(count):
+                    if sizes[i]:
+                        size = _members(sets[first + i], members)
+                        for a in range(size):
+                            for b in range(a, size):
+                                G[members[a], members[b]] += 1
+            else:
+                _columns(sets, first, count, block, columns)
+                _shared(columns, -(-count // 64), G)
+
+
+@jit()
+def _joined(parts, n_parts, out, start, stop):
+    """Add the parts of a batch of sets, and fill the lower triangle."""
+    C = out.shape[1]
+    for b in range(start, stop):
+        for i in range(C):
+            for j in range(i, C):
+                total = 0
+                for part in range(n_parts):
+                    total += parts[b * n_parts + part, i, j]
+                out[b, i, j] = total
+                out[b, j, i] = total
+
+
+def ccm(packed, *, n_classes, num_threads=None):
+    """Return for every pair of classes how many sets hold both."""
+    batch, (n, words) = packed.shape[:-2], packed.shape[-2:]
+    size, C = math.prod(batch), n_classes
+    flat = np.ascontiguousarray(packed).reshape(size, n, words)
+    flat.setflags(write=False)
+    room = MOST_PART_BYTES // max(1, 8 * C * C * size)
+    n_parts = max(1, min(MOST_PARTS, room, n // BLOCK, MOST_PARTS // max(size, 1)))
+    parts, out = np.empty((size * n_parts, C, C), np.int64), np.empty((size, C, C), np.int64)
+    seconds = size * (n / 64 + 64) * C * C / 2 * SECONDS_PER_WORD
+    pool.run(_together, (flat, n_parts, parts), size * n_parts, seconds=seconds, num_threads=num_threads)
+    seconds = parts.size * SECONDS_PER_WORD
+    pool.run(_joined, (parts, n_parts, out), size, seconds=seconds, num_threads=num_threads)
+    return out.reshape(*batch, C, C)
+
+
+@jit()
+def _confusion(packed, y, A, out, out_totals, out_status, start, stop):
+    C = out.shape[1]
+    members = np.empty(C, np.int64)
+    for e in range(start, stop):
+        out[e] = 0
+        out_totals[e] = 0
+        for i in range(packed.shape[1]):
+            label = y[e // A, i]
+            good = 0 <= label < C
+            if e % A == 0:
+                out_status[e // A, i] = OK if good else INVALID
+            if good:
+                out_totals[e, label] += 1
+                for k in range(_members(packed[e, i], members)):
+                    out[e, label, members[k]] += 1
+
+
+def coverage_confusion(packed, y, *, n_classes, num_threads=None):
+    """Return how often the sets of every true class hold every class, how many sets it has, the status of labels."""
+    flat, labels, (size, A) = pairs(packed, y)
+    C = n_classes
+    out, totals = np.empty((size * A, C, C), np.int64), np.empty((size * A, C), np.int64)
+    status = np.empty(labels.shape, np.int8)
+    seconds = (flat.size * 8 + out.size) * SECONDS_PER_WORD
+    args = (flat, labels, A, out, totals, status)
+    pool.run(_confusion, args, size * A, seconds=seconds, num_threads=num_threads)
+    batch = packed.shape[:-2]
+    return out.reshape(*batch, C, C), totals.reshape(*batch, C), status.reshape(y.shape)
+
+
+@jit()
+def _ratios(n, G, kind, undefined, out, out_reason, start, stop):
+    C = G.shape[1]
+    for b in range(start, stop):
+        total = n[b]
+        for i in range(C):
+            m = G[b, i, i]
+            out_reason[b, i] = NO_SAMPLES if total == 0 else NEVER if m == 0 else ALWAYS if m == total else FINE
+        for i in range(C):
+            for j in range(C):
+                first, second, both = G[b, i, i], G[b, j, j], G[b, i, j]
+                found = np.nan
+                if kind == CORRELATION:
+                    found = undefined
+                    if out_reason[b, i] == FINE and out_reason[b, j] == FINE:
+                        spread = np.float64(first * (total - first)) * np.float64(second * (total - second))
+                        found = np.float64(total * both - first * second) / np.sqrt(spread)
+                        found = min(max(found, -1.0), 1.0) if i != j else 1.0
+                elif kind == COVARIANCE:
+                    found = np.float64(total * both - first * second) / (np.float64(total) * np.float64(total))
+                elif kind == LIFT:
+                    found = np.float64(total) * np.float64(both) / (np.float64(first) * np.float64(second))
+                else:
+                    found = np.float64(both) / np.float64(first)
+                out[b, i, j] = found
+
+
+def ccm_ratios(n, G, *, kind, undefined, num_threads=None):
+    """Return one of `KINDS` of every pair of classes, and why a class has no correlation."""
+    batch, C = G.shape[:-2], G.shape[-1]
+    size = math.prod(batch)
+    counts = np.ascontiguousarray(G, np.int64).reshape(size, C, C)
+    totals = np.ascontiguousarray(n, np.int64).reshape(size)
+    counts.setflags(write=False)
+    totals.setflags(write=False)
+    out, reason = np.empty((size, C, C)), np.empty((size, C), np.int8)
+    args = (totals, counts, KINDS[kind], float(undefined), out, reason)
+    pool.run(_ratios, args, size, seconds=out.size * SECONDS_PER_RATIO, num_threads=num_threads)
+    return out.reshape(*batch, C, C), reason.reshape(*batch, C)

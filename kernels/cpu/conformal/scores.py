@@ -1,0 +1,104 @@
+"""How unusual a label is for a row of probabilities: of one label by one pass, of all by their ranking."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.conformal import _order, _tile
+from cmfast.kernels.cpu.conformal._units import before, is_row, is_share, score, units
+from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS
+from cmfast.kernels.status import INVALID, OK
+
+SECONDS_PER_LABEL = 1e-9  # of a row of which one is asked for
+SECONDS_PER_RANK = 1e-8
+
+
+@jit()
+def _of_labels(P, y, u, lac, penalty, k_reg, out, out_status, start, stop):
+    for r in range(start, stop):
+        row, label, draw = P[r], y[r], u[r] if len(u) else 1.0
+        good = is_row(row) and 0 <= label < P.shape[1] and is_share(draw)
+        out_status[r] = OK if good else INVALID
+        out[r] = np.nan
+        if good and lac:
+            out[r] = 1.0 - np.float64(row[label])
+        elif good:
+            whole, ahead = before(row, label)
+            out[r] = score(whole, ahead, row[label], draw, penalty, k_reg)
+
+
+@jit()
+def _of_all(P, u, lac, penalty, k_reg, out, out_status, start, stop):
+    C = P.shape[1]
+    starts, mass = np.empty(_order.BUCKETS + 1, np.int64), np.empty(_order.BUCKETS + 1, np.int64)
+    order = np.empty(C, np.int64)
+    for r in range(start, stop):
+        row, draw = P[r], u[r] if len(u) else 1.0
+        good = is_row(row) and is_share(draw)
+        out_status[r] = OK if good else INVALID
+        if not good or lac:
+            for j in range(C):
+                out[r, j] = 1.0 - np.float64(row[j]) if good else np.nan
+            continue
+        _order.arrange(row, starts, mass, order)
+        whole = 0
+        for b in range(_order.BUCKETS):
+            if starts[b + 1] > starts[b]:
+                _order.sort(row, order, starts[b], starts[b + 1])
+        for k in range(C):
+            p = row[order[k]]
+            out[r, order[k]] = score(whole, k, p, draw, penalty, k_reg)
+            whole += units(p)
+
+
+@jit()
+def _of_few(P, u, penalty, k_reg, out, out_status, start, stop):
+    C = P.shape[1]
+    shape = (C, _tile.WIDTH)
+    tile, found = np.empty(shape), np.empty(shape)
+    whole, sums, ahead = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64)
+    draws, good = np.empty(_tile.WIDTH), np.empty(_tile.WIDTH, np.bool_)
+    for first in range(start, stop, _tile.WIDTH):
+        count = min(_tile.WIDTH, stop - first)
+        _tile.gather(P, u, first, count, tile, whole, draws, good)
+        _tile.rank(tile, whole, sums, ahead)
+        _tile.score(tile, draws, sums, ahead, penalty, k_reg, found)
+        for w in range(count):
+            out_status[first + w] = OK if good[w] else INVALID
+            for j in range(C):
+                out[first + w, j] = found[j, w] if good[w] else np.nan
+
+
+def rows(P, u):
+    """Return probabilities and draws as kernels take them, a row to each; and the shape of the rows."""
+    shape, C = P.shape[:-1], P.shape[-1]
+    flat = np.ascontiguousarray(batches.as_floating(P)).reshape(math.prod(shape), C)
+    draws = np.empty(0) if u is None else np.ascontiguousarray(u, np.float64).reshape(-1)
+    flat.setflags(write=False)
+    draws.setflags(write=False)
+    return flat, draws, shape
+
+
+def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
+    """Return the scores of the labels `y`, or of all without them, and the status of every row."""
+    flat, draws, shape = rows(P, u)
+    n, C = flat.shape
+    options = (METHODS[method] == LAC, int(np.rint(lam * UNITS)), k_reg)
+    status = np.empty(n, np.int8)
+    if y is not None:
+        labels = np.ascontiguousarray(y, np.int64).reshape(n)
+        labels.setflags(write=False)
+        out = np.empty(n)
+        args = (flat, labels, draws, *options, out, status)
+        pool.run(_of_labels, args, n, seconds=n * C * SECONDS_PER_LABEL, num_threads=num_threads)
+        return out.reshape(shape), status.reshape(shape)
+    out = np.empty((n, C))
+    seconds = n * C * SECONDS_PER_RANK
+    if C <= _tile.MOST_CLASSES and not options[0]:
+        given = (flat, draws, *options[1:])
+        pool.run(_of_few, (*given, out, status), n, seconds=seconds, tile=_tile.WIDTH, num_threads=num_threads)
+    else:
+        pool.run(_of_all, (flat, draws, *options, out, status), n, seconds=seconds, num_threads=num_threads)
+    return out.reshape(*shape, C), status.reshape(shape)

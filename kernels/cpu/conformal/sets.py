@@ -1,0 +1,228 @@
+"""Which labels a row may have: those whose score no threshold excludes, as bits; and whether the true one is there."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.conformal import _bits, _order, _tile
+from cmfast.kernels.cpu.conformal._units import is_row, is_share, score, units
+from cmfast.kernels.cpu.conformal.scores import rows
+from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS
+from cmfast.kernels.status import INVALID, OK
+
+SECONDS_PER_LABEL = 3e-9
+SECONDS_PER_PAIR = 1e-9  # of labels, where there are few
+SECONDS_PER_SET = 2e-8
+
+
+@jit(inner=True)
+def _first(row):
+    """Return the first label of the ranking."""
+    best = 0
+    for j in range(1, len(row)):
+        if row[j] > row[best]:
+            best = j
+    return best
+
+
+@jit(inner=True)
+def _leading(row, starts, mass, order, sorted_, q, draw, penalty, k_reg):
+    """Return how many of the labels of a row, in order, have a score that `q` does not exclude.
+
+    Scores never fall along the ranking: a bucket whose last label may have at most `q` is in, one whose first label
+    has more is out, and only between them are labels looked at one by one.
+    """
+    for b in range(_order.BUCKETS):
+        low, high = starts[b], starts[b + 1]
+        if low == high or not score(mass[b + 1], high - 1, 0.0, 0.0, penalty, k_reg) > q:
+            continue
+        if score(mass[b], low, 0.0, 0.0, penalty, k_reg) > q:
+            return low
+        if not sorted_[b]:
+            _order.sort(row, order, low, high)
+            sorted_[b] = True
+        whole = mass[b]
+        for k in range(low, high):
+            p = row[order[k]]
+            if score(whole, k, p, draw, penalty, k_reg) > q:
+                return k
+            whole += units(p)
+    return len(row)
+
+
+@jit(inner=True)
+def _one_by_one(row, starts, mass, order, sorted_, q, draw, penalty, k_reg, words):
+    """Set the bits of the labels whose score does not exceed their own threshold."""
+    most = q[0]
+    for j in range(len(q)):
+        most = q[j] if not q[j] <= most else most  # NaN stays
+    for b in range(_order.BUCKETS):
+        low, high = starts[b], starts[b + 1]
+        if low == high:
+            continue
+        if score(mass[b], low, 0.0, 0.0, penalty, k_reg) > most:
+            return
+        if not sorted_[b]:
+            _order.sort(row, order, low, high)
+            sorted_[b] = True
+        whole = mass[b]
+        for k in range(low, high):
+            j = order[k]
+            if not score(whole, k, row[j], draw, penalty, k_reg) > q[j]:
+                _bits.put(words, j)
+            whole += units(row[j])
+
+
+@jit()
+def _sets(P, u, groups, q, n, lac, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
+    """Fill the sets of rows, `n` of them to an element of the batch; `q` has (batch, alpha, group, 1 or label)."""
+    C, A, by_label = P.shape[1], q.shape[1], q.shape[3] > 1
+    starts, mass = np.empty(_order.BUCKETS + 1, np.int64), np.empty(_order.BUCKETS + 1, np.int64)
+    order, sorted_ = np.empty(C, np.int64), np.empty(_order.BUCKETS, np.bool_)
+    for r in range(start, stop):
+        b, i, row, draw = r // n, r % n, P[r], u[r] if len(u) else 1.0
+        g = groups[r] if len(groups) else 0
+        good = is_row(row) and is_share(draw) and 0 <= g < q.shape[2]
+        out_status[r] = OK if good else INVALID
+        if good and not lac:
+            _order.arrange(row, starts, mass, order)
+            sorted_[:] = False
+        for a in range(A):
+            words = out[b * A + a, i]
+            if not good:
+                _bits.put_all(words, C)
+                out_sizes[b * A + a, i] = C
+                continue
+            words[:] = 0
+            limits = q[b, a, g]
+            if lac:
+                for j in range(C):
+                    if not 1.0 - np.float64(row[j]) > limits[j if by_label else 0]:
+                        _bits.put(words, j)
+            elif by_label:
+                _one_by_one(row, starts, mass, order, sorted_, limits, draw, penalty, k_reg, words)
+            else:
+                size = _leading(row, starts, mass, order, sorted_, limits[0], draw, penalty, k_reg)
+                for k in range(size):
+                    _bits.put(words, order[k])
+            _finish(row, words, top1, out_sizes[b * A + a], i)
+
+
+@jit(inner=True)
+def _finish(row, words, top1, sizes, i):
+    """Count the labels of a set, and give an empty one the first label if that is wanted."""
+    size = 0
+    for w in range(len(words)):
+        size += _bits.count(words[w])
+    if top1 and size == 0 and len(row):
+        _bits.put(words, _first(row))
+        size = 1
+    sizes[i] = size
+
+
+@jit()
+def _sets_of_few(P, u, groups, q, n, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
+    """As `_sets`, from the scores of all labels: of few classes, which fit into a word."""
+    C, A, by_label = P.shape[1], q.shape[1], q.shape[3] > 1
+    shape = (C, _tile.WIDTH)
+    tile, found = np.empty(shape), np.empty(shape)
+    whole, sums, ahead = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64)
+    draws, good = np.empty(_tile.WIDTH), np.empty(_tile.WIDTH, np.bool_)
+    words, sizes = np.empty(_tile.WIDTH, np.int64), np.empty(_tile.WIDTH, np.int64)
+    limits = np.empty(_tile.WIDTH)
+    for first in range(start, stop, _tile.WIDTH):
+        count = min(_tile.WIDTH, stop - first)
+        _tile.gather(P, u, first, count, tile, whole, draws, good)
+        for w in range(count):
+            g = groups[first + w] if len(groups) else 0
+            good[w] = good[w] and 0 <= g < q.shape[2]
+            out_status[first + w] = OK if good[w] else INVALID
+        _tile.rank(tile, whole, sums, ahead)
+        _tile.score(tile, draws, sums, ahead, penalty, k_reg, found)
+        for a in range(A):
+            words[:] = 0
+            sizes[:] = 0
+            for j in range(C):
+                for w in range(_tile.WIDTH):
+                    if w < count and good[w]:
+                        g = groups[first + w] if len(groups) else 0
+                        limits[w] = q[(first + w) // n, a, g, j if by_label else 0]
+                    else:
+                        limits[w] = np.inf
+                for w in range(_tile.WIDTH):
+                    inside = 0 if found[j, w] > limits[w] else 1
+                    words[w] |= np.int64(inside) << j
+                    sizes[w] += inside
+            for w in range(count):
+                b, i = (first + w) // n, (first + w) % n
+                if top1 and sizes[w] == 0:
+                    words[w], sizes[w] = np.int64(1) << _first(P[first + w]), 1
+                out[b * A + a, i, 0] = words[w]
+                out_sizes[b * A + a, i] = sizes[w]
+
+
+def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=None):
+    """Return the sets of all rows as words of bits, how many labels they have, and the status of every row.
+
+    `q` has the shape (batch, alpha, group, 1 or label).
+    """
+    flat, draws, shape = rows(P, u)
+    (*batch, n), C, A = shape, flat.shape[1], q.shape[-3]
+    size, words = math.prod(batch), -(-C // _bits.WORD)
+    own = np.empty(0, np.int64) if groups is None else np.ascontiguousarray(groups, np.int64).reshape(-1)
+    limits = np.ascontiguousarray(np.broadcast_to(q, (*batch, *q.shape[-3:])), np.float64).reshape(size, *q.shape[-3:])
+    own.setflags(write=False)
+    limits.setflags(write=False)
+    out, sizes = np.empty((size * A, n, words), np.int64), np.empty((size * A, n), np.int64)
+    status = np.empty(size * n, np.int8)
+    lac, penalty = METHODS[method] == LAC, int(np.rint(lam * UNITS))
+    few = 0 < C <= _tile.MOST_CLASSES and not lac
+    seconds = size * n * (C * (C * SECONDS_PER_PAIR / 4 if few else SECONDS_PER_LABEL) + A * SECONDS_PER_SET)
+    options = {"seconds": seconds, "num_threads": num_threads}
+    given, results = (flat, draws, own, limits, n), (k_reg, empty == "top1", out, sizes, status)
+    if few:
+        pool.run(_sets_of_few, (*given, penalty, *results), size * n, tile=_tile.WIDTH, **options)
+    else:
+        pool.run(_sets, (*given, lac, penalty, *results), size * n, **options)
+    return out.reshape(*batch, A, n, words), sizes.reshape(*batch, A, n), status.reshape(shape)
+
+
+@jit()
+def _coverage(packed, y, C, A, out, out_covered, out_status, start, stop):
+    for e in range(start, stop):
+        out[e] = 0
+        out_covered[e] = 0
+        for i in range(packed.shape[1]):
+            label, size = y[e // A, i], 0
+            for w in range(packed.shape[2]):
+                size += _bits.count(packed[e, i, w])
+            good = 0 <= label < C
+            if e % A == 0:
+                out_status[e // A, i] = OK if good else INVALID
+            if good:
+                out[e, size] += 1
+                out_covered[e, size] += _bits.bit(packed[e, i], label)
+
+
+def set_coverage(packed, y, *, n_classes, num_threads=None):
+    """Return how many sets there are of every size, how many of them hold their label, the status of every label."""
+    flat, labels, (size, A) = pairs(packed, y)
+    out, covered = (np.empty((size * A, n_classes + 1), np.int64) for _ in range(2))
+    status = np.empty(labels.shape, np.int8)
+    seconds = flat.size * SECONDS_PER_LABEL
+    args = (flat, labels, n_classes, A, out, covered, status)
+    pool.run(_coverage, args, size * A, seconds=seconds, num_threads=num_threads)
+    shape = (*packed.shape[:-2], n_classes + 1)
+    return out.reshape(shape), covered.reshape(shape), status.reshape(y.shape)
+
+
+def pairs(packed, y):
+    """Return words and labels as kernels take them, and how many rows of labels there are, and sets to each."""
+    A, (n, words) = packed.shape[-3], packed.shape[-2:]
+    flat = np.ascontiguousarray(packed).reshape(math.prod(packed.shape[:-2]), n, words)
+    labels = np.ascontiguousarray(y, np.int64).reshape(math.prod(y.shape[:-1]), n)
+    flat.setflags(write=False)
+    labels.setflags(write=False)
+    return flat, labels, (len(labels), A)

@@ -1,0 +1,144 @@
+"""Which score a label may have at most: one of the sorted ones, or the edge of a cell of their histogram."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.status import INVALID, OK, ZERO_LINE
+
+SECONDS_PER_SCORE = 1.5e-8
+
+
+@jit(inner=True)
+def _select(v, low, high, k):
+    """Put at `k` of ``v[low:high]`` what belongs there sorted: nothing larger before it, nothing smaller behind."""
+    seed = np.uint64(88172645463325252)
+    while high - low > 1:
+        seed ^= seed << np.uint64(13)
+        seed ^= seed >> np.uint64(7)
+        seed ^= seed << np.uint64(17)
+        step = np.uint64(high - low)
+        a, b = v[low + np.int64(seed % step)], v[low + np.int64((seed >> np.uint64(20)) % step)]
+        c = v[(low + high) // 2]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i, j = low, high - 1
+        while i <= j:
+            while v[i] < pivot:
+                i += 1
+            while v[j] > pivot:
+                j -= 1
+            if i <= j:
+                v[i], v[j] = v[j], v[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            high = j + 1
+        elif k >= i:
+            low = i
+        else:
+            return
+
+
+@jit(inner=True)
+def _split(s, groups, values, starts):
+    """Put scores behind each other by group, NaN as infinity; return whether every group is one."""
+    n_groups = len(starts) - 1
+    starts[:] = 0
+    good = True
+    for i in range(len(groups)):
+        if 0 <= groups[i] < n_groups:
+            starts[groups[i] + 1] += 1
+        else:
+            good = False
+    for g in range(n_groups):
+        starts[g + 1] += starts[g]
+    for i in range(len(groups)):
+        g = groups[i]
+        if 0 <= g < n_groups:
+            values[starts[g]] = np.inf if np.isnan(s[i]) else s[i] + 0.0  # the same zero, whatever its sign
+            starts[g] += 1
+    for g in range(n_groups, 0, -1):
+        starts[g] = starts[g - 1]
+    starts[0] = 0
+    return good
+
+
+@jit()
+def _thresholds(s, groups, ranks, turn, out, out_status, start, stop):
+    """Select the scores of these ranks; `ranks` has a column for every number of scores of a group, or one alone."""
+    n, n_groups = s.shape[1], out.shape[2]
+    values, starts = np.empty(n), np.empty(n_groups + 1, np.int64)
+    for b in range(start, stop):
+        good = True
+        if len(groups):
+            good = _split(s[b], groups[b], values, starts)
+        else:
+            starts[0], starts[1] = 0, n
+            for i in range(n):
+                values[i] = np.inf if np.isnan(s[b, i]) else s[b, i] + 0.0
+        for g in range(n_groups):
+            low, high = starts[g], starts[g + 1]
+            held = high - low
+            out_status[b, g] = INVALID if not good else ZERO_LINE if len(groups) and not held else OK
+            for a in turn:  # which goes up the ranks: what is before a place need not be looked at again
+                k = ranks[a, held if len(groups) else 0]
+                if not good:
+                    out[b, a, g] = np.nan
+                elif k > held:
+                    out[b, a, g] = np.inf
+                else:
+                    place = starts[g] + k - 1
+                    _select(values, low, high, place)
+                    out[b, a, g] = values[place]
+                    low = place
+
+
+def _flat(s, dtype):
+    flat = np.ascontiguousarray(s, dtype).reshape(math.prod(s.shape[:-1]), s.shape[-1])
+    flat.setflags(write=False)
+    return flat
+
+
+def threshold(s, groups, *, ranks, turn, n_groups, num_threads=None):
+    """Return the score of the ranks in every group of every row of scores, and the status of every group."""
+    batch, flat = s.shape[:-1], _flat(s, np.float64)
+    labels = np.empty((0, 0), np.int64) if groups is None else _flat(groups, np.int64)
+    labels.setflags(write=False)
+    out = np.empty((len(flat), len(ranks), n_groups))
+    status = np.empty((len(flat), n_groups), np.int8)
+    args = (flat, labels, ranks, turn, out, status)
+    pool.run(_thresholds, args, len(flat), seconds=flat.size * SECONDS_PER_SCORE, num_threads=num_threads)
+    return out.reshape(*batch, len(ranks), n_groups), status.reshape(*batch, n_groups)
+
+
+@jit(inner=True)
+def cell(s, width, bins):
+    """Return the cell whose upper edge is the first that `s` does not exceed; the last one is beyond all edges."""
+    if not s <= width * bins:  # NaN too
+        return bins
+    at = min(max(np.int64(s / width), 0), bins - 1)
+    while (at + 1) * width < s:
+        at += 1
+    while at > 0 and at * width >= s:
+        at -= 1
+    return at
+
+
+@jit()
+def _histograms(s, width, out, start, stop):
+    bins = out.shape[1] - 1
+    for b in range(start, stop):
+        out[b] = 0
+        for i in range(s.shape[1]):
+            out[b, cell(s[b, i], width, bins)] += 1
+
+
+def score_histogram(s, *, bins, width, num_threads=None):
+    """Return how many scores of every row are in each cell; one more cell holds those beyond the last edge."""
+    flat = _flat(s, np.float64)
+    out = np.empty((len(flat), bins + 1), np.int64)
+    seconds = (flat.size + out.size) * SECONDS_PER_SCORE / 3
+    pool.run(_histograms, (flat, width, out), len(flat), seconds=seconds, num_threads=num_threads)
+    return out.reshape(*s.shape[:-1], bins + 1)

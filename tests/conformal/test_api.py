@@ -1,0 +1,359 @@
+"""What callers rely on: worked cases, laws of scores and sets, the guarantee, merging, what is refused."""
+
+import json
+import math
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from checks import assert_same_bits
+
+import cmfast
+from cmfast import conformal
+from cmfast.kernels.shared.conformal import rank
+
+WORKED = json.loads((Path(__file__).parents[1] / "data" / "conformal.json").read_text())
+TRAIN, TEST = np.array(WORKED["p_cal_64"]) / 64, np.array(WORKED["p_test_64"]) / 64
+LABELS = np.array(WORKED["y_cal"])
+U_TRAIN, U_TEST = np.array(WORKED["U_cal_16"]) / 16, np.array(WORKED["U_test_16"]) / 16
+RNG = np.random.default_rng(18)
+P, Y = RNG.dirichlet(np.full(6, 0.3), 400), RNG.integers(0, 6, 400)
+U = RNG.random(400)
+
+
+def rules(case):
+    """Return the options of a worked case, for its calibration and for its new rows."""
+    common = {"method": "raps", "lam": case["lam"], "k_reg": case["k_reg"]} if case["lam"] else {}
+    if not case["randomised"]:
+        return {"randomised": False, **common}, {"randomised": False, **common}
+    return {"u": U_TRAIN, **common}, {"u": U_TEST, **common}
+
+
+def written(sets):
+    """Return sets as the worked cases write them."""
+    return ["".join(map(str, row)) for row in sets.mask[0].astype(int)]
+
+
+@pytest.mark.parametrize("case", WORKED["cases"], ids=lambda case: f"{case['name']}-{case['alpha']}")
+def test_worked_cases(case):
+    train, test = rules(case)
+    s = conformal.scores(TRAIN, LABELS, **train)
+    assert (64 * s).tolist() == case["calibration_scores_64"]
+    q = conformal.threshold(s, case["alpha"])
+    assert 64 * q[0] == (math.inf if case["threshold_64"] is None else case["threshold_64"])
+    sets = conformal.prediction_sets(TEST, q, **test)
+    assert written(sets) == case["sets"]
+    counts = conformal.ccm(sets)
+    assert (counts.n[0], counts.G[0].tolist()) == (case["ccm"]["n"], case["ccm"]["G"])
+    np.testing.assert_allclose(counts.correlation()[0], np.array(case["ccm"]["R"], float), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("case", WORKED["class_conditional"])
+def test_worked_cases_by_class(case):
+    s = conformal.scores(TRAIN, LABELS, randomised=False)
+    q = conformal.threshold(s, case["alpha"], y=LABELS)
+    assert (64 * q[0]).tolist() == case["threshold_64"]
+    sets = conformal.prediction_sets(TEST, q, randomised=False)
+    assert written(sets) == case["sets"]
+    assert conformal.ccm(sets).G[0].tolist() == case["ccm"]["G"]
+
+
+def test_worked_coverage_confusion():
+    case = WORKED["coverage_confusion"]
+    q = conformal.threshold(conformal.scores(TRAIN, LABELS, randomised=False), case["alpha"])
+    found = conformal.coverage_confusion(conformal.prediction_sets(TRAIN, q, randomised=False), LABELS)
+    assert found.V[0].tolist() == case["V"]
+    assert found.n[0].tolist() == np.bincount(LABELS, minlength=4).tolist()
+
+
+def test_worked_ranks():
+    for alpha, by_n in WORKED["ranks_by_alpha_then_n"].items():
+        for n, k in by_n.items():
+            assert conformal.threshold(np.arange(1.0, int(n) + 1), float(alpha))[0] == (k if k <= int(n) else math.inf)
+
+
+def test_ranks_are_exact_for_all_alphas_of_two_decimals():
+    off = set()
+    for hundredth in range(1, 100):
+        alpha = Fraction(hundredth, 100)
+        for n in range(2001):
+            k = math.ceil((n + 1) * (1 - alpha))
+            assert rank(n, *alpha.as_integer_ratio()) == k
+            if math.ceil((n + 1) * (1 - hundredth / 100)) != k:
+                off.add(hundredth)
+    assert len(off) == 27, "as many alphas for which floating point is one rank off"
+    assert {70, 85, 95, 44, 18} <= off
+
+
+@pytest.mark.parametrize(
+    "alpha", [0.7, np.float32(0.7), np.float64(0.7), Decimal("0.7"), Fraction(7, 10), np.array(0.7)]
+)
+def test_alpha_is_the_decimal_that_was_written(alpha):
+    assert conformal.threshold(np.arange(1.0, 10.0), alpha)[0] == 3.0, "in floating point it is the fourth"
+
+
+OPTIONS = [
+    {"u": U}, {"randomised": False}, {"u": U, "method": "raps", "lam": 0.01, "k_reg": 2}, {"method": "lac"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("C", [6, 40])
+@pytest.mark.parametrize("options", OPTIONS, ids=["aps", "aps-1", "raps", "lac"])
+def test_calibration_is_prediction(options, C):
+    """The true label is in the set exactly where its score is at most the threshold, with ties and zeros too."""
+    rows = np.zeros((400, C))
+    rows[:, :6] = np.round(16 * P) / 16
+    rows[:9, :] = 1 / 32
+    s = conformal.scores(rows, Y, **options)
+    assert_same_bits(s, conformal.scores(rows, **options)[np.arange(400), Y])
+    for q in (s[0], s[200], s[399], np.nextafter(s[7], 0)):
+        sets = conformal.prediction_sets(rows, [q], **options)
+        assert (sets.mask[0][np.arange(400), Y] == (s <= q)).all()
+
+
+def test_scores_never_fall_along_the_ranking():
+    s = conformal.scores(P, u=U, method="raps", lam=0.01)
+    order = np.argsort(-P, axis=-1, kind="stable")
+    assert (np.diff(np.take_along_axis(s, order, -1)) >= 0).all()
+
+
+def test_sums_are_exact():
+    """Equal parts in another order, beside another label: the same score, though floating-point sums differ."""
+    parts = np.array([0.1, 0.2, 0.3, 0.4])
+    rows = np.stack([parts, parts[::-1], parts[[2, 0, 3, 1]]])
+    s = conformal.scores(rows, [0, 3, 1], randomised=False)
+    assert len({x.tobytes() for x in s}) == 1
+    assert abs(s[0] - 1) < 4 * 2**-51
+
+
+def test_sets_of_smaller_alphas_hold_the_others():
+    q = conformal.threshold(conformal.scores(P, Y, u=U), [0.5, 0.2, 0.1, 0.01])
+    assert (np.diff(q) >= 0).all()
+    mask = conformal.prediction_sets(P, q, u=U).mask
+    assert (mask[1:] >= mask[:-1]).all()
+
+
+@pytest.mark.parametrize("by", ["all", "classes", "groups"])
+def test_the_guarantee(by):
+    """Coverage of 40 calibrations of 99 scores at alpha = 0.1: 0.9 to 0.91, within five standard errors."""
+    rng, tests, held = np.random.default_rng(4), 0, 0
+    for turn in range(40):
+        rows = rng.dirichlet(np.full(5, 0.7), 99 + 500)
+        labels = (rows.cumsum(-1) < rng.random((len(rows), 1))).sum(-1)
+        groups = (rows[:, 0] > 0.2).astype(int)
+        known = {"all": {}, "classes": {"y": labels[:99], "n_classes": 5}, "groups": {"groups": groups[:99]}}[by]
+        q = conformal.threshold(conformal.scores(rows[:99], labels[:99], rng=2 * turn), 0.1, **known)
+        own = {"groups": groups[99:]} if by == "groups" else {}
+        sets = conformal.prediction_sets(rows[99:], q, rng=2 * turn + 1, **own)
+        tests += 500
+        held += sets.coverage(labels[99:])[0] * 500
+    spread = 5 * math.sqrt(0.09 / 40 / 100 + 0.09 / tests)
+    most = {"all": 0.91, "classes": 1.0, "groups": 0.93}[by]  # 1 / (n + 1) of a part of the scores
+    assert 0.9 - spread < held / tests < most + spread
+
+
+def test_too_few_scores_give_all_classes():
+    q = conformal.threshold([0.1, 0.2], [0.1, 0.5])
+    assert q.tolist() == [math.inf, 0.2]
+    assert (conformal.prediction_sets(P, q, u=U).sizes[0] == 6).all()
+
+
+def test_saturated_probabilities():
+    """With U = 1 a threshold of 1 gives all classes; randomised scores tell labels of probability 0 apart from it."""
+    rows = np.eye(4)[np.arange(200) % 4]
+    y = np.arange(200) % 4
+    inclusive = conformal.threshold(conformal.scores(rows, y, randomised=False), 0.1)
+    assert inclusive[0] == 1.0
+    assert (conformal.prediction_sets(rows, inclusive, randomised=False).sizes == 4).all()
+    drawn = conformal.threshold(conformal.scores(rows, y, rng=0), 0.1)
+    assert set(conformal.prediction_sets(rows, drawn, rng=1).sizes[0].tolist()) == {0, 1}
+
+
+def test_empty_sets_are_those_of_certain_rows():
+    rows = np.array([[0.95, 0.05], [0.5, 0.5]])
+    assert conformal.prediction_sets(rows, [0.9], randomised=False).sizes.tolist() == [[0, 1]]
+    top = conformal.prediction_sets(rows, [0.9], randomised=False, empty="top1")
+    assert (top.sizes.tolist(), top.empty) == ([[1, 1]], "top1")
+    assert top.mask[0, 0].tolist() == [True, False]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+def test_scores_of_short_floats_are_float64(kind):
+    """A score of float32 would round one side alone: they are those of the same numbers in float64."""
+    rows = P.astype(kind)
+    assert_same_bits(conformal.scores(rows, u=U), conformal.scores(rows.astype(np.float64), u=U))
+
+
+def test_tensors_come_back_as_tensors():
+    rows, y, u = torch.from_numpy(P), torch.from_numpy(Y), torch.from_numpy(U)
+    s = conformal.scores(rows, y, u=u)
+    q = conformal.threshold(s, [0.1, 0.2], y=y)
+    sets = conformal.prediction_sets(rows, q, rng=1)
+    ours = conformal.prediction_sets(P, q.numpy(), rng=1)
+    assert_same_bits(sets.mask.numpy(), ours.mask)
+    counts, covered = conformal.ccm(sets), conformal.coverage_confusion(sets, y)
+    for found in (s, q, sets.packed, sets.mask, sets.coverage(y), counts.n, counts.G, counts.correlation(),
+                  counts.mean_size, counts.sum(0).G, covered.rates()):  # fmt: skip
+        assert isinstance(found, torch.Tensor)
+    assert_same_bits(counts.correlation().numpy(), conformal.ccm(ours).correlation())
+    assert isinstance(conformal.score_histogram(s).threshold(0.1), torch.Tensor)
+
+
+def test_bad_rows_are_said_once_and_touch_no_other():
+    rows = P.copy()
+    rows[3, 1], rows[7, 0] = np.nan, 1.5
+    with pytest.warns(cmfast.FailureWarning, match=r"^conformal\.scores: 2 of 400 rows not scored \(first: 3, 7\)"):
+        s = conformal.scores(rows, Y, u=U)
+    clean = conformal.scores(P, Y, u=U)
+    assert np.isnan(s[[3, 7]]).all()
+    others = np.setdiff1d(np.arange(400), [3, 7])
+    assert_same_bits(s[others], clean[others])
+    worst = np.where(np.isnan(s), np.inf, s)
+    assert conformal.threshold(s, 0.1) == conformal.threshold(worst, 0.1)
+    with pytest.warns(cmfast.FailureWarning, match="2 of 400 rows given all classes"):
+        sets = conformal.prediction_sets(rows, [0.7], u=U)
+    assert (sets.sizes[0, [3, 7]] == 6).all()
+    with pytest.raises(cmfast.FailureError):
+        conformal.prediction_sets(rows, [0.7], u=U, on_failure="raise")
+
+
+def test_classes_without_scores_are_said():
+    with pytest.warns(cmfast.FailureWarning, match="1 of 7 classes without a threshold of their own.*6"):
+        q = conformal.threshold(conformal.scores(P, Y, u=U), 0.1, y=Y, n_classes=7)
+    assert q[0, 6] == math.inf
+
+
+PARTS = [slice(0, 1), slice(1, 1), slice(1, 65), slice(65, 400)]
+
+
+def test_counts_of_parts_merge_to_those_of_the_whole():
+    q = np.array([0.5, 0.8, math.inf])
+    whole = conformal.prediction_sets(P, q, u=U)
+    parts = [conformal.prediction_sets(P[part], q, u=U[part]) for part in PARTS]
+    assert sum(map(conformal.ccm, parts)) == conformal.ccm(whole)
+    assert conformal.CcmCounts.merge(map(conformal.ccm, parts)) == conformal.ccm(whole)
+    covered = [conformal.coverage_confusion(sets, Y[part]) for sets, part in zip(parts, PARTS, strict=True)]
+    assert sum(covered) == conformal.coverage_confusion(whole, Y)
+    sized = [sets.coverage_by_size(Y[part]) for sets, part in zip(parts, PARTS, strict=True)]
+    for k in range(2):
+        assert_same_bits(sum(one[k] for one in sized), whole.coverage_by_size(Y)[k])
+
+
+def test_batches_are_one_call():
+    """Clients and rounds at once: each as alone, and summed over clients as the counts of all their rows."""
+    B, y, u = P.reshape(2, 4, 50, 6), Y.reshape(2, 4, 50), U.reshape(2, 4, 50)
+    q = conformal.threshold(conformal.scores(B, y, u=u), [0.1, 0.3])
+    sets = conformal.prediction_sets(B, q, u=u)
+    counts = conformal.ccm(sets)
+    assert counts.G.shape == (2, 4, 2, 6, 6)
+    for client, turn in np.ndindex(2, 4):
+        at = client, turn
+        own = conformal.threshold(conformal.scores(B[at], y[at], u=u[at]), [0.1, 0.3])
+        assert_same_bits(own, q[at])
+        alone = conformal.ccm(conformal.prediction_sets(B[at], own, u=u[at]))
+        assert_same_bits(alone.G, counts.G[at])
+    total = counts.sum(1).sum(0)
+    assert_same_bits(total.G, counts.G.sum((0, 1)))
+    assert total.n.tolist() == [400, 400]
+
+
+def test_histograms_merge_and_never_cover_less():
+    s = conformal.scores(P, Y, u=U)
+    q = conformal.threshold(s, [0.01, 0.1, 0.5, 0.9])
+    whole = conformal.score_histogram(s, bins=64)
+    assert sum(conformal.score_histogram(s[part], bins=64) for part in PARTS) == whole
+    found = whole.threshold([0.01, 0.1, 0.5, 0.9])
+    assert (q <= found).all()
+    assert (found - q < 1 / 64).all()
+    assert conformal.score_histogram(s[:2]).threshold(0.1) == math.inf
+    with pytest.raises(ValueError, match="top must be the same in both"):
+        whole + conformal.score_histogram(s, bins=64, top=2)
+
+
+def test_correlation_is_that_of_numpy():
+    counts = conformal.ccm(conformal.prediction_sets(P, [0.6], u=U))
+    z = conformal.prediction_sets(P, [0.6], u=U).mask[0]
+    np.testing.assert_allclose(counts.correlation()[0], np.corrcoef(z.T), atol=1e-14)
+    np.testing.assert_allclose(counts.covariance()[0], np.cov(z.T, ddof=0), atol=1e-16)
+    tables = np.stack([np.stack([(~z).T.astype(int), z.T.astype(int)])[k] for k in range(2)])
+    table = np.array([[tables[a, 0] @ tables[b, 1] for b in range(2)] for a in range(2)])
+    np.testing.assert_allclose(counts.correlation()[0, 0, 1], cmfast.metrics.mcc(table), rtol=1e-12)
+    assert counts.mean_size[0] == z.sum() / 400
+    np.testing.assert_allclose(counts.conditional()[0], (z.T.astype(float) @ z) / z.sum(0)[:, None])
+    np.testing.assert_allclose(counts.lift()[0], 400 * (z.T.astype(float) @ z) / np.outer(z.sum(0), z.sum(0)))
+
+
+def test_reasons():
+    G = np.array([[0, 0, 0], [0, 5, 2], [0, 2, 2]])
+    counts = conformal.CcmCounts(np.array(5), G)
+    assert counts.reason.tolist() == [1, 2, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(counts.correlation()).sum() == 8
+        assert counts.correlation(undefined="zero").tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]
+    assert conformal.CcmCounts(np.array(0), 0 * G).reason.tolist() == [3, 3, 3]
+    assert conformal.ccm(conformal.prediction_sets(P, [math.inf], u=U)).reason.tolist() == [[2] * 6]
+
+
+def test_the_mean_of_correlations_is_not_that_of_the_whole():
+    a = conformal.CcmCounts(np.array(2), np.array([[1, 1], [1, 1]]))
+    b = conformal.CcmCounts(np.array(6), np.array([[3, 0], [0, 3]]))
+    assert [x.correlation()[0, 1] for x in (a, b, a + b)] == [1.0, -1.0, -0.5]
+
+
+def test_clients_are_ranked_both_ways():
+    G = np.array([[[1, 1], [1, 1]], [[3, 0], [0, 3]], [[2, 1], [1, 2]], [[0, 0], [0, 0]]])
+    counts = conformal.CcmCounts(np.array([2, 6, 4, 4]), G)
+    assert conformal.rank_clients(counts, [(0, 1)], order="high").tolist() == [0, 2, 1, 3]
+    assert conformal.rank_clients(counts, [(0, 1)], order="low").tolist() == [1, 2, 0, 3]
+    listed = [conformal.CcmCounts(counts.n[k], G[k]) for k in range(4)]
+    assert conformal.rank_clients(listed, [(0, 1), (1, 1)], order="high").tolist() == [0, 2, 1, 3]
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'order'"):
+        conformal.rank_clients(counts, [(0, 1)])
+
+
+def test_coverage_by_size_and_confusion_agree():
+    sets = conformal.prediction_sets(P, [0.5, 0.9], u=U)
+    n, covered = sets.coverage_by_size(Y)
+    confusion = conformal.coverage_confusion(sets, Y)
+    assert n.sum(-1).tolist() == [400, 400]
+    assert covered.sum(-1).tolist() == np.diagonal(confusion.V, axis1=-2, axis2=-1).sum(-1).tolist()
+    assert (n[:, :] == [[(sizes == k).sum() for k in range(7)] for sizes in sets.sizes]).all()
+    np.testing.assert_array_equal(sets.coverage(Y), sets.mask[:, np.arange(400), Y].mean(-1))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "rng must be a seed or a Generator, or u given"),
+        ({"u": U, "rng": 0}, "rng must be None where u is given"),
+        ({"u": U, "randomised": False}, "u must be None where nothing is randomised"),
+        ({"rng": 0, "lam": 0.1}, 'lam must be 0 unless method="raps"'),
+        ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),
+    ],
+)
+def test_options_that_contradict_each_other(options, said):
+    with pytest.raises(ValueError, match=f"^conformal.scores: {said}"):
+        conformal.scores(P, **options)
+
+
+def test_thresholds_whose_shape_could_be_two_things():
+    with pytest.raises(ValueError, match=r"q must be of shape \(\.\.\., A\) or \(\.\.\., A, 6\), with the batch axes"):
+        conformal.prediction_sets(P.reshape(2, 200, 6), [0.5], rng=0)
+    with pytest.raises(ValueError, match=r"q must be of shape \(\.\.\., A, G\)"):
+        conformal.prediction_sets(P, [0.5], rng=0, groups=Y)
+    with pytest.raises(ValueError, match="groups must be None where y is given"):
+        conformal.threshold(U, 0.1, y=Y, groups=Y)
+
+
+def test_results_say_what_they_are():
+    sets = conformal.prediction_sets(P, [0.5, 0.9], u=U)
+    assert repr(sets) == "<PredictionSets: sets 2 x 400, classes 6, empty allow>"
+    assert "of 6 classes on average" in sets.explain()
+    assert conformal.ccm(sets).explain() == "classes by sets: 12 in some sets"
+    assert "of 800 sets hold the true class" in conformal.coverage_confusion(sets, Y).explain()
+    assert conformal.score_histogram(U, bins=8).explain() == "scores in 8 cells from 0 to 1, and beyond"
