@@ -285,6 +285,13 @@ def _covered() -> None:
     cmfast.conformal.coverage_confusion(sets, _labels())
 
 
+def _paired_replicates() -> None:
+    y = _labels()
+    for clusters in (None, y):
+        T = cmfast.uncertainty.paired_counts(y, y[::-1], y, clusters=clusters)
+        cmfast.uncertainty.compare(T, EVERY, n_replicates=2)
+
+
 CALLS: dict[str, Callable[[], object]] = {
     "confusion_matrix": _confusion_matrix,
     "overlap": _compare(cmfast.overlap),
@@ -322,6 +329,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "least_cost": _least_cost,
     "resample": _resample,
     "standard_errors": _standard_errors,
+    "paired_replicates": _paired_replicates,
     "label_margins": _label_margins,
     "scores": _scores,
     "threshold": _thresholds,

@@ -51,6 +51,7 @@ SECONDS = {
     "prediction_sets": 5.0,
     "ccm": 2.0,
     "coverage_confusion": 1.0,
+    "paired_replicates": 2.5,
 }
 MOMENT = 0.3  # seconds of every other op
 
@@ -86,6 +87,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "conformal.CcmCounts.correlation": ("ccm_ratios",),
     "conformal.PredictionSets.coverage": ("set_coverage",),
     "conformal.PredictionSets.coverage_by_size": ("set_coverage",),
+    "uncertainty.compare": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
     "metrics.report": ("metrics_of_matrices", "margins"),
     "metrics.from_sums": ("metrics_of_sums",),
     "metrics.from_labels": ("label_margins", "metrics_of_sums"),

@@ -80,4 +80,30 @@ def _with_slopes():
     yield Case("many-classes", (many[np.newaxis], ("accuracy", "recall_macro")))
 
 
-CASES = {"resample": list(_cases()), "standard_errors": list(_with_slopes())}
+def _paired():
+    rng = np.random.default_rng(12)
+    y = rng.integers(0, 4, 90)
+    a, b = (np.where(rng.random(90) < share, y, rng.integers(0, 4, 90)) for share in (0.8, 0.6))
+    site, patient = rng.integers(5, 8, 90), rng.integers(0, 12, 90)
+    few = {"names": ["accuracy", "f1_macro", "mcc", "recall"], "n_classes": 4, "n_replicates": 9, "seed": 2**40 + 7}
+    ordered = {**few, "names": ["kappa_linear", "gerrity", "tau", "min_recall", "geometric_mean"]}
+    yield Case("samples", (y, a, b), few)
+    yield Case("ordered", (y, a, b), ordered)
+    yield Case("groups", (y, a, b), {**few, "groups": site})
+    yield Case("clusters", (y, a, b), {**few, "clusters": patient})
+    yield Case("ordered-clusters-in-groups", (y, a, b), {**ordered, "clusters": patient, "groups": site})
+    yield Case("bytes", tuple(x.astype(np.uint8) for x in (y, a, b)), few)
+    yield Case("no-samples", (y[:0], a[:0], b[:0]), few)
+    yield Case("one-sample", (y[:1], a[:1], b[:1]), few)
+    yield Case("no-replicates", (y, a, b), {**few, "n_replicates": 0})
+    yield Case("many-of-a-cell", tuple(np.repeat(x, 40) for x in (y, a, b)), {**few, "n_replicates": 5})
+    yield Case("1x1", (0 * y, 0 * y, 0 * y), {**few, "n_classes": 1})
+    many = rng.integers(0, 40, (3, 200))
+    yield Case("many-classes", tuple(many), {**ordered, "n_classes": 40, "n_replicates": 4})
+
+
+CASES = {
+    "paired_replicates": list(_paired()),
+    "resample": list(_cases()),
+    "standard_errors": list(_with_slopes()),
+}

@@ -215,7 +215,9 @@ OF_RESULTS = (
     "gcm",
     "diagnose",
     "min_overlap",
+    "uncertainty.Comparison",
     "uncertainty.PairedCounts",
+    "uncertainty.compare",
     "uncertainty.mcnemar",
 )
 IN_STEPS = ("geometric_confusion_matrix", "width_curve", "Grid.regular")

@@ -32,9 +32,10 @@ RECORDS = {
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
-    "uncertainty.Flip", "uncertainty.McNemar", "uncertainty.PairedCounts", "uncertainty.Symmetry",
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
     "conformal.SizeCoverage",
+    "uncertainty.Comparison", "uncertainty.Flip", "uncertainty.McNemar", "uncertainty.PairedCounts",
+    "uncertainty.Symmetry",
 }  # fmt: skip
 
 # What needs a library that is not installed.
@@ -228,6 +229,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "text": (None, 3, [1], {}, "", "[]", "{}", b"\xff"),
     "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
     "kind": NO_NAME,
+    "level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
     "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": tuple(value for value in NO_NAME if value is not None),
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
@@ -288,6 +290,10 @@ def _covered(make: Make) -> cmfast.conformal.CoverageCounts:
 
 def _score_histogram(make: Make) -> cmfast.conformal.ScoreHistogram:
     return cmfast.conformal.score_histogram(make(X), bins=4)
+
+
+def _compared(make: Make) -> cmfast.uncertainty.Comparison:
+    return cmfast.uncertainty.compare(_paired(make), "f1", n_replicates=20)
 
 
 STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
@@ -409,6 +415,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "text": (Made(lambda make: _cells(make).to_json()), Made(lambda make: _grid(make).to_json().encode())),
     "cells": (Made(_cells),),
     "T": (Made(_paired),),
+    "level": (0.5, 0.95, 1e-300, np.float32(0.9)),
     "kind": ("exact", "mid_p", "corrected"),
     "frame": (Made(lambda make: FRAME),),
     "keys": ("site", ["site"], ("site", "label")),
@@ -535,6 +542,18 @@ ENTRIES: dict[str, Entry] = {
     "uncertainty.PairedCounts.flips": Entry(lambda make: _paired(make).flips, others={"k": 2}),
     "uncertainty.McNemar.explain": Entry(lambda make: cmfast.uncertainty.mcnemar(_paired(make)).explain),
     "uncertainty.Symmetry.explain": Entry(lambda make: cmfast.uncertainty.bowker(_paired(make)).explain),
+    "uncertainty.compare": _function(
+        cmfast.uncertainty.compare,
+        others={"T": Made(_paired), "names": ["accuracy", "f1"], "n_replicates": 20},
+        wrong={"T": NO_PAIRS, "n_replicates": integers(2, none=False)},
+    ),
+    "uncertainty.Comparison.explain": Entry(lambda make: _compared(make).explain),
+    "uncertainty.Comparison.to_pandas": Entry(lambda make: _compared(make).to_pandas),
+    "uncertainty.Comparison.verdict": Entry(
+        lambda make: _compared(make).verdict,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
+    ),
     "uncertainty.mcnemar": _function(cmfast.uncertainty.mcnemar, others={"T": Made(_paired)}, wrong={"T": NO_PAIRS}),
     "uncertainty.bowker": _function(cmfast.uncertainty.bowker, {"T": COUNTS}, batch=frozenset("T")),
     "uncertainty.stuart_maxwell": _function(cmfast.uncertainty.stuart_maxwell, {"T": COUNTS}, batch=frozenset("T")),

@@ -12,6 +12,8 @@ import torch
 import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import module
+from cmfast.metrics import _plan
+from cmfast.uncertainty import _paired_replicates
 
 
 def _grid(origin: Any, width: Any) -> Any:
@@ -112,6 +114,14 @@ def _covered(P: Any, q: Any, y: Any, **options: Any) -> Any:
     return _sets(P, q, **options).coverage_by_size(y)
 
 
+def _paired(y: Any, a: Any, b: Any, *, names: Any, n_replicates: int, seed: int, **options: Any) -> Any:
+    T = cmfast.uncertainty.paired_counts(y, a, b, **options)
+    plan = _plan.plan(tuple(names), options["n_classes"], "present", 1, asked="T").plan
+    arrays = _paired_replicates.sent(_paired_replicates.units_of(T._held), T._home)
+    groups = slice(0, len(T.groups or [0]))
+    return _paired_replicates.drawn(arrays, groups, plan, options["n_classes"], n_replicates, seed, None)
+
+
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
 ENTRIES: dict[str, Any] = {
     "confusion_fractions": cmfast.metrics.confusion_fractions,
@@ -127,6 +137,7 @@ ENTRIES: dict[str, Any] = {
         cmfast.metrics.average_precision(*args, **{**options, "on_failure": "ignore"}),
     ),
     "least_cost": cmfast.metrics.least_cost,
+    "paired_replicates": _paired,
     "resample": cmfast.uncertainty.resample,
     "standard_errors": cmfast.uncertainty.standard_error,
     "weighted_kappa": cmfast.metrics.kappa,

@@ -295,6 +295,17 @@ def _drawn(scheme: str) -> Callable[..., Call]:
     return call
 
 
+def _paired() -> Call:
+    rng, names = _rng("paired"), ["mcc", "kappa_linear", "f1"]
+    labels = [rng.integers(0, 5, 300) for _ in range(4)]
+
+    def call(y: Any, a: Any, b: Any, clusters: Any) -> tuple[Any, ...]:
+        options = {"names": names, "n_classes": 5, "n_replicates": 300, "seed": 3}
+        return tuple(ENTRIES["paired_replicates"](y, a, b, clusters=clusters, **options))
+
+    return Call(call, tuple(labels), 1e-12)
+
+
 # What is done to matrices of C classes, by a name.
 OF_A_SIZE: dict[str, Callable[[Any], Any]] = {
     "overlap": lambda M: cmfast.overlap(M, M[::-1]),
@@ -343,6 +354,7 @@ def scaled(op: str, K: int) -> Call:
 
 
 CALLS: dict[str, Callable[..., Call]] = {
+    "cmfast_paired_sums": _paired,
     **{f"cmfast_{op}_pairs": _compared(op) for op in ("overlap", "l1_distance", "kl_divergence")},
     "cmfast_normalize_lines": _normalized,
     "cmfast_importance_weights_lines": _weights_of_lines,

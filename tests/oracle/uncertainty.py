@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from oracle import metrics
-from oracle._draws import Stream, spread
+from oracle._draws import Stream, binomial, spread
 from oracle._slopes import slopes, variance
 
 
@@ -91,4 +91,40 @@ def standard_errors(M, names, *, fixed="total", n=None, undefined="present", pos
     return tuple(out)
 
 
-ORACLES = {"resample": resample, "standard_errors": standard_errors}
+def _units(y, a, b, clusters):
+    """Return what is drawn, in order: weight, and the cells that come with it."""
+    cells = list(zip(y.tolist(), a.tolist(), b.tolist(), strict=True))
+    if clusters is None:
+        return [(cells.count(cell), [cell]) for cell in sorted(set(cells))]
+    clusters = clusters.tolist()
+    return [
+        (1, [cell for cell, own in zip(cells, clusters, strict=True) if own == cluster])
+        for cluster in sorted(set(clusters))
+    ]
+
+
+def _matrices(units, place, seed, C):
+    """Return both confusion matrices of one replicate."""
+    M, left = np.zeros((2, C, C), np.int64), sum(weight for weight, _ in units)
+    rest = left
+    for k, (weight, cells) in enumerate(units):
+        drawn = binomial(Stream(seed, *place, k), left, weight / rest)
+        left, rest = left - drawn, rest - weight
+        for i, first, second in cells:
+            M[0, i, first] += drawn
+            M[1, i, second] += drawn
+    return M
+
+
+def paired_replicates(y, a, b, *, names, n_classes, groups=None, clusters=None, n_replicates, seed):
+    groups = np.zeros(len(y), int) if groups is None else groups
+    found = []
+    for g, group in enumerate(sorted(set(groups.tolist())) or [0]):
+        at = groups == group
+        units = _units(y[at], a[at], b[at], None if clusters is None else clusters[at])
+        found.append([_matrices(units, (g, k), seed, n_classes) for k in range(n_replicates)])
+    shape = (len(found), n_replicates, 2, n_classes, n_classes)
+    return metrics.metrics_of_matrices(np.array(found, np.int64).reshape(shape), names)
+
+
+ORACLES = {"paired_replicates": paired_replicates, "resample": resample, "standard_errors": standard_errors}

@@ -8,23 +8,13 @@ import pandas as pd
 import pytest
 import torch
 from oracle import _paired as oracle
+from pairs import drawn, samples
 from scipy import stats
 
 import cmfast
 from cmfast import uncertainty
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())["paired"]
-
-
-def samples(T):
-    """Return labels that give the table T."""
-    T = np.asarray(T)
-    return [np.repeat(axis.ravel(), T.ravel()) for axis in np.indices(T.shape)]
-
-
-def drawn(rng, n, C):
-    y = rng.integers(0, C, n)
-    return (y, *(np.where(rng.random(n) < share, y, rng.integers(0, C, n)) for share in (0.8, 0.6)))
 
 
 def dense(T):

@@ -1,0 +1,117 @@
+"""What a comparison of two classifiers came to."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import reading, validate
+
+ALPHA = 0.05  # up to which p-value a verdict says that there is a difference
+
+
+@reading.readable
+class Comparison(NamedTuple):
+    """One metric of two classifiers on the same samples: the first less the second.
+
+    Arrays are of NumPy, shape (...): one number per group; of a metric per class (..., C).
+
+    Attributes
+    ----------
+    name : str
+        The metric.
+    first, second : array of float64
+        The metric of each.
+    difference : array of float64
+        The first less the second.
+    low, high : array of float64
+        Interval of the difference.
+    p_value : array of float64
+        The least ``1 - level`` at which the interval leaves out 0: how easily chance alone would do this.
+    probability : array of float64
+        That the first is above the second: the share of replicates; by the delta method of a normal distribution.
+    standard_error : array of float64
+        Of the difference.
+    n_undefined : array of int64
+        Replicates in which one of the two is undefined, which are left out.
+    level : float
+        Of the interval.
+    method : str
+        Of the interval.
+    axes : dict of str to tuple
+        What the axes of the arrays are, "group" and "class", with their labels.
+    """
+
+    name: str
+    first: Any
+    second: Any
+    difference: Any
+    low: Any
+    high: Any
+    p_value: Any
+    probability: Any
+    standard_error: Any
+    n_undefined: Any
+    level: float
+    method: str
+    axes: dict[str, tuple[Any, ...]]
+
+    def _parts(self) -> dict[str, str]:
+        if np.ndim(self.difference):
+            return {self.name: reading.shape(self.difference, 0), "p": reading.most(self.p_value)}
+        between = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
+        return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}"}
+
+    def verdict(self, index: Any = ()) -> str:
+        """Return in a few words which of the two is higher, if that can be told.
+
+        Parameters
+        ----------
+        index : int or tuple of int
+            Which group, and which class.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> T = uncertainty.paired_counts([1] * 9 + [0] * 9, [1] * 9 + [0] * 9, [0, 1, 0] * 6)
+        >>> uncertainty.compare(T, "accuracy").verdict()
+        'the first is higher'
+        """
+        p, difference = (np.asarray(a)[validate.place(index, np.shape(a))] for a in (self.p_value, self.difference))
+        if np.isnan(p):
+            return "undefined"
+        if p > ALPHA:
+            return "no difference that could not be chance"
+        return "the first is higher" if difference > 0 else "the second is higher"
+
+    def explain(self) -> str:
+        """Say in words what was found; of many the most certain one."""
+        p = np.asarray(self.p_value)
+        if not p.size or np.isnan(p).all():
+            return f"{self.name} is undefined"
+        at = tuple(int(k) for k in np.unravel_index(np.nanargmin(p), p.shape))
+        first, second, low, high = (float(np.asarray(a)[at]) for a in (self.first, self.second, self.low, self.high))
+        places = [f"{axis} {labels[k]!r}" for (axis, labels), k in zip(self.axes.items(), at, strict=True)]
+        where = f" of {', '.join(places)}, of {p.size:,} the most certain" if at else ""
+        said = f"{self.name}{where}: {first:.4f} and {second:.4f}, the difference is {first - second:+.4f}"
+        said += f", {100 * self.level:g} % of it between {low:+.4f} and {high:+.4f}"
+        undefined = int(np.asarray(self.n_undefined)[at])
+        left_out = f"; {undefined:,} undefined replicates left out" if undefined else ""
+        return f"{said}; p = {p[at]:.3g}: {self.verdict(at)}{left_out}"
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame of everything: a row per group and class.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> T = uncertainty.paired_counts([0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0])
+        >>> uncertainty.compare(T, "accuracy").to_pandas()["difference"].item()
+        0.0
+        """
+        import pandas as pd
+
+        columns: dict[str, Any] = {"name": self.name}
+        for (axis, labels), places in zip(self.axes.items(), np.indices(np.shape(self.difference)), strict=True):
+            columns[axis] = [labels[k] for k in places.ravel().tolist()]
+        columns |= {name: np.ravel(getattr(self, name)) for name in self._fields[1:-3]}
+        return pd.DataFrame(columns | {"level": self.level, "method": self.method})

@@ -1,0 +1,125 @@
+"""Metrics of two classifiers on samples drawn again: both see the same draw, which is summed and never stored.
+
+What is drawn are units: samples of a cell ``T[truth, first, second]``, or clusters with all of their samples. A group
+has as many of them as it had before. Every group, replicate and unit has a stream of its own.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH
+from cmfast.kernels.cpu.metrics import _lanes, _margins, values
+from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.uncertainty._draws import begin, binomial, seek
+from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
+from cmfast.kernels.status import OK
+
+NOTHING = np.empty(0, np.int64)
+
+
+class Units(NamedTuple):
+    """What is drawn, and the cells that come with it.
+
+    Attributes
+    ----------
+    shares : array of float64, shape (u,)
+        Share of every unit in itself and those after it in its group.
+    starts : array of int64, shape (G + 1,)
+        Where the units of every group begin.
+    totals : array of int64, shape (G,)
+        How many units are drawn.
+    bounds : array of int64, shape (u + 1,)
+        Where the cells of every unit begin.
+    cells : array of int64, shape (3, k)
+        Truth and both predictions.
+    counts : array of int64, shape (k,)
+        Samples that one draw of the unit brings.
+    """
+
+    shares: Any
+    starts: Any
+    totals: Any
+    bounds: Any
+    cells: Any
+    counts: Any
+
+
+@jit()
+def _draw(units, ordered, n_replicates, seed, before, sums, tally, start, stop):
+    """Fill the lanes of `sums` from 0 on with the replicates `start` to `stop`, counted over all groups, two for each.
+
+    There are `before` other groups before them. `tally` has 10 C numbers to work in.
+    """
+    shares, starts, totals, bounds, cells, counts = units
+    C = len(tally) // (2 * SUMS)
+    stream = np.empty(6, np.uint64)
+    for place in range(start, stop):
+        group, replicate = place // n_replicates, place % n_replicates
+        begin(stream, seed, before + group)
+        tally[:] = 0.0
+        left, total = totals[group], 0.0
+        for u in range(starts[group], starts[group + 1]):
+            seek(stream, replicate, u - starts[group])
+            drawn = binomial(stream, left, shares[u])
+            left -= drawn
+            if drawn > 0:
+                for c in range(bounds[u], bounds[u + 1]):
+                    x = float(drawn * counts[c])
+                    total += x
+                    _add(tally, C, ordered, cells[0, c], cells[1, c], x)
+                    _add(tally[SUMS * C :], C, ordered, cells[0, c], cells[2, c], x)
+        lane = 2 * (place - start)
+        at, w = lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH
+        for second in range(2):
+            sums[at + TOTAL_LINE, w + second], sums[at + SIZE_LINE, w + second] = total, total
+            sums[at + STATUS_LINE, w + second] = OK
+            for k in range(SUMS * C):
+                sums[at + FIRST + k, w + second] = tally[second * SUMS * C + k]
+
+
+@jit(inner=True)
+def _add(tally, C, ordered, i, j, x):
+    """Add samples of class `i` that were taken for `j` to the sums of one matrix."""
+    if i == j:
+        tally[i] += x
+    tally[C + i] += x
+    tally[2 * C + j] += x
+    if ordered:
+        tally[3 * C + abs(i - j)] += x
+        tally[4 * C + max(i, j)] += x
+
+
+def paired_replicates(
+    shares, starts, totals, bounds, cells, counts, *, plan, n_classes, n_replicates, seed, before=0, num_threads=None
+):
+    """Run `plan` on both matrices of every replicate of every group: scalars (G, B, 2), per-class results, status.
+
+    There are `before` other groups before them.
+    """
+    units = Units(*(np.ascontiguousarray(a) for a in (shares, starts, totals, bounds, cells, counts)))
+    for array in units:
+        array.flags.writeable = False  # one type of each, whoever made it
+    C, G = n_classes, len(totals)
+    per_replicate = len(shares) / max(G, 1) * SECONDS_PER_DRAW
+    together = max(WIDTH // 2, int(pool.MOMENT_SECONDS / max(per_replicate, 1e-9)) // WIDTH * WIDTH)
+    lines = _margins.lines_of(C)
+
+    def fill(sums, _, start, stop):
+        """Fill the sums of the matrices from `start` to `stop`, two a replicate."""
+        tally = np.empty(2 * SUMS * C)
+        for first in range(start // 2, stop // 2, together):
+            if 2 * first > start:
+                pool.checkpoint()
+            part = sums[(2 * first - start) // WIDTH * lines :]
+            last = min(first + together, stop // 2)
+            _draw(tuple(units), plan.ordered, n_replicates, np.uint64(seed), before, part, tally, first, last)
+        tile = sums[len(sums) - lines :]
+        tile[:, stop - start - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]  # lanes past the last one
+        return False
+
+    usual = 0.0, _lanes.largest_total(C, plan.ordered)
+    cost = per_replicate / (2 * values.SECONDS_PER_CELL)
+    return values._run(fill, (NOTHING,), usual, C, (G, n_replicates, 2), cost, plan, num_threads)

@@ -1,0 +1,47 @@
+"""Metrics of two classifiers on samples drawn again: both see the same draw, which is summed and never stored."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import Kernel, library
+from cmfast.kernels.cuda.metrics import values
+from cmfast.kernels.shared.metrics import Plan
+
+_SUMS = Kernel("uncertainty/paired", "cmfast_paired_sums", registers=128)
+KERNELS = (_SUMS,)
+MOST_BYTES = 2**28  # of sums at a time
+
+
+def paired_replicates(
+    shares: Any, starts: Any, totals: Any, bounds: Any, cells: Any, counts: Any,
+    *, plan: Plan, n_classes: int, n_replicates: int, seed: int, before: int = 0,
+    num_threads: int | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Run `plan` on both matrices of every replicate of every group: scalars (G, B, 2), per-class results, status.
+
+    There are `before` other groups before them.
+    """
+    del num_threads
+    xp, C, G = library(shares), n_classes, len(totals)
+    units = {"shares": shares, "starts": starts, "totals": totals, "bounds": bounds, "cells": cells, "counts": counts}
+    units = {name: xp.ascontiguousarray(array) for name, array in units.items()}
+    together = max(1, MOST_BYTES // (8 * 5 * 2 * max(C * G, 1)))
+    shape = (G, n_replicates, 2)
+    out = [xp.empty(shape) for _ in range(plan.scalars)] + [xp.empty((*shape, C)) for _ in range(plan.tables)]
+    out.append(xp.empty(shape, np.int8))
+    for first in range(0, n_replicates, together):
+        count = min(together, n_replicates - first)
+        sums: list[Any] = [xp.zeros((G, count, 2, C), np.int64) for _ in range(5 if plan.ordered else 3)]
+        sums += [None] * (5 - len(sums))
+        if G * C:
+            _SUMS.launch(
+                (), batches.per_item(G * count), **units,
+                n_cells=len(counts), C=C, n_groups=G, before=before, first=first, count=count, seed=seed,
+                **dict(zip(("d", "t", "p", "bands", "tops"), sums, strict=True)),
+            )  # fmt: skip
+        part = values.metrics_of_sums(*sums, plan=plan)
+        for whole, some in zip(out, part, strict=True):
+            whole[:, first : first + count] = some
+    return tuple(out)

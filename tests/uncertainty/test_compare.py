@@ -1,0 +1,197 @@
+"""Two classifiers compared by any metric: against exact sums, against SciPy, and laws."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pairs import drawn, samples
+from scipy import stats
+
+import cmfast
+from cmfast import metrics, uncertainty
+from cmfast.uncertainty import _compare, _replicated
+
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())["paired"]
+ODDS = "diagnostic_odds_ratio"
+METHODS = ("bca", "percentile", "basic", "normal")
+
+
+def same(one, other):
+    """Return whether two comparisons have the same bits."""
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one[1:-3], other[1:-3], strict=True))
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return drawn(np.random.default_rng(4), 250, 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_published_table(method):
+    T = uncertainty.paired_counts(*samples(PUBLISHED["T_y_first_second"]))
+    found = uncertainty.compare(T, ["accuracy", "f1_macro", "mcc", "kappa"], method=method)
+    for name, wanted in PUBLISHED["delta"].items():
+        one = found[name]
+        assert one.difference == pytest.approx(wanted["difference"], rel=1e-13)
+        assert one.difference == one.first - one.second
+        assert one.standard_error == pytest.approx(wanted["se"], rel=0.03)  # which is of first order
+        assert one.low < one.difference < one.high
+        assert one.n_undefined == 0
+        assert 0.1 < one.p_value < 0.2
+        assert 0.05 < one.probability < 0.08
+
+
+@pytest.mark.parametrize("method", ["BCa", "percentile", "basic"])
+def test_same_as_scipy(labels, method):
+    y, a, b = labels
+    right = np.stack([y == a, y == b])
+
+    def apart(index, axis=-1):
+        return right[0][index].mean(axis) - right[1][index].mean(axis)
+
+    options = {"n_resamples": 20_000, "method": method, "rng": np.random.default_rng(1), "vectorized": True}
+    theirs = stats.bootstrap((np.arange(len(y)),), apart, **options)
+    ours = uncertainty.compare(
+        uncertainty.paired_counts(y, a, b), "accuracy", method=method.lower(), n_replicates=20_000
+    )
+    assert ours.standard_error == pytest.approx(theirs.standard_error, rel=0.02)
+    for end, wanted in zip((ours.low, ours.high), theirs.confidence_interval, strict=True):
+        assert end == pytest.approx(wanted, abs=0.0041)  # accuracies are 0.004 apart
+
+
+def test_metrics_that_no_accuracy_is_made_of(labels):
+    """F1 of labels drawn one by one."""
+    y, a, b = labels
+    names = ["f1_macro", "kappa_quadratic", "recall"]
+    found = uncertainty.compare(uncertainty.paired_counts(y, a, b), names)
+    index = np.random.default_rng(0).integers(0, len(y), (4000, len(y)))
+    both = [metrics.compute(cmfast.confusion_matrix(y[index], x[index], n_classes=3), names) for x in (a, b)]
+    for name in names:
+        apart = both[0][name] - both[1][name]
+        np.testing.assert_allclose(found[name].standard_error, apart.std(0), rtol=0.07)
+        np.testing.assert_allclose(found[name].low, np.quantile(apart, 0.025, axis=0), atol=0.2 * apart.std())
+        np.testing.assert_allclose(found[name].probability, (apart > 0).mean(0) + (apart == 0).mean(0) / 2, atol=0.03)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_p_is_the_level_at_which_the_interval_touches_zero(labels, method):
+    T = uncertainty.paired_counts(*labels)
+    options = {"method": method, "n_replicates": 20_000}
+    for name in ("mcc", "f1_macro"):
+        p = uncertainty.compare(T, name, **options).p_value
+        for level, outside in ((1 - 1.1 * p - 2e-4, True), (1 - 0.9 * p + 2e-4, False)):
+            if 0 < level < 1:
+                one = uncertainty.compare(T, name, level=level, **options)
+                assert (one.low > 0 or one.high < 0) == outside
+
+
+def test_leaving_out_one_sample_of_each_kind(labels):
+    y, a, b = labels
+    T = uncertainty.paired_counts(y, a, b)
+    n = np.arange(len(y))
+    for name in ("accuracy", "mcc", "kappa_linear"):
+        left_out = []
+        for k in n:
+            one, other = (
+                metrics.compute(cmfast.confusion_matrix(y[n != k], x[n != k], n_classes=3), name) for x in (a, b)
+            )
+            left_out.append(one - other)
+        apart = np.mean(left_out) - left_out
+        wanted = (apart**3).sum() / (6 * (apart**2).sum() ** 1.5)
+        layout = _compare._plan.plan((name,), 3, "present", 1, asked="T")
+        asked = _compare._Asked(layout, "bca", 0.95, 2, 0, None)
+        units = _compare._paired_replicates.units_of(T._held)
+        found = _replicated.acceleration(_compare._left_out(T, units, asked)[0], units.weights)
+        assert found == pytest.approx(wanted, rel=1e-9)
+
+
+def test_all_names_see_the_same_draws(labels):
+    T = uncertainty.paired_counts(*labels)
+    every = uncertainty.compare(T, n_replicates=500, rng=3)
+    assert list(every) == list(metrics.SCALARS)
+    for name in ("accuracy", "mcc", "gerrity"):
+        assert same(every[name], uncertainty.compare(T, name, n_replicates=500, rng=3, num_threads=1))
+    assert not same(every["mcc"], uncertainty.compare(T, "mcc", n_replicates=500, rng=4))
+
+
+def test_groups_are_cut_anywhere(labels, monkeypatch):
+    y, a, b = labels
+    T = uncertainty.paired_counts(y, a, b, groups=np.arange(len(y)) % 4)
+    options = {"n_replicates": 200, "undefined": "nan"}
+    whole = uncertainty.compare(T, ["f1_macro", "f1"], **options)
+    assert whole["f1_macro"].low.shape == (4,)
+    assert whole["f1"].p_value.shape == (4, 3)
+    monkeypatch.setattr(_compare, "REPLICATES_BYTES", 1)
+    monkeypatch.setattr(_compare, "SUMS_BYTES", 1)
+    parts = uncertainty.compare(T, ["f1_macro", "f1"], **options)
+    assert all(same(whole[name], parts[name]) for name in whole)
+    first = uncertainty.paired_counts(*(x[np.arange(len(y)) % 4 == 0] for x in (y, a, b)), n_classes=3)
+    alone = uncertainty.compare(first, "f1_macro", **options)
+    assert alone.low == whole["f1_macro"].low[0]
+
+
+def test_copies_of_a_sample_say_no_more_than_one(labels):
+    """What is drawn are clusters: twelve copies of every sample have the interval of one."""
+    T = uncertainty.paired_counts(*labels)
+    copies = [np.repeat(x, 12) for x in labels]
+    wrong = uncertainty.compare(uncertainty.paired_counts(*copies), "f1_macro")
+    clusters = uncertainty.paired_counts(*copies, clusters=np.repeat(np.arange(len(labels[0])), 12))
+    found, wanted = uncertainty.compare(clusters, "f1_macro"), uncertainty.compare(T, "f1_macro")
+    assert found.difference == wanted.difference == wrong.difference
+    assert found.standard_error == pytest.approx(wanted.standard_error, rel=0.04)
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), abs=0.1 * wanted.standard_error)
+    assert wrong.standard_error == pytest.approx(wanted.standard_error / np.sqrt(12), rel=0.04)
+
+
+def test_undefined_replicates_are_left_out_and_counted():
+    y, a, b = [0] * 30 + [1], [0] * 25 + [1] * 6, [0] * 30 + [1]
+    T = uncertainty.paired_counts(y, a, b)
+    found = uncertainty.compare(T, "recall_binary", undefined="nan", n_replicates=4000)
+    assert found.n_undefined == pytest.approx(4000 * (30 / 31) ** 31, rel=0.1)
+    assert (found.low, found.high, found.p_value) == (0, 0, 1)
+    assert "undefined replicates left out" in found.explain()
+    assert uncertainty.compare(T, "recall_binary", n_replicates=50).n_undefined == 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nothing_to_compare(method):
+    nothing = uncertainty.compare(uncertainty.paired_counts([], [], []), "accuracy", undefined="nan", method=method)
+    assert np.isnan([nothing.difference, nothing.low, nothing.high, nothing.p_value, nothing.probability]).all()
+    assert nothing.verdict() == "undefined"
+    assert nothing.explain() == "accuracy is undefined"
+    alike = uncertainty.compare(uncertainty.paired_counts([0, 1, 1], [0, 0, 1], [0, 0, 1]), "accuracy", method=method)
+    assert (alike.difference, alike.low, alike.high, alike.p_value, alike.probability) == (0, 0, 0, 1, 0.5)
+    endless = uncertainty.compare(uncertainty.paired_counts([0, 1, 1], [0, 1, 1], [0, 1, 0]), ODDS, method=method)
+    assert not np.isfinite(endless.difference).any()
+
+
+def test_words():
+    y = np.arange(400) % 2
+    T = uncertainty.paired_counts(y, y, np.where(np.arange(400) % 10 < 2, 1 - y, y), groups=np.arange(400) // 200)
+    found = uncertainty.compare(T, "accuracy")
+    assert repr(found) == "<Comparison: accuracy 1, a batch of 2, p at most 0.0002>"
+    assert found.verdict(0) == "the first is higher"
+    assert found.explain().startswith(
+        "accuracy of group 0, of 2 the most certain: 1.0000 and 0.8000, the difference is +0.2"
+    )
+    table = found.to_pandas()
+    assert table["group"].tolist() == [0, 1]
+    assert table["difference"].tolist() == [pytest.approx(0.2)] * 2
+    assert "class" in uncertainty.compare(T, "recall").to_pandas()
+    swapped = uncertainty.compare(uncertainty.paired_counts(y, np.where(y, y, 1 - y), y), "accuracy")
+    assert repr(swapped).endswith("p 0.0002: the second is higher>")
+    assert "<th>accuracy</th>" in swapped._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"level": 1.0}, "level must be between 0 and 1, got 1.0"),
+        ({"n_replicates": 1}, "n_replicates must be at least 2, got 1"),
+        ({"method": "exact"}, "method must be one of"),
+    ],
+)
+def test_bad_options(labels, options, text):
+    with pytest.raises(ValueError, match=f"^uncertainty.compare: {text}"):
+        uncertainty.compare(uncertainty.paired_counts(*labels), "mcc", **options)

@@ -1,0 +1,37 @@
+"""Two classifiers compared on a device: the draws of the CPU, on the emulation of CUDA."""
+
+import device
+import numpy as np
+import on_cuda_host  # noqa: F401  # lets the package take its arrays
+import pytest
+from pairs import drawn
+
+from cmfast import uncertainty
+from cmfast.kernels.cuda.uncertainty import paired
+
+pytestmark = device.marks
+
+
+@pytest.mark.parametrize("options", [{}, {"clusters": np.arange(200) // 5}, {"groups": np.arange(200) % 3}])
+def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
+    labels = drawn(rng, 200, 4)
+    here = uncertainty.paired_counts(*labels, **options)
+    there = uncertainty.paired_counts(*map(device.asarray, labels), **options)
+    assert there == here
+    assert isinstance(there.first, type(device.asarray(labels[0])))
+    names = ["accuracy", "f1_macro", "kappa_quadratic", "recall"]
+    on_cpu = uncertainty.compare(here, names, n_replicates=120)
+    for most in (paired.MOST_BYTES, 1000):  # at once, and in parts
+        monkeypatch.setattr(paired, "MOST_BYTES", most)
+        on_cuda = uncertainty.compare(there, names, n_replicates=120)
+        for name in names:
+            for one, other in zip(on_cuda[name][1:-3], on_cpu[name][1:-3], strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_schedules_change_no_bit(rng):
+    T = uncertainty.paired_counts(*map(device.asarray, drawn(rng, 100, 3)))
+    want = uncertainty.compare(T, "mcc", n_replicates=60)
+    with device.schedule(1):
+        assert uncertainty.compare(T, "mcc", n_replicates=60) == want
+    assert uncertainty.compare(T, "mcc", n_replicates=40, num_threads=1) != want
