@@ -354,7 +354,7 @@ def scaled(op: str, K: int) -> Call:
 
 
 CALLS: dict[str, Callable[..., Call]] = {
-    "cmfast_paired_sums": _paired,
+    "cmfast_paired_replicates_sums": _paired,
     **{f"cmfast_{op}_pairs": _compared(op) for op in ("overlap", "l1_distance", "kl_divergence")},
     "cmfast_normalize_lines": _normalized,
     "cmfast_importance_weights_lines": _weights_of_lines,

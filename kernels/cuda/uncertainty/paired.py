@@ -9,7 +9,7 @@ from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.metrics import values
 from cmfast.kernels.shared.metrics import Plan
 
-_SUMS = Kernel("uncertainty/paired", "cmfast_paired_sums", registers=128)
+_SUMS = Kernel("uncertainty/paired", "cmfast_paired_replicates_sums", registers=128)
 KERNELS = (_SUMS,)
 MOST_BYTES = 2**28  # of sums at a time
 
