@@ -29,7 +29,7 @@ def confusion_matrix(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: Literal[False] = ...,
@@ -47,7 +47,7 @@ def confusion_matrix(
     sample_weight: None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: Literal[False] = ...,
@@ -65,7 +65,7 @@ def confusion_matrix(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: Literal[False] = ...,
@@ -83,7 +83,7 @@ def confusion_matrix(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: bool,
@@ -100,7 +100,7 @@ def confusion_matrix(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    ignore_index: int | None = None,
+    ignore_index: int | str | None = None,
     sample_axes: int | None = 1,
     whole_floats: bool = False,
     sparse: bool = False,
@@ -126,8 +126,9 @@ def confusion_matrix(
         Group of each sample, ``0, ..., n_groups - 1``: a matrix per fold, client, epoch or threshold from one stream.
     n_groups : int, optional
         Default: the largest group plus one.
-    ignore_index : int, optional
-        A truth that counts nowhere, whatever was predicted: 255 or -100 of segmentation maps. It need not be a class.
+    ignore_index : int or str, optional
+        A truth that counts nowhere, whatever was predicted: 255 or -100 of segmentation maps, a label where labels are
+        text. It need not be a class.
     sample_axes : int or None
         How many of the last axes are samples: 2 for a matrix per image of shape (..., H, W), None for all of them in
         one matrix.
@@ -205,12 +206,12 @@ def confusion_matrix(
         n_groups = validate.count("n_groups", n_groups)
         if groups is None:
             validate.refuse("n_groups", "None without groups", n_groups)
-    ignored = None if ignore_index is None else validate.count("ignore_index", ignore_index, least=-(2**63))
+    _labels.check_ignored(ignore_index)
     validate.flag("whole_floats", whole_floats)
     validate.flag("sparse", sparse)
     if sample_axes is not None:
         sample_axes = validate.count("sample_axes", sample_axes, least=1)
-    nothing_else = all(option is None for option in (labels, sample_weight, groups, ignored, normalize))
+    nothing_else = all(option is None for option in (labels, sample_weight, groups, ignore_index, normalize))
     if nothing_else and sample_axes == 1 and not sparse and _labels.are_plain(y_true, y_pred):  # the short way
         y_true, y_pred = dispatch.adopt(y_true=y_true, y_pred=y_pred)
         sizes = {"n_classes": n_classes, "labels": None, "n_groups": None}
@@ -234,8 +235,7 @@ def confusion_matrix(
         given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
         y_true, y_pred, sample_weight, groups = _labels.flat(sample_axes, given)
     _check(n_classes, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
-    if ignored is not None:
-        ignored = _labels.ignored(ignored, y_true)
+    ignored = None if ignore_index is None else _labels.ignored(ignore_index, y_true)
     if labels is not None:
         _check_labels(names, n_classes, dispatch.dtype_of(y_true).kind)
     sized = not (n_classes is None and labels is None)
@@ -244,7 +244,8 @@ def confusion_matrix(
         failures.diagnose(doubt)
 
     if isinstance(y_true, _text.Coded):
-        y_true, y_pred, n = _labels.matched(y_true, y_pred, names)
+        y_true, y_pred, n = _labels.matched(y_true, y_pred, names, ignored)
+        ignored = None if ignored is None else _labels.NOWHERE
         n_classes, names = (n, None) if labels is None else (None, np.arange(n))
     elif names is not None:
         names = dispatch.to_host(names)

@@ -7,6 +7,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _text
 
+NOWHERE = -1  # a place that no label has
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
 
 
@@ -53,13 +54,33 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
     return first, second, last
 
 
-def matched(y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return text as places among `names`, or among the labels that occur, and how many; warn if nothing is in both."""
+def matched(
+    y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None, ignored: str | bytes | None = None
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return text as places among `names`, or among the labels that occur, and how many; warn if nothing is in both.
+
+    A truth that is `ignored` is NOWHERE.
+    """
+    if ignored is not None and ignored in y_true.names:
+        return _matched_beside(y_true, y_pred, names, ignored)
     known = [set(y.names) for y in (y_true, y_pred)]
     if names is None and y_true.codes.size and min(map(len, known)) > 1 and known[0].isdisjoint(known[1]):
         numbers = " and ".join(str(len(found)) for found in known)
         failures.diagnose(f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?")
     return _text.match(y_true, y_pred, names)
+
+
+def _matched_beside(
+    y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None, ignored: str | bytes
+) -> tuple[np.ndarray, np.ndarray, int]:
+    seen = y_true.codes != y_true.names.index(ignored)
+    if names is None:
+        both, guess = np.broadcast_arrays(seen, y_pred.codes)
+        found = {y_true.names[k] for k in np.unique(y_true.codes[seen])}
+        found |= {y_pred.names[k] for k in np.unique(guess[both])}
+        names = _text.Coded(np.arange(len(found)), sorted(found), y_true.dtype)
+    truth, guess, n = _text.match(y_true, y_pred, names)
+    return np.where(seen, truth, NOWHERE), guess, n
 
 
 def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:
@@ -84,10 +105,20 @@ def _reshaped(y: Any, batch: tuple[int, ...]) -> Any:
     return y.reshape(*batch, n)
 
 
-def ignored(value: int, y_true: Any) -> int | None:
+def check_ignored(value: object) -> None:
+    """Check the option `ignore_index`, before any array is looked at."""
+    if value is not None and not isinstance(value, str | bytes):
+        validate.count("ignore_index", value, least=-(2**63))
+
+
+def ignored(value: Any, y_true: Any) -> Any:
     """Return the truth that counts nowhere, None where no label can be it."""
-    if isinstance(y_true, _text.Coded):
-        validate.refuse("ignore_index", "None where labels are strings", value)
-    dtype = dispatch.dtype_of(y_true)
+    text = isinstance(value, str | bytes)
+    if text != isinstance(y_true, _text.Coded):
+        wanted, given = ("an integer", "text") if text else ("text", "an integer")
+        validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.shown(value)}", TypeError)
+    if text:
+        return value
+    value, dtype = validate.count("ignore_index", value, least=-(2**63)), dispatch.dtype_of(y_true)
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     return value if low <= value <= high else None

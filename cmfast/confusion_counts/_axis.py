@@ -43,6 +43,11 @@ class Axis(NamedTuple):
         """Label -> place."""
         return {label: k for k, label in enumerate(self.labels)}
 
+    @property
+    def counts_up(self) -> bool:
+        """Whether the labels are 0, 1, ..., in this order."""
+        return self.source == IDS or self.labels == tuple(range(len(self.labels)))
+
     def places_in(self, other: "Axis") -> list[int]:
         """Return where the labels are in `other`, -1 for those that are not."""
         if self.labels == other.labels:
@@ -54,7 +59,7 @@ class Axis(NamedTuple):
         """Return all labels of both: in the order of a categorical where there is one, else sorted."""
         if self == other:
             return self
-        if self.kind and other.kind and not _comparable(self.kind, other.kind):
+        if self.kind and other.kind and not comparable(self.kind, other.kind):
             validate.refuse(what, f"{self.kind}, as before", other.kind, TypeError)
         source = _source(self.source, other.source)
         if source == FOUND:
@@ -109,7 +114,8 @@ def kind_of(label: Any) -> str:
     return next(kind for kind, types in KINDS.items() if isinstance(label, types))
 
 
-def _comparable(a: str, b: str) -> bool:
+def comparable(a: str, b: str) -> bool:
+    """Whether labels of two kinds can be the same."""
     return a == b or {a, b} == {"booleans", "integers"}
 
 

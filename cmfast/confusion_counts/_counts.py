@@ -11,7 +11,7 @@ from cmfast._core.annotations import Array, Method, OnFailure, Undefined
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
-from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, parts_of
+from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, one_of, parts_of
 from cmfast.metrics import MetricName
 from cmfast.metrics._names import Names
 
@@ -84,12 +84,21 @@ class ConfusionCounts(State):
         n_classes: int | None = None,
         sample_weight: Array | None = None,
         groups: Any = None,
+        ignore_index: int | str | None = None,
     ) -> Self:
         """Count some samples; `labels` and `n_classes` as for the class, everything else as for :meth:`update`."""
         counts = cls(labels=labels, n_classes=n_classes)
-        return counts._updated(y_true, y_pred, sample_weight, groups)
+        return counts._updated(y_true, y_pred, sample_weight, groups, ignore_index)
 
-    def update(self, y_true: Array, y_pred: Array, *, sample_weight: Array | None = None, groups: Any = None) -> Self:
+    def update(
+        self,
+        y_true: Array,
+        y_pred: Array,
+        *,
+        sample_weight: Array | None = None,
+        groups: Any = None,
+        ignore_index: int | str | None = None,
+    ) -> Self:
         """Count more samples. What raises has counted none of them.
 
         Parameters
@@ -101,6 +110,8 @@ class ConfusionCounts(State):
             What each sample adds to its cell; default 1.
         groups : column, or dict of str to column, optional
             The group of each sample, by labels of any kind; several columns by their names. In every update or in none.
+        ignore_index : int or str, optional
+            A truth that counts nowhere, whatever was predicted: a label of the kind of the others.
 
         Returns
         -------
@@ -113,10 +124,13 @@ class ConfusionCounts(State):
             Labels of another kind than before; shapes that differ; missing values; groups where there were none, or of
             other columns; categories in an order that contradicts the one before.
         """
-        return self._updated(y_true, y_pred, sample_weight, groups)
+        return self._updated(y_true, y_pred, sample_weight, groups, ignore_index)
 
-    def _updated(self, y_true: Array, y_pred: Array, sample_weight: Array | None, groups: Any) -> Self:
-        self._held = merged(self._held, _samples.counted(y_true, y_pred, sample_weight, groups, self._empty.axis))
+    def _updated(self, y_true: Array, y_pred: Array, weight: Array | None, groups: Any, ignored: Any = None) -> Self:
+        held = _samples.more(self._held, y_true, y_pred) if weight is groups is ignored is None else None
+        if held is None:
+            held = merged(self._held, _samples.counted(y_true, y_pred, weight, groups, self._empty.axis, ignored))
+        self._held = held
         return self
 
     @property
@@ -149,6 +163,9 @@ class ConfusionCounts(State):
     def __repr__(self) -> str:
         groups = "" if self._held.keys is None else f", {len(self._held.keys.rows)} groups"
         return f"<ConfusionCounts: {self.n_samples:,} samples, {len(self.labels)} classes{groups}>"
+
+    def _repr_html_(self) -> str:
+        return _tables.to_html(self._held, repr(self)[1:-1])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfusionCounts) and self.to_bytes() == other.to_bytes()
@@ -239,6 +256,71 @@ class ConfusionCounts(State):
         """
         _samples.warn_of_strangers(self._held)
         return metrics.compute(self.matrix, names, undefined=undefined, positive=positive, on_failure=on_failure)
+
+    def report(self, *, undefined: Undefined = "present") -> metrics.Report:
+        """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.
+
+        Parameters
+        ----------
+        undefined : {"present", "nan", "strict", "zero", "one"} or float
+            What a 0/0 gives.
+
+        Raises
+        ------
+        ValueError
+            There are groups: report :meth:`group`, one of them.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> print(cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).report())
+        0/0: present           precision      recall          f1     jaccard     support
+        cat                       0.5000      1.0000      0.6667      0.5000           1
+        dog                       1.0000      0.5000      0.6667      0.5000           2
+        macro                     0.7500      0.7500      0.6667      0.5000           3
+        weighted                  0.8333      0.6667      0.6667      0.5000           3
+        <BLANKLINE>
+        accuracy                  0.6667
+        balanced_accuracy         0.7500
+        min_recall                0.5000
+        mcc                       0.5000
+        kappa                     0.4000
+        geometric_mean            0.7071
+        f1_of_macro               0.7500
+        """
+        if self._held.keys is not None:
+            validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
+        return metrics.report(self.matrix, class_names=list(map(str, self.labels)), undefined=undefined)
+
+    def group(self, key: Any, /) -> Self:
+        """Return the counts of one group, as counts without groups; all classes stay.
+
+        Parameters
+        ----------
+        key : label, or tuple of labels
+            One of :attr:`groups`.
+
+        Raises
+        ------
+        KeyError, TypeError
+            No such group, or no groups at all.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0], groups=["x", "x", "y"])
+        >>> counts.group("y").matrix.tolist()
+        [[0, 0], [1, 0]]
+        """
+        groups = self.groups
+        if groups is None:
+            validate.fail("there are no groups to take one of", TypeError)
+        try:
+            place = {name: k for k, name in enumerate(groups)}[key]
+        except (KeyError, TypeError) as error:
+            kind = KeyError if isinstance(error, KeyError) else TypeError
+            validate.refuse("key", f"one of the groups {validate.shown(groups)}", validate.shown(key), kind)
+        return self._with(one_of(self._held, place), self._empty)
 
     def normalize(self, method: Method, /, **options: Any) -> Any:
         """Return the matrix, or every group's, normalised; all arguments as for :func:`cmfast.normalize`."""

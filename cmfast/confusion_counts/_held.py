@@ -65,6 +65,14 @@ def moved(held: Held, out: Held) -> Array:
     return dispatch.moved(held.matrix, out.shape(), [list(range(n)) for n in held.shape()], target)
 
 
+def one_of(held: Held, place: int) -> Held:
+    """Return the counts of the group at `place`, in memory of their own."""
+    C, M = len(held.axis.labels), held.whole()
+    every = [list(range(C))] * 2
+    with dispatch.chosen(M):
+        return Held(held.axis, None, dispatch.moved(M[place], (C, C), every, every))
+
+
 def parts_of(held: Held, *, on_host: bool) -> dict[str, Any]:
     """Return what is written of counts."""
     M = held.matrix

@@ -2,11 +2,14 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cmfast import counting
 from cmfast._core import dispatch, failures, validate
+from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
-from cmfast.confusion_counts._axis import FOUND, IDS, LABELS, Axis
+from cmfast.confusion_counts._axis import FOUND, IDS, LABELS, Axis, comparable, kind_of
 from cmfast.confusion_counts._held import Held
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
@@ -42,15 +45,59 @@ def classes(labels: Array | None, n_classes: int | None) -> Axis:
     return Axis(names, LABELS)
 
 
-def counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis) -> Held:
-    """Return the counts of samples, of the classes that were given, or of those that occur where none were."""
+def counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: Any) -> Held:
+    """Return the counts of samples, of the classes that were given, or of those that occur where none were.
+
+    A truth that is `ignored` counts nowhere; None for none.
+    """
     validate.columns(y_true=y_true, y_pred=y_pred)
     if axis.source == IDS:
-        return _counted_ids(y_true, y_pred, weight, groups, axis)
-    return _counted(y_true, y_pred, weight, groups, axis if axis.source == LABELS else None)
+        return _counted_ids(y_true, y_pred, weight, groups, axis, ignored)
+    given = axis if axis.source == LABELS else None
+    tensor = y_true
+    shared = _shared(y_true, y_pred, weight) if groups is None else None
+    if shared is None:
+        return _counted(y_true, y_pred, weight, groups, given, ignored)
+    y_true, y_pred, weight = shared
+    held = _counted(y_true, y_pred, weight, None, given, ignored)
+    return held._replace(matrix=dispatch.from_host(held.whole(), like=tensor))
 
 
-def _counted_ids(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis) -> Held:
+def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
+    """Return counts with those of more samples, the short way: all are classes 0, 1, ... that are known. Else None."""
+    M: Any = held.matrix
+    alike = type(y_true) is type(y_pred) is type(M) and y_true.shape == y_pred.shape
+    if not alike or held.keys is not None or not held.axis.counts_up or 0 in y_true.shape:
+        return None
+    arrays = dispatch.adopt(y_true=y_true, y_pred=y_pred)
+    integers = all(dispatch.dtype_of(y).kind in "iu" for y in arrays)
+    if not integers or dispatch.device_of(arrays[0]) != dispatch.device_of(M):
+        return None
+    options = {"n_classes": len(held.axis.labels), "labels": None, "n_groups": None, "num_threads": None}
+    flat = [y if len(y.shape) == 1 else y.reshape(-1) for y in arrays]
+    part, _, outside = dispatch.call("confusion_matrix", *flat, None, None, ignored=None, **options)
+    if outside is not None:
+        return None
+    with dispatch.chosen(M):
+        return held._replace(matrix=M + part)
+
+
+def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
+    """Return tensors of the host as NumPy's arrays of the same memory, on which small calls are short; else None."""
+    one = dispatch.adapter(type(y_true))
+    alike = all(type(y) is type(y_true) for y in (y_pred, weight) if y is not None)
+    if not alike or not one.HAS_DEVICES or dispatch.bare(y_true) is not y_true:
+        return None
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": weight}
+    adopted = dispatch.adopt(optional=("sample_weight",), **given)
+    if dispatch.device_of(adopted[0]) != "cpu":
+        return None
+    return [None if y is None else dispatch.to_host(y) for y in adopted]
+
+
+def _counted_ids(
+    y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: int | None
+) -> Held:
     """Return the counts of class ids, which the kernel checks; nothing is looked up."""
     y_true, y_pred, weight = dispatch.adopt(
         optional=("sample_weight",),
@@ -62,7 +109,7 @@ def _counted_ids(y_true: Array, y_pred: Array, weight: Array | None, groups: Any
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.real(sample_weight=weight)
     samples = _checked(y_true, y_pred, weight)
-    return _tallied(samples, groups, len(axis.labels), axis)
+    return _tallied(samples, groups, len(axis.labels), axis, ignored)
 
 
 def _checked(y_true: Array, y_pred: Array, weight: Array | None) -> _Samples:
@@ -72,14 +119,15 @@ def _checked(y_true: Array, y_pred: Array, weight: Array | None) -> _Samples:
     return _Samples(flat[0], flat[1], flat[2], shape)
 
 
-def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis) -> Held:
+def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis, ignored: int | None) -> Held:
     """Return counts of samples whose labels are numbers below `n`."""
     keys = number = None
     order: Any = ()
     if groups is not None:
         keys, number, order = _keys.of_columns(groups, samples.y_true, samples.shape)
     options: dict[str, Any] = {"n_classes": n, "groups": number, "n_groups": None if keys is None else len(keys.rows)}
-    M = counting.confusion_matrix(samples.y_true, samples.y_pred, sample_weight=samples.weight, **options)
+    options |= {"sample_weight": samples.weight, "ignore_index": ignored}
+    M = counting.confusion_matrix(samples.y_true, samples.y_pred, **options)
     if keys is None and samples.weight is None:  # as in every step of a loop
         return Held(axis, None, M)
     every = list(range(n))
@@ -88,7 +136,7 @@ def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis) -> Held:
     return Held(axis, keys, dispatch.moved(M, shape, source, [list(range(size)) for size in shape]))
 
 
-def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None) -> Held:
+def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any) -> Held:
     """Return the counts of labels of any kind: counted by the codes that they come with, and turned afterwards."""
     columns = [_codes.of_labels(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred))]
     if weight is not None:
@@ -99,8 +147,9 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
         columns = [column.compact() for column in columns]
     samples = _checked(columns[0].codes, columns[1].codes, weight)
     n = max(len(column.values) for column in columns)
-    held = _tallied(samples, groups, n, Axis(tuple(range(n)), IDS))
-    axis = _axis_of(columns, samples, held, n)
+    at = None if ignored is None else _place_of(ignored, columns[0])
+    held = _tallied(samples, groups, n, Axis(tuple(range(n)), IDS), at)
+    axis = _axis_of(columns, samples, held, n, at)
     if given is not None:
         given.union(axis, "y_true")  # for its checks
         axis = given
@@ -123,11 +172,22 @@ def warn_of_strangers(held: Held) -> None:
         failures.diagnose(f"truth and prediction have no label in common, of {numbers}; are they of the same classes?")
 
 
-def _axis_of(columns: list[_codes.Codes], samples: _Samples, held: Held, n: int) -> Axis:
+def _place_of(ignored: Any, truth: _codes.Codes) -> int | None:
+    """Return the code of the truth that counts nowhere, None where it does not occur."""
+    label = int(ignored) if isinstance(ignored, np.integer) else ignored
+    kind = kind_of(truth.values[0]) if truth.values else ""
+    _labels.check_ignored(label)
+    if kind and not comparable(kind, kind_of(label)):
+        given = f"{type(ignored).__name__} {validate.shown(ignored)}"
+        validate.refuse("ignore_index", f"a label of the {kind or 'labels'} in y_true", given, TypeError)
+    return truth.values.index(label) if label in truth.values else None
+
+
+def _axis_of(columns: list[_codes.Codes], samples: _Samples, held: Held, n: int, ignored: int | None) -> Axis:
     """Return the labels of both columns."""
     M = held.matrix
     if samples.weight is not None:  # which may add up to nothing where a label occurs
-        M = counting.confusion_matrix(samples.y_true, samples.y_pred, n_classes=n)
+        M = counting.confusion_matrix(samples.y_true, samples.y_pred, n_classes=n, ignore_index=ignored)
     pairs = dispatch.to_host(M)
     pairs = pairs.any(axis=0) if pairs.ndim == 3 else pairs  # of any group
     axes = [column.axis(pairs.any(axis=1 - k)) for k, column in enumerate(columns)]

@@ -1,10 +1,11 @@
 """Counts and their metrics as tables of other libraries."""
 
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._held import Held
 
@@ -33,6 +34,20 @@ def to_pandas(held: Held) -> Any:
     levels = levels or [np.empty(0, object)] * len(held.keys.names)
     index = pd.MultiIndex.from_arrays([*levels, labels * len(held.keys.rows)], names=[*held.keys.names, "true"])
     return pd.DataFrame(M.reshape(-1, len(labels)), index, columns)
+
+
+def to_html(held: Held, said: str) -> str:
+    """Return the counts as an HTML table where they are one matrix that can be read, below what is `said` of them."""
+    head = f"<p>{escape(said)}</p>"
+    labels = [escape(str(label)) for label in held.axis.labels]
+    if held.keys is not None or not 0 < len(labels) <= reading.WIDEST:
+        return head
+    names = "".join(f"<th>{label}</th>" for label in labels)
+    rows = "".join(
+        f"<tr><th>{label}</th>{''.join(f'<td>{x:,}</td>' for x in row)}</tr>"
+        for label, row in zip(labels, dispatch.to_host(held.whole()).tolist(), strict=True)
+    )
+    return f"{head}<table><thead><tr><th>true \\ predicted</th>{names}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def to_xarray(held: Held) -> Any:

@@ -24,7 +24,7 @@ def label_margins(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     num_threads: int | None = ...,
 ) -> Margins[DeviceT]: ...
 @overload
@@ -36,7 +36,7 @@ def label_margins(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     num_threads: int | None = ...,
 ) -> Margins[NDArray[Any]]: ...
 def label_margins(
@@ -47,7 +47,7 @@ def label_margins(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    ignore_index: int | None = None,
+    ignore_index: int | str | None = None,
     num_threads: int | None = None,
 ) -> Margins[Any]:
     """Diagonal, margins and distance sums of the confusion matrix of labels, without the matrix.
@@ -64,8 +64,8 @@ def label_margins(
         Group of each sample, ``0, ..., n_groups - 1``: sums per fold, client, epoch or threshold from one stream.
     n_groups : int, optional
         Default: the largest group plus one.
-    ignore_index : int, optional
-        A truth that counts nowhere, whatever was predicted.
+    ignore_index : int or str, optional
+        A truth that counts nowhere, whatever was predicted; text where labels are.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -107,7 +107,7 @@ def _margins(
     given: dict[str, Array],
     n_classes: int | None,
     n_groups: int | None,
-    ignore_index: int | None,
+    ignore_index: int | str | None,
     num_threads: int | None,
     check: Callable[[int], object] = bool,
 ) -> Margins[Any]:
@@ -120,6 +120,7 @@ def _margins(
     texts = [name for name in labelled if isinstance(arrays[name], _text.Coded)]
     if texts:
         n_classes = _numbered(arrays, texts, n_classes, ignore_index)
+        ignore_index = None if ignore_index is None else _label_values.NOWHERE
     y_true, y_pred, weight, groups = arrays.values()
     validate.integer(y_true=y_true, y_pred=y_pred, groups=groups)
     validate.real(sample_weight=weight)
@@ -130,24 +131,22 @@ def _margins(
     if doubt is not None:
         failures.diagnose(doubt)
     if ignore_index is not None:
-        value = validate.count("ignore_index", ignore_index, least=-(2**63))
-        options["ignored"] = _label_values.ignored(value, y_true)
+        options["ignored"] = _label_values.ignored(ignore_index, y_true)
     options["n_groups"] = _groups(groups, n_groups)
     if n_classes is not None:
         return _of(arrays, n_classes=validate.count("n_classes", n_classes), **options)
     return _of_all(arrays, **options)
 
 
-def _numbered(arrays: dict[str, Any], texts: list[str], n_classes: object, ignore_index: int | None) -> int:
+def _numbered(arrays: dict[str, Any], texts: list[str], n_classes: object, ignore_index: int | str | None) -> int:
     """Put places among the sorted labels in the place of labels that are text; return how many there are."""
     for name in ("y_true", "y_pred"):
         if name not in texts:
             validate.refuse(name, f"text as {texts[0]}", validate.kind(arrays[name]), TypeError)
     if n_classes is not None:
         validate.refuse("n_classes", "None where labels are text", validate.shown(n_classes))
-    if ignore_index is not None:
-        _label_values.ignored(ignore_index, arrays["y_true"])
-    *turned, n = _label_values.matched(arrays["y_true"], arrays["y_pred"], None)
+    ignored = None if ignore_index is None else _label_values.ignored(ignore_index, arrays["y_true"])
+    *turned, n = _label_values.matched(arrays["y_true"], arrays["y_pred"], None, ignored)
     arrays |= dict(zip(("y_true", "y_pred"), turned, strict=True))
     return int(n)
 
@@ -217,7 +216,7 @@ def from_labels(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
     labels: Sequence[int] | None = ...,
@@ -233,7 +232,7 @@ def from_labels(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
     labels: Sequence[int] | None = ...,
@@ -249,7 +248,7 @@ def from_labels(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
     labels: Sequence[int] | None = ...,
@@ -265,7 +264,7 @@ def from_labels(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | None = ...,
+    ignore_index: int | str | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
     labels: Sequence[int] | None = ...,
@@ -280,7 +279,7 @@ def from_labels(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    ignore_index: int | None = None,
+    ignore_index: int | str | None = None,
     undefined: Undefined = "present",
     positive: int = 1,
     labels: Sequence[int] | None = None,

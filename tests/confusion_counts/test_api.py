@@ -17,8 +17,9 @@ import torch
 from processes import ROOT
 
 import cmfast
-from cmfast import ConfusionCounts
+from cmfast import ConfusionCounts, metrics
 from cmfast._core.adapters import _text
+from cmfast.confusion_counts import _samples
 from cmfast.confusion_counts._axis import Axis
 
 NAMES = ["mid", "low", "high", "none"]
@@ -241,6 +242,117 @@ def test_parts_that_do_not_merge():
             ConfusionCounts.merge(bad)
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = ConfusionCounts() + 1
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
+@pytest.mark.parametrize("options", [{}, {"n_classes": 4}, {"labels": [0, 1, 2, 3]}, {"labels": [2, 0, 1, 3]}], ids=str)
+def test_the_short_way_of_updates_counts_the_same(make, options):
+    rng = np.random.default_rng(0)
+    steps = [rng.integers(0, n, (2, size)) for n, size in ((2, 5), (4, 60), (4, 7), (3, 9), (4, 0))]
+    steps += [steps[1].reshape(2, 6, 10), np.array([[0, 1], [1, 0]], np.uint8), np.array([[True, False], [True, True]])]
+    if "n_classes" not in options:
+        steps += [np.array([[0, 7], [3, 1]]), np.array([[1], [2]]), np.array([[-1], [2]])]
+    counts, alone = cmfast.ConfusionCounts(**options), cmfast.ConfusionCounts(**options)
+    for y, p in steps:
+        counts.update(make(y), make(p))
+        alone += cmfast.ConfusionCounts.from_labels(make(y), make(p), **options)
+        assert counts == alone
+        assert type(counts.matrix) is type(alone.matrix) is type(make(y))
+    for y, p, words in (([1], [1, 2], "shape"), ([9], [0], "in 0..3"), (["a"], ["a"], "integers")):
+        counts = cmfast.ConfusionCounts.from_labels(make([0, 3]), make([1, 2]), n_classes=4)
+        with pytest.raises((TypeError, ValueError), match=words):
+            counts.update(make(y) if isinstance(y[0], int) else y, make(p) if isinstance(p[0], int) else p)
+
+
+def test_updates_of_known_classes_are_not_looked_at_twice(monkeypatch):
+    y, p = np.random.default_rng(0).integers(0, 5, (2, 100))
+    for make in (np.array, torch.tensor):
+        for options in ({}, {"n_classes": 5}):
+            counts = cmfast.ConfusionCounts.from_labels(make(y), make(p), **options)
+            with monkeypatch.context() as patch:
+                patch.setattr(_samples, "counted", None)
+                counts.update(make(y), make(p))
+            assert counts.matrix.tolist() == (2 * cmfast.confusion_matrix(y, p)).tolist()
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(
+    ("truth", "guess", "ignored", "options"),
+    [
+        ("a void b b void c", "a q b a b b", "void", {}),
+        ("a void b b void c", "a q b a b b", "void", {"labels": ["c", "b", "a", "void"]}),
+        ("0 9 1 1 9 2", "0 7 1 0 1 1", 9, {}),
+        ("0 9 1 1 9 2", "0 7 1 0 1 1", np.int8(9), {}),
+        ("0 1 1 1 0 2", "0 2 1 0 1 1", 1, {"n_classes": 3}),
+        ("0 1 1 1 0 2", "0 2 1 0 1 1", 5, {}),
+    ],
+)
+def test_a_truth_that_counts_nowhere(truth, guess, ignored, options, grouped):
+    kind = str if isinstance(ignored, str) else int
+    y, p = (np.array([kind(x) for x in text.split()]) for text in (truth, guess))
+    groups = np.arange(len(y)) % 2
+    beside = y != ignored
+    columns = {"groups": groups} if grouped else {}
+    want = cmfast.ConfusionCounts.from_labels(
+        y[beside], p[beside], **{name: x[beside] for name, x in columns.items()}, **options
+    )
+    makers = [np.array, list] if kind is str else [np.array, torch.tensor, list]
+    for make in makers:
+        got = cmfast.ConfusionCounts.from_labels(make(y), make(p), **columns, **options, ignore_index=ignored)
+        assert (got.labels, got.matrix.tolist()) == (want.labels, want.matrix.tolist())
+    if not grouped and "n_classes" not in options:
+        for sparse in (False, True):
+            M = cmfast.confusion_matrix(y, p, **options, ignore_index=ignored, sparse=sparse)
+            assert (M.toarray() if sparse else M).tolist() == want.matrix.tolist()
+        batch = cmfast.confusion_matrix(y, [p, p], **options, ignore_index=ignored)
+        assert batch.tolist() == [want.matrix.tolist()] * 2
+
+
+@pytest.mark.parametrize(
+    ("y", "ignored", "words"),
+    [
+        (["a"], 1, "ignore_index must be a label of the strings in y_true, got int 1"),
+        ([1], "a", "ignore_index must be a label of the integers in y_true, got str 'a'"),
+        ([1], 1.5, "ignore_index must be an integer, got float 1.5"),
+    ],
+)
+def test_what_cannot_be_ignored(y, ignored, words):
+    with pytest.raises(TypeError, match=words):
+        cmfast.ConfusionCounts.from_labels(y, y, ignore_index=ignored)
+    with pytest.raises(TypeError, match=r"confusion_matrix: ignore_index must be (text|an integer)"):
+        cmfast.confusion_matrix(y, y, ignore_index=ignored)
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
+def test_one_group_and_its_report(make):
+    y, p = make([0, 1, 1, 3]), make([0, 1, 0, 3])
+    counts = cmfast.ConfusionCounts.from_labels(y, p, groups={"site": ["b", "a", "b", "a"], "fold": [1, 1, 2, 1]})
+    for k, key in enumerate(counts.groups):
+        one = counts.group(key)
+        assert (one.labels, one.groups, one.matrix.tolist()) == (counts.labels, None, counts.matrix[k].tolist())
+        names = list(map(str, counts.labels))
+        assert str(one.report(undefined="nan")) == str(metrics.report(one.matrix, class_names=names, undefined="nan"))
+        one.update(make([0]), make([1]))
+    assert counts == cmfast.ConfusionCounts.from_json(counts.to_json())
+    assert counts.n_samples == 4
+    with pytest.raises(KeyError, match=r"key must be one of the groups .*, got \('c', 1\)"):
+        counts.group(("c", 1))
+    with pytest.raises(TypeError, match="key must be one of"):
+        counts.group(["a", 1])
+    with pytest.raises(ValueError, match=r"there are groups; give counts.group\(key\).report\(\)"):
+        counts.report()
+    with pytest.raises(TypeError, match="there are no groups"):
+        one.group("a")
+
+
+def test_counts_in_a_notebook():
+    counts = cmfast.ConfusionCounts.from_labels(["<b>", "dog"], ["<b>", "<b>"])
+    html = counts._repr_html_()
+    assert html.startswith("<p>ConfusionCounts: 2 samples, 2 classes</p><table>")
+    assert "<tr><th>dog</th><td>1</td><td>0</td></tr>" in html
+    assert "<b>" not in html
+    many = cmfast.ConfusionCounts.from_labels(range(50), range(50))
+    assert many._repr_html_() == "<p>ConfusionCounts: 50 samples, 50 classes</p>"
 
 
 def test_text_that_has_nothing_in_common_warns():

@@ -732,6 +732,13 @@ ENTRIES: dict[str, Entry] = {
     ),
     "ConfusionCounts.reset": Entry(lambda make: _counted(make).reset),
     "ConfusionCounts.compute": Entry(lambda make: _counted(make).compute, others={"names": ["accuracy", "f1"]}),
+    "ConfusionCounts.report": Entry(lambda make: _counted(make).report),
+    "ConfusionCounts.group": Entry(
+        lambda make: cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS), groups=make(TRUTH)).group,
+        others={"key": 0},
+        wrong={"key": ("x", None, [0], 99, {})},
+        free=frozenset({"key"}),  # any label
+    ),
     "ConfusionCounts.normalize": Entry(lambda make: _counted(make).normalize, others={"method": "row"}),
     "ConfusionCounts.table": Entry(lambda make: _counted(make).table, others={"names": ["accuracy", "f1"]}),
     "ConfusionCounts.to_pandas": Entry(lambda make: _counted(make).to_pandas),

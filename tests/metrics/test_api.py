@@ -249,7 +249,8 @@ def test_tensors_give_tensors():
         (lambda: metrics.from_labels(["a"], [1], "mcc"), TypeError, "y_pred must be text as y_true, got dtype int64"),
         (lambda: metrics.from_labels([1], ["a"], "mcc"), TypeError, "y_true must be text as y_pred, got dtype int64"),
         (lambda: metrics.from_labels(["a"], ["a"], n_classes=1), ValueError, "n_classes must be None where labels are"),
-        (lambda: metrics.from_labels(["a"], ["a"], ignore_index=1), ValueError, "ignore_index must be None where"),
+        (lambda: metrics.from_labels(["a"], ["a"], ignore_index=1), TypeError, "ignore_index must be text, as y_true"),
+        (lambda: metrics.from_labels([1], [1], ignore_index="a"), TypeError, "ignore_index must be an integer, as y"),
         (lambda: metrics.fbeta([[1]], -1), ValueError, "metrics.fbeta: beta must be at least 0"),
         (lambda: metrics.from_sums([1], [1], [1], "gerrity"), ValueError, "bands must be given for gerrity"),
         (
@@ -297,6 +298,9 @@ def test_labels_that_are_text(rng):
     column = pd.Series(names[p[0]], dtype="category")
     assert metrics.from_labels(names[y[0]], column, "mcc") == want["mcc"][0]
     assert metrics.label_margins(names[y], names[p]).row_sums.shape == (4, 3)
+    beside = metrics.from_labels(names[y], names[p], EVERY, ignore_index="fig")
+    for name, value in metrics.from_labels(order[y], order[p], EVERY, ignore_index=1).items():
+        assert value.tobytes() == beside[name].tobytes(), name
     with pytest.warns(cmfast.DiagnosticWarning, match="y_true and y_pred have no label in common, of 2 and 2"):
         assert metrics.from_labels(["cat", "dog"], ["0", "1"], "accuracy") == 0
 
