@@ -21,6 +21,10 @@ __device__ __forceinline__ void fence(int j) {
   if (j % 4 == 0) asm volatile("" ::: "memory");
 }
 
+// Lines up to which the reciprocals of the elimination go without branches as well: beyond it the compiler makes so
+// much of that at once that registers are short.
+constexpr int QUICK_LINES = 6;
+
 // A lane's place, and what it shares with the others of its matrix. What shows, counts or asks others must be reached
 // by all lanes of the warp, so it never stands behind `&&` or `?`.
 template <int K>
@@ -332,9 +336,9 @@ __device__ __forceinline__ void paired_pass(Lanes<K>& g, Line& t, bool wanted) {
   double a, b;
   weighed(g, t.x, t.y, &a, &b);
   const double m = t.own, u = t.u, v = t.v;
-  const double A = m * a, B = a * b + m * (v - u), G = u * b, D = sqrt(B * B + 4.0 * A * G);
-  const double x = (B >= 0.0 ? 2.0 * G : D - B) / (B >= 0.0 ? B + D : 2.0 * A);
-  const double y = v / (m * x + b);
+  const double A = m * a, B = a * b + m * (v - u), G = u * b, D = quick_root(B * B + 4.0 * A * G);
+  const double x = (B >= 0.0 ? 2.0 * G : D - B) * reciprocal(B >= 0.0 ? B + D : 2.0 * A);
+  const double y = v * reciprocal(m * x + b);
   if (wanted && usable(x) && usable(y)) {  // a dropped class, an underflow: the pair stays as it is
     t.x = x;
     t.y = y;
@@ -388,7 +392,7 @@ __device__ __forceinline__ double row_pass(Lanes<K>& g, Line& t, double root, do
     rest += F[j] + F[j + 1];
   }
   const double own = t.own * t.y;
-  t.x = t.u > 0.0 ? t.u / (rest + own) : 0.0;
+  t.x = t.u > 0.0 ? t.u * reciprocal(rest + own) : 0.0;
   all = g.show(t.x, root);
   double sum = 0.0;
 #pragma unroll
@@ -442,7 +446,10 @@ __device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K
       total += last[j].a;
       flows += last[j].b;
     }
-    const double inverse = total >= CM_NORMAL ? 1.0 / total : 0.0, source = last[k].a;
+    const double inverse = total < CM_NORMAL  ? 0.0
+                           : K <= QUICK_LINES ? reciprocal(total)
+                                              : 1.0 / total,
+                 source = last[k].a;
     if (g.l == k) {
       d = q + flows;
       r = inverse;
