@@ -18,8 +18,8 @@ def read_counts(path: Path, *classes: type[State]) -> Any:
         facts = _facts(path)
         return states.load_any(path, *classes) if facts is None else cmfast.ConfusionCounts.from_json(json.dumps(facts))
     except ValueError as error:
-        said = str(error).removeprefix(f"path {path} ").removeprefix("ConfusionCounts.from_json: text ")
-        raise FileError(path, said) from error
+        said = str(error).removeprefix(f"path {path} ")
+        raise FileError(path, said.partition(": text ")[2] or said) from error  # without the name of what reads it
     except OSError as error:
         raise FileError(path, reason(error)) from error
 
