@@ -11,6 +11,7 @@ import pytest
 from processes import ROOT
 
 from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling import _range_pairing
 
 PATIENCE = 5.0  # seconds; each of these works for minutes
@@ -82,13 +83,18 @@ def test_interrupt(threads, name):
             process.kill()
 
 
+@jit()
+def _pair_at_once(A, order, row_power, col_power):
+    return _range_pairing.pair_and_balance(A, order, row_power, col_power)
+
+
 def test_far_cells_of_a_large_matrix_are_paired_in_steps(monkeypatch):
     """With the same result as at once, which is how small ones are."""
     rng = np.random.default_rng(0)
     A = np.where(rng.random((70, 70)) < 0.4, rng.uniform(-400, 400, (70, 70)), -np.inf)
     A[range(70), rng.permutation(70)] = 0.0
     found = []
-    for pair in (_range_pairing.pair_and_balance, _range_pairing.pair_and_balance_slowly):
+    for pair in (_pair_at_once, _range_pairing.pair_and_balance_slowly):
         out = np.empty(70, np.int64), np.empty(70), np.empty(70)
         asked = []
         with monkeypatch.context() as patch:

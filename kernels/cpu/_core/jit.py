@@ -218,7 +218,9 @@ class _InnerCache(_Cache):
     _impl_class = _InnerResult
 
 
-def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: bool = False) -> Callable[[F], F]:
+def jit(
+    *, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: bool = False, late: bool = False
+) -> Callable[[F], F]:
     """Compile a kernel on first use, without the GIL.
 
     Parameters
@@ -233,6 +235,8 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
     inner : bool
         Only kernels call this function, never Python: it is compiled within these alone, and needs no wrapper that
         unpacks Python objects, which for a tuple of thirty arrays takes longer to compile than the function itself.
+    late : bool
+        Only kernels call this function, by its address: see :mod:`cmfast.kernels.cpu._core.late`. It needs no wrapper.
     """
     if not fastmath <= {"reassoc", "nsz", "contract", "arcp"}:
         msg = f"fastmath: {sorted(fastmath)} has flags that break NaN"
@@ -244,6 +248,8 @@ def jit(*, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: 
             # A sum in several parts depends on how it was compiled, and a function of its own is compiled again within
             # each that calls it: which copy is run differs between the process that compiles and those that load.
             options["forceinline"] = True
+    if late:
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     if inline and inner:
         options["forceinline"] = True
     elif inline:

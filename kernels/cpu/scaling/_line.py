@@ -22,4 +22,5 @@ GOOD = 18  # whether all cells are nonnegative and finite; in the end, all facto
 N_ITER = 19  # passes
 STATUS = 20  # of ``status``
 STEP = 21  # how much of a step is taken
-COUNT = 22
+SPELT = 22  # whether everything is written that a regular tile need not say
+COUNT = 23

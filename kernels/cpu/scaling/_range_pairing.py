@@ -17,7 +17,7 @@ MOMENT = 1 << 26  # cells that a kernel goes through before it asks whether to g
 EXP2 = 16  # what a cell costs to raise to a power, twice, in cells that are only read
 
 
-@jit()
+@jit(inner=True)
 def pair_and_balance(A, order, row_power, col_power):
     """Fill the column paired with each row and the powers of two to divide by; `A` is log2 of a square matrix.
 
@@ -76,15 +76,14 @@ def _assign(A, order):
     n = A.shape[0]
     row_price, col_price = np.zeros(n + 1), np.zeros(n + 1)
     row_of = np.zeros(n + 1, np.int64)  # numbered from 1; 0 is nobody
-    if not assign_rows(A, row_price, col_price, row_of, 0, n):
+    if not _assign_rows(A, row_price, col_price, row_of, 0, n):
         return False
     for j in range(1, n + 1):
         order[row_of[j] - 1] = j - 1
     return True
 
 
-@jit()
-def assign_rows(A, row_price, col_price, row_of, start, stop):
+def _rows(A, row_price, col_price, row_of, start, stop):
     """Pair the rows from `start` to `stop`, those before being paired; return whether they can be."""
     n = A.shape[0]
     before = np.zeros(n + 1, np.int64)
@@ -120,18 +119,20 @@ def assign_rows(A, row_price, col_price, row_of, start, stop):
     return True
 
 
+assign_rows, _assign_rows = jit()(_rows), jit(inner=True)(_rows)
+
+
 @jit(inner=True)
 def _balance(B):
     """Return t such that with B_ij + t_i - t_j each row sums to what its column sums to, without the diagonal."""
     t = np.zeros(B.shape[0])
     for _ in range(BALANCE_SWEEPS):
-        if balance_lines(B, t, 0, B.shape[0]) < STILL:
+        if _balance_lines(B, t, 0, B.shape[0]) < STILL:
             break
     return t
 
 
-@jit()
-def balance_lines(B, t, start, stop):
+def _lines(B, t, start, stop):
     """Balance the lines from `start` to `stop` in turn; return the largest change of a factor."""
     n = B.shape[0]
     change = 0.0
@@ -152,3 +153,6 @@ def balance_lines(B, t, start, stop):
         change = max(change, abs(new - t[i]))
         t[i] = new
     return change
+
+
+balance_lines, _balance_lines = jit()(_lines), jit(inner=True)(_lines)

@@ -16,14 +16,21 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.late import Parts
 from cmfast.kernels.cpu._core.unroll import Known, unrolled
-from cmfast.kernels.cpu._core.vector import WIDTH, load, splat
+from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store
 from cmfast.kernels.cpu.scaling import _line as line
 
 LANES = WIDTH
 MOST_KEPT = 256  # cells of a matrix whose tile is kept for the next call: some 70 kB
 MOST_FREE = 4  # of these for a shape
 MOST_SHAPES = 32  # for which there are any: some 10 MB
+
+# What only some tiles need: to decide what has no answer, to bring cells near one another, pseudo-Bayes, given factors,
+# a pairing that is not the diagonal, a gauge that a plain product does not tell.
+ADMIT, NEAR, BAYES, BEGIN, PAIR, GAUGE = range(1, 7)
+PARTS = Parts(6)
+LOOPS = -1  # a tile that straight-line code cannot do
 
 
 def _sizes(R, C, newton):
@@ -98,6 +105,11 @@ def _new_tile(R, C, flip, newton):
     return (lines, R, C, flip, *places)
 
 
+def example():
+    """Return some tile, as kernels see it."""
+    return Tile._make(_new_tile(1, 1, flip=False, newton=True))
+
+
 def _unit_tile(C):
     """Return what is known of a tile of matrices whose rows and columns are to sum to one, all paired, no lane warm."""
     places, _ = _places(C, C, newton=True)
@@ -145,3 +157,25 @@ def add_up(S, k, n):
     for i in range(k + whole, k + n):
         a = a + load(S, i)
     return (a + b) + (c + d)
+
+
+@jit(inner=True)
+def spell_out(t, straight):
+    """Write what is known of a tile without saying, as long as that is not done: `straight` of straight-line code."""
+    S = t.S
+    if S[line.SPELT, 0] != 0.0:
+        return
+    store(S, line.SPELT, splat(1.0))
+    for j in range(t.C):
+        store(S, t.order + j, splat(float(j)))
+        store(S, t.col_power + j, splat(0.0))
+    for i in range(t.R):
+        store(S, t.row_power + i, splat(0.0))
+    for k in (line.REST, line.CHOSEN):
+        store(S, k, splat(0.0))
+    if straight:
+        store(S, line.TOTAL, splat(float(t.C)))
+        for k in range(t.C):
+            store(S, t.u + k, splat(1.0))
+            store(S, t.v + k, splat(1.0))
+            store(S, t.inverse + k, splat(1.0))

@@ -7,6 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance
+from cmfast.kernels.cpu.scaling._tile import NEAR, PARTS, example
 from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS, SPAN, VAST, WIDE
 from cmfast.kernels.status import RANGE
 
@@ -39,7 +40,7 @@ def spans_much(t, w):
     return high > SPAN * low and not (t.R == t.C and dominates(t, w))
 
 
-@jit(inner=True)
+@PARTS.part(NEAR, lambda: (example(), 0, False), returns=None)
 def bring_near(t, w, plain):
     """Take powers of two out of the cells of a lane, which is exact; with a pairing where one is wanted and exists."""
     S, R, C = t.S, t.R, t.C

@@ -5,60 +5,66 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, sqrt, store, where
 from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import LANES, fill, written_out
-from cmfast.kernels.cpu.scaling._tile_range import dominates, permute
+from cmfast.kernels.cpu.scaling._tile import LANES, PAIR, PARTS, example, fill, spell_out, written_out
+from cmfast.kernels.cpu.scaling._tile_range import permute
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
-
-
-@jit(inner=True)
-def start(t):
-    """Find the pairing and the first factors."""
-    store(t.S, line.RHO, splat(np.inf))
-    store(t.S, line.RHO_BEFORE, splat(np.inf))
-    S, R, C = t.S, t.R, t.C
-    active = load(S, line.ACTIVE)
-    store(S, line.PAIRED, splat(0.0))
-    if R == C:
-        pair_by_diagonal(t, None)
-        _look_closer(t)
-    paired = load(S, line.PAIRED)
-    if some((paired == 0.0) & (active != 0.0)):
-        for _ in range(PLAIN_SWEEPS):
-            _plain_sweep(t)
-        store(S, line.N_ITER, load(S, line.N_ITER) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
-        if R == C:
-            for w in range(LANES):
-                if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
-                    _pair_by_search(t, w)
-    if R == C:
-        paired_start(t, None)
-        _start_warm(t)
-        paired_sweeps(t, None)
-        store(S, line.N_ITER, fma(active * load(S, line.PAIRED), float(PAIRED_SWEEPS), load(S, line.N_ITER)))
 
 
 @written_out(line.PAIRED)
 @jit(inner=True)
 def pair_by_diagonal(t):
-    """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j."""
+    """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j that are not dropped."""
     S, C = t.S, t.C
-    good = load(S, t.M) > 0.0
-    for i in range(1, C):
+    good = splat(0.0) == 0.0
+    for i in range(C):
         m = load(S, t.M + i * C + i)
-        good = good & (m > 0.0)
+        there, dropped = load(S, t.u + i) > 0.0, load(S, t.u + i) == 0.0
+        good = good & ((there & (load(S, t.v + i) > 0.0) & (m > 0.0)) | (dropped & (load(S, t.v + i) == 0.0)))
         for j in range(i):
             across = load(S, t.M + i * C + j) * load(S, t.M + j * C + i)
-            good = good & (m * load(S, t.M + j * C + j) > across)
+            good = good & ((m * load(S, t.M + j * C + j) > across) | dropped | (load(S, t.u + j) == 0.0))
     store(S, line.PAIRED, where(good, 1.0, splat(0.0)))
 
 
+@PARTS.part(PAIR, lambda: (example(), False, False), returns=None)
+def pair(t, straight, back):
+    """Pair the lanes whose diagonal does not dominate, as far as they can be; `back` undoes that in the end.
+
+    What is paired is moved to the diagonal.
+    """
+    S, C = t.S, t.C
+    if back:
+        _move_back(t)
+        return
+    if straight:
+        for j in range(C):
+            store(S, t.y + j, splat(1.0))
+    spell_out(t, straight)
+    active = load(S, line.ACTIVE)
+    paired = load(S, line.PAIRED)
+    chosen = load(S, line.CHOSEN)
+    paired = where(chosen != 0.0, chosen, paired)
+    store(S, line.PAIRED, paired)
+    if some((paired == 0.0) & (active != 0.0)):
+        for _ in range(PLAIN_SWEEPS):
+            plain_sweep(t)
+        store(S, line.N_ITER, load(S, line.N_ITER) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
+        for w in range(LANES):
+            if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
+                _pair_by_search(t, w)
+
+
 @jit(inner=True)
-def _look_closer(t):
-    """Pair the lanes whose pairing was found before, or whose diagonal dominates but for dropped classes."""
-    S = t.S
+def _move_back(t):
+    """Bring every column back to its place."""
+    S, C = t.S, t.C
     for w in range(LANES):
-        if S[line.PAIRED, w] == 0.0 and (S[line.CHOSEN, w] != 0.0 or dominates(t, w)):
-            S[line.PAIRED, w] = 1.0
+        if S[line.MOVED, w] != 0.0:
+            for j in range(C):
+                S[t.r + np.int64(S[t.order + j, w]), w] = j
+            for j in range(C):
+                S[t.order + j, w] = S[t.r + j, w]
+            permute(t, w)
 
 
 @jit(inner=True)
@@ -102,19 +108,17 @@ def _pair_by_search(t, w):
 
 @jit(inner=True)
 def begin_with_sweeps(t):
-    """Begin where there is no pairing to find and no factor is given."""
+    """Begin where there is no pairing to find."""
     S = t.S
     store(S, line.PAIRED, splat(0.0))
-    for j in range(t.C):
-        store(S, t.y + j, splat(1.0))
     for _ in range(PLAIN_SWEEPS):
-        _plain_sweep(t)
-    store(S, line.N_ITER, splat(float(PLAIN_SWEEPS)))
+        plain_sweep(t)
+    store(S, line.N_ITER, load(S, line.N_ITER) + load(S, line.ACTIVE) * PLAIN_SWEEPS)
 
 
 @jit(inner=True)
-def _plain_sweep(t):
-    """One sweep of Sinkhorn and Knopp on the lanes without a pairing."""
+def plain_sweep(t):
+    """Do one sweep of Sinkhorn and Knopp on the lanes without a pairing."""
     S, R, C = t.S, t.R, t.C
     single = load(S, line.PAIRED) == 0.0
     for j in range(C):
@@ -149,20 +153,6 @@ def paired_start(t):
         x = sqrt(u / m)
         store(S, t.x + i, where(positive, x, 0.0))
         store(S, t.y + i, where(positive & cold, where(u == v, x, sqrt(v / m)), load(S, t.y + i)))
-
-
-@jit(inner=True)
-def _start_warm(t):
-    """Let the row factors follow from column factors that were given."""
-    S, C = t.S, t.C
-    warm = (load(S, line.PAIRED) != 0.0) & (load(S, line.WARM) != 0.0)
-    if some(warm):
-        for i in range(C):
-            total = splat(0.0)
-            for j in range(C):
-                total = fma(load(S, t.M + i * C + j), load(S, t.y + j), total)
-            u = load(S, t.u + i)
-            store(S, t.x + i, where(warm, where(u > 0.0, u / total, 0.0), load(S, t.x + i)))
 
 
 @written_out("x", "y")

@@ -8,47 +8,11 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, load, some, splat, store, store_block, store_narrow, where
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import LANES, add_up, written_out
-from cmfast.kernels.cpu.scaling._tile_range import permute, undo_powers
+from cmfast.kernels.cpu.scaling._tile import GAUGE, LANES, PARTS, add_up, example, spell_out, written_out
+from cmfast.kernels.cpu.scaling._tile_range import undo_powers
 from cmfast.kernels.status import MAX_ITER, OK, RANGE
 
 TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are formed in fractions and powers of two
-
-
-@jit(inner=True)
-def finish(t, plain, tol, bound):
-    """Put the factors in the gauge, and measure again what is returned."""
-    S, C = t.S, t.C
-    if some(load(S, line.MOVED) != 0.0):
-        for w in range(LANES):
-            if S[line.MOVED, w] != 0.0:
-                for j in range(C):
-                    S[t.r + np.int64(S[t.order + j, w]), w] = j
-                for j in range(C):
-                    S[t.order + j, w] = S[t.r + j, w]
-                permute(t, w)
-    for j in range(C):
-        store(S, t.y + j, where(load(S, t.v + j) > 0.0, load(S, t.y + j), 0.0))
-    take_mean(t, None)
-    if some(load(S, line.SIMPLE) == 0.0):
-        for w in range(LANES):
-            if S[line.SIMPLE, w] == 0.0 and S[line.STATUS, w] <= MAX_ITER:
-                if t.flip:
-                    S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.y, t.v, t.C, t.col_power, w)
-                else:
-                    S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
-    divide_by_mean(t, None)
-    if plain:
-        _scale_cells(t)
-    measure(t, None)
-    judge(t, bound)
-    if plain:  # only the sums count
-        status = load(S, line.STATUS)
-        store(S, line.STATUS, where((status == float(MAX_ITER)) & (load(S, line.RESIDUAL) <= tol), float(OK), status))
-    if some(load(S, line.FAR) != 0.0):
-        for w in range(LANES):
-            if S[line.FAR, w] != 0.0:
-                undo_powers(t, w, -S[line.REST, w] if t.flip else S[line.REST, w])
 
 
 @written_out(line.MEAN, line.SIMPLE)
@@ -108,6 +72,24 @@ def judge(t, bound):
     store(S, line.STATUS, where((status == float(OK)) & ~(residual <= bound), float(MAX_ITER), status))
 
 
+@PARTS.part(GAUGE, lambda: (example(), False, False), returns=None)
+def find_gauge(t, straight, powers):
+    """Find the mean that a plain product does not tell; with `powers` instead undo powers of two, after it is taken."""
+    S = t.S
+    if powers:
+        for w in range(LANES):
+            if S[line.FAR, w] != 0.0:
+                undo_powers(t, w, -S[line.REST, w] if t.flip else S[line.REST, w])
+        return
+    spell_out(t, straight)
+    for w in range(LANES):
+        if S[line.SIMPLE, w] == 0.0 and S[line.STATUS, w] <= MAX_ITER:
+            if t.flip:
+                S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.y, t.v, t.C, t.col_power, w)
+            else:
+                S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
+
+
 @jit(inner=True)
 def _geometric_mean(S, factors, targets, count, powers, w):
     """Geometric mean of the factors that are not dropped, and the power of two that `powers` add to it."""
@@ -134,7 +116,8 @@ def _geometric_mean(S, factors, targets, count, powers, w):
 
 
 @jit(inner=True)
-def _scale_cells(t):
+def scale_cells(t):
+    """Scale the cells by the factors."""
     S, C = t.S, t.C
     for i in range(t.R):
         x = load(S, t.x + i)

@@ -1,4 +1,4 @@
-"""The loop over tiles: regular matrices the short way, those that ask for more the long one.
+"""The loop over tiles: straight-line code for a size, and loops for every other and for what few tiles need.
 
 Both do the same operations in the same order, so it never shows in a result which way a matrix went.
 """
@@ -6,167 +6,210 @@ Both do the same operations in the same order, so it never shows in a result whi
 from typing import Any
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, some, splat, store
+from cmfast.kernels.cpu._core.vector import fma, load, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _line as line
-from cmfast.kernels.cpu.scaling._tile import LANES, Tile
-from cmfast.kernels.cpu.scaling._tile_load import (
-    begin,
-    begin_regular,
-    gather,
-    is_regular,
-    places,
-    prepare,
-    take_cells,
-    take_targets,
-)
+from cmfast.kernels.cpu.scaling._tile import ADMIT, BEGIN, GAUGE, LANES, LOOPS, PAIR, Tile
+from cmfast.kernels.cpu.scaling._tile_load import begin, find_zeros, is_regular, places, take_cells, take_targets
 from cmfast.kernels.cpu.scaling._tile_newton import newton, newton_by_rows
 from cmfast.kernels.cpu.scaling._tile_sinkhorn import sinkhorn
 from cmfast.kernels.cpu.scaling._tile_start import (
     begin_with_sweeps,
+    pair,
     pair_by_diagonal,
     paired_start,
     paired_sweeps,
-    start,
 )
 from cmfast.kernels.cpu.scaling._tile_store import (
     blank_lost,
     divide_by_mean,
-    finish,
+    find_gauge,
     judge,
     measure,
+    scale_cells,
     scatter,
     scatter_numbers,
     take_mean,
     write_cells,
     write_factors,
 )
-from cmfast.kernels.shared.scaling import Lines, Problem
+from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
+from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
+from cmfast.kernels.status import MAX_ITER, OK
 
 
 @jit()
-def scale_any(problem, tile, first, end, moment):
-    """Scale the matrices of the problem from `first` to before `end`; return where to go on, `end` at the end.
-
-    After a moment it returns in any case, so that the caller can be interrupted: below zero is the complement of where
-    the tile begins that is under work.
-    """
-    p = Problem(*problem)
-    t: Any = Tile(*tile)
-    target, still, bound = p.goals
-    limits = (target, still, p.last_width, p.max_iter)
-    last = end - 1
-    begun = first < 0
-    first = ~first if begun else first
-    cost = 3 * t.R * t.C if p.plain else t.C * t.C * (t.R + t.C)
-    passes = max(1, moment // max(1, cost))
-    while first <= last:
-        if not begun:
-            store(t.S, line.AMOUNT, splat(max(p.amount, 0.0)))
-            gather(t, p.cells, p.m_step, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
-            prepare(t, p.drop and p.bi, p.amount < 0.0, p.plain)
-            begin(t, Lines(*p.start_row), Lines(*p.start_col), first, last)
-            if not p.plain:
-                start(t)
-        if p.plain:
-            passes -= sinkhorn(t, target, still, p.max_iter, passes)
-        else:
-            passes -= newton(t, None, limits, passes) if t.R == t.C else newton_by_rows(t, limits, passes)
-        begun = some(load(t.S, line.ACTIVE) != 0.0)
-        if begun:
-            return ~first
-        finish(t, p.plain, p.tol, bound)
-        blank_lost(t)
-        scatter(t, p.out, p.out_row, p.out_col, first, last)
-        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, last)
-        first += LANES
-        if some(load(t.S, line.FAR) != 0.0):
-            passes //= 2  # it took long to bring them near
-        if passes <= 0 and first <= last:
-            return first
-    return end
-
-
-@jit()
-def scale_regular(problem, tile, first, end, moment, size):
-    """Scale square matrices from `first` to before `end` that their diagonals pair, from no given factors, by Newton.
+def scale_square(problem, tile, first, end, moment, size, parts):
+    """Scale square matrices of the problem from `first` to before `end` by Newton's method.
 
     `size` is a tuple of as many numbers as there are classes where rows and columns are to sum to one, which makes it
-    straight-line code; else None. Return where to go on, and whether the tile there asks for more than this.
+    straight-line code; else None. Return where to go on, `end` at the end, and what is needed there: a part that is
+    not compiled yet, LOOPS, or 0. After a moment it returns in any case, so that the caller can be interrupted: below
+    zero is the complement of where the tile begins that is under work.
     """
     p = Problem(*problem)
     t: Any = Tile(*tile)
     target, still, bound = p.goals
     limits = (target, still, p.last_width, p.max_iter)
-    last = end - 1
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, 2 * t.C * t.C * t.C))
-    while first <= last:
+    while first < end:
         if not begun:
-            store(t.S, line.AMOUNT, splat(p.amount))
-            take_cells(t, size, p.cells, places(first, last, p.m_step))
-            take_targets(t, size, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
-            if not is_regular(t):
-                return first, True
-            pair_by_diagonal(t, size)
-            if some(load(t.S, line.PAIRED) == 0.0):
-                return first, True
-            begin_regular(t)
-            paired_start(t, size)
-            paired_sweeps(t, size)
+            needs = _fill(t, p, first, end - 1, size, parts)
+            needs = needs if needs != 0 else _start(t, p, first, end - 1, size, parts)
+            if needs != 0:
+                return first, needs
         passes -= newton(t, size, limits, passes)
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
-            return ~first, False
-        if not _leave(t, p, first, end, bound, size):
-            return first, True
+            return ~first, 0
+        needs = _leave(t, p, first, end, bound, size, None, parts)
+        if needs != 0:
+            return first, needs
         first += LANES
-        if passes <= 0 and first <= last:
-            return first, False
-    return end, False
+        passes = _passes_left(t, passes)
+        if passes <= 0 and first < end:
+            return first, 0
+    return end, 0
 
 
 @jit()
-def scale_oblong(problem, tile, first, end, moment):
-    """Do what ``scale_regular`` does for matrices that are not square."""
+def scale_oblong(problem, tile, first, end, moment, size, parts):
+    """Do what ``scale_square`` does for matrices that are not square; `size` is None."""
     p = Problem(*problem)
     t: Any = Tile(*tile)
     target, still, bound = p.goals
     limits = (target, still, p.last_width, p.max_iter)
-    last = end - 1
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, t.C * t.C * (t.R + t.C)))
-    while first <= last:
+    while first < end:
         if not begun:
-            store(t.S, line.AMOUNT, splat(p.amount))
-            take_cells(t, None, p.cells, places(first, last, p.m_step))
-            take_targets(t, None, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
-            if not is_regular(t):
-                return first, True
-            begin_regular(t)
+            needs = _fill(t, p, first, end - 1, size, parts)
+            if needs != 0:
+                return first, needs
             begin_with_sweeps(t)
         passes -= newton_by_rows(t, limits, passes)
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
-            return ~first, False
-        if not _leave(t, p, first, end, bound, None):
-            return first, True
+            return ~first, 0
+        needs = _leave(t, p, first, end, bound, size, None, parts)
+        if needs != 0:
+            return first, needs
         first += LANES
-        if passes <= 0 and first <= last:
-            return first, False
-    return end, False
+        passes = _passes_left(t, passes)
+        if passes <= 0 and first < end:
+            return first, 0
+    return end, 0
+
+
+@jit()
+def scale_plainly(problem, tile, first, end, moment, size, parts):
+    """Do what ``scale_square`` does by sweeps alone, for matrices of any shape; `size` is None."""
+    p = Problem(*problem)
+    t: Any = Tile(*tile)
+    target, still, bound = p.goals
+    begun = first < 0
+    first = ~first if begun else first
+    passes = max(1, moment // max(1, 3 * t.R * t.C))
+    while first < end:
+        if not begun:
+            needs = _fill(t, p, first, end - 1, size, parts)
+            if needs != 0:
+                return first, needs
+        passes -= sinkhorn(t, target, still, p.max_iter, passes)
+        begun = some(load(t.S, line.ACTIVE) != 0.0)
+        if begun:
+            return ~first, 0
+        needs = _leave(t, p, first, end, bound, size, p.tol, parts)
+        if needs != 0:
+            return first, needs
+        first += LANES
+        passes = _passes_left(t, passes)
+        if passes <= 0 and first < end:
+            return first, 0
+    return end, 0
 
 
 @jit(inner=True)
-def _leave(t, p, first, end, bound, size):
-    """Put the factors in their gauge, measure and write the results; whether a plain product told that gauge."""
+def _fill(t, p, first, last, size, parts):
+    """Fill the tile with the matrices from `first` to `last`; return what it needs."""
+    store(t.S, line.AMOUNT, splat(max(p.amount, 0.0)))
+    take_cells(t, size, p.cells, places(first, last, p.m_step))
+    take_targets(t, size, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
+    begin(t)
+    find_zeros(t)
+    if p.amount < 0.0 or not is_regular(t):
+        if parts[ADMIT] == 0:
+            return ADMIT
+        needs = admit(parts, parts, t, p.drop and p.bi, p.amount < 0.0, p.plain, size is not None)
+        if needs != 0:
+            return needs
+    if size is None:
+        rows, cols = Lines(*p.start_row), Lines(*p.start_col)
+        for j in range(t.C):
+            store(t.S, t.y + j, splat(1.0))
+        if rows.values.shape[1] > 0 or cols.values.shape[1] > 0 or some(load(t.S, line.FAR) != 0.0):
+            if parts[BEGIN] == 0:
+                return BEGIN
+            begin_from(parts, t, rows, cols, first, last, False)
+        if t.R != t.C:
+            store(t.S, line.PAIRED, splat(0.0))
+    return 0
+
+
+@jit(inner=True)
+def _start(t, p, first, last, size, parts):
+    """Find the pairing and the first factors; return what that needs."""
+    S = t.S
+    pair_by_diagonal(t, size)
+    if some((load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)):
+        if parts[PAIR] == 0:
+            return PAIR
+        pair(parts, t, size is not None, False)
+        if size is not None and some((load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)):
+            return LOOPS
+    paired_start(t, size)
+    if some(load(S, line.WARM) != 0.0):
+        begin_from(parts, t, Lines(*p.start_row), Lines(*p.start_col), first, last, True)
+    paired_sweeps(t, size)
+    paired = load(S, line.ACTIVE) * load(S, line.PAIRED)
+    store(S, line.N_ITER, fma(paired, float(PAIRED_SWEEPS), load(S, line.N_ITER)))
+    return 0
+
+
+@jit(inner=True)
+def _leave(t, p, first, end, bound, size, tol, parts):
+    """Put the factors in their gauge, measure and write the results; return what that needs.
+
+    `tol` is None, but for plain sweeps, of which only the sums count.
+    """
+    S = t.S
+    unusual = S[line.SPELT, 0] != 0.0
+    if unusual:
+        if some(load(S, line.MOVED) != 0.0):
+            if parts[PAIR] == 0:
+                return PAIR
+            pair(parts, t, size is not None, True)
+        if size is None:
+            for j in range(t.C):
+                store(S, t.y + j, where(load(S, t.v + j) > 0.0, load(S, t.y + j), 0.0))
     take_mean(t, size)
-    if some(load(t.S, line.SIMPLE) == 0.0):
-        return False
+    if some(load(S, line.SIMPLE) == 0.0):
+        if parts[GAUGE] == 0:
+            return GAUGE
+        find_gauge(parts, t, size is not None, False)
     divide_by_mean(t, size)
+    if tol is not None:
+        scale_cells(t)
     measure(t, size)
     judge(t, bound)
+    if tol is not None:
+        status = load(S, line.STATUS)
+        fits = (status == float(MAX_ITER)) & (load(S, line.RESIDUAL) <= tol)
+        store(S, line.STATUS, where(fits, float(OK), status))
+    if some(load(S, line.FAR) != 0.0):
+        find_gauge(parts, t, size is not None, True)
     blank_lost(t)
     if t.flip or first + LANES > end:
         scatter(t, p.out, p.out_row, p.out_col, first, end - 1)
@@ -175,4 +218,10 @@ def _leave(t, p, first, end, bound, size):
             write_cells(t, size, p.out, first)
         write_factors(t, size, p.out_row, p.out_col, first)
     scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, end - 1)
-    return True
+    return 0
+
+
+@jit(inner=True)
+def _passes_left(t, passes):
+    """Return how many passes are left in a moment: it took long to bring cells near."""
+    return passes // 2 if some(load(t.S, line.FAR) != 0.0) else passes

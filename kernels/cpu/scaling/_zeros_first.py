@@ -8,7 +8,6 @@ from cmfast.kernels.cpu.zeros._classify import classify
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
 QUICK = 62  # classes whose set fits into one word
-UNDECIDED = -1
 
 
 @jit()
@@ -21,34 +20,36 @@ def has_zero(cells):
 
 
 @jit()
-def _prune_by_diagonal(cells, drop, out, codes):
-    """Decide the square matrices whose diagonal is positive; return how many are left, UNDECIDED.
+def _prune_equal(cells, drop, out, codes):
+    """Decide square matrices whose rows and columns are to sum to one, of at most QUICK classes.
 
-    So only who has such matrices waits for the rest to be compiled.
+    So only who has others waits for the rest to be compiled. Return whether any class is dropped.
     """
+    dropped = False
     n = int(np.sqrt(cells.shape[1]))
-    reach = np.empty(n, np.int64)
-    left = 0
+    reach, places = np.empty((2, n), np.int64), np.empty((4, n), np.int64)
     for b in range(len(codes)):
         m = b if len(cells) > 1 else 0
         for k in range(n * n):
             out[b, k] = cells[m, k]
-        codes[b] = _decide_by_diagonal(cells, m, drop, reach, out, b)
-        left += codes[b] == UNDECIDED
-    return left
+        codes[b] = _decide_equal(cells, m, drop, reach[0], reach[1], places, out, b)
+        for i in range(n):
+            dropped = dropped or reach[0, i] == 0
+        if codes[b] == INFEASIBLE:
+            for k in range(n * n):
+                out[b, k] = np.nan  # the solver stops at once
+    return drop and dropped
 
 
 @jit()
 def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
-    """Decide the matrices that are UNDECIDED."""
+    """Decide matrices of any shape and targets."""
     R, C = row_sums.shape[1], col_sums.shape[1]
     positive, dead = np.empty((R, C), np.bool_), np.empty((R, C), np.bool_)
     row_block, col_block = np.empty(R, np.int64), np.empty(C, np.int64)
     rows, cols = np.empty(R, np.bool_), np.empty(C, np.bool_)
     u, v = np.empty(R), np.empty(C)
     for b in range(len(codes)):
-        if codes[b] != UNDECIDED:
-            continue
         M = cells[b * min(len(cells) - 1, 1)]
         codes[b] = OK
         for k in range(R * C):
@@ -62,7 +63,7 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
         codes[b] = classify(positive, u, v, dead, row_block, col_block, rows, cols)
         if codes[b] == INFEASIBLE:
             for k in range(R * C):
-                out[b, k] = np.nan  # the solver stops at once
+                out[b, k] = np.nan
         elif codes[b] == LIMIT_ONLY:
             for i in range(R):
                 for j in range(C):
@@ -118,13 +119,13 @@ def _plausible(cells, positive, u, v, rows, cols, drop):
 
 
 @jit(inner=True)
-def _decide_by_diagonal(cells, k, drop, reach, out, b):
-    """Clear what dies where the diagonal of square matrix `k` is positive; return OK, LIMIT_ONLY or UNDECIDED.
+def _decide_equal(cells, k, drop, reach, leads, places, out, b):
+    """Clear what dies in square matrix `k`; return OK, LIMIT_ONLY or INFEASIBLE.
 
-    Then the diagonal is a perfect matching, and a cell lives if the class it leads to leads back.
+    With rows and columns in pairs of positive cells, a cell lives if the pair it leads to leads back.
     """
     n = len(reach)
-    good, union = True, np.int64(0)
+    good, union, diagonal = True, np.int64(0), np.int64(0)
     for i in range(n):
         bits = np.int64(0)
         for j in range(n):
@@ -133,26 +134,78 @@ def _decide_by_diagonal(cells, k, drop, reach, out, b):
             bits |= np.int64(m > 0.0) << j
         reach[i] = bits
         union |= bits
-    if not good:
-        return OK  # which the solver reports
+        diagonal |= bits & (1 << i)
     present = np.int64(0)
     for i in range(n):
-        if reach[i] >> i & 1:
+        if reach[i] != 0 and union >> i & 1:
             present |= 1 << i
         elif not (drop and reach[i] == 0 and not union >> i & 1):
-            return UNDECIDED
-    if present == 0:
-        return UNDECIDED
-    if _strongly_connected(reach, present):
-        return OK
+            good = False
+    if not good:
+        return OK  # which the solver reports
+    if diagonal == present:
+        if _strongly_connected(reach, present):
+            return OK
+        for i in range(n):
+            places[0, i] = i
+            leads[i] = reach[i]
+    else:
+        if not _match(reach, present, places):
+            return INFEASIBLE
+        for i in range(n):
+            leads[i] = 0
+            for j in range(n):
+                if reach[i] >> j & 1:
+                    leads[i] |= 1 << places[0, j]
+        if _strongly_connected(leads, present):
+            return OK
     code = OK
-    _close(reach)
+    _close(leads)
     for i in range(n):
         for j in range(n):
-            if not reach[j] >> i & 1 and out[b, i * n + j] > 0.0:
+            if out[b, i * n + j] > 0.0 and not leads[places[0, j]] >> i & 1:
                 out[b, i * n + j] = 0.0
                 code = LIMIT_ONLY
     return code
+
+
+@jit(inner=True)
+def _match(reach, present, places):
+    """Give every present row a column that it reaches, in the first line of `places`; return whether that is possible.
+
+    The other lines hold the column of each row, the row from which each column was reached, and rows to go on from.
+    """
+    n = len(reach)
+    for i in range(n):
+        paired = reach[i] >> i & 1
+        places[0, i] = i if paired else -1
+        places[1, i] = i if paired else -1
+    for root in range(n):
+        if not present >> root & 1 or places[1, root] >= 0:
+            continue
+        seen, end, depth = np.int64(0), -1, 1
+        places[3, 0] = root
+        while depth > 0 and end < 0:
+            depth -= 1
+            i = places[3, depth]
+            for j in range(n):
+                if (reach[i] & ~seen) >> j & 1 and end < 0:
+                    seen |= 1 << j
+                    places[2, j] = i
+                    if places[0, j] < 0:
+                        end = j
+                    else:
+                        places[3, depth] = places[0, j]
+                        depth += 1
+        if end < 0:
+            return False
+        while end >= 0:
+            i = places[2, end]
+            places[0, end] = i
+            following = places[1, i]
+            places[1, i] = end
+            end = following
+    return True
 
 
 @jit(inner=True)
@@ -183,12 +236,17 @@ def _close(reach):
 
 
 def prune(p):
-    """Return the matrices with what dies set to zero and what has no limit set to NaN, and the code of each."""
-    out, codes = np.empty((p.n, p.R * p.C)), np.full(p.n, UNDECIDED, np.int8)
-    if not (p.bi and p.C <= QUICK) or _prune_by_diagonal(p.cells, p.drop, out, codes):
+    """Return the matrices with what dies set to zero and what has no limit set to NaN, and the code of each.
+
+    Also whether any class is dropped, where that is known.
+    """
+    out, codes, dropped = np.empty((p.n, p.R * p.C)), np.empty(p.n, np.int8), False
+    if p.bi and p.R == p.C <= QUICK:
+        dropped = _prune_equal(p.cells, p.drop, out, codes)
+    else:
         _prune(p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes)
     out.flags.writeable = False
-    return out, codes
+    return out, codes, dropped
 
 
 def amend(codes, out_row, out_col, status):

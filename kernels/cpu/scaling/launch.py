@@ -8,8 +8,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
-from cmfast.kernels.cpu.scaling._tile import LANES, give_tile, take_tile
-from cmfast.kernels.cpu.scaling._tiles import scale_any, scale_oblong, scale_regular
+from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, PARTS, give_tile, take_tile
+from cmfast.kernels.cpu.scaling._tiles import scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, is_large, rules
 
@@ -59,9 +59,9 @@ def _scale_one(M, fixed, size, zeros_matter):
     residual, n_iter, status, smoothing = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1)
     problem = (R, C, 1, cells, *fixed, out, row, col, residual, n_iter, status, smoothing)
     tile = take_tile(R, C, flip=False, newton=True)
-    place, asks = scale_regular(problem, tile, 0, 1, MOMENT, size)
+    place, _ = scale_square(problem, tile, 0, 1, MOMENT, size, PARTS.addresses)
     give_tile(tile, newton=True)
-    if asks or place != 1:
+    if place != 1:
         return None
     return out.reshape(R, C), row[0], col[0], residual[0], n_iter[0], status[0], smoothing[0]
 
@@ -131,7 +131,7 @@ def _one_by_one(problem, num_threads):
 
     def work(_, start, stop):
         for b in range(start, stop):
-            with _prepared(problem.part(b, b + 1)) as part:
+            with _prepared(problem.part(b, b + 1)) as (part, _):
                 pool.checkpoint()
                 _large.scale(part, num_threads)
 
@@ -142,8 +142,8 @@ def _by_tiles(problem):
     """Return what scales a range of small matrices."""
     R, C, newton = problem.R, problem.C, not problem.plain
     flip = R < C and newton  # Newton's unknowns belong on the shorter side
-    regular = newton and problem.amount >= 0.0 and not problem.is_warm
-    size = (0,) * C if regular and problem.bi and C in STRAIGHT else None
+    size = (0,) * C if newton and problem.bi and R == C in STRAIGHT and not problem.is_warm else None
+    kernel = scale_plainly if problem.plain else scale_square if R == C else scale_oblong
     direct = problem.cells.dtype == problem.out.dtype == np.float64
     at_once = LANES * max(1, CHUNK // max(1, R * C * LANES))
     whole = _in_tuples(_flipped(problem) if flip else problem)
@@ -153,11 +153,12 @@ def _by_tiles(problem):
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
             if direct and not _has_zero(problem, first, end):
-                _run(whole, tile, first, end, size, regular=regular)
+                _run(kernel, whole, tile, first, end, size)
                 continue
-            with _prepared(problem.part(first, end)) as part:
+            with _prepared(problem.part(first, end)) as (part, dropped):
                 given = _in_tuples(_flipped(part) if flip else part)
-                _run(given, tile, 0, end - first, size, regular=regular)
+                alone = dropped and part.n <= LANES  # straight-line code would be compiled to find that out
+                _run(kernel, given, tile, 0, end - first, None if alone else size)
         give_tile(tile, newton=newton)
 
     return work
@@ -173,13 +174,16 @@ def _has_zero(problem, first, end):
 
 @contextmanager
 def _prepared(part):
-    """Give the problem in float64 without zeros that have no answer; then write what the kernel did not."""
-    results, codes = part.out, None
+    """Give the problem in float64 without zeros that have no answer, and whether classes are dropped.
+
+    Then write what the kernel did not.
+    """
+    results, codes, dropped = part.out, None, False
     part = _in_float64(part)
     if _has_zero(part, 0, part.n):
-        pruned, codes = prune(part)
+        pruned, codes, dropped = prune(part)
         part = part._replace(cells=pruned, m_step=1)
-    yield part
+    yield part, dropped
     if codes is not None:
         amend(codes, part.out_row, part.out_col, part.status)
     if part.out is not results:
@@ -191,23 +195,27 @@ def _in_tuples(problem):
     return (*problem[:FIRST_LINES], *map(tuple, problem[FIRST_LINES:END_LINES]), *problem[END_LINES:])
 
 
-def _run(problem, tile, place, end, size, *, regular):
-    """Scale matrices from `place` to before `end`; between the calls of the kernels it can be interrupted."""
-    hard, hard_until, (R, C) = LANES, place - 1, problem[:2]
+def _run(kernel, problem, tile, place, end, size):
+    """Scale matrices from `place` to before `end`."""
+    place = _run_part(kernel, problem, tile, place, end, size)
+    hard, hard_until = LANES, place - 1
+    while place != end:  # straight-line code cannot do what stands there
+        hard = 2 * hard if place == hard_until else LANES  # they come in crowds
+        hard_until = min(end, place + hard)
+        place = _run_part(kernel, problem, tile, place, hard_until, None)
+        place = _run_part(kernel, problem, tile, place, end, size)
+
+
+def _run_part(kernel, problem, tile, place, end, size):
+    """Do so as far as the kernel can; between its calls it can be interrupted. Return where it ends."""
     while place != end:
         pool.checkpoint()
-        asks = not regular
-        if regular:
-            if R == C:
-                place, asks = scale_regular(problem, tile, place, end, MOMENT, size)
-            else:
-                place, asks = scale_oblong(problem, tile, place, end, MOMENT)
-        if asks:
-            hard = 2 * hard if place == hard_until else LANES  # they come in crowds
-            hard_until = min(end, place + hard) if regular else end
-            while place != hard_until:
-                pool.checkpoint()
-                place = scale_any(problem, tile, place, hard_until, MOMENT)
+        place, needs = kernel(problem, tile, place, end, MOMENT, size, PARTS.addresses)
+        if needs == LOOPS:
+            break
+        if needs:
+            PARTS.compile(needs)
+    return place
 
 
 def _in_float64(part):
