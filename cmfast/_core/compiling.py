@@ -13,18 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from cmfast._core import caller
 from cmfast._core.progress import Line
 from cmfast.kernels.ops import OPS
+
+if TYPE_CHECKING:
+    from cmfast.kernels.cpu._core.jit import Kernel
 
 PATIENCE = 1.0  # seconds of compiling for one function until it is said
 LEAST = 2.0  # seconds that are announced where the table has less: the machine is slow, or busy
 _logger = logging.getLogger("cmfast")
 _logger.addHandler(Line())
 
-# About how long the first call of an op compiles, for one type of arrays on one core, where it is more than a moment:
-# `cmfast warmup NAME` says it of an empty cache. Not in the table of ops, whose every change compiles all kernels anew.
+# About how long the usual first call of an op compiles, for one type of arrays on one core, where it is more than a
+# moment. Not in the table of ops, whose every change compiles all kernels anew.
 SECONDS = {
     "confusion_matrix": 1.0,
     "normalize": 1.0,
@@ -54,6 +58,15 @@ SECONDS = {
     "paired_replicates": 2.5,
 }
 MOMENT = 0.3  # seconds of every other op
+# Kernel -> the same of those whose op takes longer or less without it.
+KERNELS = {
+    "scale_square": 5.0,
+    "scale_oblong": 5.0,
+    "scale_plainly": 4.0,
+    "bring_near": 2.0,
+    "_prune": 5.0,
+}
+STRAIGHT = {"scale_square": 2.5}  # where it is straight-line code for a size
 
 _GRID = ("column_ranges", "column_moments")
 _GEOMETRIC = (
@@ -115,10 +128,12 @@ def ops_of(name: str) -> tuple[str, ...]:
     return tuple(op for op in (last or first,) if op in OPS)
 
 
-def seconds(name: str, op: str) -> float:
-    """Return about how long the function `name` compiles at its first call, which has come to `op`."""
+def seconds(name: str, op: str, kernel: "Kernel") -> float:
+    """Return about how long the function `name` compiles at a call that has come to `op`, and there to `kernel`."""
     needed = ops_of(name)
-    return sum(SECONDS.get(each, MOMENT) for each in (needed if op in needed else (op,)))
+    others = sum(SECONDS.get(each, MOMENT) for each in (needed if op in needed else ()) if each != op)
+    own = (STRAIGHT if kernel.straight else KERNELS).get(kernel.name, SECONDS.get(op, MOMENT))
+    return others + own
 
 
 def _called(frame: FrameType | None) -> tuple[str, str] | None:
@@ -142,8 +157,11 @@ class Notices:
         self._name: str | None = None
         self._begun = 0.0
 
-    def begin(self) -> None:
-        """Start to wait for the end, in the thread that compiles; Numba lets only one of them compile."""
+    def begin(self, kernel: "Kernel") -> None:
+        """Start to wait for the end, in the thread that compiles; Numba lets only one of them compile.
+
+        Of straight-line code nothing is said but once, and not again for every size.
+        """
         from cmfast.kernels.cpu._core import pool
 
         self.compiled += 1
@@ -152,8 +170,10 @@ class Notices:
         self._name = None if called is None else called[0]
         if called is None or called[0] in self._said or os.environ.get("CMFAST_QUIET") == "1":
             return
+        if kernel.straight and kernel.again:
+            return
         left = PATIENCE - self._spent.get(called[0], 0.0)
-        self._timer = threading.Timer(max(0.0, left), self._say, called)
+        self._timer = threading.Timer(max(0.0, left), self._say, (*called, kernel))
         self._timer.daemon = True
         try:
             self._timer.start()
@@ -168,13 +188,13 @@ class Notices:
         if self._name is not None:
             self._spent[self._name] = self._spent.get(self._name, 0.0) + time.monotonic() - self._begun
 
-    def _say(self, name: str, op: str) -> None:
+    def _say(self, name: str, op: str, kernel: "Kernel") -> None:
         from cmfast.kernels.cpu._core import jit
 
         self._said.add(name)
         kept = jit.cache_facts().writable
         often = "once per machine" if kept else f"in every process, as {jit.folder()} cannot be written"
-        _logger.warning("compiling %s, %s, about %.0f s", name, often, max(seconds(name, op), LEAST))
+        _logger.warning("compiling %s, %s, about %.0f s", name, often, max(seconds(name, op, kernel), LEAST))
 
 
 NOTICES = Notices()

@@ -15,7 +15,10 @@ import cmfast
 from cmfast._core import compiling
 from cmfast._core.adapters import _numpy
 from cmfast._core.progress import Bar, Line
+from cmfast.kernels.cpu._core.jit import Kernel
+from cmfast.kernels.cpu.scaling import _tile_range, _tiles, _zeros_first
 
+KERNEL = Kernel("scale_square", straight=False, again=False)
 SAID = "cmfast: compiling overlap, once per machine, about 2 s\n"
 # One kernel takes .2 s to compile, another as long; two threads share the work.
 CODE = """
@@ -104,22 +107,22 @@ def waited(texts):
 
 
 def test_it_is_said_while_it_compiles(notices, caplog_of_cmfast):
-    notices.begin()
-    about = max(compiling.SECONDS["ipf"], compiling.LEAST)
+    notices.begin(KERNEL)
+    about = compiling.KERNELS[KERNEL.name]
     assert waited(caplog_of_cmfast) == [f"compiling bi_normalize, once per machine, about {about:.0f} s"]
     notices.end()
 
 
 def test_short_compilations_of_one_function_count_together(notices, caplog_of_cmfast, monkeypatch):
     monkeypatch.setattr(compiling, "PATIENCE", 3600.0)
-    notices.begin()
+    notices.begin(KERNEL)
     notices.end()
     assert not caplog_of_cmfast
     notices._spent["bi_normalize"] = 3600.0
-    notices.begin()
+    notices.begin(KERNEL)
     assert len(waited(caplog_of_cmfast)) == 1
     notices.end()
-    notices.begin()
+    notices.begin(KERNEL)
     notices.end()
     assert (len(caplog_of_cmfast), notices.compiled) == (1, 3)
 
@@ -127,7 +130,7 @@ def test_short_compilations_of_one_function_count_together(notices, caplog_of_cm
 def test_no_thread_is_left_behind(notices):
     before = threading.active_count()
     for _ in range(5):
-        notices.begin()
+        notices.begin(KERNEL)
         notices.end()
     end = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < end:
@@ -165,11 +168,35 @@ def test_what_a_function_needs_is_what_it_calls(name, monkeypatch):
         assert set(compiling.ops_of(name)) & called, called
 
 
+def test_straight_line_code_is_not_said_again_for_every_size(notices, caplog_of_cmfast):
+    again = KERNEL._replace(straight=True, again=True)
+    notices._spent["bi_normalize"] = 1.0
+    notices.begin(again)
+    time.sleep(0.1)
+    notices.end()
+    assert not caplog_of_cmfast
+    notices.begin(again._replace(again=False))
+    about = compiling.STRAIGHT[KERNEL.name]
+    assert waited(caplog_of_cmfast) == [f"compiling bi_normalize, once per machine, about {about:.0f} s"]
+    notices.end()
+
+
 def test_what_a_function_compiles_is_the_sum_of_what_it_needs():
-    assert compiling.seconds("metrics.compute", "metrics_of_matrices") == compiling.SECONDS["metrics_of_matrices"]
-    assert compiling.seconds("normalize", "ipf") == compiling.SECONDS["ipf"]
-    assert compiling.seconds("Grid.regular", "column_ranges") == compiling.MOMENT
-    assert compiling.seconds("geometric_confusion_matrix", "gcm") > compiling.SECONDS["gcm"]
+    def about(name, op, kernel="any", straight=False):
+        return compiling.seconds(name, op, Kernel(kernel, straight=straight, again=False))
+
+    seconds = compiling.SECONDS
+    assert about("metrics.compute", "metrics_of_matrices") == seconds["metrics_of_matrices"]
+    assert about("normalize", "ipf") == seconds["ipf"]
+    assert about("Grid.regular", "column_ranges") == compiling.MOMENT
+    assert about("geometric_confusion_matrix", "gcm") > seconds["gcm"]
+    assert about("bi_normalize", "ipf", "bring_near") == compiling.KERNELS["bring_near"]
+    assert about("bi_normalize", "ipf", "scale_square", straight=True) < about("bi_normalize", "ipf", "scale_square")
+
+
+def test_every_kernel_whose_seconds_are_known_is_there():
+    kernels = {**vars(_tile_range), **vars(_tiles), **vars(_zeros_first)}
+    assert set(compiling.KERNELS) | set(compiling.STRAIGHT) <= set(kernels)
 
 
 def test_methods_and_callbacks_have_their_own_names(monkeypatch):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import typeof
 from numba.core.caching import NullCache
 from processes import ROOT, python
 
@@ -286,24 +287,53 @@ def test_no_flipped_bit_is_ever_run(folder, suffix):
 
 def test_who_watches_is_told_of_kernels_that_are_compiled():
     told = []
-    watch = jit._Watch(lambda: told.append("begin"), lambda: told.append("end"))
+    watch = jit._Watch(told.append, lambda: told.append("end"))
     ours, theirs = (Dispatched(name) for name in ("cmfast.kernels.cpu.counting", "somebody.else"))
     watch.on_start(ours)
     watch.on_start(ours)  # a function within
     watch.on_end(ours)
-    assert told == ["begin"]
+    assert told == [("count", False, False)]
     watch.on_end(ours)
     watch.on_start(theirs)
     watch.on_end(theirs)
-    assert told == ["begin", "end"]
+    assert told == [("count", False, False), "end"]
 
 
 class Dispatched:
     """What Numba tells of a function of a module."""
 
     def __init__(self, module):
-        function = SimpleNamespace(__module__=module)
-        self.data = {"dispatcher": SimpleNamespace(py_func=function)}
+        function = SimpleNamespace(__module__=module, __name__="count")
+        self.data = {"dispatcher": SimpleNamespace(py_func=function), "args": ()}
+
+
+def test_who_watches_is_told_whether_it_was_compiled_for_other_sizes(folder):
+    told = []
+    for size in ((1, 1), (1, 1, 1), (1, 1)):
+        function = jit.jit()(len_of)
+        kinds = (typeof(size),)
+        told.append(jit._kernel(function, kinds))
+        function(size)
+    assert told == [("len_of", True, False), ("len_of", True, True), ("len_of", True, True)]
+    assert jit._kernel(function, (typeof(1),)) == ("len_of", False, False)
+
+
+def len_of(size):
+    """Stand in for a kernel of a size."""
+    return len(size)
+
+
+def test_a_numba_that_keeps_functions_in_another_way_is_named(folder, monkeypatch, capfd):
+    of_inner(ONE)
+    monkeypatch.setattr(jit.inner_functions, "rebuild", lambda context, payload: payload[99])
+    jit._say_that_nothing_is_found.cache_clear()
+    capfd.readouterr()
+    of_inner(ONE)
+    of_inner(ONE)
+    assert capfd.readouterr().err.removeprefix("cmfast: ") == (
+        f"Numba {jit.numba.__version__} keeps functions in another way than those that cmfast knows: "
+        "every process compiles them again\n"
+    )
 
 
 def _refused(*_):

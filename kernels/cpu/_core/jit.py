@@ -16,6 +16,7 @@
 
 import contextlib
 import hashlib
+import logging
 import os
 import pickle
 import shutil
@@ -29,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numba  # noqa: TID251
-from numba.core import config, event  # noqa: TID251
+from numba.core import config, event, types  # noqa: TID251
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile  # noqa: TID251
 from numba.core.runtime import rtsys  # noqa: TID251
 
@@ -144,11 +145,21 @@ class _Result(CompileResultCacheImpl):  # type: ignore[misc]  # Numba is untyped
         return (*head, tuple(one for one in environments if one.consts))
 
 
+@cache
+def _say_that_nothing_is_found() -> None:
+    text = "Numba %s keeps functions in another way than those that cmfast knows: every process compiles them again"
+    logging.getLogger("cmfast").warning(text, numba.__version__)
+
+
 class _InnerResult(_Result):
     """How a function that only kernels call is written."""
 
     def rebuild(self, target_context: Any, payload: Any) -> Any:
-        return inner_functions.rebuild(target_context, payload)
+        try:
+            return inner_functions.rebuild(target_context, payload)
+        except Exception:
+            _say_that_nothing_is_found()  # what its checksum let through is what was written
+            raise
 
 
 class _File(IndexDataCacheFile):  # type: ignore[misc]  # Numba is untyped
@@ -288,17 +299,41 @@ def cache_facts() -> CacheFacts:
     return CacheFacts(path, writable, n_functions, sum(size for _, size in _kept()))
 
 
+class Kernel(NamedTuple):
+    """What is compiled: a function, for some types of its arguments."""
+
+    name: str
+    straight: bool
+    """As straight-line code for a size."""
+    again: bool
+    """So it was before, on this machine, for other types or sizes."""
+
+
+def _kernel(dispatcher: Any, args: Any) -> Kernel:
+    kept: Any = ()
+    with contextlib.suppress(Exception):  # a damaged index, or none at all
+        kept = [signature for signature, *_ in dispatcher._cache._cache_file._load_index()]
+    straight = _is_straight(args)
+    return Kernel(dispatcher.py_func.__name__, straight, straight in map(_is_straight, kept))
+
+
+def _is_straight(args: Any) -> bool:
+    """Whether a kernel is compiled for a size, which the number of equal numbers in a tuple says."""
+    return any(isinstance(kind, types.containers.UniTuple) for kind in args)
+
+
 class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
     """What Numba tells when it compiles, under its lock: of kernels that were called, not of those within them."""
 
-    def __init__(self, begin: Callable[[], object], end: Callable[[], object]) -> None:
+    def __init__(self, begin: Callable[[Kernel], object], end: Callable[[], object]) -> None:
         self._begin, self._end, self._depth = begin, end, 0
 
     def on_start(self, event: Any) -> None:
         """Count functions within functions."""
         self._depth += 1
-        if self._depth == 1 and event.data["dispatcher"].py_func.__module__.startswith("cmfast."):
-            self._begin()
+        dispatcher = event.data["dispatcher"]
+        if self._depth == 1 and dispatcher.py_func.__module__.startswith("cmfast."):
+            self._begin(_kernel(dispatcher, event.data["args"]))
 
     def on_end(self, event: Any) -> None:
         """Count functions within functions."""
@@ -307,7 +342,7 @@ class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
             self._end()
 
 
-def watch(begin: Callable[[], object], end: Callable[[], object]) -> None:
+def watch(begin: Callable[[Kernel], object], end: Callable[[], object]) -> None:
     """Call `begin` before a kernel is compiled, in the thread that needs it, and `end` afterwards."""
     event.register("numba:compile", _Watch(begin, end))
 
