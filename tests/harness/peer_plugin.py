@@ -1,28 +1,63 @@
 """A pytest plugin for the suites of other libraries: what became of every test, and of calls that ours left to them.
 
-``-p peer_plugin --outcomes FILE`` writes it down as JSON. With ``--with-cmfast sklearn`` (or ``torchmetrics``) ours
-stand in place of theirs before a test module imports them.
+``-p peer_plugin --peer sklearn`` (or ``torchmetrics``) ``--outcomes FILE`` writes it down as JSON. With
+``--with-cmfast`` ours stand in place of theirs before a test module imports them. ``--only FILE`` has the names of the
+tests to run, as JSON.
 """
 
+import hashlib
 import json
+import pickle
 import sys
 import warnings
 from collections import Counter
 from functools import partial, wraps
 from pathlib import Path
+from types import FunctionType, ModuleType
 
-OUTCOMES, COUNTS = {}, Counter()
+import pytest
+import sklearn
+
+OUTCOMES, COUNTS, REFERENCES = {}, Counter(), {}
 
 
 def pytest_addoption(parser):
-    """Take where to write, and in whose place ours are put."""
-    parser.addoption("--outcomes", required=True)
-    parser.addoption("--with-cmfast", choices=PATCHES, default="nothing")
+    """Take whose suite it is, whether ours are put in place, which tests are run, and where to write."""
+    parser.addoption("--peer", choices=PATCHES, required=True)
+    parser.addoption("--with-cmfast", action="store_true")
+    parser.addoption("--only", type=Path)
+    parser.addoption("--outcomes", type=Path, required=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config):
+    """Give torchmetrics' suite what keeps its references, for which it imports a library in its first file."""
+    if early_config.known_args_namespace.peer == "torchmetrics":
+        sys.modules["cachier"] = module = ModuleType("cachier")
+        module.cachier = lambda **_: remembered
 
 
 def pytest_configure(config):
     """Put ours in place."""
-    PATCHES[config.option.with_cmfast]()
+    if config.option.peer == "torchmetrics":
+        sklearn.set_config(skip_parameter_validation=True)  # of its references, which take nearly all of the time
+    if config.option.with_cmfast:
+        PATCHES[config.option.peer]()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is not asked for."""
+    if config.option.only:
+        only = set(json.loads(config.option.only.read_text(encoding="utf-8")))
+        items[:] = [item for item in items if item.nodeid in only]
+
+
+def pytest_runtest_setup(item):
+    """Give each test of torchmetrics the same random numbers with and without ours, whatever ran before it."""
+    if item.config.option.peer == "torchmetrics":
+        import torch
+
+        torch.manual_seed(0)
 
 
 def pytest_runtest_logreport(report):
@@ -34,7 +69,35 @@ def pytest_runtest_logreport(report):
 def pytest_sessionfinish(session):
     """Write it down."""
     text = json.dumps({"outcomes": OUTCOMES, "counts": COUNTS})
-    Path(session.config.option.outcomes).write_text(text, encoding="utf-8")
+    session.config.option.outcomes.write_text(text, encoding="utf-8")
+
+
+def remembered(function):
+    """Return the function with its values kept by those of its arguments, not by addresses of tensors."""
+
+    def called(*args, **options):
+        key = hashlib.sha256(pickle.dumps([plain(function), plain(args), plain(options)])).digest()
+        if key not in REFERENCES:
+            REFERENCES[key] = pickle.dumps(function(*args, **options))
+        return pickle.loads(REFERENCES[key])
+
+    return called
+
+
+def plain(x):
+    """Return what tells this argument from others."""
+    if isinstance(x, partial):
+        return plain(x.func), plain(x.args), plain(x.keywords)
+    if isinstance(x, FunctionType):
+        inner = x.__closure__ if "<" in x.__qualname__ else None  # of one made in a function or without a name
+        return x.__module__, x.__qualname__, x.__code__.co_firstlineno, plain([c.cell_contents for c in inner or ()])
+    if isinstance(x, dict):
+        return {key: plain(value) for key, value in x.items()}
+    if isinstance(x, list | tuple):
+        return list(map(plain, x))
+    if hasattr(x, "tolist"):
+        return str(x.dtype), tuple(x.shape), x.tolist()
+    return repr(x)
 
 
 def count_ops():
@@ -92,4 +155,4 @@ def patch_torchmetrics():
                     setattr(module, key, new[value])
 
 
-PATCHES = {"nothing": lambda: None, "sklearn": patch_sklearn, "torchmetrics": patch_torchmetrics}
+PATCHES = {"sklearn": patch_sklearn, "torchmetrics": patch_torchmetrics}
