@@ -76,7 +76,8 @@ def multilabel_tables(
     if samplewise:
         if weight is not None:
             validate.refuse("sample_weight", "None where there is one table per sample", "an array")
-        return confusion_matrix(y_true, y_pred, n_classes=2, num_threads=num_threads)
+        tables = _of_samples(dispatch.bare(y_true), dispatch.bare(y_pred), None, num_threads)
+        return dispatch.dimensioned("(n,L),(n,L)->(n,2,2)", (y_true, y_pred), tables)
     tables = _tables(dispatch.bare(y_true), dispatch.bare(y_pred), weight, num_threads)
     return dispatch.dimensioned("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
 
@@ -97,10 +98,17 @@ def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[
 def _tables(
     y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
 ) -> Any:
-    turned = (y.swapaxes(-1, -2) for y in (y_true, y_pred))
     own = None if weight is None else weight[..., None, :]
+    return _of_samples(y_true.swapaxes(-1, -2), y_pred.swapaxes(-1, -2), own, num_threads, on_failure)
+
+
+def _of_samples(
+    y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
+) -> Any:
+    """Return a 2x2 table of the last axis; as of a batch, since one column is no mistake here."""
+    own = None if weight is None else weight[None]
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads}
-    return confusion_matrix(*turned, n_classes=2, sample_weight=own, **options)
+    return confusion_matrix(y_true[None], y_pred[None], n_classes=2, sample_weight=own, **options)[0]
 
 
 @overload
@@ -211,8 +219,7 @@ def multilabel(
             in_table = cast(MetricName, f"{metric}_binary")
             if metric == "subset_accuracy":
                 right = (y_true == y_pred).all(-1)
-                ways = {"sample_weight": weight, "on_failure": "ignore"}
-                whole = confusion_matrix(right == right, right, n_classes=2, **ways)  # noqa: PLR0124 - all of them
+                whole = _of_samples(right == right, right, weight, num_threads, "ignore")  # noqa: PLR0124 - all of them
                 found.append(compute(whole, "recall_binary", **options))
             elif metric == "hamming_loss":
                 found.append(compute(tables.sum(-3), "zero_one_loss", **options))
@@ -221,7 +228,7 @@ def multilabel(
             elif average == "":
                 found.append(compute(tables, in_table, **options))
             elif average == "samples":
-                own = confusion_matrix(y_true, y_pred, n_classes=2, num_threads=num_threads)
+                own = _of_samples(y_true, y_pred, None, num_threads)
                 found.append(_averaged(own, metric, weight, options))
             else:
                 supports = tables[..., 1, :].sum(-1) if average == "weighted" else None

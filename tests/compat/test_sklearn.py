@@ -172,6 +172,23 @@ def test_multilabel_is_that_of_scikit_learn(dense, rng):
         assert_agrees(name, T, P[:-1])
 
 
+@pytest.mark.parametrize("n", [1, 40])
+def test_one_sample_and_one_label_are_no_columns_of_samples(n, rng):
+    T, P = rng.integers(0, 2, (2, n, 3))
+    weight = rng.integers(1, 4, n)
+    for labels in (None, [1]):
+        for samplewise in (False, True):
+            assert_agrees("multilabel_confusion_matrix", T, P, labels=labels, samplewise=samplewise)
+            options = {"sample_weight": weight, "labels": labels, "samplewise": samplewise}
+            table = assert_agrees("multilabel_confusion_matrix", T, P, **options)
+            assert table.dtype.kind == ("i" if samplewise else "f")
+        assert_agrees("classification_report", T, P, labels=labels, output_dict=True, zero_division=0)
+
+
+def test_a_single_class_is_warned_of_before_weights_are_refused():
+    assert_agrees("roc_auc_score", np.zeros(2, int), np.array([0.2, 0.3]), sample_weight=np.zeros(2))
+
+
 @pytest.mark.parametrize("name", [*CURVES, *AREAS])
 def test_curves_and_areas_are_those_of_scikit_learn(name, rng):
     score = rng.random(400)

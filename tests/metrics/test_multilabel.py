@@ -15,3 +15,13 @@ def test_a_number_fills_in_for_what_is_undefined(undefined, of_labels):
     np.testing.assert_allclose(found["precision"], of_labels)
     inside = of_labels if undefined == "zero" else of_labels[:3]  # a number averages over the labels that are there
     np.testing.assert_allclose(found["precision_macro"], np.mean(inside))
+
+
+@pytest.mark.parametrize("shape", [(5, 1), (1, 5), (3, 1, 4)])
+def test_one_label_or_one_sample_is_nothing_to_warn_of(shape, rng):
+    y, p = rng.integers(0, 2, (2, *shape))
+    of_samples, of_labels = (metrics.multilabel_tables(y, p, samplewise=samplewise) for samplewise in (True, False))
+    np.testing.assert_array_equal(of_samples.sum(-3), of_labels.sum(-3))
+    np.testing.assert_array_equal(of_samples[..., 1, 1], (y & p).sum(-1))
+    found = metrics.multilabel(y, p, ["f1_samples", "f1", "subset_accuracy"])
+    np.testing.assert_allclose(found["subset_accuracy"], (y == p).all(-1).mean(-1))

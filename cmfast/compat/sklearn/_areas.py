@@ -9,7 +9,7 @@ from sklearn.preprocessing import label_binarize
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from cmfast.compat.sklearn._curves import Counts, counts
+from cmfast.compat.sklearn._curves import Counts, counts, zero_or_one
 from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
 
 
@@ -72,10 +72,15 @@ def roc_auc_score(
 
 def _of_two(y_true: Any, y_score: Any, sample_weight: Any) -> Counts | None:
     """Return the counts of 0 and 1 beside one column of scores, both there; None for anything else."""
-    columns = all(type(y) is np.ndarray and y.ndim == 1 for y in (y_true, y_score))
-    if not columns or y_score.dtype.kind not in "fiu" or len(y_true) != len(y_score) or not np.isfinite(y_score).all():
-        return None
-    if y_true.dtype.kind not in "bi" or not len(y_true) or y_true.min() < 0 or y_true.max() > 1:
+    column = type(y_score) is np.ndarray and y_score.ndim == 1 and y_score.dtype.kind in "fiu"
+    hit = zero_or_one(y_true, 1)
+    if (
+        not column
+        or hit is None
+        or len(hit) != len(y_score)
+        or not np.isfinite(y_score).all()
+        or hit.all() == hit.any()
+    ):
         return None
     found = counts(y_true, y_score, 1, sample_weight)
     return None if found is None or found.fps[-1] <= 0 or found.tps[-1] <= 0 else found

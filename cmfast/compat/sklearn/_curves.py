@@ -20,10 +20,10 @@ class Counts(NamedTuple):
 
 
 def counts(y_true: Any, y_score: Any, pos_label: Any, sample_weight: Any) -> Counts | None:
-    """Return the counts at every threshold; None for what scikit-learn refuses."""
+    """Return the counts at every threshold; None for what is left to scikit-learn."""
     if is_foreign(y_true, y_score, sample_weight):
         return None
-    hit = _zero_or_one(y_true, pos_label)
+    hit = zero_or_one(y_true, pos_label)
     if hit is None:
         kind = type_of_target(y_true, input_name="y_true")
         if kind != "binary" and not (kind == "multiclass" and pos_label is not None):
@@ -43,8 +43,8 @@ def counts(y_true: Any, y_score: Any, pos_label: Any, sample_weight: Any) -> Cou
     return along(hit, score, weight) if len(hit) else None
 
 
-def _zero_or_one(y_true: Any, pos_label: Any) -> np.ndarray | None:
-    """Return a column that scikit-learn cannot object to; None for any other."""
+def zero_or_one(y_true: Any, pos_label: Any) -> np.ndarray | None:
+    """Return what is positive in a column to which scikit-learn cannot object; None for any other."""
     if type(y_true) is not np.ndarray or y_true.ndim != 1 or not len(y_true) or pos_label not in (None, 1):
         return None
     if y_true.dtype.kind in "iu" and y_true.min() >= 0 and y_true.max() <= 1:
@@ -71,25 +71,27 @@ def along(hit: np.ndarray, score: np.ndarray, weight: np.ndarray | None = None) 
     return Counts(below[:, 0], below[:, 1], ordered[new])
 
 
-def corners(x: np.ndarray, y: np.ndarray, order: int) -> Any:
-    """Return where a curve of counts turns (`order` 2) or `y` changes (1), and its ends."""
-    turns = np.ones(len(x), np.bool_)
-    if order == 2:
-        turns[1:-1] = (np.diff(x, 2) != 0) | (np.diff(y, 2) != 0)
-    else:
-        turns[1:-1] = (y[1:-1] != y[:-2]) | (y[2:] != y[1:-1])
-    return turns
-
-
-def _thinned(found: Counts, order: int) -> Counts:
-    if len(found.fps) <= 2:
-        return found
-    kept = corners(found.fps, found.tps, order)
+def _without(found: Counts, dropped: np.ndarray) -> Counts:
+    """Return the counts but for what is dropped between the ends."""
+    kept = np.ones(len(found.fps), np.bool_)
+    kept[1:-1] = ~dropped
     return Counts(*(part[kept] for part in found))
 
 
+def _turning(found: Counts) -> Counts:
+    """Return the counts where the ROC curve turns, and its ends."""
+    fps, tps, _ = found
+    return found if len(fps) <= 2 else _without(found, (np.diff(fps, 2) == 0) & (np.diff(tps, 2) == 0))
+
+
+def _changing(found: Counts) -> Counts:
+    """Return the counts but for those whose neighbours have as many true positives, and the ends."""
+    alike = np.diff(found.tps) == 0
+    return found if len(alike) <= 1 else _without(found, alike[:-1] & alike[1:])
+
+
 def _from_infinity(found: Counts) -> Counts:
-    """Return counts that begin with no positive prediction at all."""
+    """Return counts that begin where nothing is predicted to be positive."""
     zero = np.zeros(1)
     thresholds = np.concatenate([[np.inf], found.thresholds.astype(np.float64)])
     return Counts(np.concatenate([zero, found.fps]), np.concatenate([zero, found.tps]), thresholds)
@@ -119,7 +121,7 @@ def roc_curve(
     found = counts(y_true, y_score, **options)
     if found is None or found.fps[-1] <= 0 or found.tps[-1] <= 0:
         return leave("roc_curve", y_true, y_score, **options, drop_intermediate=drop_intermediate)
-    fps, tps, thresholds = _from_infinity(_thinned(found, 2) if drop_intermediate else found)
+    fps, tps, thresholds = _from_infinity(_turning(found) if drop_intermediate else found)
     return fps / fps[-1], tps / tps[-1], thresholds
 
 
@@ -132,7 +134,7 @@ def precision_recall_curve(
     found = counts(y_true, y_score, **options)
     if found is None or found.tps[-1] == 0:
         return leave("precision_recall_curve", y_true, y_score, **options, drop_intermediate=drop_intermediate)
-    fps, tps, thresholds = _thinned(found, 1) if drop_intermediate else found
+    fps, tps, thresholds = _changing(found) if drop_intermediate else found
     precision, recall = tps / (tps + fps), tps / tps[-1]  # the first score is somebody's, so nothing is 0/0
     return np.append(precision[::-1], 1.0), np.append(recall[::-1], 0.0), thresholds[::-1].copy()
 
@@ -147,7 +149,7 @@ def det_curve(
     if found is None or len(np.unique(y_true)) != 2 or found.fps[-1] <= 0 or found.tps[-1] <= 0:
         return leave("det_curve", y_true, y_score, **options, drop_intermediate=drop_intermediate)
     found = _from_infinity(found)
-    fps, tps, thresholds = _thinned(found, 1) if drop_intermediate else found
+    fps, tps, thresholds = _changing(found) if drop_intermediate else found
     first = np.flatnonzero(fps == fps[0])[-1]  # of those without a false positive the lowest threshold says most
     part = slice(first, np.flatnonzero(tps == tps[-1])[0] + 1)
     fpr, fnr = fps[part] / fps[-1], (tps[-1] - tps[part]) / tps[-1]

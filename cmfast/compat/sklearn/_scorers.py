@@ -27,7 +27,7 @@ def make_scorer(name: MetricName, /, *, labels: Any = None, undefined: Undefined
         its average. Metrics of which less is better are negated, as scikit-learn does.
     labels : array, optional
         Classes in their order, also those that a fold lacks; default: the labels that occur, sorted.
-    undefined : {"present", "nan", "strict", "zero", "one"}
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`cmfast.metrics.compute`.
     positive : {1, 0}
         Which class of two is the positive one, for binary names.

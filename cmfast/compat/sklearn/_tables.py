@@ -52,20 +52,19 @@ def _multilabel(found: Targets, labels: Any, *, samplewise: bool) -> np.ndarray 
         if labels.dtype.kind not in "iu" or not labels.size or labels.min() < 0 or labels.max() >= y_true.shape[1]:
             return None
         y_true, y_pred = y_true[:, labels], y_pred[:, labels]
-    weight = as_float(found.weight)
-    counted = (_of_sparse if issparse(y_true) else _of_dense)(y_true, y_pred, weight, samplewise=samplewise)
-    (_, fp), (fn, tp) = np.moveaxis(counted, 0, -1)
+    count = _of_sparse if issparse(y_true) else _of_dense
+    (_, fp), (fn, tp) = np.moveaxis(count(y_true, y_pred, found.weight, samplewise=samplewise), 0, -1)
     if not samplewise:
         return _table(tp, fn, fp, found.total)
-    return _table(tp, fn, fp, y_true.shape[1] if weight is None else weight * y_true.shape[1])
+    table = _table(tp, fn, fp, y_true.shape[1])
+    return table if found.weight is None else table * found.weight[:, None, None]
 
 
 def _of_dense(y_true: np.ndarray, y_pred: np.ndarray, weight: np.ndarray | None, *, samplewise: bool) -> Any:
-    """Return the tables of every label, or sample."""
-    if not samplewise:
-        return counting.confusion_matrix(y_true.T, y_pred.T, n_classes=2, sample_weight=weight)
-    counted = counting.confusion_matrix(y_true, y_pred, n_classes=2)
-    return counted if weight is None else counted * weight[:, None, None]
+    """Return the tables of every label, or sample, which is counted without its weight."""
+    if samplewise:
+        return counting.confusion_matrix(y_true[None], y_pred[None], n_classes=2)[0]  # a batch: may have one column
+    return counting.confusion_matrix(y_true.T[None], y_pred.T[None], n_classes=2, sample_weight=as_float(weight))[0]
 
 
 def _of_sparse(y_true: Any, y_pred: Any, weight: np.ndarray | None, *, samplewise: bool) -> Any:
@@ -78,5 +77,5 @@ def _of_sparse(y_true: Any, y_pred: Any, weight: np.ndarray | None, *, samplewis
         n_classes=2,
         groups=samples if samplewise else either.indices,
         n_groups=either.shape[not samplewise],
-        sample_weight=None if weight is None else weight[samples],
+        sample_weight=None if samplewise or weight is None else weight[samples].astype(np.float64, copy=False),
     )

@@ -1,6 +1,6 @@
 """Truth and prediction as numbers of classes, after scikit-learn's own checks or where none of them could object."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,7 +24,7 @@ class Targets:
     Attributes
     ----------
     given_kind : {"binary", "multiclass", "multilabel-indicator"} or None
-        As scikit-learn calls it; None where a column has as many labels as occur.
+        As scikit-learn calls it; None for columns that it was not asked about: then how many labels occur decides.
     classes : array, shape (C,)
         Sorted; some may not occur. Of multilabel targets the columns.
     y_true, y_pred : array of int, shape (n,), or array of uint8 or sparse matrix, shape (n, C)
@@ -84,7 +84,7 @@ class Targets:
         return table if len(self.labels) == len(self.classes) else table[np.ix_(self.occurring, self.occurring)]
 
     def right(self) -> Any:
-        """Return how many samples are wrong and how many right: every label of them."""
+        """Return how many samples are wrong and how many right; one of several labels is right if all of them are."""
         if self.is_multilabel:
             differ = self.y_true != self.y_pred
             right = np.diff(differ.tocsr().indptr) == 0 if issparse(differ) else ~differ.any(1)
@@ -128,14 +128,8 @@ def _plain(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
     t, p = columns
     if t is None or p is None or t.shape != p.shape or not len(t) or (t.dtype.kind == "U") != (p.dtype.kind == "U"):
         return None
-    if sample_weight is not None:
-        if len(np.atleast_1d(sample_weight)) != len(t):
-            return None
-        sample_weight = _check_sample_weight(sample_weight, t, force_float_dtype=False)
-        if sample_weight.dtype.kind not in "biuf":
-            return None
     numbered = _texts(t, p) if t.dtype.kind == "U" else _integers(t, p)
-    return None if numbered is None else Targets(None, *numbered, sample_weight)
+    return None if numbered is None else _weighted(Targets(None, *numbered, None), sample_weight)
 
 
 def _plain_tables(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
@@ -147,14 +141,19 @@ def _plain_tables(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | Non
             return None
     if y_true.shape != y_pred.shape:
         return None
-    if sample_weight is not None:
-        if len(np.atleast_1d(sample_weight)) != len(y_true):
-            return None
-        sample_weight = _check_sample_weight(sample_weight, y_true, force_float_dtype=False)
-        if sample_weight.dtype.kind not in "biuf":
-            return None
     y_true, y_pred = (y.astype(np.uint8, copy=False) for y in (y_true, y_pred))
-    return Targets("multilabel-indicator", np.arange(y_true.shape[1]), y_true, y_pred, sample_weight)
+    found = Targets("multilabel-indicator", np.arange(y_true.shape[1]), y_true, y_pred, None)
+    return _weighted(found, sample_weight)
+
+
+def _weighted(found: Targets, sample_weight: Any) -> Targets | None:
+    """Return the targets with checked weights; None where scikit-learn may object to these."""
+    if sample_weight is None:
+        return found
+    if len(np.atleast_1d(sample_weight)) != found.n:
+        return None
+    weight = _check_sample_weight(sample_weight, found.y_true, force_float_dtype=False)
+    return replace(found, weight=weight) if weight.dtype.kind in "biuf" else None
 
 
 def _column(y: Any) -> np.ndarray | None:

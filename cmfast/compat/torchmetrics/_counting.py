@@ -4,6 +4,7 @@ from typing import Any
 
 import torch  # noqa: TID251
 from torch import Tensor  # noqa: TID251
+from torchmetrics import __version__
 from torchmetrics.functional.classification.confusion_matrix import (
     _binary_confusion_matrix_format,
     _binary_confusion_matrix_tensor_validation,
@@ -21,6 +22,10 @@ from torchmetrics.functional.classification.stat_scores import (
 )
 
 from cmfast import counting, metrics
+
+if tuple(int(part) for part in __version__.split(".")[:3] if part.isdecimal()) < (1, 7, 3):
+    msg = f"cmfast.compat.torchmetrics needs torchmetrics 1.7.3 or later, got {__version__}"
+    raise ImportError(msg)
 
 
 def count(target: Tensor, preds: Tensor, n_classes: int, keep: Tensor | None, groups: Tensor | None = None) -> Tensor:
