@@ -77,3 +77,18 @@ def margins(M: Any) -> tuple[np.ndarray, ...]:
     if values.size and not (values >= 0).all():  # no sum may hide it
         sums[0] = -1
     return tuple(sums)
+
+
+def unsummed(M: Any, index: tuple[int, ...] = ()) -> str:
+    """Say what is wrong with the cells of `M`, which is the only one; "" if nothing is."""
+    del index
+    cells = M.tocoo()
+    bad = np.flatnonzero(~(cells.data >= 0) | (cells.data == np.inf))
+    if bad.size:
+        k = bad[0]
+        kind = "NaN" if np.isnan(cells.data[k]) else "infinite" if np.isinf(cells.data[k]) else "negative"
+        return f"{kind} value at M[{cells.row[k]}, {cells.col[k]}]"
+    limit = np.inf if cells.data.dtype.kind == "f" else 2.0**63
+    with np.errstate(over="ignore"):
+        fits = cells.data.sum(dtype=np.float64) < limit
+    return "" if fits else "the cells of M add up to more than fits"

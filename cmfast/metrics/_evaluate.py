@@ -30,7 +30,8 @@ def evaluate(
     if sparse.is_sparse(M):
         validate.matrices(square=True, M=M)
         sums = dict(zip(SUMS, sparse.margins(M), strict=True))
-        return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels) if names else []
+        why = partial(sparse.unsummed, M)
+        return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.labels_of(labels, C)

@@ -6,8 +6,9 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, reading, validate, values
-from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure
+from cmfast._core import dispatch, failures, reading, sparse, validate, values
+from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
+from cmfast.kernels.status import Status
 
 
 @reading.readable
@@ -58,7 +59,7 @@ def margins(
 ) -> Margins[DeviceT]: ...
 @overload
 def margins(
-    M: ArrayLike,
+    M: ArrayLike | Sparse,
     /,
     *,
     on_failure: OnFailure = ...,
@@ -70,7 +71,7 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     Parameters
     ----------
     M : array, shape (..., C, C)
-        Counts or any normalisation of them.
+        Counts or any normalisation of them; or one matrix of scipy.sparse.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
@@ -101,8 +102,22 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     """
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
+    if sparse.is_sparse(M):
+        return _of_sparse(M, on_failure)
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
     sums = Margins(*dispatch.call("margins", M, num_threads=num_threads))
     failures.report(sums.status, on_failure, failed="matrices not summed", why=partial(values.unsummed, M))
     return sums
+
+
+def _of_sparse(M: Any, on_failure: OnFailure) -> Margins[Any]:
+    """Return the sums of one matrix of scipy.sparse."""
+    validate.matrices(square=True, M=M)
+    parts = sparse.margins(M)
+    bad = bool(sparse.unsummed(M))
+    if bad:
+        parts = tuple(np.full_like(part, np.nan if part.dtype.kind == "f" else 0) for part in parts)
+    status = np.int8(Status.INVALID if bad else Status.CONVERGED)
+    failures.report(status, on_failure, failed="matrices not summed", why=partial(sparse.unsummed, M))
+    return Margins(*(*parts, parts[1].sum(), status))

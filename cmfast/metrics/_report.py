@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, reading, sparse, validate
 from cmfast._core.annotations import Array, Undefined
 from cmfast.metrics._compute import compute
 from cmfast.metrics._margins import margins
@@ -123,7 +123,7 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     Parameters
     ----------
     M : array, shape (C, C)
-        Rows are the truth. Counts or any normalisation of them.
+        Rows are the truth. Counts or any normalisation of them; also one of scipy.sparse.
     class_names : sequence of str, optional
         Default: the class numbers. A class that is called "macro" or "weighted", as the averages are, stands in quotes.
     undefined : {"nan", "present", "strict", "zero", "one"}
@@ -162,7 +162,8 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     geometric_mean           0.0000
     f1_of_macro              0.6552
     """
-    (M,) = dispatch.adopt(M=M)
+    if not sparse.is_sparse(M):
+        (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     if len(dispatch.shape_of(M)) != 2:
         validate.refuse("M", "one matrix of shape (C, C)", f"shape {dispatch.shape_of(M)}")

@@ -17,7 +17,7 @@ FAILED = "rows of scores left out"
 
 @overload
 def threshold_matrices(
-    scores: DeviceT,
+    y_score: DeviceT,
     y_true: DeviceT,
     *,
     sample_weight: DeviceT | None = ...,
@@ -27,7 +27,7 @@ def threshold_matrices(
 ) -> ThresholdMatrices[DeviceT]: ...
 @overload
 def threshold_matrices(
-    scores: ArrayLike,
+    y_score: ArrayLike,
     y_true: ArrayLike,
     *,
     sample_weight: ArrayLike | None = ...,
@@ -36,7 +36,7 @@ def threshold_matrices(
     on_failure: OnFailure = ...,
 ) -> ThresholdMatrices[NDArray[Any]]: ...
 def threshold_matrices(
-    scores: Array,
+    y_score: Array,
     y_true: Array,
     *,
     sample_weight: Array | None = None,
@@ -50,7 +50,7 @@ def threshold_matrices(
 
     Parameters
     ----------
-    scores : array, shape (..., n)
+    y_score : array, shape (..., n)
         Higher means more likely positive.
     y_true : array of int, bool or str, shape (..., n)
         1 for positive samples, 0 or -1 for the others; with `pos_label` any labels.
@@ -59,7 +59,7 @@ def threshold_matrices(
     pos_label : int or str, optional
         The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1.
     drop_ties : bool
-        Give every threshold once, for one row of scores. Default: as many as samples, so that rows make one array.
+        Give every threshold once, for one row of y_score. Default: as many as samples, so that rows make one array.
     on_failure : {"warn", "raise", "ignore"}
         What to do about rows with bad values (see Notes).
 
@@ -93,10 +93,10 @@ def threshold_matrices(
     ([inf, 0.9, 0.6, 0.2], [0.0, 0.5, 1.0, 0.0])
     """
     validate.flag("drop_ties", drop_ties)
-    arrays = _adopted(scores, y_true, sample_weight, pos_label, on_failure)
+    arrays = _adopted(y_score, y_true, sample_weight, pos_label, on_failure)
     if drop_ties and len(dispatch.shape_of(arrays[0])) > 1:
         validate.refuse(
-            "scores", "one row of shape (n,) where ties are dropped", f"shape {dispatch.shape_of(arrays[0])}"
+            "y_score", "one row of shape (n,) where ties are dropped", f"shape {dispatch.shape_of(arrays[0])}"
         )
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
     failures.report(status, on_failure, failed=FAILED)
@@ -108,15 +108,15 @@ def threshold_matrices(
     return ThresholdMatrices(thresholds, matrices)
 
 
-def _adopted(scores: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object) -> list[Any]:
+def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object) -> list[Any]:
     """Return scores, labels of 0 and 1, and weights, checked."""
     validate.on_failure(on_failure)
     if pos_label is not None and not isinstance(pos_label, str):
         pos_label = validate.count("pos_label", pos_label, least=-(2**63))
     validate.columns(y_true=y_true)
-    given = {"scores": scores, "y_true": validate.labelled(y_true), "sample_weight": weight}
-    scores, y_true, weight = dispatch.adopt(optional=("sample_weight",), **given)
-    validate.real(scores=scores, sample_weight=weight)
+    given = {"y_score": y_score, "y_true": validate.labelled(y_true), "sample_weight": weight}
+    y_score, y_true, weight = dispatch.adopt(optional=("sample_weight",), **given)
+    validate.real(y_score=y_score, sample_weight=weight)
     if isinstance(y_true, _text.Coded):
         if not isinstance(pos_label, str):
             validate.refuse(
@@ -127,15 +127,15 @@ def _adopted(scores: Array, y_true: Array, weight: Array | None, pos_label: obje
     elif isinstance(pos_label, str):
         validate.refuse("pos_label", "an integer as y_true", validate.shown(pos_label), TypeError)
     validate.integer(y_true=y_true)
-    if not validate.same_shape(scores=scores, y_true=y_true, sample_weight=weight):
-        validate.refuse("scores", "of shape (..., n)", "shape ()")
-    doubt = validate.samples_last(sized=True, scores=scores, y_true=y_true)
+    if not validate.same_shape(y_score=y_score, y_true=y_true, sample_weight=weight):
+        validate.refuse("y_score", "of shape (..., n)", "shape ()")
+    doubt = validate.samples_last(sized=True, y_score=y_score, y_true=y_true)
     if doubt is not None:
         failures.diagnose(doubt)
     if isinstance(pos_label, int):
         with dispatch.chosen(y_true):
             y_true = y_true == pos_label
-    return [scores, y_true, weight]
+    return [y_score, y_true, weight]
 
 
 def _curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:
@@ -148,9 +148,8 @@ def _curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ..
 
 @overload
 def roc(
-    scores: DeviceT,
+    y_score: DeviceT,
     y_true: DeviceT,
-    /,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -158,18 +157,16 @@ def roc(
 ) -> Roc[DeviceT]: ...
 @overload
 def roc(
-    scores: ArrayLike,
+    y_score: ArrayLike,
     y_true: ArrayLike,
-    /,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Roc[NDArray[Any]]: ...
 def roc(
-    scores: Array,
+    y_score: Array,
     y_true: Array,
-    /,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -186,14 +183,13 @@ def roc(
     >>> fpr.tolist(), tpr.tolist()
     ([0.0, 0.0, 0.5, 0.5, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
-    return Roc(*_curve(["fpr_binary", "recall_binary"], "nan", scores, y_true, sample_weight, pos_label, on_failure))
+    return Roc(*_curve(["fpr_binary", "recall_binary"], "nan", y_score, y_true, sample_weight, pos_label, on_failure))
 
 
 @overload
 def precision_recall(
-    scores: DeviceT,
+    y_score: DeviceT,
     y_true: DeviceT,
-    /,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -201,18 +197,16 @@ def precision_recall(
 ) -> PrecisionRecall[DeviceT]: ...
 @overload
 def precision_recall(
-    scores: ArrayLike,
+    y_score: ArrayLike,
     y_true: ArrayLike,
-    /,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> PrecisionRecall[NDArray[Any]]: ...
 def precision_recall(
-    scores: Array,
+    y_score: Array,
     y_true: Array,
-    /,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -230,7 +224,7 @@ def precision_recall(
     ([1.0, 1.0, 0.5, 0.667, 0.5], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
     names: list[MetricName] = ["precision_binary", "recall_binary"]
-    return PrecisionRecall(*_curve(names, "one", scores, y_true, sample_weight, pos_label, on_failure))
+    return PrecisionRecall(*_curve(names, "one", y_score, y_true, sample_weight, pos_label, on_failure))
 
 
 def _area(which: int, *args: Any) -> Any:
@@ -241,9 +235,8 @@ def _area(which: int, *args: Any) -> Any:
 
 @overload
 def auc(
-    scores: DeviceT,
+    y_score: DeviceT,
     y_true: DeviceT,
-    /,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -251,18 +244,16 @@ def auc(
 ) -> DeviceT: ...
 @overload
 def auc(
-    scores: ArrayLike,
+    y_score: ArrayLike,
     y_true: ArrayLike,
-    /,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
 def auc(
-    scores: Array,
+    y_score: Array,
     y_true: Array,
-    /,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -278,14 +269,13 @@ def auc(
     >>> float(metrics.auc([0.9, 0.2, 0.6, 0.4], ["ill", "well", "well", "ill"], pos_label="ill"))
     0.75
     """
-    return _area(0, scores, y_true, sample_weight, pos_label, on_failure)
+    return _area(0, y_score, y_true, sample_weight, pos_label, on_failure)
 
 
 @overload
 def average_precision(
-    scores: DeviceT,
+    y_score: DeviceT,
     y_true: DeviceT,
-    /,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -293,18 +283,16 @@ def average_precision(
 ) -> DeviceT: ...
 @overload
 def average_precision(
-    scores: ArrayLike,
+    y_score: ArrayLike,
     y_true: ArrayLike,
-    /,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
 def average_precision(
-    scores: Array,
+    y_score: Array,
     y_true: Array,
-    /,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -320,15 +308,14 @@ def average_precision(
     >>> round(float(metrics.average_precision([0.9, 0.2, 0.6, 0.4], [1, -1, -1, 1])), 4)
     0.8333
     """
-    return _area(1, scores, y_true, sample_weight, pos_label, on_failure)
+    return _area(1, y_score, y_true, sample_weight, pos_label, on_failure)
 
 
 @overload
 def least_cost(
-    scores: DeviceT,
+    y_score: DeviceT,
     y_true: DeviceT,
     cost: ArrayLike,
-    /,
     *,
     sample_weight: DeviceT | None = ...,
     pos_label: int | str | None = ...,
@@ -336,20 +323,18 @@ def least_cost(
 ) -> LeastCost[DeviceT]: ...
 @overload
 def least_cost(
-    scores: ArrayLike,
+    y_score: ArrayLike,
     y_true: ArrayLike,
     cost: ArrayLike,
-    /,
     *,
     sample_weight: ArrayLike | None = ...,
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> LeastCost[NDArray[Any]]: ...
 def least_cost(
-    scores: Array,
+    y_score: Array,
     y_true: Array,
     cost: Array,
-    /,
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
@@ -359,7 +344,7 @@ def least_cost(
 
     Parameters
     ----------
-    scores, y_true
+    y_score, y_true
         As for :func:`threshold_matrices`.
     cost : array, shape (2, 2), on the host
         What a sample costs by its truth (row) and what it is called (column); benefits are negative.
@@ -385,7 +370,7 @@ def least_cost(
         validate.refuse("cost", "of shape (2, 2)", f"shape {table.shape}")
     if not np.isfinite(table).all():
         validate.refuse("cost", "finite", table.tolist())
-    arrays = _adopted(scores, y_true, sample_weight, pos_label, on_failure)
+    arrays = _adopted(y_score, y_true, sample_weight, pos_label, on_failure)
     *found, status = dispatch.call("least_cost", *arrays, cost=table)
     failures.report(status, on_failure, failed=FAILED)
     return LeastCost(*found)

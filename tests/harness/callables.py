@@ -482,7 +482,7 @@ OF_EMBEDDED: dict[str, Any] = {
     "others": {"weights": "row"},
     "wrong": {"n_components": integers(1, none=True), "weights": WEIGHTS_OF_CELLS},
 }
-SCORED = {"scores": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH, "sample_weight": np.ones(4)}
+SCORED = {"y_score": np.array([0.5, 0.1, 0.9, 0.3]), "y_true": TRUTH, "sample_weight": np.ones(4)}
 OF_SHARES: dict[str, Any] = {
     "batch": frozenset({"P"}),
     "wrong": {
@@ -493,7 +493,7 @@ OF_SHARES: dict[str, Any] = {
     },
 }
 LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sample_weight": np.ones(3)}
-OF_SCORES: dict[str, Any] = {"batch": frozenset({"scores"}), "optional": frozenset({"sample_weight"})}
+OF_SCORES: dict[str, Any] = {"batch": frozenset({"y_score"}), "optional": frozenset({"sample_weight"})}
 _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
 
 ENTRIES: dict[str, Entry] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import sklearn.metrics as skm
 import torch
 from cases.metrics import EVERY
@@ -464,11 +465,56 @@ def test_curves_and_areas_are_scikit_learns(weighted, rng):
     assert isinstance(kept.matrices, torch.Tensor)
 
 
+def test_arrays_of_scores_and_of_several_labels_by_name(rng):
+    s, y = rng.random(50), rng.integers(0, 2, 50)
+    for name in ("roc", "precision_recall", "auc", "average_precision", "threshold_matrices"):
+        function = getattr(metrics, name)
+        assert_same_bits(function(y_true=y, y_score=s), function(s, y))
+    cost = [[0, 1], [5, 0]]
+    assert_same_bits(metrics.least_cost(y_true=y, y_score=s, cost=cost), metrics.least_cost(s, y, cost))
+    y, p = rng.integers(0, 2, (2, 20, 3))
+    assert_same_bits(metrics.multilabel_tables(y_pred=p, y_true=y), metrics.multilabel_tables(y, p))
+    found = metrics.multilabel(y_pred=p, y_true=y, names="f1_macro")
+    assert found == metrics.multilabel(y, p, "f1_macro")
+    with pytest.raises(ValueError, match=r"metrics.auc: .*y_score: \(2,\), y_true: \(1,\)"):
+        metrics.auc(y_true=[1], y_score=[1, 0])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float64, np.float32])
+def test_sums_and_reports_of_sparse_matrices(kind, rng):
+    M = (rng.integers(0, 9, (12, 12)) * (rng.random((12, 12)) < 0.3)).astype(kind)
+    for few in (scipy.sparse.csr_array(M), scipy.sparse.coo_matrix(M)):
+        got, want = metrics.margins(few), metrics.margins(M)
+        for name in want._fields:
+            assert_same_bits(getattr(got, name), getattr(want, name))
+        assert str(metrics.report(few)) == str(metrics.report(M))
+    names = [f"class {k}" for k in range(12)]
+    assert str(metrics.report(few, class_names=names)) == str(metrics.report(M, class_names=names))
+
+
+def test_sparse_matrices_with_bad_values():
+    few = scipy.sparse.coo_array(np.array([[3.0, -1], [1, 2]]))
+    with pytest.warns(cmfast.FailureWarning, match=r"not evaluated: INVALID; negative value at M\[0, 1\]"):
+        metrics.mcc(few)
+    with pytest.warns(cmfast.FailureWarning, match=r"not summed: INVALID; negative value at M\[0, 1\]"):
+        found = metrics.margins(few)
+    assert_same_bits(tuple(found), tuple(metrics.margins(few.toarray(), on_failure="ignore")))
+    with pytest.raises(cmfast.FailureError, match=r"metrics.report: .*negative value at M\[0, 1\]"):
+        metrics.report(few)
+    for values, words in (([2**62, 2**62], "add up to more than fits"), ([np.inf, 1.0], "infinite value at")):
+        few = scipy.sparse.coo_array((values, ([0, 1], [0, 1])), shape=(2, 2))
+        with pytest.warns(cmfast.FailureWarning, match=words):
+            found = metrics.margins(few)
+        assert_same_bits(tuple(found), tuple(metrics.margins(few.toarray(), on_failure="ignore")))
+    with pytest.raises(ValueError, match="square"):
+        metrics.margins(scipy.sparse.csr_array(np.ones((2, 3))))
+
+
 def test_areas_without_one_of_the_classes_are_nan():
     assert np.isnan(metrics.auc([0.5, 0.25], [1, 1]))
     assert metrics.average_precision([0.5, 0.25], [1, 1]) == 1.0
     assert np.isnan(metrics.average_precision([0.5, 0.25], [0, 0]))
-    with pytest.raises(ValueError, match=r"scores must be one row of shape \(n,\) where ties are dropped"):
+    with pytest.raises(ValueError, match=r"y_score must be one row of shape \(n,\) where ties are dropped"):
         metrics.threshold_matrices([[0.5, 0.25]], [[1, 0]], drop_ties=True)
     with pytest.raises(TypeError, match="pos_label must be one of the labels where they are strings"):
         metrics.auc([0.5, 0.25], ["a", "b"])
