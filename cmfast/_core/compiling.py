@@ -100,6 +100,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "conformal.CcmCounts.correlation": ("ccm_ratios",),
     "conformal.PredictionSets.coverage": ("set_coverage",),
     "conformal.PredictionSets.coverage_by_size": ("set_coverage",),
+    "uncertainty.compare_many": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
     "uncertainty.compare": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
     "metrics.report": ("metrics_of_matrices", "margins"),
     "metrics.from_sums": ("metrics_of_sums",),

@@ -141,10 +141,10 @@ def discordant(T: PairedCounts) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def check(T: object) -> None:
+def check(T: object, name: str = "T") -> None:
     """Check that `T` is what a comparison is made of."""
     if not isinstance(T, PairedCounts):
-        validate.refuse("T", "PairedCounts, from uncertainty.paired_counts", type(T).__name__, TypeError)
+        validate.refuse(name, "PairedCounts, from uncertainty.paired_counts", type(T).__name__, TypeError)
 
 
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:

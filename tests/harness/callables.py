@@ -34,8 +34,8 @@ RECORDS = {
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
     "conformal.SizeCoverage",
-    "uncertainty.Comparison", "uncertainty.Flip", "uncertainty.McNemar", "uncertainty.PairedCounts",
-    "uncertainty.Symmetry",
+    "uncertainty.Comparison", "uncertainty.Comparisons", "uncertainty.Flip", "uncertainty.McNemar",
+    "uncertainty.PairedCounts", "uncertainty.Symmetry",
 }  # fmt: skip
 
 # What needs a library that is not installed.
@@ -296,6 +296,10 @@ def _compared(make: Make) -> cmfast.uncertainty.Comparison:
     return cmfast.uncertainty.compare(_paired(make), "f1", n_replicates=20)
 
 
+def _all_compared(make: Make) -> cmfast.uncertainty.Comparisons:
+    return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_replicates=20)
+
+
 STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
 STATES |= {"uncertainty.PairedCounts": _paired}
 STATES |= {"conformal.CcmCounts": _shared, "conformal.CoverageCounts": _covered}
@@ -415,6 +419,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "text": (Made(lambda make: _cells(make).to_json()), Made(lambda make: _grid(make).to_json().encode())),
     "cells": (Made(_cells),),
     "T": (Made(_paired),),
+    "counts_by_pair": (Made(lambda make: {("a", "b"): _paired(make)}), {}),
     "level": (0.5, 0.95, 1e-300, np.float32(0.9)),
     "kind": ("exact", "mid_p", "corrected"),
     "frame": (Made(lambda make: FRAME),),
@@ -547,6 +552,13 @@ ENTRIES: dict[str, Entry] = {
         others={"T": Made(_paired), "names": ["accuracy", "f1"], "n_replicates": 20},
         wrong={"T": NO_PAIRS, "n_replicates": integers(2, none=False)},
     ),
+    "uncertainty.compare_many": _function(
+        cmfast.uncertainty.compare_many,
+        others={"counts_by_pair": Made(lambda make: {("a", "b"): _paired(make)}), "names": ["accuracy", "f1"]},
+        wrong={"counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3})},
+    ),
+    "uncertainty.Comparisons.explain": Entry(lambda make: _all_compared(make).explain),
+    "uncertainty.Comparisons.to_pandas": Entry(lambda make: _all_compared(make).to_pandas),
     "uncertainty.Comparison.explain": Entry(lambda make: _compared(make).explain),
     "uncertainty.Comparison.to_pandas": Entry(lambda make: _compared(make).to_pandas),
     "uncertainty.Comparison.verdict": Entry(

@@ -1,6 +1,7 @@
 """Two classifiers compared by any metric: against exact sums, against SciPy, and laws."""
 
 import json
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import stats
 
 import cmfast
 from cmfast import metrics, uncertainty
-from cmfast.uncertainty import _compare, _replicated
+from cmfast.uncertainty import _compare, _compare_many, _replicated
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())["paired"]
 ODDS = "diagnostic_odds_ratio"
@@ -195,3 +196,70 @@ def test_words():
 def test_bad_options(labels, options, text):
     with pytest.raises(ValueError, match=f"^uncertainty.compare: {text}"):
         uncertainty.compare(uncertainty.paired_counts(*labels), "mcc", **options)
+
+
+def models(rng):
+    y = rng.integers(0, 3, 400)
+    said = {
+        name: np.where(rng.random(400) < share, y, 0) for name, share in zip("abcd", (0.9, 0.88, 0.8, 0.5), strict=True)
+    }
+    return {(a, b): uncertainty.paired_counts(y, said[a], said[b], groups=y % 2) for a, b in combinations("abcd", 2)}
+
+
+def test_every_two_of_several(rng):
+    pairs = models(rng)
+    found = uncertainty.compare_many(pairs, ["f1_macro", "recall"], n_replicates=500, undefined="nan", rng=7)
+    assert list(found) == ["f1_macro", "recall"]
+    for name, many in found.items():
+        assert list(many.pairs) == list(pairs)
+        for pair, one in many.pairs.items():
+            assert same(one, uncertainty.compare(pairs[pair], name, n_replicates=500, undefined="nan", rng=7))
+        p = np.array([one.p_value for one in many.pairs.values()])
+        known = ~np.isnan(p).any(0)
+        assert (np.isnan(many.holm) == np.isnan(p)).all()
+        np.testing.assert_allclose(
+            many.benjamini_hochberg[:, known], stats.false_discovery_control(p[:, known], axis=0), rtol=1e-12
+        )
+        assert (many.holm >= many.benjamini_hochberg)[:, known].all()
+    assert len(found["f1_macro"].to_pandas()) == 12
+    assert "the least p is" in found["f1_macro"].explain()
+    alone = uncertainty.compare_many({("x", "y"): next(iter(pairs.values()))}, "mcc", n_replicates=50)
+    assert (alone.holm == alone.pairs["x", "y"].p_value).all()
+    assert uncertainty.compare_many({}, "mcc").explain() == "no pairs"
+    generator = np.random.default_rng(5)
+    assert uncertainty.compare_many(pairs, "mcc", n_replicates=9, rng=generator).holm.shape == (6, 2)
+
+
+def test_holm_by_its_definition(rng):
+    for p in (rng.random(7) ** 3, np.array([0.01, 0.01, 0.2, 1.0]), np.array([np.nan, 0.04, 0.01])):
+        found, known = _compare_many.holm(p), np.flatnonzero(~np.isnan(p))
+        order = known[np.argsort(p[known], kind="stable")]
+        most = 0.0
+        for k, at in enumerate(order):
+            most = max(most, min(1.0, (len(order) - k) * p[at]))
+            assert found[at] == pytest.approx(most, rel=1e-15)
+        assert np.isnan(found[np.isnan(p)]).all()
+
+
+def test_corrections_are_those_of_statsmodels(rng):
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    p = rng.random(20) ** 4
+    for ours, theirs in ((_compare_many.holm, "holm"), (_compare_many.benjamini_hochberg, "fdr_bh")):
+        np.testing.assert_allclose(ours(p), multitest.multipletests(p, method=theirs)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "text"),
+    [
+        ([1], r"counts_by_pair must be a dict of \(first, second\) to PairedCounts, got list"),
+        ({"ab": 3}, r"counts_by_pair must be by two names, \(first, second\), got 'ab'"),
+        ({("a", "b"): 3}, r"counts_by_pair\[\('a', 'b'\)\] must be PairedCounts"),
+    ],
+)
+def test_pairs_that_are_none(pairs, text):
+    with pytest.raises(TypeError, match=rf"^uncertainty\.compare_many: {text}"):
+        uncertainty.compare_many(pairs, "mcc")
+    with pytest.raises(ValueError, match="counts_by_pair must be of the same groups and classes"):
+        uncertainty.compare_many(
+            {(k, 0): uncertainty.paired_counts(y, y, y) for k, y in enumerate(([0, 1], [1, 2]))}, "f1"
+        )

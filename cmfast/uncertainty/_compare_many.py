@@ -1,0 +1,200 @@
+"""Several classifiers on the same samples, every two of them: ``compare_many``."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias, cast, overload
+
+import numpy as np
+
+from cmfast._core import reading, validate
+from cmfast._core.annotations import Undefined
+from cmfast.metrics import _plan
+from cmfast.metrics._names import MetricName, Names
+from cmfast.uncertainty._compare import CompareMethod, compare
+from cmfast.uncertainty._comparison import ALPHA, Comparison
+from cmfast.uncertainty._hypotheses import check
+from cmfast.uncertainty._paired_counts import PairedCounts
+
+Pairs: TypeAlias = Mapping[tuple[Any, Any], PairedCounts]
+
+
+@reading.readable
+class Comparisons(NamedTuple):
+    """One metric of several classifiers on the same samples, every two of them.
+
+    Attributes
+    ----------
+    name : str
+        The metric.
+    pairs : dict of (first, second) to Comparison
+        The comparisons, as they were asked for.
+    holm : array of float64, shape (P, ...)
+        Their p-values, in this order, such that the chance of any false verdict is at most what they are held against.
+    benjamini_hochberg : array of float64, shape (P, ...)
+        Such that of the verdicts at most this share is expected to be false.
+    """
+
+    name: str
+    pairs: dict[tuple[Any, Any], Comparison]
+    holm: Any
+    benjamini_hochberg: Any
+
+    def _parts(self) -> dict[str, str]:
+        return {self.name: f"{len(self.pairs)} pairs, {np.count_nonzero(self.holm <= ALPHA)} differ"}
+
+    def explain(self) -> str:
+        """Say in words which differ, after Holm's correction."""
+        said = []
+        for (first, second), one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
+            if np.ndim(p):
+                said.append(f"{first} and {second}: the least p is {reading.numbers(np.min(p))}")
+            else:
+                higher = second if one.difference < 0 else first
+                verdict = f"{higher} is higher" if p <= ALPHA else "no difference that could not be chance"
+                said.append(f"{first} and {second}: {one.difference:+.4f}, p = {p:.3g}, {verdict}")
+        return "\n".join(said) or "no pairs"
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame: a row per pair, and per group and class.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> T = uncertainty.paired_counts([0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0])
+        >>> uncertainty.compare_many({("a", "b"): T}, "accuracy").to_pandas()[["first", "second"]].values.tolist()
+        [['a', 'b']]
+        """
+        import pandas as pd
+
+        tables = []
+        for k, ((first, second), one) in enumerate(self.pairs.items()):
+            table = one.to_pandas().rename(columns={"first": "value", "second": "other_value"})
+            table.insert(1, "first", [first] * len(table))
+            table.insert(2, "second", [second] * len(table))
+            table["holm"], table["benjamini_hochberg"] = np.ravel(self.holm[k]), np.ravel(self.benjamini_hochberg[k])
+            tables.append(table)
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+@overload
+def compare_many(
+    counts_by_pair: Pairs,
+    names: MetricName,
+    /,
+    *,
+    method: CompareMethod = ...,
+    level: float = ...,
+    n_replicates: int = ...,
+    rng: "int | np.random.Generator" = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    num_threads: int | None = ...,
+) -> Comparisons: ...
+@overload
+def compare_many(
+    counts_by_pair: Pairs,
+    names: Names = ...,
+    /,
+    *,
+    method: CompareMethod = ...,
+    level: float = ...,
+    n_replicates: int = ...,
+    rng: "int | np.random.Generator" = ...,
+    undefined: Undefined = ...,
+    positive: int = ...,
+    num_threads: int | None = ...,
+) -> dict[str, Comparisons]: ...
+def compare_many(counts_by_pair: Pairs, names: Any = None, /, **options: Any) -> Any:
+    """Compare several classifiers on the same samples, every two of them, and correct p-values for their number.
+
+    Parameters
+    ----------
+    counts_by_pair : dict of (first, second) to PairedCounts
+        What every two said, by what they are called; all of the same groups.
+    names : str or list of str
+        As for :func:`cmfast.metrics.compute`.
+    **options
+        As for :func:`compare`.
+
+    Returns
+    -------
+    Comparisons, or dict of str to Comparisons
+        That of one name, or one per name of several.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Whatever :func:`compare` refuses; something else than pairs; pairs of different groups or classes.
+
+    Notes
+    -----
+    Each group, and each class of a metric per class, is corrected for the number of pairs alone; a pair without a value
+    does not count. Bad values, synchronising, reproducible: as :func:`compare`; all pairs have the same `rng`.
+
+    References
+    ----------
+    Holm, A simple sequentially rejective multiple test procedure, 1979. Benjamini and Hochberg, Controlling the false
+    discovery rate, 1995.
+
+    Examples
+    --------
+    >>> from itertools import combinations
+    >>> import numpy as np
+    >>> from cmfast import uncertainty
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 500)
+    >>> said = {name: np.where(rng.random(500) < share, y, 0) for name, share in zip("abc", (0.9, 0.88, 0.6))}
+    >>> pairs = {(a, b): uncertainty.paired_counts(y, said[a], said[b]) for a, b in combinations(said, 2)}
+    >>> uncertainty.compare_many(pairs, "f1_macro")
+    <Comparisons: f1_macro 3 pairs, 2 differ>
+    """
+    if not isinstance(counts_by_pair, Mapping):
+        validate.refuse(
+            "counts_by_pair", "a dict of (first, second) to PairedCounts", type(counts_by_pair).__name__, TypeError
+        )
+    for pair, T in counts_by_pair.items():
+        named: Any = pair
+        if not isinstance(named, tuple) or len(named) != 2:
+            validate.refuse("counts_by_pair", "by two names, (first, second)", validate.shown(pair), TypeError)
+        check(T, f"counts_by_pair[{validate.shown(pair)}]")
+    if isinstance(options.get("rng"), np.random.Generator):
+        options["rng"] = int(options["rng"].integers(2**63))
+    wanted = _plan.names_of(names)
+    found = {pair: compare(T, cast(Names, wanted), **options) for pair, T in counts_by_pair.items()}
+    out = []
+    for name in wanted:
+        every = {pair: one[name] for pair, one in found.items()}
+        if len({repr(one.axes) for one in every.values()}) > 1:
+            validate.refuse("counts_by_pair", "of the same groups and classes", "several")
+        p = np.array([one.p_value for one in every.values()], np.float64)
+        out.append(Comparisons(name, every, holm(p), benjamini_hochberg(p)))
+    return _plan.as_asked(names, wanted, out)
+
+
+def holm(p: np.ndarray) -> np.ndarray:
+    """Return p-values along the first axis, corrected for their number; what is NaN does not count."""
+    order, ordered, n = _ordered(p)
+    rank = np.arange(len(p)).reshape(-1, *[1] * (p.ndim - 1))
+    return _back(np.minimum(np.maximum.accumulate(ordered * np.maximum(n - rank, 1), axis=0), 1.0), order, p)
+
+
+def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
+    """Return p-values along the first axis, corrected for the share of false discoveries."""
+    order, ordered, n = _ordered(p)
+    rank = np.arange(1, len(p) + 1).reshape(-1, *[1] * (p.ndim - 1))
+    return _back(
+        np.minimum(np.minimum.accumulate((ordered * np.maximum(n, 1) / rank)[::-1], axis=0)[::-1], 1.0), order, p
+    )
+
+
+def _ordered(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the order of p-values, themselves in order with 1 for NaN, and how many there are."""
+    order = np.argsort(p, axis=0, kind="stable")
+    ordered = np.take_along_axis(p, order, axis=0)
+    return order, np.where(np.isnan(ordered), np.inf, ordered), np.count_nonzero(~np.isnan(p), axis=0)
+
+
+def _back(corrected: np.ndarray, order: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return corrected p-values in their own order."""
+    out = np.empty_like(p)
+    np.put_along_axis(out, order, corrected, axis=0)
+    return np.where(np.isnan(p), np.nan, out)
