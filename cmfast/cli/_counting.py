@@ -50,7 +50,7 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
     if written:
         places, groups, total = _read(source, written, places, groups, total)
     _warn_of_strangers(total)
-    labels, label_order = _in_order(list(places))
+    labels, label_order = in_order(list(places))
     group_names, group_order = _groups_in_order(list(groups))
     return labels, group_names, total[np.ix_(group_order, label_order, label_order)]
 
@@ -121,7 +121,7 @@ def _groups_in_order(groups: list[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...
     ranked: list[list[int]] = []
     for column in zip(*groups, strict=True):
         values = list(dict.fromkeys(column))
-        names, order = _in_order(values)
+        names, order = in_order(values)
         rank = {values[k]: place for place, k in enumerate(order)}
         ranked.append([rank[value] for value in column])
         named.append([names[place] for place in ranked[-1]])
@@ -150,7 +150,7 @@ def _memory() -> int:
         return 1 << 40  # not told: the allocation will
 
 
-def _in_order(labels: list[Any]) -> tuple[list[Any], list[int]]:
+def in_order(labels: list[Any]) -> tuple[list[Any], list[int]]:
     """Return labels sorted, and where each stood: integers where one type of 64 bits holds them all, else strings."""
     keys = labels
     if all(isinstance(label, str) and texts.is_integer(label) and len(label) <= texts.DIGITS for label in labels):

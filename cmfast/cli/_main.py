@@ -16,13 +16,14 @@ from typing import NoReturn
 import cmfast
 from cmfast._core import compiling
 from cmfast._files.output import FileError, reason
-from cmfast.cli import _confusion, _demo, _gcm, _info, _merge, _metrics, _normalize, _screen, _warmup
+from cmfast.cli import _compare, _confusion, _demo, _gcm, _info, _merge, _metrics, _normalize, _screen, _warmup
 from cmfast.cli._options import Parser, UsageError
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "normalize": (_normalize, "normalise a file of confusion matrices"),
     "confusion": (_confusion, "count a confusion matrix from a table of labels"),
     "metrics": (_metrics, "metrics of a table of labels, or of a file of matrices"),
+    "compare": (_compare, "two classifiers on the same samples: differences, how sure they are, which is higher"),
     "merge": (_merge, "add up counts of parts"),
     "gcm": (_gcm, "geometric confusion matrix of embeddings"),
     "info": (_info, "versions, threads, cache folder, GPU: what a bug report needs"),

@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     """Compute the metrics; 1 if some matrices hold what has none."""
     target = table_target(args, (".csv", ".parquet", ".json"), *sources(args))
     labels, groups, M = _labelled(args)
-    names = _metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
+    names = metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
     values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
     answer = Answer(labels, groups, M, values, failed)
@@ -172,7 +172,7 @@ def _report(args: argparse.Namespace, labels: list[Any], M: np.ndarray) -> Any:
     return compute(cmfast.metrics.report, M, class_names=_screen.names(labels), undefined=args.undefined)
 
 
-def _metric_names(given: list[str]) -> list[str]:
+def metric_names(given: list[str]) -> list[str]:
     """Return the names of metrics, between spaces or commas; one that is mistyped is answered by those next to it."""
     from cmfast.metrics import _catalogue
 

@@ -10,7 +10,7 @@ from cmfast._core.annotations import Undefined
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, compare
-from cmfast.uncertainty._comparison import ALPHA, Comparison
+from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
 
@@ -39,7 +39,11 @@ class Comparisons(NamedTuple):
     benjamini_hochberg: Any
 
     def _parts(self) -> dict[str, str]:
-        return {self.name: f"{len(self.pairs)} pairs, {np.count_nonzero(self.holm <= ALPHA)} differ"}
+        return {self.name: f"{len(self.pairs)} pairs, {np.count_nonzero(self.holm <= self._alpha())} differ"}
+
+    def _alpha(self) -> float:
+        """Return up to which p-value two differ."""
+        return 1.0 - next((one.level for one in self.pairs.values()), 1.0)
 
     def explain(self) -> str:
         """Say in words which differ, after Holm's correction."""
@@ -49,7 +53,7 @@ class Comparisons(NamedTuple):
                 said.append(f"{first} and {second}: the least p is {reading.numbers(np.min(p))}")
             else:
                 higher = second if one.difference < 0 else first
-                verdict = f"{higher} is higher" if p <= ALPHA else "no difference that could not be chance"
+                verdict = f"{higher} is higher" if p <= self._alpha() else "no difference that could not be chance"
                 said.append(f"{first} and {second}: {one.difference:+.4f}, p = {p:.3g}, {verdict}")
         return "\n".join(said) or "no pairs"
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from cmfast._core import reading, validate
 
-ALPHA = 0.05  # up to which p-value a verdict says that there is a difference
-
 
 @reading.readable
 class Comparison(NamedTuple):
@@ -62,7 +60,7 @@ class Comparison(NamedTuple):
         return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}"}
 
     def verdict(self, index: Any = ()) -> str:
-        """Return in a few words which of the two is higher, if that can be told.
+        """Return in a few words which of the two is higher, if that can be told: if p is at most ``1 - level``.
 
         Parameters
         ----------
@@ -79,7 +77,7 @@ class Comparison(NamedTuple):
         p, difference = (np.asarray(a)[validate.place(index, np.shape(a))] for a in (self.p_value, self.difference))
         if np.isnan(p):
             return "undefined"
-        if p > ALPHA:
+        if p > 1.0 - self.level:
             return "no difference that could not be chance"
         return "the first is higher" if difference > 0 else "the second is higher"
 
