@@ -105,8 +105,16 @@ def _margins(kind: str, total: str, width: str) -> Call:
 
 
 def _metrics(total: str, result: str) -> Call:
+    return _metrics_of(_matrices("float" if result == "float" else total, 20), result)
+
+
+def _metrics_of_small(kind: str, total: str, result: str) -> Call:
+    del total
+    return _metrics_of(_matrices(kind, 10), result)
+
+
+def _metrics_of(M: np.ndarray, result: str) -> Call:
     names = ["accuracy", "mcc", "kappa", "kappa_quadratic", "gerrity", "f1", "f1_macro", "recall"]
-    M = _matrices("float" if result == "float" else total, 10)
     return Call(lambda M: tuple(cmfast.metrics.compute(M, names).values()), (M,), _rtol("metrics_of_matrices", result))
 
 
@@ -361,6 +369,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_importance_weights_factors": _weights_of_factors,
     "cmfast_margins_sums": _margins,
     "cmfast_metrics_of_sums_plan": _metrics,
+    "cmfast_metrics_of_matrices_plan": _metrics_of_small,
     "cmfast_weighted_kappa_pairs": _kappa,
     "cmfast_one_vs_rest_tables": _one_vs_rest,
     "cmfast_confusion_fractions_cells": _fractions,

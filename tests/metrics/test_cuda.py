@@ -8,6 +8,7 @@ from checks import assert_same_bits
 
 from cmfast import metrics
 from cmfast.kernels.cuda._core import resident
+from cmfast.kernels.cuda.metrics import values
 
 pytestmark = device.marks
 
@@ -72,6 +73,29 @@ def test_labels_outside_are_counted_for_margins(n_classes):
     y[[5, 8999]] = n_classes, -1
     with pytest.raises(ValueError, match="2 pairs outside"):
         metrics.label_margins(device.asarray(y), device.asarray(y), n_classes=n_classes)
+
+
+NAMES = ["accuracy", "mcc", "kappa_linear", "gerrity", "recall", "f1_macro", "f1_micro"]
+
+
+@pytest.mark.parametrize("C", [1, 2, 7, 8, 9, 15, 16, 17])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+def test_metrics_in_shared_memory_are_those_of_margins(monkeypatch, C, dtype):
+    """The same bits, also where a matrix is none."""
+    M = (np.random.default_rng(6).integers(0, 9, (97, C, C)) / (7 if dtype[0] == "f" else 1)).astype(dtype)
+    M[5, -1, -1], M[96] = -1, 0
+    if dtype[0] == "f":
+        M[7, 0, 0] = np.nan
+    there = device.asarray(M)
+    for names in (NAMES, NAMES[:2]):  # with sums that depend on the order of classes, and without
+        monkeypatch.setattr(values, "MOST_WHOLE", 16)
+        got = metrics.compute(there, names, on_failure="ignore")
+        want = metrics.compute(M, names, on_failure="ignore")
+        monkeypatch.setattr(values, "MOST_WHOLE", 0)
+        again = metrics.compute(there, names, on_failure="ignore")
+        assert_same_bits(tuple(got.values()), tuple(again.values()))
+        for name in names:
+            np.testing.assert_allclose(got[name].get(), want[name], rtol=1e-5 if dtype == "f4" else 1e-12, atol=1e-12)
 
 
 @device.of_the_host

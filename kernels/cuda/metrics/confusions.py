@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
-from cmfast.kernels.cuda.metrics.values import margins
+from cmfast.kernels.cuda.metrics.values import margins, sums_of
 from cmfast.kernels.status import INVALID
 
 _TABLES = Kernel(
@@ -36,7 +36,7 @@ def _cells(M: Any) -> Any:
 
 def one_vs_rest(M: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
     """[[tn, fp], [fn, tp]] of every class; and the status."""
-    d, t, p, _, _, total, status = margins(M, num_threads=num_threads)
+    d, t, p, _, _, total, status = sums_of(M, ordered=False)
     C, n = M.shape[-1], math.prod(M.shape[:-2])
     out = library(M).empty((*M.shape[:-1], 2, 2), np.float32 if M.dtype == np.float32 else d.dtype)
     if out.size:
@@ -50,7 +50,7 @@ def one_vs_rest(M: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
 
 def confusion_fractions(M: Any, *, fill: float, num_threads: int | None = None) -> tuple[Any, Any]:
     """Cells divided by the sum of their row, `fill` in a row without mass; and the status."""
-    _, t, _, _, _, _, status = margins(M, num_threads=num_threads)
+    _, t, _, _, _, _, status = sums_of(M, ordered=False)
     C, n = M.shape[-1], math.prod(M.shape[:-2])
     out = library(M).empty(M.shape, batches.result_dtype(M))
     if out.size:
@@ -67,7 +67,7 @@ def most_confused(M: Any, *, k: int, by: str, num_threads: int | None = None) ->
     rate, symmetric = by.endswith("rate"), by.startswith("symmetric")
     C, n, batch = M.shape[-1], math.prod(M.shape[:-2]), M.shape[:-2]
     k = min(k, C * (C - 1) // (2 if symmetric else 1))
-    _, t, _, _, _, _, status = margins(M, num_threads=num_threads)
+    _, t, _, _, _, _, status = sums_of(M, ordered=False)
     xp = library(M)
     out, row, col = xp.empty((*batch, k)), xp.empty((*batch, k), np.int64), xp.empty((*batch, k), np.int64)
     if out.size:

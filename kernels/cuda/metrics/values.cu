@@ -39,40 +39,72 @@ __device__ __forceinline__ i64 cell(int x) { return x; }
 __device__ __forceinline__ double cell(double x) { return x; }
 __device__ __forceinline__ double cell(float x) { return widen(x); }
 
-// out is (5, n, C): diagonal, row sums, column sums, sums by distance from the diagonal, sums by larger class.
-template <typename T, typename S, int W>
-__global__ void cmfast_margins_sums(const T* __restrict__ M, i64 C, i64 n, S* __restrict__ out,
-                                    S* __restrict__ out_total, signed char* __restrict__ out_status) {
-  for (Team<W> team(n); team.more(); team.next()) {
-    const T* m = M + team.matrix() * C * C;
+// One matrix, in rows `pitch` apart: as it came, or in shared memory in the type of its sums.
+template <typename T, typename S>
+struct Cells {
+  const T* m;
+  i64 C, pitch;
+
+  __device__ __forceinline__ S operator()(i64 i, i64 j) const { return cell(m[i * pitch + j]); }
+  // The total, for a team that shares the matrix, and whether there is none.
+  template <int W>
+  __device__ __forceinline__ bool add_up(int rank, S* total) const {
     Doubt doubt;
-    S total = 0;
-    for (i64 k = team.rank; k < C; k += W) {
+    *total = 0;
+    for (i64 k = rank; k < C; k += W) {
       S row = 0;
+#pragma unroll 4
       for (i64 j = 0; j < C; ++j) {
-        const S x = cell(m[k * C + j]);
+        const S x = (*this)(k, j);
         doubt.see(x);
         row = plus(row, x);
       }
-      total = plus(total, row);
+      *total = plus(*total, row);
     }
-    total = team_reduce<W>(total, [](S a, S b) { return plus(a, b); });
-    const bool bad = invalid<W>(doubt, total);
+    *total = team_reduce<W>(*total, [](S a, S b) { return plus(a, b); });
+    return invalid<W>(doubt, *total);
+  }
+  // Diagonal, row sum, column sum; if `ordered`, the sums by distance from the diagonal and by larger class.
+  __device__ __forceinline__ void sums(i64 k, bool ordered, S (&out)[5]) const {
+    S row = 0, col = 0, top = 0, above = 0, below = 0;
+#pragma unroll 4
+    for (i64 j = 0; j < C; ++j) {
+      if (j == k) top = plus(col, plus(row, (*this)(k, k)));
+      row = plus(row, (*this)(k, j));
+      col = plus(col, (*this)(j, k));
+    }
+    const i64 end = ordered ? C - k : 0;
+#pragma unroll 4
+    for (i64 i = 0; i < end; ++i) {
+      above = plus(above, (*this)(i, i + k));
+      below = plus(below, (*this)(i + k, i));
+    }
+    out[0] = (*this)(k, k);
+    out[1] = row;
+    out[2] = col;
+    out[3] = k ? plus(above, below) : above;
+    out[4] = top;
+  }
+};
+
+constexpr int UNORDERED = 3;  // sums of a class that say nothing of the order of classes; they come first
+
+// out is (5, n, C): diagonal, row sums, column sums, sums by distance from the diagonal, sums by larger class; without
+// the last two unless `ordered`.
+template <typename T, typename S, int W>
+__global__ void cmfast_margins_sums(const T* __restrict__ M, i64 C, i64 n, int ordered, S* __restrict__ out,
+                                    S* __restrict__ out_total, signed char* __restrict__ out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const Cells<T, S> cells{M + team.matrix() * C * C, C, C};
+    S total;
+    const bool bad = cells.template add_up<W>(team.rank, &total);
     if (!team.mine()) continue;
     for (i64 k = team.rank; k < C; k += W) {
-      S row = 0, col = 0, top = 0, above = 0, below = 0;
-      for (i64 j = 0; j < C; ++j) {
-        if (j == k) top = plus(col, plus(row, cell(m[k * C + k])));
-        row = plus(row, cell(m[k * C + j]));
-        col = plus(col, cell(m[j * C + k]));
-      }
-      for (i64 i = 0; i + k < C; ++i) {
-        above = plus(above, cell(m[i * C + i + k]));
-        below = plus(below, cell(m[(i + k) * C + i]));
-      }
-      const S sums[5] = {cell(m[k * C + k]), row, col, k ? plus(above, below) : above, top};
+      S sums[5];
+      cells.sums(k, ordered, sums);
 #pragma unroll
-      for (int part = 0; part < 5; ++part) out[(part * n + team.matrix()) * C + k] = bad ? blank(total) : sums[part];
+      for (int part = 0; part < 5; ++part)
+        if (part < UNORDERED || ordered) out[(part * n + team.matrix()) * C + k] = bad ? blank(total) : sums[part];
     }
     if (team.rank == 0) {
       out_total[team.matrix()] = bad ? blank(total) : total;
@@ -431,31 +463,27 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size)
   return determined(t, p, fmax(at_most_one(a / sqrt(t * p)), -1.0));
 }
 
-// Steps are (step, code, target, a, b), params (what a 0/0 becomes, a parameter). Where no status is given, the sums
-// are checked first. out_registers is (registers, n); the first n_scalars of them are results.
-template <typename S, typename O>
-__global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __restrict__ t, const S* __restrict__ p,
-                                            const S* __restrict__ bands, const S* __restrict__ tops,
-                                            const S* __restrict__ totals, const signed char* __restrict__ status, i64 C,
-                                            i64 n, const i64* __restrict__ steps, int n_steps,
-                                            const double* __restrict__ params, const double* __restrict__ weights,
-                                            const double* __restrict__ members, int mode, int n_scalars, int n_tables,
-                                            double* out_registers, O* __restrict__ out_scalars,
-                                            O* __restrict__ out_tables, signed char* __restrict__ out_status) {
-  for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x) {
-    Sums<S> s{d + b * C, t + b * C, p + b * C, bands ? bands + b * C : nullptr, tops ? tops + b * C : nullptr, C, 0, 0};
-    bool ok;
-    if (status) {
-      s.n = totals[b];
-      ok = status[b] == CM_CONVERGED;
-    } else {
-      ok = possible(s);
-    }
+// Steps are (step, code, target, a, b), params (what a 0/0 becomes, a parameter). out_registers is (registers, n); the
+// first n_scalars of them are results.
+template <typename O>
+struct Plan {
+  i64 C, n;
+  const i64* steps;
+  int n_steps;
+  const double *params, *weights, *members;
+  int mode, n_scalars, n_tables;
+  double* out_registers;
+  O *out_scalars, *out_tables;
+  signed char* out_status;
+
+  // For matrix b, which has these sums if it has any.
+  template <typename S>
+  __device__ __forceinline__ void run(Sums<S>& s, i64 b, bool ok) const {
     out_status[b] = ok ? CM_CONVERGED : CM_INVALID;
     if (!ok) {
       for (int k = 0; k < n_scalars; ++k) out_scalars[k * n + b] = narrow<O>(CM_NAN);
       for (i64 k = 0; k < n_tables * C; ++k) out_tables[(k / C * n + b) * C + k % C] = narrow<O>(CM_NAN);
-      continue;
+      return;
     }
     const double size = as_double(s.n);
     if (S(0.5) != S(0) && (size > 1e70 || (size > 0.0 && size < 1e-70))) {
@@ -496,6 +524,85 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
       out_registers[step[2] * n + b] = x;
       if (step[2] < n_scalars) out_scalars[step[2] * n + b] = narrow<O>(x);
     }
+  }
+};
+
+// Where no status is given, the sums are checked first.
+template <typename S, typename O>
+__global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __restrict__ t, const S* __restrict__ p,
+                                            const S* __restrict__ bands, const S* __restrict__ tops,
+                                            const S* __restrict__ totals, const signed char* __restrict__ status, i64 C,
+                                            i64 n, const i64* __restrict__ steps, int n_steps,
+                                            const double* __restrict__ params, const double* __restrict__ weights,
+                                            const double* __restrict__ members, int mode, int n_scalars, int n_tables,
+                                            double* out_registers, O* __restrict__ out_scalars,
+                                            O* __restrict__ out_tables, signed char* __restrict__ out_status) {
+  const Plan<O> plan{C,    n,         steps,    n_steps,       params,      weights,    members,
+                     mode, n_scalars, n_tables, out_registers, out_scalars, out_tables, out_status};
+  for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x) {
+    Sums<S> s{d + b * C, t + b * C, p + b * C, bands ? bands + b * C : nullptr, tops ? tops + b * C : nullptr, C, 0, 0};
+    bool ok;
+    if (status) {
+      s.n = totals[b];
+      ok = status[b] == CM_CONVERGED;
+    } else {
+      ok = possible(s);
+    }
+    plan.run(s, b, ok);
+  }
+}
+
+// The same from small matrices, whose sums never leave shared memory. Each warp takes as many matrices as it has lanes:
+// eight lanes bring the cells of one there and add them up, in the order of the margins, four matrices at a time; then
+// every lane runs the plan for one. Rows, matrices and sums lie so far apart that no bank is asked twice.
+constexpr int SHARERS = 8;
+template <typename T, typename S, typename O>
+__global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, i64 n, int ordered, int row_step,
+                                                int cells_step, int sums_step, const i64* __restrict__ steps,
+                                                int n_steps, const double* __restrict__ params,
+                                                const double* __restrict__ weights, const double* __restrict__ members,
+                                                int mode, int n_scalars, int n_tables, double* out_registers,
+                                                O* __restrict__ out_scalars, O* __restrict__ out_tables,
+                                                signed char* __restrict__ out_status) {
+  CM_DYN_SMEM(S, held);
+  const Plan<O> plan{C,    n,         steps,    n_steps,       params,      weights,    members,
+                     mode, n_scalars, n_tables, out_registers, out_scalars, out_tables, out_status};
+  const int parts = ordered ? 5 : UNORDERED, rank = threadIdx.x % SHARERS;
+  S* staged = held + blockDim.x * sums_step + threadIdx.x / SHARERS * cells_step;
+  const Cells<S, S> cells{staged, C, row_step};
+  for (i64 first = i64(blockIdx.x) * blockDim.x; first < n; first += i64(gridDim.x) * blockDim.x) {
+#pragma unroll 1
+    for (int round = 0; round < SHARERS; ++round) {
+      const int place = threadIdx.x / 32 * 32 + round * (32 / SHARERS) + threadIdx.x % 32 / SHARERS;
+      const T* m = M + min(first + place, n - 1) * C * C;
+      for (int k = rank, at = rank, j = rank; k < C * C; k += SHARERS) {
+        for (; j >= C; j -= C) at += row_step - C;
+        staged[at] = cell(m[k]);
+        at += SHARERS;
+        j += SHARERS;
+      }
+      __syncwarp();
+      S* own = held + place * sums_step;
+      S total;
+      const bool bad = cells.template add_up<SHARERS>(rank, &total);
+      for (int k = rank; k < C; k += SHARERS) {
+        S sums[5];
+        cells.sums(k, ordered, sums);
+#pragma unroll
+        for (int part = 0; part < 5; ++part)
+          if (part < parts) own[part * C + k] = sums[part];
+      }
+      if (rank == 0) {
+        own[parts * C] = total;
+        own[parts * C + 1] = bad;
+      }
+      __syncwarp();
+    }
+    const i64 b = first + threadIdx.x;
+    const S* own = held + threadIdx.x * sums_step;
+    Sums<S> s{own, own + C, own + 2 * C, own + 3 * C, own + 4 * C, C, own[parts * C], 0};
+    if (b < n) plan.run(s, b, own[parts * C + 1] == 0);
+    __syncwarp();  // nobody reads any more what the next matrices overwrite
   }
 }
 

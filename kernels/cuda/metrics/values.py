@@ -21,7 +21,10 @@ _RESULTS = (("i64", "i64", "double"), ("int", "i64", "double"), ("float", "doubl
 _KAPPA = Kernel(
     "metrics/values", "cmfast_weighted_kappa_pairs", tuple((*t, w) for t, w in product(_RESULTS, batches.WIDTHS)), 72
 )
-KERNELS = (_MARGINS, _METRICS, _KAPPA)
+_WHOLE = Kernel("metrics/values", "cmfast_metrics_of_matrices_plan", _RESULTS, 128)
+KERNELS = (_MARGINS, _METRICS, _WHOLE, _KAPPA)
+MOST_WHOLE = 16  # classes of matrices that are in shared memory while metrics are made of them
+_SHARERS = 8  # threads that add up one of these
 
 
 def _cells(M: Any) -> Any:
@@ -38,18 +41,24 @@ def _cells(M: Any) -> Any:
 def margins(M: Any, *, num_threads: int | None = None) -> tuple[Any, ...]:
     """Diagonal, row sums, column sums, sums by distance from the diagonal and by larger class; total; status."""
     del num_threads
+    return sums_of(M, ordered=True)
+
+
+def sums_of(M: Any, *, ordered: bool) -> tuple[Any, ...]:
+    """Return the same, None for the sums that depend on the order of the classes unless they are wanted."""
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
     cells = batches.flat_batch(_cells(M), 2)
-    n = math.prod(batch)
+    n, parts = math.prod(batch), 5 if ordered else 3
     dtype = np.dtype(np.float64 if M.dtype.kind == "f" else np.int64)
-    out, total, status = xp.empty((5, n, C), dtype), xp.empty(n, dtype), xp.empty(n, np.int8)
+    out, total, status = xp.empty((parts, n, C), dtype), xp.empty(n, dtype), xp.empty(n, np.int8)
     if n:
         width = batches.width(C)
         _MARGINS.launch(
             (NAMES[cells.dtype], NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
-            M=cells, C=C, n=n, out=out, out_total=total, out_status=status,
+            M=cells, C=C, n=n, ordered=ordered, out=out, out_total=total, out_status=status,
         )  # fmt: skip
-    return (*(out[part].reshape(*batch, C) for part in range(5)), total.reshape(batch), status.reshape(batch))
+    sums = [out[part].reshape(*batch, C) if part < parts else None for part in range(5)]
+    return (*sums, total.reshape(batch), status.reshape(batch))
 
 
 def metrics_of_matrices(
@@ -59,8 +68,25 @@ def metrics_of_matrices(
 
     Handed in are all scalars (S, ...), all per-class results (T, ..., C), and the status.
     """
-    *sums, total, status = margins(M, num_threads=num_threads)
-    return _run(sums, total, status, batches.result_dtype(M), plan, out)
+    del num_threads
+    kind, C = batches.result_dtype(M), M.shape[-1]
+    if not 0 < C <= MOST_WHOLE:
+        *sums, total, status = sums_of(M, ordered=plan.ordered)
+        return _run(sums, total, status, kind, plan, out)
+    results = _Results(M, M.shape[:-2], C, kind, plan, out)
+    if results.n:
+        cells = batches.flat_batch(_cells(M), 2)
+        row, parts = C | 1, 5 if plan.ordered else 3
+        matrix = C * row + (_SHARERS - C * row) % 16  # from where eight rows of one end, eight of the next begin
+        sums = parts * C + 2 | 1
+        words = _METRICS_THREADS * sums + _METRICS_THREADS // _SHARERS * matrix
+        totals = NAMES[np.dtype(np.float64 if M.dtype.kind == "f" else np.int64)]
+        _WHOLE.launch(
+            (NAMES[cells.dtype], totals, NAMES[kind]), -(-results.n // _METRICS_THREADS), threads=_METRICS_THREADS,
+            shared=8 * words, M=cells, ordered=plan.ordered, row_step=row, cells_step=matrix, sums_step=sums,
+            **results.arguments,
+        )  # fmt: skip
+    return results.of_plan
 
 
 def metrics_of_sums(
@@ -80,33 +106,54 @@ def _sums(a: Any, *, fractions: bool) -> Any:
     return a.astype(np.float64 if fractions else np.int64, copy=False)
 
 
+class _Results:
+    """Where a plan writes what it makes of `n` matrices, and what it is told."""
+
+    def __init__(
+        self, like: Any, batch: tuple[int, ...], C: int, kind: np.dtype[Any], plan: Plan, out: tuple[Any, ...] | None
+    ) -> None:
+        xp, self.n, self._plan = library(like), math.prod(batch), plan
+        registers = xp.empty((plan.registers, self.n))
+        shapes = (plan.scalars, *batch), (plan.tables, *batch, C), batch
+        self._out = workspace.results(xp, out, *zip(shapes, (kind, kind, np.int8), strict=True))
+        if not self.n:
+            return
+        members = resident(like, plan.members) if len(plan.members) else None
+        steps, params, weights = (resident(like, a) for a in (plan.steps, plan.params, plan.weights))
+        self.arguments = {
+            "C": C, "n": self.n, "steps": steps, "n_steps": len(plan.steps), "params": params, "weights": weights,
+            "members": members, "mode": plan.mode, "n_scalars": plan.scalars, "n_tables": plan.tables,
+            "out_registers": registers, "out_scalars": self._out[0], "out_tables": self._out[1],
+            "out_status": self._out[2],
+        }  # fmt: skip
+
+    @property
+    def of_plan(self) -> tuple[Any, ...]:
+        """The scalars, the per-class results, the status."""
+        scalars, tables, status = self._out
+        parts = [scalars[k] for k in range(self._plan.scalars)] + [tables[k] for k in range(self._plan.tables)]
+        return (*parts, status)
+
+
 def _run(
     sums: list[Any], total: Any, status: Any, kind: np.dtype[Any], plan: Plan, out: tuple[Any, ...] | None
 ) -> tuple[Any, ...]:
-    xp, batch, C = library(sums[1]), sums[1].shape[:-1], sums[1].shape[-1]
-    n = math.prod(batch)
-    registers = xp.empty((plan.registers, n))
-    shapes = (plan.scalars, *batch), (plan.tables, *batch, C), batch
-    scalars, tables, out_status = workspace.results(xp, out, *zip(shapes, (kind, kind, np.int8), strict=True))
+    results = _Results(sums[1], sums[1].shape[:-1], sums[1].shape[-1], kind, plan, out)
+    n = results.n
     if n:
         d, t, p, bands, tops = (None if a is None else batches.flat_batch(a, 1) for a in sums)
         total, status = (None if a is None else a.reshape(n) for a in (total, status))
-        members = resident(sums[1], plan.members) if len(plan.members) else None
-        steps, params, weights = (resident(sums[1], a) for a in (plan.steps, plan.params, plan.weights))
         _METRICS.launch(
             (NAMES[sums[1].dtype], NAMES[kind]), -(-n // _METRICS_THREADS), threads=_METRICS_THREADS,
-            d=d, t=t, p=p, bands=bands, tops=tops, totals=total, status=status, C=C, n=n,
-            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, members=members, mode=plan.mode,
-            n_scalars=plan.scalars, n_tables=plan.tables,
-            out_registers=registers, out_scalars=scalars, out_tables=tables, out_status=out_status,
+            d=d, t=t, p=p, bands=bands, tops=tops, totals=total, status=status, **results.arguments,
         )  # fmt: skip
-    return (*(scalars[k] for k in range(plan.scalars)), *(tables[k] for k in range(plan.tables)), out_status)
+    return results.of_plan
 
 
 def weighted_kappa(M: Any, W: Any, *, fill: float, num_threads: int | None = None) -> tuple[Any, Any]:
     """Cohen 1968: one minus weighted disagreement over that expected from the margins; and the status."""
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
-    _, t, p, _, _, total, status = margins(M, num_threads=num_threads)
+    _, t, p, _, _, total, status = sums_of(M, ordered=False)
     n, dtype = math.prod(batch), batches.result_dtype(M)
     out, out_status = xp.empty(n, dtype), xp.empty(n, np.int8)
     if n:
