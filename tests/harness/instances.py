@@ -314,6 +314,56 @@ def _paired() -> Call:
     return Call(call, tuple(labels), 1e-12)
 
 
+# Conformal sets.
+
+
+def _shares(kind: str, width: str = "32") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows of probabilities, a label and a draw for each."""
+    C, rng = _by_lines(width), _rng("shares", kind, width)
+    P = rng.dirichlet(np.full(C, 0.2), (2, N)).astype(TYPES[kind])
+    return P, rng.integers(0, C, (2, N)), rng.random((2, N))
+
+
+def _scored(kind: str, width: str = "32") -> Call:
+    return Call(lambda P, y, u: cmfast.conformal.scores(P, y, u=u), _shares(kind, width))
+
+
+def _all_scored(kind: str) -> Call:
+    P, _, u = _shares(kind)
+    return Call(lambda P, u: cmfast.conformal.scores(P, u=u), (P, u))
+
+
+def _predicted(kind: str = "double") -> Any:
+    P, y, u = _shares(kind)
+    return P, _rng("q").random((2, 3)), u, y
+
+
+def _sets(kind: str = "double") -> Call:
+    def call(P: Any, q: Any, u: Any) -> tuple[Any, ...]:
+        found = cmfast.conformal.prediction_sets(P, q, u=u, empty="top1")
+        return found.packed, found.sizes
+
+    return Call(call, _predicted(kind)[:3])
+
+
+def _of_sets(read: Callable[[Any, Any], Any]) -> Callable[[], Call]:
+    def call(P: Any, q: Any, u: Any, y: Any) -> Any:
+        return read(cmfast.conformal.prediction_sets(P, q, u=u), y)
+
+    return lambda: Call(call, _predicted())
+
+
+def _thresholds_of_groups() -> Call:
+    rng = _rng("groups")
+    s, y = rng.integers(0, 99, (2, 500)) / 64, rng.integers(0, 7, (2, 500))
+    return Call(lambda s, y: cmfast.conformal.threshold(s, [0.1, 0.3], y=y, n_classes=7), (s, y))
+
+
+def _cells_of_scores() -> Call:
+    s = _rng("scores").random((3, 400))
+    return Call(lambda s: cmfast.conformal.score_histogram(s, bins=50).counts, (s,))
+
+
 # What is done to matrices of C classes, by a name.
 OF_A_SIZE: dict[str, Callable[[Any], Any]] = {
     "overlap": lambda M: cmfast.overlap(M, M[::-1]),
@@ -405,6 +455,19 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_ipf_queue": _group,
     "cmfast_ipf_team": _team,
     "cmfast_support_patterns": _patterns,
+    "cmfast_scores_rows": _scored,
+    "cmfast_scores_labels": _scored,
+    "cmfast_scores_all": _all_scored,
+    "cmfast_prediction_sets_words": _sets,
+    "cmfast_prediction_sets_sizes": _sets,
+    "cmfast_set_coverage_count": _of_sets(lambda sets, y: tuple(sets.coverage_by_size(y))),
+    "cmfast_threshold_keys": _thresholds_of_groups,
+    "cmfast_threshold_pick": _thresholds_of_groups,
+    "cmfast_score_histogram_count": _cells_of_scores,
+    "cmfast_ccm_columns": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).G),
+    "cmfast_ccm_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).G),
+    "cmfast_coverage_confusion_count": _of_sets(lambda sets, y: cmfast.conformal.coverage_confusion(sets, y).V),
+    "cmfast_ccm_ratios_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).correlation(undefined="zero")),
     "cmfast_resample_rows": _drawn("multinomial"),
     "cmfast_resample_matrices": _drawn("multinomial"),
     "cmfast_resample_totals": _drawn("multinomial"),

@@ -10,6 +10,7 @@ from cmfast.kernels.cpu.conformal import _bits
 from cmfast.kernels.cpu.conformal.sets import pairs
 from cmfast.kernels.shared.conformal import (
     ALWAYS,
+    CONDITIONAL,
     CORRELATION,
     COVARIANCE,
     FINE,
@@ -175,11 +176,11 @@ def _ratios(n, G, kind, undefined, out, out_reason, start, stop):
                         spread = np.float64(first * (total - first)) * np.float64(second * (total - second))
                         found = np.float64(total * both - first * second) / np.sqrt(spread)
                         found = min(max(found, -1.0), 1.0) if i != j else 1.0
-                elif kind == COVARIANCE:
+                elif kind == COVARIANCE and total:
                     found = np.float64(total * both - first * second) / (np.float64(total) * np.float64(total))
-                elif kind == LIFT:
+                elif kind == LIFT and first and second:
                     found = np.float64(total) * np.float64(both) / (np.float64(first) * np.float64(second))
-                else:
+                elif kind == CONDITIONAL and first:
                     found = np.float64(both) / np.float64(first)
                 out[b, i, j] = found
 

@@ -30,7 +30,16 @@ SHARED = 48 << 10  # bytes of shared memory that every device grants without bei
 
 OPTIONS = ("-std=c++17", "--device-int128")
 # What a topic asks for besides: no fused multiplications where every bit is the CPU's.
-MORE_OPTIONS = {"uncertainty/paired": ("-fmad=false",), "uncertainty/resample": ("-fmad=false",)}
+MORE_OPTIONS = dict.fromkeys(
+    (
+        "conformal/correlation",
+        "conformal/scores",
+        "conformal/thresholds",
+        "uncertainty/paired",
+        "uncertainty/resample",
+    ),
+    ("-fmad=false",),
+)
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"

@@ -129,6 +129,7 @@ inline T atomicCAS(T* where, std::type_identity_t<T> old, std::type_identity_t<T
 }
 
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(int bits) { return bits ? __builtin_clz(unsigned(bits)) : 32; }
 inline double __dadd_rn(double a, double b) { return a + b; }

@@ -1,0 +1,94 @@
+// Scores of labels: probabilities in units of 2^-52, added as integers, so that every order of them gives the same
+// bits.
+
+#define CM_ONE 0x3ff0000000000000LL  // the bits of 1.0
+
+// A probability in units of 2^-52, the nearest even: the last bit of 1 + p is one of them.
+__device__ __forceinline__ i64 units(double p) { return __double_as_longlong(1.0 + p) - CM_ONE; }
+
+__device__ __forceinline__ bool is_share(double x) { return x >= 0.0 && x <= 1.0; }
+
+__device__ __forceinline__ double score(i64 before, i64 ahead, double p, double u, i64 penalty, i64 k_reg) {
+  const i64 beyond = ahead + 1 - k_reg;
+  return double(before + units(u * p) + penalty * (beyond > 0 ? beyond : 0)) * 0x1p-52;
+}
+
+// Which rows hold probabilities, not more of them together than sums hold, a number to draw with and a group.
+template <typename T, int W>
+__global__ void cmfast_scores_rows(const T* __restrict__ P, const double* __restrict__ u,
+                                   const i64* __restrict__ groups, i64 C, i64 n, i64 n_groups,
+                                   signed char* __restrict__ out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const T* row = P + team.matrix() * C;
+    bool bad = false;
+    i64 total = 0;
+    for (i64 j = team.rank; j < C; j += W) {
+      const double p = widen(row[j]);
+      const bool good = is_share(p);
+      bad |= !good;
+      if (C > CM_SAFE && good) total += units(p) >> 20;
+    }
+    bad = team_any<W>(bad);
+    if (C > CM_SAFE) bad |= team_sum<W>(total) > i64(CM_MOST_TOTAL) << 32;
+    if (team.mine() && team.rank == 0) {
+      const i64 r = team.matrix(), g = groups ? groups[r] : 0;
+      bad |= (u && !is_share(u[r])) || g < 0 || g >= n_groups;
+      out_status[r] = bad ? CM_INVALID : CM_CONVERGED;
+    }
+  }
+}
+
+template <typename T, int W>
+__global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restrict__ y, const double* __restrict__ u,
+                                     i64 C, i64 n, int lac, i64 penalty, i64 k_reg, double* __restrict__ out,
+                                     signed char* out_status) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const i64 r = team.matrix(), label = y[r];
+    const T* row = P + r * C;
+    const bool good = out_status[r] == CM_CONVERGED && label >= 0 && label < C;
+    const double p = good ? widen(row[label]) : 0.0;
+    i64 before = 0, ahead = 0;
+    for (i64 j = team.rank; good && !lac && j < C; j += W) {
+      const double other = widen(row[j]);
+      if (other > p || (other == p && j < label)) {
+        before += units(other);
+        ++ahead;
+      }
+    }
+    before = team_sum<W>(before);
+    ahead = team_sum<W>(ahead);
+    if (team.mine() && team.rank == 0) {
+      out[r] = !good ? CM_NAN : lac ? 1.0 - p : score(before, ahead, p, u ? u[r] : 1.0, penalty, k_reg);
+      if (!good) out_status[r] = CM_INVALID;
+    }
+  }
+}
+
+// All labels of all rows, each by what is ranked before it; NaN in rows that are none.
+template <typename T>
+__global__ void cmfast_scores_all(const T* __restrict__ P, const double* __restrict__ u,
+                                  const signed char* __restrict__ status, i64 C, i64 n, int lac, i64 penalty, i64 k_reg,
+                                  double* __restrict__ out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * C; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 r = k / C, label = k % C;
+    const T* row = P + r * C;
+    if (status[r] != CM_CONVERGED) {
+      out[k] = CM_NAN;
+      continue;
+    }
+    const double p = widen(row[label]);
+    if (lac) {
+      out[k] = 1.0 - p;
+      continue;
+    }
+    i64 before = 0, ahead = 0;
+    for (i64 j = 0; j < C; ++j) {
+      const double other = widen(row[j]);
+      if (other > p || (other == p && j < label)) {
+        before += units(other);
+        ++ahead;
+      }
+    }
+    out[k] = score(before, ahead, p, u ? u[r] : 1.0, penalty, k_reg);
+  }
+}

@@ -1,0 +1,70 @@
+"""How unusual a label is for a row of probabilities: of one label by one pass, of all by counting what is before."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.shared.conformal import LAC, METHODS, MOST_TOTAL, SAFE, UNITS
+
+DEFINES = {"SAFE": SAFE, "MOST_TOTAL": MOST_TOTAL}
+
+_TEAMS = tuple(product(("float", "double"), batches.WIDTHS))
+_ROWS = Kernel("conformal/scores", "cmfast_scores_rows", _TEAMS)
+_LABELS = Kernel("conformal/scores", "cmfast_scores_labels", _TEAMS)
+_ALL = Kernel("conformal/scores", "cmfast_scores_all", (("float",), ("double",)))
+KERNELS = (_ROWS, _LABELS, _ALL)
+
+
+def checked(P: Any, u: Any, groups: Any, n_groups: int) -> tuple[Any, Any, Any, Any]:
+    """Return the rows of probabilities, their draws, their groups, and which of them are none."""
+    xp, C = library(P), P.shape[-1]
+    flat = batches.flat_batch(batches.as_floating(P).reshape(math.prod(P.shape[:-1]), C), 1)
+    draws, own = (None if x is None else xp.ascontiguousarray(x, t).reshape(-1) for x, t in ((u, "f8"), (groups, "i8")))
+    status = xp.empty(len(flat), np.int8)
+    if status.size:
+        width = batches.width(C)
+        _ROWS.launch(
+            (NAMES[flat.dtype], width), batches.blocks(len(flat), width), shared=batches.team_scratch(width),
+            P=flat, u=draws, groups=own, C=C, n=len(flat), n_groups=n_groups, out_status=status,
+        )  # fmt: skip
+    return flat, draws, own, status
+
+
+def table(P: Any, u: Any, status: Any, *, method: str, lam: float, k_reg: int) -> Any:
+    """Return the scores of all labels."""
+    out = library(P).empty(P.shape, np.float64)
+    if out.size:
+        _ALL.launch(
+            (NAMES[P.dtype],), batches.per_item(out.size),
+            P=P, u=u, status=status, C=P.shape[1], n=len(P), **_options(method, lam, k_reg), out=out,
+        )  # fmt: skip
+    return out
+
+
+def _options(method: str, lam: float, k_reg: int) -> dict[str, int]:
+    return {"lac": METHODS[method] == LAC, "penalty": int(np.rint(lam * UNITS)), "k_reg": k_reg}
+
+
+def scores(
+    P: Any, y: Any, u: Any, *, method: str, lam: float, k_reg: int, num_threads: int | None = None
+) -> tuple[Any, Any]:
+    """Return the scores of the labels `y`, or of all without them, and the status of every row."""
+    del num_threads
+    xp, rows = library(P), P.shape[:-1]
+    flat, draws, _, status = checked(P, u, None, 1)
+    if y is None:
+        return table(flat, draws, status, method=method, lam=lam, k_reg=k_reg).reshape(P.shape), status.reshape(rows)
+    out = xp.empty(len(flat), np.float64)
+    if out.size:
+        width = batches.width(flat.shape[1])
+        labels = xp.ascontiguousarray(y, np.int64).reshape(-1)
+        _LABELS.launch(
+            (NAMES[flat.dtype], width), batches.blocks(len(flat), width), shared=batches.team_scratch(width),
+            P=flat, y=labels, u=draws, C=flat.shape[1], n=len(flat), **_options(method, lam, k_reg),
+            out=out, out_status=status,
+        )  # fmt: skip
+    return out.reshape(rows), status.reshape(rows)

@@ -1,0 +1,58 @@
+// Which score a label may have at most: one of the sorted ones, or the edge of a cell of their histogram.
+
+#define CM_SIGN 0x8000000000000000ull
+
+// Unsigned numbers that rise with scores; NaN is infinity, and zeros are equal.
+__device__ __forceinline__ u64 rising(double x) {
+  const u64 bits = u64(__double_as_longlong(x != x ? CM_INF : x + 0.0));
+  return bits & CM_SIGN ? ~bits : bits | CM_SIGN;
+}
+__device__ __forceinline__ double of_rising(u64 key) {
+  return __longlong_as_double(i64(key & CM_SIGN ? key & ~CM_SIGN : ~key));
+}
+
+// What scores are sorted by, which segment each is in, and how many are; a row of scores has one more for labels that
+// are none, which are marked.
+__global__ void cmfast_threshold_keys(const double* __restrict__ s, const i64* __restrict__ groups, i64 n, i64 size,
+                                      i64 n_groups, u64* __restrict__ out_keys, i64* __restrict__ out_segments,
+                                      u64* out_counts) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
+    i64 g = groups ? groups[k] : 0;
+    if (g < 0 || g >= n_groups) g = n_groups;
+    const i64 segment = k / n * (n_groups + 1) + g;
+    out_keys[k] = rising(s[k]);
+    out_segments[k] = segment;
+    atomicAdd(&out_counts[segment], u64(1));
+  }
+}
+
+// `ends` are running totals of the counts of all segments.
+__global__ void cmfast_threshold_pick(const u64* __restrict__ keys, const i64* __restrict__ order,
+                                      const i64* __restrict__ counts, const i64* __restrict__ ends,
+                                      const i64* __restrict__ ranks, i64 A, i64 n_groups, i64 n_ranks, i64 size,
+                                      int by_group, double* __restrict__ out, signed char* __restrict__ out_status) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 g = k % n_groups, a = k / n_groups % A, b = k / (n_groups * A), segment = b * (n_groups + 1) + g;
+    const i64 held = counts[segment], rank = ranks[a * n_ranks + (by_group ? held : 0)];
+    const bool good = counts[b * (n_groups + 1) + n_groups] == 0;
+    out[k] = !good ? CM_NAN : rank > held ? CM_INF : of_rising(keys[order[ends[segment] - held + rank - 1]]);
+    if (a == 0) out_status[b * n_groups + g] = !good ? CM_INVALID : by_group && !held ? CM_ZERO_LINE : CM_CONVERGED;
+  }
+}
+
+// Cells of a grid from 0: the first whose upper edge a score does not exceed, the last one beyond all edges.
+__global__ void cmfast_score_histogram_count(const double* __restrict__ s, i64 n, i64 size, i64 bins, double width,
+                                             u64* out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
+    const double x = s[k];
+    i64 at = bins;
+    if (x <= width * double(bins)) {
+      const double guess = x / width;
+      at = guess > 0.0 ? i64(guess) : 0;
+      if (at > bins - 1) at = bins - 1;
+      while (double(at + 1) * width < x) ++at;
+      while (at > 0 && double(at) * width >= x) --at;
+    }
+    atomicAdd(&out[k / n * (bins + 1) + at], u64(1));
+  }
+}

@@ -1,0 +1,56 @@
+"""Conformal sets by the CUDA kernels: the bits of the CPU, for any order of threads."""
+
+import device
+import numpy as np
+import pytest
+from checks import assert_same_bits
+
+from cmfast import conformal
+
+pytestmark = device.marks
+
+RNG = np.random.default_rng(3)
+
+
+def chain(P, y, u, on):
+    """Return everything from probabilities to correlations, on arrays that `on` makes."""
+    rows, labels, draws = on(P), on(y), on(u)
+    s = conformal.scores(rows, labels, u=draws)
+    q = conformal.threshold(s, [0.1, 0.4])
+    sets = conformal.prediction_sets(rows, q, u=draws)
+    counts, covered = conformal.ccm(sets), conformal.coverage_confusion(sets, labels)
+    by_class = conformal.threshold(s, [0.1, 0.4], y=labels, n_classes=P.shape[-1], on_failure="ignore")
+    own = conformal.prediction_sets(rows, by_class, u=draws, empty="top1")
+    found = [s, q, sets.packed, sets.mask, sets.coverage(labels), counts.n, counts.G, counts.correlation()]
+    found += [covered.V, covered.rates(), counts.sum(0).G, by_class, own.sizes]
+    found.append(conformal.score_histogram(s).threshold(0.1))
+    return tuple(x if isinstance(x, np.ndarray) else x.get() for x in found)
+
+
+@pytest.mark.parametrize("C", [3, 24, 70])
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_both_give_the_same_bits(C, kind):
+    P = RNG.dirichlet(np.full(C, 0.3), (2, 60)).astype(kind)
+    y, u = RNG.integers(0, C, (2, 60)), RNG.random((2, 60))
+    want = chain(P, y, u, np.asarray)
+    for one, other in zip(chain(P, y, u, device.asarray), want, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_schedules_change_no_bit():
+    P, y, u = RNG.dirichlet(np.full(40, 0.3), (2, 50)), RNG.integers(0, 40, (2, 50)), RNG.random((2, 50))
+    want = chain(P, y, u, device.asarray)
+    for seed in (1, 2):
+        with device.schedule(seed):
+            assert_same_bits(chain(P, y, u, device.asarray), want)
+
+
+def test_nothing_waits_where_failures_are_ignored():
+    P, y, u = (device.asarray(x) for x in (np.full((9, 4), 0.25), np.arange(9) % 4, np.full(9, 0.5)))
+    with device.waits(0):
+        s = conformal.scores(P, y, u=u, on_failure="ignore")
+        q = conformal.threshold(s, [0.1, 0.4])
+        sets = conformal.prediction_sets(P, q, u=u, on_failure="ignore")
+        conformal.ccm(sets).correlation()
+        conformal.coverage_confusion(sets, y, on_failure="ignore")
