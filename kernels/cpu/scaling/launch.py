@@ -45,7 +45,7 @@ def _plan(R, C, *, solver="auto", **options):
 
 
 def _scale_one(M, fixed, size, zeros_matter):
-    """Scale one matrix of float64, without zeros, that its diagonal pairs; return None where it is another.
+    """Scale one matrix of float64 without zeros; return None where that needs more than is compiled.
 
     Nearly all of such a call would be Python: the problem of a batch, its pieces and parts. Bits are those of a batch,
     as the kernel is.
@@ -59,9 +59,9 @@ def _scale_one(M, fixed, size, zeros_matter):
     residual, n_iter, status, smoothing = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1)
     problem = (R, C, 1, cells, *fixed, out, row, col, residual, n_iter, status, smoothing)
     tile = take_tile(R, C, flip=False, newton=True)
-    place, _ = scale_square(problem, tile, 0, 1, MOMENT, size, PARTS.addresses)
+    place, needs = scale_square(problem, tile, 0, 1, MOMENT, size, PARTS.addresses)
     give_tile(tile, newton=True)
-    if place != 1:
+    if needs or place != 1:
         return None
     return out.reshape(R, C), row[0], col[0], residual[0], n_iter[0], status[0], smoothing[0]
 
