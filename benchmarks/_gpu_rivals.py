@@ -360,7 +360,8 @@ def sampling(room: int) -> Iterator[Race]:
     rng = np.random.default_rng(0)
     s, y = rng.permutation(n) / n, rng.integers(0, 2, n)
     scores, hits = cupy.asarray(s), cupy.asarray(y)
-    found = y[np.argsort(-s)].cumsum()  # no score is there twice
+    order = np.argsort(-s)  # no score is there twice
+    found = y[order].cumsum()
 
     def by_torch() -> Callable[[], Any]:
         import torch
@@ -377,7 +378,10 @@ def sampling(room: int) -> Iterator[Race]:
         return run
 
     def check(result: Any) -> str:
-        np.testing.assert_array_equal(host(result[0][0][:PART]), found[:PART])
+        (hit, missed), ordered = map(host, result)
+        np.testing.assert_array_equal(hit, found)
+        np.testing.assert_array_equal(hit + missed, np.arange(1, n + 1))
+        np.testing.assert_array_equal(ordered, s[order])
         return ""
 
     def by_torchmetrics() -> Callable[[], Any]:
@@ -387,7 +391,8 @@ def sampling(room: int) -> Iterator[Race]:
         return lambda: binary_precision_recall_curve(s, y, thresholds=None, validate_args=False)
 
     def recall(result: Any) -> str:
-        np.testing.assert_allclose(host(result[1][:-1].flip(0)[:PART]), found[:PART] / found[-1], rtol=1e-5)
+        np.testing.assert_allclose(host(result[1][:-1].flip(0)), found / found[-1], rtol=1e-5)
+        np.testing.assert_allclose(host(result[0][:-1].flip(0)), found / np.arange(1, n + 1), rtol=1e-5)
         return ""
 
     rivals = Rival("torch.sort, cumsum", by_torch, check), Rival("torchmetrics", by_torchmetrics, recall)

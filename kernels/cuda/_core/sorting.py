@@ -100,10 +100,12 @@ def _compile(algorithms: ModuleType, file: Path, given: dict[str, Any]) -> None:
         part.replace(file)
 
 
-def settle() -> None:
-    """Wait for what is being compiled: until then another sort does the same."""
-    for thread in list(_compilers.values()):
+def settle() -> bool:
+    """Wait for what is being compiled, until when another sort does the same; return whether anything was."""
+    busy = [thread for thread in list(_compilers.values()) if thread.is_alive()]
+    for thread in busy:
         thread.join()
+    return bool(busy)
 
 
 def is_there(keys: Any) -> bool:

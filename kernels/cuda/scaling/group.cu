@@ -25,6 +25,9 @@ __device__ __forceinline__ void fence(int j) {
 // much of that at once that registers are short.
 constexpr int QUICK_LINES = 6;
 
+// Lines beyond which loops are written out by four turns where they may be: else the compiler has seconds of work.
+constexpr int MANY_LINES = 16;
+
 // A lane's place, and what it shares with the others of its matrix. What shows, counts or asks others must be reached
 // by all lanes of the warp, so it never stands behind `&&` or `?`.
 template <int K>
@@ -70,7 +73,7 @@ struct Lanes {
   __device__ __forceinline__ double sum(double value) {
     const Pair* all = show(value, 0.0);
     double total = 0.0;
-#pragma unroll
+#pragma unroll(K > MANY_LINES ? 4 : K)
     for (int j = 0; j < K; ++j) {
       fence(j);
       total += all[j].a;
@@ -116,7 +119,7 @@ __device__ __forceinline__ void load_cells(Lanes<K>& g, Line& t, const float* fl
   bool good = true;
   *low = CM_INF;
   *high = 0.0;
-#pragma unroll 8
+#pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int i = 0; i < K; ++i) {
     double m = 0.0;
     if (i < R && g.l < C) {
@@ -131,6 +134,7 @@ __device__ __forceinline__ void load_cells(Lanes<K>& g, Line& t, const float* fl
   }
   t.easy = g.all(good);
   const Pair* all = g.show(*low, *high);
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int j = 0; j < K; ++j) {
     *low = fmin(*low, all[j].a);
     *high = fmax(*high, all[j].b);
@@ -141,7 +145,7 @@ __device__ __forceinline__ void load_cells(Lanes<K>& g, Line& t, const float* fl
 template <int K>
 __device__ __forceinline__ void positive(const Lanes<K>& g, unsigned* of_row, unsigned* of_col) {
   *of_row = *of_col = 0;
-#pragma unroll 8
+#pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) {
     if (g.cell(g.l, k) > 0.0) *of_row |= line_bit(k);
     if (g.cell(k, g.l) > 0.0) *of_col |= line_bit(k);
@@ -153,11 +157,13 @@ __device__ __forceinline__ void positive(const Lanes<K>& g, unsigned* of_row, un
 template <int K>
 __device__ __forceinline__ bool clear_dead(const Lanes<K>& g, unsigned of_row, bool wanted) {
   unsigned leads = of_row | line_bit(g.l);
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int k = 0; k < K; ++k) {
     const unsigned from = g.of(leads, k);
     if (leads & line_bit(k)) leads |= from;
   }
   bool dead = false;
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int i = 0; i < K; ++i)
     if (wanted && g.mine && g.cell(i, g.l) > 0.0 && !(leads & line_bit(i))) {
       g.cell(i, g.l) = 0.0;
@@ -182,6 +188,7 @@ __device__ __forceinline__ void prepare(Lanes<K>& g, Line& t, bool drop) {
     t.v *= given / V;
   }
   const unsigned rows = g.which(t.u > 0.0), cols = g.which(t.v > 0.0);
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int i = 0; i < K; ++i)
     if (g.mine && (t.v == 0.0 || !(rows & line_bit(i)))) g.cell(i, g.l) = 0.0;
   __syncwarp();
@@ -228,7 +235,7 @@ template <int K>
 __device__ __forceinline__ void weighed(Lanes<K>& g, double x, double y, double* row, double* col) {
   const Pair* all = g.show(x, y);
   double a = 0.0, b = 0.0;
-#pragma unroll
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int k = 0; k < K; ++k) {
     fence(k);
     a += g.cell(g.l, k) * all[k].b;
@@ -286,6 +293,7 @@ __device__ __forceinline__ void permute(Lanes<K>& g, Line& t, int from, bool wan
     t.y = y;
     t.order = order;
   }
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int i = 0; i < K; ++i) {
     const double m = g.cell(i, from);
     __syncwarp();
@@ -300,6 +308,7 @@ __device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted
   const Pair* all = g.show(t.y, 0.0);
   int best = 0;
   double most = -1.0;
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int j = 0; j < K; ++j) {
     const double m = g.cell(g.l, j) * all[j].a;
     if (j < t.cols && m > most) {
@@ -310,6 +319,7 @@ __device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted
   const unsigned alive = g.which(t.u > 0.0);
   unsigned taken = 0;
   int row = -1;  // that this column is paired with
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int i = 0; i < K; ++i) {
     const int column = g.of(best, i);
     if (!(alive & line_bit(i))) continue;
@@ -322,6 +332,7 @@ __device__ __forceinline__ bool pair_by_search(Lanes<K>& g, Line& t, bool wanted
   if (distinct && !claimed) row = nth_bit(~alive, __popc(~taken & (line_bit(g.l) - 1)));
   all = g.show(row, 0.0);
   int from = g.l;
+#pragma unroll(K > MANY_LINES ? 4 : K)
   for (int j = 0; j < K; ++j)
     if (distinct && int(all[j].a) == g.l) from = j;
   permute(g, t, from, wanted && distinct);
@@ -476,7 +487,7 @@ template <int K>
 __device__ __forceinline__ double advance(Lanes<K>& g, Line& t, double d, bool wanted) {
   const Pair* all = g.show(d, 0.0);
   double low = 0.0, high = 0.0;
-#pragma unroll 8
+#pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int j = 0; j < K; ++j) {
     low = all[j].a < low ? all[j].a : low;  // fmin and fmax would look for NaN, which the residual shows
     high = all[j].a > high ? all[j].a : high;
@@ -535,7 +546,7 @@ template <int K>
 __device__ __forceinline__ double measure(Lanes<K>& g, const Line& t) {
   const Pair* all = g.show(t.x, t.y);
   double row = 0.0, col = 0.0;
-#pragma unroll 8
+#pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) {
     row += t.x * g.cell(g.l, k) * all[k].b;
     col += all[k].a * g.cell(k, g.l) * t.y;
@@ -550,7 +561,7 @@ __device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* f
   if (!floats && !doubles) return;
   const Pair* all = g.show(t.x, t.y);
   const bool write = t.easy && g.mine;
-#pragma unroll 8
+#pragma unroll(K > MANY_LINES ? 4 : 8)
   for (int k = 0; k < K; ++k) {
     const double cell = t.flip ? t.x * g.cell(g.l, k) * all[k].b : all[k].a * g.cell(k, g.l) * t.y;
     if (!write || k >= R || g.l >= C) continue;
