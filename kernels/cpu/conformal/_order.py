@@ -1,5 +1,7 @@
 """The labels of a row by probability, as far as somebody asks: in buckets first, sorted where it matters."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
@@ -12,33 +14,73 @@ TOP = 0x3FF0000000000000 >> 52 - STEPS  # of 1.0
 FEW = 12  # labels that are sorted by insertion
 
 
-@jit(inner=True)
-def bucket(p):
-    """Return the bucket of a probability: 0 for 1, the last one for 0."""
-    return min(TOP - (np.float64(p).view(np.int64) >> 52 - STEPS), BUCKETS - 1)
+class Room(NamedTuple):
+    """Where a row is put in order.
+
+    Attributes
+    ----------
+    order : array of int64, shape (C,)
+        Labels, bucket after bucket.
+    starts, sums : array of int64
+        Where each bucket that holds labels begins, and the units before it; one more for the end.
+    is_sorted : array of bool
+        Whether the labels of such a bucket are sorted.
+    buckets, counts, mass : array of int64
+        Of each label its bucket; of each bucket the labels in it, and their units.
+    """
+
+    order: Any
+    starts: Any
+    sums: Any
+    is_sorted: Any
+    buckets: Any
+    counts: Any
+    mass: Any
+
+
+@jit()
+def room(C):
+    """Return room for rows of `C` classes."""
+    starts, sums = np.empty(BUCKETS + 1, np.int64), np.empty(BUCKETS + 1, np.int64)
+    counts, mass = np.empty(BUCKETS, np.int64), np.empty(BUCKETS, np.int64)
+    is_sorted = np.empty(BUCKETS, np.bool_)
+    return Room(np.empty(C, np.int64), starts, sums, is_sorted, np.empty(C, np.int64), counts, mass)
 
 
 @jit(inner=True)
-def arrange(row, starts, mass, order):
-    """Order the labels of a row by bucket, each as they come; a bucket begins at `starts`, `mass` adds up to it."""
-    C = row.shape[0]
-    for b in range(BUCKETS + 1):
-        starts[b] = 0
-        mass[b] = 0
+def arrange(row, most, penalty, k_reg, room):
+    """Order the labels of a row by bucket, but for those of which none has a score of at most `most`, in units.
+
+    Returns how many buckets hold labels that are ordered.
+    """
+    C, counts, mass, buckets = row.shape[0], room.counts, room.mass, room.buckets
     for j in range(C):
-        b = bucket(row[j])
-        starts[b + 1] += 1
-        mass[b + 1] += units(row[j])
-    for b in range(1, BUCKETS + 1):
-        starts[b] += starts[b - 1]
-        mass[b] += mass[b - 1]
+        buckets[j] = min(TOP - (np.float64(row[j]).view(np.int64) >> 52 - STEPS), BUCKETS - 1)
+    counts[:] = 0
+    mass[:] = 0
     for j in range(C):
-        b = bucket(row[j])
-        order[starts[b]] = j
-        starts[b] += 1
-    for b in range(BUCKETS, 0, -1):
-        starts[b] = starts[b - 1]
-    starts[0] = 0
+        counts[buckets[j]] += 1
+        mass[buckets[j]] += units(row[j])
+    start, whole, filled, last = 0, 0, 0, 0
+    while last < BUCKETS and start < C:
+        if counts[last]:
+            if whole + penalty * max(0, start + 1 - k_reg) > most:
+                break
+            room.starts[filled] = start
+            room.sums[filled] = whole
+            room.is_sorted[filled] = False
+            filled += 1
+            whole += mass[last]
+            start += counts[last]
+            counts[last] = start - counts[last]  # from here on where its next label goes
+        last += 1
+    room.starts[filled] = start
+    room.sums[filled] = whole
+    for j in range(C):
+        if buckets[j] < last:
+            room.order[counts[buckets[j]]] = j
+            counts[buckets[j]] += 1
+    return filled
 
 
 @jit(inner=True)
@@ -56,10 +98,14 @@ def _insert(row, order, low, high, gap):
 
 
 @jit(inner=True)
-def sort(row, order, low, high):
-    """Sort a part of `order` by probability, the largest first, equal ones by label."""
+def sort(row, room, part):
+    """Sort the labels of a bucket by probability, the largest first, equal ones by label."""
+    if room.is_sorted[part]:
+        return
+    room.is_sorted[part] = True
+    low, high = room.starts[part], room.starts[part + 1]
     gap = (high - low) // 3
     while gap > FEW // 4:
-        _insert(row, order, low, high, gap)
+        _insert(row, room.order, low, high, gap)
         gap = gap * 4 // 9
-    _insert(row, order, low, high, 1)
+    _insert(row, room.order, low, high, 1)

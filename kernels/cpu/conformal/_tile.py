@@ -1,48 +1,109 @@
-"""Rows of few classes, many side by side: the scores of all labels by counting, without a sort."""
+"""Rows of few classes, eight side by side: the scores of all labels by comparing every pair, without a sort.
+
+Sums are float64 here: multiples of 2^-52 below 2 are exact in it, in any order. Rows that add up to more go one by one.
+"""
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.conformal._units import UNIT, is_row, is_share, units
+from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, some, splat, store, where
+from cmfast.kernels.cpu.conformal import _units
+from cmfast.kernels.cpu.conformal._units import UNIT
+from cmfast.kernels.shared.conformal import UNITS
 
-WIDTH = 32  # rows side by side
 MOST_CLASSES = 24
+MOST_TOTAL = 1.99  # of a row: with the part of one label more it stays below 2
 
 
 @jit(inner=True)
-def gather(P, u, first, count, tile, whole, draws, good):
-    """Copy `count` rows from `first` on side by side, in float64 and in units; a bad row as zeros."""
+def places(first, count):
+    """Return eight rows from `first` on; the last of them again where there are fewer."""
+    last = first + count - 1
+    others = (min(first + 1, last), min(first + 2, last), min(first + 3, last), min(first + 4, last))
+    return (first, *others, min(first + 5, last), min(first + 6, last), min(first + 7, last))
+
+
+@jit(inner=True)
+def gather(P, u, rows, tile, draws):
+    """Copy rows side by side, and their draws."""
     C = P.shape[1]
     for w in range(WIDTH):
-        row = P[first + min(w, count - 1)]
-        draws[w] = u[first + min(w, count - 1)] if len(u) else 1.0
-        good[w] = is_row(row) and is_share(draws[w])
+        draws[0, w] = u[rows[w]] if len(u) else 1.0
+    if C < WIDTH:
         for j in range(C):
-            p = np.float64(row[j]) if good[w] else 0.0
-            tile[j, w] = p
-            whole[j, w] = units(p)
+            for w in range(WIDTH):
+                tile[j, w] = P[rows[w], j]
+        return
+    for column in range(0, C - WIDTH + 1, WIDTH):
+        load_block(tile, column, P, rows, column)
+    load_block(tile, C - WIDTH, P, rows, C - WIDTH)
 
 
 @jit(inner=True)
-def rank(tile, whole, before, ahead):
-    """Add up for every label what is ranked before it, pair by pair."""
-    C = tile.shape[0]
-    before[:] = 0
-    ahead[:] = 0
-    for j in range(1, C):
+def check(tile, draws, parts, flags):
+    """Round probabilities to units, flag rows that are none; return whether some row is too much for float64."""
+    zero, one = splat(0.0), splat(1.0)
+    draw = load(draws, 0)
+    bad, total = where((draw >= zero) & (draw <= one), zero, one), zero
+    for j in range(len(tile)):
+        p = load(tile, j)
+        bad = where((p >= zero) & (p <= one), bad, one)
+        part = (one + p) - one
+        store(parts, j, part)
+        total = total + part
+    store(flags, 0, bad)
+    return some(total > splat(MOST_TOTAL))
+
+
+@jit(inner=True)
+def rank(tile, parts, before, ahead, counted):
+    """Add up for every label what is ranked before it, and if it is wanted how many."""
+    zero, one = splat(0.0), splat(1.0)
+    for j in range(len(tile)):
+        p, part, mine, rank = load(tile, j), load(parts, j), zero, zero
         for i in range(j):
-            for w in range(WIDTH):
-                first = tile[i, w] >= tile[j, w]
-                before[j, w] += whole[i, w] if first else 0
-                before[i, w] += 0 if first else whole[j, w]
-                ahead[j, w] += 1 if first else 0
-                ahead[i, w] += 0 if first else 1
+            first = load(tile, i) >= p
+            mine = mine + where(first, load(parts, i), zero)
+            store(before, i, load(before, i) + where(first, zero, part))
+            if counted:
+                rank = rank + where(first, one, zero)
+                store(ahead, i, load(ahead, i) + where(first, zero, one))
+        store(before, j, mine)
+        store(ahead, j, rank)
 
 
 @jit(inner=True)
 def score(tile, draws, before, ahead, penalty, k_reg, out):
     """Turn sums into the scores of all labels."""
-    for j in range(tile.shape[0]):
+    one, draw = splat(1.0), load(draws, 0)
+    for j in range(len(tile)):
+        if penalty == 0:
+            store(out, j, load(before, j) + ((one + draw * load(tile, j)) - one))
+            continue
         for w in range(WIDTH):
-            sum_ = before[j, w] + units(draws[w] * tile[j, w]) + penalty * max(0, ahead[j, w] + 1 - k_reg)
-            out[j, w] = np.float64(sum_) * UNIT
+            whole = np.int64(before[j, w] * UNITS) + _units.units(draws[0, w] * tile[j, w])
+            out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * UNIT
+
+
+@jit(inner=True)
+def one_by_one(P, rows, draws, penalty, k_reg, out, flags):
+    """Score all labels of all rows without a tile."""
+    for w in range(WIDTH):
+        row = P[rows[w]]
+        flags[0, w] = 0.0 if _units.is_row(row) and _units.is_share(draws[0, w]) else 1.0
+        for j in range(P.shape[1]):
+            if flags[0, w] == 0.0:
+                whole, ahead = _units.before(row, j)
+                out[j, w] = _units.score(whole, ahead, row[j], draws[0, w], penalty, k_reg)
+
+
+@jit(inner=True)
+def fill(P, u, first, count, penalty, k_reg, tile, draws, parts, before, ahead, flags, out):
+    """Score all labels of `count` rows from `first` on; rows that are none are flagged."""
+    rows = places(first, count)
+    gather(P, u, rows, tile, draws)
+    if check(tile, draws, parts, flags):
+        one_by_one(P, rows, draws, penalty, k_reg, out, flags)
+        return
+    rank(tile, parts, before, ahead, penalty != 0)
+    score(tile, draws, before, ahead, penalty, k_reg, out)

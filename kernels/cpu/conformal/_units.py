@@ -3,10 +3,12 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.conformal import MOST_TOTAL, SAFE
+from cmfast.kernels.shared.conformal import MOST_TOTAL, SAFE, UNITS
 
 ONE = 0x3FF0000000000000  # the bits of 1.0
 UNIT = 2.0**-52
+MOST_SCORE = 2046.0  # of any label
+ALL = 0x7FFFFFFFFFFFFFFF
 
 
 @jit(inner=True)
@@ -20,6 +22,21 @@ def score(before, ahead, p, u, penalty, k_reg):
     """Return the score of a label of probability `p`, given the units and the number of the labels ranked before."""
     whole = before + units(u * np.float64(p)) + penalty * max(0, ahead + 1 - k_reg)
     return np.float64(whole) * UNIT
+
+
+@jit(inner=True)
+def most_units(q):
+    """Return the largest number of units whose score is at most `q`; all of them where it excludes nothing."""
+    if not q < MOST_SCORE:  # NaN too
+        return ALL
+    whole = np.int64(np.floor(q * UNITS))
+    if whole >= 1 << 53:  # several make one float64
+        step = 1 << 12
+        while step:
+            if np.float64(whole + step) * UNIT <= q:
+                whole += step
+            step >>= 1
+    return whole
 
 
 @jit(inner=True)
@@ -46,12 +63,13 @@ def is_share(u):
 def before(row, label):
     """Return the units of all labels ranked before `label`, and how many these are: no sort is needed."""
     p, whole, ahead = row[label], 0, 0
-    for j in range(label):
-        if row[j] >= p:
-            whole += units(row[j])
+    first, last = row[:label], row[label + 1 :]  # loops from 0, which the compiler takes several at a time
+    for j in range(len(first)):
+        if first[j] >= p:
+            whole += units(first[j])
             ahead += 1
-    for j in range(label + 1, row.shape[0]):
-        if row[j] > p:
-            whole += units(row[j])
+    for j in range(len(last)):
+        if last[j] > p:
+            whole += units(last[j])
             ahead += 1
     return whole, ahead

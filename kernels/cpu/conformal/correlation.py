@@ -22,6 +22,7 @@ from cmfast.kernels.shared.conformal import (
 from cmfast.kernels.status import INVALID, OK
 
 BLOCK = 64 * 64  # samples that are looked at together: 64 words of every class
+PAIR_COST = 10  # of a step for two labels of a set, in words of 64 samples of two classes
 MOST_PARTS = 8  # of the samples of one batch of sets
 MOST_PART_BYTES = 1 << 26  # for the counts of all parts
 SECONDS_PER_WORD = 6e-10
@@ -85,7 +86,7 @@ def _together(packed, n_parts, out, start, stop):
                 for w in range(sets.shape[1]):
                     sizes[i] += _bits.count(sets[first + i, w])
                 steps += sizes[i] * sizes[i]
-            if 2 * steps < C * C * (count // 64):  # few labels to a set: a step for each pair of them
+            if PAIR_COST * steps < C * C * (count // 64):  # few labels to a set: a step for each pair of them
                 for i in range(count):
                     if sizes[i]:
                         size = _members(sets[first + i], members)

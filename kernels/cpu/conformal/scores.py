@@ -6,8 +6,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
 from cmfast.kernels.cpu.conformal import _order, _tile
-from cmfast.kernels.cpu.conformal._units import before, is_row, is_share, score, units
+from cmfast.kernels.cpu.conformal._units import ALL, before, is_row, is_share, score, units
 from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS
 from cmfast.kernels.status import INVALID, OK
 
@@ -32,8 +33,7 @@ def _of_labels(P, y, u, lac, penalty, k_reg, out, out_status, start, stop):
 @jit()
 def _of_all(P, u, lac, penalty, k_reg, out, out_status, start, stop):
     C = P.shape[1]
-    starts, mass = np.empty(_order.BUCKETS + 1, np.int64), np.empty(_order.BUCKETS + 1, np.int64)
-    order = np.empty(C, np.int64)
+    room = _order.room(C)
     for r in range(start, stop):
         row, draw = P[r], u[r] if len(u) else 1.0
         good = is_row(row) and is_share(draw)
@@ -42,33 +42,28 @@ def _of_all(P, u, lac, penalty, k_reg, out, out_status, start, stop):
             for j in range(C):
                 out[r, j] = 1.0 - np.float64(row[j]) if good else np.nan
             continue
-        _order.arrange(row, starts, mass, order)
         whole = 0
-        for b in range(_order.BUCKETS):
-            if starts[b + 1] > starts[b]:
-                _order.sort(row, order, starts[b], starts[b + 1])
+        for part in range(_order.arrange(row, ALL, penalty, k_reg, room)):
+            _order.sort(row, room, part)
         for k in range(C):
-            p = row[order[k]]
-            out[r, order[k]] = score(whole, k, p, draw, penalty, k_reg)
-            whole += units(p)
+            label = room.order[k]
+            out[r, label] = score(whole, k, row[label], draw, penalty, k_reg)
+            whole += units(row[label])
 
 
 @jit()
 def _of_few(P, u, penalty, k_reg, out, out_status, start, stop):
     C = P.shape[1]
-    shape = (C, _tile.WIDTH)
-    tile, found = np.empty(shape), np.empty(shape)
-    whole, sums, ahead = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64)
-    draws, good = np.empty(_tile.WIDTH), np.empty(_tile.WIDTH, np.bool_)
-    for first in range(start, stop, _tile.WIDTH):
-        count = min(_tile.WIDTH, stop - first)
-        _tile.gather(P, u, first, count, tile, whole, draws, good)
-        _tile.rank(tile, whole, sums, ahead)
-        _tile.score(tile, draws, sums, ahead, penalty, k_reg, found)
+    tile, parts, before_, ahead, found = new_lines(C), new_lines(C), new_lines(C), new_lines(C), new_lines(C)
+    draws, flags = new_lines(1), new_lines(1)
+    for first in range(start, stop, WIDTH):
+        count = min(WIDTH, stop - first)
+        _tile.fill(P, u, first, count, penalty, k_reg, tile, draws, parts, before_, ahead, flags, found)
         for w in range(count):
-            out_status[first + w] = OK if good[w] else INVALID
+            good = flags[0, w] == 0.0
+            out_status[first + w] = OK if good else INVALID
             for j in range(C):
-                out[first + w, j] = found[j, w] if good[w] else np.nan
+                out[first + w, j] = found[j, w] if good else np.nan
 
 
 def rows(P, u):
@@ -98,7 +93,7 @@ def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
     seconds = n * C * SECONDS_PER_RANK
     if C <= _tile.MOST_CLASSES and not options[0]:
         given = (flat, draws, *options[1:])
-        pool.run(_of_few, (*given, out, status), n, seconds=seconds, tile=_tile.WIDTH, num_threads=num_threads)
+        pool.run(_of_few, (*given, out, status), n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
     else:
         pool.run(_of_all, (flat, draws, *options, out, status), n, seconds=seconds, num_threads=num_threads)
     return out.reshape(*shape, C), status.reshape(shape)

@@ -6,8 +6,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store, where
 from cmfast.kernels.cpu.conformal import _bits, _order, _tile
-from cmfast.kernels.cpu.conformal._units import is_row, is_share, score, units
+from cmfast.kernels.cpu.conformal._units import is_row, is_share, most_units, score, units
 from cmfast.kernels.cpu.conformal.scores import rows
 from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS
 from cmfast.kernels.status import INVALID, OK
@@ -28,67 +29,65 @@ def _first(row):
 
 
 @jit(inner=True)
-def _leading(row, starts, mass, order, sorted_, q, draw, penalty, k_reg):
-    """Return how many of the labels of a row, in order, have a score that `q` does not exclude.
+def _leading(row, room, filled, most, draw, penalty, k_reg):
+    """Return how many of the labels of a row, in order, have a score of at most `most`, in units.
 
-    Scores never fall along the ranking: a bucket whose last label may have at most `q` is in, one whose first label
+    Scores never fall along the ranking: a bucket whose last label may have at most that is in, one whose first label
     has more is out, and only between them are labels looked at one by one.
     """
-    for b in range(_order.BUCKETS):
-        low, high = starts[b], starts[b + 1]
-        if low == high or not score(mass[b + 1], high - 1, 0.0, 0.0, penalty, k_reg) > q:
+    for part in range(filled):
+        low, high, whole = room.starts[part], room.starts[part + 1], room.sums[part]
+        if room.sums[part + 1] + penalty * max(0, high - k_reg) <= most:
             continue
-        if score(mass[b], low, 0.0, 0.0, penalty, k_reg) > q:
+        if whole + penalty * max(0, low + 1 - k_reg) > most:
             return low
-        if not sorted_[b]:
-            _order.sort(row, order, low, high)
-            sorted_[b] = True
-        whole = mass[b]
+        _order.sort(row, room, part)
         for k in range(low, high):
-            p = row[order[k]]
-            if score(whole, k, p, draw, penalty, k_reg) > q:
+            p = np.float64(row[room.order[k]])
+            if whole + units(draw * p) + penalty * max(0, k + 1 - k_reg) > most:
                 return k
             whole += units(p)
-    return len(row)
+    return room.starts[filled]
 
 
 @jit(inner=True)
-def _one_by_one(row, starts, mass, order, sorted_, q, draw, penalty, k_reg, words):
+def _one_by_one(row, room, filled, q, draw, penalty, k_reg, words):
     """Set the bits of the labels whose score does not exceed their own threshold."""
-    most = q[0]
-    for j in range(len(q)):
-        most = q[j] if not q[j] <= most else most  # NaN stays
-    for b in range(_order.BUCKETS):
-        low, high = starts[b], starts[b + 1]
-        if low == high:
-            continue
-        if score(mass[b], low, 0.0, 0.0, penalty, k_reg) > most:
-            return
-        if not sorted_[b]:
-            _order.sort(row, order, low, high)
-            sorted_[b] = True
-        whole = mass[b]
-        for k in range(low, high):
-            j = order[k]
-            if not score(whole, k, row[j], draw, penalty, k_reg) > q[j]:
-                _bits.put(words, j)
-            whole += units(row[j])
+    for part in range(filled):
+        _order.sort(row, room, part)
+    whole = 0
+    for k in range(room.starts[filled]):
+        j = room.order[k]
+        if not score(whole, k, row[j], draw, penalty, k_reg) > q[j]:
+            _bits.put(words, j)
+        whole += units(row[j])
+
+
+@jit(inner=True)
+def _most(limits):
+    """Return the units of the largest of some thresholds; NaN excludes nothing."""
+    most = most_units(limits[0])
+    for k in range(1, len(limits)):
+        most = max(most, most_units(limits[k]))
+    return most
 
 
 @jit()
 def _sets(P, u, groups, q, n, lac, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
     """Fill the sets of rows, `n` of them to an element of the batch; `q` has (batch, alpha, group, 1 or label)."""
     C, A, by_label = P.shape[1], q.shape[1], q.shape[3] > 1
-    starts, mass = np.empty(_order.BUCKETS + 1, np.int64), np.empty(_order.BUCKETS + 1, np.int64)
-    order, sorted_ = np.empty(C, np.int64), np.empty(_order.BUCKETS, np.bool_)
+    room = _order.room(C)
     for r in range(start, stop):
         b, i, row, draw = r // n, r % n, P[r], u[r] if len(u) else 1.0
         g = groups[r] if len(groups) else 0
         good = is_row(row) and is_share(draw) and 0 <= g < q.shape[2]
         out_status[r] = OK if good else INVALID
+        filled = 0
         if good and not lac:
-            _order.arrange(row, starts, mass, order)
-            sorted_[:] = False
+            most = _most(q[b, 0, g])
+            for a in range(1, A):
+                most = max(most, _most(q[b, a, g]))
+            filled = _order.arrange(row, most, penalty, k_reg, room)
         for a in range(A):
             words = out[b * A + a, i]
             if not good:
@@ -102,11 +101,14 @@ def _sets(P, u, groups, q, n, lac, penalty, k_reg, top1, out, out_sizes, out_sta
                     if not 1.0 - np.float64(row[j]) > limits[j if by_label else 0]:
                         _bits.put(words, j)
             elif by_label:
-                _one_by_one(row, starts, mass, order, sorted_, limits, draw, penalty, k_reg, words)
+                _one_by_one(row, room, filled, limits, draw, penalty, k_reg, words)
             else:
-                size = _leading(row, starts, mass, order, sorted_, limits[0], draw, penalty, k_reg)
-                for k in range(size):
-                    _bits.put(words, order[k])
+                size = _leading(row, room, filled, most_units(limits[0]), draw, penalty, k_reg)
+                if size == C:
+                    _bits.put_all(words, C)
+                else:
+                    for k in range(size):
+                        _bits.put(words, room.order[k])
             _finish(row, words, top1, out_sizes[b * A + a], i)
 
 
@@ -122,45 +124,61 @@ def _finish(row, words, top1, sizes, i):
     sizes[i] = size
 
 
+@jit(inner=True)
+def _limits(q, groups, n, first, count, a, by_label, flags, out):
+    """Write the thresholds of eight rows side by side, and flag those whose group is none."""
+    for w in range(count):
+        g = groups[first + w] if len(groups) else 0
+        if not 0 <= g < q.shape[2]:
+            flags[0, w] = 1.0
+            continue
+        for j in range(len(out)):
+            out[j, w] = q[(first + w) // n, a, g, j if by_label else 0]
+
+
+@jit(inner=True)
+def _inside(found, limits, words, sizes):
+    """Add up the bits of the labels that are in, and how many these are, eight rows at a time."""
+    zero, one = splat(0.0), splat(1.0)
+    word, size, bit = zero, zero, one
+    for j in range(len(found)):
+        excluded = load(found, j) > load(limits, j)
+        word = word + where(excluded, zero, bit)
+        size = size + where(excluded, zero, one)
+        bit = bit + bit
+    store(words, 0, word)
+    store(sizes, 0, size)
+
+
 @jit()
 def _sets_of_few(P, u, groups, q, n, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
     """As `_sets`, from the scores of all labels: of few classes, which fit into a word."""
-    C, A, by_label = P.shape[1], q.shape[1], q.shape[3] > 1
-    shape = (C, _tile.WIDTH)
-    tile, found = np.empty(shape), np.empty(shape)
-    whole, sums, ahead = np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape, np.int64)
-    draws, good = np.empty(_tile.WIDTH), np.empty(_tile.WIDTH, np.bool_)
-    words, sizes = np.empty(_tile.WIDTH, np.int64), np.empty(_tile.WIDTH, np.int64)
-    limits = np.empty(_tile.WIDTH)
-    for first in range(start, stop, _tile.WIDTH):
-        count = min(_tile.WIDTH, stop - first)
-        _tile.gather(P, u, first, count, tile, whole, draws, good)
+    C, A, by_label, every = P.shape[1], q.shape[1], q.shape[3] > 1, (1 << P.shape[1]) - 1
+    tile, parts, before, ahead, found = new_lines(C), new_lines(C), new_lines(C), new_lines(C), new_lines(C)
+    draws, flags = new_lines(1), new_lines(1)
+    words, sizes, limits = new_lines(1), new_lines(1), new_lines(A * C)
+    known = -1  # element of the batch whose thresholds stand in `limits`, if they serve all eight rows
+    for first in range(start, stop, WIDTH):
+        count = min(WIDTH, stop - first)
+        _tile.fill(P, u, first, count, penalty, k_reg, tile, draws, parts, before, ahead, flags, found)
+        b = first // n
+        alike = len(groups) == 0 and count == WIDTH and (first + count - 1) // n == b
+        if not alike or known != b:
+            for a in range(A):
+                _limits(q, groups, n, first, count, a, by_label, flags, limits[a * C : (a + 1) * C])
+            known = b if alike else -1
         for w in range(count):
-            g = groups[first + w] if len(groups) else 0
-            good[w] = good[w] and 0 <= g < q.shape[2]
-            out_status[first + w] = OK if good[w] else INVALID
-        _tile.rank(tile, whole, sums, ahead)
-        _tile.score(tile, draws, sums, ahead, penalty, k_reg, found)
+            out_status[first + w] = OK if flags[0, w] == 0.0 else INVALID
         for a in range(A):
-            words[:] = 0
-            sizes[:] = 0
-            for j in range(C):
-                for w in range(_tile.WIDTH):
-                    if w < count and good[w]:
-                        g = groups[first + w] if len(groups) else 0
-                        limits[w] = q[(first + w) // n, a, g, j if by_label else 0]
-                    else:
-                        limits[w] = np.inf
-                for w in range(_tile.WIDTH):
-                    inside = 0 if found[j, w] > limits[w] else 1
-                    words[w] |= np.int64(inside) << j
-                    sizes[w] += inside
+            _inside(found, limits[a * C : (a + 1) * C], words, sizes)
             for w in range(count):
                 b, i = (first + w) // n, (first + w) % n
-                if top1 and sizes[w] == 0:
-                    words[w], sizes[w] = np.int64(1) << _first(P[first + w]), 1
-                out[b * A + a, i, 0] = words[w]
-                out_sizes[b * A + a, i] = sizes[w]
+                good = flags[0, w] == 0.0
+                word, size = np.int64(words[0, w]) if good else every, np.int64(sizes[0, w]) if good else C
+                if top1 and size == 0:
+                    word, size = np.int64(1) << _first(P[first + w]), 1
+                out[b * A + a, i, 0] = word
+                out_sizes[b * A + a, i] = size
 
 
 def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=None):
@@ -183,7 +201,7 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
     options = {"seconds": seconds, "num_threads": num_threads}
     given, results = (flat, draws, own, limits, n), (k_reg, empty == "top1", out, sizes, status)
     if few:
-        pool.run(_sets_of_few, (*given, penalty, *results), size * n, tile=_tile.WIDTH, **options)
+        pool.run(_sets_of_few, (*given, penalty, *results), size * n, tile=WIDTH, **options)
     else:
         pool.run(_sets, (*given, lac, penalty, *results), size * n, **options)
     return out.reshape(*batch, A, n, words), sizes.reshape(*batch, A, n), status.reshape(shape)
