@@ -240,6 +240,11 @@ def _resample() -> None:
         cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2, scheme="expected_rounded")
 
 
+def _intervals() -> None:
+    for method in ("bca", "posterior"):
+        cmfast.uncertainty.interval(_matrix(np.int64), ["mcc", "recall"], method=method, n_replicates=2)
+
+
 def _standard_errors() -> None:
     names = ["geometric_mean", "gerrity", "recall"]
     for dtype in VALUES:
@@ -328,6 +333,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "score_areas": _score_areas,
     "least_cost": _least_cost,
     "resample": _resample,
+    "metric_intervals": _intervals,
+    "metric_draws": lambda: cmfast.uncertainty.posterior(_matrix(np.int64), ["mcc", "recall"], n_draws=2),
     "standard_errors": _standard_errors,
     "paired_replicates": _paired_replicates,
     "label_margins": _label_margins,

@@ -78,6 +78,8 @@ OPS: dict[str, Op] = {
     "score_areas": Op("metrics.thresholds", "(n),(n),(n)->(),()", BOTH, rtol=(1e-12, 1e-12)),
     "least_cost": Op("metrics.thresholds", "(n),(n),(n)->(),(),(2,2)", BOTH, rtol=(1e-6, 1e-12)),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
+    "metric_intervals": Op("uncertainty.intervals", "(C,C)->*", rtol=(1e-9, 1e-9)),
+    "metric_draws": Op("uncertainty.intervals", "(C,C)->*", rtol=(1e-9, 1e-9)),
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
     "scores": Op("conformal.scores", "(n,C),(n),(n)->(n),(n)", BOTH),
     "threshold": Op("conformal.thresholds", "(n),(n)->(A),(g)", BOTH),

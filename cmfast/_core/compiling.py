@@ -56,6 +56,8 @@ SECONDS = {
     "ccm": 2.0,
     "coverage_confusion": 1.0,
     "paired_replicates": 2.5,
+    "metric_intervals": 6.0,
+    "metric_draws": 4.0,
 }
 MOMENT = 0.3  # seconds of every other op
 # Kernel -> the same of those whose op takes longer or less without it.
@@ -115,6 +117,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "metrics.heidke": ("weighted_kappa",),
     "metrics.hss": ("weighted_kappa",),
     "uncertainty.standard_error": ("standard_errors",),
+    "uncertainty.interval": ("metric_intervals", "metrics_of_matrices"),
+    "uncertainty.posterior": ("metric_draws", "metrics_of_matrices"),
 }
 
 

@@ -5,21 +5,28 @@ from cmfast.uncertainty._compare_many import Comparisons, compare_many
 from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._errors import standard_error
 from cmfast.uncertainty._hypotheses import McNemar, Symmetry, bowker, mcnemar, stuart_maxwell
+from cmfast.uncertainty._intervals import interval, posterior
 from cmfast.uncertainty._paired_counts import Flip, PairedCounts, paired_counts
 from cmfast.uncertainty._resample import resample
+from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
 __all__ = [
     "Comparison",
     "Comparisons",
     "Flip",
+    "Interval",
+    "Intervals",
     "McNemar",
     "PairedCounts",
+    "Posterior",
     "Symmetry",
     "bowker",
     "compare",
     "compare_many",
+    "interval",
     "mcnemar",
     "paired_counts",
+    "posterior",
     "resample",
     "standard_error",
     "stuart_maxwell",

@@ -74,7 +74,6 @@ def _with_slopes():
     yield Case("int32", (counts[:2].astype(np.int32), few))
     yield Case("uint64", (counts[:2].astype(np.uint64), few))
     yield Case("huge", (counts[:2] * 2**52, few))
-    yield Case("no-names", (counts[:2], ()))
     many = np.diag(rng.integers(1, 9, 33))
     many[3, 30], many[32, 0] = 4, 2
     yield Case("many-classes", (many[np.newaxis], ("accuracy", "recall_macro")))
@@ -102,8 +101,40 @@ def _paired():
     yield Case("many-classes", tuple(many), {**ordered, "n_classes": 40, "n_replicates": 4})
 
 
+def _drawn(draws, options):
+    """Yield cases of what is drawn; `draws` is the option that says how many."""
+    rng = np.random.default_rng(35)
+    counts = rng.integers(0, 9, (3, 3, 3))
+    counts[:, range(3), range(3)] += 8
+    bad = counts.astype(float)
+    bad[0, 0, 0], bad[2, 2, 2] = np.nan, 0.5
+    gaps = counts.copy()
+    gaps[1, 1] = 0
+    few = {draws: 21, "rng": 6}
+    names = ("accuracy", "recall", "mcc", "min_recall", "gerrity")
+    for name, given in options.items():
+        yield Case(f"{name}-counts", (counts, names), few | given)
+    yield Case("bad-first-and-last", (bad, ("mcc", "f1")), few, fails=True)
+    yield Case("strict", (gaps, ("precision", "tau")), few | {"undefined": "strict"})
+    yield Case("n", (counts / 7.0, ("mcc", "accuracy")), few | {"n": 60})
+    yield Case("single", (counts[0], ("kappa",)), few)
+    yield Case("two-axes", (counts[:2].reshape(1, 2, 3, 3), ("kappa", "f1")), few)
+    yield Case("batch-of-none", (counts[:0], ("kappa", "f1")), few)
+    yield Case("many-samples", (counts[:1] * 2**45, ("mcc",)), few)
+
+
+_INTERVALS = {
+    "bca": {},
+    "bca-rows": {"scheme": "rows"},
+    "percentile": {"method": "percentile", "level": 0.8},
+    "basic": {"method": "basic"},
+    "posterior": {"method": "posterior", "prior": "laplace"},
+    "bayesian-bootstrap": {"method": "percentile", "scheme": "dirichlet", "prior": 0.25},
+}
 CASES = {
     "paired_replicates": list(_paired()),
+    "metric_draws": list(_drawn("n_draws", {"jeffreys": {}, "haldane": {"prior": "haldane"}})),
+    "metric_intervals": list(_drawn("n_replicates", _INTERVALS)),
     "resample": list(_cases()),
     "standard_errors": list(_with_slopes()),
 }

@@ -3,6 +3,7 @@
 import inspect
 import re
 import warnings
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -24,9 +25,10 @@ def inputs(op):
 
 def arrays(result):
     """Return the arrays of a result, whatever holds them."""
-    result = tuple(result.values()) if isinstance(result, dict) else result
-    parts = result if isinstance(result, tuple) else (result,)
-    return tuple(np.asarray(part) for part in parts if isinstance(part, np.ndarray | np.generic))
+    parts = result.values() if isinstance(result, Mapping) else result
+    if isinstance(result, tuple | Mapping):
+        return tuple(array for part in parts for array in arrays(part))
+    return (np.asarray(result),) if isinstance(result, np.ndarray | np.generic) else ()
 
 
 def run(op, args, options):
@@ -39,7 +41,7 @@ def batched(op, case):
     """Return which arguments have the whole batch, or None if the batch of the case cannot be cut along one axis."""
     if op == "confusion_matrix" and "n_classes" not in case.options:
         return None  # its classes come from the whole batch
-    if op == "resample":
+    if op in ("resample", "metric_draws", "metric_intervals"):
         return None  # its streams are numbered by the place in the batch
     if any(isinstance(value, np.ndarray | tuple) for value in case.options.values()):
         return None

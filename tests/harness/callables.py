@@ -30,6 +30,7 @@ RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
     "WidthCurve", "CellCounts", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
+    "uncertainty.Interval", "uncertainty.Intervals", "uncertainty.Posterior",
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
@@ -180,6 +181,9 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "n_components": integers(1, none=False),
     "n_replicates": integers(0, none=False),
     "n": integers(1, none=True),
+    "n_draws": integers(0, none=False),
+    "above": (*NO_NUMBER, None),
+    "prior": ("nonsense", -1, math.nan, [1.0, 2.0], [[-1.0, 0], [0, 0]], True, {}, None),
     "k": integers(1, none=False),
     "size": integers(1, none=False),
     "origins": integers(1, none=False),
@@ -329,6 +333,15 @@ def _of_state(name: str, of: Callable[[Make], Any]) -> dict[str, Entry]:
     }
 
 
+def _intervals(make: Make) -> Any:
+    one = cmfast.uncertainty.Interval(*(make(ONES) for _ in range(4)), make(COUNTS[0]))
+    return cmfast.uncertainty.Intervals({"f1": one}, method="bca", level=0.95, n_replicates=9)
+
+
+def _drawn(make: Make) -> Any:
+    return cmfast.uncertainty.Posterior(np.asarray(make(M)))
+
+
 def _histogram(make: Make) -> cmfast.SparseHistogram:
     return cmfast.sparse_histogram(make(X), grid=GRID)
 
@@ -366,6 +379,9 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "n_groups": (2, 5, np.int16(3), None),
     "n_components": (1, 2, 9, None),
     "n_replicates": (0, 1, 7),
+    "n_draws": (0, 1, 7),
+    "above": (0, 0.5, -1.0),
+    "prior": ("haldane", "jeffreys", "laplace", 0, 2.5, [[1.0, 0.0], [0.5, 2.0]]),
     "n": (0, 1, 50, 2**53, None),
     "k": (1, 2, 100, 2**62),
     "size": (1, 2, 5),
@@ -501,6 +517,8 @@ LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sam
 OF_SCORES: dict[str, Any] = {"batch": frozenset({"y_score"}), "optional": frozenset({"sample_weight"})}
 _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
 
+OTHER_METHODS = tuple(name for name in (*NO_NAME, *RIGHT["method"]) if name is not None)
+
 ENTRIES: dict[str, Entry] = {
     "confusion_matrix": _function(
         cmfast.confusion_matrix,
@@ -625,6 +643,24 @@ ENTRIES: dict[str, Entry] = {
             ),
         }.items()
     },
+    "uncertainty.interval": _of_matrix(
+        cmfast.uncertainty.interval,
+        COUNTS,
+        others={"names": ["accuracy", "f1"], "n_replicates": 9},
+        wrong={"n": integers(0, none=True), "method": OTHER_METHODS, "scheme": (*NO_NAME, "expected_rounded")},
+        free=frozenset({"method", "scheme"}),  # what is right for others is wrong here
+    ),
+    "uncertainty.posterior": _of_matrix(
+        cmfast.uncertainty.posterior,
+        COUNTS,
+        others={"names": ["accuracy", "f1"], "n_draws": 9},
+        wrong={"n": integers(0, none=True)},
+    ),
+    "uncertainty.Interval.explain": Entry(lambda make: _intervals(make)["f1"].explain),
+    "uncertainty.Intervals.to_pandas": Entry(lambda make: _intervals(make).to_pandas),
+    "uncertainty.Intervals.plot": Entry(lambda make: _intervals(make).plot, free=frozenset({"ax"})),
+    "uncertainty.Posterior.explain": Entry(lambda make: _drawn(make).explain),
+    "uncertainty.Posterior.probability": Entry(lambda make: _drawn(make).probability, others={"above": 0.5}),
     "cell_counts": _function(cmfast.cell_counts, POINTS, others={"grid": GRID}, wrong={"grid": (3, "scott", None, M)}),
     "sparse_histogram": _function(
         cmfast.sparse_histogram,

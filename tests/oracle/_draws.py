@@ -161,3 +161,22 @@ def spread(stream, total, weights):
         out.append(binomial(stream, total, w / rest if w else 0.0))
         total -= out[-1]
     return out
+
+
+def log_gamma(stream, shape):
+    """Draw the logarithm of a gamma number as Marsaglia and Tsang do (2000), normal ones by the polar method."""
+    d = max(shape, shape + 1 if shape < 1 else 0) - 1 / 3
+    while True:
+        s = 0.0
+        while not 0 < s < 1:
+            u, v = (2 * x - 1 for x in stream.pair())
+            s = u * u + v * v
+        x = u * math.sqrt(-2 * math.log(s) / s)
+        root = 1 + x / math.sqrt(9 * d)
+        if root <= 0:
+            continue
+        uniform = stream.pair()[0]
+        if math.log(uniform) < x * x / 2 + d * (1 - root**3 + 3 * math.log(root)):
+            break
+    drawn = math.log(d) + 3 * math.log(root)
+    return drawn + math.log(stream.pair()[0]) / shape if shape < 1 else drawn

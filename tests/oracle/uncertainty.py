@@ -1,11 +1,13 @@
 """Replicates drawn one at a time from their streams, cells rounded one at a time in exact arithmetic."""
 
 import math
+from functools import partial
+from statistics import NormalDist
 
 import numpy as np
 
 from oracle import metrics
-from oracle._draws import Stream, binomial, spread
+from oracle._draws import Stream, binomial, log_gamma, spread
 from oracle._slopes import slopes, variance
 
 
@@ -127,4 +129,116 @@ def paired_replicates(y, a, b, *, names, n_classes, groups=None, clusters=None, 
     return metrics.metrics_of_matrices(np.array(found, np.int64).reshape(shape), names)
 
 
-ORACLES = {"paired_replicates": paired_replicates, "resample": resample, "standard_errors": standard_errors}
+SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial"}
+PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}
+
+
+def _posterior(M, prior, n, n_draws, seed):
+    """Return draws of matrices whose shares have a Dirichlet distribution."""
+    C = M.shape[-1]
+    prior = np.broadcast_to(PRIORS[prior] if isinstance(prior, str) else prior, (C, C))
+    out = np.full((*M.shape[:-2], n_draws, C, C), math.nan)
+    for b, index in enumerate(np.ndindex(M.shape[:-2])):
+        if not _usable(M[index].tolist(), n):
+            continue
+        total = float(M[index].sum()) if n is None else float(n)
+        alpha = M[index] * (total / M[index].sum() if total else 0.0) + prior
+        for k in range(n_draws):
+            logs = np.full((C, C), -math.inf)
+            for i in range(C):
+                stream = Stream(seed, b, k, 1 + i)
+                logs[i] = [log_gamma(stream, a) if a > 0 else -math.inf for a in alpha[i].tolist()]
+            cells = np.exp(logs - logs.max())
+            out[(*index, k)] = cells / cells.sum() * (total or 1.0)
+    return out
+
+
+def _replicates(M, scheme, prior, n, count, rng):
+    if scheme == "dirichlet":
+        return _posterior(np.asarray(M, float), prior, n, count, int(np.random.default_rng(rng).integers(2**63)))
+    return resample(M, n_replicates=count, scheme=SCHEMES[scheme], n=n, rng=rng)[0]
+
+
+def metric_draws(M, names, *, prior="jeffreys", n=None, n_draws, rng=0, undefined="present"):
+    drawn = _replicates(M, "dirichlet", prior, n, n_draws, rng)
+    found = metrics.metrics_of_matrices(drawn, names, undefined=undefined)
+    return tuple(x if x.ndim == M.ndim - 1 else np.moveaxis(x, -2, -1) for x in found)
+
+
+def _quantile(values, share):
+    values = sorted(values)
+    place = share * (len(values) - 1)
+    k = int(place)
+    return values[k] + (place - k) * (values[min(k + 1, len(values) - 1)] - values[k])
+
+
+def _acceleration(name, m, k, undefined, *, rows):
+    """Return the acceleration from numbers without one sample; those of a row by themselves where rows are fixed."""
+    C, without = len(m), {}
+    for i, j in np.argwhere(m > 0).tolist():
+        less = m.astype(float)
+        less[i, j] -= min(1.0, less[i, j])
+        x = metrics.metrics_of_matrices(less, [name], undefined=undefined)[0]
+        x = float(x if k is None else x[k])
+        if math.isfinite(x):
+            without[i, j] = x
+    squares = cubes = 0.0
+    for group in [[i] for i in range(C)] if rows else [range(C)]:
+        inside = {cell: x for cell, x in without.items() if cell[0] in group}
+        weight = sum(m[cell] for cell in inside)
+        mean = sum(m[cell] * x for cell, x in inside.items()) / weight if weight else 0.0
+        squares += sum(m[cell] * (mean - x) ** 2 for cell, x in inside.items())
+        cubes += sum(m[cell] * (mean - x) ** 3 for cell, x in inside.items())
+    return cubes / (6 * squares**1.5) if squares > 1e-28 else 0.0
+
+
+def _ends(values, estimate, method, level, acceleration):
+    known = [x for x in values if not math.isnan(x)]
+    if not known or math.isnan(estimate):
+        return math.nan, math.nan
+    normal, shares = NormalDist(), [(1 - level) / 2, (1 + level) / 2]
+    if method == "bca":
+        less = (sum(x < estimate for x in known) + sum(x == estimate for x in known) / 2) / len(known)
+        less = min(max(less, 0.5 / len(known)), 1 - 0.5 / len(known))
+        moved = [normal.inv_cdf(less) + normal.inv_cdf(share) for share in shares]
+        shares = [normal.cdf(normal.inv_cdf(less) + z / (1 - acceleration() * z)) for z in moved]
+    low, high = (_quantile(known, share) for share in shares)
+    return (2 * estimate - high, 2 * estimate - low) if method == "basic" else (low, high)
+
+
+def metric_intervals(
+    M, names, *, method="bca", level=0.95, scheme="multinomial", prior="jeffreys", n=None, n_replicates, rng=0,
+    undefined="present",
+):  # fmt: skip
+    scheme = "dirichlet" if method == "posterior" else scheme
+    drawn = _replicates(M, scheme, prior, n, n_replicates, rng)
+    out = []
+    for name in names:
+        estimate = metrics.metrics_of_matrices(M, [name], undefined=undefined)[0].astype(float)
+        values = metrics.metrics_of_matrices(drawn, [name], undefined=undefined)[0]
+        values = values if values.ndim == M.ndim - 1 else np.moveaxis(values, -2, -1)
+        low, high, error = (np.full(estimate.shape, math.nan) for _ in range(3))
+        lost = np.full(estimate.shape, n_replicates)
+        for index in np.ndindex(estimate.shape):
+            m = M[index[: M.ndim - 2]]
+            if not _usable(m.tolist(), n):
+                estimate[index] = math.nan
+                continue
+            weights = m if n is None else m * (n / m.sum())
+            k = index[-1] if estimate.ndim == M.ndim - 1 else None
+            bent = partial(_acceleration, name, weights, k, undefined, rows=scheme == "rows")
+            low[index], high[index] = _ends(values[index].tolist(), float(estimate[index]), method, level, bent)
+            known = values[index][~np.isnan(values[index])]
+            error[index] = known.std(ddof=1) if known.size > 1 else math.nan
+            lost[index] = n_replicates - known.size
+        out += [estimate, low, high, error, lost]
+    return tuple(out)
+
+
+ORACLES = {
+    "paired_replicates": paired_replicates,
+    "metric_draws": metric_draws,
+    "metric_intervals": metric_intervals,
+    "resample": resample,
+    "standard_errors": standard_errors,
+}

@@ -70,3 +70,7 @@ def test_scaling_the_counts_by_four_halves_the_errors():
         if name != "krippendorff_alpha":  # which knows how few samples there are
             found = uncertainty.standard_error(SURFACE * 4, name)
             np.testing.assert_allclose(found, error / 2, rtol=1e-11, err_msg=name)
+
+
+def test_no_names_make_no_errors():
+    assert uncertainty.standard_error(SURFACE, []) == {}

@@ -205,3 +205,50 @@ def _log_chance(n, odds, mode, k):
     large = (n - k + 0.5) * _log_ratio(d, n - k + 1.0) - (k + 0.5) * _log_ratio(d, mode + 1.0)
     tilt = d * _log(odds * (n - mode + 1.0) / (mode + 1.0))
     return large + tilt + (_correction(mode) + _correction(n - mode) - _correction(k) - _correction(n - k))
+
+
+# --- gamma draws ------------------------------------------------------------------------------------------------------
+
+
+@jit(inner=True)
+def exponential(x):
+    """Return the exponential of a number that is not above 0."""
+    if x < -745.0:
+        return 0.0
+    k = np.floor(x / LN_2)
+    return math.ldexp(_exp(x - k * LN_2 - LN_2), int(k) + 1)
+
+
+@jit(inner=True)
+def _normal(stream):
+    """Draw a normal number, by the polar method."""
+    while True:
+        u, v = _pair(stream)
+        u, v = 2.0 * u - 1.0, 2.0 * v - 1.0
+        s = u * u + v * v
+        if 0.0 < s < 1.0:
+            return u * math.sqrt(-2.0 * _log(s) / s)
+
+
+@jit(inner=True)
+def log_gamma(stream, shape):
+    """Draw the logarithm of a gamma number (Marsaglia and Tsang, A simple method for generating gamma variables, 2000).
+
+    Of a shape below 1 the number itself may be below what float64 holds.
+    """
+    d = (shape if shape >= 1.0 else shape + 1.0) - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+    while True:
+        x = _normal(stream)
+        root = 1.0 + c * x
+        if root <= 0.0:
+            continue
+        v = root * root * root
+        u, _ = _pair(stream)
+        if u < 1.0 - 0.0331 * (x * x) * (x * x) or _log(u) < 0.5 * x * x + d * (1.0 - v + _log(v)):
+            break
+    drawn = _log(d * v)
+    if shape < 1.0:
+        u, _ = _pair(stream)
+        drawn += _log(u) / shape
+    return drawn

@@ -96,7 +96,7 @@ def _status(good, whole, total, n):
 
 
 @jit(inner=True)
-def _spread(stream, total, shares, out):
+def spread(stream, total, shares, out):
     """Draw how `total` samples fall, into `out`; each share is one of what is left."""
     left = total
     for j in range(len(shares)):
@@ -122,7 +122,7 @@ def _draw(shares, scheme, n_replicates, seed, out, start, stop):
             for i in range(C):
                 drawn[i] = np.int64(support[b, i])
         else:
-            _spread(stream, total[b], rows[b], drawn)
+            spread(stream, total[b], rows[b], drawn)
         for i in range(C):
             if scheme == ROUNDED:
                 detected = np.rint(drawn[i] * rates[b, i])
@@ -130,20 +130,28 @@ def _draw(shares, scheme, n_replicates, seed, out, start, stop):
                     out[place, i, j] = np.int64(np.rint(detected * cells[b, i, j]))
             else:
                 seek(stream, replicate, 1 + i)
-                _spread(stream, drawn[i], cells[b, i], out[place, i])
+                spread(stream, drawn[i], cells[b, i], out[place, i])
+
+
+def shares_of(M, missed, *, n, rounded, num_threads):
+    """Return the :class:`Shares` of a batch of matrices."""
+    batch, C = M.shape[:-2], M.shape[-1]
+    size = math.prod(batch)
+    cells = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
+    lost = np.zeros((0, C)) if missed is None else np.ascontiguousarray(missed, np.float64).reshape(size, C)
+    cells.flags.writeable = lost.flags.writeable = False  # one type of each, whoever made it
+    rows, support, rates = (np.empty((size, C)) for _ in range(3))
+    shares = Shares(np.empty((size, C, C)), rows, support, rates, np.empty(size, np.int64), np.empty(size, np.int8))
+    given = (cells, lost, -1 if n is None else n, rounded)
+    pool.run(_shares, (*given, shares), size, seconds=size * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    return shares
 
 
 def resample(M, missed, *, n_replicates, scheme, n, seed, num_threads=None):
     """Replicates of every matrix, int64, one axis before the last two; and the status."""
     batch, C = M.shape[:-2], M.shape[-1]
     size, code = math.prod(batch), SCHEMES[scheme]
-    cells = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
-    lost = np.zeros((0, C)) if missed is None else np.ascontiguousarray(missed, np.float64).reshape(size, C)
-    cells.flags.writeable = lost.flags.writeable = False  # one type of each, whoever made it
-    rows, support, rates = (np.empty((size, C)) for _ in range(3))
-    shares = Shares(np.empty((size, C, C)), rows, support, rates, np.empty(size, np.int64), np.empty(size, np.int8))
-    given = (cells, lost, -1 if n is None else n, code == ROUNDED)
-    pool.run(_shares, (*given, shares), size, seconds=size * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    shares = shares_of(M, missed, n=n, rounded=code == ROUNDED, num_threads=num_threads)
     out = np.empty((size * n_replicates, C, C), np.int64)
     seconds = len(out) * (C * SECONDS_PER_DRAW + C * C * (SECONDS_PER_CELL if code == ROUNDED else SECONDS_PER_DRAW))
     pool.run(

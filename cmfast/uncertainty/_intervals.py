@@ -1,0 +1,338 @@
+"""Intervals of metrics: ``interval``, ``posterior``."""
+
+from statistics import NormalDist
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast.kernels.shared.metrics import Total, Value
+from cmfast.metrics import _evaluate, _plan
+from cmfast.metrics._catalogue import Form, find
+from cmfast.metrics._margins import margins
+from cmfast.uncertainty._errors import standard_error
+from cmfast.uncertainty._results import Interval, Intervals, Posterior
+
+IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
+IntervalScheme: TypeAlias = Literal["multinomial", "rows", "dirichlet"]
+Prior: TypeAlias = Any
+PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}
+SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet": "dirichlet"}
+FAILED = "matrices without intervals"
+
+# Metrics that are shares of samples: of all, of a class, of its predictions, of all others.
+_OF_CLASS = {
+    Value.RECALL: "row", Value.FALSE_NEGATIVE: "row", Value.PRECISION: "col", Value.FALSE_DISCOVERY: "col",
+    Value.SPECIFICITY: "not row", Value.FALSE_POSITIVE: "not row", Value.NPV: "not col",
+    Value.FALSE_OMISSION: "not col", Value.ACCURACY: "all",
+}  # fmt: skip
+
+
+def interval(
+    M: Array,
+    names: Any = None,
+    /,
+    *,
+    method: IntervalMethod = "bca",
+    level: float = 0.95,
+    scheme: IntervalScheme = "multinomial",
+    prior: Prior = "jeffreys",
+    n: int | None = None,
+    n_replicates: int = 10_000,
+    rng: "int | np.random.Generator" = 0,
+    undefined: Undefined = "present",
+    positive: int = 1,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Say between which ends metrics could lie, given how few samples they were measured on.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Rows are the truth. Counts; or any shares of them if `n` is given.
+    names : str or list of str, optional
+        As for :func:`cmfast.metrics.compute`.
+    method : {"bca", "percentile", "basic", "normal", "wilson", "posterior"}
+        How (see Notes).
+    level : float
+        Share of such intervals that hold the truth, if all is well.
+    scheme : {"multinomial", "rows", "dirichlet"}
+        What is random: all cells together; every row for itself, for class counts fixed by design; shares of the cells
+        themselves, given the counts (always for "posterior").
+    prior : {"jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
+        Samples that each cell has beforehand, where shares are drawn: 1/2, 1, 0.
+    n : int, optional
+        Samples of a test set; default: as many as `M` holds.
+    n_replicates : int
+        Matrices to draw for each one.
+    rng : int or numpy.random.Generator
+        Seed of the draws, which are those of :func:`resample`.
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
+        What a 0/0 gives, in every replicate as for :func:`cmfast.metrics.compute`.
+    positive : {1, 0}
+        Which class of two is the positive one, for binary names.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    Interval, or Intervals
+        Of one name, or of several by name. Arrays of shape (...), or (..., C) for a metric per class; float64. Library
+        and device of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not square or not real; an unknown name; "wilson" for a metric that is no share of samples; "bca" or
+        "wilson" or "normal" with "dirichlet".
+
+    Notes
+    -----
+    - "percentile": quantiles of the metric over replicates.
+    - "basic": twice the estimate minus those, the other way round.
+    - "bca": percentiles, moved by how many replicates are below the estimate and by how single samples bend the metric
+      (Efron 1987); the latter is exact, from leaving out one sample of each cell.
+    - "normal": the estimate and a multiple of :func:`standard_error`; nothing is drawn.
+    - "wilson": for shares of samples alone (accuracy, recall, precision, specificity, their complements): the ends at
+      which a test of the share would just reject it. Right also with few samples and near 0 and 1, where a bootstrap
+      is not: 5 right of 5 have no replicate below 1.
+    - "posterior": quantiles of the metric over draws of the shares of the cells from their Dirichlet posterior.
+
+    Quantiles are linear between neighbours. Replicates in which the metric is undefined are left out and counted.
+
+    Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
+    reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
+    numbers are made of the seed, the place in the batch and the number of the replicate; any number of threads gives
+    the same bits.
+
+    References
+    ----------
+    Efron, Better bootstrap confidence intervals, 1987. Wilson, Probable inference, the law of succession, and
+    statistical inference, 1927. Brown, Cai and DasGupta, Interval estimation for a binomial proportion, 2001.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
+    >>> found = uncertainty.interval(M, "mcc")
+    >>> round(float(found.estimate), 3), round(float(found.low), 2), round(float(found.high), 2)
+    (0.845, 0.81, 0.87)
+    >>> uncertainty.interval(M, ["accuracy", "recall"], method="wilson")["recall"].low.round(3).tolist()
+    [0.906, 0.899, 0.746]
+    """
+    validate.choice("method", method, get_args(IntervalMethod))
+    validate.choice("scheme", scheme, get_args(IntervalScheme))
+    level = _level(level)
+    wanted = _plan.names_of(names)
+    n_replicates = validate.count("n_replicates", n_replicates)
+    generator = validate.generator(rng)
+    options = _checked(n, undefined, positive, on_failure, num_threads)
+    if method in ("bca", "wilson", "normal") and scheme == "dirichlet":
+        validate.refuse("method", 'percentile, basic or posterior with scheme="dirichlet"', method)
+    (M,) = dispatch.adopt(M=M)
+    C, _ = validate.matrices(square=True, M=M)
+    mass = _prior(prior, C)
+    layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+    if method in ("normal", "wilson"):
+        n_replicates = 0
+        made = _normal if method == "normal" else _wilson
+        found = made(M, wanted, level, "rows" if scheme == "rows" else "total", options)
+    else:
+        posterior = method == "posterior"
+        *parts, status = dispatch.call(
+            "metric_intervals", M, plan=layout.plan, method="percentile" if posterior else method, level=level,
+            scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"], prior=mass,
+            n_replicates=n_replicates, seed=int(generator.integers(2**63)), num_threads=options["num_threads"],
+        )  # fmt: skip
+        failures.report(status, on_failure, failed=FAILED)
+        found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.places]
+    if isinstance(names, str) and names not in _plan.GROUPS:
+        return found[0]
+    each = dict(zip(wanted, found, strict=True))
+    return Intervals(each, method=method, level=level, n_replicates=n_replicates)
+
+
+def posterior(
+    M: Array,
+    names: Any = None,
+    /,
+    *,
+    prior: Prior = "jeffreys",
+    n: int | None = None,
+    n_draws: int = 10_000,
+    rng: "int | np.random.Generator" = 0,
+    undefined: Undefined = "present",
+    positive: int = 1,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+) -> Any:
+    """Draw metrics from their posterior: what they may be, given the counts and what was known beforehand.
+
+    Parameters
+    ----------
+    M : array, shape (..., C, C)
+        Rows are the truth. Counts; or any shares of them if `n` is given.
+    names : str or list of str, optional
+        As for :func:`cmfast.metrics.compute`.
+    prior : {"jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
+        Samples that each cell has beforehand: 1/2, 1, 0. With 0 an empty cell stays empty.
+    n : int, optional
+        Samples; default: as many as `M` holds.
+    n_draws : int
+        Draws for each matrix.
+    rng : int or numpy.random.Generator
+        Seed of the draws.
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
+        What a 0/0 gives, as for :func:`cmfast.metrics.compute`.
+    positive : {1, 0}
+        Which class of two is the positive one, for binary names.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about matrices with bad values (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+
+    Returns
+    -------
+    Posterior, or dict of str to Posterior
+        With the draws, float64, in the library and on the device of `M`; their mean and standard deviation; and the
+        probability that the metric is above a number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        `M` is not square or not real; an unknown name; a prior that is negative or of another shape.
+
+    Notes
+    -----
+    The shares of the cells have a Dirichlet distribution with the counts plus `prior`: samples are drawn from the
+    prevalence and from the rows at once.
+
+    Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
+    reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
+    numbers are made of the seed, the place in the batch, the number of the draw and the row; any number of threads
+    gives the same bits.
+
+    References
+    ----------
+    Caelen, A Bayesian interpretation of the confusion matrix, 2017. Marsaglia and Tsang, A simple method for generating
+    gamma variables, 2000.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> found = uncertainty.posterior([[18, 2], [1, 9]], "accuracy")
+    >>> round(float(found.mean), 2), round(float(found.probability(above=0.8)), 2)
+    (0.88, 0.89)
+    """
+    wanted = _plan.names_of(names)
+    n_draws = validate.count("n_draws", n_draws)
+    generator = validate.generator(rng)
+    options = _checked(n, undefined, positive, on_failure, num_threads)
+    (M,) = dispatch.adopt(M=M)
+    C, _ = validate.matrices(square=True, M=M)
+    mass = _prior(prior, C)
+    layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+    *found, status = dispatch.call(
+        "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, n_replicates=n_draws,
+        seed=int(generator.integers(2**63)), num_threads=options["num_threads"],
+    )  # fmt: skip
+    failures.report(status, on_failure, failed="matrices without a posterior")
+    return _plan.as_asked(names, wanted, [Posterior(found[place]) for place in layout.places])
+
+
+def _checked(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
+    """Return the options that every method takes, checked."""
+    _evaluate.check_options(undefined, positive, on_failure)
+    count = None if n is None else validate.count("n", n)
+    options = {"n": count, "undefined": undefined, "positive": positive, "on_failure": on_failure}
+    return options | {"num_threads": validate.num_threads(num_threads)}
+
+
+def _level(level: Any) -> float:
+    value = validate.number("level", level)
+    if not 0.0 < value < 1.0:
+        validate.refuse("level", "between 0 and 1", level)
+    return value
+
+
+def _prior(prior: Any, C: int) -> np.ndarray:
+    """Return the samples that each cell has beforehand."""
+    if isinstance(prior, str):
+        validate.choice("prior", prior, PRIORS, "a number or an array")
+        return np.full((C, C), PRIORS[prior])
+    if np.ndim(prior) == 0:
+        return np.full((C, C), validate.nonnegative("prior", prior))
+    table = np.asarray(prior)
+    if table.dtype.kind not in "buif" or table.shape != (C, C):
+        validate.refuse("prior", f"a name, a number or an array of shape {(C, C)}", validate.shown(prior))
+    table = table.astype(np.float64)
+    if not (np.isfinite(table).all() and (table >= 0).all()):
+        validate.refuse("prior", "finite and not negative", validate.shown(prior))
+    return table
+
+
+def _normal(M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]) -> list[Interval]:
+    values = _values(M, names, {**options, "on_failure": "ignore"})
+    errors = standard_error(M, names, fixed=fixed, **options)  # type: ignore[call-overload]
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    with dispatch.chosen(M):
+        return [_around(values[name], z * errors[name], errors[name]) for name in names]
+
+
+def _around(value: Any, reach: Any, error: Any) -> Interval:
+    return Interval(value, value - reach, value + reach, error, _none(value))
+
+
+def _none(value: Any) -> Any:
+    """Return how many replicates were undefined, of none."""
+    return (value != value) & (value == value)  # noqa: PLR0124
+
+
+def _values(M: Any, names: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
+    given = (options[key] for key in ("undefined", "positive", "on_failure", "num_threads"))
+    return dict(zip(names, _evaluate.evaluate(M, names, *given), strict=True))
+
+
+def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]) -> list[Interval]:
+    del fixed
+    of = [_samples(name) for name in names]  # refused before anything is computed
+    values = _values(M, names, options)
+    sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    found = []
+    with dispatch.chosen(M):
+        for name, which in zip(names, of, strict=True):
+            value, whole = values[name], sums.total[..., None]
+            size = {"row": sums.row_sums, "col": sums.col_sums}.get(which.removeprefix("not "), whole)
+            size = 1.0 * (whole - size if which.startswith("not") else size)
+            form = find(name)
+            if which == "all" and not (form and form.per_class):
+                size = 1.0 * sums.total
+            elif form and form.average == "binary":
+                size = size[..., options["positive"]]
+            if options["n"] is not None:
+                size = size * (options["n"] / (whole if size.ndim == whole.ndim else sums.total))
+            middle, spread = value * size + z * z / 2, value * (1.0 - value) * size
+            reach = z * (spread + z * z / 4) ** 0.5
+            low, high = ((middle + end) / (size + z * z) for end in (-reach, reach))
+            error = spread**0.5 / (size + (size == 0.0))
+            found.append(Interval(value, low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, _none(value)))
+    return found
+
+
+def _samples(name: str) -> str:
+    """Return of which samples a metric is a share: all, a row, a column, or all others."""
+    form: Form | None = find(name)
+    if form is not None:
+        metric = form.metric
+        if metric.total in (Total.ACCURACY, Total.ERROR) and metric.value is None:
+            return "all"
+        if form.average == "micro" and metric.micro is Total.ACCURACY:
+            return "all"
+        if form.average in (None, "binary") and metric.over is None and metric.value in _OF_CLASS:
+            return _OF_CLASS[metric.value]
+    return validate.refuse("method", f"another one for {name}, which is no share of samples", "wilson")

@@ -1,0 +1,161 @@
+"""What intervals and posteriors come back as."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import caller, dispatch, reading, validate
+
+
+@reading.readable
+class Interval(NamedTuple):
+    """An interval of one metric.
+
+    Attributes
+    ----------
+    estimate : array, shape (...) or (..., C)
+        The metric of the matrix itself.
+    low, high : array
+        Ends of the interval; NaN where the metric is undefined.
+    standard_error : array
+        Standard deviation of the replicates; by the delta method, or of the share, where nothing was drawn.
+    n_undefined : array of int64
+        Replicates in which the metric was undefined. They are left out of all the rest.
+    """
+
+    estimate: Any
+    low: Any
+    high: Any
+    standard_error: Any
+    n_undefined: Any
+
+    def _parts(self) -> dict[str, str]:
+        names = ("estimate", "low", "high", "standard_error")
+        parts = {name: reading.numbers(getattr(self, name)) for name in names}
+        if np.any(dispatch.to_host(self.n_undefined)):
+            parts["n_undefined"] = reading.numbers(self.n_undefined, ",")
+        return parts
+
+    def explain(self) -> str:
+        """Say in words what the interval says."""
+        estimate, low, high = (np.asarray(dispatch.to_host(x), np.float64) for x in self[:3])
+        text = f"{estimate.size:,} intervals"
+        if estimate.ndim == 0:
+            text = f"{float(estimate):.4g}, and from {float(low):.4g} to {float(high):.4g} with other samples"
+        lost = int(np.max(dispatch.to_host(self.n_undefined), initial=0))
+        return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
+
+
+class Intervals(Mapping[str, Interval]):
+    """Intervals of several metrics, by name.
+
+    Attributes
+    ----------
+    method : str
+        How they were made.
+    level : float
+        The share of such intervals that hold the truth, if all is well.
+    n_replicates : int
+        How many replicates were drawn; 0 where none was needed.
+    """
+
+    def __init__(self, found: Mapping[str, Interval], *, method: str, level: float, n_replicates: int) -> None:
+        self._found = dict(found)
+        self.method, self.level, self.n_replicates = method, level, n_replicates
+
+    def __getitem__(self, name: str) -> Interval:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        drawn = f", {self.n_replicates:,} replicates" if self.n_replicates else ""
+        return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}>"
+
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = []
+        for name, one in self._found.items():
+            parts = [np.asarray(dispatch.to_host(part)) for part in one]
+            for index in np.ndindex(parts[0].shape):
+                place = ",".join(map(str, index))
+                numbers = {key: part[index].item() for key, part in zip(one._fields, parts, strict=True)}
+                rows.append({"metric": name, "index": place, **numbers})
+        return rows
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame, a row for each number; how they were made is in its ``attrs``."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self._rows(), columns=["metric", "index", *Interval._fields])
+        frame.attrs |= {"method": self.method, "level": self.level, "n_replicates": self.n_replicates}
+        return frame
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a forest plot: a line for each number.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            What was drawn on. Nothing is shown.
+        """
+        try:
+            import matplotlib.pyplot as plt  # noqa: TID251
+        except ImportError as error:
+            msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
+            raise ImportError(caller.named(msg)) from error
+        rows = self._rows()
+        ax = plt.subplots(figsize=(6, 0.6 + 0.25 * len(rows)), layout="constrained")[1] if ax is None else ax
+        places = np.arange(len(rows), 0, -1)
+        low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
+        ax.hlines(places, low, high, color="0.4")
+        ax.plot(estimate, places, "o", color="C0", markersize=4)
+        names = [row["metric"] + (f" [{row['index']}]" if row["index"] else "") for row in rows]
+        ax.set_yticks(places, names)
+        ax.set_xlabel(f"{self.level:.0%} by {self.method}")
+        return ax
+
+
+@reading.readable
+class Posterior(NamedTuple):
+    """Draws of one metric from its posterior.
+
+    Attributes
+    ----------
+    draws : array, shape (..., n_draws) or (..., C, n_draws)
+        The metric of every draw; NaN where it is undefined.
+    """
+
+    draws: Any
+
+    @property
+    def mean(self) -> Any:
+        """Mean of the draws."""
+        return self.draws.mean(-1)
+
+    @property
+    def standard_deviation(self) -> Any:
+        """Standard deviation of the draws."""
+        return self.draws.std(-1)
+
+    def probability(self, above: float) -> Any:
+        """Return the probability that the metric is greater than a number."""
+        above = validate.finite("above", above)
+        with dispatch.chosen(self.draws):
+            return (self.draws > above).sum(-1) / max(1, self.draws.shape[-1])
+
+    def _parts(self) -> dict[str, str]:
+        return {"draws": reading.shape(self.draws, 1), "mean": reading.numbers(self.mean)}
+
+    def explain(self) -> str:
+        """Say in words what the draws say."""
+        return f"mean {reading.numbers(self.mean)}, standard deviation {reading.numbers(self.standard_deviation)}"

@@ -1,0 +1,141 @@
+"""Intervals and posteriors against theory, other libraries and the draws of ``resample``."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import cmfast
+from cmfast import metrics, uncertainty
+
+SURFACE = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])
+# From leaving out single samples, by hand.
+ACCELERATIONS = {"accuracy": -0.014054567378526131, "f1_macro": -0.013312696255044722, "mcc": -0.013869105663831267}
+
+
+@pytest.mark.parametrize("scheme", ["multinomial", "rows"])
+def test_percentiles_are_those_of_the_replicates_of_resample(scheme):
+    names = ["mcc", "recall", "gerrity"]
+    drawn = uncertainty.resample(
+        SURFACE, n_replicates=999, scheme="row_multinomial" if scheme == "rows" else scheme, rng=5
+    )
+    found = uncertainty.interval(SURFACE, names, method="percentile", scheme=scheme, n_replicates=999, rng=5, level=0.9)
+    for name in names:
+        values = metrics.compute(drawn, name)
+        np.testing.assert_allclose(found[name].low, np.quantile(values, 0.05, axis=0), rtol=1e-13)
+        np.testing.assert_allclose(found[name].high, np.quantile(values, 0.95, axis=0), rtol=1e-13)
+        np.testing.assert_allclose(found[name].standard_error, values.std(axis=0, ddof=1), rtol=1e-10)
+        assert not np.any(found[name].n_undefined)
+
+
+def test_agrees_with_the_bootstrap_of_scipy():
+    labels = np.repeat(np.arange(9), SURFACE.ravel())
+
+    def mcc(sample):
+        return float(metrics.mcc(np.bincount(sample.astype(int), minlength=9).reshape(3, 3)))
+
+    for method, name in (("bca", "BCa"), ("percentile", "percentile"), ("basic", "basic")):
+        theirs = stats.bootstrap(
+            (labels,), mcc, vectorized=False, n_resamples=600, method=name, rng=np.random.default_rng(2)
+        )
+        ours = uncertainty.interval(SURFACE, "mcc", method=method, n_replicates=20_000)
+        ends = theirs.confidence_interval
+        np.testing.assert_allclose([ours.low, ours.high], [ends.low, ends.high], atol=0.006)
+        np.testing.assert_allclose(ours.standard_error, theirs.standard_error, rtol=0.1)
+
+
+@pytest.mark.parametrize("name", ACCELERATIONS)
+def test_acceleration_is_that_of_leaving_out_samples(name):
+    """With all replicates on one side nothing but the acceleration moves the ends."""
+    from cmfast.kernels.cpu.uncertainty import intervals
+    from cmfast.metrics import _plan
+
+    plan = _plan.plan((name,), 3, "present", 1, asked="M").plan
+    found = intervals._accelerations(SURFACE[np.newaxis].astype(float), 0, 1, False, plan, None)
+    np.testing.assert_allclose(found[0], [ACCELERATIONS[name]], rtol=1e-10)
+
+
+def test_wilson_ends_are_those_at_which_a_test_would_reject():
+    found = uncertainty.interval([[5, 0], [3, 39]], ["recall", "accuracy", "precision", "fdr"], method="wilson")
+    for k, n, low, high in (
+        (5, 5, found["recall"].low[0], found["recall"].high[0]),
+        (39, 42, found["recall"].low[1], found["recall"].high[1]),
+        (44, 47, found["accuracy"].low, found["accuracy"].high),
+        (3, 8, found["fdr"].low[0], found["fdr"].high[0]),
+    ):
+        ends = stats.binomtest(k, n).proportion_ci(0.95, method="wilson")
+        np.testing.assert_allclose([low, high], [ends.low, ends.high], rtol=1e-12)
+    np.testing.assert_allclose(found["precision"].low, 1 - found["fdr"].high, rtol=1e-12)
+
+
+def test_wilson_of_a_class_without_samples_knows_nothing():
+    found = uncertainty.interval([[4, 1, 0], [2, 3, 0], [0, 0, 0]], "recall", method="wilson")
+    assert (found.low[2], found.high[2]) == (0, 1)
+
+
+def test_normal_is_the_estimate_and_its_standard_error():
+    found = uncertainty.interval(SURFACE, ["mcc", "f1"], method="normal", scheme="rows", level=0.9)
+    for name, error in uncertainty.standard_error(SURFACE, ["mcc", "f1"], fixed="rows").items():
+        np.testing.assert_array_equal(found[name].standard_error, error)
+        np.testing.assert_allclose(found[name].high - found[name].estimate, 1.6448536269514722 * error, rtol=1e-12)
+
+
+def test_posterior_of_a_share_is_beta():
+    drawn = uncertainty.posterior(SURFACE, ["accuracy", "recall"], n_draws=20_000, prior="laplace", rng=8)
+    accuracy = stats.beta(900 + 3, 100 + 6)
+    assert stats.kstest(drawn["accuracy"].draws, accuracy.cdf).pvalue > 1e-3
+    assert stats.kstest(drawn["recall"].draws[1], stats.beta(280 + 1, 20 + 2).cdf).pvalue > 1e-3
+    np.testing.assert_allclose(drawn["accuracy"].mean, accuracy.mean(), rtol=1e-3)
+    np.testing.assert_allclose(drawn["accuracy"].probability(above=0.9), accuracy.sf(0.9), atol=0.02)
+    found = uncertainty.interval(SURFACE, "accuracy", method="posterior", prior="laplace", n_replicates=20_000)
+    np.testing.assert_allclose([found.low, found.high], accuracy.ppf([0.025, 0.975]), atol=1e-3)
+
+
+def test_small_shapes_do_not_underflow():
+    drawn = uncertainty.posterior(np.zeros((2, 2), int), "accuracy", prior=1e-4, n_draws=500)
+    assert np.isin(drawn.draws.round(6), [0, 1]).mean() > 0.99
+
+
+def test_undefined_replicates_are_counted():
+    M = np.array([[1, 0], [2, 30]])
+    found = uncertainty.interval(M, "recall", undefined="nan", n_replicates=4000)
+    expected = 4000 * (32 / 33) ** 33  # no sample of class 0
+    assert abs(found.n_undefined[0] - expected) < 200
+    assert found.n_undefined[1] == 0
+    assert "n_undefined" in repr(found)
+    assert "left out" in found.explain()
+
+
+def test_what_is_no_share_has_no_wilson_interval():
+    for name in ("mcc", "f1", "recall_macro", "min_recall", "jaccard_micro", "fpr_micro"):
+        with pytest.raises(ValueError, match=f"another one for {name}"):
+            uncertainty.interval(SURFACE, name, method="wilson")
+    with pytest.raises(ValueError, match="method"):
+        uncertainty.interval(SURFACE, "mcc", scheme="dirichlet")
+
+
+def test_neighbours_and_bad_values():
+    stack = np.stack([SURFACE, SURFACE, SURFACE]).astype(float)
+    stack[1, 0, 0] = np.nan
+    with pytest.warns(cmfast.FailureWarning, match="1 of 3"):
+        found = uncertainty.interval(stack, "mcc", n_replicates=50)
+    assert np.isnan([found.estimate[1], found.low[1], found.high[1]]).all()
+    np.testing.assert_array_equal(found.low[0], uncertainty.interval(SURFACE, "mcc", n_replicates=50).low)
+
+
+def test_several_names_show_themselves():
+    found = uncertainty.interval(SURFACE, ["mcc", "f1"], n_replicates=200)
+    assert repr(found) == "<Intervals: 2 metrics, 95% by bca, 200 replicates>"
+    assert list(found) == ["mcc", "f1"]
+    frame = found.to_pandas()
+    assert frame.shape == (4, 7)
+    assert frame.attrs["method"] == "bca"
+    ax = found.plot()
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["mcc", "f1 [0]", "f1 [1]", "f1 [2]"]
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    stack = np.stack([SURFACE, SURFACE.T])
+    one, two = (uncertainty.interval(stack, n_replicates=700, num_threads=k) for k in (1, 2))
+    for name in one:
+        np.testing.assert_array_equal(one[name].low, two[name].low)
+        np.testing.assert_array_equal(one[name].high, two[name].high)
