@@ -161,6 +161,11 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     Bad values: none; a row that was none is in all classes. Does not synchronise. Reproducible: integers, the same for
     any split of the samples and any number of threads.
 
+    References
+    ----------
+    Perlo, Chiasserini, De Veciana, Malandrino, Characterizing the performance of classification models through
+    conformal correlation matrices, 2026.
+
     Examples
     --------
     >>> from cmfast import conformal

@@ -1,13 +1,15 @@
 """What the sources print and what is right: each test holds the right value and names the printed one.
 
 The sources: a glossary of confusion matrices in infrastructure inspection; Foucart's notebook 4.4.2.3 (normalised
-matrices; its tables are in test_uncertainty.py); Ahmadzadeh et al., Contingency Space. ``docs/errata.md`` is the list.
+matrices; its tables are in test_uncertainty.py); Ahmadzadeh et al., Contingency Space; Perlo et al., Characterizing
+the performance of classification models through conformal correlation matrices. ``docs/errata.md`` is the list.
 """
 
 import numpy as np
 import pytest
 
-from cmfast import contingency, metrics
+import cmfast
+from cmfast import conformal, contingency, metrics
 
 SURFACES = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])  # asphalt, concrete, composite
 GRADES = np.array([[315, 28, 7, 0], [36, 237, 24, 3], [0, 30, 152, 18], [0, 0, 16, 134]])  # good, fair, poor, failed
@@ -180,3 +182,61 @@ def test_a_high_true_negative_rate_means_few_false_alarms_not_few_misses():
     quiet = [[990, 10], [90, 10]]
     assert metrics.specificity(quiet)[1] == 0.99
     assert metrics.recall(quiet)[1] == 0.1
+
+
+# Conformal correlation matrices
+
+
+def test_coverage_is_bounded_by_one_over_n_plus_one_without_ties():
+    """Of n + 1 scores in any order the last one is at most the threshold of the others k / (n + 1) of the time."""
+    for n in (4, 9, 19):
+        scores = np.arange(n + 1.0)
+        held = [scores[i] <= conformal.threshold(np.delete(scores, i), 0.25)[0] for i in range(n + 1)]
+        assert 0.75 <= np.mean(held) <= 0.75 + 1 / (n + 1) < 0.75 + 1 / (n - 1)
+        tied = np.zeros(n + 1)
+        assert all(tied[i] <= conformal.threshold(np.delete(tied, i), 0.25)[0] for i in range(n + 1))
+
+
+def test_a_perfect_classifier_has_no_sets_of_one_class_alone():
+    y = np.arange(4000) % 4
+    P = np.eye(4)[y]
+    q = conformal.threshold(conformal.scores(P, y, rng=0), 0.1)
+    sizes = conformal.prediction_sets(P, q, rng=1).sizes[0]
+    assert 0.08 < (sizes == 0).mean() < 0.12
+    q = conformal.threshold(conformal.scores(P, y, randomised=False), 0.1)
+    assert (conformal.prediction_sets(P, q, randomised=False).sizes == 4).all()
+
+
+def test_sets_hold_all_classes_as_alpha_goes_to_zero():
+    assert conformal.threshold(np.arange(99.0), [0.02, 0.005, 1e-9]).tolist() == [97.0, np.inf, np.inf]
+
+
+def test_a_pair_that_is_told_apart_has_a_negative_correlation():
+    y = np.arange(90) % 3
+    told = conformal.ccm(conformal.prediction_sets(np.eye(3)[y], [0.5], u=np.full(90, 0.4)))
+    assert told.correlation()[0, 0, 1] == pytest.approx(-0.5)
+    mixed = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])[y]
+    torn = conformal.ccm(conformal.prediction_sets(mixed, [0.9], u=np.full(90, 0.4)))
+    assert torn.correlation()[0, 0, 1] == 1.0
+
+
+def test_sets_do_not_tell_the_confusion_matrix():
+    P = np.array([[0.6, 0.4], [0.6, 0.4]])
+    one, other = (cmfast.confusion_matrix(y, P.argmax(-1), n_classes=2) for y in ([0, 0], [0, 1]))
+    assert (one != other).any()
+    sets = conformal.prediction_sets(P, [0.9], randomised=False)
+    assert conformal.ccm(sets).G.tolist() == [[[2, 0], [0, 0]]]
+
+
+def test_a_higher_dirichlet_parameter_makes_clients_alike():
+    spread = [np.random.default_rng(0).dirichlet(np.full(10, a), 500).std() for a in (0.1, 1.0, 10.0)]
+    assert spread[0] > spread[1] > spread[2]
+
+
+def test_fractions_of_few_rows_give_the_counts_away():
+    z = np.random.default_rng(2).random((37, 3)) < [0.2, 0.5, 0.7]
+    G = z.astype(int).T @ z
+    fractions = G / 37
+    fits = [n for n in range(2, 200) if np.allclose(fractions * n, np.rint(fractions * n), atol=1e-9)]
+    assert fits[0] == 37
+    assert (np.rint(fractions * 37) == G).all()
