@@ -161,9 +161,7 @@ def own_counts(
 
 def clients() -> None:
     """Say how far the mean of correlations is from the correlation of all sets."""
-    print(
-        "\nDirichlet  mean |mean of rho - rho of all|  largest  largest |rho of all|, pairs apart  undefined at a client"
-    )
+    print("\nDirichlet  mean |mean of rho - rho of all|  largest  mean of |rho| at most  undefined at a client")
     for concentration in (0.1, 0.5, 5.0):
         gaps, undefined, largest = [], [], []
         for seed in range(SEEDS):

@@ -16,7 +16,19 @@ from typing import NoReturn
 import cmfast
 from cmfast._core import compiling
 from cmfast._files.output import FileError, reason
-from cmfast.cli import _compare, _confusion, _demo, _gcm, _info, _merge, _metrics, _normalize, _screen, _warmup
+from cmfast.cli import (
+    _compare,
+    _conformal,
+    _confusion,
+    _demo,
+    _gcm,
+    _info,
+    _merge,
+    _metrics,
+    _normalize,
+    _screen,
+    _warmup,
+)
 from cmfast.cli._options import Parser, UsageError
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
@@ -26,6 +38,7 @@ COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "compare": (_compare, "two classifiers on the same samples: differences, how sure they are, which is higher"),
     "merge": (_merge, "add up counts of parts"),
     "gcm": (_gcm, "geometric confusion matrix of embeddings"),
+    "conformal": (_conformal, "conformal sets of a file of probabilities, and which classes share them"),
     "info": (_info, "versions, threads, cache folder, GPU: what a bug report needs"),
     "warmup": (_warmup, "compile now what first calls would compile"),
     "demo": (_demo, "the whole story on real data: a report, numbers and matrices"),

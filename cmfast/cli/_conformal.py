@@ -1,0 +1,141 @@
+"""``cmfast conformal``: prediction sets of a file of probabilities, and how often classes share one."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cmfast import conformal
+from cmfast._core.progress import Bar
+from cmfast._files import points
+from cmfast.cli import _screen
+from cmfast.cli._options import (
+    Parser,
+    compute,
+    misuse,
+    natural_number,
+    output_options,
+    positive_number,
+    table_target,
+    whole_number,
+)
+from cmfast.cli._printing import print_json
+from cmfast.conformal._options import METHODS
+from cmfast.conformal._sets import EMPTY
+
+
+def add_options(parser: Parser) -> None:
+    """Add what the command takes."""
+    parser.add_argument("input", type=Path, metavar="FILE", help="probabilities: npy or zarr (n, C), or a table")
+    parser.add_argument(
+        "--calibration", type=Path, required=True, metavar="FILE", help="the same of rows whose labels are known"
+    )
+    parser.add_argument("--labels", metavar="Y", help="npy or zarr (n,) of the labels of FILE; a column of a table")
+    parser.add_argument("--calibration-labels", metavar="Y", help="the same of the calibration; default: as --labels")
+    parser.add_argument("--alpha", nargs="+", default=["0.1"], metavar="A", help="errors to allow; default 0.1")
+    parser.add_argument("--method", choices=METHODS, default="aps", help="the score; default aps")
+    parser.add_argument("--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty of a rank")
+    parser.add_argument("--k-reg", type=whole_number, default=0, metavar="K", help="raps: ranks without a penalty")
+    parser.add_argument("--deterministic", action="store_true", help="inclusive sums in place of randomised ones")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="of randomised scores; default 0")
+    parser.add_argument("--by-class", action="store_true", help="a threshold for every class")
+    parser.add_argument("--empty", choices=EMPTY, default="allow", help="top1: the likeliest label for an empty set")
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+    output_options(parser, "npz or json file for the counts of shared sets, which merge")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Calibrate, predict and print; 1 if some rows are none."""
+    alphas = [_alpha(text) for text in args.alpha]
+    target = table_target(args, (".npz", ".json"), args.input, args.calibration)
+    if args.lam and args.method != "raps":
+        misuse("--lam belongs to --method raps")
+    calibration, known = _read(args, args.calibration, args.calibration_labels or args.labels)
+    P, y = _read(args, args.input, args.labels)
+    if known is None:
+        misuse("the calibration needs labels: --calibration-labels, or for tables --labels")
+    rule = {"method": args.method, "lam": args.lam, "k_reg": args.k_reg, "randomised": not args.deterministic}
+    drawn = [{**rule, **_seed(args, turn), "num_threads": args.threads} for turn in range(2)]
+    s = compute(conformal.scores, calibration, known, **drawn[0])
+    of_classes = {"y": known, "n_classes": P.shape[-1]} if args.by_class else {}
+    q = compute(conformal.threshold, s, alphas, num_threads=args.threads, **of_classes)
+    sets = compute(conformal.prediction_sets, P, q, empty=args.empty, **drawn[1])
+    counts = conformal.ccm(sets, num_threads=args.threads)
+    if target is not None:
+        counts.save(target)
+    facts = _facts(args, sets, counts, q, y)
+    if args.json:
+        print_json({"calibration_rows": len(calibration), **facts})
+    else:
+        _print(len(calibration), facts)
+    return int(bool(np.isnan(s).any()))
+
+
+def _alpha(text: str) -> Any:
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        found = Decimal("NaN")
+    if not (found.is_finite() and 0 < found < 1):
+        misuse(f"--alpha must be above 0 and below 1, got {text!r}")
+    return found
+
+
+def _seed(args: argparse.Namespace, turn: int) -> dict[str, Any]:
+    """Return the seed of the calibration or of the new rows, which must not be drawn alike."""
+    return {} if args.deterministic or args.method == "lac" else {"rng": np.random.default_rng([args.seed, turn])}
+
+
+def _read(args: argparse.Namespace, path: Path, labels: str | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return probabilities and labels; None without."""
+    tick = (lambda done, total: None) if args.quiet else Bar("read", "rows")
+    if path.suffix.lower() in points.TABLES:
+        if labels is None:
+            misuse(f"--labels must name the column of the labels in {path}")
+        X, y, _ = points.open_points(path, labels, labels, None, tick=tick)
+        return X, y
+    P = points.open_array(path, tick=tick)
+    return P, None if labels is None else points.open_array(Path(labels), tick=tick)
+
+
+def _facts(args: argparse.Namespace, sets: Any, counts: Any, q: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
+    """Return what is known of the sets of every alpha."""
+    coverage = None if y is None else compute(sets.coverage, y)
+    classes = None if y is None else compute(conformal.coverage_confusion, sets, y).rates()
+    found = []
+    for k, text in enumerate(args.alpha):
+        sizes = sets.sizes[k]
+        found.append(
+            {
+                "alpha": float(text),
+                "threshold": q[k].tolist(),
+                "coverage": None if coverage is None else float(coverage[k]),
+                "coverage_by_class": None if classes is None else np.diagonal(classes[k]).tolist(),
+                "mean_size": float(sizes.mean()) if sizes.size else None,
+                "empty": float((sizes == 0).mean()) if sizes.size else None,
+                "G": counts.G[k].tolist(),
+                "correlation": counts.correlation()[k].tolist(),
+            }
+        )
+    return {"rows": int(sets.sizes.shape[-1]), "classes": sets.n_classes, "method": args.method, "alphas": found}
+
+
+def _print(calibration: int, facts: dict[str, Any]) -> None:
+    print(f"{facts['rows']:,} rows, {facts['classes']} classes, {facts['method']}; calibrated by {calibration:,}")
+    print("alpha   threshold  coverage  mean size    empty  pairs of the highest correlation")
+    for one in facts["alphas"]:
+        limit = "by class" if isinstance(one["threshold"], list) else f"{one['threshold']:.6f}"
+        numbers = [("-" if x is None else f"{x:.4f}") for x in (one["coverage"], one["mean_size"], one["empty"])]
+        cells = f"{numbers[0]:>8}  {numbers[1]:>9}  {numbers[2]:>7}"
+        print(f"{one['alpha']:<7g} {limit:>9}  {cells}  {_screen.shown(_pairs(np.array(one['correlation'])))}")
+
+
+def _pairs(rho: np.ndarray) -> str:
+    """Return the three pairs of the highest correlation."""
+    first, second = np.triu_indices(len(rho), 1)
+    values = rho[first, second]
+    order = [k for k in np.argsort(-values, kind="stable") if not np.isnan(values[k])][:3]
+    return ", ".join(f"{first[k]}-{second[k]} {values[k]:+.2f}" for k in order) or "none defined"

@@ -1,0 +1,83 @@
+"""The command ``cmfast conformal``."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cmfast import cli, conformal
+
+RNG = np.random.default_rng(6)
+P = RNG.dirichlet(np.full(4, 0.4), 300)
+Y = (P.cumsum(-1) < RNG.random((300, 1))).sum(-1)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Return the options that name probabilities and labels."""
+    for name, array in {"cal": P[:200], "ycal": Y[:200], "new": P[200:], "y": Y[200:]}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    names = {name: str(tmp_path / f"{name}.npy") for name in ("cal", "ycal", "new", "y")}
+    known = ["--labels", names["y"], "--calibration", names["cal"], "--calibration-labels", names["ycal"]]
+    return ["conformal", names["new"], *known, "--quiet"]
+
+
+def ours(alphas, seed=0, **options):
+    s = conformal.scores(P[:200], Y[:200], rng=np.random.default_rng([seed, 0]))
+    q = conformal.threshold(s, alphas, **options)
+    return q, conformal.prediction_sets(P[200:], q, rng=np.random.default_rng([seed, 1]))
+
+
+def test_json_is_what_the_functions_give(files, capsys):
+    assert cli.main([*files, "--alpha", ".1", "0.05", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    q, sets = ours([0.1, 0.05])
+    assert [one["threshold"] for one in found["alphas"]] == q.tolist()
+    assert [one["coverage"] for one in found["alphas"]] == sets.coverage(Y[200:]).tolist()
+    assert [one["G"] for one in found["alphas"]] == conformal.ccm(sets).G.tolist()
+    assert (found["rows"], found["calibration_rows"], found["classes"]) == (100, 200, 4)
+
+
+def test_the_table_and_the_counts(files, capsys, tmp_path):
+    out = tmp_path / "counts.npz"
+    assert cli.main([*files, "--by-class", "-o", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "100 rows, 4 classes, aps; calibrated by 200"
+    assert lines[2].split()[:3] == ["0.1", "by", "class"]
+    assert conformal.CcmCounts.load(out) == conformal.ccm(ours([0.1], y=Y[:200], n_classes=4)[1])
+
+
+def test_tables(tmp_path, capsys, files):
+    for name, part in (("cal", slice(200)), ("new", slice(200, 300))):
+        frame = pd.DataFrame(P[part], columns=list("abcd")).assign(label=Y[part])
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    new, cal = str(tmp_path / "new.parquet"), str(tmp_path / "cal.parquet")
+    assert cli.main(["conformal", new, "--labels", "label", "--calibration", cal, "--json", "--quiet"]) == 0
+    of_tables = json.loads(capsys.readouterr().out)
+    assert cli.main([*files, "--json"]) == 0
+    assert of_tables == json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--alpha", "1.5"], "--alpha must be above 0 and below 1, got '1.5'"),
+        (["--alpha", "nan"], "--alpha must be above 0"),
+        (["--lam", "0.1"], "--lam belongs to --method raps"),
+        (["--calibration", "gone.npy"], "gone.npy: no such file"),
+        (["-o", "counts.csv"], "--output must end in .npz, .json"),
+        (["--method", "raps", "--lam", "400"], "lam must be below 1000 / C"),
+    ],
+)
+def test_what_is_refused(files, options, said, capsys):
+    assert cli.main([*files, *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_rows_that_are_none_are_said(files, capsys, tmp_path):
+    bad = P[:200].copy()
+    bad[4, 0] = np.nan
+    np.save(tmp_path / "cal.npy", bad)
+    assert cli.main(files) == 1
+    assert "1 of 200 rows not scored" in capsys.readouterr().err
