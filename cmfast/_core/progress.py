@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: tqdm if it is installed (in notebooks tqdm.auto), else plain lines."""
+"""Progress of long work on stderr: on a terminal tqdm if it is installed, in notebooks tqdm.auto, else plain lines."""
 
 import logging
 import sys
@@ -10,6 +10,11 @@ from cmfast._core import caller
 from cmfast._core.annotations import Progress
 
 PLAIN_SECONDS = 2.0  # between two plain lines, which often end up in a log file
+
+
+def on_terminal() -> bool:
+    """Whether people are looking at stderr."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 class Bar:
@@ -25,8 +30,11 @@ class Bar:
         try:
             if "ipykernel" in sys.modules:  # a notebook, where bars may be widgets
                 from tqdm.auto import tqdm
-            else:
+            elif on_terminal():
                 from tqdm import tqdm
+            else:  # a log, which keeps every state of a bar
+                self._plain(done, total)
+                return
         except ImportError:
             self._plain(done, total)
             return

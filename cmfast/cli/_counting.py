@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 import cmfast
-from cmfast._core.progress import Bar
 from cmfast._files import points, tables, texts
 from cmfast._files.output import FileError
-from cmfast.cli._options import compute, sources
+from cmfast.cli._options import bar, compute, sources
 
 
 def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], np.ndarray]:
@@ -57,7 +56,7 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
 
 def _blocks(args: argparse.Namespace) -> Iterator[list[tables.Column]]:
     """Yield truth, prediction and, where --by is given, groups, in blocks."""
-    tick = (lambda done, total: None) if args.quiet else Bar(args.command)
+    tick = bar(args, args.command) or (lambda done, total: None)
     if args.labels is not None:
         return points.iter_labels(sources(args), tick=tick)
     wanted = (args.true, args.pred, *(args.by or ()))

@@ -8,12 +8,12 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Empty
-from cmfast._core.progress import Bar
 from cmfast._files import points
 from cmfast._files.output import replacing, to_json, write_npz
 from cmfast.cli._counting import check_room
 from cmfast.cli._options import (
     Parser,
+    bar,
     components,
     compute,
     given,
@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         misuse("--features belongs to a table")
     sources = (args.input,) if table else (args.input, Path(args.labels), Path(args.pred))
     target = table_target(args, (".npz", ".json"), *sources)
-    tick = (lambda done, total: None) if args.quiet else Bar("gcm, reading", "points")
+    tick = bar(args, "gcm, reading", "points") or (lambda done, total: None)
     X, y, p = points.open_points(args.input, args.labels, args.pred, args.features, tick=tick)
     for source, ids in ((args.labels, y), (args.pred, p)):
         if ids.dtype.kind in "iu" and ids.size:
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         grid=args.grid.replace("-", "_"),
         rng=args.seed,
         num_threads=args.threads,
-        progress=None if args.quiet else Bar("gcm", "points"),
+        progress=bar(args, "gcm", "points"),
         **options,
     )
     diagnostics = result.diagnostics
@@ -119,7 +119,7 @@ def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:
     print("weights" + "".join(name.replace("_", " ").rjust(15) for name in COLUMNS))
     for name, values in facts["weights"].items():
         print(name.ljust(7) + "".join(f"{round(values[column], 3) + 0.0:15.3f}" for column in COLUMNS))
-    print(facts["verdict"])
+    print(facts["verdict"].replace("n_components=", "--components "))
     classes = [str(k) for k in range(G.shape[-1])]
     for name, matrix in zip(facts["weights"], G, strict=True):
         print(f"\n{name}")

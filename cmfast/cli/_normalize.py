@@ -10,12 +10,12 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
-from cmfast._core.progress import Bar
 from cmfast._files import points, tables
 from cmfast._files.output import FileError, check_target, replacing, write_block, write_npy_header
 from cmfast.cli import _screen
 from cmfast.cli._options import (
     Parser,
+    bar,
     compute,
     given,
     misuse,
@@ -102,7 +102,7 @@ def _normalize_file(
     codes = np.empty(blocks.total, np.int8)
     worst: float | None = None
     dtype: np.dtype | None = None
-    bar = None if args.quiet else Bar("normalize", "matrices")
+    shown = bar(args, "normalize", "matrices")
     done = 0
     with replacing(target, force=args.force) as file:
         for block in blocks:
@@ -116,8 +116,8 @@ def _normalize_file(
             fine = residual[status == 0] if residual is not None else ()
             if len(fine):
                 worst = max(float(np.max(fine)), worst or 0.0)
-            if bar is not None:
-                bar(done, blocks.total)
+            if shown is not None:
+                shown(done, blocks.total)
     if dtype is None:
         raise AssertionError  # there is always one block, if only an empty one
     return codes, worst, dtype

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import cmfast
+from cmfast._core.progress import Bar, on_terminal
 from cmfast._files.output import check_target
 
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
@@ -34,7 +35,7 @@ def output_options(parser: Parser, what: str, *, required: bool = False) -> None
     """Add where the result goes, and that nothing is said on the way."""
     parser.add_argument("-o", "--output", type=Path, required=required, metavar="OUT", help=what)
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr, where it is a terminal")
 
 
 def scaling_options(parser: Parser) -> None:
@@ -58,6 +59,11 @@ def label_options(parser: Parser, what: str) -> None:
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
+
+
+def bar(args: argparse.Namespace, label: str, unit: str = "") -> Bar | None:
+    """Return what shows how far the work is; None where nobody looks, or wants to."""
+    return None if args.quiet or not on_terminal() else Bar(label, unit)
 
 
 def positive_number(text: str) -> float:

@@ -13,6 +13,7 @@ from cmfast.geometry._weights import Weighting, outcomes
 
 MOST_GUARANTEED = 0.8
 FEWEST_CELLS = 100
+FEW_ALONE = 0.05  # of the points
 MOST_MISSING = 0.02
 DEVIATIONS = 3.0
 
@@ -206,18 +207,31 @@ def reasons(found: GcmDiagnostics) -> list[str]:
     if guaranteed > MOST_GUARANTEED:
         why.append(
             f"{guaranteed:.0%} of the agreement is guaranteed, because most points lie in cells of one label or one "
-            "prediction: the result is the normalised confusion matrix by construction (take fewer axes or wider cells)"
+            f"prediction: the result is the normalised confusion matrix by construction ({_fuller_cells(found)})"
         )
     above = arrays["overlap"] - arrays["null_overlap"]
     if (above <= DEVIATIONS * arrays["null_sd"]).any():
         why.append("the overlap is not above that of permuted labels")
     if found.n_cells < FEWEST_CELLS:
         cells = "is only 1 occupied cell" if found.n_cells == 1 else f"are only {found.n_cells} occupied cells"
-        why.append(f"there {cells}")
+        why.append(f"there {cells} (take more axes by n_components=, or narrower cells by grid=)")
     missing = arrays["missing_mass"].max(initial=0.0, where=np.isfinite(arrays["missing_mass"]))
     if missing > MOST_MISSING:
         why.append(f"smoothing puts {missing:.1%} of the bi-normalised mass where there are no points")
     return why
+
+
+def _fuller_cells(found: GcmDiagnostics) -> str:
+    """Say how full the cells are, and what to change so that labels can meet in them."""
+    axes = len(found.bins)
+    cells = "1 cell" if found.n_cells == 1 else f"{found.n_cells:,} cells"
+    said = f"{found.n_points:,} points in {cells} on {axes} {'axis' if axes == 1 else 'axes'}"
+    said += f", {found.singleton_fraction:.0%} alone in theirs"
+    fewer = "fewer axes, as n_components=2 or 3, or " if axes > 3 else "fewer axes by n_components=, or "
+    cure = f"{fewer if axes > 1 else ''}wider cells, as grid=cmfast.Grid.scott(points).scaled(2)"
+    if found.singleton_fraction < FEW_ALONE:
+        return f"{said}: the classes lie apart there; to have them meet anyway take {cure}"
+    return f"{said}; take {cure}"
 
 
 def _ratio(part: Any, whole: Any) -> float:

@@ -31,7 +31,8 @@ class Columns:
         self.high: np.ndarray = dispatch.to_host(high)
         n_rows = dispatch.shape_of(self.X)[0]
         if self.n == 0:
-            validate.refuse("X", "points with at least one finite row", f"{n_rows} rows, none of them finite")
+            given = f"{n_rows} rows, none of them finite" if n_rows else "no rows"
+            validate.refuse("X", "points with at least one finite row", given)
         if self.n < n_rows:
             text = f"{n_rows - self.n} of {n_rows} rows left out: not finite"
             failures.announce(text, on_failure)

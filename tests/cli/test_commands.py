@@ -15,7 +15,7 @@ from commands import assert_refused
 
 import cmfast
 from cmfast._files import tables
-from cmfast.cli import main
+from cmfast.cli import _screen, main
 
 ROOT = Path(__file__).parents[2]
 METHODS = ("all", "row", "col", "bi")
@@ -123,14 +123,17 @@ def test_memory_stays_bounded(cmd, rng):
     assert peak < M.nbytes / 4
 
 
-def test_progress_goes_to_stderr_and_is_silent_when_asked(cmd, matrices):
+def test_progress_goes_to_a_terminal_and_is_silent_when_asked(cmd, matrices, monkeypatch):
     np.save("in.npy", matrices)
+    assert cmd("normalize", "in.npy", "-o", "c.npy", "--method", "row")[2] == ""
+    monkeypatch.setattr(_screen.Stream, "isatty", lambda self: True)
     assert "300" in cmd("normalize", "in.npy", "-o", "a.npy", "--method", "row")[2]
     assert cmd("normalize", "in.npy", "-o", "b.npy", "--method", "row", "--quiet")[2] == ""
 
 
 def test_progress_without_tqdm(cmd, matrices, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm", None)
+    monkeypatch.setattr(_screen.Stream, "isatty", lambda self: True)
     np.save("in.npy", matrices)
     err = cmd("normalize", "in.npy", "-o", "a.npy", "--method", "row")[2]
     assert err.startswith("normalize: 100% (300 of 300 matrices)")

@@ -10,6 +10,7 @@ from commands import assert_refused
 
 import cmfast
 from cmfast import cli, metrics
+from cmfast.cli import _screen
 
 ROWS = 400
 rng = np.random.default_rng(3)
@@ -157,6 +158,7 @@ def test_rows_of_numbers_per_class_and_what_is_undefined(run):
 @pytest.mark.parametrize("command", ["metrics", "confusion"])
 def test_the_bar_has_the_name_of_the_command(run, capsys, monkeypatch, command):
     monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+    monkeypatch.setattr(_screen.Stream, "isatty", lambda self: True)
     assert cli.main([command, "t.csv"]) == 0
     assert capsys.readouterr().err.startswith(f"{command}: 100%")
 

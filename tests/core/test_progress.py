@@ -1,11 +1,28 @@
 """Progress of long work: tqdm's bar, in notebooks that of tqdm.auto."""
 
+import io
 import sys
 from types import ModuleType
 
 import pytest
 
-from cmfast._core.progress import Bar
+from cmfast._core.progress import Bar, on_terminal
+
+
+def terminal():
+    stream = io.StringIO()
+    stream.isatty = lambda: True
+    return stream
+
+
+def test_no_bar_goes_into_a_log(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    bar = Bar("work", "points")
+    bar(1, 3)
+    bar(3, 3)
+    assert capsys.readouterr().err.startswith("work: 100% (3 of 3 points)")
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not on_terminal()
 
 
 @pytest.mark.parametrize("notebook", [False, True])
@@ -30,6 +47,7 @@ def test_notebooks_get_the_bar_of_tqdm_auto(notebook, monkeypatch):
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     if notebook:
         monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setattr(sys, "stderr", terminal())
     bar = Bar("work")
     bar(1, 3)
     bar(3, 3)

@@ -134,3 +134,11 @@ def test_a_dropped_class_is_no_missing_mass():
 def test_all_that_weighs_takes_the_options_of_bi():
     functions = (cmfast.gcm, cmfast.geometric_confusion_matrix, cmfast.width_curve, cmfast.CellCounts.label_histogram)
     assert all({"smoothing", "empty"} <= set(inspect.signature(function).parameters) for function in functions)
+
+
+@pytest.mark.parametrize("function", [cmfast.Grid.scott, cmfast.Grid.freedman_diaconis])
+def test_points_that_are_none(function):
+    with pytest.raises(ValueError, match="X must be points with at least one finite row, got no rows"):
+        function(np.empty((0, 2)))
+    with pytest.raises(ValueError, match="got 3 rows, none of them finite"):
+        function(np.full((3, 2), np.nan))
