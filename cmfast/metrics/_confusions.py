@@ -159,12 +159,24 @@ class Confusions(NamedTuple, Generic[ArrayT]):
     def _parts(self) -> dict[str, str]:
         return {"pairs": reading.shape(self.value, 1), "value": reading.most(self.value, ".4g")}
 
-    def explain(self) -> str:
-        """Say in words which classes are taken for which; of a batch only how many matrices there are."""
+    def explain(self, labels: Sequence[object] | NDArray[Any] | None = None) -> str:
+        """Say in words which classes are taken for which; of a batch only how many matrices there are.
+
+        Parameters
+        ----------
+        labels : sequence, optional
+            What the classes are called, in their order; default: their numbers.
+        """
         value, row, col = (np.asarray(dispatch.to_host(x)) for x in self)
         if value.ndim > 1:
             return f"the largest confusions of {value[..., 0].size:,} matrices, of each in a row"
-        found = [f"class {i} and {j}: {x:.6g}" for x, i, j in zip(value, row, col, strict=True) if i >= 0]
+        n_classes = int(max(row.max(initial=-1), col.max(initial=-1))) + 1
+        names = np.asarray(range(n_classes) if labels is None else labels, object)
+        if names.ndim != 1 or len(names) < n_classes:
+            validate.refuse("labels", f"names of all classes, at least {n_classes}", validate.shown(labels))
+        what = "class " if labels is None else ""
+        triples = zip(value, row, col, strict=True)
+        found = [f"{what}{names[i]} and {names[j]}: {x:.6g}" for x, i, j in triples if i >= 0]
         return "\n".join(found) or "nothing is confused"
 
 

@@ -109,3 +109,12 @@ def test_diagnostics_end_with_a_verdict():
     assert str(bad.diagnostics).endswith(f"\nVerdict: this says little about geometry: {reason}.")
     curve = quiet(cmfast.width_curve, X, Y, P, origins=2)
     assert str(curve).splitlines()[-1] == curve.explain()
+
+
+def test_confusions_have_the_names_of_their_classes():
+    found = metrics.most_confused([[5, 2, 0], [0, 7, 0], [1, 0, 3]], 2)
+    assert found.explain() == "class 0 and 1: 2\nclass 2 and 0: 1"
+    assert found.explain(["ant", "bee", "cat"]) == "ant and bee: 2\ncat and ant: 1"
+    for labels in (["ant", "bee"], "abc"):
+        with pytest.raises(ValueError, match="labels must be names of all classes, at least 3, got "):
+            found.explain(labels)

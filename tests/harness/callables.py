@@ -841,7 +841,11 @@ ENTRIES: dict[str, Entry] = {
     ),
     "metrics.report": _function(cmfast.metrics.report, {"M": M}),
     "metrics.Margins.explain": Entry(lambda make: cmfast.metrics.margins(make(M)).explain),
-    "metrics.Confusions.explain": Entry(lambda make: cmfast.metrics.most_confused(make(M)).explain),
+    "metrics.Confusions.explain": Entry(
+        lambda make: cmfast.metrics.most_confused(make(M)).explain,
+        others={"labels": ["a", "b", "c"]},
+        wrong={"labels": ("abc", ["a"], 3, [["a", "b", "c"]])},
+    ),
     "metrics.ThresholdMatrices.explain": Entry(
         lambda make: cmfast.metrics.threshold_matrices(make(ONES), make(TRUTH[:2])).explain
     ),
