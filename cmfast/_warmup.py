@@ -334,6 +334,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "least_cost": _least_cost,
     "resample": _resample,
     "metric_intervals": _intervals,
+    "replicate_intervals": lambda: cmfast.uncertainty.interval(_matrix(np.int64), of="row", n_replicates=2),
     "metric_draws": lambda: cmfast.uncertainty.posterior(_matrix(np.int64), ["mcc", "recall"], n_draws=2),
     "standard_errors": _standard_errors,
     "paired_replicates": _paired_replicates,

@@ -58,6 +58,7 @@ SECONDS = {
     "paired_replicates": 2.5,
     "metric_intervals": 6.0,
     "metric_draws": 4.0,
+    "replicate_intervals": 1.5,
 }
 MOMENT = 0.3  # seconds of every other op
 # Kernel -> the same of those whose op takes longer or less without it.
@@ -117,7 +118,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "metrics.heidke": ("weighted_kappa",),
     "metrics.hss": ("weighted_kappa",),
     "uncertainty.standard_error": ("standard_errors",),
-    "uncertainty.interval": ("metric_intervals", "metrics_of_matrices"),
+    "uncertainty.interval": ("metric_intervals", "metrics_of_matrices", "replicate_intervals"),
     "uncertainty.posterior": ("metric_draws", "metrics_of_matrices"),
 }
 

@@ -11,10 +11,13 @@ from cmfast.kernels.shared.metrics import Total, Value
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import Form, find
 from cmfast.metrics._margins import margins
+from cmfast.normalizing import normalize
 from cmfast.uncertainty._errors import standard_error
+from cmfast.uncertainty._resample import resample
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
+Of: TypeAlias = Literal["metrics", "all", "row", "true", "col", "pred", "bi"]
 IntervalScheme: TypeAlias = Literal["multinomial", "rows", "dirichlet"]
 Prior: TypeAlias = Any
 PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}
@@ -34,7 +37,8 @@ def interval(
     names: Any = None,
     /,
     *,
-    method: IntervalMethod = "bca",
+    of: Of = "metrics",
+    method: IntervalMethod | None = None,
     level: float = 0.95,
     scheme: IntervalScheme = "multinomial",
     prior: Prior = "jeffreys",
@@ -54,8 +58,11 @@ def interval(
         Rows are the truth. Counts; or any shares of them if `n` is given.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
+    of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
+        What of: metrics, or the cells of the matrix that :func:`cmfast.normalize` makes; `names` is not given then.
     method : {"bca", "percentile", "basic", "normal", "wilson", "posterior"}
-        How (see Notes).
+        How (see Notes); default: "bca"; "percentile" with "dirichlet" and for cells, which have "percentile"
+        and "basic" alone.
     level : float
         Share of such intervals that hold the truth, if all is well.
     scheme : {"multinomial", "rows", "dirichlet"}
@@ -81,8 +88,8 @@ def interval(
     Returns
     -------
     Interval, or Intervals
-        Of one name, or of several by name. Arrays of shape (...), or (..., C) for a metric per class; float64. Library
-        and device of `M`.
+        Of one name, or of several by name. Arrays of shape (...), (..., C) for a metric per class, or (..., C, C) for
+        cells; float64. Library and device of `M`.
 
     Raises
     ------
@@ -102,7 +109,9 @@ def interval(
       is not: 5 right of 5 have no replicate below 1.
     - "posterior": quantiles of the metric over draws of the shares of the cells from their Dirichlet posterior.
 
-    Quantiles are linear between neighbours. Replicates in which the metric is undefined are left out and counted.
+    Quantiles are linear between neighbours. Replicates of metrics are drawn, summed and evaluated in the kernel and
+    never stored; those of cells are, together with what they become. Replicates in which the metric is undefined are
+    left out and counted.
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
@@ -124,18 +133,22 @@ def interval(
     >>> uncertainty.interval(M, ["accuracy", "recall"], method="wilson")["recall"].low.round(3).tolist()
     [0.906, 0.899, 0.746]
     """
-    validate.choice("method", method, get_args(IntervalMethod))
-    validate.choice("scheme", scheme, get_args(IntervalScheme))
+    validate.choice("of", of, get_args(Of))
+    if of != "metrics" and names is not None:
+        validate.refuse("names", f"left out with of={of!r}", validate.shown(names))
+    method = _method(method, of, scheme, n)
     level = _level(level)
     wanted = _plan.names_of(names)
     n_replicates = validate.count("n_replicates", n_replicates)
     generator = validate.generator(rng)
     options = _checked(n, undefined, positive, on_failure, num_threads)
-    if method in ("bca", "wilson", "normal") and scheme == "dirichlet":
-        validate.refuse("method", 'percentile, basic or posterior with scheme="dirichlet"', method)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)
+    if of != "metrics":
+        if scheme == "dirichlet":
+            validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
+        return _of_cells(M, of, method, level, scheme, n_replicates, generator, options)
     layout = _plan.plan(wanted, C, undefined, positive, asked="M")
     if method in ("normal", "wilson"):
         n_replicates = 0
@@ -250,6 +263,34 @@ def _checked(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads
     count = None if n is None else validate.count("n", n)
     options = {"n": count, "undefined": undefined, "positive": positive, "on_failure": on_failure}
     return options | {"num_threads": validate.num_threads(num_threads)}
+
+
+def _method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
+    """Return the method, the usual one where none was asked for; refuse what does not go together."""
+    validate.choice("scheme", scheme, get_args(IntervalScheme))
+    if method is not None:
+        validate.choice("method", method, get_args(IntervalMethod))
+    usual: IntervalMethod = "bca" if of == "metrics" and scheme != "dirichlet" else "percentile"
+    found: IntervalMethod = usual if method is None else method
+    if of != "metrics" and found not in ("percentile", "basic"):
+        validate.refuse("method", f"percentile or basic with of={of!r}", found)
+    if found in ("bca", "wilson", "normal") and scheme == "dirichlet":
+        validate.refuse("method", 'percentile, basic or posterior with scheme="dirichlet"', found)
+    if n is not None and scheme == "rows" and found in ("bca", "percentile", "basic"):
+        validate.refuse("n", 'None with scheme="rows"', n)
+    return found
+
+
+def _of_cells(
+    M: Any, of: Any, method: str, level: float, scheme: str, n_replicates: int, generator: Any, options: dict[str, Any]
+) -> Interval:
+    """Return the intervals of the cells of a normalised matrix."""
+    threads, quiet = options["num_threads"], {"on_failure": "ignore", "num_threads": options["num_threads"]}
+    draws: dict[str, Any] = {"n_replicates": n_replicates, "scheme": SCHEMES[scheme], "n": options["n"]}
+    drawn = resample(M, **draws, rng=generator, on_failure=options["on_failure"], num_threads=threads)
+    estimate, replicates = normalize(M, of, **quiet), normalize(drawn, of, **quiet)
+    parts = dispatch.call("replicate_intervals", replicates, estimate, method=method, level=level, num_threads=threads)
+    return Interval(estimate, *parts)
 
 
 def _level(level: Any) -> float:

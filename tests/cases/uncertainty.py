@@ -123,6 +123,25 @@ def _drawn(draws, options):
     yield Case("many-samples", (counts[:1] * 2**45, ("mcc",)), few)
 
 
+def _replicates():
+    rng = np.random.default_rng(36)
+    R = rng.random((4, 17, 3, 2))
+    estimate = R.mean(-3)
+    gaps = R.copy()
+    gaps[0, ::3], gaps[2, :, 1, 1], gaps[3, 1:] = np.nan, np.nan, np.nan
+    unknown = estimate.copy()
+    unknown[1] = np.nan
+    for method in ("percentile", "basic"):
+        some = {"method": method, "level": 0.9}
+        yield Case(f"{method}-all", (R, estimate), some)
+        yield Case(f"{method}-undefined", (gaps, unknown), some)
+        yield Case(f"{method}-single", (R[0], estimate[0]), some)
+    yield Case("ties", (np.round(R), np.round(estimate)), some)
+    yield Case("no-replicates", (R[:, :0], estimate), some)
+    yield Case("batch-of-none", (R[:0], estimate[:0]), some)
+    yield Case("float32", (R.astype(np.float32), estimate.astype(np.float32)), some)
+
+
 _INTERVALS = {
     "bca": {},
     "bca-rows": {"scheme": "rows"},
@@ -135,6 +154,7 @@ CASES = {
     "paired_replicates": list(_paired()),
     "metric_draws": list(_drawn("n_draws", {"jeffreys": {}, "haldane": {"prior": "haldane"}})),
     "metric_intervals": list(_drawn("n_replicates", _INTERVALS)),
+    "replicate_intervals": list(_replicates()),
     "resample": list(_cases()),
     "standard_errors": list(_with_slopes()),
 }

@@ -647,7 +647,8 @@ ENTRIES: dict[str, Entry] = {
         cmfast.uncertainty.interval,
         COUNTS,
         others={"names": ["accuracy", "f1"], "n_replicates": 9},
-        wrong={"n": integers(0, none=True), "method": OTHER_METHODS, "scheme": (*NO_NAME, "expected_rounded")},
+        wrong={"n": integers(0, none=True), "method": OTHER_METHODS, "scheme": (*NO_NAME, "expected_rounded"),
+               "of": NO_NAME},
         free=frozenset({"method", "scheme"}),  # what is right for others is wrong here
     ),
     "uncertainty.posterior": _of_matrix(

@@ -96,6 +96,10 @@ def _quartiles(X: Any) -> Any:
     return dispatch.call("column_quartiles", *dispatch.adopt(X=X))
 
 
+def _cell_intervals(R: Any, estimate: Any, **options: Any) -> Any:
+    return dispatch.call("replicate_intervals", *dispatch.adopt(R=R, estimate=estimate), **options)
+
+
 def _table(h: Any) -> tuple[Any, ...]:
     return h.cells, h.groups, h.values
 
@@ -142,6 +146,7 @@ ENTRIES: dict[str, Any] = {
     "standard_errors": cmfast.uncertainty.standard_error,
     "metric_draws": cmfast.uncertainty.posterior,
     "metric_intervals": cmfast.uncertainty.interval,
+    "replicate_intervals": _cell_intervals,
     "weighted_kappa": cmfast.metrics.kappa,
     "scores": cmfast.conformal.scores,
     "threshold": cmfast.conformal.threshold,

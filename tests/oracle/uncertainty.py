@@ -235,7 +235,21 @@ def metric_intervals(
     return tuple(out)
 
 
+def replicate_intervals(R, estimate, *, method, level):
+    shape = estimate.shape
+    low, high, error = (np.full(shape, math.nan) for _ in range(3))
+    lost = np.zeros(shape, np.int64)
+    for index in np.ndindex(shape):
+        values = [float(m[index[-2:]]) for m in R[index[:-2]]]
+        known = [x for x in values if not math.isnan(x)]
+        low[index], high[index] = _ends(values, float(estimate[index]), method, level, None)
+        error[index] = np.std(known, ddof=1) if len(known) > 1 else math.nan
+        lost[index] = len(values) - len(known)
+    return low, high, error, lost
+
+
 ORACLES = {
+    "replicate_intervals": replicate_intervals,
     "paired_replicates": paired_replicates,
     "metric_draws": metric_draws,
     "metric_intervals": metric_intervals,

@@ -110,7 +110,9 @@ def test_what_is_no_share_has_no_wilson_interval():
         with pytest.raises(ValueError, match=f"another one for {name}"):
             uncertainty.interval(SURFACE, name, method="wilson")
     with pytest.raises(ValueError, match="method"):
-        uncertainty.interval(SURFACE, "mcc", scheme="dirichlet")
+        uncertainty.interval(SURFACE, "mcc", method="bca", scheme="dirichlet")
+    with pytest.raises(ValueError, match="n must be None"):
+        uncertainty.interval(SURFACE / 1000, "mcc", scheme="rows", n=1000)
 
 
 def test_neighbours_and_bad_values():
@@ -139,3 +141,28 @@ def test_any_number_of_threads_gives_the_same_bits():
     for name in one:
         np.testing.assert_array_equal(one[name].low, two[name].low)
         np.testing.assert_array_equal(one[name].high, two[name].high)
+
+
+@pytest.mark.parametrize("of", ["row", "bi", "all"])
+def test_cells_of_a_normalised_matrix(of):
+    found = uncertainty.interval(SURFACE, of=of, n_replicates=2000, rng=9)
+    drawn = cmfast.normalize(uncertainty.resample(SURFACE, n_replicates=2000, rng=9), of)
+    np.testing.assert_array_equal(found.estimate, cmfast.normalize(SURFACE, of))
+    np.testing.assert_allclose(found.low, np.quantile(drawn, 0.025, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.standard_error, drawn.std(0, ddof=1), rtol=1e-10)
+    if of == "row":
+        share = SURFACE / SURFACE.sum(1, keepdims=True)
+        expected = np.sqrt(share * (1 - share) / SURFACE.sum(1, keepdims=True))
+        np.testing.assert_allclose(found.standard_error, expected, rtol=0.1)
+
+
+def test_cells_are_asked_for_without_names():
+    with pytest.raises(ValueError, match="names must be left out"):
+        uncertainty.interval(SURFACE, "mcc", of="row")
+    with pytest.raises(ValueError, match="method must be percentile or basic"):
+        uncertainty.interval(SURFACE, of="row", method="wilson")
+
+
+def test_a_row_that_may_lose_all_its_samples_says_in_how_many_replicates():
+    found = uncertainty.interval([[1, 1], [3, 40]], of="bi", n_replicates=3000)
+    assert found.n_undefined.min() > 100

@@ -120,3 +120,15 @@ def metric_draws(M, *, plan, scheme, n, prior, n_replicates, seed, num_threads=N
         for whole, part in zip(out, found, strict=True):
             whole[first : first + count] = part if part.ndim == 2 else part.swapaxes(-1, -2)
     return (*(part.reshape(*batch, *part.shape[1:]) for part in out), shares.status.reshape(batch))
+
+
+def replicate_intervals(R, estimate, *, method, level, num_threads=None):
+    """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``."""
+    shape = estimate.shape
+    rows = np.ascontiguousarray(np.moveaxis(R, -3, -1), np.float64).reshape(math.prod(shape), R.shape[-3])
+    values = np.array(estimate, np.float64).reshape(-1)
+    low, high, error = (np.empty(len(rows)) for _ in range(3))
+    undefined = np.empty(len(rows), np.int64)
+    given = (rows, values, np.zeros(0), METHODS[method], float(level), low, high, error, undefined)
+    pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_VALUE, num_threads=num_threads)
+    return low.reshape(shape), high.reshape(shape), error.reshape(shape), undefined.reshape(shape)
