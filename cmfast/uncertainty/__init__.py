@@ -3,6 +3,8 @@
 from cmfast.uncertainty._compare import compare
 from cmfast.uncertainty._compare_many import Comparisons, compare_many
 from cmfast.uncertainty._comparison import Comparison
+from cmfast.uncertainty._display import ComparisonDisplay
+from cmfast.uncertainty._equivalence import Equivalence, equivalence
 from cmfast.uncertainty._errors import standard_error
 from cmfast.uncertainty._hypotheses import McNemar, Symmetry, bowker, mcnemar, stuart_maxwell
 from cmfast.uncertainty._intervals import interval, posterior
@@ -12,7 +14,9 @@ from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
 __all__ = [
     "Comparison",
+    "ComparisonDisplay",
     "Comparisons",
+    "Equivalence",
     "Flip",
     "Interval",
     "Intervals",
@@ -23,6 +27,7 @@ __all__ = [
     "bowker",
     "compare",
     "compare_many",
+    "equivalence",
     "interval",
     "mcnemar",
     "paired_counts",

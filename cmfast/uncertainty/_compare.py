@@ -13,7 +13,7 @@ from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
 
-CompareMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal"]
+CompareMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "delta"]
 REPLICATES_BYTES = 2**27  # of the numbers of the replicates of some groups
 SUMS_BYTES = 2**26  # of the sums without one unit each
 
@@ -78,9 +78,10 @@ def compare(
         What both said. With clusters, these are drawn instead of samples.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
-    method : {"bca", "percentile", "basic", "normal"}
+    method : {"bca", "percentile", "basic", "normal", "delta"}
         Of the interval: bias-corrected and accelerated; quantiles of the replicates; these reflected at the
-        difference; the difference and its standard error.
+        difference; the difference and the standard error of the replicates; the same with that of the delta method,
+        which draws nothing.
     level : float
         Of the interval.
     n_replicates : int
@@ -112,7 +113,9 @@ def compare(
     -----
     Both classifiers see the same draw: what makes a sample hard makes it hard for both, so the difference scatters less
     than the two metrics would if they came from different samples. The acceleration of BCa needs no draws: leaving out
-    any sample of a cell ``T[truth, first, second]`` gives the same.
+    any sample of a cell ``T[truth, first, second]`` gives the same. The delta method has the exact slopes of both
+    metrics in every cell, and adds them up within clusters; NaN where one of the two has no slope. It runs on the host,
+    where the counts are.
 
     Bad values: there are none in counts. Synchronises the device. Reproducible: random numbers are made of the seed,
     the group, the replicate and the unit that is drawn, so the same `rng` gives the same replicates for any number of
@@ -163,6 +166,10 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
     both = values_of(T, asked.layout.plan, asked.num_threads)
     units = _paired_replicates.units_of(T._held)
     C, G = len(T.labels), len(units.totals)
+    if asked.method == "delta":
+        errors = _paired_replicates.errors(units, plan, C, asked.num_threads, clustered=T.n_clusters is not None)
+        found = [_of_errors(*pair, asked.level) for pair in zip(both, errors, strict=True)]
+        return [_comparison(T, name, place, found[place], asked) for name, place in zip(wanted, places, strict=True)]
     jackknife = _left_out(T, units, asked) if asked.method == "bca" else [np.zeros((2, 0))] * len(both)
     arrays = _paired_replicates.sent(units, T._home)
     per_group = 16 * asked.n_replicates * (plan.scalars + plan.tables * C)
@@ -175,15 +182,17 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
             estimates = both[k][:, some]
             accelerations = _accelerations(units, some, jackknife[k], asked.method)
             parts[k].append(_of_replicates(np.asarray(dispatch.to_host(values)), estimates, accelerations, asked))
-    out = []
-    for name, place in zip(wanted, places, strict=True):
-        fields = {key: np.concatenate([part[key] for part in parts[place]] or [np.empty(0)]) for key in FIELDS}
-        if T.groups is None:
-            fields = {key: array[0] for key, array in fields.items()}
-        axes: dict[str, tuple[Any, ...]] = {} if T.groups is None else {"group": T.groups}
-        axes |= {"class": T.labels} if place >= plan.scalars else {}
-        out.append(Comparison(name=name, level=asked.level, method=asked.method, axes=axes, **fields))
-    return out
+    whole = [{key: np.concatenate([part[key] for part in some] or [np.empty(0)]) for key in FIELDS} for some in parts]
+    return [_comparison(T, name, place, whole[place], asked) for name, place in zip(wanted, places, strict=True)]
+
+
+def _comparison(T: PairedCounts, name: str, place: int, fields: dict[str, np.ndarray], asked: _Asked) -> Comparison:
+    """Return the comparison of one name, of which the plan makes number `place`."""
+    if T.groups is None:
+        fields = {key: array[0] for key, array in fields.items()}
+    axes: dict[str, tuple[Any, ...]] = {} if T.groups is None else {"group": T.groups}
+    axes |= {"class": T.labels} if place >= asked.layout.plan.scalars else {}
+    return Comparison(name=name, level=asked.level, method=asked.method, axes=axes, **fields)
 
 
 FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
@@ -202,23 +211,41 @@ def _of_replicates(
     drawn: np.ndarray, both: np.ndarray, acceleration: np.ndarray, asked: _Asked
 ) -> dict[str, np.ndarray]:
     """Return the fields of a comparison from both numbers of every replicate, shape (G, B, 2) or (G, B, 2, C)."""
-    from scipy.special import ndtr, ndtri
-
     with np.errstate(invalid="ignore"):  # a ratio may be without end in both
         estimate, apart = both[0] - both[1], drawn[:, :, 0] - drawn[:, :, 1]
     of = _replicated.replicated(np.moveaxis(apart, 1, -1), estimate, acceleration)
     error = _replicated.standard_error(of)
     if asked.method == "normal":
-        half = ndtri((1.0 + asked.level) / 2.0) * error
-        low, high = estimate - half, estimate + half
-        still = np.where(estimate == 0.0, 1.0, 0.0)
-        p = np.where(error > 0.0, 2.0 * ndtr(-np.abs(estimate) / np.where(error > 0.0, error, 1.0)), still)
-        p = np.where(np.isnan(error), np.nan, p)
+        low, high, p = _normal(estimate, error, asked.level)
     else:
         low, high = _replicated.interval(of, asked.method, asked.level)
         p = _replicated.p_value(of, asked.method)
     fields = (*both, estimate, low, high, p, 1.0 - _replicated.share_below(of, 0.0), error, asked.n_replicates - of.n)
     return dict(zip(FIELDS, fields, strict=True))
+
+
+def _of_errors(both: np.ndarray, error: np.ndarray, level: float) -> dict[str, np.ndarray]:
+    """Return the fields of a comparison from standard errors."""
+    from scipy.special import ndtr
+
+    with np.errstate(invalid="ignore"):
+        estimate = both[0] - both[1]
+    low, high, p = _normal(estimate, error, level)
+    above = np.where(error > 0.0, ndtr(estimate / np.where(error > 0.0, error, 1.0)), (np.sign(estimate) + 1.0) / 2.0)
+    above = np.where(np.isnan(error), np.nan, above)
+    fields = (*both, estimate, low, high, p, above, error, np.zeros(estimate.shape, np.int64))
+    return dict(zip(FIELDS, fields, strict=True))
+
+
+def _normal(estimate: np.ndarray, error: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return both ends of an interval, and the p-value, of a normal distribution."""
+    from scipy.special import ndtr, ndtri
+
+    half = ndtri((1.0 + level) / 2.0) * error
+    still = np.where(estimate == 0.0, 1.0, 0.0)
+    with np.errstate(invalid="ignore"):
+        p = np.where(error > 0.0, 2.0 * ndtr(-np.abs(estimate) / np.where(error > 0.0, error, 1.0)), still)
+        return estimate - half, estimate + half, np.where(np.isnan(error), np.nan, p)
 
 
 def _accelerations(units: _paired_replicates.Units, groups: slice, left_out: np.ndarray, method: str) -> np.ndarray:

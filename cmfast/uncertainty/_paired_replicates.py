@@ -86,3 +86,14 @@ def drawn(
     options = {"n_classes": n_classes, "n_replicates": n_replicates, "seed": seed, "before": groups.start}
     found = dispatch.call("paired_replicates", *some, plan=plan, **options, num_threads=num_threads)
     return tuple(found[:-1])
+
+
+def errors(
+    units: Units, plan: Plan, n_classes: int, num_threads: int | None, *, clustered: bool
+) -> tuple[np.ndarray, ...]:
+    """Return standard errors of all differences by the delta method: scalars of shape (G,), then (G, C)."""
+    arrays = dispatch.adopt(
+        weights=units.weights, starts=units.starts, bounds=units.bounds, cells=units.cells, counts=units.counts
+    )
+    options = {"n_classes": n_classes, "clustered": clustered}
+    return tuple(dispatch.call("paired_errors", *arrays, plan=plan, **options, num_threads=num_threads))

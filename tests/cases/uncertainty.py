@@ -150,7 +150,17 @@ _INTERVALS = {
     "posterior": {"method": "posterior", "prior": "laplace"},
     "bayesian-bootstrap": {"method": "percentile", "scheme": "dirichlet", "prior": 0.25},
 }
+
+
+def _paired_without_draws():
+    for case in _paired():
+        if case.id not in ("no-replicates", "many-classes"):
+            options = {key: value for key, value in case.options.items() if key not in ("n_replicates", "seed")}
+            yield Case(case.id, case.args, options)
+
+
 CASES = {
+    "paired_errors": list(_paired_without_draws()),
     "paired_replicates": list(_paired()),
     "metric_draws": list(_drawn("n_draws", {"jeffreys": {}, "haldane": {"prior": "haldane"}})),
     "metric_intervals": list(_drawn("n_replicates", _INTERVALS)),

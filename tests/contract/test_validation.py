@@ -218,6 +218,7 @@ OF_RESULTS = (
     "uncertainty.Comparison",
     "uncertainty.PairedCounts",
     "uncertainty.compare",
+    "uncertainty.equivalence",
     "uncertainty.mcnemar",
 )
 IN_STEPS = ("geometric_confusion_matrix", "width_curve", "Grid.regular")

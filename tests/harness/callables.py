@@ -35,8 +35,9 @@ RECORDS = {
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
     "conformal.SizeCoverage",
-    "uncertainty.Comparison", "uncertainty.Comparisons", "uncertainty.Flip", "uncertainty.McNemar",
-    "uncertainty.PairedCounts", "uncertainty.Symmetry",
+    "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
+    "uncertainty.McNemar",
+    "uncertainty.Equivalence", "uncertainty.PairedCounts", "uncertainty.Symmetry",
 }  # fmt: skip
 
 # What needs a library that is not installed.
@@ -233,6 +234,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "text": (None, 3, [1], {}, "", "[]", "{}", b"\xff"),
     "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
     "kind": NO_NAME,
+    "margin": (*NO_NUMBER, 0, -0.5, None),
     "level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
     "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": tuple(value for value in NO_NAME if value is not None),
@@ -435,8 +437,10 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "text": (Made(lambda make: _cells(make).to_json()), Made(lambda make: _grid(make).to_json().encode())),
     "cells": (Made(_cells),),
     "T": (Made(_paired),),
+    "comparisons": (Made(_compared),),
     "counts_by_pair": (Made(lambda make: {("a", "b"): _paired(make)}), {}),
-    "level": (0.5, 0.95, 1e-300, np.float32(0.9)),
+    "margin": (0.5, 1e-300, 2),
+    "level": (0.6, 0.95, np.float32(0.9)),
     "kind": ("exact", "mid_p", "corrected"),
     "frame": (Made(lambda make: FRAME),),
     "keys": ("site", ["site"], ("site", "label")),
@@ -574,6 +578,22 @@ ENTRIES: dict[str, Entry] = {
         cmfast.uncertainty.compare_many,
         others={"counts_by_pair": Made(lambda make: {("a", "b"): _paired(make)}), "names": ["accuracy", "f1"]},
         wrong={"counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3})},
+    ),
+    "uncertainty.equivalence": _function(
+        cmfast.uncertainty.equivalence,
+        others={"T": Made(_paired), "name": "accuracy", "margin": 0.1},
+        wrong={"T": NO_PAIRS, "level": (*WRONG["level"], 0.5)},
+    ),
+    "uncertainty.Equivalence.explain": Entry(
+        lambda make: cmfast.uncertainty.equivalence(_paired(make), "accuracy", 0.1).explain
+    ),
+    "uncertainty.ComparisonDisplay.from_comparisons": _function(
+        cmfast.uncertainty.ComparisonDisplay.from_comparisons,
+        others={"comparisons": Made(_compared)},
+        wrong={"comparisons": (None, 3, "x", {}, [], [1], {"f1": 3}, np.ones(2))},
+    ),
+    "uncertainty.ComparisonDisplay.plot": Entry(
+        lambda make: cmfast.uncertainty.ComparisonDisplay.from_comparisons(_compared(make)).plot, free=frozenset({"ax"})
     ),
     "uncertainty.Comparisons.explain": Entry(lambda make: _all_compared(make).explain),
     "uncertainty.Comparisons.to_pandas": Entry(lambda make: _all_compared(make).to_pandas),

@@ -126,6 +126,14 @@ def _paired(y: Any, a: Any, b: Any, *, names: Any, n_replicates: int, seed: int,
     return _paired_replicates.drawn(arrays, groups, plan, options["n_classes"], n_replicates, seed, None)
 
 
+def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any:
+    T = cmfast.uncertainty.paired_counts(y, a, b, **options)
+    C, units = options["n_classes"], _paired_replicates.units_of(T._held)
+    plan = _plan.plan(tuple(names), C, "present", 1, asked="T").plan
+    found = _paired_replicates.errors(units, plan, C, None, clustered=T.n_clusters is not None)
+    return tuple(dispatch.sent(array, T._home) for array in found)  # they are made on the host
+
+
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
 ENTRIES: dict[str, Any] = {
     "confusion_fractions": cmfast.metrics.confusion_fractions,
@@ -141,6 +149,7 @@ ENTRIES: dict[str, Any] = {
         cmfast.metrics.average_precision(*args, **{**options, "on_failure": "ignore"}),
     ),
     "least_cost": cmfast.metrics.least_cost,
+    "paired_errors": _paired_errors,
     "paired_replicates": _paired,
     "resample": cmfast.uncertainty.resample,
     "standard_errors": cmfast.uncertainty.standard_error,

@@ -1,6 +1,7 @@
 """Replicates drawn one at a time from their streams, cells rounded one at a time in exact arithmetic."""
 
 import math
+from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
 
@@ -248,7 +249,45 @@ def replicate_intervals(R, estimate, *, method, level):
     return low, high, error, lost
 
 
+def _moved(cells, name, C, k):
+    """Return by how much each of two metrics moves with a sample of every cell."""
+    M = [[[0] * C for _ in range(C)] for _ in range(2)]
+    for i, first, second in cells:
+        M[0][i][first] += 1
+        M[1][i][second] += 1
+    return [slopes(name, [[Fraction(x) for x in row] for row in one], "present", 1, k) for one in M]
+
+
+def _paired_error(units, clustered, name, C, k=None):
+    every = [cell for weight, cells in units for cell in cells * weight]
+    one, other = _moved(every, name, C, k) if every else (None, None)
+    if one is None or other is None or (clustered and len(units) < 2):
+        return math.nan
+    moved = [
+        sum((one[i, a] - other[i, b] for i, a, b in cells), Fraction(0))
+        for weight, cells in units
+        for _ in range(weight)
+    ]
+    mean = sum(moved) / len(moved)
+    squares = sum((x - mean) ** 2 for x in moved)
+    return math.sqrt(squares * Fraction(len(moved), len(moved) - 1) if clustered else squares)
+
+
+def paired_errors(y, a, b, *, names, n_classes, groups=None, clusters=None):
+    groups = np.zeros(len(y), int) if groups is None else groups
+    out = [[] for _ in names]
+    for group in sorted(set(groups.tolist())) or [0]:
+        at = groups == group
+        units = _units(y[at], a[at], b[at], None if clusters is None else clusters[at])
+        for name, found in zip(names, out, strict=True):
+            classes = range(n_classes) if name in metrics.PER_CLASS else None
+            given = units, clusters is not None, name, n_classes
+            found.append(_paired_error(*given) if classes is None else [_paired_error(*given, k) for k in classes])
+    return tuple(np.array(found, float) for found in out)
+
+
 ORACLES = {
+    "paired_errors": paired_errors,
     "replicate_intervals": replicate_intervals,
     "paired_replicates": paired_replicates,
     "metric_draws": metric_draws,

@@ -4,6 +4,7 @@ import json
 from itertools import combinations
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 from pairs import drawn, samples
@@ -13,9 +14,12 @@ import cmfast
 from cmfast import metrics, uncertainty
 from cmfast.uncertainty import _compare, _compare_many, _replicated
 
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())["paired"]
 ODDS = "diagnostic_odds_ratio"
-METHODS = ("bca", "percentile", "basic", "normal")
+METHODS = ("bca", "percentile", "basic", "normal", "delta")
 
 
 def same(one, other):
@@ -36,7 +40,7 @@ def test_the_published_table(method):
         one = found[name]
         assert one.difference == pytest.approx(wanted["difference"], rel=1e-13)
         assert one.difference == one.first - one.second
-        assert one.standard_error == pytest.approx(wanted["se"], rel=0.03)  # which is of first order
+        assert one.standard_error == pytest.approx(wanted["se"], rel=1e-11 if method == "delta" else 0.03)
         assert one.low < one.difference < one.high
         assert one.n_undefined == 0
         assert 0.1 < one.p_value < 0.2
@@ -196,6 +200,60 @@ def test_words():
 def test_bad_options(labels, options, text):
     with pytest.raises(ValueError, match=f"^uncertainty.compare: {text}"):
         uncertainty.compare(uncertainty.paired_counts(*labels), "mcc", **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"clusters": np.arange(250) // 5}])
+def test_the_delta_method_is_what_replicates_tend_to(labels, options):
+    T = uncertainty.paired_counts(*labels, groups=np.arange(250) % 2 if not options else None, **options)
+    names = ["mcc", "kappa_quadratic", "gerrity", "recall", "balanced_accuracy"]
+    delta, drawn_again = (uncertainty.compare(T, names, method=method) for method in ("delta", "normal"))
+    for name in names:
+        np.testing.assert_allclose(delta[name].standard_error, drawn_again[name].standard_error, rtol=0.08)
+        np.testing.assert_allclose(delta[name].probability, drawn_again[name].probability, atol=0.03)
+
+
+def test_a_picture_shows_the_numbers(labels):
+    found = uncertainty.compare(uncertainty.paired_counts(*labels), ["mcc", "recall"], n_replicates=100)
+    display = uncertainty.ComparisonDisplay.from_comparisons(found)
+    assert display.names == ["mcc", "recall, 0", "recall, 1", "recall, 2"]
+    assert not plt.get_fignums()  # nothing is drawn before
+    figure, axes = plt.subplots()
+    assert display.plot(ax=axes) is display
+    assert (display.ax_, display.figure_) == (axes, figure)
+    drawn_lines = [[row, *ends] for (ends, (row, _)) in (segment.T for segment in display.lines_.get_segments())]
+    wanted = [found["mcc"], *([found["recall"]] * 3)]
+    for k, (row, low, high) in enumerate(drawn_lines):
+        at = () if k == 0 else k - 1
+        assert (row, low, high) == (3 - k, wanted[k].low[at], wanted[k].high[at])
+    figure.canvas.draw()
+    one = uncertainty.ComparisonDisplay.from_comparisons(found["mcc"]).plot()
+    assert one.ax_.get_xlabel() == "first less second, 95 % intervals"
+    plt.close("all")
+    with pytest.raises(ValueError, match="comparisons must be at least one, got none"):
+        uncertainty.ComparisonDisplay.from_comparisons({})
+
+
+def test_equivalence(labels):
+    T = uncertainty.paired_counts(*labels)
+    one = uncertainty.compare(T, "accuracy", method="delta", level=0.9)
+    D, se = one.difference, one.standard_error
+    for margin in (0.01, 0.1, 0.15, 0.3):
+        found = uncertainty.equivalence(T, "accuracy", margin)
+        wanted = max(stats.norm.sf((D + margin) / se), stats.norm.sf((margin - D) / se))
+        assert found.p_value == pytest.approx(wanted, rel=1e-9)
+        assert (found.low, found.high) == (one.low, one.high)
+        assert (found.p_value <= 0.05) == (-margin < one.low and one.high < margin)
+    assert found.explain().startswith("accuracy differs by less than 0.3: between +0.")
+    assert "could differ by more than 0.01" in uncertainty.equivalence(T, "accuracy", 0.01).explain()
+    alike = uncertainty.equivalence(uncertainty.paired_counts([0, 1], [0, 1], [0, 1]), "accuracy", 0.1)
+    assert (alike.p_value, alike.low, alike.high) == (0, 0, 0)
+    per_class = uncertainty.equivalence(T, "recall", 0.5)
+    assert per_class.explain() == f"recall differs by less than 0.5 in {(per_class.p_value <= 0.05).sum()} of 3"
+    assert repr(per_class).startswith("<Equivalence: recall 1, a batch of 3, p at most")
+    with pytest.raises(TypeError, match=r"^uncertainty\.equivalence: name must be one metric, got \['mcc'\]"):
+        uncertainty.equivalence(T, ["mcc"], 0.1)
+    nothing = uncertainty.equivalence(uncertainty.paired_counts([], [], []), "accuracy", 0.1)
+    assert nothing.explain() == "accuracy has no standard error"
 
 
 def models(rng):
