@@ -5,6 +5,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._rules import compare_totals
 from cmfast.kernels.cpu.zeros._classify import classify
+from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
 QUICK = 62  # classes whose set fits into one word
@@ -42,8 +43,8 @@ def _prune_equal(cells, drop, out, codes):
 
 
 @jit()
-def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
-    """Decide matrices of any shape and targets."""
+def _prune(cells, row_sums, col_sums, drop, bi, out, codes, parts):
+    """Decide matrices of any shape and targets; return what of `parts` is needed for that and not compiled yet."""
     R, C = row_sums.shape[1], col_sums.shape[1]
     positive, dead = np.empty((R, C), np.bool_), np.empty((R, C), np.bool_)
     row_block, col_block = np.empty(R, np.int64), np.empty(C, np.int64)
@@ -60,7 +61,9 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
             v[j] = col_sums[b * min(len(col_sums) - 1, 1), j]
         if not _plausible(M, positive, u, v, rows, cols, drop and bi):
             continue
-        codes[b] = classify(positive, u, v, dead, row_block, col_block, rows, cols)
+        codes[b] = classify(parts, positive, u, v, dead, row_block, col_block, rows, cols)
+        if codes[b] < 0:
+            return -codes[b]
         if codes[b] == INFEASIBLE:
             for k in range(R * C):
                 out[b, k] = np.nan
@@ -69,6 +72,7 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes):
                 for j in range(C):
                     if dead[i, j]:
                         out[b, i * C + j] = 0.0
+    return 0
 
 
 @jit(inner=True)
@@ -244,7 +248,9 @@ def prune(p):
     if p.bi and p.R == p.C <= QUICK:
         dropped = _prune_equal(p.cells, p.drop, out, codes)
     else:
-        _prune(p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes)
+        args = (p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes, PARTS.addresses)
+        while needs := _prune(*args):
+            PARTS.compile(needs)
     out.flags.writeable = False
     return out, codes, dropped
 

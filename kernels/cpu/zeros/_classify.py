@@ -10,16 +10,17 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.zeros._components import cut, find_blocks, mark_dead
 from cmfast.kernels.cpu.zeros._flow import augment, capacities, greedy, pack, starved, weigh
+from cmfast.kernels.cpu.zeros._sets import AUGMENT, CUT
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, OK
 
 
 @jit(inner=True)
-def classify(positive, u, v, dead, row_block, col_block, rows, cols):
+def classify(parts, positive, u, v, dead, row_block, col_block, rows, cols):
     """Classify a zero pattern under nonnegative row targets `u` and column targets `v` with one total.
 
     Returns CONVERGED (total support: factors exist), LIMIT_ONLY or INFEASIBLE. Lines with target zero take no part.
     Fills `dead`, the blocks of rows and columns, and, if infeasible, `rows` that want too much and the `cols` that
-    they reach.
+    they reach. Below zero is what of `parts` is needed for that and not compiled yet.
     """
     R, C = positive.shape
     dead[:] = False
@@ -33,11 +34,15 @@ def classify(positive, u, v, dead, row_block, col_block, rows, cols):
     flow = np.zeros((0, 0) if equal else (C, R), np.int64)  # of equal targets a flow is 0 or 1: `fed` says it
     row_caps, col_caps = unmet.copy(), spare.copy()
     if greedy(positive, unmet, spare, flow, fed) > 0:
-        augment(reach, unmet, spare, flow, fed)
+        if parts[AUGMENT] == 0:
+            return -AUGMENT
+        augment(parts, reach, unmet, spare, flow, fed)
     feeds = weigh(row_caps, col_caps, slack, flow, fed, reach.shape[1])
     left = unmet.sum()
     if left > slack or (left > 0 and (starved(unmet, row_caps) or starved(spare, col_caps))):
-        cut(unmet, slack, reach, fed, rows, cols)
+        if parts[CUT] == 0:
+            return -CUT
+        cut(parts, unmet, slack, reach, fed, rows, cols)
         return INFEASIBLE
     find_blocks(row_caps, reach, users, feeds, fed, row_block, col_block)
     return LIMIT_ONLY if mark_dead(positive, row_block, col_block, dead) else OK

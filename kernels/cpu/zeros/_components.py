@@ -3,10 +3,10 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.zeros._sets import WORD, first_new, has, lowest, mark
+from cmfast.kernels.cpu.zeros._sets import CUT, PARTS, TABLE, WORD, first_new, has, lowest, mark
 
 
-@jit(inner=True)
+@PARTS.part(CUT, lambda: (TABLE[0], 0, TABLE, TABLE, *2 * (np.zeros(1, np.bool_),)), returns=None)
 def cut(unmet, slack, reach, fed, rows, cols):
     """Collect the rows that share columns, directly or not, with rows that stay unmet: together they want too much."""
     seen = np.zeros(fed.shape[1], np.int64)

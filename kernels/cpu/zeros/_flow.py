@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.zeros._sets import WORD, drop, first_common, has, lowest
+from cmfast.kernels.cpu.zeros._sets import AUGMENT, PARTS, TABLE, WORD, drop, first_common, has, lowest
 
 SLACK = 1e-12  # of the total: what targets that are no integers may miss each other by, from rounding
 EXACT_TOTAL = 2.0**53  # integers up to here are float64 numbers, and so are their sums
@@ -126,7 +126,7 @@ def greedy(positive, unmet, spare, flow, fed):
     return left
 
 
-@jit(inner=True)
+@PARTS.part(AUGMENT, lambda: (TABLE, TABLE[0], TABLE[0], TABLE, TABLE), returns=None)
 def augment(reach, unmet, spare, flow, fed):
     """Make the flow maximal (Dinic; for equal targets this is Hopcroft and Karp's matching)."""
     longest = min(len(unmet), len(spare)) + 1

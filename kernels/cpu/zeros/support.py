@@ -9,6 +9,7 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._rules import compare_totals
 from cmfast.kernels.cpu.zeros._classify import classify
+from cmfast.kernels.cpu.zeros._sets import PARTS
 from cmfast.kernels.status import INVALID, OK, TOTALS, ZERO_LINE
 
 SECONDS_PER_CELL = 5e-9
@@ -100,7 +101,7 @@ def _all_positive(targets):
 
 
 @jit(inner=True)
-def _support_one(M, u, v, positive, out, b):
+def _support_one(M, u, v, positive, parts, out, b):
     """Fill the answers for matrix `b`, which is `M`, and return its status. Changes `v`."""
     dead, row_block, col_block = out.dead[b], out.row_block[b], out.col_block[b]
     rows, cols, sums = out.rows[b], out.cols[b], out.sums[b]
@@ -120,7 +121,7 @@ def _support_one(M, u, v, positive, out, b):
     elif status == OK and _mark_empty_lines(positive, u, v, rows, cols):
         status = ZERO_LINE
     elif status == OK:
-        status = classify(positive, u, v, dead, row_block, col_block, rows, cols)
+        status = classify(parts, positive, u, v, dead, row_block, col_block, rows, cols)
     sums[:] = 0.0
     for i in range(len(u)):
         sums[0] += u[i] if rows[i] else 0.0
@@ -130,8 +131,11 @@ def _support_one(M, u, v, positive, out, b):
 
 
 @jit()
-def _support(M, row_sums, col_sums, out, start, stop):
-    """Answer for matrices and targets, one row each; one row alone serves all."""
+def _support(M, row_sums, col_sums, out, parts, needs, start, stop):
+    """Answer for matrices and targets, one row each; one row alone serves all.
+
+    `needs` holds what of `parts` is needed for that and not compiled yet; then something is missing in the answers.
+    """
     R, C = M.shape[1:]
     answers = Answers(*out)
     m_step, row_step, col_step = min(len(M) - 1, 1), min(len(row_sums) - 1, 1), min(len(col_sums) - 1, 1)
@@ -142,7 +146,11 @@ def _support(M, row_sums, col_sums, out, start, stop):
             u[i] = row_sums[b * row_step, i]
         for j in range(C):
             v[j] = col_sums[b * col_step, j]
-        answers.status[b] = _support_one(M[b * m_step], u, v, positive, answers, b)
+        status = _support_one(M[b * m_step], u, v, positive, parts, answers, b)
+        if status < 0:
+            needs[0] = -status
+            return
+        answers.status[b] = status
 
 
 def support(M, row_sums, col_sums, *, num_threads=None):
@@ -156,8 +164,12 @@ def support(M, row_sums, col_sums, *, num_threads=None):
         np.empty(n, np.int8), np.empty((n, R, C), np.bool_), np.empty((n, R), np.int64), np.empty((n, C), np.int64),
         np.empty((n, R), np.bool_), np.empty((n, C), np.bool_), np.empty((n, 2)),
     )  # fmt: skip
-    args = (M3, u3.reshape(len(u3), R), v3.reshape(len(v3), C), found)
-    seconds = n * (R * C * SECONDS_PER_CELL + SECONDS_PER_MATRIX)
-    pool.run(_support, args, n, seconds=seconds, num_threads=num_threads)
+    seconds, needs = n * (R * C * SECONDS_PER_CELL + SECONDS_PER_MATRIX), np.ones(1, np.int64)
+    args = (M3, u3.reshape(len(u3), R), v3.reshape(len(v3), C), found, PARTS.addresses, needs)
+    while needs[0]:
+        needs[0] = 0
+        pool.run(_support, args, n, seconds=seconds, num_threads=num_threads)
+        if needs[0]:
+            PARTS.compile(int(needs[0]))
     status, dead, row_block, col_block, rows, cols, sums = (a.reshape(batch + a.shape[1:]) for a in found)
     return status, dead, row_block, col_block, rows, cols, sums[..., 0], sums[..., 1]
