@@ -13,14 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from cmfast._core import caller
 from cmfast._core.progress import Line
 from cmfast.kernels.ops import OPS
-
-if TYPE_CHECKING:
-    from cmfast.kernels.cpu._core.jit import Kernel
 
 PATIENCE = 1.0  # seconds of compiling for one function until it is said
 LEAST = 2.0  # seconds that are announced where the table has less: the machine is slow, or busy
@@ -65,12 +61,12 @@ MOMENT = 0.3  # seconds of every other op
 # Kernel -> the same of those whose op takes longer or less without it.
 KERNELS = {
     "scale_square": 5.0,
+    "scale_square for a size": 2.5,
     "scale_oblong": 5.0,
     "scale_plainly": 4.0,
     "bring_near": 2.0,
     "_prune": 5.0,
 }
-STRAIGHT = {"scale_square": 2.5}  # where it is straight-line code for a size
 
 _GRID = ("column_ranges", "column_moments")
 _GEOMETRIC = (
@@ -136,12 +132,11 @@ def ops_of(name: str) -> tuple[str, ...]:
     return tuple(op for op in (last or first,) if op in OPS)
 
 
-def seconds(name: str, op: str, kernel: "Kernel") -> float:
+def seconds(name: str, op: str, kernel: str) -> float:
     """Return about how long the function `name` compiles at a call that has come to `op`, and there to `kernel`."""
     needed = ops_of(name)
     others = sum(SECONDS.get(each, MOMENT) for each in (needed if op in needed else ()) if each != op)
-    own = (STRAIGHT if kernel.straight else KERNELS).get(kernel.name, SECONDS.get(op, MOMENT))
-    return others + own
+    return others + KERNELS.get(kernel, SECONDS.get(op, MOMENT))
 
 
 def _called(frame: FrameType | None) -> tuple[str, str] | None:
@@ -165,10 +160,10 @@ class Notices:
         self._name: str | None = None
         self._begun = 0.0
 
-    def begin(self, kernel: "Kernel") -> None:
+    def begin(self, kernel: str | None) -> None:
         """Start to wait for the end, in the thread that compiles; Numba lets only one of them compile.
 
-        Of straight-line code nothing is said but once, and not again for every size.
+        Of None nothing is said: it was for another size.
         """
         from cmfast.kernels.cpu._core import pool
 
@@ -178,7 +173,7 @@ class Notices:
         self._name = None if called is None else called[0]
         if called is None or called[0] in self._said or os.environ.get("CMFAST_QUIET") == "1":
             return
-        if kernel.straight and kernel.again:
+        if kernel is None:
             return
         left = PATIENCE - self._spent.get(called[0], 0.0)
         self._timer = threading.Timer(max(0.0, left), self._say, (*called, kernel))
@@ -196,7 +191,7 @@ class Notices:
         if self._name is not None:
             self._spent[self._name] = self._spent.get(self._name, 0.0) + time.monotonic() - self._begun
 
-    def _say(self, name: str, op: str, kernel: "Kernel") -> None:
+    def _say(self, name: str, op: str, kernel: str) -> None:
         from cmfast.kernels.cpu._core import jit
 
         self._said.add(name)

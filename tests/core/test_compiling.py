@@ -15,10 +15,9 @@ import cmfast
 from cmfast._core import compiling
 from cmfast._core.adapters import _numpy
 from cmfast._core.progress import Bar, Line
-from cmfast.kernels.cpu._core.jit import Kernel
 from cmfast.kernels.cpu.scaling import _tile_range, _tiles, _zeros_first
 
-KERNEL = Kernel("scale_square", straight=False, again=False)
+KERNEL = "scale_square"
 SAID = "cmfast: compiling overlap, once per machine, about 2 s\n"
 # One kernel takes .2 s to compile, another as long; two threads share the work.
 CODE = """
@@ -108,7 +107,7 @@ def waited(texts):
 
 def test_it_is_said_while_it_compiles(notices, caplog_of_cmfast):
     notices.begin(KERNEL)
-    about = compiling.KERNELS[KERNEL.name]
+    about = compiling.KERNELS[KERNEL]
     assert waited(caplog_of_cmfast) == [f"compiling bi_normalize, once per machine, about {about:.0f} s"]
     notices.end()
 
@@ -169,34 +168,27 @@ def test_what_a_function_needs_is_what_it_calls(name, monkeypatch):
 
 
 def test_straight_line_code_is_not_said_again_for_every_size(notices, caplog_of_cmfast):
-    again = KERNEL._replace(straight=True, again=True)
     notices._spent["bi_normalize"] = 1.0
-    notices.begin(again)
+    notices.begin(None)
     time.sleep(0.1)
     notices.end()
     assert not caplog_of_cmfast
-    notices.begin(again._replace(again=False))
-    about = compiling.STRAIGHT[KERNEL.name]
-    assert waited(caplog_of_cmfast) == [f"compiling bi_normalize, once per machine, about {about:.0f} s"]
-    notices.end()
+    assert notices.compiled == 1
 
 
 def test_what_a_function_compiles_is_the_sum_of_what_it_needs():
-    def about(name, op, kernel="any", straight=False):
-        return compiling.seconds(name, op, Kernel(kernel, straight=straight, again=False))
-
-    seconds = compiling.SECONDS
-    assert about("metrics.compute", "metrics_of_matrices") == seconds["metrics_of_matrices"]
-    assert about("normalize", "ipf") == seconds["ipf"]
-    assert about("Grid.regular", "column_ranges") == compiling.MOMENT
-    assert about("geometric_confusion_matrix", "gcm") > seconds["gcm"]
-    assert about("bi_normalize", "ipf", "bring_near") == compiling.KERNELS["bring_near"]
-    assert about("bi_normalize", "ipf", "scale_square", straight=True) < about("bi_normalize", "ipf", "scale_square")
+    about, seconds, kernels = compiling.seconds, compiling.SECONDS, compiling.KERNELS
+    assert about("metrics.compute", "metrics_of_matrices", "any") == seconds["metrics_of_matrices"]
+    assert about("normalize", "ipf", "any") == seconds["ipf"]
+    assert about("Grid.regular", "column_ranges", "any") == compiling.MOMENT
+    assert about("geometric_confusion_matrix", "gcm", "any") > seconds["gcm"]
+    assert about("bi_normalize", "ipf", "bring_near") == kernels["bring_near"]
+    assert about("bi_normalize", "ipf", f"{KERNEL} for a size") < about("bi_normalize", "ipf", KERNEL)
 
 
 def test_every_kernel_whose_seconds_are_known_is_there():
     kernels = {**vars(_tile_range), **vars(_tiles), **vars(_zeros_first)}
-    assert set(compiling.KERNELS) | set(compiling.STRAIGHT) <= set(kernels)
+    assert {name.removesuffix(" for a size") for name in compiling.KERNELS} <= set(kernels)
 
 
 def test_methods_and_callbacks_have_their_own_names(monkeypatch):

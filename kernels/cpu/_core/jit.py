@@ -299,22 +299,15 @@ def cache_facts() -> CacheFacts:
     return CacheFacts(path, writable, n_functions, sum(size for _, size in _kept()))
 
 
-class Kernel(NamedTuple):
-    """What is compiled: a function, for some types of its arguments."""
-
-    name: str
-    straight: bool
-    """As straight-line code for a size."""
-    again: bool
-    """So it was before, on this machine, for other types or sizes."""
-
-
-def _kernel(dispatcher: Any, args: Any) -> Kernel:
+def _kernel(dispatcher: Any, args: Any) -> str | None:
+    """Return what is compiled; None where it is straight-line code that there is for other sizes."""
+    name: str = dispatcher.py_func.__name__
+    if not _is_straight(args):
+        return name
     kept: Any = ()
     with contextlib.suppress(Exception):  # a damaged index, or none at all
         kept = [signature for signature, *_ in dispatcher._cache._cache_file._load_index()]
-    straight = _is_straight(args)
-    return Kernel(dispatcher.py_func.__name__, straight, straight in map(_is_straight, kept))
+    return None if any(map(_is_straight, kept)) else f"{name} for a size"
 
 
 def _is_straight(args: Any) -> bool:
@@ -325,7 +318,7 @@ def _is_straight(args: Any) -> bool:
 class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
     """What Numba tells when it compiles, under its lock: of kernels that were called, not of those within them."""
 
-    def __init__(self, begin: Callable[[Kernel], object], end: Callable[[], object]) -> None:
+    def __init__(self, begin: Callable[[str | None], object], end: Callable[[], object]) -> None:
         self._begin, self._end, self._depth = begin, end, 0
 
     def on_start(self, event: Any) -> None:
@@ -342,8 +335,11 @@ class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
             self._end()
 
 
-def watch(begin: Callable[[Kernel], object], end: Callable[[], object]) -> None:
-    """Call `begin` before a kernel is compiled, in the thread that needs it, and `end` afterwards."""
+def watch(begin: Callable[[str | None], object], end: Callable[[], object]) -> None:
+    """Call `begin` before a kernel is compiled, in the thread that needs it, and `end` afterwards.
+
+    `begin` gets its name, or None where it is for one more size.
+    """
     event.register("numba:compile", _Watch(begin, end))
 
 
