@@ -94,26 +94,9 @@ def centre() -> None:
         sizes = sets.sizes[k]
         print(f"{alpha:5}  {sets.coverage(data[5])[k]:8.3f}  {sizes.mean():9.2f}  {(sizes == 0).mean():5.3f}"
               f"  {shared.sum():22}  {never.sum():28}  {(counts.reason[k] > 0).sum():17}")  # fmt: skip
-    draw(counts, conformal.coverage_confusion(sets, data[5]), M, sets)
-
-
-def draw(counts: Any, covered: Any, M: np.ndarray, sets: Any) -> None:
-    """Draw the correlation beside the confusion matrix, coverage by class and set sizes, at alpha = 0.1."""
-    from matplotlib import pyplot as plt  # noqa: TID251
-
-    at = ALPHAS.index(0.1)
-    figure, axes = plt.subplots(1, 4, figsize=(13, 3.3), layout="constrained")
-    shown = axes[0].imshow(counts.correlation()[at], cmap="RdBu_r", vmin=-1, vmax=1)
-    figure.colorbar(shown, ax=axes[0], shrink=0.8)
-    axes[0].set_title("correlation of sets")
-    axes[1].imshow(np.log1p(M), cmap="Greys")
-    axes[1].set_title("confusion matrix, log")
-    axes[2].bar(range(10), np.diagonal(covered.rates()[at]), color="0.6")
-    axes[2].axhline(0.9, color="black", linewidth=0.8)
-    axes[2].set_title("coverage by class")
-    axes[3].bar(range(11), np.bincount(sets.sizes[at], minlength=11), color="0.6")
-    axes[3].set_title("rows by size of their set")
-    figure.savefig(HERE / "conformal.png", dpi=64, metadata={"Software": None})
+    guess = predict(weights, data[4])[1].argmax(-1)
+    display = conformal.CcmDisplay.from_sets(sets, data[5], guess, index=ALPHAS.index(0.1)).plot()
+    display.figure_.savefig(HERE / "conformal.png", dpi=64, metadata={"Software": None})
 
 
 def split(y: np.ndarray, concentration: float, rng: np.random.Generator) -> list[np.ndarray]:

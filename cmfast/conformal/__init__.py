@@ -2,6 +2,7 @@
 
 from cmfast.conformal._correlation import CcmCounts, ccm, rank_clients
 from cmfast.conformal._coverage import CoverageCounts, coverage_confusion
+from cmfast.conformal._display import CcmDisplay
 from cmfast.conformal._histogram import ScoreHistogram, score_histogram
 from cmfast.conformal._scores import scores
 from cmfast.conformal._sets import PredictionSets, SizeCoverage, prediction_sets
@@ -9,6 +10,7 @@ from cmfast.conformal._threshold import threshold
 
 __all__ = [
     "CcmCounts",
+    "CcmDisplay",
     "CoverageCounts",
     "PredictionSets",
     "ScoreHistogram",

@@ -205,6 +205,7 @@ OF_RESULTS = (
     "Support",
     "Projection",
     "conformal.CcmCounts",
+    "conformal.CcmDisplay",
     "conformal.CoverageCounts",
     "conformal.PredictionSets",
     "conformal.ScoreHistogram",

@@ -34,7 +34,7 @@ RECORDS = {
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
     "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
-    "conformal.SizeCoverage",
+    "conformal.CcmDisplay", "conformal.SizeCoverage",
     "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
     "uncertainty.McNemar",
     "uncertainty.Equivalence", "uncertainty.PairedCounts", "uncertainty.Symmetry",
@@ -640,6 +640,14 @@ ENTRIES: dict[str, Entry] = {
     ),
     "conformal.PredictionSets.coverage": Entry(lambda make: _some_sets(make).coverage, {"y": TRUTH}),
     "conformal.PredictionSets.coverage_by_size": Entry(lambda make: _some_sets(make).coverage_by_size, {"y": TRUTH}),
+    "conformal.CcmDisplay.from_sets": Entry(
+        lambda make: partial(cmfast.conformal.CcmDisplay.from_sets, _some_sets(make)),
+        {"y": TRUTH, "y_pred": GUESS}, others={"index": 1}, optional=frozenset({"y", "y_pred"}),
+        wrong={"index": integers(0, none=False, most=1)}, name="conformal.CcmDisplay.from_sets",
+    ),
+    "conformal.CcmDisplay.plot": Entry(
+        lambda make: cmfast.conformal.CcmDisplay.from_sets(_some_sets(make), make(TRUTH)).plot
+    ),
     "conformal.PredictionSets.explain": Entry(lambda make: _some_sets(make).explain),
     "conformal.CcmCounts.correlation": Entry(
         lambda make: _shared(make).correlation, wrong={"undefined": NO_NAME}, free=frozenset({"undefined"})

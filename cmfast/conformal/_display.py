@@ -1,0 +1,147 @@
+"""Pictures of sets. ``from_sets`` computes, ``__init__`` holds data, ``plot`` draws."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import caller, dispatch, validate
+from cmfast._core.annotations import Array
+from cmfast.conformal._correlation import ccm
+from cmfast.conformal._coverage import coverage_confusion
+from cmfast.conformal._sets import PredictionSets
+from cmfast.counting import confusion_matrix
+
+COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red
+
+
+class CcmDisplay:
+    """Correlation of sets beside the confusion matrix, coverage by class, and how large sets are.
+
+    Parameters
+    ----------
+    correlation : array, shape (C, C)
+        Of two classes over the sets.
+    sizes : array of int, shape (C + 1,)
+        Rows by the size of their set.
+    confusion : array, shape (C, C), optional
+        Rows are the truth, columns the prediction.
+    coverage : array, shape (C,), optional
+        Share of the rows of every class whose set holds it.
+
+    Attributes
+    ----------
+    axes_, figure_ : matplotlib objects
+        What was drawn, after :meth:`plot`.
+
+    See Also
+    --------
+    ccm, coverage_confusion : The numbers alone.
+
+    Examples
+    --------
+    >>> from cmfast import conformal
+    >>> P = [[0.5, 0.375, 0.125], [0.25, 0.625, 0.125], [0.125, 0.25, 0.625]]
+    >>> sets = conformal.prediction_sets(P, [0.9], randomised=False)
+    >>> display = conformal.CcmDisplay.from_sets(sets, [0, 1, 2])
+    >>> display.sizes.tolist(), display.coverage.tolist()
+    ([0, 0, 3, 0], [1.0, 1.0, 1.0])
+    """
+
+    def __init__(self, correlation: Any, sizes: Any, *, confusion: Any = None, coverage: Any = None) -> None:
+        self.correlation = correlation
+        self.sizes = sizes
+        self.confusion = confusion
+        self.coverage = coverage
+
+    @classmethod
+    def from_sets(
+        cls, sets: PredictionSets, y: Array | None = None, y_pred: Array | None = None, /, *, index: int = 0
+    ) -> "CcmDisplay":
+        """Compute what is drawn of the sets of one alpha.
+
+        Parameters
+        ----------
+        sets : PredictionSets
+            Of :func:`prediction_sets`, without a batch.
+        y : array of int, shape (n,), optional
+            The label of every row: for the coverage.
+        y_pred : array of int, shape (n,), optional
+            The prediction of every row: for the confusion matrix.
+        index : int
+            Which alpha.
+
+        Returns
+        -------
+        CcmDisplay
+            Not drawn yet.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Something else than sets, or sets with a batch; an alpha that there is not; labels that do not fit.
+
+        Notes
+        -----
+        Synchronises the device.
+        """
+        if not isinstance(sets, PredictionSets):
+            validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+        shape = dispatch.shape_of(sets.sizes)
+        if len(shape) != 2:
+            validate.refuse("sets", "without a batch, of shape (A, n)", f"shape {shape}")
+        index = validate.count("index", index, most=shape[0] - 1)
+        if y is None and y_pred is not None:
+            validate.refuse("y_pred", "None where y is not given", "an array")
+        correlation = np.asarray(dispatch.to_host(ccm(sets).correlation()))[index]
+        sizes = np.bincount(np.asarray(dispatch.to_host(sets.sizes))[index], minlength=sets.n_classes + 1)
+        confusion = coverage = None
+        if y is not None:
+            rates = np.asarray(dispatch.to_host(coverage_confusion(sets, y).rates()))
+            coverage = np.diagonal(rates[index])
+        if y_pred is not None:
+            confusion = np.asarray(dispatch.to_host(confusion_matrix(y, y_pred, n_classes=sets.n_classes)))
+        return cls(correlation, sizes, confusion=confusion, coverage=coverage)
+
+    def plot(self) -> "CcmDisplay":
+        """Draw everything there is side by side, in a new figure.
+
+        Returns
+        -------
+        CcmDisplay
+            Itself; `axes_` and `figure_` are set. Nothing is shown.
+        """
+        parts = [self._correlation, self._confusion, self._coverage, self._sizes]
+        held = [self.correlation, self.confusion, self.coverage, self.sizes]
+        drawn = [part for part, data in zip(parts, held, strict=True) if data is not None]
+        self.figure_, axes = _figure(len(drawn))
+        self.axes_ = np.atleast_1d(axes)
+        for part, ax in zip(drawn, self.axes_, strict=True):
+            part(ax)
+        return self
+
+    def _correlation(self, ax: Any) -> None:
+        shown = ax.imshow(self.correlation, cmap=COLOURS, vmin=-1, vmax=1)
+        ax.figure.colorbar(shown, ax=ax, shrink=0.8)
+        ax.set(title="correlation of sets", xlabel="class", ylabel="class")
+
+    def _confusion(self, ax: Any) -> None:
+        ax.imshow(np.log1p(self.confusion), cmap="Greys")
+        ax.set(title="confusion matrix, log", xlabel="predicted", ylabel="true")
+
+    def _coverage(self, ax: Any) -> None:
+        ax.bar(np.arange(len(self.coverage)), self.coverage, color="0.6")
+        ax.set(title="coverage by class", xlabel="class", ylim=(0, 1))
+
+    def _sizes(self, ax: Any) -> None:
+        ax.bar(np.arange(len(self.sizes)), self.sizes, color="0.6")
+        ax.set(title="rows by size of their set", xlabel="labels in the set")
+
+
+def _figure(n: int) -> tuple[Any, Any]:
+    try:
+        import matplotlib.pyplot as plt  # noqa: TID251
+    except ImportError as error:
+        msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
+        raise ImportError(caller.named(msg)) from error
+    found: tuple[Any, Any] = plt.subplots(1, n, figsize=(3.3 * n, 3.3), layout="constrained")
+    return found

@@ -1,0 +1,37 @@
+"""Pictures of sets: what is drawn is what was computed."""
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from cmfast import conformal
+
+mpl.use("Agg")
+
+P = np.random.default_rng(0).dirichlet(np.full(5, 0.4), 80)
+Y = P.argmax(-1)
+
+
+def test_everything_is_drawn_side_by_side():
+    sets = conformal.prediction_sets(P, [0.5, 0.8], rng=0)
+    display = conformal.CcmDisplay.from_sets(sets, Y, (Y + 1) % 5, index=1).plot()
+    assert [ax.get_title() for ax in display.axes_] == [
+        "correlation of sets", "confusion matrix, log", "coverage by class", "rows by size of their set"
+    ]  # fmt: skip
+    np.testing.assert_array_equal(display.correlation, conformal.ccm(sets).correlation()[1])
+    np.testing.assert_array_equal(display.sizes, np.bincount(sets.sizes[1], minlength=6))
+    assert display.confusion.sum() == 80
+    assert [bar.get_height() for bar in display.axes_[3].patches] == display.sizes.tolist()
+    mpl.pyplot.close("all")
+
+
+def test_without_labels_there_are_two_pictures():
+    display = conformal.CcmDisplay.from_sets(conformal.prediction_sets(P, [0.5], rng=0)).plot()
+    assert len(display.axes_) == 2
+    mpl.pyplot.close("all")
+
+
+def test_a_batch_is_refused():
+    sets = conformal.prediction_sets(P.reshape(2, 40, 5), [[0.5], [0.5]], rng=0)
+    with pytest.raises(ValueError, match="sets must be without a batch"):
+        conformal.CcmDisplay.from_sets(sets)
