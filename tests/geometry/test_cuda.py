@@ -6,6 +6,7 @@ import pytest
 
 import cmfast
 from cmfast._core import dispatch
+from cmfast.kernels.cuda._core import sorting
 
 pytestmark = device.marks
 
@@ -47,6 +48,19 @@ def test_counts_have_the_bits_of_the_cpu(n, classes, m, dtype, seed):
     assert_same(on_cpu, on_cuda)
     assert str(caught[0].message) == str(wanted[0].message)
     assert on_cpu.confusion_matrix().tobytes() == on_cuda.confusion_matrix().get().tobytes()
+
+
+@pytest.mark.parametrize(("width", "sorts"), [(2.0, 0), (0.01, 1)])
+def test_few_keys_are_counted_without_a_sort(monkeypatch, width, sorts):
+    """With cells without a point between others, and points without a cell: the same keys and counts."""
+    X, y, p = points(9000, 2, m=2)
+    X[::2] += 40
+    X[[0, 5], [0, 1]] = np.nan
+    seen, sort = [], sorting.sort
+    monkeypatch.setattr(sorting, "sort", lambda keys, n_keys: (seen.append(n_keys), sort(keys, n_keys))[1])
+    options = {"grid": cmfast.Grid([0.0, 0.0], [width, width]), "on_failure": "ignore"}
+    assert_same(cmfast.cell_counts(X, y, p, **options), cmfast.cell_counts(*there(X, y, p), **options))
+    assert len(seen) == sorts
 
 
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u4", "i8", "u8", "?"])

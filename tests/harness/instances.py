@@ -201,9 +201,11 @@ def _table(cells: Any) -> tuple[Any, ...]:
     return cells.cells, cells.labels, cells.predictions, cells.counts
 
 
-def _cells(kind: str = "double", label: str = "i64", key: str = "int", *, m: int = 3, C: int = 6) -> Call:
+def _cells(
+    kind: str = "double", label: str = "i64", key: str = "int", *, m: int = 3, C: int = 6, n: int = 3000
+) -> Call:
     grid = cmfast.Grid([0.0] * m, [0.7 if key == "int" else 1e-4] * m)
-    return Call(lambda *points: _table(cmfast.cell_counts(*points, grid=grid)), _points(kind, label, m=m, C=C))
+    return Call(lambda *points: _table(cmfast.cell_counts(*points, grid=grid)), _points(kind, label, m=m, C=C, n=n))
 
 
 def _ranked(kind: str) -> Call:
@@ -438,6 +440,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_cell_counts_keys": _cells,
     "cmfast_cell_counts_labels": lambda label: _cells("double", label),
     "cmfast_cell_counts_indices": _ranked,
+    "cmfast_cell_counts_number": lambda: _cells(C=2, n=9000),
     "cmfast_decode_cells_rows": _cells,
     "cmfast_merge_cells_numbers": _merged,
     "cmfast_pair_counts_add": _pairs_of_cells,

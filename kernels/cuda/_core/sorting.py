@@ -86,7 +86,10 @@ def _sort_of(keys: Any, values: Any) -> Any:
 def _file(architecture: str, kinds: tuple[Any, ...]) -> Path:
     """Return where a compiled sort is kept, beside CuPy's kernels."""
     folder = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
-    versions = [metadata.version(name) for name in ("cuda-cccl", "cuda-bindings")]
+    versions = []
+    for name in ("cuda-cccl", "cuda-bindings"):
+        with contextlib.suppress(metadata.PackageNotFoundError):  # other channels name them otherwise
+            versions.append(metadata.version(name))
     text = " ".join(map(str, (*versions, architecture, *kinds)))
     return folder / f"cmfast-sort-{sha256(text.encode()).hexdigest()[:32]}"
 

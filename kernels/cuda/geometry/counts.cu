@@ -113,6 +113,12 @@ __device__ __forceinline__ void add_wide(u64* to, u64 x) {
   }
 }
 
+// How often every key below n_keys is there; others are of points without a cell.
+__global__ void cmfast_cell_counts_number(const int* __restrict__ keys, i64 n, int n_keys, u64* out) {
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS)
+    if (keys[k] < n_keys) atomicAdd(&out[keys[k]], u64(1));
+}
+
 // The confusion matrix of runs; HELD: in shared memory first, so that blocks do not wait for each other.
 template <bool HELD>
 __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,

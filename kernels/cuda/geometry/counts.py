@@ -1,6 +1,7 @@
 """Joint counts of cells and classes, and sparse histograms.
 
-A kernel gives every point its key; then the keys are sorted, and what follows are runs of them.
+A kernel gives every point its key; then the keys are sorted, and what follows are runs of them. Keys of which there are
+no more than points are counted without a sort.
 """
 
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cuda import counting
-from cmfast.kernels.cuda._core import sorting
+from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _runs, _weights
 from cmfast.kernels.cuda.geometry._entries import sides
@@ -18,7 +19,8 @@ FIRST = 3  # positions that a message names
 RUNS = 1 << 6  # per thread that count together in shared memory
 
 _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
-KERNELS = (_PAIRS,)
+_NUMBER = Kernel("geometry/counts", "cmfast_cell_counts_number", registers=32)
+KERNELS = (_PAIRS, _NUMBER)
 DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING)}  # that are found of a table of weights
 
 Outside = tuple[str, int | None, int, list[tuple[int, int]]]
@@ -56,7 +58,14 @@ def _sorted_keys(
 
 
 def _runs_of(keys: Any, n_dropped: int, n_keys: int) -> tuple[Any, Any]:
-    """Sort `keys` below `n_keys`, which nobody else has, and count them."""
+    """Count `keys` below `n_keys`, which nobody else has: by a counter for each if these are few, else by a sort."""
+    if n_keys <= len(keys) and keys.dtype == np.int32:
+        xp = library(keys)
+        counts = xp.zeros(n_keys, np.uint64)
+        _NUMBER.launch((), batches.per_item(len(keys)), keys=keys, n=len(keys), n_keys=n_keys, out=counts)
+        counts = counts.view(np.int64)
+        found = xp.flatnonzero(counts)  # synchronises
+        return found, counts[found]
     return _runs.encode(sorting.sort(keys, n_keys)[: len(keys) - n_dropped])
 
 

@@ -46,7 +46,7 @@ _SIZES = [_Sizes.of(width) for width in range(MOST + 1)]
 DEFINES = {"LANE_SIZES": ", ".join(f"{{{', '.join(map(str, sizes))}}}" for sizes in _SIZES)}
 
 # Weights and flows take four registers for each line.
-_REGISTERS = tuple(152 if width <= 18 else 184 if width <= 26 else 255 for width in WIDTHS)
+_REGISTERS = tuple(152 if width <= 16 else 184 if width <= 26 else 255 for width in WIDTHS)
 _GROUP = Kernel("scaling/group", "cmfast_ipf_group", tuple((str(width),) for width in WIDTHS), _REGISTERS)
 _QUEUE = Kernel("scaling/group", "cmfast_ipf_queue", registers=32)
 KERNELS = (_GROUP, _QUEUE)
