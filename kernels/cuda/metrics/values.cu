@@ -555,7 +555,7 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
 // The same from small matrices, whose sums never leave shared memory. Each warp takes as many matrices as it has lanes:
 // eight lanes bring the cells of one there and add them up, in the order of the margins, four matrices at a time; then
 // every lane runs the plan for one. Rows, matrices and sums lie so far apart that no bank is asked twice.
-constexpr int SHARERS = 8;
+constexpr int SHARERS = 8, CELLS_AHEAD = 8;  // cells that a lane loads before it needs the first of them
 template <typename T, typename S, typename O>
 __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, i64 n, int ordered, int row_step,
                                                 int cells_step, int sums_step, const i64* __restrict__ steps,
@@ -568,6 +568,7 @@ __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, 
   const Plan<O> plan{C,    n,         steps,    n_steps,       params,      weights,    members,
                      mode, n_scalars, n_tables, out_registers, out_scalars, out_tables, out_status};
   const int parts = ordered ? 5 : UNORDERED, rank = threadIdx.x % SHARERS;
+  const unsigned per_row = 65536 / C + 1;  // the row of cell k is k times that, over 65,536: exactly, as C is small
   S* staged = held + blockDim.x * sums_step + threadIdx.x / SHARERS * cells_step;
   const Cells<S, S> cells{staged, C, row_step};
   for (i64 first = i64(blockIdx.x) * blockDim.x; first < n; first += i64(gridDim.x) * blockDim.x) {
@@ -575,11 +576,15 @@ __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, 
     for (int round = 0; round < SHARERS; ++round) {
       const int place = threadIdx.x / 32 * 32 + round * (32 / SHARERS) + threadIdx.x % 32 / SHARERS;
       const T* m = M + min(first + place, n - 1) * C * C;
-      for (int k = rank, at = rank, j = rank; k < C * C; k += SHARERS) {
-        for (; j >= C; j -= C) at += row_step - C;
-        staged[at] = cell(m[k]);
-        at += SHARERS;
-        j += SHARERS;
+      for (int at = rank; at < C * C; at += CELLS_AHEAD * SHARERS) {
+        S ahead[CELLS_AHEAD];
+#pragma unroll
+        for (int u = 0; u < CELLS_AHEAD; ++u) ahead[u] = cell(m[min(at + u * SHARERS, C * C - 1)]);
+#pragma unroll
+        for (int u = 0; u < CELLS_AHEAD; ++u) {
+          const int k = at + u * SHARERS;
+          if (k < C * C) staged[k + int(k * per_row >> 16) * (row_step - C)] = ahead[u];
+        }
       }
       __syncwarp();
       S* own = held + place * sums_step;
