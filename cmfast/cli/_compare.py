@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._core.progress import Bar
 from cmfast._files import tables, texts
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._counting import in_order
 from cmfast.cli._metrics import metric_names, policy
-from cmfast.cli._options import Parser, compute, misuse, natural_number, whole_number
+from cmfast.cli._options import Parser, bar, compute, misuse, natural_number, whole_number
 from cmfast.cli._printing import described, print_json, single
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Comparison, McNemar, PairedCounts
@@ -151,7 +150,7 @@ def _read(args: argparse.Namespace) -> tuple[list[list[Any]], np.ndarray]:
     lines: list[dict[str, int]] = [{} for _ in wanted]
     parts = [np.empty((len(wanted), 0), np.int32)]
     of_csv = False
-    tick = (lambda done, total: None) if args.quiet else Bar(args.command)
+    tick = bar(args, args.command) or (lambda done, total: None)
     for block in tables.iter_columns(args.input, wanted, header=args.header, tick=tick):
         ids = []
         for column, places, first in zip(block, known, lines, strict=True):

@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
     of_labels = (args.true, args.pred, args.header, args.labels, args.by) != (None,) * 5
-    if args.input is not None and args.input.suffix.lower() in COUNTS:
+    if getattr(args.input, "suffix", "").lower() in COUNTS:
         return _counted(args, of_labels=of_labels)
     matrices = None if of_labels else _stored_matrices(args.input)
     if matrices is not None:

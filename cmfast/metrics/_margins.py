@@ -120,4 +120,5 @@ def _of_sparse(M: Any, on_failure: OnFailure) -> Margins[Any]:
         parts = tuple(np.full_like(part, np.nan if part.dtype.kind == "f" else 0) for part in parts)
     status = np.int8(Status.INVALID if bad else Status.CONVERGED)
     failures.report(status, on_failure, failed="matrices not summed", why=partial(sparse.unsummed, M))
-    return Margins(*(*parts, parts[1].sum(), status))
+    d, t, p, bands, tops = parts
+    return Margins(d, t, p, bands, tops, t.sum(), status)
