@@ -26,8 +26,9 @@ class PcaAccumulator:
     Notes
     -----
     Bad values: as :func:`cmfast.pca`. Reproducible: same parts in the same order, same bits; other parts of the same
-    points differ by rounding, relative to the largest variance, and so do parts added in another order. Arrays of
-    NumPy and tensors on the CPU; those on a GPU raise NotImplementedError. One thread at a time may use it.
+    points differ by rounding, relative to the largest variance, and so do parts added in another order. Points on a
+    GPU stay there: each part synchronises, its axes and one coordinate per point come to the host, where parts are
+    joined. One thread at a time may use it.
 
     Examples
     --------
@@ -82,8 +83,6 @@ class PcaAccumulator:
             Not a real (N, n) array; another number of columns than before. What raises has counted no point.
         OverflowError
             Squared distances that float64 cannot add up.
-        NotImplementedError
-            Points on a GPU.
         """
         validate.on_failure(on_failure)
         num_threads = validate.num_threads(num_threads)
@@ -92,15 +91,15 @@ class PcaAccumulator:
         held = self._held
         if held[2] is not None and len(held[2]) != n:
             validate.refuse("X", f"of shape (N, {len(held[2])}), as the points before", f"shape (N, {n})")
-        if dispatch.device_of(X) != "cpu":
-            validate.fail("X is on a GPU, where parts cannot be added up; give pca all points", NotImplementedError)
         found = dispatch.call("pca", X, n_components=n, precision="float64")
         mean, components, ratio = (dispatch.to_host(x) for x in found[:3])
         n_dropped, first = found[3:]
         _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
         part: tuple[int, int, Any, Any, Any] = (n_rows - n_dropped, n_dropped, mean, None, X[:0])
         if part[0]:
-            along = dispatch.to_host(dispatch.call("project", X, *found[:2], num_threads=num_threads))[:, :1]
+            with dispatch.chosen(X):
+                along = dispatch.call("project", X, *found[:2], num_threads=num_threads)[:, :1]
+            along = dispatch.to_host(along)
             shares = ratio / ratio[0] if ratio[0] > 0 else ratio
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
                 largest = np.square(along[~np.isnan(along)]).sum()
@@ -165,7 +164,7 @@ class PcaAccumulator:
         largest = np.abs(components).argmax(axis=1)
         components = components * np.where(components[np.arange(len(mean)), largest] < 0, -1.0, 1.0)[:, None]
         ratio = values / values.sum() if values.sum() > 0 else values
-        return Projection(*(dispatch.from_host(x.copy(), like) for x in (mean, components[:m], ratio[:m])))
+        return Projection(*(dispatch.sent(x.copy(), like) for x in (mean, components[:m], ratio[:m])))
 
 
 def _joined(

@@ -332,3 +332,18 @@ def test_counts_of_more_than_32_bits_are_added_up(size):
     np.add.at(want, keys, counts)
     got = dispatch.call("pair_counts", *there(keys, counts), n_classes=4)
     assert got.get().ravel().tolist() == want.tolist()
+
+
+def test_axes_of_a_stream_on_a_device():
+    X = np.random.default_rng(0).normal(size=(90, 4)) * [4, 3, 2, 1]
+    X[7, 1] = np.nan
+    here, on_device = cmfast.PcaAccumulator(), cmfast.PcaAccumulator()
+    for part in np.split(X, 3):
+        here.update(part, on_failure="ignore")
+        on_device.update(device.asarray(part), on_failure="ignore")
+    assert (on_device.n_points, on_device.n_dropped) == (89, 1)
+    for one, other in zip(here.projection(2), on_device.projection(2), strict=True):
+        assert isinstance(other, type(device.asarray(X)))
+        np.testing.assert_allclose(other.get(), one, rtol=1e-9, atol=1e-12)
+    both = cmfast.PcaAccumulator().add(here).add(on_device)
+    assert both.n_points == 178
