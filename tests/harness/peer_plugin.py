@@ -18,7 +18,7 @@ from types import FunctionType, ModuleType
 import pytest
 import sklearn
 
-OUTCOMES, COUNTS, REFERENCES = {}, Counter(), {}
+OUTCOMES, REASONS, COUNTS, REFERENCES = {}, {}, Counter(), {}
 
 
 def pytest_addoption(parser):
@@ -64,11 +64,14 @@ def pytest_runtest_logreport(report):
     """Keep what became of each test: of its call, and of what stands around it where that is no pass."""
     if report.when == "call" or report.outcome != "passed":
         OUTCOMES[report.nodeid] = report.outcome
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash:
+        REASONS[report.nodeid] = crash.message.partition("\n")[0]
 
 
 def pytest_sessionfinish(session):
     """Write it down."""
-    text = json.dumps({"outcomes": OUTCOMES, "counts": COUNTS})
+    text = json.dumps({"outcomes": OUTCOMES, "reasons": REASONS, "counts": COUNTS})
     session.config.option.outcomes.write_text(text, encoding="utf-8")
 
 

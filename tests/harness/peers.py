@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 HARNESS = Path(__file__).resolve().parent
@@ -58,7 +59,8 @@ def is_no_worse(peer, root, files):
         short = [name for name, state in after["outcomes"].items() if state != "passed"]
         only = folder / "only.json"
         only.write_text(json.dumps(short), encoding="utf-8")
-        before = ran(folder, root, peer, files, f"--only={only}")[0]["outcomes"] if short else {}
+        plain = ran(folder, root, peer, files, f"--only={only}")[0] if short else {"outcomes": {}, "reasons": {}}
+        before = plain["outcomes"]
     lost = [name for name in short if before.get(name) == "passed"]
     for file in files:
         states = {name: state for name, state in after["outcomes"].items() if name.split("::")[0].endswith(file)}
@@ -69,6 +71,8 @@ def is_no_worse(peer, root, files):
             f"{file}: {len(states) - skipped} run and {skipped} skipped, {passed} pass with cmfast, "
             f"{theirs.count('passed')} without it only, {len(theirs) - skipped - theirs.count('passed')} neither way"
         )
+    for reason, times in Counter(plain["reasons"].values()).items():
+        say(f"neither way, {times} times: {reason}")
     counts = after["counts"]
     say(f"calls: {counts}")
     if lost:
