@@ -4,7 +4,7 @@ from typing import Any
 
 import torch  # noqa: TID251
 from torch import Tensor  # noqa: TID251
-from torchmetrics import __version__
+from torchmetrics.__about__ import __version__
 from torchmetrics.functional.classification.confusion_matrix import (
     _binary_confusion_matrix_format,
     _binary_confusion_matrix_tensor_validation,
