@@ -11,7 +11,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
-from cmfast.cli import _screen
+from cmfast.cli import _intervals, _screen
 from cmfast.cli._counting import count
 from cmfast.cli._options import (
     Parser,
@@ -27,8 +27,11 @@ from cmfast.cli._printing import described, print_json, single
 from cmfast.cli._stored import read_counts
 from cmfast.cli._writing import write_columns
 from cmfast.metrics._report import in_head
+from cmfast.uncertainty import Intervals
+from cmfast.uncertainty._intervals import IntervalMethod
 
 POLICIES = get_args(Policy)
+METHODS = get_args(IntervalMethod)
 COUNTS = (".json", ".npz")
 
 
@@ -43,6 +46,9 @@ def add_options(parser: Parser) -> None:
         metavar="POLICY",
         help=f"a 0/0: {', '.join(POLICIES)}, or a number",
     )
+    parser.add_argument("--interval", action="store_true", help="each with an interval; of counts")
+    parser.add_argument("--method", choices=METHODS, help="how intervals are made (default: bca)")
+    parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help="of intervals (default: .95)")
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
     output_options(parser, "csv, parquet or json file: a row per group or matrix")
 
@@ -57,6 +63,7 @@ class Answer(NamedTuple):
     values: dict[str, Any]
     failed: np.ndarray
     """Status of every matrix."""
+    intervals: Intervals | None = None
 
 
 def policy(text: str) -> Undefined:
@@ -80,12 +87,22 @@ def run(args: argparse.Namespace) -> int:
     names = metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
     values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
-    answer = Answer(labels, groups, M, values, failed)
+    answer = Answer(labels, groups, M, values, failed, _with_ends(args, M, names))
     if target is not None:
         _write_rows(target, args, answer)
     if target is None or args.json:
         _printer(args, answer)(args, answer)
     return int(np.any(failed))
+
+
+def _with_ends(args: argparse.Namespace, M: np.ndarray, names: Sequence[str]) -> Intervals | None:
+    """Return intervals where they were asked for."""
+    if not args.interval:
+        if args.method is not None:
+            misuse("--method belongs to --interval")
+        return None
+    options = {"method": args.method, "level": args.level, "undefined": args.undefined, "num_threads": args.threads}
+    return cast(Intervals, compute(cmfast.uncertainty.interval, M, names, **options))
 
 
 def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
@@ -117,6 +134,8 @@ def _printer(args: argparse.Namespace, answer: Answer) -> Callable[[argparse.Nam
     by_group = args.by is not None
     if args.json:
         return _print_json_of_groups if by_group else _print_json_of_all
+    if answer.intervals is not None:
+        return _print_intervals
     if args.only and by_group:
         return _print_groups
     if args.only or np.any(answer.failed) or not (by_group or answer.M.ndim == 2):
@@ -127,6 +146,8 @@ def _printer(args: argparse.Namespace, answer: Answer) -> Callable[[argparse.Nam
 def _print_json_of_all(args: argparse.Namespace, answer: Answer) -> None:
     number = int(np.size(answer.failed))
     facts = {"labels": answer.labels, "undefined": args.undefined, "matrices": number, "metrics": answer.values}
+    if answer.intervals is not None:
+        facts |= {"interval": _intervals.facts(answer.intervals), "ends": _intervals.ends(answer.intervals)}
     print_json(facts)
 
 
@@ -136,12 +157,19 @@ def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
         {"group": single(group), "samples": n, "metrics": {name: value[g] for name, value in answer.values.items()}}
         for g, (group, n) in enumerate(zip(answer.groups, samples, strict=True))
     ]
-    print_json({"labels": answer.labels, "undefined": args.undefined, "by": single(args.by), "groups": groups})
+    facts = {"labels": answer.labels, "undefined": args.undefined, "by": single(args.by), "groups": groups}
+    if answer.intervals is not None:
+        facts["interval"] = _intervals.facts(answer.intervals)
+        for g, group in enumerate(groups):
+            group["ends"] = _intervals.ends(answer.intervals, g)
+    print_json(facts)
 
 
 def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
     """Write one row per group, or per matrix of a batch by its flat index, and say so."""
     numbers = {name: part.tolist() for name, part in _numbers(answer).items()}
+    if answer.intervals is not None:
+        numbers |= {name: part.tolist() for name, part in _intervals.columns(answer.intervals, answer.labels).items()}
     samples = np.atleast_1d(answer.M.sum(axis=(-2, -1)).ravel()).tolist()
     rows = answer.groups if args.by is not None else [(k,) for k in range(len(samples))]
     columns: dict[str, list[Any]] = {}
@@ -156,6 +184,12 @@ def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
     if not args.json:
         number = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
         print(f"{_screen.shown(args.output)}: {number}, {len(columns)} columns; {in_head(args.undefined)}")
+
+
+def _print_intervals(args: argparse.Namespace, answer: Answer) -> None:
+    if answer.intervals is not None:
+        count = int(np.prod(answer.M.shape[:-2]))
+        _intervals.show(answer.intervals, answer.labels, args.by, answer.groups, count)
 
 
 def _print_report(args: argparse.Namespace, answer: Answer) -> None:

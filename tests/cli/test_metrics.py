@@ -109,3 +109,36 @@ def test_bad_matrices_give_status_one(tmp_path, capsys):
 def test_wrong_usage_is_one_line(csv, capsys):
     assert cli.main(["metrics", str(csv), "--quiet", "--header", "--only", "nonsense"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_intervals_of_labels(csv, capsys):
+    options = ["metrics", str(csv), "--quiet", "--header", "--only", "mcc", "recall", "--interval"]
+    assert cli.main(options) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = cmfast.uncertainty.interval(M, ["mcc", "recall"])
+    assert lines[0] == ["95%", "intervals", "by", "bca,", "10,000", "replicates"]
+    assert lines[1] == ["estimate", "low", "high"]
+    assert lines[2] == ["mcc", *(f"{float(x):.4f}" for x in found["mcc"][:3])]
+    assert lines[5] == ["recall", "2", *(f"{x[2]:.4f}" for x in found["recall"][:3])]
+    assert cli.main([*options, "--json", "--method", "wilson"]) == 2
+    assert "another one for mcc" in capsys.readouterr().err
+    assert cli.main([*options[:5], "recall", "--interval", "--json", "--method", "wilson", "--level", ".9"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    wanted = cmfast.uncertainty.interval(M, "recall", method="wilson", level=0.9)
+    assert said["ends"]["recall"]["low"] == wanted.low.tolist()
+    assert said["interval"] == {"method": "wilson", "level": 0.9, "replicates": 0}
+
+
+def test_intervals_of_groups_and_in_files(tmp_path, capsys):
+    stack = np.stack([M, M.T])
+    np.save(tmp_path / "M.npy", stack)
+    found = cmfast.uncertainty.interval(stack, "mcc", method="normal")
+    options = ["metrics", str(tmp_path / "M.npy"), "--only", "mcc", "--interval", "--method", "normal"]
+    assert cli.main(options) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "matrix 0"
+    assert lines[-1].split() == ["mcc", *(f"{x[1]:.4f}" for x in found[:3])]
+    assert cli.main([*options, "--output", str(tmp_path / "out.csv")]) == 0
+    frame = pd.read_csv(tmp_path / "out.csv")
+    np.testing.assert_allclose(frame["mcc low"], found.low)
+    assert cli.main(["metrics", str(tmp_path / "M.npy"), "--method", "normal"]) == 2

@@ -677,7 +677,7 @@ ENTRIES: dict[str, Entry] = {
         others={"names": ["accuracy", "f1"], "n_replicates": 9},
         wrong={"n": integers(0, none=True), "method": OTHER_METHODS, "scheme": (*NO_NAME, "expected_rounded"),
                "of": NO_NAME},
-        free=frozenset({"method", "scheme"}),  # what is right for others is wrong here
+        free=frozenset({"method", "scheme", "of"}),  # what is right for others is wrong here
     ),
     "uncertainty.posterior": _of_matrix(
         cmfast.uncertainty.posterior,
