@@ -1,4 +1,4 @@
-"""The simulation of Foucart's notebook 4.4.2.3: how far metrics spread when the samples of each class vary."""
+"""The simulation of Foucart's notebook 4.4.2.3, and two classifiers on the same samples, drawn again."""
 
 import numpy as np
 
@@ -22,6 +22,68 @@ SIZES = (15_000, 5_000, 1_000)
 
 
 def jobs(*, small: bool = False) -> list[Job]:
+    """Return the jobs."""
+    return [_simulation(small=small), _comparison(small=small)]
+
+
+def _comparison(*, small: bool) -> Job:
+    """Return the job: from the labels of two classifiers to the interval of the difference of their macro F1."""
+    n, n_replicates, rng = (500, 60, np.random.default_rng(0)) if small else (100_000, 10_000, np.random.default_rng(0))
+    y, other = rng.integers(0, 10, (2, n))
+    both = np.where(rng.random(n) < 0.85, y, other)  # what is hard is so for both
+    a, b = (np.where(rng.random(n) < share, both, rng.integers(0, 10, n)) for share in (0.91, 0.9))
+    few = max(20, n_replicates // 500)
+
+    def check(found):
+        low, high, error = found
+        assert -0.5 < low < high < 0.5
+        assert 0.2 < (high - low) / (2 * 1.96 * error) < 2
+        return f"interval {low:+.4f} to {high:+.4f}"
+
+    def run(threads):
+        T = uncertainty.paired_counts(y, a, b)
+        found = uncertainty.compare(T, "f1_macro", method="percentile", n_replicates=n_replicates, num_threads=threads)
+        return found.low, found.high, found.standard_error
+
+    rivals = [
+        Rival("scikit-learn in scipy.stats.bootstrap", lambda: _of_labels(y, a, b, few), few, check),
+        Rival("multinomial draws of NumPy", lambda: _of_cells(y, a, b, n_replicates), n_replicates, check),
+    ]
+    size = f"{n:,} labels x 2, 10 classes, {n_replicates:,} replicates"
+    return Job(
+        "compare", size, n_replicates, "replicates", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
+    )
+
+
+def _of_labels(y, a, b, n_replicates):
+    """Draw labels again, and give those to scikit-learn."""
+    from scipy.stats import bootstrap
+    from sklearn.metrics import f1_score
+
+    def apart(y, a, b):
+        return f1_score(y, a, average="macro") - f1_score(y, b, average="macro")
+
+    options = {"paired": True, "vectorized": False, "n_resamples": n_replicates, "method": "percentile"}
+    found = bootstrap((y, a, b), apart, **options, rng=np.random.default_rng(0))
+    return *found.confidence_interval, found.standard_error
+
+
+def _of_cells(y, a, b, n_replicates):
+    """Draw what was counted of truth and both predictions again, some replicates at a time."""
+    keys, counts = np.unique((y * 10 + a) * 10 + b, return_counts=True)
+    truth, first, second = keys // 100, keys // 10 % 10, keys % 10
+    one = [np.eye(10)[truth], *(np.eye(10)[x] for x in (first, second))]
+    one += [np.eye(10)[truth] * (x == truth)[:, None] for x in (first, second)]
+    rng, apart = np.random.default_rng(0), []
+    for _ in range(0, n_replicates, 500):
+        M = rng.multinomial(len(y), counts / len(y), 500).astype(float)
+        t, p, q, d, e = (M @ table for table in one)
+        apart.append((2 * d / (t + p)).mean(-1) - (2 * e / (t + q)).mean(-1))
+    values = np.concatenate(apart)[:n_replicates]
+    return *np.quantile(values, [0.025, 0.975]), values.std()
+
+
+def _simulation(*, small: bool) -> Job:
     """Return the job: all three sizes, counts and rows divided by their sums, six metrics, their widths."""
     n = 40 if small else 5000
     few = max(1, n // 100)
@@ -37,19 +99,17 @@ def jobs(*, small: bool = False) -> list[Job]:
         Rival("its loop in NumPy", lambda: in_turn(TEAMS, SIZES, few), len(SIZES) * few, _looped),
         Rival("NumPy at once", lambda: at_once(TEAMS, SIZES, n), len(SIZES) * n, check),
     ]
-    return [
-        Job(
-            "resample",
-            f"{len(SIZES)} sizes x {n:,} repetitions x 4 teams x 2 matrices 4x4",
-            len(SIZES) * n,
-            "repetitions",
-            lambda threads: simulate(n, num_threads=threads),
-            check,
-            np.zeros((len(SIZES), 2, n, 4, 4, 4)).copy,
-            "copy",
-            rivals,
-        )
-    ]
+    return Job(
+        "resample",
+        f"{len(SIZES)} sizes x {n:,} repetitions x 4 teams x 2 matrices 4x4",
+        len(SIZES) * n,
+        "repetitions",
+        lambda threads: simulate(n, num_threads=threads),
+        check,
+        np.zeros((len(SIZES), 2, n, 4, 4, 4)).copy,
+        "copy",
+        rivals,
+    )
 
 
 def _looped(found):

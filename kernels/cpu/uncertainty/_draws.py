@@ -56,7 +56,7 @@ def seek(stream, replicate, part):
     stream[2] = np.uint64(part)
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True)
 def _words(a, b, c, d, k, m):
     """Philox4x32-10: four words of 32 bits from four and a key of two."""
     for _ in range(ROUNDS):
@@ -71,8 +71,13 @@ def _pair(stream):
     """Return the next two numbers, uniform in (0, 1)."""
     a, b, c, d = _words(stream[0], stream[1], stream[2], stream[3], stream[4], stream[5])
     stream[0] += ONE
-    first, second = ((a << HALF) | b) >> ELEVEN, ((c << HALF) | d) >> ELEVEN
-    return np.float64(np.int64(first)) * 2.0**-53 + 2.0**-54, np.float64(np.int64(second)) * 2.0**-53 + 2.0**-54
+    return uniform(a, b), uniform(c, d)
+
+
+@jit(inner=True, inline=True)
+def uniform(high, low):
+    """Return a number in (0, 1) of two words."""
+    return np.float64(np.int64(((high << HALF) | low) >> ELEVEN)) * 2.0**-53 + 2.0**-54
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -106,7 +111,7 @@ def _log_ratio(d, y):
     return _series(s) if abs(s) < 0.17 else _log((y + d) / y)
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True)
 def _exp(x):
     """Exponential of what lies between -14 and 0."""
     x /= 64.0

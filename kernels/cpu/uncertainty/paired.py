@@ -13,7 +13,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _lanes, _margins, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
-from cmfast.kernels.cpu.uncertainty._draws import begin, binomial, seek
+from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
 from cmfast.kernels.status import OK
 
@@ -51,45 +51,59 @@ class Units(NamedTuple):
 def _draw(units, ordered, n_replicates, seed, before, sums, tally, start, stop):
     """Fill the lanes of `sums` from 0 on with the replicates `start` to `stop`, counted over all groups, two for each.
 
-    There are `before` other groups before them. `tally` has 10 C numbers to work in.
+    There are `before` other groups before them. `tally` has a line of TOGETHER numbers for each of 10 C sums, for the
+    total, and for `draw_together`.
     """
     shares, starts, totals, bounds, cells, counts = units
-    C = len(tally) // (2 * SUMS)
-    stream = np.empty(6, np.uint64)
-    for place in range(start, stop):
+    C = (len(tally) - 1 - LINES) // (2 * SUMS)
+    total, work = tally[2 * SUMS * C], tally[2 * SUMS * C + 1 :]
+    stream, left, drawn = np.empty(6, np.uint64), np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64)
+    place = start
+    while place < stop:
         group, replicate = place // n_replicates, place % n_replicates
-        begin(stream, seed, before + group)
-        tally[:] = 0.0
-        left, total = totals[group], 0.0
+        n = min(TOGETHER, stop - place, n_replicates - replicate)
+        tally[: 2 * SUMS * C + 1] = 0.0
+        left[:] = totals[group]
         for u in range(starts[group], starts[group + 1]):
-            seek(stream, replicate, u - starts[group])
-            drawn = binomial(stream, left, shares[u])
-            left -= drawn
-            if drawn > 0:
-                for c in range(bounds[u], bounds[u + 1]):
-                    x = float(drawn * counts[c])
-                    total += x
-                    _add(tally, C, ordered, cells[0, c], cells[1, c], x)
-                    _add(tally[SUMS * C :], C, ordered, cells[0, c], cells[2, c], x)
-        lane = 2 * (place - start)
-        at, w = lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH
-        for second in range(2):
-            sums[at + TOTAL_LINE, w + second], sums[at + SIZE_LINE, w + second] = total, total
-            sums[at + STATUS_LINE, w + second] = OK
-            for k in range(SUMS * C):
-                sums[at + FIRST + k, w + second] = tally[second * SUMS * C + k]
+            part = u - starts[group]
+            draw_together(stream, work, left[:n], shares[u], seed, before + group, replicate, part, drawn[:n])
+            for c in range(bounds[u], bounds[u + 1]):
+                y, a, b, x = cells[0, c], cells[1, c], cells[2, c], counts[c]
+                _add_line(total, drawn, x, n)
+                _add(tally, C, 0, ordered, y, a, drawn, x, n)
+                _add(tally, C, SUMS * C, ordered, y, b, drawn, x, n)
+        for r in range(n):
+            lane = 2 * (place + r - start)
+            _write(tally, C, r, total[r], sums, lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH)
+        place += n
 
 
 @jit(inner=True)
-def _add(tally, C, ordered, i, j, x):
-    """Add samples of class `i` that were taken for `j` to the sums of one matrix."""
+def _write(tally, C, r, total, sums, at, w):
+    """Fill two lanes with the sums of one replicate."""
+    for second in range(2):
+        sums[at + TOTAL_LINE, w + second], sums[at + SIZE_LINE, w + second] = total, total
+        sums[at + STATUS_LINE, w + second] = OK
+        for k in range(SUMS * C):
+            sums[at + FIRST + k, w + second] = tally[second * SUMS * C + k, r]
+
+
+@jit(inner=True)
+def _add(tally, C, first, ordered, i, j, drawn, x, n):
+    """Add samples of class `i` that were taken for `j` to the sums of one matrix of every replicate."""
     if i == j:
-        tally[i] += x
-    tally[C + i] += x
-    tally[2 * C + j] += x
+        _add_line(tally[first + i], drawn, x, n)
+    _add_line(tally[first + C + i], drawn, x, n)
+    _add_line(tally[first + 2 * C + j], drawn, x, n)
     if ordered:
-        tally[3 * C + abs(i - j)] += x
-        tally[4 * C + max(i, j)] += x
+        _add_line(tally[first + 3 * C + abs(i - j)], drawn, x, n)
+        _add_line(tally[first + 4 * C + max(i, j)], drawn, x, n)
+
+
+@jit(inner=True)
+def _add_line(line, drawn, x, n):
+    for r in range(n):
+        line[r] += np.float64(drawn[r] * x)
 
 
 def paired_replicates(
@@ -109,7 +123,7 @@ def paired_replicates(
 
     def fill(sums, _, start, stop):
         """Fill the sums of the matrices from `start` to `stop`, two a replicate."""
-        tally = np.empty(2 * SUMS * C)
+        tally = np.empty((2 * SUMS * C + 1 + LINES, TOGETHER))
         for first in range(start // 2, stop // 2, together):
             if 2 * first > start:
                 pool.checkpoint()
