@@ -55,12 +55,17 @@ def run(args: argparse.Namespace) -> int:
     P, y = _read(args, args.input, args.labels)
     if known is None:
         misuse("the calibration needs labels: --calibration-labels, or for tables --labels")
-    rule = {"method": args.method, "lam": args.lam, "k_reg": args.k_reg, "randomised": not args.deterministic}
-    drawn = [{**rule, **_seed(args, turn), "num_threads": args.threads} for turn in range(2)]
-    s = compute(conformal.scores, calibration, known, **drawn[0])
+    rule: dict[str, Any] = {
+        "method": args.method,
+        "lam": args.lam,
+        "k_reg": args.k_reg,
+        "randomised": not args.deterministic,
+    }
+    rule |= {"rng": args.seed, "num_threads": args.threads}
+    s = compute(conformal.scores, calibration, known, **rule)
     of_classes = {"y": known, "n_classes": P.shape[-1]} if args.by_class else {}
     q = compute(conformal.threshold, s, alphas, num_threads=args.threads, **of_classes)
-    sets = compute(conformal.prediction_sets, P, q, empty=args.empty, **drawn[1])
+    sets = compute(conformal.prediction_sets, P, q, empty=args.empty, **rule)
     counts = conformal.ccm(sets, num_threads=args.threads)
     if target is not None:
         counts.save(target)
@@ -82,11 +87,6 @@ def _alpha(text: str) -> Any:
     if not (found.is_finite() and 0 < found < 1):
         misuse(f"--alpha must be above 0 and below 1, got {text!r}")
     return found
-
-
-def _seed(args: argparse.Namespace, turn: int) -> dict[str, Any]:
-    """Return the seed of the calibration or of the new rows, which must not be drawn alike."""
-    return {} if args.deterministic or args.method == "lac" else {"rng": np.random.default_rng([args.seed, turn])}
 
 
 def _read(args: argparse.Namespace, path: Path, labels: str | None) -> tuple[np.ndarray, np.ndarray | None]:

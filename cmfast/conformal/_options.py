@@ -55,10 +55,13 @@ def per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:
         validate.refuse(name, f"of shape {rows}, one entry per row of P", f"shape {dispatch.shape_of(array)}")
 
 
-def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...]) -> Any:
-    """Return the number of every row, given or drawn; None where each is 1."""
-    if u is not None and rng is not None:
-        validate.refuse("rng", "None where u is given", validate.shown(rng))
+def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], *, new: bool) -> Any:
+    """Return the number of every row, given or drawn; None where each is 1.
+
+    A seed draws other numbers for `new` rows than for those of a calibration, from which they must be independent.
+    """
+    generator = rng if isinstance(rng, np.random.Generator) else None
+    seed = 0 if generator is not None else validate.count("rng", rng, most=None)
     if not rule.randomised:
         if u is not None:
             validate.refuse("u", "None where nothing is randomised", "an array")
@@ -67,7 +70,5 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...]) -> Any:
         validate.real(u=u)
         per_row("u", u, rows)
         return u
-    if rng is None:
-        validate.refuse("rng", "a seed or a Generator, or u given, where scores are randomised", "None")
-    drawn: np.ndarray = validate.generator(rng).random(rows)
+    drawn: np.ndarray = (generator or np.random.default_rng([seed, new])).random(rows)
     return dispatch.sent(drawn, dispatch.bare(P))

@@ -161,7 +161,7 @@ def prediction_sets(
     method: ScoreMethod = "aps",
     randomised: bool = True,
     u: Array | None = None,
-    rng: "int | np.random.Generator | None" = None,
+    rng: "int | np.random.Generator" = 0,
     lam: float = 0.0,
     k_reg: int = 0,
     groups: Array | None = None,
@@ -242,7 +242,7 @@ def prediction_sets(
     _options.per_row("groups", groups, rows)
     n_classes = dispatch.shape_of(P)[-1]
     limits = _limits(q, rows, n_classes, groups is not None)
-    u = _options.draws(u, rng, rule, P, rows)
+    u = _options.draws(u, rng, rule, P, rows, new=True)
     packed, sizes, status = dispatch.call(
         "prediction_sets", P, limits, u, groups, empty=empty, num_threads=num_threads, **rule.options()
     )

@@ -329,8 +329,6 @@ def test_coverage_by_size_and_confusion_agree():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({}, "rng must be a seed or a Generator, or u given"),
-        ({"u": U, "rng": 0}, "rng must be None where u is given"),
         ({"u": U, "randomised": False}, "u must be None where nothing is randomised"),
         ({"rng": 0, "lam": 0.1}, 'lam must be 0 unless method="raps"'),
         ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),
@@ -339,6 +337,16 @@ def test_coverage_by_size_and_confusion_agree():
 def test_options_that_contradict_each_other(options, said):
     with pytest.raises(ValueError, match=f"^conformal.scores: {said}"):
         conformal.scores(P, **options)
+
+
+def test_a_seed_draws_other_numbers_for_new_rows():
+    every = conformal.scores(P)
+    assert (conformal.prediction_sets(P, [0.5]).mask[0] == (every <= 0.5)).all()
+    known = conformal.scores(P, Y)
+    assert (known != every[np.arange(400), Y]).all()
+    np.testing.assert_array_equal(known, conformal.scores(P, Y, rng=0))
+    assert (known != conformal.scores(P, Y, rng=1)).all()
+    np.testing.assert_array_equal(every, conformal.scores(P, rng=np.random.default_rng([0, 1])))
 
 
 def test_thresholds_whose_shape_could_be_two_things():

@@ -514,7 +514,6 @@ OF_SHARES: dict[str, Any] = {
         "method": (*NO_NAME, "all", "row", "col", "bi"),
         "empty": (*NO_NAME, "nan", "drop"),
         "lam": (*NO_NUMBER, -0.5, 0.5, None),  # of "aps"
-        "rng": (0, 1.5, "3"),  # beside u
     },
 }
 LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sample_weight": np.ones(3)}
