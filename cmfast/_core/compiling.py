@@ -31,7 +31,7 @@ SECONDS = {
     "importance_weights": 1.0,
     "ipf": 4.0,
     "ras": 4.0,
-    "support": 6.0,
+    "support": 4.5,
     "cell_counts": 1.0,
     "sparse_histogram": 1.0,
     "merge_cells": 1.0,
@@ -65,7 +65,7 @@ KERNELS = {
     "scale_oblong": 5.0,
     "scale_plainly": 4.0,
     "bring_near": 2.0,
-    "_prune": 5.0,
+    "_prune": 4.0,
 }
 
 _GRID = ("column_ranges", "column_moments")
