@@ -19,7 +19,65 @@ def rows(n, C):
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
     n = 500 if small else 100_000
-    return [one for C in (10, 100, 1000) for one in _of_classes(n if C < 1000 or small else n // 5, C)]
+    large = [one for C in (10, 100, 1000) for one in _of_classes(n if C < 1000 or small else n // 5, C)]
+    return [*large, _many(3 if small else 1000, 2 if small else 5), _by_class(2000 if small else 1_000_000)]
+
+
+def _many(clients, rounds):
+    """Return the job: clients by rounds of 500 rows, half to calibrate with, half to predict, and their counts."""
+    P, y, u = (x.reshape(clients, rounds, 500, *x.shape[1:]) for x in rows(clients * rounds * 500, 10))
+    few = max(1, clients // 100)
+
+    def ours(P, y, u, threads=None):
+        train, new, options = slice(250), slice(250, None), {"num_threads": threads}
+        s = conformal.scores(P[:, :, train], y[:, :, train], u=u[:, :, train], **options)
+        q = conformal.threshold(s, 0.1, **options)
+        return conformal.ccm(conformal.prediction_sets(P[:, :, new], q, u=u[:, :, new], **options), **options).G
+
+    def loop():
+        return np.stack([[numpy_counts(P[k, t], y[k, t], u[k, t]) for t in range(rounds)] for k in range(few)])
+
+    want = ours(P, y, u)
+
+    def check(found):
+        assert (found.reshape(-1, 10, 10) != want.reshape(-1, 10, 10)[: found.size // 100]).mean() < 1e-3
+        return "counts"
+
+    n = clients * rounds
+    return Job(
+        "problems", f"{clients:,} clients x {rounds} rounds of 500 x 10", n, "problems",
+        lambda threads: ours(P, y, u, threads), check, P.copy, "copy",
+        [Rival("NumPy, one by one", loop, few * rounds, check)],
+    )  # fmt: skip
+
+
+def _by_class(n):
+    """Return the job: a threshold for each of 1000 classes."""
+    rng = np.random.default_rng(n)
+    s, y = rng.random(n), rng.integers(0, 1000, n)
+
+    def each():
+        return np.array([conformal.threshold(s[y == c], 0.1)[0] for c in range(1000)])
+
+    want = conformal.threshold(s, 0.1, y=y, n_classes=1000, on_failure="ignore")[0]
+
+    def check(found):
+        assert (found.ravel() == want).mean() > 0.8, "a class without scores has none of its own"
+        return "thresholds"
+
+    return Job(
+        "threshold", f"{n:,} scores of 1000 classes", n, "scores",
+        lambda threads: conformal.threshold(s, 0.1, y=y, n_classes=1000, on_failure="ignore", num_threads=threads),
+        check, s.copy, "copy", [Rival("one call per class", each, n, check)],
+    )  # fmt: skip
+
+
+def numpy_counts(P, y, u):
+    """Calibrate, predict and count for one client in one round."""
+    s = numpy_scores(P[:250], y[:250], u[:250])
+    k = int(np.ceil(251 * 0.9))
+    z = numpy_sets(P[250:], [np.sort(s)[k - 1]], u[250:])[0].astype(np.float32)
+    return (z.T @ z).astype(np.int64)[None]
 
 
 def _of_classes(n, C):
