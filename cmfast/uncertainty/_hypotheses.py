@@ -272,6 +272,6 @@ def _table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:
     (S,) = dispatch.adopt(T=S)
     validate.matrices(square=True, T=S)
     host: np.ndarray = np.asarray(dispatch.to_host(S)).astype(np.float64)
-    bad = ~(np.isfinite(host) & (host >= 0)).all((-1, -2))
+    bad: np.ndarray = np.asarray(~(np.isfinite(host) & (host >= 0)).all((-1, -2)))
     failures.report(np.where(bad, np.int8(Status.INVALID), np.int8(0))[()], on_failure, failed="tables not tested")
     return np.where(bad[..., None, None], 0.0, host), bad
