@@ -1,5 +1,6 @@
 """Intervals and posteriors against theory, other libraries and the draws of ``resample``."""
 
+import interval_coverage
 import numpy as np
 import pytest
 from scipy import stats
@@ -166,3 +167,12 @@ def test_cells_are_asked_for_without_names():
 def test_a_row_that_may_lose_all_its_samples_says_in_how_many_replicates():
     found = uncertainty.interval([[1, 1], [3, 40]], of="bi", n_replicates=3000)
     assert found.n_undefined.min() > 100
+
+
+def test_the_page_of_coverage_counts_what_intervals_hold():
+    truth = interval_coverage.shares(2, 1.0, 0.7)
+    found = interval_coverage.coverage(truth, 200, "percentile", 100, 200)
+    assert 0.85 < found["accuracy"] <= 1
+    assert 0.85 < found["mcc"] <= 1
+    page = interval_coverage.page({"one": dict.fromkeys(interval_coverage.METHODS, found)}, 100, 200, 2)
+    assert page.count("| one |") == 26
