@@ -62,11 +62,11 @@ def colour(share: float) -> str:
 
 def page(found: dict[str, dict[str, dict[str, float]]], repetitions: int, n_replicates: int, classes: int) -> str:
     """Return docs/coverage.md: coverage by setting and method, then the worst metrics."""
+    command = f"docs/interval_coverage.py --repetitions {repetitions} --replicates {n_replicates} --classes {classes}"
     rows = [
         "# How often intervals hold the truth",
         "",
-        f"Written by `docs/interval_coverage.py --repetitions {repetitions} --replicates {n_replicates} "
-        f"--classes {classes}`:",
+        f"Written by `{command}`:",
         "for every",
         f"setting {repetitions:,} test sets are drawn from known shares of the cells, and intervals of nominally 95 %",
         f"are made of each, with {n_replicates:,} replicates where something is drawn. Each cell has the median over",

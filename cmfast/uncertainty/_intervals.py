@@ -374,6 +374,11 @@ def _samples(name: str) -> str:
             return "all"
         if form.average == "micro" and metric.micro is Total.ACCURACY:
             return "all"
-        if form.average in (None, "binary") and metric.over is None and metric.value in _OF_CLASS:
+        if (
+            form.average in (None, "binary")
+            and metric.over is None
+            and metric.value is not None
+            and metric.value in _OF_CLASS
+        ):
             return _OF_CLASS[metric.value]
     return validate.refuse("method", f"another one for {name}, which is no share of samples", "wilson")
