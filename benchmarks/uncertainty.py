@@ -23,7 +23,7 @@ SIZES = (15_000, 5_000, 1_000)
 
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
-    return [_simulation(small=small), _comparison(small=small)]
+    return [_simulation(small=small), _comparison(small=small), _interval(small=small), _errors(small=small)]
 
 
 def _comparison(*, small: bool) -> Job:
@@ -53,6 +53,71 @@ def _comparison(*, small: bool) -> Job:
     return Job(
         "compare", size, n_replicates, "replicates", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
     )
+
+
+def _matrices(n):
+    """Return counts of ten classes, most of them right."""
+    M = np.random.default_rng(1).integers(0, 20, (n, 10, 10))
+    M[:, range(10), range(10)] += 820
+    return M
+
+
+def _interval(*, small: bool) -> Job:
+    """Return the job: percentile intervals of all metrics of one matrix; rivals make that of one metric."""
+    n_replicates = 60 if small else 10_000
+    few, M = max(20, n_replicates // 100), _matrices(1)[0]
+    y, p = (np.repeat(x.ravel(), M.ravel()) for x in np.indices(M.shape))
+
+    def check(found):
+        low, high = found
+        assert 0.7 < low < high < 1
+        return f"mcc {low:.3f} to {high:.3f}"
+
+    def run(threads):
+        found = uncertainty.interval(M, method="percentile", n_replicates=n_replicates, num_threads=threads)["mcc"]
+        return found.low, found.high
+
+    def of_labels():
+        from scipy.stats import bootstrap
+        from sklearn.metrics import matthews_corrcoef
+
+        options = {"paired": True, "vectorized": False, "n_resamples": few, "method": "percentile"}
+        return bootstrap((y, p), matthews_corrcoef, **options, rng=np.random.default_rng(0)).confidence_interval
+
+    def of_cells():
+        drawn = np.random.default_rng(0).multinomial(len(y), M.ravel() / len(y), n_replicates).reshape(-1, 10, 10)
+        return np.quantile(metrics.mcc(drawn), [0.025, 0.975])
+
+    rivals = [
+        Rival("scikit-learn in scipy.stats.bootstrap, MCC alone", of_labels, few, check),
+        Rival("multinomial draws of NumPy, MCC alone", of_cells, n_replicates, check),
+    ]
+    size = f"{len(metrics.SCALARS)} metrics of {len(y):,} samples, 10 classes, {n_replicates:,} replicates"
+    limit = np.zeros((n_replicates, len(metrics.SCALARS))).copy
+    return Job("interval", size, n_replicates, "replicates", run, check, limit, "copy", rivals)
+
+
+def _errors(*, small: bool) -> Job:
+    """Return the job: standard errors of eleven metrics of many matrices."""
+    M = _matrices(500 if small else 1_000_000)
+    names = ["accuracy", "balanced_accuracy", "precision_macro", "f1_macro", "jaccard_macro", "f1_of_macro"]
+    names += ["geometric_mean", "tau", "mcc", "peirce", "kappa"]
+    few = min(len(M), 2000)
+
+    def check(found):
+        assert (found > 0).all()
+        assert (found < 0.1).all()
+        return f"accuracy {found[0]:.5f}"
+
+    def run(threads):
+        return uncertainty.standard_error(M, names, num_threads=threads)["accuracy"]
+
+    def by_hand():
+        share = M[:few].trace(axis1=1, axis2=2) / M[:few].sum((1, 2))
+        return np.sqrt(share * (1 - share) / M[:few].sum((1, 2)))
+
+    rivals = [Rival("NumPy, accuracy alone", by_hand, few, check)]
+    return Job("standard_error", f"{len(M):,} 10x10, 11 metrics", len(M), "matrices", run, check, M.sum, "read", rivals)
 
 
 def _of_labels(y, a, b, n_replicates):
