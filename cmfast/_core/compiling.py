@@ -98,6 +98,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "Support": ("support",),
     "uncertainty.paired_counts": ("confusion_matrix",),
     "conformal.CcmCounts.correlation": ("ccm_ratios",),
+    "conformal.CcmDisplay.from_sets": ("ccm", "ccm_ratios", "coverage_confusion", "confusion_matrix"),
     "conformal.PredictionSets.coverage": ("set_coverage",),
     "conformal.PredictionSets.coverage_by_size": ("set_coverage",),
     "uncertainty.compare_many": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
