@@ -114,7 +114,7 @@ class CcmDisplay:
         held = [self.correlation, self.confusion, self.coverage, self.sizes]
         drawn = [part for part, data in zip(parts, held, strict=True) if data is not None]
         self.figure_, axes = _figure(len(drawn))
-        self.axes_ = np.atleast_1d(axes)
+        self.axes_ = list(np.atleast_1d(axes))
         for part, ax in zip(drawn, self.axes_, strict=True):
             part(ax)
         return self
