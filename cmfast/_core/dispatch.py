@@ -185,6 +185,11 @@ def wide(array: Any) -> Any:
     return adapter(type(array)).wide(array)
 
 
+def real(array: Any) -> Any:
+    """Return integers as float64."""
+    return adapter(type(array)).real(array)
+
+
 def sent(array: Any, like: Any) -> Any:
     """Return an array in the library and on the device of `like`: one of the host goes there, no other leaves its own.
 

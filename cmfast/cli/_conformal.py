@@ -61,7 +61,8 @@ def run(args: argparse.Namespace) -> int:
         "k_reg": args.k_reg,
         "randomised": not args.deterministic,
     }
-    rule |= {"rng": args.seed, "num_threads": args.threads}
+    drawn = not (args.deterministic or args.method == "lac")
+    rule |= {"rng": args.seed if drawn else None, "num_threads": args.threads}
     s = compute(conformal.scores, calibration, known, **rule)
     of_classes = {"y": known, "n_classes": P.shape[-1]} if args.by_class else {}
     q = compute(conformal.threshold, s, alphas, num_threads=args.threads, **of_classes)

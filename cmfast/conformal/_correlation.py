@@ -102,7 +102,7 @@ class CcmCounts(Counts):
         G = dispatch.bare(self.G)
         every = dispatch.sent(np.eye(self.n_classes, dtype=np.int64), G)
         with dispatch.chosen(G), np.errstate(invalid="ignore"):
-            return (G * every).sum(-1).sum(-1) / dispatch.bare(self.n)
+            return dispatch.real((G * every).sum(-1).sum(-1)) / dispatch.bare(self.n)
 
     def _ratios(self, kind: str, undefined: float = np.nan) -> tuple[Any, Any]:
         n, G = dispatch.adopt(n=self.n, G=self.G)

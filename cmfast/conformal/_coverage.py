@@ -43,7 +43,7 @@ class CoverageCounts(Counts):
         """
         V, n = dispatch.bare(self.V), dispatch.bare(self.n)
         with dispatch.chosen(V), np.errstate(invalid="ignore"):
-            return V / n[..., None]
+            return dispatch.real(V) / n[..., None]
 
     def _parts(self) -> dict[str, str]:
         return {"counts": reading.shape(self.V)}

@@ -60,8 +60,8 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], *, new: b
 
     A seed draws other numbers for `new` rows than for those of a calibration, from which they must be independent.
     """
-    generator = rng if isinstance(rng, np.random.Generator) else None
-    seed = 0 if generator is not None else validate.count("rng", rng, most=None)
+    if u is not None and rng is not None:
+        validate.refuse("rng", "None where u is given", validate.shown(rng))
     if not rule.randomised:
         if u is not None:
             validate.refuse("u", "None where nothing is randomised", "an array")
@@ -70,5 +70,9 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], *, new: b
         validate.real(u=u)
         per_row("u", u, rows)
         return u
-    drawn: np.ndarray = (generator or np.random.default_rng([seed, new])).random(rows)
+    if rng is None:
+        validate.refuse("rng", "a Generator or a seed, or u given, where scores are randomised", "None")
+    if not isinstance(rng, np.random.Generator):
+        rng = np.random.default_rng([validate.count("rng", rng, most=None), new])
+    drawn: np.ndarray = rng.random(rows)
     return dispatch.sent(drawn, dispatch.bare(P))

@@ -20,7 +20,7 @@ def scores(
     method: ScoreMethod = ...,
     randomised: bool = ...,
     u: DeviceT | None = ...,
-    rng: "int | np.random.Generator" = ...,
+    rng: "int | np.random.Generator | None" = ...,
     lam: float = ...,
     k_reg: int = ...,
     on_failure: OnFailure = ...,
@@ -35,7 +35,7 @@ def scores(
     method: ScoreMethod = ...,
     randomised: bool = ...,
     u: ArrayLike | None = ...,
-    rng: "int | np.random.Generator" = ...,
+    rng: "int | np.random.Generator | None" = ...,
     lam: float = ...,
     k_reg: int = ...,
     on_failure: OnFailure = ...,
@@ -49,7 +49,7 @@ def scores(
     method: ScoreMethod = "aps",
     randomised: bool = True,
     u: Array | None = None,
-    rng: "int | np.random.Generator" = 0,
+    rng: "int | np.random.Generator | None" = None,
     lam: float = 0.0,
     k_reg: int = 0,
     on_failure: OnFailure = "warn",
@@ -79,9 +79,10 @@ def scores(
         False: U is 1, so that the score is the sum up to and with the label.
     u : array, shape (..., n), optional
         The U of every row, from 0 to 1.
-    rng : int or numpy.random.Generator
-        Draws U, on the host, where `u` is not given. A seed draws other numbers for labels of a calibration (`y`) than
-        for new rows, which must be independent of them.
+    rng : int or numpy.random.Generator, optional
+        Draws U, on the host, where `u` is not given; there is no default. The first row of every call with one seed has
+        the same U, so for rows that come in parts give one Generator to all calls. From one seed the labels of a
+        calibration (`y`) have other numbers than new rows, as they must.
     lam, k_reg : float, int
         Penalty of a rank beyond `k_reg`, for "raps". `lam` is below ``1000 / C``.
     on_failure : {"warn", "raise", "ignore"}
@@ -97,8 +98,8 @@ def scores(
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or not real; shapes that do not agree; `u` where nothing is
-        randomised; `lam` too large, or for another method.
+        Arrays of two libraries or devices, or not real; shapes that do not agree; neither `u` nor `rng` where scores
+        are randomised, or both; `lam` too large, or for another method.
 
     See Also
     --------

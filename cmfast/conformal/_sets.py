@@ -89,7 +89,7 @@ class PredictionSets:
         """
         found = self.coverage_by_size(y, on_failure=on_failure)
         with dispatch.chosen(found.n), np.errstate(invalid="ignore"):
-            return found.covered.sum(-1) / found.n.sum(-1)
+            return dispatch.real(found.covered.sum(-1)) / found.n.sum(-1)
 
     def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = "warn") -> SizeCoverage:
         """Return how many sets there are of every size, and how many of them hold the label of their row.
@@ -161,7 +161,7 @@ def prediction_sets(
     method: ScoreMethod = "aps",
     randomised: bool = True,
     u: Array | None = None,
-    rng: "int | np.random.Generator" = 0,
+    rng: "int | np.random.Generator | None" = None,
     lam: float = 0.0,
     k_reg: int = 0,
     groups: Array | None = None,

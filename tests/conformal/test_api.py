@@ -329,6 +329,8 @@ def test_coverage_by_size_and_confusion_agree():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        ({}, "rng must be a Generator or a seed, or u given"),
+        ({"u": U, "rng": 0}, "rng must be None where u is given"),
         ({"u": U, "randomised": False}, "u must be None where nothing is randomised"),
         ({"rng": 0, "lam": 0.1}, 'lam must be 0 unless method="raps"'),
         ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),
@@ -339,12 +341,23 @@ def test_options_that_contradict_each_other(options, said):
         conformal.scores(P, **options)
 
 
+def test_shares_of_tensors_are_float64():
+    V, n = torch.tensor([[16777217, 0], [0, 1]]), torch.tensor([16777219, 1])
+    counts = conformal.CoverageCounts(V, n)
+    assert counts.rates().dtype == torch.float64
+    assert counts.rates()[0, 0].item() == 16777217 / 16777219
+    sets = conformal.prediction_sets(
+        torch.from_numpy(P), torch.tensor([0.5], dtype=torch.float64), u=torch.from_numpy(U)
+    )
+    assert sets.coverage(torch.from_numpy(Y)).dtype == torch.float64
+    assert conformal.ccm(sets).mean_size.dtype == torch.float64
+
+
 def test_a_seed_draws_other_numbers_for_new_rows():
-    every = conformal.scores(P)
-    assert (conformal.prediction_sets(P, [0.5]).mask[0] == (every <= 0.5)).all()
-    known = conformal.scores(P, Y)
+    every = conformal.scores(P, rng=0)
+    assert (conformal.prediction_sets(P, [0.5], rng=0).mask[0] == (every <= 0.5)).all()
+    known = conformal.scores(P, Y, rng=0)
     assert (known != every[np.arange(400), Y]).all()
-    np.testing.assert_array_equal(known, conformal.scores(P, Y, rng=0))
     assert (known != conformal.scores(P, Y, rng=1)).all()
     np.testing.assert_array_equal(every, conformal.scores(P, rng=np.random.default_rng([0, 1])))
 

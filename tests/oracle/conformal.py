@@ -30,15 +30,15 @@ def _scores_of(row, u, method, lam, k_reg):
     return out
 
 
-def _draws(P, randomised, u, rng):
+def _draws(P, randomised, u, rng, new):
     if not randomised:
         return np.ones(P.shape[:-1])
-    return np.random.default_rng(rng).random(P.shape[:-1]) if u is None else np.asarray(u, float)
+    return np.random.default_rng([rng, new]).random(P.shape[:-1]) if u is None else np.asarray(u, float)
 
 
-def _table(P, *, method="aps", randomised=True, u=None, rng=None, lam=0.0, k_reg=0):
+def _table(P, *, method="aps", randomised=True, u=None, rng=None, lam=0.0, k_reg=0, new=True):
     P = np.asarray(P)
-    u = _draws(P, randomised and method != "lac", u, rng)
+    u = _draws(P, randomised and method != "lac", u, rng, new)
     out = np.empty(P.shape)
     for index in np.ndindex(P.shape[:-1]):
         out[index] = _scores_of(P[index], float(u[index]), method, lam, k_reg)
@@ -46,7 +46,7 @@ def _table(P, *, method="aps", randomised=True, u=None, rng=None, lam=0.0, k_reg
 
 
 def scores(P, y=None, **options):
-    table = _table(P, **options)
+    table = _table(P, **options, new=y is None)
     if y is None:
         return (table,)
     out = np.full(table.shape[:-1], math.nan)

@@ -38,12 +38,20 @@ def to_host(x: Any) -> Any:
 
 def extent(x: Any) -> tuple[int, int]:
     """Return the least and the largest of the integers in `x`, which has some."""
-    return int(x.min()), int(x.max())  # synchronises
+    with chosen(x):
+        return int(x.min()), int(x.max())  # synchronises
 
 
 def wide(x: Any) -> Any:
     """Return integers as int64."""
-    return x.astype("i8", copy=False)
+    with chosen(x):
+        return x.astype("i8", copy=False)
+
+
+def real(x: Any) -> Any:
+    """Return integers as float64."""
+    with chosen(x):
+        return x.astype("f8")
 
 
 def sent(x: Any, like: Any) -> Any:

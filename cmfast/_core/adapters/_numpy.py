@@ -136,6 +136,11 @@ def wide(x: Any) -> Any:
     return x.astype(np.int64, copy=False)
 
 
+def real(x: Any) -> Any:
+    """Return integers as float64."""
+    return x.astype(np.float64)
+
+
 def sent(x: np.ndarray, like: Any) -> Any:
     """Return an array of the host where `like` is."""
     del like

@@ -167,6 +167,11 @@ def wide(x: Any) -> Any:
     return x.long()
 
 
+def real(x: Any) -> Any:
+    """Return integers as float64; a quotient of two would be of float32."""
+    return x.double()
+
+
 def sent(x: np.ndarray, like: Any) -> Any:
     """Return an array of the host where `like` is."""
     return torch.tensor(x, device=like.device)
