@@ -112,6 +112,7 @@ def _large(size: int, power: int) -> np.ndarray:
 def _support() -> None:
     for dtype in FLOATS:
         cmfast.support(np.triu(_matrix(dtype)))
+        cmfast.support(np.array([[1, 1, 1], [1, 0, 0], [1, 0, 0]], dtype))  # two rows that want the same column
 
 
 def _columns() -> None:
@@ -249,6 +250,7 @@ def _standard_errors() -> None:
     names = ["geometric_mean", "gerrity", "recall"]
     for dtype in VALUES:
         cmfast.uncertainty.standard_error(_matrix(dtype), names)  # type: ignore[arg-type]
+    cmfast.uncertainty.standard_error(np.eye(2, dtype=np.int64) * 2**60, "accuracy")
 
 
 def _shares(dtype: type, n_classes: int = 3) -> np.ndarray:

@@ -107,7 +107,19 @@ def compare_many(
     positive: int = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparisons]: ...
-def compare_many(counts_by_pair: Pairs, names: Any = None, /, **options: Any) -> Any:
+def compare_many(
+    counts_by_pair: Pairs,
+    names: Any = None,
+    /,
+    *,
+    method: CompareMethod = "bca",
+    level: float = 0.95,
+    n_replicates: int = 10_000,
+    rng: "int | np.random.Generator" = 0,
+    undefined: Undefined = "present",
+    positive: int = 1,
+    num_threads: int | None = None,
+) -> Any:
     """Compare several classifiers on the same samples, every two of them, and correct p-values for their number.
 
     Parameters
@@ -116,7 +128,7 @@ def compare_many(counts_by_pair: Pairs, names: Any = None, /, **options: Any) ->
         What every two said, by what they are called; all of the same groups.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
-    **options
+    method, level, n_replicates, rng, undefined, positive, num_threads
         As for :func:`compare`.
 
     Returns
@@ -160,8 +172,10 @@ def compare_many(counts_by_pair: Pairs, names: Any = None, /, **options: Any) ->
         if not isinstance(named, tuple) or len(named) != 2:
             validate.refuse("counts_by_pair", "by two names, (first, second)", validate.shown(pair), TypeError)
         check(T, f"counts_by_pair[{validate.shown(pair)}]")
-    if isinstance(options.get("rng"), np.random.Generator):
-        options["rng"] = int(options["rng"].integers(2**63))
+    if isinstance(rng, np.random.Generator):
+        rng = int(rng.integers(2**63))
+    options: dict[str, Any] = {"method": method, "level": level, "n_replicates": n_replicates, "rng": rng}
+    options |= {"undefined": undefined, "positive": positive, "num_threads": num_threads}
     wanted = _plan.names_of(names)
     found = {pair: compare(T, cast(Names, wanted), **options) for pair, T in counts_by_pair.items()}
     out = []

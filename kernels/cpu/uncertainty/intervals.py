@@ -90,6 +90,7 @@ def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, 
         if n is not None:
             with np.errstate(all="ignore"):
                 cells = cells * (n / cells.sum((1, 2)))[:, np.newaxis, np.newaxis]
+        cells.flags.writeable = False  # of one type, whoever made it
     shares = shares_of(M, None, n=n, rounded=False, num_threads=num_threads)
     drawn = _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threads)
     for first, count, found in drawn:
@@ -126,6 +127,7 @@ def replicate_intervals(R, estimate, *, method, level, num_threads=None):
     """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``."""
     shape = estimate.shape
     rows = np.ascontiguousarray(np.moveaxis(R, -3, -1), np.float64).reshape(math.prod(shape), R.shape[-3])
+    rows = rows if rows.flags.writeable else rows.copy()  # of one type, as what is drawn
     values = np.array(estimate, np.float64).reshape(-1)
     low, high, error = (np.empty(len(rows)) for _ in range(3))
     undefined = np.empty(len(rows), np.int64)
