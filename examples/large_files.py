@@ -10,8 +10,9 @@ import cmfast
 with tempfile.TemporaryDirectory() as folder:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 300_000)
-    np.save(Path(folder, "X.npy"), rng.normal(size=(len(y), 16)).astype(np.float32) + 2 * np.eye(5, 16)[y])
-    X = np.load(Path(folder, "X.npy"), mmap_mode="r")
+    centred = rng.normal(size=(len(y), 16)).astype(np.float32)
+    np.save(Path(folder, "X.npy"), centred + 2 * np.eye(5, 16, dtype=np.float32)[y], allow_pickle=False)
+    X = np.load(Path(folder, "X.npy"), mmap_mode="r", allow_pickle=False)
     guess = np.where(rng.random(len(y)) < 0.8, y, rng.integers(0, 5, len(y)))
     parts = [slice(start, start + 50_000) for start in range(0, len(y), 50_000)]
 

@@ -25,11 +25,17 @@ def inputs(op):
 
 def arrays(op, result):
     """Return the arrays of a result, whatever holds them."""
-    if isinstance(result, tuple | Mapping):
-        every = result.values() if isinstance(result, Mapping) else result
-        return tuple(array for part in every for array in arrays(op, part))
-    found = (result,) if isinstance(result, np.ndarray | np.generic) else parts(op, result)
-    return tuple(np.asarray(part) for part in found if isinstance(part, np.ndarray | np.generic))
+    if not isinstance(result, tuple | Mapping | np.ndarray | np.generic):
+        result = parts(op, result)
+    return tuple(_leaves(result))
+
+
+def _leaves(result):
+    if isinstance(result, np.ndarray | np.generic):
+        yield np.asarray(result)
+    elif isinstance(result, tuple | Mapping):
+        for part in result.values() if isinstance(result, Mapping) else result:
+            yield from _leaves(part)
 
 
 def run(op, args, options):

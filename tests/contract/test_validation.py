@@ -141,9 +141,10 @@ def test_same_words_on_every_backend(name, array):
 
 
 def takes_sparse(name, array):
-    """Whether it takes a matrix of scipy.sparse: metrics.compute, and what is one name of it."""
+    """Whether it takes a matrix of scipy.sparse: metrics.compute and the like, and what is one name of it."""
     of_names = ENTRIES[name].of(np.asarray).__module__ == "cmfast.metrics._functions"
-    return array == "M" and (of_names or name in {"metrics.compute", "metrics.defined", "metrics.fbeta"})
+    others = {f"metrics.{other}" for other in ("compute", "defined", "fbeta", "margins", "report")}
+    return array == "M" and (of_names or name in others)
 
 
 @pytest.mark.parametrize(("name", "array"), ARRAYS)

@@ -189,7 +189,7 @@ def test_a_truth_that_is_ignored_counts_nowhere(rng):
     assert np.array_equal(cmfast.confusion_matrix(torch.tensor(y), torch.tensor(p), ignore_index=255), want)
     with pytest.raises(ValueError, match=r"y_true must be in 0\.\.3, got .* outside \(first: 255 at"):
         cmfast.confusion_matrix(y, p, n_classes=4, ignore_index=-1)
-    with pytest.raises(ValueError, match="ignore_index must be None where labels are strings"):
+    with pytest.raises(TypeError, match="ignore_index must be text, as y_true, got an integer, 0"):
         cmfast.confusion_matrix(["a"], ["a"], ignore_index=0)
     y[0, 7] = 9
     with pytest.raises(ValueError, match=r"1 outside \(first: 9 at \(0, 7\)\)"):

@@ -688,7 +688,7 @@ def test_a_column_matrix_with_known_classes_may_be_one(make):
         assert M.tolist() == [[[1, 0], [0, 0]], [[0, 0], [0, 1]], [[0, 0], [0, 1]]]
     with pytest.warns(cmfast.DiagnosticWarning, match=f"^metrics.label_margins: {text}"):
         assert metrics.label_margins(y, y, n_classes=2).diagonal.tolist() == [[1, 0], [0, 1], [0, 1]]
-    text = r"scores and y_true are of shape \(3, 1\), which is 3 rows of one sample"
+    text = r"y_score and y_true are of shape \(3, 1\), which is 3 rows of one sample"
     with pytest.warns(cmfast.DiagnosticWarning, match=f"^metrics.threshold_matrices: {text}"):
         assert tuple(metrics.threshold_matrices(y, y).matrices.shape) == (3, 2, 2, 2)
 

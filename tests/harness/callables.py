@@ -142,7 +142,7 @@ OTHERWISE = {
 
 
 def _is_wrong(entry: Entry, option: str, value: Any) -> bool:
-    return isinstance(value, str) and value in [one for one in wrong(entry, option) if isinstance(one, str)]
+    return isinstance(value, str | float) and value in [one for one in wrong(entry, option) if type(one) is type(value)]
 
 
 def ways(entry: Entry) -> list[dict[str, Any]]:
@@ -514,6 +514,7 @@ OF_SHARES: dict[str, Any] = {
         "method": (*NO_NAME, "all", "row", "col", "bi"),
         "empty": (*NO_NAME, "nan", "drop"),
         "lam": (*NO_NUMBER, -0.5, 0.5, None),  # of "aps"
+        "rng": (0, 1.5, "3"),  # beside u
     },
 }
 LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sample_weight": np.ones(3)}
@@ -571,12 +572,13 @@ ENTRIES: dict[str, Entry] = {
     "uncertainty.compare": _function(
         cmfast.uncertainty.compare,
         others={"T": Made(_paired), "names": ["accuracy", "f1"], "n_replicates": 20},
-        wrong={"T": NO_PAIRS, "n_replicates": integers(2, none=False)},
+        wrong={"T": NO_PAIRS, "n_replicates": integers(2, none=False), "method": OTHER_METHODS},
     ),
     "uncertainty.compare_many": _function(
         cmfast.uncertainty.compare_many,
         others={"counts_by_pair": Made(lambda make: {("a", "b"): _paired(make)}), "names": ["accuracy", "f1"]},
-        wrong={"counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3})},
+        wrong={"counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3}),
+               "n_replicates": integers(2, none=False), "method": OTHER_METHODS},
     ),
     "uncertainty.equivalence": _function(
         cmfast.uncertainty.equivalence,
@@ -649,7 +651,9 @@ ENTRIES: dict[str, Entry] = {
     ),
     "conformal.PredictionSets.explain": Entry(lambda make: _some_sets(make).explain),
     "conformal.CcmCounts.correlation": Entry(
-        lambda make: _shared(make).correlation, wrong={"undefined": NO_NAME}, free=frozenset({"undefined"})
+        lambda make: _shared(make).correlation,
+        wrong={"undefined": (*NO_NAME, "strict", "one", 0.25)},
+        free=frozenset({"undefined"}),
     ),
     "conformal.CcmCounts.covariance": Entry(lambda make: _shared(make).covariance),
     "conformal.CcmCounts.lift": Entry(lambda make: _shared(make).lift),

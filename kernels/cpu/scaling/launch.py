@@ -38,7 +38,7 @@ def _plan(R, C, *, solver="auto", **options):
     The fields of a problem between cells and results, in plain tuples, and what makes kernels straight-line code.
     """
     fixed = rules(R, C, bi=True, solver=solver, **options)
-    if R != C or is_large(R, C) or fixed["plain"] or fixed["amount"] < 0.0:
+    if R != C or fixed["plain"] or fixed["amount"] < 0.0:
         return None
     lines = [tuple(_ones(length)) for length in (R, C, 0, 0)]
     return (0, *lines, *fixed.values()), (0,) * C if C in STRAIGHT else None, fixed["amount"] == 0.0
@@ -70,7 +70,7 @@ def _launch(
     M, row_sums, col_sums, start_row, start_col, *, write, solver="auto", num_threads=None, progress=None, **options
 ):
     R, C = M.shape[-2:]
-    alone = M.ndim == 2 and M.dtype.char == "d" and write and progress is None
+    alone = M.ndim == 2 and M.dtype.char == "d" and write and progress is None and not is_large(R, C)
     if alone and row_sums is col_sums is start_row is start_col is None:
         plan = _plan(R, C, solver=solver, **options)
         found = None if plan is None else _scale_one(M, *plan)
