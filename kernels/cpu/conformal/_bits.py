@@ -8,16 +8,6 @@ WORD = 64
 
 
 @jit(inner=True)
-def count(word):
-    """Return how many bits of an int64 are set."""
-    x = np.uint64(word)  # steps that the compiler knows as one instruction
-    x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((x * np.uint64(0x0101010101010101)) >> np.uint64(56))
-
-
-@jit(inner=True)
 def bit(words, j):
     """Return bit `j` of words."""
     return (words[j >> 6] >> (j & 63)) & 1

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.conformal import _bits
 from cmfast.kernels.cpu.conformal.sets import pairs
@@ -50,7 +51,7 @@ def _shared(columns, words, out):
         for j in range(i, C):
             found = 0
             for k in range(words):
-                found += _bits.count(columns[i, k] & columns[j, k])
+                found += popcount(columns[i, k] & columns[j, k])
             out[i, j] += found
 
 
@@ -62,7 +63,7 @@ def _members(words, out):
         word, j = words[w], 64 * w
         while word:
             lowest = word & -word
-            out[size] = j + _bits.count(lowest - 1)
+            out[size] = j + popcount(lowest - 1)
             size += 1
             word ^= lowest
     return size
@@ -84,7 +85,7 @@ def _together(packed, n_parts, out, start, stop):
             for i in range(count):
                 sizes[i] = 0
                 for w in range(sets.shape[1]):
-                    sizes[i] += _bits.count(sets[first + i, w])
+                    sizes[i] += popcount(sets[first + i, w])
                 steps += sizes[i] * sizes[i]
             if PAIR_COST * steps < C * C * (count // 64):  # few labels to a set: a step for each pair of them
                 for i in range(count):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store, where
 from cmfast.kernels.cpu.conformal import _bits, _order, _tile
@@ -117,7 +118,7 @@ def _finish(row, words, top1, sizes, i):
     """Count the labels of a set, and give an empty one the first label if that is wanted."""
     size = 0
     for w in range(len(words)):
-        size += _bits.count(words[w])
+        size += popcount(words[w])
     if top1 and size == 0 and len(row):
         _bits.put(words, _first(row))
         size = 1
@@ -215,7 +216,7 @@ def _coverage(packed, y, C, A, out, out_covered, out_status, start, stop):
         for i in range(packed.shape[1]):
             label, size = y[e // A, i], 0
             for w in range(packed.shape[2]):
-                size += _bits.count(packed[e, i, w])
+                size += popcount(packed[e, i, w])
             good = 0 <= label < C
             if e % A == 0:
                 out_status[e // A, i] = OK if good else INVALID

@@ -128,7 +128,7 @@ def summarize(replicates, estimate, acceleration, method, level, low, high, erro
                 mean += x
                 less += 1.0 if x < value else 0.5 if x == value else 0.0
         undefined[row] = replicates.shape[1] - m
-        mean /= m
+        mean = mean / m if m > 0 else np.nan
         square = 0.0
         for k in range(m):
             square += (numbers[k] - mean) * (numbers[k] - mean)
