@@ -330,13 +330,13 @@ def _has_header(path: Path, first: list[str], wanted: Wanted) -> bool:
     cells = [cell.strip() for cell in first]
     if any(name is not None and not name.isdecimal() for name in wanted):
         return True
-    if all(any(cell.lower() in usual for cell in cells) for usual in (TRUE_NAMES, PRED_NAMES)):
+    if any(cell.lower() in (*TRUE_NAMES, *PRED_NAMES) for cell in cells):
         return True
     if all(is_integer(cell) for cell in cells[:2]):
         return False
     raise FileError(
         path,
-        f"cannot tell whether the first line ({','.join(cells[:2])}) names the columns; "
+        f"cannot tell whether the first line ({','.join(cells)}) names the columns; "
         "give --header or --no-header, or name them with --true and --pred",
     )
 

@@ -33,10 +33,12 @@ def columns(found: Intervals, labels: list[Any]) -> dict[str, np.ndarray]:
     }
 
 
-def show(found: Intervals, labels: list[Any], by: list[str] | None, groups: list[tuple[Any, ...]], count: int) -> None:
+def show(
+    found: Intervals, labels: list[Any], by: list[str] | None, groups: list[tuple[Any, ...]], count: int, head: str
+) -> None:
     """Print a line for each number of each matrix, `count` of them."""
     drawn = f", {found.n_replicates:,} replicates" if found.n_replicates else ""
-    print(f"{found.level:.0%} intervals by {found.method}{drawn}")
+    print(f"{found.level:.0%} intervals by {found.method}{drawn}; {head}")
     numbers = _numbers(found, labels)
     width = max((len(name) for name in numbers), default=0)
     for k in range(count):

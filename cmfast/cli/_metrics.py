@@ -189,7 +189,7 @@ def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
 def _print_intervals(args: argparse.Namespace, answer: Answer) -> None:
     if answer.intervals is not None:
         count = int(np.prod(answer.M.shape[:-2]))
-        _intervals.show(answer.intervals, answer.labels, args.by, answer.groups, count)
+        _intervals.show(answer.intervals, answer.labels, args.by, answer.groups, count, in_head(args.undefined))
 
 
 def _print_report(args: argparse.Namespace, answer: Answer) -> None:

@@ -1,5 +1,6 @@
 """The labels along an axis, in order: where they come from, and what two of them make together."""
 
+from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -42,6 +43,13 @@ class Axis(NamedTuple):
     def places(self) -> dict[Any, int]:
         """Label -> place."""
         return {label: k for k, label in enumerate(self.labels)}
+
+    def place_of(self, name: str, label: Any) -> int:
+        """Return where a label is that the argument `name` holds, which must be one."""
+        place = self.places.get(label) if isinstance(label, Hashable) else None
+        if place is None:
+            validate.refuse(name, f"of the labels {validate.shown(self.labels)}", validate.shown(label))
+        return place
 
     @property
     def counts_up(self) -> bool:

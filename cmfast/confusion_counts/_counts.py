@@ -1,6 +1,6 @@
 """Counts that know their classes, and their groups where there are some."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self, cast, overload
 
 import numpy as np
@@ -229,6 +229,8 @@ class ConfusionCounts(State):
         *,
         undefined: Undefined = ...,
         positive: int = ...,
+        pos_label: Any = ...,
+        labels: Sequence[Any] | None = ...,
         on_failure: OnFailure = ...,
     ) -> Any: ...
     @overload
@@ -239,6 +241,8 @@ class ConfusionCounts(State):
         *,
         undefined: Undefined = ...,
         positive: int = ...,
+        pos_label: Any = ...,
+        labels: Sequence[Any] | None = ...,
         on_failure: OnFailure = ...,
     ) -> dict[str, Any]: ...
     def compute(
@@ -248,14 +252,25 @@ class ConfusionCounts(State):
         *,
         undefined: Undefined = "present",
         positive: int = 1,
+        pos_label: Any = None,
+        labels: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
         """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`.
 
+        But for two, which are labels here and not places: `pos_label`, the positive class of two, in the place of
+        `positive`; and `labels`, the classes that averages are over.
+
         Warns where the labels are text and no truth is ever predicted: nothing can be right.
         """
         _samples.warn_of_strangers(self._held)
-        return metrics.compute(self.matrix, names, undefined=undefined, positive=positive, on_failure=on_failure)
+        axis = self._held.axis
+        if pos_label is not None:
+            positive = axis.place_of("pos_label", pos_label)
+        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
+        if labels is not None:
+            options["labels"] = [axis.place_of("labels", label) for label in labels]
+        return metrics.compute(self.matrix, names, **options)
 
     def report(self, *, undefined: Undefined = "present") -> metrics.Report:
         """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.

@@ -34,7 +34,7 @@ def classes(labels: Array | None, n_classes: int | None) -> Axis:
     if labels is None:
         return Axis((), FOUND)
     validate.columns(labels=labels)
-    found = _codes.coded("labels", labels, _codes.SPAN, "biu", _codes.LABELS)
+    found = _codes.of_labels("labels", labels)
     shape = dispatch.shape_of(found.codes)
     if len(shape) != 1 or not shape[0]:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")

@@ -95,7 +95,9 @@ def _empty_line(A: np.ndarray, u: np.ndarray, v: np.ndarray, *, ones: bool, smoo
     i = int(np.flatnonzero(line)[0])
     what = "has positive cells only where the target is zero" if cells[i].any() else "is empty"
     # empty="drop" helps where a class is empty both ways, and only without targets.
-    drop = 'give empty="drop" or' if ones and np.array_equal(rows, cols) else "drop it or give"
+    drop = "drop it or give"
+    if ones:
+        drop = 'give empty="drop" or' if np.array_equal(rows, cols) else f"leave class {i} out or give"
     # The pseudo-Bayes prior has the margins of the matrix: what is empty stays so.
     cure = f"{drop} smoothing={'' if smooth else ' a number'}"
     return f"{name} {i} {what} but its target is {target[i]:g}; {cure}"

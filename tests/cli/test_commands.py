@@ -418,6 +418,7 @@ def test_without_pyarrow_the_extra_is_named(cmd, monkeypatch):
         (b"", "is empty"),
         (b"y_true,y_pred\n", "holds no samples"),
         (b"cat,dog\ncat,cat\n", "cannot tell whether the first line (cat,dog)"),
+        (b"cat,dog,eel\ncat,cat,cat\n", "cannot tell whether the first line (cat,dog,eel)"),
         (b"0,1\n1,\n", "line 2 has an empty label"),
         (b"0,1\n1,1,1\n", "line 2 has 3 columns"),
         (b"0\n1\n", "needs two columns"),

@@ -116,7 +116,7 @@ def test_intervals_of_labels(csv, capsys):
     assert cli.main(options) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     found = cmfast.uncertainty.interval(M, ["mcc", "recall"])
-    assert lines[0] == ["95%", "intervals", "by", "bca,", "10,000", "replicates"]
+    assert lines[0] == ["95%", "intervals", "by", "bca,", "10,000", "replicates;", "0/0:", "present"]
     assert lines[1] == ["estimate", "low", "high"]
     assert lines[2] == ["mcc", *(f"{float(x):.4f}" for x in found["mcc"][:3])]
     assert lines[5] == ["recall", "2", *(f"{x[2]:.4f}" for x in found["recall"][:3])]

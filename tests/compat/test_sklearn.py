@@ -261,6 +261,14 @@ class Threshold(ClassifierMixin, BaseEstimator):
         return (X[:, 0] > 0).astype(int)
 
 
+class Named(Threshold):
+    """Says so in words."""
+
+    def predict(self, X):
+        """Return names of classes."""
+        return np.array(["ill", "well"])[super().predict(X)]
+
+
 @pytest.fixture
 def patched():
     """Put ours in place for a test."""
@@ -332,6 +340,16 @@ def test_scorers_know_classes_that_a_fold_lacks(rng):
     assert scorer(model, X, y) == pytest.approx(0.5)
     with pytest.raises(ValueError, match="y_true must be one label"):
         ours.make_scorer("mcc", labels=[7])(model, X, y)
+
+
+def test_scorers_take_the_positive_class_by_its_label():
+    y, X = np.array(["ill", "ill", "well", "well"]), np.array([[-1], [1], [1], [1]])
+    model = Named().fit(X, y)
+    for label, want in (("ill", 0.5), ("well", 1.0)):
+        assert ours.make_scorer("recall_binary", pos_label=label)(model, X, y) == want
+        assert ours.make_scorer("recall_binary", pos_label=label, labels=["well", "ill"])(model, X, y) == want
+    with pytest.raises(ValueError, match="pos_label=sick is not a valid label"):  # as scikit-learn says it
+        ours.make_scorer("recall_binary", pos_label="sick")(model, X, y)
 
 
 @pytest.mark.parametrize("name", ["recall", "nonsense", ["mcc"], "mcc_"])

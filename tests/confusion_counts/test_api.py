@@ -355,6 +355,34 @@ def test_counts_in_a_notebook():
     assert many._repr_html_() == "<p>ConfusionCounts: 50 samples, 50 classes</p>"
 
 
+def test_classes_by_their_labels():
+    y, p = ["ill", "well", "ill", "ill"], ["ill", "ill", "well", "ill"]
+    counts = ConfusionCounts.from_labels(y, p)
+    assert counts.compute("recall_binary", pos_label="ill") == 2 / 3
+    assert counts.compute("recall_binary", pos_label="well") == counts.compute("recall_binary") == 0
+    three = ConfusionCounts.from_labels([*y, "odd"], [*p, "ill"])
+    want = metrics.compute(three.matrix, ["f1_macro", "f1"], labels=[0, 2])
+    found = three.compute(["f1_macro", "f1"], labels=["ill", "well"])
+    assert {name: value.tolist() for name, value in found.items()} == {n: v.tolist() for n, v in want.items()}
+    for options, text in (
+        ({"pos_label": "sick"}, "pos_label must be of the labels"),
+        ({"labels": ["ill", []]}, "labels"),
+    ):
+        with pytest.raises(ValueError, match=f"^ConfusionCounts.compute: {text}"):
+            three.compute("f1_macro", **options)
+
+
+def test_labels_that_are_dates():
+    days = np.array(["2024-01-02", "2024-01-01", "2024-01-02"], "datetime64[D]")
+    for y in (days, pd.Series(days), days.astype("datetime64[ns]")):
+        counts = ConfusionCounts.from_labels(y, days[[0, 1, 1]])
+        assert counts.matrix.tolist() == [[1, 0], [1, 1]]
+        assert [str(label)[:10] for label in counts.labels] == ["2024-01-01", "2024-01-02"]
+    assert ConfusionCounts.from_bytes(counts.to_bytes()) == counts
+    with pytest.raises(ValueError, match="1 missing"):
+        ConfusionCounts.from_labels(np.array(["NaT", "2024-01-01"], "datetime64[D]"), days[:2])
+
+
 def test_text_that_has_nothing_in_common_warns():
     counts = cmfast.ConfusionCounts.from_labels(["cat", "dog"], ["Cat", "Dog"], groups=[0, 1])
     with pytest.warns(cmfast.DiagnosticWarning, match="no label in common, of 2 and 2"):

@@ -194,7 +194,9 @@ def test_a_matrix_of_zeros_under_the_rule_that_divides_by_their_sum():
 
 
 def test_a_class_that_was_dropped_is_not_named():
-    with pytest.warns(cmfast.FailureWarning, match="ZERO_LINE: row 2 is empty but its target is 1; drop it or give"):
+    with pytest.warns(
+        cmfast.FailureWarning, match="ZERO_LINE: row 2 is empty but its target is 1; leave class 2 out or give"
+    ):
         cmfast.ipf([[0, 0, 0], [0, 1, 1], [0, 0, 0]], empty="drop")
 
 

@@ -17,7 +17,15 @@ from cmfast.metrics._plan import names_of
 LOSSES = frozenset({"fpr", "fnr", "fdr", "false_omission_rate", "negative_likelihood_ratio", "zero_one_loss"})
 
 
-def make_scorer(name: MetricName, /, *, labels: Any = None, undefined: Undefined = "present", positive: int = 1) -> Any:
+def make_scorer(
+    name: MetricName,
+    /,
+    *,
+    labels: Any = None,
+    undefined: Undefined = "present",
+    positive: int = 1,
+    pos_label: Any = None,
+) -> Any:
     """Return a scorer of scikit-learn that gives a metric of cmfast, by its name in the table of metrics.
 
     Parameters
@@ -31,6 +39,8 @@ def make_scorer(name: MetricName, /, *, labels: Any = None, undefined: Undefined
         What a 0/0 gives, as for :func:`cmfast.metrics.compute`.
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
+    pos_label : label, optional
+        The same by its label, in the place of `positive`.
 
     Returns
     -------
@@ -59,7 +69,8 @@ def make_scorer(name: MetricName, /, *, labels: Any = None, undefined: Undefined
     assert form is not None  # or it would have been refused
     if form.per_class:
         validate.refuse("name", f"one number per matrix, as {name}_macro", validate.shown(name))
-    options = {"metric": name, "labels": labels, "undefined": undefined, "positive": positive}
+    options = {"metric": name, "labels": labels, "undefined": undefined}
+    options |= {"positive": positive, "pos_label": pos_label}
     return sklearn.metrics.make_scorer(value_of, greater_is_better=form.metric.name not in LOSSES, **options)
 
 
@@ -71,11 +82,13 @@ def value_of(
     labels: Any = None,
     undefined: Undefined = "present",
     positive: int = 1,
+    pos_label: Any = None,
     sample_weight: Any = None,
 ) -> float:
     """Return the metric of a name."""
     found = targets(y_true, y_pred, sample_weight)
-    table = None if found is None else matrix(found, labels)
-    if table is None:
+    if found is None or (table := matrix(found, labels)) is None:
         validate.refuse("y_true", "one label per sample, with weights of at least 0, among labels", "none of that kind")
+    if pos_label is not None:
+        positive = list(found.labels if labels is None else labels).index(pos_label)  # one that scikit-learn has seen
     return float(metrics.compute(table, metric, undefined=undefined, positive=positive))
