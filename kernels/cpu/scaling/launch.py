@@ -51,7 +51,7 @@ def _scale_one(M, fixed, size, zeros_matter):
     as the kernel is.
     """
     R, C = M.shape
-    cells = M.reshape(1, R * C)
+    cells = np.ascontiguousarray(M).reshape(1, R * C)  # NumPy before 2 takes a reversed matrix as one line as it is
     cells.setflags(write=False)  # one type per kernel, also after a copy
     if zeros_matter and has_zero(cells[0]):
         return None
