@@ -9,7 +9,7 @@ from cmfast._core.adapters import _columns, _text
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, ORDERED, Axis
 
-LABELS = "integers, bool, strings or dates"
+LABELS = "integers, bool or strings"
 SPAN = 1 << 10  # integers that are their own codes lie so close together
 
 
@@ -32,7 +32,7 @@ class Codes(NamedTuple):
 
 def of_labels(name: str, y: Array) -> Codes:
     """Return a column of labels, of whatever shape."""
-    return coded(name, y, SPAN, "biuM", LABELS)
+    return coded(name, y, SPAN, "biu", LABELS)
 
 
 def coded(name: str, x: Array, span: int, kinds: str, wanted: str) -> Codes:

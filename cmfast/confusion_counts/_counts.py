@@ -269,6 +269,8 @@ class ConfusionCounts(State):
             positive = axis.place_of("pos_label", pos_label)
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         if labels is not None:
+            if not isinstance(labels, list | tuple | np.ndarray):
+                validate.refuse("labels", "a list of labels", validate.shown(labels), TypeError)
             options["labels"] = [axis.place_of("labels", label) for label in labels]
         return metrics.compute(self.matrix, names, **options)
 

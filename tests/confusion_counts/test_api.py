@@ -372,17 +372,6 @@ def test_classes_by_their_labels():
             three.compute("f1_macro", **options)
 
 
-def test_labels_that_are_dates():
-    days = np.array(["2024-01-02", "2024-01-01", "2024-01-02"], "datetime64[D]")
-    for y in (days, pd.Series(days), days.astype("datetime64[ns]")):
-        counts = ConfusionCounts.from_labels(y, days[[0, 1, 1]])
-        assert counts.matrix.tolist() == [[1, 0], [1, 1]]
-        assert [str(label)[:10] for label in counts.labels] == ["2024-01-01", "2024-01-02"]
-    assert ConfusionCounts.from_bytes(counts.to_bytes()) == counts
-    with pytest.raises(ValueError, match="1 missing"):
-        ConfusionCounts.from_labels(np.array(["NaT", "2024-01-01"], "datetime64[D]"), days[:2])
-
-
 def test_text_that_has_nothing_in_common_warns():
     counts = cmfast.ConfusionCounts.from_labels(["cat", "dog"], ["Cat", "Dog"], groups=[0, 1])
     with pytest.warns(cmfast.DiagnosticWarning, match="no label in common, of 2 and 2"):

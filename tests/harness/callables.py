@@ -811,7 +811,15 @@ ENTRIES: dict[str, Entry] = {
         free=frozenset({"parts"}),  # any iterable of counts; it has tests of its own
     ),
     "ConfusionCounts.reset": Entry(lambda make: _counted(make).reset),
-    "ConfusionCounts.compute": Entry(lambda make: _counted(make).compute, others={"names": ["accuracy", "f1"]}),
+    "ConfusionCounts.compute": Entry(
+        lambda make: _counted(make).compute,
+        others={"names": ["accuracy", "f1"]},
+        wrong={
+            "pos_label": (1.5, math.nan, "ill", 2**63, [0]),  # of the labels, not of their places
+            "labels": (3, "ab", b"ab", [], [0, 0], [-1], [0.5], [[0]], {}, [None]),
+        },
+        free=frozenset({"pos_label", "labels"}),
+    ),
     "ConfusionCounts.report": Entry(lambda make: _counted(make).report),
     "ConfusionCounts.group": Entry(
         lambda make: cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS), groups=make(TRUTH)).group,
