@@ -28,6 +28,7 @@ AXES = (*range(1, 13), 20)  # of points: kernels are compiled for each number of
 SAMPLES = 24
 MANY = 200  # times these samples: few are counted without a kernel
 SIDE = 70  # of a matrix that does not fit into registers
+BATCH = 256  # such matrices: fewer are scaled one by one
 EVERY = (*SCALARS, *PER_CLASS)  # metric
 WAYS: tuple[dict[str, Any], ...] = ({}, {"solver": "sinkhorn"}, {"smoothing": "pseudo-bayes"}, {"empty": "drop"})
 
@@ -92,6 +93,7 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1], 10.0 ** (200 * np.eye(3))):
             for options in WAYS:
                 function(odd, **options)
+        function(np.ones((BATCH, SIDE, SIDE)))
         for size, power in product((SIDE, 2 * SIDE), (1, 12, 140)):
             M = _large(size, power)
             for options in (*WAYS, {"smoothing": 10.0**power}):

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sweeps, _rules
 from cmfast.kernels.cpu.scaling._large_elimination import dense_step
+from cmfast.kernels.cpu.scaling._large_many import scale_many
 from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
 from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, LOST, SLOW, START, Goal
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
@@ -37,9 +39,10 @@ class _Lost(Exception):  # noqa: N818 (an answer, not an error)
     """A factor or a sum left the range of float64."""
 
 
-def scale(p, num_threads):
-    """Scale the matrices of a problem one by one."""
-    for b in range(p.n):
+def scale(p, num_threads, quick):
+    """Scale the matrices of a problem; if `quick`, without Python up to the first that sweeps do not solve soon."""
+    for b in range(scale_many(p) if quick else 0, p.n):
+        pool.checkpoint()
         given = p.cells[b * p.m_step].reshape(p.R, p.C)
         targets = _line(p.row_sums, b).copy(), _line(p.col_sums, b).copy()
         starts = [_line(lines, b) if lines.values.shape[1] else None for lines in (p.start_row, p.start_col)]

@@ -147,7 +147,17 @@ def missed(matrix, sums):
 
 
 @jit()
-def smallest(M, x, y):
+def hidden(M, x, y, last_width, mass):
+    """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`.
+
+    Every such flow goes through at least one positive cell; without zeros through one of nearly every line.
+    """
+    low, zero = _smallest(M, x, y)
+    return last_width * low * (1 if zero else max(1, min(M.shape) - 1)) / mass
+
+
+@jit(inner=True)
+def _smallest(M, x, y):
     """Return the smallest positive scaled cell, and whether a cell is zero."""
     C = M.shape[1]
     whole = C // WIDTH * WIDTH

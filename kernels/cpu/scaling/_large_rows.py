@@ -43,12 +43,8 @@ class Rows:
         return self.column_sums(_large_passes.measure, x, np.ones(C), self.sums, np.empty((0, C)))
 
     def hidden(self, x, y, last_width):
-        """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`.
-
-        Every such flow goes through at least one positive cell; without zeros through one of nearly every line.
-        """
-        low, zero = _large_passes.smallest(self.matrix.cells, x, y)
-        return last_width * low * (1 if zero else max(1, min(self.matrix.cells.shape) - 1)) / self.total
+        """Return the residual at which no flow between two sets of lines is wrong by more than `last_width`."""
+        return _large_passes.hidden(self.matrix.cells, x, y, last_width, self.total)
 
     @cached_property
     def _together(self):

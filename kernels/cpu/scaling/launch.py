@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
+from cmfast.kernels.cpu.scaling._large_many import may_be_quick
 from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, PARTS, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
@@ -128,12 +129,12 @@ def _results(problem, batch):
 
 def _one_by_one(problem, num_threads):
     """Return what scales a range of large matrices."""
+    quick, at_once = may_be_quick(problem), max(1, CHUNK // (problem.R * problem.C))
 
     def work(_, start, stop):
-        for b in range(start, stop):
-            with _prepared(problem.part(b, b + 1)) as (part, _):
-                pool.checkpoint()
-                _large.scale(part, num_threads)
+        for first in range(start, stop, at_once):
+            with _prepared(problem.part(first, min(first + at_once, stop))) as (part, _):
+                _large.scale(part, num_threads, quick)
 
     return work
 

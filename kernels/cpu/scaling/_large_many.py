@@ -1,0 +1,84 @@
+"""Many large matrices that sweeps alone solve, without Python between them: its lock would make threads take turns.
+
+Each goes through the kernels of one that is alone, in their order, so it never shows in a result.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.scaling._large_passes import Matrix, gauge, hidden, measure, missed, survey
+from cmfast.kernels.cpu.scaling._large_rows import MOMENT, Rows, read_only
+from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, START, Goal, quick_sweeps
+from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, RESULTS_OF_PROBLEM, ROUNDING, SPAN, WIDE
+from cmfast.kernels.status import MAX_ITER, OK
+
+ENOUGH = 1 << 20  # cells, from which on it pays to compile this
+MOST = 64  # sweeps of a matrix that cannot be interrupted
+
+
+def may_be_quick(p):
+    """Whether there are many matrices that sweeps may solve soon."""
+    cells = p.R * p.C
+    many = p.n > 1 and p.n * cells >= ENOUGH and cells * MOST <= MOMENT
+    return many and p.bi and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
+
+
+def scale_many(p):
+    """Scale the matrices of a problem up to one that needs more; return where that stands, or the end."""
+    target, still, _ = p.goals
+    ones, smoothed = np.ones(p.C), np.empty((p.R, p.C))
+    rows = Rows(smoothed, ones, ones, 1)
+    goal = Goal(rows.total, target, still, p.max_iter, float(PATIENT_SWEEPS))
+    results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
+    rest = p.m_step, smoothed, read_only(smoothed), p.amount, p.goals[2], p.last_width
+    return _scale_many(p.cells, ones, rows.sums, goal, START, rest, results, p.n)
+
+
+@jit()
+def _scale_many(cells, ones, sums, goal, start, rest, results, end):
+    m_step, smoothed, frozen, amount, bound, last_width = rest
+    out, out_row, out_col, residual, n_iter, status, smoothing = results
+    C = ones.shape[0]
+    none, scaled = np.zeros(C, np.int64), np.empty((0, C))
+    x, y, step = np.empty(C), np.empty(C), np.empty(C)
+    for b in range(end):
+        M = cells[b * m_step].reshape(C, C)
+        low, high, zero, bad = survey(M)
+        if amount > 0.0:
+            low, high, zero = amount if zero else low + amount, high + amount, False
+            for i in range(C):
+                for j in range(C):
+                    smoothed[i, j] = M[i, j] + amount
+            M = frozen
+        if bad or zero or low < 1.0 / WIDE or high > min(WIDE, SPAN * low):
+            return b
+        matrix = Matrix(M, ones, ones)
+        for j in range(C):
+            x[j], y[j], step[j] = 0.0, 1.0, 0.0
+        passes = _sweep(matrix, x, y, step, sums, goal, start, last_width)
+        if passes == 0 or not gauge(x, y, none, none, out_row[b], out_col[b]):
+            return b
+        if out.shape[0] > 0:
+            scaled = out[b].reshape(C, C)
+        measure(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
+        found = missed(matrix, sums) / goal.total
+        if not found < np.inf:
+            return b
+        residual[b], n_iter[b], smoothing[b] = found, passes, amount
+        status[b] = OK if found <= bound else MAX_ITER
+    return end
+
+
+@jit(inner=True)
+def _sweep(matrix, x, y, step, sums, goal, start, last_width):
+    """Sweep as far as the small cells need; return how many passes it was, 0 where others must go on."""
+    pace = quick_sweeps(matrix, x, y, step, sums, start, goal, MOST)
+    if pace.state != CLOSE:
+        return 0
+    least = hidden(matrix.cells, x, y, last_width, goal.total)
+    if least < ROUNDING:
+        return 0
+    if pace.residual > least:
+        closer = Goal(goal.total, min(goal.target, least), goal.still, goal.max_iter, goal.patience)
+        pace = quick_sweeps(matrix, x, y, step, sums, pace, closer, MOST)
+    return pace.k if pace.state == CLOSE else 0
