@@ -1,5 +1,6 @@
 """Every instance of every CUDA kernel, compiled for the GPUs that are promised, with what it takes of them."""
 
+import re
 from inspect import signature
 from types import SimpleNamespace
 
@@ -28,6 +29,16 @@ def test_nothing_is_spilled(kernel, architecture, most):
         found = nvrtc.usage(kernel.topic, architecture, most)[kernel.expression(instance)]
         assert (found.stack, found.spill_stores, found.spill_loads, found.shared) == (0, 0, 0, 0), (instance, found)
         assert found.registers <= kernel.ceiling(instance), (instance, found)
+
+
+@needs_the_compiler
+def test_the_table_of_a_topic_names_its_kernels(capsys):
+    names = [k.expression(instance) for k in KERNELS if k.topic == "conformal/thresholds" for instance in k.instances]
+    assert nvrtc.main("conformal/thresholds") == 0
+    _, line, *rows = capsys.readouterr().out.splitlines()
+    assert line == "|---|---|---|"
+    assert [row.split("`")[1] for row in rows] == names
+    assert all(re.search(r"`( \| \d+, 0, 0, 0){2} \|$", row) for row in rows)
 
 
 @needs_the_compiler

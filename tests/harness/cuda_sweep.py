@@ -24,8 +24,8 @@ from cmfast._core import dispatch
 from cmfast.kernels.ops import OPS
 
 LEAST_COVERED = 0.95
-# Threads of the host take a thousand times longer than fibers: what races on many matrices does so on few, and cases of
-# one op differ in values more than in what threads do.
+# ThreadSanitizer looks at every access: what races on many matrices does so on few, and cases of one op differ in
+# values more than in what threads do.
 MANY = ("many", "large", "float64-overflow", "overflowing", "tiles", "rows-of")
 EVERY = 5
 

@@ -1,5 +1,6 @@
-"""The compiler that CuPy uses, without a GPU; ``python tests/harness/nvrtc.py`` prints what kernels take of one.
+"""The compiler that CuPy uses, without a GPU.
 
+``python tests/harness/nvrtc.py [TOPIC...]`` prints what kernels take of one, all of them unless topics are named.
 ``python tests/harness/nvrtc.py first`` prints how long a first call waits for it.
 """
 
@@ -197,14 +198,14 @@ def first() -> None:
             print(f"  meanwhile: {expression} {seconds(topic, expression):.2f}")
 
 
-def main() -> int:
+def main(*topics: str) -> int:
     """Print the table, or the times."""
-    if sys.argv[1:] == ["first"]:
+    if topics == ("first",):
         first()
         return 0
     print("| kernel | " + " | ".join(f"{a}: registers, shared, stack, spills" for a in ARCHITECTURES) + " |")
     print("|---" * (1 + len(ARCHITECTURES)) + "|")
-    for kernel in module.table():
+    for kernel in (kernel for kernel in module.table() if not topics or kernel.topic in topics):
         for expression in map(kernel.expression, kernel.instances):
             found = [usage(kernel.topic, architecture)[expression] for architecture in ARCHITECTURES]
             cells = [f"{u.registers}, {u.shared}, {u.stack}, {u.spill_stores + u.spill_loads}" for u in found]
@@ -213,4 +214,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

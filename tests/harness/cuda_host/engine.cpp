@@ -1,8 +1,12 @@
 // Runs the blocks of a grid, and the threads of a block, on the host.
 //
-// By default as fibers on one thread of the host: reproducible, fast, and what can be reported is reported. The seed
-// says who goes first: 0 as numbered, 1 from the last, any other shuffled anew in every round.
-// With CUDA_HOST_THREADS as threads of the host, two blocks at a time, for ThreadSanitizer.
+// As fibers on one thread of the host: reproducible, fast, and what can be reported is reported. The seed says who goes
+// first: 0 as numbered, 1 from the last, any other shuffled anew in every round.
+// With CUDA_HOST_RACES two blocks at a time, and ThreadSanitizer is told of each fiber as if it were a thread, and of
+// barriers and launches as all that orders them. So this file itself is compiled without that sanitizer.
+#ifndef __x86_64__
+#error "the switch between fibers is written for x86-64"
+#endif
 #include "engine.h"
 
 #include <algorithm>
@@ -13,9 +17,18 @@
 #include <random>
 #include <vector>
 
+#ifdef CUDA_HOST_RACES
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace cuda_host {
 
 constexpr unsigned POISON = 0xff;  // NaN of every float, -1 of every integer
+#ifdef CUDA_HOST_RACES
+constexpr unsigned TOGETHER = 2;  // blocks, so that one may disturb the other
+#else
+constexpr unsigned TOGETHER = 1;
+#endif
 
 static dim3 grid, block;
 static unsigned threads;  // per block
@@ -31,6 +44,9 @@ static Thread thread_of(unsigned b, unsigned t) {
 
 static unsigned warps() { return (threads + 31) / 32; }
 
+// Fibers of the second of two blocks begin here, at a warp of their own.
+static unsigned stride() { return 32 * warps(); }
+
 // The lanes that a warp has: the last one of a block may be short.
 static unsigned lanes(unsigned warp) {
   const unsigned left = threads - 32 * warp;
@@ -43,79 +59,6 @@ static std::unique_ptr<unsigned char[]> shared_memory(unsigned bytes) {
   std::fill_n(memory.get(), bytes, POISON);
   return memory;
 }
-
-}  // namespace cuda_host
-
-#ifdef CUDA_HOST_THREADS
-#include <atomic>
-#include <barrier>
-#include <cstdio>
-#include <cstdlib>
-#include <thread>
-
-namespace cuda_host {
-
-struct Block {
-  std::unique_ptr<unsigned char[]> memory;
-  std::barrier<> edge;
-  std::vector<std::unique_ptr<std::barrier<>>> warp_edges;
-  std::vector<unsigned long long> mail;
-};
-
-static thread_local Thread now;
-static thread_local Block* home;
-
-Thread& current() { return now; }
-unsigned char* shared() { return home->memory.get(); }
-unsigned long long& mailbox(unsigned lane) { return home->mail[(now.index & ~31u) + lane]; }
-void block_barrier(int) { home->edge.arrive_and_wait(); }
-
-void fail(const char* what) {
-  std::fprintf(stderr, "cuda_host: %s\n", what);
-  std::abort();
-}
-
-void warp_barrier(unsigned mask, int) {
-  if ((mask & lanes(now.index / 32)) != lanes(now.index / 32)) fail("threads take barriers of whole warps only");
-  home->warp_edges[now.index / 32]->arrive_and_wait();
-}
-
-const char* launch(void (*kernel)(void**), void** arguments, const unsigned* config) {
-  constexpr unsigned TOGETHER = 2;
-  grid = {config[0], config[1], config[2]};
-  block = {config[3], config[4], config[5]};
-  threads = block.x * block.y * block.z;
-  const unsigned blocks = grid.x * grid.y * grid.z;
-  for (unsigned first = 0; first < blocks; first += TOGETHER) {
-    std::vector<std::unique_ptr<Block>> some;
-    std::vector<std::jthread> running;
-    for (unsigned b = first; b < std::min(first + TOGETHER, blocks); ++b) {
-      some.emplace_back(new Block{shared_memory(config[6]), std::barrier<>(threads), {}, {}});
-      Block* mine = some.back().get();
-      mine->mail.resize(32 * warps());
-      for (unsigned w = 0; w < warps(); ++w)
-        mine->warp_edges.emplace_back(new std::barrier<>(std::min(32u, threads - 32 * w)));
-      for (unsigned t = 0; t < threads; ++t)
-        running.emplace_back([=] {
-          now = thread_of(b, t);
-          home = mine;
-          kernel(arguments);
-          home->warp_edges[t / 32]->arrive_and_drop();  // a thread that is gone holds nobody up
-          home->edge.arrive_and_drop();
-        });
-    }
-    running.clear();
-  }
-  return nullptr;
-}
-
-}  // namespace cuda_host
-#else
-#ifndef __x86_64__
-#error "the switch between fibers is written for x86-64"
-#endif
-
-namespace cuda_host {
 
 enum State : char { READY, AT_BLOCK, AT_WARP, DONE };
 
@@ -131,7 +74,7 @@ struct Fiber {
 static const char* error;
 static std::vector<Fiber> fibers;
 static std::vector<unsigned long long> mail;
-static std::unique_ptr<unsigned char[]> memory;
+static std::unique_ptr<unsigned char[]> memory[TOGETHER];
 static unsigned running;
 static void* scheduler_stack;
 static void (*body)(void**);
@@ -151,7 +94,7 @@ cuda_host_switch:
 )");
 
 Thread& current() { return fibers[running].thread; }
-unsigned char* shared() { return memory.get(); }
+unsigned char* shared() { return memory[running / stride()].get(); }
 unsigned long long& mailbox(unsigned lane) { return mail[(running & ~31u) + lane]; }
 
 static void pause(State state) {
@@ -171,7 +114,7 @@ void block_barrier(int line) {
 
 void warp_barrier(unsigned mask, int line) {
   if (!(mask >> (running & 31u) & 1u)) fail("a lane is not in its own mask");
-  fibers[running].mask = mask & lanes(running / 32);
+  fibers[running].mask = mask & lanes(current().index / 32);
   fibers[running].line = line;
   pause(AT_WARP);
 }
@@ -182,9 +125,9 @@ static void enter() {
   __builtin_unreachable();
 }
 
-static void start(unsigned b, unsigned t) {
+static void start(unsigned b, unsigned f) {
   constexpr std::size_t STACK = 64 << 10, REGISTERS = 6;
-  Fiber& fiber = fibers[t];
+  Fiber& fiber = fibers[f];
   if (!fiber.stack) fiber.stack.reset(new char[STACK]);
   auto top =
       reinterpret_cast<void**>((reinterpret_cast<std::uintptr_t>(fiber.stack.get()) + STACK) & ~std::uintptr_t{15});
@@ -192,45 +135,90 @@ static void start(unsigned b, unsigned t) {
   *--top = reinterpret_cast<void*>(&enter);
   for (std::size_t k = 0; k < REGISTERS; ++k) *--top = nullptr;
   fiber.stack_pointer = top;
-  fiber.thread = thread_of(b, t);
+  fiber.thread = thread_of(b, f % stride());
   fiber.state = READY;
 }
 
-// Let those go on who wait at the barrier of the block; say why if they never can.
-static bool open_block() {
-  unsigned waiting = 0, gone = 0;
-  int line = 0;
+#ifdef CUDA_HOST_RACES
+static void* scheduler;
+// What ThreadSanitizer knows fibers by: few, so the only thing that all libraries of a process share.
+__attribute__((visibility("default"))) inline std::vector<void*> contexts;
+
+static void become(void* context) { __tsan_switch_to_fiber(context, __tsan_switch_to_fiber_no_sync); }
+static void become(unsigned f) { become(contexts[f]); }
+
+// What each of them did before comes before what any of them does next. `place` is one for those who meet there.
+static void meet(const std::vector<unsigned>& members, void* place) {
+  for (unsigned f : members) become(f), __tsan_release(place);
+  for (unsigned f : members) become(f), __tsan_acquire(place);
+  become(scheduler);
+}
+
+// The same for all fibers and the host: a launch begins, or ends.
+static void join(const std::vector<unsigned>& members) {
+  static char place;
+  scheduler = __tsan_get_current_fiber();
+  while (contexts.size() < fibers.size()) contexts.push_back(__tsan_create_fiber(0));
+  __tsan_release(&place);
+  meet(members, &place);
+  __tsan_acquire(&place);
+}
+
+static void resume(unsigned f) {
+  running = f;
+  become(f);
+  cuda_host_switch(&scheduler_stack, fibers[f].stack_pointer);
+  become(scheduler);
+}
+#else
+static void meet(const std::vector<unsigned>&, void*) {}
+static void join(const std::vector<unsigned>&) {}
+static void resume(unsigned f) {
+  running = f;
+  cuda_host_switch(&scheduler_stack, fibers[f].stack_pointer);
+}
+#endif
+
+// Let those go on who wait at the barrier of the block of these fibers; say why if they never can.
+static bool open_block(const std::vector<unsigned>& members) {
+  std::vector<unsigned> waiting;
+  unsigned gone = 0;
   bool apart = false;
-  for (unsigned t = 0; t < threads; ++t) {
-    gone += fibers[t].state == DONE;
-    if (fibers[t].state != AT_BLOCK) continue;
-    apart |= waiting && fibers[t].line != line;
-    line = fibers[t].line;
-    ++waiting;
+  for (unsigned f : members) {
+    gone += fibers[f].state == DONE;
+    if (fibers[f].state != AT_BLOCK) continue;
+    waiting.push_back(f);
+    apart |= fibers[f].line != fibers[waiting[0]].line;
   }
-  if (!waiting || waiting + gone < threads) return false;
+  if (waiting.empty() || waiting.size() + gone < members.size()) return false;
   if (gone) error = "some threads left before a __syncthreads that others reached";
   if (apart) error = "threads of one block wait at different __syncthreads";
-  for (unsigned t = 0; t < threads; ++t)
-    if (fibers[t].state == AT_BLOCK) fibers[t].state = READY;
+  for (unsigned f : waiting) fibers[f].state = READY;
+  meet(waiting, &memory[members[0] / stride()]);
   return true;
 }
 
 // The same for every group of lanes that wait on one mask.
-static bool open_warps() {
+static bool open_warps(const std::vector<unsigned>& members) {
   bool opened = false;
-  for (unsigned t = 0; t < threads; ++t) {
-    if (fibers[t].state != AT_WARP) continue;
-    const unsigned first = t & ~31u, mask = fibers[t].mask;
+  std::vector<unsigned> group;
+  for (unsigned f : members) {
+    if (fibers[f].state != AT_WARP) continue;
+    const unsigned first = f & ~31u, mask = fibers[f].mask;
     unsigned here = 0;
-    for (unsigned k = first; k < std::min(first + 32, threads); ++k)
-      if (fibers[k].state == AT_WARP && fibers[k].mask == mask) here |= 1u << (k - first);
+    group.clear();
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      const Fiber& other = fibers[first + lane];
+      if (!(mask >> lane & 1u) || other.state != AT_WARP || other.mask != mask) continue;
+      here |= 1u << lane;
+      group.push_back(first + lane);
+    }
     if (here != mask) continue;
-    for (unsigned k = first; k < std::min(first + 32, threads); ++k) {
-      if (!(mask >> (k - first) & 1u)) continue;
-      if (fibers[k].line != fibers[t].line) error = "lanes of one warp meet from different lines";
+    for (unsigned k : group) {
+      if (fibers[k].line != fibers[f].line) error = "lanes of one warp meet from different lines";
       fibers[k].state = READY;
     }
+    meet(group, &mail[group[0]]);
     opened = true;
   }
   return opened;
@@ -241,24 +229,26 @@ static void shuffle(std::vector<unsigned>& order, unsigned seed, std::mt19937& r
   if (seed > 1) std::shuffle(order.begin(), order.end(), random);
 }
 
-static void run_block(unsigned seed, std::mt19937& random) {
-  std::vector<unsigned> order(threads);
-  std::iota(order.begin(), order.end(), 0u);
-  unsigned left = threads;
+// Run blocks, whose fibers are given, until they are done.
+static void run(const std::vector<std::vector<unsigned>>& blocks, unsigned seed, std::mt19937& random) {
+  std::vector<unsigned> order;
+  for (const auto& members : blocks) order.insert(order.end(), members.begin(), members.end());
+  join(order);
+  std::size_t left = order.size();
   while (left && !error) {
     shuffle(order, seed, random);
     bool moved = false;
-    for (unsigned t : order) {
-      if (fibers[t].state != READY || error) continue;
-      running = t;
-      cuda_host_switch(&scheduler_stack, fibers[t].stack_pointer);
-      left -= fibers[t].state == DONE;
+    for (unsigned f : order) {
+      if (fibers[f].state != READY || error) continue;
+      resume(f);
+      left -= fibers[f].state == DONE;
       moved = true;
     }
-    moved |= open_block();
-    moved |= open_warps();
+    for (const auto& members : blocks) moved |= open_block(members);
+    for (const auto& members : blocks) moved |= open_warps(members);
     if (left && !moved) error = "deadlock: a barrier names lanes that have left or wait elsewhere";
   }
+  join(order);
 }
 
 const char* launch(void (*kernel)(void**), void** arguments, const unsigned* config) {
@@ -268,20 +258,23 @@ const char* launch(void (*kernel)(void**), void** arguments, const unsigned* con
   body = kernel;
   body_arguments = arguments;
   error = nullptr;
-  if (fibers.size() < threads) fibers.resize(threads);
-  mail.assign(32 * warps(), 0);
+  if (fibers.size() < TOGETHER * stride()) fibers.resize(TOGETHER * stride());
+  mail.assign(TOGETHER * stride(), 0);
   std::mt19937 random(config[7]);
   std::vector<unsigned> order(grid.x * grid.y * grid.z);
   std::iota(order.begin(), order.end(), 0u);
   shuffle(order, config[7], random);
-  for (unsigned b : order) {
-    memory = shared_memory(config[6]);
-    for (unsigned t = 0; t < threads; ++t) start(b, t);
-    run_block(config[7], random);
-    if (error) break;
+  for (std::size_t first = 0; first < order.size() && !error; first += TOGETHER) {
+    std::vector<std::vector<unsigned>> together;
+    for (unsigned k = 0; k < std::min<std::size_t>(TOGETHER, order.size() - first); ++k) {
+      memory[k] = shared_memory(config[6]);
+      together.emplace_back(threads);
+      std::iota(together[k].begin(), together[k].end(), k * stride());
+      for (unsigned f : together[k]) start(order[first + k], f);
+    }
+    run(together, config[7], random);
   }
   return error;
 }
 
 }  // namespace cuda_host
-#endif
