@@ -122,8 +122,9 @@ def confusion_matrix(
         without `n_classes`: the labels that occur anywhere in `y_true` or `y_pred`, sorted.
     sample_weight : array, shape (..., n), optional
         What each sample adds to its cell; default 1. Any finite number; integers are added as integers.
-    groups : array of int, shape (..., n), optional
+    groups : array of int or str, shape (..., n), optional
         Group of each sample, ``0, ..., n_groups - 1``: a matrix per fold, client, epoch or threshold from one stream.
+        Or text: the groups are the names that occur, sorted; :class:`cmfast.ConfusionCounts` tells them.
     n_groups : int, optional
         Default: the largest group plus one.
     ignore_index : int or str, optional
@@ -236,28 +237,38 @@ def confusion_matrix(
         y_true, y_pred, sample_weight, groups = _labels.flat(sample_axes, given)
     _check(n_classes, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
     ignored = None if ignore_index is None else _labels.ignored(ignore_index, y_true)
+    if isinstance(y_true, _text.Coded):  # which is an array of no library
+        sample_weight, groups = (None if x is None else dispatch.bare(x) for x in (sample_weight, groups))
+    groups, n_groups = _labels.numbered(groups, n_groups)
     if labels is not None:
         _check_labels(names, n_classes, dispatch.dtype_of(y_true).kind)
     sized = not (n_classes is None and labels is None)
     doubt = validate.samples_last(sized=sized, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
         failures.diagnose(doubt)
+    if sparse and (groups is not None or normalize is not None):
+        validate.refuse("sparse", "False with groups or normalize", "True")
 
+    options: dict[str, Any] = {"n_groups": n_groups, "num_threads": num_threads}
+    found = None
     if isinstance(y_true, _text.Coded):
-        y_true, y_pred, n = _labels.matched(y_true, y_pred, names, ignored)
-        ignored = None if ignored is None else _labels.NOWHERE
-        n_classes, names = (n, None) if labels is None else (None, np.arange(n))
+        if not sparse:
+            found = _labels.counted(y_true, y_pred, names, ignored, weight=sample_weight, groups=groups, **options)
+        if found is None:
+            y_true, y_pred, order = _labels.matched(y_true, y_pred, names, ignored)
+            ignored = None if ignored is None else _labels.NOWHERE
+            n_classes, names = (len(order), None) if labels is None else (None, np.arange(len(order)))
     elif names is not None:
         names = dispatch.to_host(names)
     if sparse:
-        if groups is not None or normalize is not None:
-            validate.refuse("sparse", "False with groups or normalize", "True")
         return _sparse(y_true, y_pred, sample_weight, n_classes, names, ignored, on_failure)
-    options = {"n_classes": n_classes, "labels": names, "n_groups": n_groups, "num_threads": num_threads}
-    options["ignored"] = ignored
-    matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
-    if outside is not None:
-        _refuse_outside(*outside)
+    if found is not None:
+        matrix, status = found[0], np.int8(Status.CONVERGED)
+    else:
+        options |= {"n_classes": n_classes, "labels": names, "ignored": ignored}
+        matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
+        if outside is not None:
+            _refuse_outside(*outside)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
     failures.report(status, on_failure)
@@ -324,7 +335,8 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
         if n_classes is not None and dtype.kind not in "bui":
             validate.refuse(name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
     validate.real(sample_weight=arrays["sample_weight"])
-    validate.integer(groups=arrays["groups"])
+    if not isinstance(arrays["groups"], _text.Coded):
+        validate.integer(groups=arrays["groups"])
     shapes = {name: dispatch.shape_of(array) for name, array in arrays.items() if array is not None}
     first = shapes["y_true"]
     for name, shape in shapes.items():

@@ -1,6 +1,7 @@
 """Names for what the public functions take; what an option may be is listed here and nowhere else."""
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -75,6 +76,9 @@ else:
 MatrixT = TypeVar("MatrixT")
 # One table, of classes by classes; text is none.
 Table: TypeAlias = NDArray[Any] | Sequence[Sequence[float]] | Tensor | CudaArray | Labelled
+
+# One class, by what a user calls it.
+Label: TypeAlias = bool | int | float | str | bytes | np.generic | date
 
 OnFailure: TypeAlias = Literal["raise", "warn", "ignore"]
 Progress: TypeAlias = bool | Callable[[int, int], object] | None

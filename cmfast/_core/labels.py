@@ -1,5 +1,6 @@
 """Labels as users have them, on their way to integers of one axis of samples."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _text
 
 NOWHERE = -1  # a place that no label has
+FEW = 1 << 12  # cells of a table of codes that are few, however few samples there are
+SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever the number of classes is
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
 
 
@@ -54,33 +57,87 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
     return first, second, last
 
 
+def counted(
+    y_true: _text.Coded,
+    y_pred: _text.Coded,
+    names: _text.Coded | None,
+    ignored: str | bytes | None,
+    **options: Any,
+) -> tuple[np.ndarray, list[Any]] | None:
+    """Return the matrices of text, and the labels of their rows; None where the way by :func:`matched` is better.
+
+    They are counted by the codes that the text comes with, and turned afterwards: nothing is as long as the samples.
+    """
+    weight, groups = options.pop("weight", None), options.pop("groups", None)
+    n, n_groups = max(len(y_true.names), len(y_pred.names)), options.get("n_groups")
+    if groups is not None and n_groups is None:
+        n_groups = int(groups.max(initial=-1)) + 1
+    size = y_true.codes.shape[-1]
+    rows = math.prod(np.broadcast_shapes(*(x.shape[:-1] for x in (y_true, y_pred, weight, groups) if x is not None)))
+    cells = n * n * (1 if n_groups is None else n_groups)
+    if not 0 < rows * cells <= max(FEW, rows * size) or (weight is not None and cells > SAME_BITS):
+        return None
+    truth, guess = (dispatch.read_only(y.codes) for y in (y_true, y_pred))
+    at = y_true.names.index(ignored) if ignored is not None and ignored in y_true.names else None
+    options |= {"n_classes": n, "labels": None, "ignored": at}
+    M, status, outside = dispatch.call("confusion_matrix", truth, guess, weight, groups, **options)
+    if outside is not None or np.any(status):  # of weights that may belong to labels that are left out
+        return None
+    if names is None:
+        seen = M if weight is None else dispatch.call("confusion_matrix", truth, guess, None, None, **options)[0]
+        seen = seen.reshape(-1, n, n).any(axis=0)
+        found = [{y.names[k] for k in np.flatnonzero(seen.any(axis=1 - k))} for k, y in enumerate((y_true, y_pred))]
+        order = _sorted(*found)
+    else:
+        order = [names.names[k] for k in names.codes.tolist()]
+    places = {name: k for k, name in enumerate(order)}
+    pairs = [[(k, places[name]) for k, name in enumerate(y.names) if name in places] for y in (y_true, y_pred)]
+    (row, to_row), (col, to_col) = (np.array(pair, np.int64).reshape(-1, 2).T for pair in pairs)
+    out = np.zeros((*M.shape[:-2], len(order), len(order)), M.dtype)
+    out[..., to_row[:, None], to_col] = M[..., row[:, None], col]
+    return out, order
+
+
+def _sorted(true: set[Any], predicted: set[Any]) -> list[Any]:
+    """Return all labels in order; warn where no text is both a truth and a prediction, of several each."""
+    if min(len(true), len(predicted)) > 1 and true.isdisjoint(predicted):
+        numbers = f"{len(true)} and {len(predicted)}"
+        failures.diagnose(f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?")
+    return sorted(true | predicted)
+
+
 def matched(
     y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None, ignored: str | bytes | None = None
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return text as places among `names`, or among the labels that occur, and how many; warn if nothing is in both.
+) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """Return text as places among `names`, or among the labels that occur, and these; warn if nothing is in both.
 
     A truth that is `ignored` is NOWHERE.
     """
+    seen = None
     if ignored is not None and ignored in y_true.names:
-        return _matched_beside(y_true, y_pred, names, ignored)
-    known = [set(y.names) for y in (y_true, y_pred)]
-    if names is None and y_true.codes.size and min(map(len, known)) > 1 and known[0].isdisjoint(known[1]):
-        numbers = " and ".join(str(len(found)) for found in known)
-        failures.diagnose(f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?")
-    return _text.match(y_true, y_pred, names)
-
-
-def _matched_beside(
-    y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None, ignored: str | bytes
-) -> tuple[np.ndarray, np.ndarray, int]:
-    seen = y_true.codes != y_true.names.index(ignored)
+        seen = y_true.codes != y_true.names.index(ignored)
     if names is None:
-        both, guess = np.broadcast_arrays(seen, y_pred.codes)
-        found = {y_true.names[k] for k in np.unique(y_true.codes[seen])}
-        found |= {y_pred.names[k] for k in np.unique(guess[both])}
-        names = _text.Coded(np.arange(len(found)), sorted(found), y_true.dtype)
-    truth, guess, n = _text.match(y_true, y_pred, names)
-    return np.where(seen, truth, NOWHERE), guess, n
+        truth, guess = y_true, y_pred
+        if seen is not None:  # what is predicted there alone does not occur
+            both, codes = np.broadcast_arrays(seen, y_pred.codes)
+            truth = _text.Coded(y_true.codes[seen], y_true.names, y_true.dtype)
+            guess = _text.Coded(codes[both], y_pred.names, y_pred.dtype)
+        order = _sorted(_text.occurring(truth), _text.occurring(guess))
+    else:
+        order = [names.names[k] for k in names.codes.tolist()]
+    first, second = _text.match(order, y_true, y_pred)
+    return first if seen is None else np.where(seen, first, NOWHERE), second, order
+
+
+def numbered(groups: Any, n_groups: int | None) -> tuple[Any, int | None]:
+    """Return groups that are text as places among those that occur, sorted, and their number; others as they are."""
+    if not isinstance(groups, _text.Coded):
+        return groups, n_groups
+    if n_groups is not None:
+        validate.refuse("n_groups", "None where groups are text", n_groups)
+    order = sorted(_text.occurring(groups))
+    (places,) = _text.match(order, groups)
+    return dispatch.read_only(places), len(order)
 
 
 def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast import metrics, normalizing
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array, Method, OnFailure, Undefined
+from cmfast._core.annotations import Array, Label, Method, OnFailure, Undefined
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
@@ -229,8 +229,8 @@ class ConfusionCounts(State):
         *,
         undefined: Undefined = ...,
         positive: int = ...,
-        pos_label: Any = ...,
-        labels: Sequence[Any] | None = ...,
+        pos_label: Label | None = ...,
+        labels: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> Any: ...
     @overload
@@ -241,8 +241,8 @@ class ConfusionCounts(State):
         *,
         undefined: Undefined = ...,
         positive: int = ...,
-        pos_label: Any = ...,
-        labels: Sequence[Any] | None = ...,
+        pos_label: Label | None = ...,
+        labels: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> dict[str, Any]: ...
     def compute(
@@ -252,8 +252,8 @@ class ConfusionCounts(State):
         *,
         undefined: Undefined = "present",
         positive: int = 1,
-        pos_label: Any = None,
-        labels: Sequence[Any] | None = None,
+        pos_label: Label | None = None,
+        labels: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
         """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`.
@@ -267,6 +267,9 @@ class ConfusionCounts(State):
         axis = self._held.axis
         if pos_label is not None:
             positive = axis.place_of("pos_label", pos_label)
+            if len(axis.labels) != 2:
+                given = f"{validate.shown(pos_label)} with {len(axis.labels)} classes"
+                validate.refuse("pos_label", "None for other than two classes", given)
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         if labels is not None:
             if not isinstance(labels, list | tuple | np.ndarray):
@@ -274,11 +277,13 @@ class ConfusionCounts(State):
             options["labels"] = [axis.place_of("labels", label) for label in labels]
         return metrics.compute(self.matrix, names, **options)
 
-    def report(self, *, undefined: Undefined = "present") -> metrics.Report:
+    def report(self, *, labels: Sequence[Label] | None = None, undefined: Undefined = "present") -> metrics.Report:
         """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.
 
         Parameters
         ----------
+        labels : sequence of labels, optional
+            Classes that get a row, in this order, and that averages are over; default: all.
         undefined : {"present", "nan", "strict", "zero", "one"} or float
             What a 0/0 gives.
 
@@ -307,7 +312,8 @@ class ConfusionCounts(State):
         """
         if self._held.keys is not None:
             validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
-        return metrics.report(self.matrix, class_names=list(map(str, self.labels)), undefined=undefined)
+        names = list(map(str, self.labels))
+        return metrics.report(self.matrix, class_names=names, labels=labels, undefined=undefined)
 
     def group(self, key: Any, /) -> Self:
         """Return the counts of one group, as counts without groups; all classes stay.
@@ -366,6 +372,8 @@ class ConfusionCounts(State):
         library: str | None = None,
         undefined: Undefined = "present",
         positive: int = 1,
+        pos_label: Label | None = None,
+        labels: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
         """Return metrics as a table: a row per group; where a metric is one per class, a row per group and class.
@@ -389,8 +397,9 @@ class ConfusionCounts(State):
         library = self._library if library is None else library
         validate.choice("library", library, _tables.LIBRARIES)
         wanted = [names] if isinstance(names, str) else names
-        found = self.compute(cast(Names, wanted), undefined=undefined, positive=positive, on_failure=on_failure)
-        return _tables.tidy(self._held, found, library)
+        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
+        found = self.compute(cast(Names, wanted), pos_label=pos_label, labels=labels, **options)
+        return _tables.tidy(self._held, found, library, self.labels if labels is None else labels)
 
     def sync(self, process_group: Any = None) -> Self:
         """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.

@@ -1,5 +1,6 @@
 """Counts and their metrics as tables of other libraries."""
 
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
@@ -68,9 +69,9 @@ def _coordinate(labels: Any) -> np.ndarray:
     return np.array(list(labels)) if len(labels) else np.empty(0, np.int64)
 
 
-def tidy(held: Held, metrics: dict[str, Array], library: str) -> Any:
+def tidy(held: Held, metrics: dict[str, Array], library: str, labels: Iterable[Any]) -> Any:
     """Return metrics in columns beside those of the groups, and of the class where a metric has one per class."""
-    labels = list(held.axis.labels)
+    labels = list(labels)
     G, C = (1 if held.keys is None else len(held.keys.rows)), len(labels)
     host = {name: np.asarray(dispatch.to_host(value)) for name, value in metrics.items()}
     ndim = 0 if held.keys is None else 1

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from cmfast._core import dispatch, reading, sparse, validate
-from cmfast._core.annotations import Array, Undefined
+from cmfast._core.annotations import Array, Label, Undefined
 from cmfast.metrics._compute import compute
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import Names
@@ -117,7 +117,29 @@ def _unlike_averages(name: str, names: list[str]) -> str:
     return name
 
 
-def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: Undefined = "present") -> Report:
+def _places(labels: Any, names: list[str]) -> list[int] | None:
+    """Return which classes the option `labels` holds, by what they are called."""
+    if labels is None:
+        return None
+    if not isinstance(labels, list | tuple | range | np.ndarray) or not len(labels):
+        validate.refuse("labels", "a list of classes, at least one", validate.shown(labels), TypeError)
+    asked = list(map(str, labels))
+    unknown = [label for label in asked if label not in names]
+    if unknown:
+        validate.refuse("labels", f"of the classes {validate.shown(names)}", validate.shown(unknown[0]))
+    if len(set(asked)) < len(asked):
+        validate.refuse("labels", "unique", validate.shown(asked))
+    return [names.index(label) for label in asked]
+
+
+def report(
+    M: Array,
+    /,
+    *,
+    class_names: Sequence[str] | None = None,
+    labels: Sequence[Label] | None = None,
+    undefined: Undefined = "present",
+) -> Report:
     """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
 
     Parameters
@@ -126,6 +148,9 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
         Rows are the truth. Counts or any normalisation of them; also one of scipy.sparse.
     class_names : sequence of str, optional
         Default: the class numbers. A class that is called "macro" or "weighted", as the averages are, stands in quotes.
+    labels : sequence of labels, optional
+        Classes that get a row, in this order, and that averages are over, by what `class_names` calls them; all others
+        stay the negatives of each. Metrics of the whole matrix do not change. Default: all.
     undefined : {"nan", "present", "strict", "zero", "one"}
         What a 0/0 gives, as for :func:`compute`; the first line of the report says it. "nan" and "strict" show it as
         "undefined".
@@ -138,7 +163,8 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
     Raises
     ------
     TypeError, ValueError
-        `M` is not one real square matrix, has bad values, or another number of classes than names.
+        `M` is not one real square matrix, has bad values, or another number of classes than names; labels
+        that are no classes.
 
     Notes
     -----
@@ -174,12 +200,16 @@ def report(M: Array, /, *, class_names: Sequence[str] | None = None, undefined: 
         validate.refuse("class_names", f"{C} names", len(names))
     if len(set(names)) != C:
         validate.refuse("class_names", "unique", names)
+    places = _places(labels, names)
     names = [_unlike_averages(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
-    found = compute(M, cast(Names, [*PER_CLASS, *averages, *WHOLE]), undefined=undefined, on_failure="raise")
+    wanted = cast(Names, [*PER_CLASS, *averages, *WHOLE])
+    found = compute(M, wanted, undefined=undefined, labels=places, on_failure="raise")
     host = {name: np.asarray(dispatch.to_host(value), np.float64) for name, value in found.items()}
     sums = margins(M)
     support = np.asarray(dispatch.to_host(sums.row_sums), np.float64)
+    if places is not None:
+        names, support = [names[k] for k in places], support[places]
     rows = {
         name: (*(float(host[metric][k]) for metric in PER_CLASS), float(support[k])) for k, name in enumerate(names)
     }

@@ -338,7 +338,7 @@ def test_scorers_know_classes_that_a_fold_lacks(rng):
     model = Threshold().fit(X, y)
     scorer = ours.make_scorer("recall_macro", labels=[0, 1, 2], undefined="zero")
     assert scorer(model, X, y) == pytest.approx(0.5)
-    with pytest.raises(ValueError, match="y_true must be one label"):
+    with pytest.raises(ValueError, match=r"y_true must be of the labels \[7\], got none of them, but \[0, 1\]"):
         ours.make_scorer("mcc", labels=[7])(model, X, y)
 
 
@@ -350,6 +350,23 @@ def test_scorers_take_the_positive_class_by_its_label():
         assert ours.make_scorer("recall_binary", pos_label=label, labels=["well", "ill"])(model, X, y) == want
     with pytest.raises(ValueError, match="pos_label=sick is not a valid label"):  # as scikit-learn says it
         ours.make_scorer("recall_binary", pos_label="sick")(model, X, y)
+    for fold, label, want in ((slice(1), "ill", 1), (slice(1), "well", 0), (slice(2, 4), "well", 1)):
+        assert ours.make_scorer("recall_binary", pos_label=label)(model, X[fold], y[fold]) == want
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"labels": ["ill", "well"], "pos_label": "sick"}, ValueError, r"of the labels \['ill', 'well'\], got 'sick'"),
+        ({"labels": ["ill", "well", "x"], "pos_label": "x"}, ValueError, "two classes, got 'x' with 3 classes"),
+        ({"labels": ["ill", "ill"]}, ValueError, "labels must be unique"),
+        ({"labels": "ill"}, TypeError, "labels must be a list of labels, at least one, got 'ill'"),
+        ({"labels": []}, TypeError, "labels must be a list of labels, at least one"),
+    ],
+)
+def test_scorers_refuse_labels_that_are_none(options, error, message):
+    with pytest.raises(error, match=message):
+        ours.make_scorer("recall_binary", **options)
 
 
 @pytest.mark.parametrize("name", ["recall", "nonsense", ["mcc"], "mcc_"])

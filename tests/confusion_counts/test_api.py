@@ -372,6 +372,22 @@ def test_classes_by_their_labels():
             three.compute("f1_macro", **options)
 
 
+def test_tables_and_reports_of_some_classes():
+    y, p = ["cat", "dog", "ant", "dog"], ["cat", "ant", "ant", "dog"]
+    counts = cmfast.ConfusionCounts.from_labels(y, p, groups=["u", "u", "v", "v"])
+    table = counts.table(["recall", "recall_macro"], labels=["dog", "cat"])
+    assert table["class"].tolist() == ["dog", "cat"] * 2
+    assert table["recall"].tolist() == [0, 1, 1, 0]
+    assert table["recall_macro"].tolist() == [0.5, 0.5, 1, 1]
+    report = cmfast.ConfusionCounts.from_labels(y, p).report(labels=["dog", "ant"])
+    assert list(report.rows) == ["dog", "ant", "macro", "weighted"]
+    assert report.rows["macro"][1] == 0.75
+    two = cmfast.ConfusionCounts.from_labels(["n", "y"], ["y", "y"])
+    assert two.table("recall_binary", pos_label="n")["recall_binary"].tolist() == [0]
+    with pytest.raises(ValueError, match=r"labels must be of the classes \['ant', 'cat', 'dog'\], got 'cow'"):
+        cmfast.ConfusionCounts.from_labels(y, p).report(labels=["cow"])
+
+
 def test_text_that_has_nothing_in_common_warns():
     counts = cmfast.ConfusionCounts.from_labels(["cat", "dog"], ["Cat", "Dog"], groups=[0, 1])
     with pytest.warns(cmfast.DiagnosticWarning, match="no label in common, of 2 and 2"):

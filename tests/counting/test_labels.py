@@ -714,3 +714,79 @@ def test_empty_lists_are_no_labels():
     assert metrics.from_labels([], [], "accuracy", n_classes=2) == 0.0
     assert metrics.label_margins([], [], n_classes=2).diagonal.tolist() == [0, 0]
     assert metrics.threshold_matrices([], []).matrices.shape[-2:] == (2, 2)
+
+
+def by_places(t, p, **options):
+    """Return the matrix of text the long way: places among the sorted labels that occur."""
+    order = sorted({*t, *p}) if "labels" not in options else list(options.pop("labels"))
+    known = {name: k for k, name in enumerate(order)}
+    ids = [np.array([known.get(x, len(order)) for x in y], np.int64) for y in (t, p)]
+    C = len(order)
+    return cmfast.confusion_matrix(*ids, n_classes=C + 1, **options)[..., :C, :C]
+
+
+CODED = {
+    "pandas": lambda x: pd.Series(pd.Categorical(x, ["never", "b", "a", "c", "nor"])),
+    "pandas-object": lambda x: pd.Series(pd.Categorical(x, pd.Index(["b", "a", 3, "c"], dtype=object))),
+    "polars": lambda x: pl.Series(["nor", *x], dtype=pl.Categorical)[1:],
+    "polars-all": lambda x: pl.Series(x, dtype=pl.Categorical),
+    "polars-enum": lambda x: pl.Series(x, dtype=pl.Enum(["never", "b", "a", "c"])),
+    "arrow": lambda x: pa.DictionaryArray.from_arrays(pa.array([["b", "a", "c"].index(v) for v in x]), ["b", "a", "c"]),
+    "arrow-twice": lambda x: pa.DictionaryArray.from_arrays(
+        pa.array([["b", "a", "c", "a"].index(v) + 2 * (k % 2) * (v == "a") for k, v in enumerate(x)]), list("baca")
+    ),
+}
+
+
+@pytest.mark.parametrize("make", CODED.values(), ids=CODED)
+@pytest.mark.parametrize("n", [5, 9000])
+def test_codes_of_text_count_as_the_text_does(rng, make, n):
+    t, p = (rng.choice(["a", "b", "c"][:most], n).tolist() for most in (2, 3))
+    weight = {"sample_weight": rng.integers(0, 5, n)}
+    halves_ = {"sample_weight": rng.random(n)}
+    groups = {"groups": rng.integers(0, 3, n), "n_groups": 4}
+    for options in ({}, weight, halves_, groups, groups | weight, groups | halves_, {"labels": ["c", "x", "a"]}):
+        want = by_places(t, p, **options)
+        assert_same_bits(cmfast.confusion_matrix(make(t), make(p), **options), want)
+    assert cmfast.confusion_matrix(make(t), make(p), ignore_index="b").tolist() == by_hand(
+        *zip(*[(a, b) for a, b in zip(t, p, strict=True) if a != "b"], strict=True)
+    )
+    for options in ({}, weight, groups, groups | weight):
+        want = metrics.compute(by_places(t, p, **options), ["f1", "mcc", "kappa_linear"])
+        for name, value in metrics.from_labels(make(t), make(p), list(want), **options).items():
+            assert_same_bits(value, want[name])
+    rows = np.array([p, t]).reshape(2, n)
+    assert_same_bits(cmfast.confusion_matrix(make(t), rows)[0], cmfast.confusion_matrix(t, p, labels=sorted({*t, *p})))
+
+
+def test_weights_of_labels_that_are_left_out_spoil_nothing():
+    y, weight = ["a", "b", "c"], [1.0, np.nan, 2.0]
+    assert cmfast.confusion_matrix(y, y, labels=["a", "c"], sample_weight=weight).tolist() == [[1, 0], [0, 2]]
+    with pytest.warns(cmfast.FailureWarning, match="INVALID"):
+        assert np.isnan(cmfast.confusion_matrix(y, y, sample_weight=weight)).all()
+
+
+def test_categories_that_nobody_uses_do_not_hide_what_is_strange():
+    known = ["cat", "dog", "Cat", "Dog"]
+    t, p = (pd.Categorical(y, known) for y in (["cat", "dog"], ["Cat", "Dog"]))
+    for call in (cmfast.confusion_matrix, metrics.label_margins):
+        with pytest.warns(cmfast.DiagnosticWarning, match="no label in common, of 2 and 2"):
+            call(t, p)
+        with pytest.raises(ValueError, match="groups must be at least 0"):
+            call(t, t, groups=[0, -1])
+
+
+@pytest.mark.parametrize("make", TEXT.values(), ids=TEXT)
+def test_groups_of_text(make):
+    y, p, groups = [0, 1, 1, 0], [0, 1, 0, 1], make(["u", "s", "u", "t"])
+    want = cmfast.confusion_matrix(y, p, groups=[2, 0, 2, 1])
+    assert cmfast.confusion_matrix(y, p, groups=groups).tolist() == want.tolist()
+    text = [["no", "yes"][k] for k in y], [["no", "yes"][k] for k in p]
+    assert cmfast.confusion_matrix(*text, groups=groups).tolist() == want.tolist()
+    assert metrics.from_labels(y, p, "accuracy", groups=groups).tolist() == [1, 0, 0.5]
+    assert metrics.from_labels(*text, "accuracy", groups=groups).tolist() == [1, 0, 0.5]
+    for call in (cmfast.confusion_matrix, metrics.label_margins):
+        with pytest.raises(ValueError, match="n_groups must be None where groups are text, got 3"):
+            call(y, p, groups=groups, n_groups=3)
+    with pytest.raises(ValueError, match="groups must be without missing values"):
+        cmfast.confusion_matrix(y, p, groups=["u", None, "u", "t"])

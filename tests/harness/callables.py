@@ -501,6 +501,13 @@ OF_COUNTED: dict[str, Any] = {
     "optional": frozenset({"sample_weight"}),
     "free": frozenset({"groups"}),  # labels of any kind; they have tests of their own
 }
+OF_CLASSES: dict[str, Any] = {
+    "wrong": {
+        "pos_label": (1.5, math.nan, "ill", 2**63, [0]),  # of the labels, not of their places
+        "labels": (3, "ab", b"ab", [], [0, 0], [-1], [0.5], [[0]], {}, [None]),
+    },
+    "free": frozenset({"pos_label", "labels"}),
+}
 FRAME = pd.DataFrame({"label": TRUTH, "guess": GUESS, "site": list("abba"), "weight": 0.5})
 OF_EMBEDDED: dict[str, Any] = {
     "arrays": POINTS,
@@ -812,13 +819,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "ConfusionCounts.reset": Entry(lambda make: _counted(make).reset),
     "ConfusionCounts.compute": Entry(
-        lambda make: _counted(make).compute,
-        others={"names": ["accuracy", "f1"]},
-        wrong={
-            "pos_label": (1.5, math.nan, "ill", 2**63, [0]),  # of the labels, not of their places
-            "labels": (3, "ab", b"ab", [], [0, 0], [-1], [0.5], [[0]], {}, [None]),
-        },
-        free=frozenset({"pos_label", "labels"}),
+        lambda make: _counted(make).compute, others={"names": ["accuracy", "f1"]}, **OF_CLASSES
     ),
     "ConfusionCounts.report": Entry(lambda make: _counted(make).report),
     "ConfusionCounts.group": Entry(
@@ -828,7 +829,9 @@ ENTRIES: dict[str, Entry] = {
         free=frozenset({"key"}),  # any label
     ),
     "ConfusionCounts.normalize": Entry(lambda make: _counted(make).normalize, others={"method": "row"}),
-    "ConfusionCounts.table": Entry(lambda make: _counted(make).table, others={"names": ["accuracy", "f1"]}),
+    "ConfusionCounts.table": Entry(
+        lambda make: _counted(make).table, others={"names": ["accuracy", "f1"]}, **OF_CLASSES
+    ),
     "ConfusionCounts.to_pandas": Entry(lambda make: _counted(make).to_pandas),
     "ConfusionCounts.to_xarray": Entry(lambda make: _counted(make).to_xarray),
     "ConfusionCounts.sync": Entry(lambda make: _counted(make).sync, free=frozenset({"process_group"})),
@@ -857,6 +860,8 @@ ENTRIES: dict[str, Entry] = {
     "metrics.from_labels": _function(
         cmfast.metrics.from_labels, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
         others={"names": ["accuracy"]}, optional=frozenset({"sample_weight", "groups"}),
+        wrong={"pos_label": (1.5, math.nan, "ill", 2**63, [0])},  # of the labels, which are three
+        free=frozenset({"pos_label"}),
     ),
     "metrics.multilabel": _function(
         cmfast.metrics.multilabel, LABELLED, others={"names": ["f1_macro"]}, optional=frozenset({"sample_weight"}),

@@ -582,3 +582,94 @@ def test_policies_of_multilabel_averages():
             metrics.multilabel(y, p, wrong)
     with pytest.raises(ValueError, match=r"of shape \(..., n, L\), a column per label"):
         metrics.multilabel([0, 1], [0, 1], "f1")
+
+
+SPAM = ["ham", "spam", "spam", "ham", "spam"], ["ham", "ham", "spam", "spam", "spam"]
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [("ham", "spam"), (False, True), (-1, 1), (0, 1), (3, 7), (np.str_("a"), np.str_("b"))],
+    ids=str,
+)
+@pytest.mark.parametrize("make", [list, np.array, pd.Series])
+def test_the_positive_class_by_its_label(classes, make):
+    y, p = (make([classes[x == "spam"] for x in some]) for some in SPAM)
+    ids = [np.array([x == "spam" for x in some], int) for some in SPAM]
+    names = ["recall_binary", "precision_binary", "tss", "mcc"]
+    for positive, label in enumerate(classes):
+        want = metrics.from_labels(*ids, names, positive=positive)
+        assert metrics.from_labels(y, p, names, pos_label=label) == want
+        assert metrics.from_labels(y, p, names, pos_label=np.array([label])[0]) == want
+    alone = y[:1], y[:1]
+    assert metrics.from_labels(*alone, "recall_binary", pos_label=classes[0]) == 1
+    assert metrics.from_labels(*alone, "recall_binary", pos_label=classes[1]) == 0
+    if make is not list:  # of which an empty one is of no kind
+        assert metrics.from_labels(y[:0], p[:0], "recall_binary", pos_label=classes[0]) == 0
+
+
+def test_the_positive_class_beside_what_is_ignored():
+    for y, p, low, high, nowhere in (
+        ([-1, 1, 255, 1, -1], [1, 1, 1, -1, -1], -1, 1, 255),
+        ([0, 1, 9, 1, 0], [1, 1, 1, 0, 0], 0, 1, 9),
+        (["n", "y", "x", "y", "n"], ["y", "y", "y", "n", "n"], "n", "y", "x"),
+    ):
+        for make in (list, np.array) if isinstance(low, str) else (list, np.array, torch.tensor):
+            found = metrics.from_labels(make(y), make(p), "recall_binary", pos_label=high, ignore_index=nowhere)
+            assert found == 0.5, (make, low)
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "error", "message"),
+    [
+        (["a", "b"], {"pos_label": "c"}, ValueError, r"pos_label must be of the labels \['a', 'b'\], got 'c'"),
+        (["a", "b"], {"pos_label": 1}, ValueError, r"pos_label must be of the labels \['a', 'b'\], got 1"),
+        (["a", "a"], {"pos_label": 1}, TypeError, "pos_label must be text, as labels are, got int 1"),
+        (["a", "b", "c"], {"pos_label": "a"}, ValueError, "None for other than two classes, got 'a' with 3 classes"),
+        ([0, 1, 2], {"pos_label": 1}, ValueError, "pos_label must be of two classes, got 1 where labels are also 0, 2"),
+        ([0, 1], {"pos_label": 1, "n_classes": 3}, ValueError, "None for other than two classes, got 1 with 3 classes"),
+        ([0, 1], {"pos_label": "a"}, TypeError, "pos_label must be an integer, as labels are, got str 'a'"),
+        ([0, 1], {"pos_label": 1.0}, TypeError, "pos_label must be an integer, as labels are, got float 1.0"),
+        (["a", "b"], {"labels": ["c"]}, ValueError, r"labels must be of the labels \['a', 'b'\], got 'c'"),
+        (["a", "b"], {"labels": "ab"}, TypeError, "labels must be a list of labels, at least one, got 'ab'"),
+        (["a", "b"], {"labels": ["a", "a"]}, ValueError, "labels must be unique"),
+    ],
+)
+def test_classes_that_are_none(labels, options, error, message):
+    with pytest.raises(error, match=rf"^metrics.from_labels: .*{message}"):
+        metrics.from_labels(labels, labels, "accuracy", **options)
+
+
+def test_averages_of_classes_by_their_labels():
+    y, p = ["cat", "dog", "dog", "ant"], ["cat", "cat", "dog", "dog"]
+    ids = [[["ant", "cat", "dog"].index(x) for x in some] for some in (y, p)]
+    got = metrics.from_labels(y, p, ["f1", "f1_macro", "mcc"], labels=["dog", "cat"])
+    want = metrics.from_labels(*ids, ["f1", "f1_macro", "mcc"], labels=[2, 1])
+    assert {name: value.tolist() for name, value in got.items()} == {name: x.tolist() for name, x in want.items()}
+
+
+def test_labels_that_are_maps_or_whole_floats(rng):
+    y, p = rng.integers(0, 3, (2, 4, 5, 6))
+    for axes, one in ((2, (4, 30)), (None, (120,))):
+        want = metrics.from_labels(y.reshape(one), p.reshape(one), "mcc")
+        assert np.array_equal(metrics.from_labels(y, p, "mcc", sample_axes=axes), want)
+        assert np.array_equal(metrics.from_labels(y * 1.0, p * 1.0, "mcc", sample_axes=axes, whole_floats=True), want)
+    assert metrics.label_margins(y, p, sample_axes=3).total == 120
+    with pytest.raises(ValueError, match=r"y_true must be whole numbers, got 0\.5"):
+        metrics.label_margins([0.5], [1.0], whole_floats=True)
+    with pytest.raises(TypeError, match="y_true must be integers, got dtype float64"):
+        metrics.label_margins([0.5], [1.0])
+
+
+def test_reports_of_some_classes_agree_with_scikit_learn(rng):
+    y, p = rng.integers(0, 4, (2, 200))
+    names = ["ant", "bee", "cat", "dog"]
+    want = skm.classification_report(y, p, labels=[3, 1], target_names=["dog", "bee"], output_dict=True)
+    for labels, class_names in ((["dog", "bee"], names), ([3, 1], None), (np.array([3, 1]), list("0123"))):
+        got = metrics.report(cmfast.confusion_matrix(y, p), class_names=class_names, labels=labels)
+        for theirs, ours in zip(("dog", "bee", "macro avg", "weighted avg"), got.rows.values(), strict=True):
+            columns = ("precision", "recall", "f1-score", "support")
+            assert (*ours[:3], ours[4]) == pytest.approx([want[theirs][column] for column in columns])
+    for labels, error in ((["cow"], ValueError), ("dog", TypeError), ([], TypeError), (["dog", "dog"], ValueError)):
+        with pytest.raises(error, match=r"^metrics.report: labels must be"):
+            metrics.report(np.eye(4), class_names=names, labels=labels)

@@ -106,6 +106,9 @@ def _pandas(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:
 
 def _of_objects(values: Any) -> tuple[Any, np.ndarray] | None:
     """Return the texts of a categorical of Python objects; one of another type that never occurs does no harm."""
+    texts = list(values.categories)
+    if texts and set(map(type, texts)) in ({str}, {bytes}):
+        return texts, values.codes
     used = np.flatnonzero(np.bincount(values.codes, minlength=len(values.categories)))
     texts = list(values.categories[used])
     if not texts or len(set(map(type, texts))) > 1 or not isinstance(texts[0], str | bytes):
@@ -128,10 +131,12 @@ def _polars(name: str, pl: Any, x: Any) -> tuple[Any, np.ndarray] | None:
         return _texts(x.dtype.categories.to_list()), x.to_physical().to_numpy()
     distinct = x.unique(maintain_order=True)
     if x.dtype == pl.Categorical:  # its own codes, in a table that may have gaps
-        known = distinct.to_physical().to_numpy()
+        known, texts = distinct.to_physical().to_numpy(), distinct.cast(pl.String).to_list()
+        if len(known) and known.max() < len(known):  # without gaps: the codes are places already
+            return [texts[k] for k in np.argsort(known).tolist()], x.to_physical().to_numpy()
         places = np.zeros(int(known.max(initial=0)) + 1, np.int64)
         places[known] = np.arange(len(known))
-        return _texts(distinct.cast(pl.String).to_list()), places[x.to_physical().to_numpy()]
+        return _texts(texts), places[x.to_physical().to_numpy()]
     numbers = pl.Series(range(len(distinct)), dtype=pl.Int64)
     codes = x.replace_strict(distinct, numbers, return_dtype=pl.Int64).cast(pl.Int64).to_numpy()
     return _texts((distinct if x.dtype == pl.Binary else distinct.cast(pl.String)).to_list()), codes

@@ -38,8 +38,10 @@ class Coded:
         return self.codes.shape
 
     def taken(self, codes: np.ndarray) -> "Coded":
-        """Return this array at the positions `codes`."""
-        return Coded(self.codes[codes], self.names, self.dtype)
+        """Return this array at the positions `codes`, which are those of its texts where none of them stands twice."""
+        if len(self.names) < len(self.codes):
+            return Coded(self.codes[codes], self.names, self.dtype)
+        return Coded(codes, [self.names[k] for k in self.codes.tolist()], self.dtype)
 
 
 class _Positions(dict[Any, int]):
@@ -72,21 +74,17 @@ def _dtype(names: Iterable[Any]) -> np.dtype[Any]:
     return np.dtype(f"{letter}{min(longest, 2**20)}")
 
 
-def match(y_true: Coded, y_pred: Coded, labels: Coded | None) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return both as positions in `labels` (-1: not among them) or in the sorted labels that occur, and how many."""
-    if labels is not None:
-        order = [labels.names[k] for k in labels.codes.tolist()]
-    else:
-        order = sorted(set().union(*(_occurring(y) for y in (y_true, y_pred))))
-    index = {name: k for k, name in enumerate(order)}
-    turned = [np.array([index.get(name, -1) for name in y.names], np.int64)[y.codes] for y in (y_true, y_pred)]
-    return turned[0], turned[1], len(order)
+def match(labels: Sequence[Any], *arrays: Coded) -> list[np.ndarray]:
+    """Return arrays as positions in `labels`, -1 for what is not among them."""
+    index = {name: k for k, name in enumerate(labels)}
+    return [np.array([index.get(name, -1) for name in y.names], np.int64)[y.codes] for y in arrays]
 
 
-def _occurring(y: Coded) -> list[Any]:
+def occurring(y: Coded) -> set[Any]:
+    """Return the texts that occur."""
     occurs = np.zeros(len(y.names), np.bool_)
     occurs[y.codes] = True
-    return [y.names[k] for k in np.flatnonzero(occurs)]
+    return {y.names[k] for k in np.flatnonzero(occurs)}
 
 
 def leaves(x: Sequence[Any]) -> tuple[set[type], int]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import sklearn.metrics
 
 from cmfast import metrics
@@ -40,7 +41,7 @@ def make_scorer(
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
     pos_label : label, optional
-        The same by its label, in the place of `positive`.
+        The same by its label, in the place of `positive`; one of `labels` where these are given. A fold may lack it.
 
     Returns
     -------
@@ -50,7 +51,8 @@ def make_scorer(
     Raises
     ------
     TypeError, ValueError
-        An unknown name, or one that gives a number per class.
+        An unknown name, or one that gives a number per class; labels that are no list, or hold one twice, or not two
+        where `pos_label` is given, or not that one. When it is called: labels of which none occurs.
 
     Examples
     --------
@@ -69,6 +71,9 @@ def make_scorer(
     assert form is not None  # or it would have been refused
     if form.per_class:
         validate.refuse("name", f"one number per matrix, as {name}_macro", validate.shown(name))
+    labels = _listed(labels)
+    if labels is not None and pos_label is not None:
+        _place_of(pos_label, labels)
     options = {"metric": name, "labels": labels, "undefined": undefined}
     options |= {"positive": positive, "pos_label": pos_label}
     return sklearn.metrics.make_scorer(value_of, greater_is_better=form.metric.name not in LOSSES, **options)
@@ -87,8 +92,39 @@ def value_of(
 ) -> float:
     """Return the metric of a name."""
     found = targets(y_true, y_pred, sample_weight)
-    if found is None or (table := matrix(found, labels)) is None:
-        validate.refuse("y_true", "one label per sample, with weights of at least 0, among labels", "none of that kind")
+    if found is None or found.is_multilabel:
+        validate.refuse("y_true", "one label per sample, with weights of at least 0", "none of that kind")
+    known = found.labels.tolist()
+    classes = known if labels is None else labels
+    table = matrix(found, labels)
+    if table is None:
+        given = f"none of them, but {validate.shown(known)}"
+        validate.refuse("y_true", f"of the labels {validate.shown(classes)}", given)
     if pos_label is not None:
-        positive = list(found.labels if labels is None else labels).index(pos_label)  # one that scikit-learn has seen
+        if labels is None and len(known) < 2:  # a fold lacks one
+            classes = known if pos_label in known else [*known, pos_label]
+            table = np.pad(table, [(0, 2 - len(known))] * 2)
+        positive = _place_of(pos_label, classes)
     return float(metrics.compute(table, metric, undefined=undefined, positive=positive))
+
+
+def _listed(labels: Any) -> list[Any] | None:
+    """Return the option `labels` as a list, checked."""
+    if labels is None:
+        return None
+    if isinstance(labels, str | bytes | dict) or np.ndim(labels) != 1 or not len(labels):
+        validate.refuse("labels", "a list of labels, at least one", validate.shown(labels), TypeError)
+    listed: list[Any] = np.asarray(labels).tolist()
+    if len(set(listed)) < len(listed):
+        validate.refuse("labels", "unique", validate.shown(listed))
+    return listed
+
+
+def _place_of(pos_label: Any, labels: list[Any]) -> int:
+    """Return which of two labels is the positive one."""
+    if pos_label not in labels:
+        validate.refuse("pos_label", f"of the labels {validate.shown(labels)}", validate.shown(pos_label))
+    if len(labels) > 2:
+        given = f"{validate.shown(pos_label)} with {len(labels)} classes"
+        validate.refuse("pos_label", "None for other than two classes", given)
+    return labels.index(pos_label)

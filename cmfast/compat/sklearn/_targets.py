@@ -185,6 +185,6 @@ def _integers(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 def _texts(t: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return classes and positions of texts."""
     coded = dispatch.adopt(t=t, p=p)
-    names = sorted({*coded[0].names, *coded[1].names})
-    t, p, _ = _text.match(coded[0], coded[1], _text.Coded(np.arange(len(names)), names, t.dtype))
+    names = sorted(_text.occurring(coded[0]) | _text.occurring(coded[1]))
+    t, p = _text.match(names, *coded)
     return np.array(names), t, p
