@@ -1,5 +1,6 @@
 """Compiled code on disk: never stale, never mixed up, never in the way."""
 
+import gc
 import os
 import time
 from types import SimpleNamespace
@@ -297,6 +298,21 @@ def test_who_watches_is_told_of_kernels_that_are_compiled():
     watch.on_start(theirs)
     watch.on_end(theirs)
     assert told == ["count", "end"]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_nobody_looks_for_garbage_while_a_kernel_is_compiled(enabled):
+    seen, before = [], gc.isenabled()
+    watch = jit._Watch(lambda _: seen.append(gc.isenabled()), lambda: seen.append(gc.isenabled()))
+    try:
+        (gc.enable if enabled else gc.disable)()
+        for module in ("cmfast.kernels.cpu.counting", "somebody.else"):
+            watch.on_start(Dispatched(module))
+            watch.on_end(Dispatched(module))
+        seen.append(gc.isenabled())
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False, enabled, enabled]
 
 
 class Dispatched:
