@@ -116,16 +116,23 @@ def _uncorrected(code, square, S, C, k):
         return 1.0 - sqrt((missed * missed + false * false) * 0.5)
     if code == OVR_ACCURACY:
         return (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / load(S, TABLES * C + TOTAL)
-    return _rate(code, square, S, k, C)
+    return _rate(
+        code,
+        square,
+        load(S, DIAGONAL * C + k),
+        load(S, ROW * C + k),
+        load(S, COL * C + k),
+        load(S, MISSED * C + k),
+        load(S, FALSE * C + k),
+        load(S, NOT_TRUE * C + k),
+        load(S, NOT_PREDICTED * C + k),
+        load(S, REJECTED * C + k),
+    )
 
 
 @jit(inner=True)
-def _rate(code, square, S, at, step):
-    """Return a rate of one 2x2 table, whose numbers stand `step` lines apart from line `at` on."""
-    d, t, p = load(S, at + DIAGONAL * step), load(S, at + ROW * step), load(S, at + COL * step)
-    missed, false = load(S, at + MISSED * step), load(S, at + FALSE * step)
-    not_true, not_predicted = load(S, at + NOT_TRUE * step), load(S, at + NOT_PREDICTED * step)
-    rejected = load(S, at + REJECTED * step)
+def _rate(code, square, d, t, p, missed, false, not_true, not_predicted, rejected):
+    """Return a rate of one 2x2 table, from its numbers."""
     above, below = d, t  # the recall
     if code == PRECISION:
         below = p
@@ -249,9 +256,20 @@ def finish(plan, sums, at, S, C, out, first, count):
             elif code == PICK:
                 made = load(S, value + SINGLE + a)
             elif code == MICRO:
-                v = rows[row, 5]
+                v, pooled = rows[row, 5], TABLES * C + POOLED
                 beta = params[rows[v, 6], 1]
-                made = _rate(rows[v, 1], beta * beta, S, TABLES * C + POOLED, 1)
+                made = _rate(
+                    rows[v, 1],
+                    beta * beta,
+                    load(S, pooled + DIAGONAL),
+                    load(S, pooled + ROW),
+                    load(S, pooled + COL),
+                    load(S, pooled + MISSED),
+                    load(S, pooled + FALSE),
+                    load(S, pooled + NOT_TRUE),
+                    load(S, pooled + NOT_PREDICTED),
+                    load(S, pooled + REJECTED),
+                )
             elif code == ADJUSTED:
                 members = load(S, value + MEMBERS)
                 chance = 1.0 / members
