@@ -170,7 +170,7 @@ def blank_lost(t):
 
 @jit(inner=True)
 def scatter(t, out, out_row, out_col, first, last):
-    """Write scaled cells, if wanted, and factors of elements `first` to `last`."""
+    """Write scaled cells, if wanted, and factors of elements `first` to `last`, where these are few or swapped."""
     S = t.S
     _scatter_lines(S, t.x, out_row, first, last)
     _scatter_lines(S, t.y, out_col, first, last)
@@ -185,11 +185,8 @@ def scatter(t, out, out_row, out_col, first, last):
 
 @jit(inner=True)
 def _scatter_lines(S, k, out, first, last):
-    if first + LANES <= last + 1:
-        _write(S, k, out.shape[1], out, first)
-        return
     for c in range(out.shape[1]):
-        for b in range(first, last + 1):
+        for b in range(first, min(first + LANES, last + 1)):
             out[b, c] = S[k + c, b - first]
 
 
