@@ -115,6 +115,35 @@ def test_calibration_is_prediction(options, C):
         assert (sets.mask[0][np.arange(400), Y] == (s <= q)).all()
 
 
+def uneven(C, spread):
+    """Return rows of all kinds: peaked and flat, with ties, with zeros, beyond a sum of 1 and below it."""
+    rows = np.random.default_rng([C, 5]).dirichlet(np.full(C, spread), 61)
+    rows[3] *= 3 / max(1, 3 * rows[3].max())
+    rows[4:9] = np.round(rows[4:9] * 2 * C) / (4 * C)
+    rows[9:12] = [[1 / C], [0.5 / C], [0.0]]
+    rows[12:20][rows[12:20] < 1 / C] = 0.0
+    rows[20], rows[21] = np.eye(C)[C - 1], 1.0
+    return rows
+
+
+@pytest.mark.parametrize("C", [25, 64, 65, 200])
+@pytest.mark.parametrize("spread", [0.02, 0.3, 20.0])
+@pytest.mark.parametrize("options", OPTIONS[:3], ids=["aps", "aps-1", "raps"])
+def test_sets_of_many_classes_are_the_scores_below_the_threshold(C, spread, options):
+    """They are found without scores, from the least probability that is in."""
+    rows = uneven(C, spread)
+    own = options | ({"u": np.round(4 * U[:61]) / 4} if "u" in options else {})
+    s = conformal.scores(rows, **own)
+    q = np.array([0.3, 0.9, 0.999999, 1.0, math.inf, math.nan, 0.0, -0.1, 1.7, s[4, 3], s[9, C // 2], s[30, 7]])
+    inside = ~(s > q[:, None, None])
+    sets = conformal.prediction_sets(rows, q, **own)
+    np.testing.assert_array_equal(sets.mask, inside)
+    np.testing.assert_array_equal(sets.sizes, inside.sum(-1))
+    first = np.arange(C) == rows.argmax(-1)[:, None]
+    top = conformal.prediction_sets(rows, q, empty="top1", **own)
+    np.testing.assert_array_equal(top.mask, inside | (~inside.any(-1, keepdims=True) & first))
+
+
 def test_scores_never_fall_along_the_ranking():
     s = conformal.scores(P, u=U, method="raps", lam=0.01)
     order = np.argsort(-P, axis=-1, kind="stable")
@@ -225,6 +254,14 @@ def test_classes_without_scores_are_said():
     with pytest.warns(cmfast.FailureWarning, match="1 of 7 classes without a threshold of their own.*6"):
         q = conformal.threshold(conformal.scores(P, Y, u=U), 0.1, y=Y, n_classes=7)
     assert q[0, 6] == math.inf
+
+
+@pytest.mark.parametrize("C", [1, 3, 12, 13])
+def test_counts_of_many_sets_of_few_classes(C):
+    """Where there are more sets than kinds of them, kinds are counted."""
+    z = np.random.default_rng(C).random((9001, C)) < np.linspace(0.1, 0.9, C)
+    sets = conformal.prediction_sets(np.where(z, 0.5, 0.0), [0.5], method="lac")
+    np.testing.assert_array_equal(conformal.ccm(sets).G[0], z.T.astype(np.int64) @ z)
 
 
 PARTS = [slice(0, 1), slice(1, 1), slice(1, 65), slice(65, 400)]

@@ -9,7 +9,7 @@ import pytest
 from processes import ROOT, python
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, store
+from cmfast.kernels.cpu._core.vector import WIDTH, bits, largest, load, new_lines, splat, store
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 
 TINY, LARGEST = 2.0**-1074, math.nextafter(math.inf, 0.0)
@@ -26,6 +26,11 @@ def _log(lines):
 def _exp(lines):
     for k in range(len(lines)):
         store(lines, k, exp(load(lines, k)))
+
+
+@jit()
+def _reduced(lines, limit):
+    return largest(load(lines, 0)), bits(load(lines, 0) > splat(limit))
 
 
 def _of(kernel, numbers):
@@ -85,3 +90,12 @@ def test_neighbours_do_not_matter(rng):
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="is what it would start")
 def test_the_same_as_plain_python():
     python("-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, cwd=ROOT, NUMBA_DISABLE_JIT="1")
+
+
+@pytest.mark.parametrize("place", range(WIDTH))
+def test_the_largest_lane_and_its_bit(place):
+    lines = new_lines(1)
+    lines[0] = -np.arange(1.0, WIDTH + 1)
+    lines[0, place] = 0.5
+    assert _reduced(lines, 0.0) == (0.5, 1 << place)
+    assert _reduced(lines, -100.0) == (0.5, 255)

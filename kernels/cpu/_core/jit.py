@@ -231,7 +231,12 @@ class _InnerCache(_Cache):
 
 
 def jit(
-    *, fastmath: frozenset[str] = frozenset(), inline: bool = False, inner: bool = False, late: bool = False
+    *,
+    fastmath: frozenset[str] = frozenset(),
+    inline: bool = False,
+    inner: bool = False,
+    borrows: bool = False,
+    late: bool = False,
 ) -> Callable[[F], F]:
     """Compile a kernel on first use, without the GIL.
 
@@ -247,6 +252,10 @@ def jit(
     inner : bool
         Only kernels call this function, never Python: it is compiled within these alone, and needs no wrapper that
         unpacks Python objects, which for a tuple of thirty arrays takes longer to compile than the function itself.
+    borrows : bool
+        An inner function that makes no array, and none of whose callees does: it counts no references to those that it
+        is handed. To count is to lock, twice for each array of each call, which for a call per row of a batch was half
+        of the time.
     late : bool
         Only kernels call this function, by its address: see :mod:`cmfast.kernels.cpu._core.late`. It needs no wrapper.
     """
@@ -260,6 +269,7 @@ def jit(
             # A sum in several parts depends on how it was compiled, and a function of its own is compiled again within
             # each that calls it: which copy is run differs between the process that compiles and those that load.
             options["forceinline"] = True
+        options["_nrt"] = not borrows  # said for all, because what is not said is taken over from the first caller
     if late:
         options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     if inline and inner:

@@ -106,9 +106,19 @@ def total(a):
     return (a[0] + a[2]) + (a[1] + a[3])
 
 
+def largest(a):
+    """Return the largest of the lanes."""
+    return max(a)
+
+
 def some(mask):
     """Whether any lane of the mask is set."""
     return bool(np.any(mask))
+
+
+def bits(mask):
+    """Return the lanes of the mask as the bits of a number, the first as the lowest."""
+    return np.int64(np.packbits(mask, bitorder="little")[0])
 
 
 class _Vector(types.Type):
@@ -208,6 +218,7 @@ _define(sqrt, vector, (vector,), _intrinsic("sqrt"))
 _define(absolute, vector, (vector,), _intrinsic("fabs"))
 _define(floor, vector, (vector,), _intrinsic("floor"))
 _define(some, types.boolean, (mask,), lambda b, m: b.icmp_unsigned("!=", b.bitcast(m, ir.IntType(8)), ir.IntType(8)(0)))
+_define(bits, types.int64, (mask,), lambda b, m: b.zext(b.bitcast(m, ir.IntType(8)), ir.IntType(64)))
 _NUMBERS = signature(vector, *[types.float64] * WIDTH)
 _typed(splat, signature(vector, types.float64))
 _typed(pack, _NUMBERS)
@@ -241,7 +252,15 @@ def _total(builder, value):
     return builder.fadd(*ends)
 
 
+def _largest(builder, value):
+    for width in (8, 4, 2):
+        low, high = _halves(builder, value, width)
+        value = builder.select(builder.fcmp_ordered(">", low, high), low, high)
+    return builder.extract_element(value, ir.IntType(32)(0))
+
+
 _define(total, types.float64, (vector,), _total)
+_define(largest, types.float64, (vector,), _largest)
 
 
 @jit()

@@ -7,19 +7,19 @@ from cmfast.kernels.cpu._core.jit import jit
 WORD = 64
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def bit(words, j):
     """Return bit `j` of words."""
     return (words[j >> 6] >> (j & 63)) & 1
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def put(words, j):
     """Set bit `j` of words."""
     words[j >> 6] |= np.int64(1) << (j & 63)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def put_all(words, C):
     """Set the bits of all `C` classes."""
     for w in range(len(words)):
@@ -27,7 +27,7 @@ def put_all(words, C):
         words[w] = -1 if left >= 64 else (np.int64(1) << left) - 1
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def transpose(block):
     """Exchange rows and columns of 64 words of 64 bits: by halves, quarters, ... of them."""
     mask, step = np.uint64(0xFFFFFFFF), 32

@@ -47,7 +47,7 @@ def room(C):
     return Room(np.empty(C, np.int64), starts, sums, is_sorted, np.empty(C, np.int64), counts, mass)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def arrange(row, most, penalty, k_reg, room):
     """Order the labels of a row by bucket, but for those of which none has a score of at most `most`, in units.
 
@@ -83,7 +83,7 @@ def arrange(row, most, penalty, k_reg, room):
     return filled
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _insert(row, order, low, high, gap):
     for k in range(low + gap, high):
         label = order[k]
@@ -97,7 +97,7 @@ def _insert(row, order, low, high, gap):
         order[at] = label
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def sort(row, room, part):
     """Sort the labels of a bucket by probability, the largest first, equal ones by label."""
     if room.is_sorted[part]:

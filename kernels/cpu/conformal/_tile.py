@@ -15,7 +15,7 @@ MOST_CLASSES = 24
 MOST_TOTAL = 1.99  # of a row: with the part of one label more it stays below 2
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def places(first, count):
     """Return eight rows from `first` on; the last of them again where there are fewer."""
     last = first + count - 1
@@ -23,7 +23,7 @@ def places(first, count):
     return (first, *others, min(first + 5, last), min(first + 6, last), min(first + 7, last))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def gather(P, u, rows, tile, draws):
     """Copy rows side by side, and their draws."""
     C = P.shape[1]
@@ -39,28 +39,28 @@ def gather(P, u, rows, tile, draws):
     load_block(tile, C - WIDTH, P, rows, C - WIDTH)
 
 
-@jit(inner=True)
-def check(tile, draws, parts, flags):
-    """Round probabilities to units, flag rows that are none; return whether some row is too much for float64."""
+@jit(inner=True, borrows=True)
+def check(tile, draws, flags):
+    """Flag rows that are none; return whether some row adds up to too much for float64."""
     zero, one = splat(0.0), splat(1.0)
     draw = load(draws, 0)
     bad, total = where((draw >= zero) & (draw <= one), zero, one), zero
     for j in range(len(tile)):
         p = load(tile, j)
         bad = where((p >= zero) & (p <= one), bad, one)
-        part = (one + p) - one
-        store(parts, j, part)
-        total = total + part
+        total = total + ((one + p) - one)
     store(flags, 0, bad)
     return some(total > splat(MOST_TOTAL))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def rank(tile, parts, before, ahead, counted):
     """Add up for every label what is ranked before it, and if it is wanted how many."""
     zero, one = splat(0.0), splat(1.0)
     for j in range(len(tile)):
-        p, part, mine, rank = load(tile, j), load(parts, j), zero, zero
+        p, mine, rank = load(tile, j), zero, zero
+        part = (one + p) - one
+        store(parts, j, part)
         for i in range(j):
             first = load(tile, i) >= p
             mine = mine + where(first, load(parts, i), zero)
@@ -72,7 +72,7 @@ def rank(tile, parts, before, ahead, counted):
         store(ahead, j, rank)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def score(tile, draws, before, ahead, penalty, k_reg, out):
     """Turn sums into the scores of all labels."""
     one, draw = splat(1.0), load(draws, 0)
@@ -85,7 +85,7 @@ def score(tile, draws, before, ahead, penalty, k_reg, out):
             out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * UNIT
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def one_by_one(P, rows, draws, penalty, k_reg, out, flags):
     """Score all labels of all rows without a tile."""
     for w in range(WIDTH):
@@ -97,13 +97,19 @@ def one_by_one(P, rows, draws, penalty, k_reg, out, flags):
                 out[j, w] = _units.score(whole, ahead, row[j], draws[0, w], penalty, k_reg)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def fill(P, u, first, count, penalty, k_reg, tile, draws, parts, before, ahead, flags, out):
     """Score all labels of `count` rows from `first` on; rows that are none are flagged."""
     rows = places(first, count)
     gather(P, u, rows, tile, draws)
-    if check(tile, draws, parts, flags):
+    if check(tile, draws, flags):
         one_by_one(P, rows, draws, penalty, k_reg, out, flags)
         return
+    compare(tile, draws, parts, before, ahead, penalty, k_reg, out)
+
+
+@jit(inner=True, borrows=True)
+def compare(tile, draws, parts, before, ahead, penalty, k_reg, out):
+    """Score all labels of a tile, each by those ranked before it."""
     rank(tile, parts, before, ahead, penalty != 0)
     score(tile, draws, before, ahead, penalty, k_reg, out)

@@ -11,20 +11,20 @@ MOST_SCORE = 2046.0  # of any label
 ALL = 0x7FFFFFFFFFFFFFFF
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def units(p):
     """Return `p`, from 0 to 1, in units of 2^-52, the nearest even: the last bit of 1 + p is one of them."""
     return np.float64(1.0 + np.float64(p)).view(np.int64) - ONE
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def score(before, ahead, p, u, penalty, k_reg):
     """Return the score of a label of probability `p`, given the units and the number of the labels ranked before."""
     whole = before + units(u * np.float64(p)) + penalty * max(0, ahead + 1 - k_reg)
     return np.float64(whole) * UNIT
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def most_units(q):
     """Return the largest number of units whose score is at most `q`; all of them where it excludes nothing."""
     if not q < MOST_SCORE:  # NaN too
@@ -39,7 +39,7 @@ def most_units(q):
     return whole
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def is_row(row):
     """Whether a row holds probabilities, not more of them together than sums in int64 hold."""
     good = True
@@ -53,13 +53,13 @@ def is_row(row):
     return good
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def is_share(u):
     """Whether `u` is a number from 0 to 1."""
     return (u >= 0.0) & (u <= 1.0)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def before(row, label):
     """Return the units of all labels ranked before `label`, and how many these are: no sort is needed."""
     p, whole, ahead = row[label], 0, 0

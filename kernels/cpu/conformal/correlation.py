@@ -23,6 +23,7 @@ from cmfast.kernels.shared.conformal import (
 from cmfast.kernels.status import INVALID, OK
 
 BLOCK = 64 * 64  # samples that are looked at together: 64 words of every class
+MOST_KINDS = 1 << 12  # of sets, where they are counted by kind
 PAIR_COST = 10  # of a step for two labels of a set, in words of 64 samples of two classes
 MOST_PARTS = 8  # of the samples of one batch of sets
 MOST_PART_BYTES = 1 << 26  # for the counts of all parts
@@ -30,7 +31,7 @@ SECONDS_PER_WORD = 6e-10
 SECONDS_PER_RATIO = 5e-9
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _columns(packed, first, count, block, out):
     """Turn sets of `count` samples from `first` on, a bit per class, into a bit per sample of every class."""
     for w in range(packed.shape[1]):
@@ -43,7 +44,7 @@ def _columns(packed, first, count, block, out):
                 out[64 * w + j, k] = block[j]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _shared(columns, words, out):
     """Add for every pair of classes the samples whose set holds both, by words of samples."""
     C = columns.shape[0]
@@ -55,7 +56,7 @@ def _shared(columns, words, out):
             out[i, j] += found
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _members(words, out):
     """Write which bits are set; return how many."""
     size = 0
@@ -69,17 +70,37 @@ def _members(words, out):
     return size
 
 
+@jit(inner=True, borrows=True)
+def _by_kind(sets, low, high, kinds, out):
+    """Count sets of few classes by kind, of which there are fewer than sets, and add up those that hold a pair."""
+    C = out.shape[0]
+    kinds[:] = 0
+    for i in range(low, high):
+        kinds[sets[i, 0]] += 1
+    for j in range(C):  # a kind then stands for all sets that hold its classes up to j, and maybe others of them
+        step = 1 << j
+        for first in range(0, len(kinds), 2 * step):
+            for k in range(first, first + step):
+                kinds[k] += kinds[k + step]
+    for i in range(C):
+        for j in range(i, C):
+            out[i, j] = kinds[1 << i | 1 << j]
+
+
 @jit()
 def _together(packed, n_parts, out, start, stop):
     """Fill the upper triangles of the parts `start` to `stop`, counted over all batches of sets."""
     n, C = packed.shape[1], out.shape[2]
     columns = np.empty((C, BLOCK // 64), np.uint64)
     block, members = np.empty(64, np.uint64), np.empty(C, np.int64)
-    sizes = np.empty(BLOCK, np.int64)
+    sizes, kinds = np.empty(BLOCK, np.int64), np.empty(min(MOST_KINDS, 1 << min(C, 62)), np.int64)
     for part in range(start, stop):
         sets, G = packed[part // n_parts], out[part]
         G[:] = 0
         low, high = n * (part % n_parts) // n_parts, n * (part % n_parts + 1) // n_parts
+        if C > 0 and 1 << min(C, 62) <= min(MOST_KINDS, high - low):
+            _by_kind(sets, low, high, kinds, G)
+            continue
         for first in range(low, high, BLOCK):
             count, steps = min(BLOCK, high - first), 0
             for i in range(count):

@@ -8,8 +8,9 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store, where
-from cmfast.kernels.cpu.conformal import _bits, _order, _tile
-from cmfast.kernels.cpu.conformal._units import is_row, is_share, most_units, score, units
+from cmfast.kernels.cpu.conformal import _bits, _one, _order, _tile
+from cmfast.kernels.cpu.conformal._many import sets_of_many
+from cmfast.kernels.cpu.conformal._one import sets_of_row
 from cmfast.kernels.cpu.conformal.scores import rows
 from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS
 from cmfast.kernels.status import INVALID, OK
@@ -19,110 +20,12 @@ SECONDS_PER_PAIR = 1e-9  # of labels, where there are few
 SECONDS_PER_SET = 2e-8
 
 
-@jit(inner=True)
-def _first(row):
-    """Return the first label of the ranking."""
-    best = 0
-    for j in range(1, len(row)):
-        if row[j] > row[best]:
-            best = j
-    return best
-
-
-@jit(inner=True)
-def _leading(row, room, filled, most, draw, penalty, k_reg):
-    """Return how many of the labels of a row, in order, have a score of at most `most`, in units.
-
-    Scores never fall along the ranking: a bucket whose last label may have at most that is in, one whose first label
-    has more is out, and only between them are labels looked at one by one.
-    """
-    for part in range(filled):
-        low, high, whole = room.starts[part], room.starts[part + 1], room.sums[part]
-        if room.sums[part + 1] + penalty * max(0, high - k_reg) <= most:
-            continue
-        if whole + penalty * max(0, low + 1 - k_reg) > most:
-            return low
-        _order.sort(row, room, part)
-        for k in range(low, high):
-            p = np.float64(row[room.order[k]])
-            if whole + units(draw * p) + penalty * max(0, k + 1 - k_reg) > most:
-                return k
-            whole += units(p)
-    return room.starts[filled]
-
-
-@jit(inner=True)
-def _one_by_one(row, room, filled, q, draw, penalty, k_reg, words):
-    """Set the bits of the labels whose score does not exceed their own threshold."""
-    for part in range(filled):
-        _order.sort(row, room, part)
-    whole = 0
-    for k in range(room.starts[filled]):
-        j = room.order[k]
-        if not score(whole, k, row[j], draw, penalty, k_reg) > q[j]:
-            _bits.put(words, j)
-        whole += units(row[j])
-
-
-@jit(inner=True)
-def _most(limits):
-    """Return the units of the largest of some thresholds; NaN excludes nothing."""
-    most = most_units(limits[0])
-    for k in range(1, len(limits)):
-        most = max(most, most_units(limits[k]))
-    return most
-
-
 @jit()
 def _sets(P, u, groups, q, n, lac, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
-    """Fill the sets of rows, `n` of them to an element of the batch; `q` has (batch, alpha, group, 1 or label)."""
-    C, A, by_label = P.shape[1], q.shape[1], q.shape[3] > 1
-    room = _order.room(C)
+    """Fill the sets of rows, `n` of them to an element of the batch, one after the other."""
+    room = _order.room(P.shape[1])
     for r in range(start, stop):
-        b, i, row, draw = r // n, r % n, P[r], u[r] if len(u) else 1.0
-        g = groups[r] if len(groups) else 0
-        good = is_row(row) and is_share(draw) and 0 <= g < q.shape[2]
-        out_status[r] = OK if good else INVALID
-        filled = 0
-        if good and not lac:
-            most = _most(q[b, 0, g])
-            for a in range(1, A):
-                most = max(most, _most(q[b, a, g]))
-            filled = _order.arrange(row, most, penalty, k_reg, room)
-        for a in range(A):
-            words = out[b * A + a, i]
-            if not good:
-                _bits.put_all(words, C)
-                out_sizes[b * A + a, i] = C
-                continue
-            words[:] = 0
-            limits = q[b, a, g]
-            if lac:
-                for j in range(C):
-                    if not 1.0 - np.float64(row[j]) > limits[j if by_label else 0]:
-                        _bits.put(words, j)
-            elif by_label:
-                _one_by_one(row, room, filled, limits, draw, penalty, k_reg, words)
-            else:
-                size = _leading(row, room, filled, most_units(limits[0]), draw, penalty, k_reg)
-                if size == C:
-                    _bits.put_all(words, C)
-                else:
-                    for k in range(size):
-                        _bits.put(words, room.order[k])
-            _finish(row, words, top1, out_sizes[b * A + a], i)
-
-
-@jit(inner=True)
-def _finish(row, words, top1, sizes, i):
-    """Count the labels of a set, and give an empty one the first label if that is wanted."""
-    size = 0
-    for w in range(len(words)):
-        size += popcount(words[w])
-    if top1 and size == 0 and len(row):
-        _bits.put(words, _first(row))
-        size = 1
-    sizes[i] = size
+        sets_of_row(P, u, groups, q, n, lac, penalty, k_reg, top1, room, out, out_sizes, out_status, r)
 
 
 @jit(inner=True)
@@ -177,7 +80,7 @@ def _sets_of_few(P, u, groups, q, n, penalty, k_reg, top1, out, out_sizes, out_s
                 good = flags[0, w] == 0.0
                 word, size = np.int64(words[0, w]) if good else every, np.int64(sizes[0, w]) if good else C
                 if top1 and size == 0:
-                    word, size = np.int64(1) << _first(P[first + w]), 1
+                    word, size = np.int64(1) << _one.first(P[first + w]), 1
                 out[b * A + a, i, 0] = word
                 out_sizes[b * A + a, i] = size
 
@@ -198,11 +101,14 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
     status = np.empty(size * n, np.int8)
     lac, penalty = METHODS[method] == LAC, int(np.rint(lam * UNITS))
     few = 0 < C <= _tile.MOST_CLASSES and not lac
+    many = C > _tile.MOST_CLASSES and not lac and q.shape[-1] == 1
     seconds = size * n * (C * (C * SECONDS_PER_PAIR / 4 if few else SECONDS_PER_LABEL) + A * SECONDS_PER_SET)
     options = {"seconds": seconds, "num_threads": num_threads}
     given, results = (flat, draws, own, limits, n), (k_reg, empty == "top1", out, sizes, status)
     if few:
         pool.run(_sets_of_few, (*given, penalty, *results), size * n, tile=WIDTH, **options)
+    elif many:
+        pool.run(sets_of_many, (*given, penalty, *results), size * n, tile=WIDTH, **options)
     else:
         pool.run(_sets, (*given, lac, penalty, *results), size * n, **options)
     return out.reshape(*batch, A, n, words), sizes.reshape(*batch, A, n), status.reshape(shape)

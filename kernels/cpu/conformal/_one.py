@@ -1,0 +1,113 @@
+"""The sets of one row, whatever it adds up to, and with a threshold for each label."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.bits import popcount
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.conformal import _bits, _order
+from cmfast.kernels.cpu.conformal._units import is_row, is_share, most_units, score, units
+from cmfast.kernels.status import INVALID, OK
+
+
+@jit(inner=True, borrows=True)
+def first(row):
+    """Return the first label of the ranking."""
+    best = 0
+    for j in range(1, len(row)):
+        if row[j] > row[best]:
+            best = j
+    return best
+
+
+@jit(inner=True, borrows=True)
+def _leading(row, room, filled, most, draw, penalty, k_reg):
+    """Return how many of the labels of a row, in order, have a score of at most `most`, in units.
+
+    Scores never fall along the ranking: a bucket whose last label may have at most that is in, one whose first label
+    has more is out, and only between them are labels looked at one by one.
+    """
+    for part in range(filled):
+        low, high, whole = room.starts[part], room.starts[part + 1], room.sums[part]
+        if room.sums[part + 1] + penalty * max(0, high - k_reg) <= most:
+            continue
+        if whole + penalty * max(0, low + 1 - k_reg) > most:
+            return low
+        _order.sort(row, room, part)
+        for k in range(low, high):
+            p = np.float64(row[room.order[k]])
+            if whole + units(draw * p) + penalty * max(0, k + 1 - k_reg) > most:
+                return k
+            whole += units(p)
+    return room.starts[filled]
+
+
+@jit(inner=True, borrows=True)
+def _one_by_one(row, room, filled, q, draw, penalty, k_reg, words):
+    """Set the bits of the labels whose score does not exceed their own threshold."""
+    for part in range(filled):
+        _order.sort(row, room, part)
+    whole = 0
+    for k in range(room.starts[filled]):
+        j = room.order[k]
+        if not score(whole, k, row[j], draw, penalty, k_reg) > q[j]:
+            _bits.put(words, j)
+        whole += units(row[j])
+
+
+@jit(inner=True, borrows=True)
+def _most(limits):
+    """Return the units of the largest of some thresholds; NaN excludes nothing."""
+    most = most_units(limits[0])
+    for k in range(1, len(limits)):
+        most = max(most, most_units(limits[k]))
+    return most
+
+
+@jit(inner=True, borrows=True)
+def finish(row, words, top1, sizes, i):
+    """Count the labels of a set, and give an empty one the first label if that is wanted."""
+    size = 0
+    for w in range(len(words)):
+        size += popcount(words[w])
+    if top1 and size == 0 and len(row):
+        _bits.put(words, first(row))
+        size = 1
+    sizes[i] = size
+
+
+@jit(inner=True, borrows=True)
+def sets_of_row(P, u, groups, q, n, lac, penalty, k_reg, top1, room, out, out_sizes, out_status, r):
+    """Fill the sets of row `r`; `q` has (batch, alpha, group, 1 or label)."""
+    C, A, by_label = P.shape[1], q.shape[1], q.shape[3] > 1
+    b, i, row, draw = r // n, r % n, P[r], u[r] if len(u) else 1.0
+    g = groups[r] if len(groups) else 0
+    good = is_row(row) and is_share(draw) and 0 <= g < q.shape[2]
+    out_status[r] = OK if good else INVALID
+    filled = 0
+    if good and not lac:
+        most = _most(q[b, 0, g])
+        for a in range(1, A):
+            most = max(most, _most(q[b, a, g]))
+        filled = _order.arrange(row, most, penalty, k_reg, room)
+    for a in range(A):
+        words = out[b * A + a, i]
+        if not good:
+            _bits.put_all(words, C)
+            out_sizes[b * A + a, i] = C
+            continue
+        words[:] = 0
+        limits = q[b, a, g]
+        if lac:
+            for j in range(C):
+                if not 1.0 - np.float64(row[j]) > limits[j if by_label else 0]:
+                    _bits.put(words, j)
+        elif by_label:
+            _one_by_one(row, room, filled, limits, draw, penalty, k_reg, words)
+        else:
+            size = _leading(row, room, filled, most_units(limits[0]), draw, penalty, k_reg)
+            if size == C:
+                _bits.put_all(words, C)
+            else:
+                for k in range(size):
+                    _bits.put(words, room.order[k])
+        finish(row, words, top1, out_sizes[b * A + a], i)
