@@ -95,7 +95,7 @@ def resample(
     Bad values: a matrix with a negative or not finite cell, or with fractions and no `n` (INVALID), or with no mass to
     draw `n` samples from (ZERO_LINE), gives zeros there and nowhere else, and is reported as `on_failure` says.
     Synchronises the device unless `on_failure` is "ignore". Reproducible: random numbers are made of the seed, the
-    place in the batch, the number of the replicate and the row, so the same `rng` gives the same matrices for any
+    place in the batch, the number of the replicate and the cell, so the same `rng` gives the same matrices for any
     number of threads and on every device, and replicate k is the same however many are drawn.
 
     References

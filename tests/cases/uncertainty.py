@@ -32,6 +32,8 @@ def _cases():
         yield Case(f"{scheme}-missed", (counts, missed), few)
         yield Case(f"{scheme}-float32", (counts.astype(np.float32), missed.astype(np.float32)), few)
         yield Case(f"{scheme}-two-axes", (counts.reshape(2, 3, 3, 3), missed.reshape(2, 3, 3)), few)
+        mixed = np.array([[45, 40, 30], [300, 41, 8000], [3, 90, 20]])  # by inversion and by rejection
+        yield Case(f"{scheme}-few-and-many", (mixed,), {**few, "n_replicates": 70})
         if scheme != "row_multinomial":
             yield Case(f"{scheme}-n", (halves, missed), {**few, "n": 1000})
             yield Case(f"{scheme}-n-without-mass", (empty,), {**few, "n": 7}, fails=True)

@@ -63,9 +63,9 @@ def log_ratio(d, y):
 
 
 def exp(x):
-    """For x from -14 to 0."""
-    total = polynomial([1.0 / math.factorial(k) for k in range(14)], x / 64.0)
-    for _ in range(6):
+    """For x from -56 to 0."""
+    total = polynomial([1.0 / math.factorial(k) for k in range(14)], x / 128.0)
+    for _ in range(7):
         total *= total
     return total
 
@@ -96,7 +96,7 @@ def binomial(stream, n, p):
     if p >= 1.0:
         return n
     rare = min(p, 1.0 - p)
-    draw = by_inversion if float(n) * rare < 10.0 else by_rejection
+    draw = by_inversion if float(n) * rare < 40.0 else by_rejection
     k = min(int(draw(stream, float(n), rare)), n)
     return n - k if p > 0.5 else k
 
@@ -104,12 +104,12 @@ def binomial(stream, n, p):
 def by_inversion(stream, n, p):
     odds, start = p / (1.0 - p), exp(n * log_ratio(-p, 1.0))
     while True:
-        left, k, chance = stream.pair()[0], 0.0, start
-        while left > chance and k < 110:
-            left -= chance
+        v, k, chance, total = stream.pair()[0], 0.0, start, start
+        while v > total and k < 150:
             k += 1.0
-            chance *= (n - k + 1.0) / k * odds
-        if left <= chance:
+            chance *= (n + 1.0 - k) * (odds / k)
+            total += chance
+        if v <= total:
             return k
 
 
@@ -129,36 +129,26 @@ def by_rejection(stream, n, p):
             continue
         if edge >= 0.07 and v <= 0.92 - 4.2 / b:
             return k
-        v = v * ((2.83 + 5.1 / b) * spread) / (a / (edge * edge) + b)
-        if is_below(v, n, p / q, mode, k):
+        v = v * ((2.83 + 5.1 / b) * spread) * (edge * edge) / (a + b * (edge * edge))
+        if log(v) <= log_chance(n, p / q, mode, k):
             return k
-
-
-def is_below(v, n, odds, mode, k):
-    """Whether v is at most the probability of k over that of the mode."""
-    if abs(k - mode) > 15:
-        return log(v) <= log_chance(n, odds, mode, k)
-    chance = 1.0
-    for i in range(int(min(k, mode)) + 1, int(max(k, mode)) + 1):
-        chance *= odds * (n - i + 1.0) / i
-    return v <= chance if k > mode else v * chance <= 1.0
 
 
 def log_chance(n, odds, mode, k):
     """Logarithm of the probability of k over that of the mode."""
-    d = k - mode
-    large = (n - k + 0.5) * log_ratio(d, n - k + 1.0) - (k + 0.5) * log_ratio(d, mode + 1.0)
-    tilt = d * log(odds * (n - mode + 1.0) / (mode + 1.0))
+    d, before, after = k - mode, odds * (n - mode + 1.0), mode + 1.0
+    large = (n - k + 0.5) * log_ratio(d, n - k + 1.0) - (k + 0.5) * log_ratio(d, after)
+    tilt = d * series((before - after) / (before + after))
     return large + tilt + (correction(mode) + correction(n - mode) - correction(k) - correction(n - k))
 
 
-def spread(stream, total, weights):
-    """Multinomial counts: from the first weight on, each takes its share of what is left."""
+def spread(seed, place, part, total, weights):
+    """Multinomial counts: from the first weight on, each takes its share of what is left, by a stream of its own."""
     rests, out = [0.0], []
     for w in reversed(weights):
         rests.append(rests[-1] + w)
-    for w, rest in zip(weights, reversed(rests[1:]), strict=True):
-        out.append(binomial(stream, total, w / rest if w else 0.0))
+    for j, (w, rest) in enumerate(zip(weights, reversed(rests[1:]), strict=True)):
+        out.append(binomial(Stream(seed, *place, part + j), total, w / rest if w else 0.0))
         total -= out[-1]
     return out
 

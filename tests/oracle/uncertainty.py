@@ -42,9 +42,9 @@ def _replicate(seed, place, cells, n, scheme):
         drawn = [int(x) for x in support]
     else:
         total = int(_from_the_end(support)) if n is None else n
-        drawn = spread(Stream(seed, *place, 0), total, support)
+        drawn = spread(seed, place, 0, total, support)
     if scheme != "expected_rounded":
-        return [spread(Stream(seed, *place, 1 + i), drawn[i], cells[i])[:C] for i in range(C)]
+        return [spread(seed, place, (1 + i) * C, drawn[i], cells[i])[:C] for i in range(C)]
     out = [[0] * C for _ in range(C)]
     for i in range(C):
         detected = _rounded(drawn[i] * (found[i] / support[i])) if support[i] else 0

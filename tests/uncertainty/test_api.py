@@ -125,10 +125,26 @@ def assert_law(counts, chances):
     assert stats.chi2.sf(distance, len(counts) - 1) > 1e-4
 
 
-# By inversion below ten expected successes, else by rejection; from the other side above a half.
+# By inversion below forty expected successes, else by rejection; from the other side above a half.
 @pytest.mark.parametrize(
     ("some", "others"),
-    [(1, 1), (1, 3), (9, 9), (9, 900), (11, 900), (10, 10), (21, 19), (40, 9), (300, 400), (9e5, 11)],
+    [
+        (1, 1),
+        (1, 3),
+        (9, 9),
+        (9, 900),
+        (11, 900),
+        (10, 10),
+        (21, 19),
+        (40, 9),
+        (39, 900),
+        (41, 900),
+        (78, 79),
+        (82, 83),
+        (300, 400),
+        (9e5, 11),
+        (9e5, 60),
+    ],
 )
 def test_the_law_of_one_cell(some, others):
     n, p = int(some + others), some / (some + others)

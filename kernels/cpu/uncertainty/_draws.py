@@ -21,9 +21,8 @@ STEP_K, STEP_M = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 LOW, HALF, ELEVEN = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(11)
 ONE = np.uint64(1)
 
-FEW = 10.0  # expected successes below which inversion is used
-MOST_BY_INVERSION = 110.0  # beyond it lies what rounding left over
-NEAR = 15.0  # steps from the mode up to which a chance is a product, not a logarithm
+FEW = 40.0  # expected successes below which inversion is used
+MOST_BY_INVERSION = 150.0  # beyond it lies what rounding left over
 LN_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 ODD = 1.0 / np.arange(1.0, 25.0, 2.0)
@@ -113,15 +112,15 @@ def _log_ratio(d, y):
 
 @jit(inner=True, inline=True)
 def _exp(x):
-    """Exponential of what lies between -14 and 0."""
-    x /= 64.0
+    """Exponential of what lies between -56 and 0."""
+    x /= 128.0
     square = x * x
     even, odd = 0.0, 0.0
     for k in range(12, -1, -2):
         even = even * square + FACTORIALS[k]
         odd = odd * square + FACTORIALS[k + 1]
     total = even + x * odd
-    for _ in range(6):
+    for _ in range(7):
         total *= total
     return total
 
@@ -158,13 +157,13 @@ def _by_inversion(stream, n, p):
     odds = p / (1.0 - p)
     start = _exp(n * _log_ratio(-p, 1.0))
     while True:
-        left, _ = _pair(stream)
-        k, chance = 0.0, start
-        while left > chance and k < MOST_BY_INVERSION:
-            left -= chance
+        v, _ = _pair(stream)
+        k, chance, total = 0.0, start, start
+        while v > total and k < MOST_BY_INVERSION:
             k += 1.0
-            chance *= (n - k + 1.0) / k * odds
-        if left <= chance:
+            chance *= (n + 1.0 - k) * (odds / k)
+            total += chance
+        if v <= total:
             return k
 
 
@@ -185,30 +184,18 @@ def _by_rejection(stream, n, p):
             continue
         if edge >= 0.07 and v <= quick:
             return k
-        v = v * ((2.83 + 5.1 / b) * spread) / (a / (edge * edge) + b)
-        if _is_below(v, n, p / q, np.floor((n + 1.0) * p), k):
+        square = edge * edge
+        v = v * ((2.83 + 5.1 / b) * spread) * square / (a + b * square)
+        if _log(v) <= _log_chance(n, p / q, np.floor((n + 1.0) * p), k):
             return k
-
-
-@jit(inner=True)
-def _is_below(v, n, odds, mode, k):
-    """Whether `v` is at most the probability of `k` over that of the mode."""
-    if abs(k - mode) > NEAR:
-        return _log(v) <= _log_chance(n, odds, mode, k)
-    chance = 1.0
-    i = min(k, mode)
-    while i < max(k, mode):
-        i += 1.0
-        chance *= odds * (n - i + 1.0) / i
-    return v <= chance if k > mode else v * chance <= 1.0
 
 
 @jit(inner=True)
 def _log_chance(n, odds, mode, k):
     """Logarithm of the probability of `k` over that of the mode."""
-    d = k - mode
-    large = (n - k + 0.5) * _log_ratio(d, n - k + 1.0) - (k + 0.5) * _log_ratio(d, mode + 1.0)
-    tilt = d * _log(odds * (n - mode + 1.0) / (mode + 1.0))
+    d, before, after = k - mode, odds * (n - mode + 1.0), mode + 1.0
+    large = (n - k + 0.5) * _log_ratio(d, n - k + 1.0) - (k + 0.5) * _log_ratio(d, after)
+    tilt = d * _series((before - after) / (before + after))  # of numbers that are nearly equal
     return large + tilt + (_correction(mode) + _correction(n - mode) - _correction(k) - _correction(n - k))
 
 

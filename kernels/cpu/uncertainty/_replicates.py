@@ -10,7 +10,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.uncertainty._draws import begin, exponential, log_gamma, seek
-from cmfast.kernels.cpu.uncertainty.resample import ROWS_FIXED, spread
+from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, spread_together
+from cmfast.kernels.cpu.uncertainty.resample import draw_rows
 from cmfast.kernels.status import INVALID, OK
 
 
@@ -42,49 +43,77 @@ def _add(five, i, j, x):
         five[0, i] = x
 
 
+@jit(inner=True)
+def _add_line(line, more):
+    for r in range(len(more)):
+        line[r] += more[r]
+
+
+@jit(inner=True)
+def _add_lines(tally, C, i, j, drawn):
+    """Add what some replicates have in the cell (i, j) to their sums."""
+    if i == j:
+        _add_line(tally[i], drawn)
+    _add_line(tally[C + i], drawn)
+    _add_line(tally[2 * C + j], drawn)
+    _add_line(tally[3 * C + abs(i - j)], drawn)
+    _add_line(tally[4 * C + max(i, j)], drawn)
+    _add_line(tally[SUMS * C], drawn)
+
+
+@jit(inner=True)
+def _write_lines(tally, C, status, most, count, first, sums):
+    """Fill the lanes of `sums` from lane `first` on with `count` replicates; return whether one is above `most`."""
+    whole, total, unusual, r = sums.view(np.int64), tally[SUMS * C], False, 0
+    while r < count:
+        w, at = (first + r) % WIDTH, (first + r) // WIDTH * (FIRST + SUMS * C)
+        n = min(WIDTH - w, count - r)
+        for x in range(n):
+            sums[at + STATUS_LINE, w + x] = status
+            sums[at + TOTAL_LINE, w + x] = sums[at + SIZE_LINE, w + x] = total[r + x]
+        for k in range(SUMS * C):
+            for x in range(n):
+                sums[at + FIRST + k, w + x] = tally[k, r + x]
+        for x in range(n):
+            if total[r + x] > most:
+                unusual = True
+                sums[at + STATUS_LINE, w + x] = HUGE
+                whole[at + TOTAL_LINE, w + x] = total[r + x]
+                for k in range(SUMS * C):
+                    whole[at + FIRST + k, w + x] = tally[k, r + x]
+        r += n
+    return unusual
+
+
 @jit()
 def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, stop):
     """Fill `sums` with those of multinomial replicates, counted from matrix `first` on; return if one is above `most`.
 
     Those above it are HUGE: int64 in the same places.
     """
-    cells, rows, support, _, total, status = shares
+    cells, status = shares.cells, shares.status
     C = cells.shape[1]
-    stream, drawn, row = np.empty(6, np.uint64), np.empty(C, np.int64), np.empty(C, np.int64)
-    five, whole = np.empty((SUMS, C), np.int64), sums.view(np.int64)
-    unusual = False
-    for place in range(start, stop):
-        w, at = (place - start) % WIDTH, (place - start) // WIDTH * (FIRST + SUMS * C)
+    lines, left = np.empty((LINES, TOGETHER)), np.empty(TOGETHER, np.int64)
+    drawn, row = np.empty((C, TOGETHER), np.int64), np.empty((C, TOGETHER), np.int64)
+    tally = np.empty((SUMS * C + 1, TOGETHER), np.int64)
+    unusual, place = False, start
+    while place < stop:
         b, replicate = first + place // n_replicates, place % n_replicates
-        five[:] = 0
-        n = np.int64(0)
+        count = min(TOGETHER, stop - place, n_replicates - replicate)
+        tally[:] = 0
         if status[b] == OK:
-            begin(stream, seed, b)
-            seek(stream, replicate, 0)
-            if scheme == ROWS_FIXED:
-                for i in range(C):
-                    drawn[i] = np.int64(support[b, i])
-            else:
-                spread(stream, total[b], rows[b], drawn)
+            draw_rows(shares, scheme, b, replicate, seed, lines, left[:count], drawn)
             for i in range(C):
-                if drawn[i] == 0:
-                    continue
-                n += drawn[i]
-                seek(stream, replicate, 1 + i)
-                spread(stream, drawn[i], cells[b, i], row)
+                spread_together(lines, drawn[i, :count], cells[b, i], seed, b, replicate, (1 + i) * C, row)
                 for j in range(C):
-                    if row[j] > 0:
-                        _add(five, i, j, row[j])
-        _write(five, n, OK if status[b] == OK else INVALID, sums, at, w)
-        if n > most:
-            unusual = True
-            sums[at + STATUS_LINE, w] = HUGE
-            whole[at + TOTAL_LINE, w] = n
-            for part in range(SUMS):
-                for k in range(C):
-                    whole[at + FIRST + part * C + k, w] = five[part, k]
-        if place == stop - 1:
-            _repeat(sums, at, C, w + 1)
+                    if cells[b, i, j] > 0.0:
+                        _add_lines(tally, C, i, j, row[j, :count])
+        code = OK if status[b] == OK else INVALID
+        unusual = _write_lines(tally, C, code, most, count, place - start, sums) or unusual
+        place += count
+    if stop > start:
+        last = stop - start - 1
+        _repeat(sums, last // WIDTH * (FIRST + SUMS * C), C, last % WIDTH + 1)
     return unusual
 
 

@@ -1,17 +1,21 @@
 """Binomial draws of many replicates together: the bits that ``binomial`` of ``_draws`` gives each of them alone.
 
-Loops over the replicates have no branches, so that the processor does eight at a time: of what most draws need, the
-first two numbers of a stream and what becomes of them. The few that need more begin anew by themselves.
+Eight replicates fill a vector. By inversion all of them go on until the last one is done; by rejection those that need
+another look, and then another try, move together, so that few vectors are left.
 """
-
-import math
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, absolute, floor, load_row, some, splat, sqrt, store_row, where
+from cmfast.kernels.cpu._core.vector_functions import exponent, mantissa
 from cmfast.kernels.cpu.uncertainty._draws import (
+    CORRECTIONS,
     FEW,
+    LN_2,
     MOST_BY_INVERSION,
+    ODD,
+    ROOT_HALF,
     _exp,
     _log_ratio,
     _words,
@@ -21,94 +25,282 @@ from cmfast.kernels.cpu.uncertainty._draws import (
     uniform,
 )
 
-TOGETHER = 32  # replicates
-LINES = 5  # of numbers that `draw_together` works in
+TOGETHER = 64  # replicates
+# Numbers that `draw_together` works in, a line of TOGETHER each: both of a stream, how many are drawn from, whose these
+# are, what is found, what is known of that, the chance of 0, two corrections, a stream; another list of those drawn
+# from, and whose they are; who needs another look; what is drawn.
+FIRST, SECOND, SIZE, OWNER, FOUND, STATE, CHANCE, CORRECTED, OTHER, STREAM = range(10)
+OTHER_SIZE, OTHER_OWNER, WAITING, DONE = range(10, 14)
+LINES = 14
+ALONE = 3  # replicates below which one is drawn after the other
+TAKEN, INSIDE, OUTSIDE = 0.0, 1.0, 2.0
+ONE = np.uint64(1)
 
 
 @jit(inner=True)
-def draw_together(stream, lines, left, p, seed, matrix, replicate, part, drawn):
+def draw_together(lines, left, p, seed, matrix, replicate, part, drawn):
     """Draw the number of successes among `left`, of probability `p`, for every replicate from `replicate` on.
 
     `lines` has LINES x TOGETHER numbers to work in. What is drawn is taken from `left`.
     """
     n = len(left)
+    place = np.uint64(seed), np.uint64(matrix), np.uint64(replicate), np.uint64(part)
     if p >= 1.0 or p == 0.0:
         for r in range(n):
             drawn[r] = left[r] if p > 0.0 else 0
             left[r] -= drawn[r]
         return
-    first, second, size, done = lines[0], lines[1], lines[2], lines[3]
-    rare = min(p, 1.0 - p)
-    _numbers(np.uint64(seed), np.uint64(matrix), np.uint64(replicate), np.uint64(part), n, first, second)
-    few = 0
-    for r in range(n):
-        size[r] = np.float64(left[r])
-        few += 1 if size[r] * rare < FEW else 0
-    if few == n:
-        _invert(lines, rare, n)
-    elif few == 0:
-        _propose(lines, rare, n)
-    else:
+    if n < ALONE:
         for r in range(n):
-            done[r] = -1.0
+            drawn[r] = _alone(lines, place, r, left[r], p)
+            left[r] -= drawn[r]
+        return
+    rare, done = min(p, 1.0 - p), lines[DONE]
+    few = _divide(lines, left, rare)
+    if few > 0:
+        _invert(lines, few, rare, place, left, p)
+    if few < n:
+        if few > 0:
+            lines[SIZE], lines[OWNER] = lines[OTHER_SIZE], lines[OTHER_OWNER]
+        _reject(lines, n - few, rare, place)
     for r in range(n):
         k = min(np.int64(done[r]), left[r])
         drawn[r] = left[r] - k if p > 0.5 else k
-    for r in range(n):
-        if done[r] < 0.0:
-            begin(stream, seed, matrix)
-            seek(stream, replicate + r, part)
-            drawn[r] = binomial(stream, left[r], p)
     for r in range(n):
         left[r] -= drawn[r]
 
 
 @jit(inner=True)
-def _numbers(seed, matrix, replicate, part, n, first, second):
-    """Fill the first two numbers of every stream."""
+def spread_together(lines, left, shares, seed, matrix, replicate, part, drawn):
+    """Draw how the samples of every replicate fall, into the rows of `drawn`: each share is one of what is left.
+
+    The first draw has the stream of `part`, the next one that after it. What is drawn is taken from `left`.
+    """
+    for j in range(len(shares)):
+        draw_together(lines, left, shares[j], seed, matrix, replicate, part + j, drawn[j, : len(left)])
+
+
+@jit(inner=True)
+def _alone(lines, place, r, size, p):
+    """Draw for one replicate."""
+    stream = lines[STREAM].view(np.uint64)
+    seed, matrix, replicate, part = place
+    begin(stream, seed, matrix)
+    seek(stream, replicate + np.uint64(r), part)
+    return binomial(stream, size, p)
+
+
+@jit(inner=True)
+def _divide(lines, left, rare):
+    """List the replicates of which few successes are expected, and the others; return how many are few.
+
+    Where there are both, the others are the other list.
+    """
+    size, owner = lines[SIZE], lines[OWNER].view(np.int64)
+    n, few = len(left), 0
+    for r in range(n):
+        size[r] = np.float64(left[r])
+        owner[r] = r
+        few += 1 if size[r] * rare < FEW else 0
+    if 0 < few < n:
+        others, whose = lines[OTHER_SIZE], lines[OTHER_OWNER].view(np.int64)
+        few, many = 0, 0
+        for r in range(n):
+            x = size[r]
+            size[few], owner[few], others[many], whose[many] = x, r, x, r
+            few += 1 if x * rare < FEW else 0
+            many += 0 if x * rare < FEW else 1
+    return few
+
+
+@jit(inner=True)
+def _pad(lines, m, width, size):
+    """Fill the list of those drawn from up to a whole vector; return how long it is then."""
+    end = (m + width - 1) // width * width
+    for r in range(m, end):
+        lines[SIZE, r] = size
+        lines[OWNER].view(np.int64)[r] = 0
+    return end
+
+
+@jit(inner=True)
+def _numbers(lines, n, attempt, place):
+    """Fill two numbers of every stream: those of an attempt."""
+    first, second, owner = lines[FIRST], lines[SECOND], lines[OWNER].view(np.int64)
+    seed, matrix, replicate, part = place
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     k, m, d = seed & low, seed >> half, matrix & low
     for r in range(n):
-        a, b, c, e = _words(np.uint64(0), (replicate + np.uint64(r)) & low, part, d, k, m)
+        a, b, c, e = _words(attempt, (replicate + np.uint64(owner[r])) & low, part, d, k, m)
         first[r], second[r] = uniform(a, b), uniform(c, e)
 
 
 @jit(inner=True)
-def _invert(lines, p, n):
-    """Do as `_by_inversion`; -1 where that has to go on."""
-    rest, size, k, chance = lines[0], lines[2], lines[3], lines[4]
-    odds, log = p / (1.0 - p), _log_ratio(-p, 1.0)
-    for r in range(n):
-        chance[r] = _exp(size[r] * log)
-        k[r] = 0.0
-    going, steps = n, 0
-    while going > 0 and steps < MOST_BY_INVERSION:
-        going, steps = 0, steps + 1
-        for r in range(n):
-            on = rest[r] > chance[r]
-            more = k[r] + 1.0
-            after = chance[r] * ((size[r] - more + 1.0) / more * odds)
-            rest[r] = rest[r] - chance[r] if on else rest[r]
-            k[r] = more if on else k[r]
-            chance[r] = after if on else chance[r]
-            going += 1 if on else 0
-    for r in range(n):
-        k[r] = k[r] if rest[r] <= chance[r] else -1.0
+def _invert(lines, m, rare, place, left, p):
+    """Do as `_by_inversion` for the first `m` of the list, two vectors at a time; of what is not `rare` the rest."""
+    size, chances, found, done = lines[SIZE], lines[CHANCE], lines[FOUND], lines[DONE]
+    end = _pad(lines, m, 2 * WIDTH, 0.0)
+    _numbers(lines, end, np.uint64(0), place)
+    odds, log = rare / (1.0 - rare), _log_ratio(-rare, 1.0)
+    for r in range(end):
+        chances[r] = _exp(size[r] * log)
+    for r in range(0, end, 2 * WIDTH):
+        v, w = load_row(lines, FIRST, r), load_row(lines, FIRST, r + WIDTH)
+        chance, other = load_row(lines, CHANCE, r), load_row(lines, CHANCE, r + WIDTH)
+        more, too = load_row(lines, SIZE, r) + 1.0, load_row(lines, SIZE, r + WIDTH) + 1.0
+        total, sums, steps, count, k = chance, other, splat(0.0), splat(0.0), 0.0
+        beyond, above = v > total, w > sums
+        while some(beyond | above) and k < MOST_BY_INVERSION:
+            k += 1.0
+            step = odds / k
+            steps, count = where(beyond, steps + 1.0, steps), where(above, count + 1.0, count)
+            chance, other = chance * ((more - k) * step), other * ((too - k) * step)
+            total, sums = total + chance, sums + other
+            beyond, above = v > total, w > sums
+        store_row(lines, FOUND, r, where(beyond, -1.0, steps))
+        store_row(lines, FOUND, r + WIDTH, where(above, -1.0, count))
+    owner = lines[OWNER].view(np.int64)
+    for r in range(m):
+        done[owner[r]] = found[r]
+        if found[r] < 0.0:
+            k = _alone(lines, place, owner[r], left[owner[r]], p)
+            done[owner[r]] = left[owner[r]] - k if p > 0.5 else k
 
 
 @jit(inner=True)
-def _propose(lines, p, n):
-    """Do the first step of `_by_rejection`; -1 where it does not accept at once."""
-    v, u, size, done = lines[0], lines[1], lines[2], lines[3]
-    q = 1.0 - p
-    for r in range(n):
-        spread = math.sqrt(size[r] * p * q)
-        b = 1.15 + 2.53 * spread
-        a = -0.0873 + 0.0248 * b + 0.01 * p
-        middle = size[r] * p + 0.5
-        quick = 0.92 - 4.2 / b
-        x = u[r] - 0.5
-        edge = 0.5 - abs(x)
-        k = np.floor((2.0 * a / edge + b) * x + middle)
-        taken = (k >= 0.0) & (k <= size[r]) & (edge >= 0.07) & (v[r] <= quick)
-        done[r] = k if taken else -1.0
+def _reject(lines, m, rare, place):
+    """Do as `_by_rejection` for the first `m` of the list."""
+    first, second, size, found, state = lines[FIRST], lines[SECOND], lines[SIZE], lines[FOUND], lines[STATE]
+    owner, waiting, done = lines[OWNER].view(np.int64), lines[WAITING].view(np.int64), lines[DONE]
+    attempt = np.uint64(0)
+    while m > 0:
+        end = _pad(lines, m, WIDTH, size[0])
+        _numbers(lines, end, attempt, place)
+        attempt += ONE
+        for r in range(0, end, WIDTH):
+            _propose(lines, r, rare)
+        rest = 0
+        for r in range(m):
+            done[owner[r]] = found[r]
+            waiting[rest] = r
+            rest += 1 if state[r] > TAKEN else 0
+        m = rest
+        for r in range(m):
+            k = waiting[r]
+            first[r], second[r], size[r], owner[r] = first[k], second[k], size[k], owner[k]
+            found[r], state[r] = found[k], state[k]
+        for r in range(0, m, WIDTH):
+            _judge(lines, r, rare)
+        rest = 0
+        for r in range(m):
+            size[rest], owner[rest] = size[r], owner[r]
+            rest += 1 if state[r] > TAKEN else 0
+        m = rest
+
+
+@jit(inner=True, inline=True)
+def _hat(size, rare):
+    """Return the spread, and what the hat is made of."""
+    spread = sqrt(size * rare * (1.0 - rare))
+    b = 1.15 + 2.53 * spread
+    return spread, b, -0.0873 + 0.0248 * b + 0.01 * rare
+
+
+@jit(inner=True)
+def _propose(lines, r, rare):
+    """Find what eight replicates may have drawn, and who has."""
+    v, u, size = load_row(lines, FIRST, r), load_row(lines, SECOND, r) - 0.5, load_row(lines, SIZE, r)
+    _, b, a = _hat(size, rare)
+    edge = 0.5 - absolute(u)
+    k = floor((2.0 * a / edge + b) * u + (size * rare + 0.5))
+    inside = (k >= 0.0) & (k <= size)
+    taken = (edge >= 0.07) & (v <= 0.92 - 4.2 / b)
+    store_row(lines, SECOND, r, u)
+    store_row(lines, FOUND, r, k)
+    store_row(lines, STATE, r, where(inside, where(taken, TAKEN, splat(INSIDE)), splat(OUTSIDE)))
+
+
+@jit(inner=True)
+def _judge(lines, r, rare):
+    """Look at what eight replicates may have drawn by its probability."""
+    v, u, n, k = (
+        load_row(lines, FIRST, r),
+        load_row(lines, SECOND, r),
+        load_row(lines, SIZE, r),
+        load_row(lines, FOUND, r),
+    )
+    spread, b, a = _hat(n, rare)
+    edge, mode = 0.5 - absolute(u), floor((n + 1.0) * rare)
+    square = edge * edge
+    v = v * ((2.83 + 5.1 / b) * spread) * square / (a + b * square)
+    d, before, after = k - mode, rare / (1.0 - rare) * (n - mode + 1.0), mode + 1.0
+    large = (n - k + 0.5) * _log_ratios(d, n - k + 1.0) - (k + 0.5) * _log_ratios(d, after)
+    tilt = d * _serieses((before - after) / (before + after))
+    one, other = _corrections(k), _corrections(n - k)
+    if some((k < float(len(CORRECTIONS))) | (n - k < float(len(CORRECTIONS)))):
+        store_row(lines, CORRECTED, r, one)
+        store_row(lines, OTHER, r, other)
+        _correct_few(lines, r)
+        one, other = load_row(lines, CORRECTED, r), load_row(lines, OTHER, r)
+    chance = large + tilt + (_corrections(mode) + _corrections(n - mode) - one - other)
+    wrong = (load_row(lines, STATE, r) == OUTSIDE) | (_logs(v) > chance)
+    store_row(lines, STATE, r, where(wrong, OUTSIDE, splat(TAKEN)))
+
+
+@jit(inner=True)
+def _serieses(s):
+    """Do as `_series`."""
+    square = s * s
+    fourth = square * square
+    even, odd = splat(0.0), splat(0.0)
+    for k in range(10, -1, -2):
+        even = even * fourth + ODD[k]
+        odd = odd * fourth + ODD[k + 1]
+    return 2.0 * s * (even + square * odd)
+
+
+@jit(inner=True, inline=True)
+def _near_one(x):
+    """Return a number near one, and the power of two that it was brought there by."""
+    part, power = mantissa(x), exponent(x)
+    large = part * 0.5 >= ROOT_HALF
+    return where(large, part * 0.5, part), where(large, power + 1.0, power)
+
+
+@jit(inner=True)
+def _logs(x):
+    """Do as `_log`."""
+    part, power = _near_one(x)
+    return power * LN_2 + _serieses((part - 1.0) / (part + 1.0))
+
+
+@jit(inner=True)
+def _log_ratios(d, y):
+    """Do as `_log_ratio`."""
+    s = d / (2.0 * y + d)
+    small, fixed = absolute(s) < 0.17, splat(0.0)
+    if some(~small):
+        part, power = _near_one((y + d) / y)
+        s = where(small, s, (part - 1.0) / (part + 1.0))
+        fixed = where(small, 0.0, power) * LN_2
+    return fixed + _serieses(s)
+
+
+@jit(inner=True, inline=True)
+def _corrections(k):
+    """Do as `_correction` where `k` is none of the first."""
+    t = 1.0 / (k + 1.0)
+    square = t * t
+    return (1.0 / 12.0 - (1.0 / 360.0 - (1.0 / 1260.0 - square / 1680.0) * square) * square) * t
+
+
+@jit(inner=True)
+def _correct_few(lines, r):
+    """Mend the corrections of eight replicates where one of the first is asked for."""
+    for w in range(r, r + WIDTH):
+        k = lines[FOUND, w]
+        if 0.0 <= k < len(CORRECTIONS):
+            lines[CORRECTED, w] = CORRECTIONS[np.int64(k)]
+        k = lines[SIZE, w] - k
+        if 0.0 <= k < len(CORRECTIONS):
+            lines[OTHER, w] = CORRECTIONS[np.int64(k)]

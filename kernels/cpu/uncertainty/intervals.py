@@ -12,7 +12,7 @@ from cmfast.kernels.cpu.uncertainty.resample import SCHEMES, SECONDS_PER_DRAW, s
 
 VALUES = 2**23  # of replicates at a time, 64 MB
 SECONDS_PER_VALUE = 2e-8  # of one replicate of a number, to bring the quantiles to their places
-GAMMAS = 4  # binomial draws that a gamma draw takes as long as
+GAMMAS = 20  # binomial draws that a gamma draw takes as long as
 
 
 def _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threads):

@@ -57,21 +57,24 @@ def _draw(units, ordered, n_replicates, seed, before, sums, tally, start, stop):
     shares, starts, totals, bounds, cells, counts = units
     C = (len(tally) - 1 - LINES) // (2 * SUMS)
     total, work = tally[2 * SUMS * C], tally[2 * SUMS * C + 1 :]
-    stream, left, drawn = np.empty(6, np.uint64), np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64)
+    left, drawn, samples = np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64), np.empty(TOGETHER)
     place = start
     while place < stop:
         group, replicate = place // n_replicates, place % n_replicates
         n = min(TOGETHER, stop - place, n_replicates - replicate)
+        more = samples[:n]
         tally[: 2 * SUMS * C + 1] = 0.0
         left[:] = totals[group]
         for u in range(starts[group], starts[group + 1]):
             part = u - starts[group]
-            draw_together(stream, work, left[:n], shares[u], seed, before + group, replicate, part, drawn[:n])
+            draw_together(work, left[:n], shares[u], seed, before + group, replicate, part, drawn[:n])
             for c in range(bounds[u], bounds[u + 1]):
-                y, a, b, x = cells[0, c], cells[1, c], cells[2, c], counts[c]
-                _add_line(total, drawn, x, n)
-                _add(tally, C, 0, ordered, y, a, drawn, x, n)
-                _add(tally, C, SUMS * C, ordered, y, b, drawn, x, n)
+                y, a, b = cells[0, c], cells[1, c], cells[2, c]
+                for r in range(n):
+                    more[r] = drawn[r] * counts[c]
+                _add_line(total, more)
+                _add(tally, C, 0, ordered, y, a, more)
+                _add(tally, C, SUMS * C, ordered, y, b, more)
         for r in range(n):
             lane = 2 * (place + r - start)
             _write(tally, C, r, total[r], sums, lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH)
@@ -89,21 +92,21 @@ def _write(tally, C, r, total, sums, at, w):
 
 
 @jit(inner=True)
-def _add(tally, C, first, ordered, i, j, drawn, x, n):
+def _add(tally, C, first, ordered, i, j, more):
     """Add samples of class `i` that were taken for `j` to the sums of one matrix of every replicate."""
     if i == j:
-        _add_line(tally[first + i], drawn, x, n)
-    _add_line(tally[first + C + i], drawn, x, n)
-    _add_line(tally[first + 2 * C + j], drawn, x, n)
+        _add_line(tally[first + i], more)
+    _add_line(tally[first + C + i], more)
+    _add_line(tally[first + 2 * C + j], more)
     if ordered:
-        _add_line(tally[first + 3 * C + abs(i - j)], drawn, x, n)
-        _add_line(tally[first + 4 * C + max(i, j)], drawn, x, n)
+        _add_line(tally[first + 3 * C + abs(i - j)], more)
+        _add_line(tally[first + 4 * C + max(i, j)], more)
 
 
 @jit(inner=True)
-def _add_line(line, drawn, x, n):
-    for r in range(n):
-        line[r] += np.float64(drawn[r] * x)
+def _add_line(line, more):
+    for r in range(len(more)):
+        line[r] += more[r]
 
 
 def paired_replicates(

@@ -3,9 +3,8 @@
 // The operations, and their order, are those of kernels/cpu/uncertainty/_draws.py, and what includes this is compiled
 // without fused multiplications: every draw has the bits that it has on the CPU.
 
-constexpr double FEW = 10.0;                 // expected successes below which inversion is used
-constexpr double MOST_BY_INVERSION = 110.0;  // beyond it lies what rounding left over
-constexpr double NEAR = 15.0;                // steps from the mode up to which a chance is a product, not a logarithm
+constexpr double FEW = 40.0;                 // expected successes below which inversion is used
+constexpr double MOST_BY_INVERSION = 150.0;  // beyond it lies what rounding left over
 
 // log k! minus (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2
 constexpr int KNOWN = 16;
@@ -92,13 +91,13 @@ __device__ __forceinline__ void add_powers(double square, double& even, double& 
   if constexpr (K > 0) add_powers<K - 2>(square, even, odd);
 }
 
-__device__ __forceinline__ double exponential(double x) {  // of what lies between -14 and 0
-  x /= 64.0;
+__device__ __forceinline__ double exponential(double x) {  // of what lies between -56 and 0
+  x /= 128.0;
   double even = 0.0, odd = 0.0;
   add_powers<12>(x * x, even, odd);
   double total = even + x * odd;
 #pragma unroll
-  for (int k = 0; k < 6; ++k) total *= total;
+  for (int k = 0; k < 7; ++k) total *= total;
   return total;
 }
 
@@ -113,33 +112,23 @@ __device__ __forceinline__ double correction(double k) {  // log k! minus what S
 __device__ __forceinline__ double by_inversion(Stream& stream, double n, double p) {
   const double odds = p / (1.0 - p), start = exponential(n * log_ratio(-p, 1.0));
   while (true) {
-    double left = stream.next().first, k = 0.0, chance = start;
-    while (left > chance && k < MOST_BY_INVERSION) {
-      left -= chance;
+    const double v = stream.next().first;
+    double k = 0.0, chance = start, total = start;
+    while (v > total && k < MOST_BY_INVERSION) {
       k += 1.0;
-      chance *= (n - k + 1.0) / k * odds;
+      chance *= (n + 1.0 - k) * (odds / k);
+      total += chance;
     }
-    if (left <= chance) return k;
+    if (v <= total) return k;
   }
 }
 
 // Logarithm of the probability of k over that of the mode.
 __device__ __forceinline__ double log_chance(double n, double odds, double mode, double k) {
-  const double d = k - mode;
-  const double large = (n - k + 0.5) * log_ratio(d, n - k + 1.0) - (k + 0.5) * log_ratio(d, mode + 1.0);
-  const double tilt = d * logarithm(odds * (n - mode + 1.0) / (mode + 1.0));
+  const double d = k - mode, before = odds * (n - mode + 1.0), after = mode + 1.0;
+  const double large = (n - k + 0.5) * log_ratio(d, n - k + 1.0) - (k + 0.5) * log_ratio(d, after);
+  const double tilt = d * series((before - after) / (before + after));  // of numbers that are nearly equal
   return large + tilt + (correction(mode) + correction(n - mode) - correction(k) - correction(n - k));
-}
-
-// Whether v is at most the probability of k over that of the mode.
-__device__ __forceinline__ bool is_below(double v, double n, double odds, double mode, double k) {
-  if (fabs(k - mode) > NEAR) return logarithm(v) <= log_chance(n, odds, mode, k);
-  double chance = 1.0;
-  for (double i = fmin(k, mode); i < fmax(k, mode);) {
-    i += 1.0;
-    chance *= odds * (n - i + 1.0) / i;
-  }
-  return k > mode ? v <= chance : v * chance <= 1.0;
 }
 
 __device__ __forceinline__ double by_rejection(Stream& stream, double n, double p) {
@@ -150,8 +139,8 @@ __device__ __forceinline__ double by_rejection(Stream& stream, double n, double 
     const double u = pair.second - 0.5, edge = 0.5 - fabs(u), k = floor((2.0 * a / edge + b) * u + middle);
     if (k < 0.0 || k > n) continue;
     if (edge >= 0.07 && pair.first <= quick) return k;
-    const double v = pair.first * ((2.83 + 5.1 / b) * spread) / (a / (edge * edge) + b);
-    if (is_below(v, n, p / q, floor((n + 1.0) * p), k)) return k;
+    const double square = edge * edge, v = pair.first * ((2.83 + 5.1 / b) * spread) * square / (a + b * square);
+    if (logarithm(v) <= log_chance(n, p / q, floor((n + 1.0) * p), k)) return k;
   }
 }
 
@@ -164,9 +153,12 @@ __device__ __forceinline__ i64 binomial(Stream& stream, i64 n, double p) {
   return p > 0.5 ? n - k : k;
 }
 
-// Draw how `left` samples fall; each share is one of what is left.
-__device__ __forceinline__ void spread(Stream& stream, i64 left, const double* shares, int C, i64* out) {
+// Draw how `left` samples of a replicate fall; each share is one of what is left, and each draw has a stream of its
+// own.
+__device__ __forceinline__ void spread(u64 seed, i64 matrix, i64 replicate, int part, i64 left, const double* shares,
+                                       int C, i64* out) {
   for (int j = 0; j < C; ++j) {
+    Stream stream(seed, matrix, replicate, part + j);
     const i64 drawn = binomial(stream, left, shares[j]);
     out[j] = drawn;
     left -= drawn;

@@ -60,8 +60,7 @@ __global__ void cmfast_resample_totals(const double* __restrict__ rows, const i6
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = k / n_replicates;
     if (status[b] != CM_CONVERGED) continue;
-    Stream stream(seed, b, k % n_replicates, 0);
-    spread(stream, total[b], rows + b * C, C, out + k * C);
+    spread(seed, b, k % n_replicates, 0, total[b], rows + b * C, C, out + k * C);
   }
 }
 
@@ -73,8 +72,8 @@ __global__ void cmfast_resample_cells(const double* __restrict__ cells, const do
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < rows; k += i64(gridDim.x) * CM_THREADS) {
     const i64 place = k / C, b = place / n_replicates, row = b * C + k % C;
     const bool good = status[b] == CM_CONVERGED;
-    Stream stream(seed, b, place % n_replicates, 1 + int(k % C));
-    spread(stream, !good ? 0 : drawn ? drawn[k] : i64(support[row]), cells + row * C, C, out + k * C);
+    const i64 total = !good ? 0 : drawn ? drawn[k] : i64(support[row]);
+    spread(seed, b, place % n_replicates, int(1 + k % C) * C, total, cells + row * C, C, out + k * C);
   }
 }
 
