@@ -28,6 +28,21 @@ def test_percentiles_are_those_of_the_replicates_of_resample(scheme):
         assert not np.any(found[name].n_undefined)
 
 
+def test_quantiles_of_many_replicates_are_those_of_sorted_ones(rng):
+    """Where the quantiles lie is guessed by a sample, which ties, order and steps mislead."""
+    from cmfast.kernels.cpu.uncertainty.intervals import replicate_intervals
+
+    n = 5003
+    steps = np.where(np.arange(n) % (n // 256) == 0, 0.0, rng.random(n) + 5)  # what is sampled says nothing
+    far = np.where(rng.random(n) < 0.01, 1e300, rng.random(n))
+    rows = [rng.normal(size=n), np.arange(n), -np.arange(n), np.ones(n), rng.integers(0, 2, n), steps, far]
+    R = np.stack(rows).astype(float)
+    for level in (0.0, 0.1, 0.9, 0.98):
+        found = replicate_intervals(R.T[:, :, None], R[:, :1], method="percentile", level=level)
+        ends = np.quantile(R, [(1 - level) / 2, (1 + level) / 2], axis=1)
+        np.testing.assert_allclose([found[0][:, 0], found[1][:, 0]], ends, rtol=1e-14)
+
+
 def test_agrees_with_the_bootstrap_of_scipy():
     labels = np.repeat(np.arange(9), SURFACE.ravel())
 

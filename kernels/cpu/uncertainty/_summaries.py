@@ -9,6 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 METHODS = {"percentile": 0, "basic": 1, "bca": 2}
 BASIC, BCA = METHODS["basic"], METHODS["bca"]
 ROOT_HALF = math.sqrt(0.5)
+SAMPLE, MANY = 256, 1024  # numbers by which a rank is guessed; up to which it is not
 
 
 @jit(inner=True)
@@ -37,18 +38,54 @@ def _select(a, k, first, last):
 
 
 @jit(inner=True)
-def _quantile(a, m, share):
-    """Return the quantile of the first `m` numbers, linear between neighbours."""
+def _near(a, m, k, work):
+    """Write to `work` the numbers among which those of rank `k` and `k` + 1 of the first `m` are.
+
+    Return how many these are and how many others are below them. Between which numbers they lie is guessed by a sample.
+    """
+    n, below = m, 0
+    if m > MANY:
+        step, size = m // SAMPLE, 0
+        for i in range(0, m, step):
+            work[size] = a[i]
+            size += 1
+        share = k / m
+        reach = 4.0 * math.sqrt(size * share * (1.0 - share)) + 3.0
+        first, last = int(size * share - reach), int(size * share + reach)
+        low, high = -np.inf, np.inf
+        if first > 0:
+            _select(work, first, 0, size)
+            low = work[first]
+        if last < size:
+            _select(work, last, 0, size)
+            high = work[last]
+        n = 0
+        for i in range(m):
+            x = a[i]
+            work[n] = x
+            n += 1 if (x >= low) & (x <= high) else 0
+            below += 1 if x < low else 0
+        if below <= k and min(k + 1, m - 1) < below + n:
+            return n, below
+        n, below = m, 0
+    work[:m] = a[:m]
+    return n, below
+
+
+@jit(inner=True)
+def _quantile(a, m, share, work):
+    """Return the quantile of the first `m` numbers, linear between neighbours; `work` has as many places."""
     if m == 0 or not 0.0 <= share <= 1.0:
         return np.nan
     place = share * (m - 1)
     k = min(int(place), m - 1)
-    _select(a, k, 0, m)
-    part, found = place - k, a[k]
+    n, below = _near(a, m, k, work)
+    _select(work, k - below, 0, n)
+    part, found = place - k, work[k - below]
     if part > 0.0 and k + 1 < m:
-        above = a[k + 1]
-        for i in range(k + 2, m):
-            above = min(above, a[i])
+        above = np.inf
+        for i in range(k - below + 1, n):
+            above = min(above, work[i])
         if above > found:  # else both may be infinite
             found += part * (above - found)
     return found
@@ -117,7 +154,7 @@ def _corrected(share, less, acceleration):
 @jit()
 def summarize(replicates, estimate, acceleration, method, level, low, high, error, undefined, start, stop):
     """Make the interval, the standard deviation and the number of undefined replicates of every row."""
-    numbers = np.empty(replicates.shape[1])
+    numbers, work = np.empty(replicates.shape[1]), np.empty(replicates.shape[1])
     for row in range(start, stop):
         m, mean, less = 0, 0.0, 0.0
         value = estimate[row]
@@ -138,7 +175,7 @@ def summarize(replicates, estimate, acceleration, method, level, low, high, erro
             less = min(max(less / m, 0.5 / m), 1.0 - 0.5 / m) if m > 0 else 0.5  # all on one side say no more
             first = _corrected(first, less, acceleration[row])
             last = _corrected(last, less, acceleration[row])
-        below, above = _quantile(numbers, m, first), _quantile(numbers, m, last)
+        below, above = _quantile(numbers, m, first, work), _quantile(numbers, m, last, work)
         if method == BASIC:
             below, above = 2.0 * value - above, 2.0 * value - below
         known = value == value  # noqa: PLR0124

@@ -11,7 +11,7 @@ from cmfast.kernels.cpu.uncertainty._summaries import METHODS, accelerate, summa
 from cmfast.kernels.cpu.uncertainty.resample import SCHEMES, SECONDS_PER_DRAW, shares_of
 
 VALUES = 2**23  # of replicates at a time, 64 MB
-SECONDS_PER_VALUE = 2e-8  # of one replicate of a number, to bring the quantiles to their places
+SECONDS_PER_VALUE = 8e-9  # of one replicate of a number, to bring the quantiles to their places
 GAMMAS = 20  # binomial draws that a gamma draw takes as long as
 
 
