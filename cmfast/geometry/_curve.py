@@ -156,6 +156,7 @@ def width_curve(
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
     points = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
+    common["n_classes"] = points.n_classes
     report = reporter(progress, "grids")
     single = not is_list(weights)
     diagnostics: list[GcmDiagnostics] = []

@@ -10,6 +10,7 @@ from cmfast._core.annotations import Array
 from cmfast.geometry import _null
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._weights import Weighting, outcomes
+from cmfast.kernels.status import Status
 
 MOST_GUARANTEED = 0.8
 FEWEST_CELLS = 100
@@ -28,7 +29,8 @@ class GcmDiagnostics:
     Attributes
     ----------
     n_points, n_dropped : int
-        Points counted, and left out because a coordinate is not finite.
+        Points counted, and left out because a coordinate is not finite. None are counted where no weighting has an
+        answer.
     n_cells, n_triples : int
         Occupied cells; distinct triples (cell, label, prediction).
     bins : tuple of int
@@ -127,7 +129,8 @@ class GcmDiagnostics:
         columns = (self.overlap, self.null_overlap, self.guaranteed)
         known = [row for row in zip(*map(np.atleast_1d, columns), strict=True) if np.isfinite(row).all()]
         if not known:
-            return "Verdict: there is nothing to judge."
+            none = not any(Status(int(code)).ok for code in np.atleast_1d(self.status))
+            return f"Verdict: there is nothing to judge{', as the weights have no answer' if none else ''}."
         overlap, permuted, guaranteed = min(known, key=lambda row: row[0] - row[1])
         return (
             f"Verdict: the overlap of {overlap:.2f} is above the {permuted:.2f} of permuted labels, and not all of it "
@@ -161,7 +164,9 @@ def describe(
     n_points = cells.n_points
     W = np.array([dispatch.to_host(w.table) for w in weightings], np.float64).reshape(matrix.shape)
     W[np.isnan(matrix).any(axis=(1, 2))] = np.nan
-    null = _null.simulate(dispatch.to_host(cells.confusion_matrix()), W, normalized, sizes, number, rng)
+    null = _null.none_of(W)
+    if not np.isnan(W).all(axis=(1, 2)).all():
+        null = _null.simulate(dispatch.to_host(cells.confusion_matrix()), W, normalized, sizes, number, rng)
     excess = matrix - normalized
     values = {
         "overlap": overlaps(out),
@@ -199,8 +204,10 @@ def describe(
 
 
 def reasons(found: GcmDiagnostics) -> list[str]:
-    """Return in plain words why the agreement says little."""
-    why = []
+    """Return in plain words why the agreement says little; nothing where there is none."""
+    why: list[str] = []
+    if not any(Status(int(code)).ok for code in np.atleast_1d(found.status)):
+        return why
     names = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
     arrays = {name: np.atleast_1d(np.asarray(getattr(found, name))) for name in names}
     guaranteed = arrays["guaranteed"].max(initial=0.0, where=np.isfinite(arrays["guaranteed"]))

@@ -13,6 +13,7 @@ from cmfast.geometry._weights import Weighting, outcomes, report, statuses, tabl
 
 Weights: TypeAlias = Method | Table | list[Any]  # of which each is one of the others
 Rule: TypeAlias = Literal["scott", "freedman_diaconis"]
+PART = 1 << 20  # coordinates looked at at a time
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
@@ -24,7 +25,8 @@ class Embedded(NamedTuple):
     y_pred: Array
     grid: Grid
     weightings: list[Weighting]
-    """Those of all points; those left out later may change them."""
+    """Those of all points; those left out later may change them. Where none has an answer there are no points."""
+    n_classes: int
 
 
 def embedded(
@@ -55,11 +57,25 @@ def embedded(
     M = _matrix(X, y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
     weightings = tables(M, weights, bi)
     report(weightings, statuses(weightings), on_failure)
+    if not any(w.status.ok for w in weightings) and _are_finite(X):  # what is left out may change the verdict
+        nowhere = grid if isinstance(grid, Grid) else Grid([0.0], [1.0])
+        return Embedded(
+            X[:0, : len(nowhere.width)], y_true[:0], y_pred[:0], nowhere, weightings, dispatch.shape_of(M)[0]
+        )
     quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     if n_components is not None:
         X = projected(X, min(n_components, m), keep_all=isinstance(grid, Grid), num_threads=num_threads)
     cells: Grid = grid if isinstance(grid, Grid) else getattr(Grid, grid)(X, **quiet)
-    return Embedded(X, y_true, y_pred, cells, weightings)
+    return Embedded(X, y_true, y_pred, cells, weightings, dispatch.shape_of(M)[0])
+
+
+def _are_finite(X: Array) -> bool:
+    """Whether no coordinate is NaN or infinite: looked at in parts, in memory for few."""
+    n, m = dispatch.shape_of(X)
+    step = max(1, PART // m)
+    with dispatch.chosen(X):
+        parts = (X[start : start + step] for start in range(0, n, step))
+        return all(bool(((part < float("inf")) & (part > -float("inf"))).all()) for part in parts)  # synchronises
 
 
 def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, num_threads: int | None) -> Array:
@@ -91,6 +107,9 @@ def weighted(
     options: dict[str, Any] = {"bounded": bounded, "num_threads": num_threads}
     out = dispatch.call("gcm", cells._keys, cells.counts, M, *(w.table for w in found), **options)
     codes = outcomes(found, out)
+    if not any(w.status.ok for w in found):  # where there are no points, no weight is used
+        with dispatch.chosen(out[0]):
+            out = (*(None if x is None else x + float("nan") for x in out[:-1]), out[-1])
     if known is not None:
         codes[codes == statuses(known)] = 0
     report(found, codes, on_failure)

@@ -26,6 +26,11 @@ class Null(NamedTuple):
     sd: np.ndarray
 
 
+def none_of(W: np.ndarray) -> Null:
+    """Return the null of weights of which none has an answer."""
+    return Null(np.full(W.shape, np.nan), np.full(len(W), np.nan), np.full(len(W), np.nan))
+
+
 def simulate(
     M: np.ndarray,
     W: np.ndarray,

@@ -25,7 +25,8 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
     matrix : array of float64, shape (C, C), or (W, C, C) for a list of W weightings
         In units of the cell volume, as :func:`gcm` returns it.
     cells : CellCounts
-        The counts, from which any other weighting follows without the points.
+        The counts, from which any other weighting follows without the points; of no points where no weighting has an
+        answer, as nothing is done then.
     diagnostics : GcmDiagnostics
         How much of the agreement with the normalised confusion matrix was certain beforehand. Print it.
     """
@@ -151,7 +152,8 @@ def geometric_confusion_matrix(
     cells that hold enough points to be evidence.
 
     Bad values: points that are not finite are left out of everything and reported once. A weighting without an answer
-    gives NaN, see :func:`gcm`; that is found out, and reported, before any work on `X`. Synchronises the device.
+    gives NaN, see :func:`gcm`; that is found out, and reported, before any work on `X`, and where no weighting has an
+    answer there is none: for the cells alone see :func:`cell_counts`. Synchronises the device.
     Reproducible: same input, same bits, for any number of threads.
 
     References
@@ -180,6 +182,7 @@ def geometric_confusion_matrix(
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
     points = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
+    common["n_classes"] = points.n_classes
     cells = count_in_parts(points.X, points.y_true, points.y_pred, points.grid, progress=progress, **common)
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = weighted(cells, weights, bi, on_failure, num_threads, known=points.weightings)

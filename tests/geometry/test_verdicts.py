@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cmfast
-from cmfast.geometry import _embedding
+from cmfast.geometry import _embedding, _null
 
 GRID = cmfast.Grid([0.0], [1.0])
 MATRICES = {
@@ -94,6 +94,43 @@ def test_weights_are_looked_at_before_the_points(function, weights, monkeypatch)
     monkeypatch.setattr(_embedding, "projected", projected)
     with pytest.raises((cmfast.FailureError, TypeError, ValueError)):
         function(*points_of(MATRICES["none"]), weights=weights, on_failure="raise")
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+@pytest.mark.parametrize("grid", ["scott", GRID], ids=["scott", "grid"])
+def test_weights_without_an_answer_cost_no_work(make, grid, monkeypatch):
+    def work(*arguments, **options):
+        pytest.fail("there was work")
+
+    monkeypatch.setattr(_embedding, "projected", work)
+    monkeypatch.setattr(_null, "simulate", work)
+    points = [make(x) for x in points_of(MATRICES["none"])]
+    for weights in ("bi", ["bi", make(np.full((3, 3), -1.0))]):
+        result, words = said(cmfast.geometric_confusion_matrix, *points, weights=weights, grid=grid)
+        assert len(words) == 1
+        assert type(result.matrix) is type(points[0])
+        assert np.isnan(np.asarray(result.matrix)).all()
+        assert result.cells.n_points == result.diagnostics.n_points == 0
+        assert "nothing to judge, as the weights have no answer" in result.explain()
+        curve, _ = said(cmfast.width_curve, *points, weights=weights, grid=grid, factors=[1, 2])
+        assert np.isnan(curve.overlaps).all()
+
+
+def test_one_weighting_with_an_answer_is_worth_the_work():
+    X, y, p = points_of(MATRICES["none"])
+    result, _ = said(cmfast.geometric_confusion_matrix, X, y, p, weights=["bi", "row"])
+    assert np.isnan(result.matrix).any(axis=(1, 2)).tolist() == [True, False]
+    alone, _ = said(cmfast.geometric_confusion_matrix, X, y, p, weights="row")
+    np.testing.assert_array_equal(result.matrix[1], alone.matrix)
+    assert result.diagnostics.null_overlap[1] == alone.diagnostics.null_overlap
+
+
+def test_what_is_left_out_may_give_an_answer():
+    X, y, p = points_of(MATRICES["a scaling"])
+    X, y, p = (np.concatenate([a, b]) for a, b in ((X, np.full((1, 1), np.inf)), (y, [3]), (p, [0])))
+    result, words = said(cmfast.geometric_confusion_matrix, X, y, p, empty="drop")
+    assert len(words) == 2
+    assert not np.isnan(result.matrix).all()
 
 
 def test_what_is_left_out_may_change_the_verdict_which_is_said_then():
