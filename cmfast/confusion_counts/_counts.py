@@ -167,6 +167,17 @@ class ConfusionCounts(State):
     def _repr_html_(self) -> str:
         return _tables.to_html(self._held, repr(self)[1:-1])
 
+    def explain(self) -> str:
+        """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).explain()
+        '66.7% of 3 samples are right; least found is dog, 50.0% of which is; most often dog is taken for cat (1)'
+        """
+        return _tables.explained(self._held)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConfusionCounts) and self.to_bytes() == other.to_bytes()
 

@@ -38,17 +38,51 @@ def to_pandas(held: Held) -> Any:
 
 
 def to_html(held: Held, said: str) -> str:
-    """Return the counts as an HTML table where they are one matrix that can be read, below what is `said` of them."""
-    head = f"<p>{escape(said)}</p>"
+    """Return the counts as an HTML table where they are one matrix that can be read, between what is `said` of them."""
     labels = [escape(str(label)) for label in held.axis.labels]
+    head = f"<table><caption>{escape(said)}</caption>"
+    foot = f"</table><p>{escape(explained(held))}</p>"
     if held.keys is not None or not 0 < len(labels) <= reading.WIDEST:
-        return head
+        return f"{head}{foot}"
     names = "".join(f"<th>{label}</th>" for label in labels)
     rows = "".join(
         f"<tr><th>{label}</th>{''.join(f'<td>{x:,}</td>' for x in row)}</tr>"
         for label, row in zip(labels, dispatch.to_host(held.whole()).tolist(), strict=True)
     )
-    return f"{head}<table><thead><tr><th>true \\ predicted</th>{names}</tr></thead><tbody>{rows}</tbody></table>"
+    return f"{head}<thead><tr><th>true \\ predicted</th>{names}</tr></thead><tbody>{rows}</tbody>{foot}"
+
+
+def explained(held: Held) -> str:
+    """Say in words how much is right, and where most of the rest goes; of groups, which are worst and best."""
+    M = np.asarray(dispatch.to_host(held.whole()), np.float64)
+    if not (np.isfinite(M) & (M >= 0)).all():
+        return "some counts are negative, or no numbers: weights were"
+    total = M.sum()
+    if not total:
+        return "nothing was counted"
+    right = M.trace(axis1=-2, axis2=-1)
+    said = f"{right.sum() / total:.1%} of {total:,.10g} samples are right"
+    if held.keys is None:
+        return f"{said}; {_worst(M, held.axis.labels)}"
+    of_groups = M.sum(axis=(-2, -1))
+    known = np.flatnonzero(of_groups)
+    shares, names = right[known] / of_groups[known], held.keys.labels
+    ends = [f"{shares[k]:.1%} of {names[known[k]]}" for k in (shares.argmin(), shares.argmax())]
+    return f"{said}, in {len(of_groups):,} groups: {ends[0]} to {ends[1]}"
+
+
+def _worst(M: np.ndarray, labels: tuple[Any, ...]) -> str:
+    """Say which class is found worst, and which is taken for another one most often."""
+    true = M.sum(axis=1)
+    known = np.flatnonzero(true)
+    recall = M.diagonal()[known] / true[known]
+    k = recall.argmin()
+    off = M - np.diag(M.diagonal())
+    row, col = np.unravel_index(off.argmax(), M.shape)
+    if not off[row, col]:
+        return "nothing is confused"
+    found = f"least found is {labels[known[k]]}, {recall[k]:.1%} of which is"
+    return f"{found}; most often {labels[row]} is taken for {labels[col]} ({off[row, col]:,.10g})"
 
 
 def to_xarray(held: Held) -> Any:

@@ -1,5 +1,6 @@
 """What two classifiers said of the same samples: ``paired_counts``, and what it returns."""
 
+from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -169,6 +170,36 @@ class PairedCounts(State):
         text += "" if groups is None else f", {len(groups):,} groups"
         text += "" if clusters is None else f", {clusters:,} clusters"
         return f"<PairedCounts: {text}>"
+
+    def _repr_html_(self) -> str:
+        said = f"<table><caption>{escape(repr(self)[1:-1])}</caption>"
+        return f"{said}</table><p>{escape(self.explain())}</p>"
+
+    def explain(self) -> str:
+        """Say in words how often both, one or none was right, and where they differ most.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> said = uncertainty.paired_counts(["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]).explain()
+        >>> said.split("; ")[0]
+        'of 3 samples both have 1 right, the first alone 0, the second alone 2, neither 0'
+        >>> said.split("; ")[1]
+        'most often (2) the first says a and the second b where b is true'
+        """
+        if not self.n_samples:
+            return "nothing was counted"
+        _, *sides = self._held.decoded()
+        first, second = (sides[k] == sides[TRUTH] for k in (FIRST, SECOND))
+        kinds = (first & second, first & ~second, ~first & second, ~first & ~second)
+        both, one, other, none = (f"{int(self._held.counts[kind].sum()):,}" for kind in kinds)
+        said = f"of {self.n_samples:,} samples both have {both} right"
+        said += f", the first alone {one}, the second alone {other}, neither {none}"
+        most = self.flips(1)
+        if not most:
+            return f"{said}; they never differ"
+        truth, a, b, n = most[0]
+        return f"{said}; most often ({n:,}) the first says {a} and the second {b} where {truth} is true"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PairedCounts) and self.to_bytes() == other.to_bytes()

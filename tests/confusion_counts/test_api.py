@@ -348,11 +348,11 @@ def test_one_group_and_its_report(make):
 def test_counts_in_a_notebook():
     counts = cmfast.ConfusionCounts.from_labels(["<b>", "dog"], ["<b>", "<b>"])
     html = counts._repr_html_()
-    assert html.startswith("<p>ConfusionCounts: 2 samples, 2 classes</p><table>")
+    assert html.startswith("<table><caption>ConfusionCounts: 2 samples, 2 classes</caption><thead>")
     assert "<tr><th>dog</th><td>1</td><td>0</td></tr>" in html
     assert "<b>" not in html
     many = cmfast.ConfusionCounts.from_labels(range(50), range(50))
-    assert many._repr_html_() == "<p>ConfusionCounts: 50 samples, 50 classes</p>"
+    assert many._repr_html_().startswith("<table><caption>ConfusionCounts: 50 samples, 50 classes</caption></table><p>")
 
 
 def test_classes_by_their_labels():

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cmfast
-from cmfast import contingency, metrics
+from cmfast import contingency, metrics, uncertainty
 
 M = np.array([[8, 1, 0], [2, 6, 1], [0, 1, 9]])
 BATCH = np.stack([M, 0 * M, M + 1])
@@ -38,6 +38,13 @@ def results():
     yield from (metrics.report(M), metrics.report(M * 0, undefined="nan"))
     yield contingency.learning_path(BATCH + 1)
     yield contingency.imbalance_sensitivity("f1", [2.0, 3.0], size=2)
+    for groups in (None, Y):
+        for rows in (slice(None), slice(0)):
+            given = None if groups is None else groups[rows]
+            yield cmfast.ConfusionCounts.from_labels(Y[rows], P[rows], groups=given)
+            yield uncertainty.paired_counts(Y[rows], P[rows], Y[rows], groups=given)
+    yield cmfast.ConfusionCounts.from_labels(torch.tensor(Y), torch.tensor(P))
+    yield cmfast.ConfusionCounts.from_labels(Y, P, sample_weight=-RNG.random(len(Y)))
     yield from (cmfast.pca(X, 1), cmfast.pca(torch.from_numpy(X), 2))
     for weights in ("bi", ["row", "bi"]):
         found = quiet(cmfast.geometric_confusion_matrix, X, Y, P, weights=weights)
@@ -118,3 +125,22 @@ def test_confusions_have_the_names_of_their_classes():
     for labels in (["ant", "bee"], "abc"):
         with pytest.raises(ValueError, match="labels must be names of all classes, at least 3, got "):
             found.explain(labels)
+
+
+def test_what_is_said_of_counts():
+    counts = cmfast.ConfusionCounts
+    y, p = ["cat", "dog", "dog", "cat"], ["cat", "cat", "dog", "cat"]
+    assert counts.from_labels(y, p).explain() == (
+        "75.0% of 4 samples are right; least found is dog, 50.0% of which is; most often dog is taken for cat (1)"
+    )
+    assert counts.from_labels(y, y).explain() == "100.0% of 4 samples are right; nothing is confused"
+    grouped = counts.from_labels(y, p, groups={"site": ["u", "u", "v", "v"], "day": [1, 1, 2, 2]})
+    assert grouped.explain() == "75.0% of 4 samples are right, in 2 groups: 50.0% of ('u', 1) to 100.0% of ('v', 2)"
+    assert counts().explain() == "nothing was counted"
+    paired = uncertainty.paired_counts(y, p, y)
+    assert paired.explain().startswith(
+        "of 4 samples both have 3 right, the first alone 0, the second alone 1, neither 0;"
+    )
+    assert uncertainty.paired_counts(y, p, p).explain().endswith("neither 1; they never differ")
+    assert "&lt;b&gt;" in counts.from_labels(["<b>"], ["a"])._repr_html_()
+    assert "&lt;b&gt;" in uncertainty.paired_counts(["<b>"], ["a"], ["<b>"])._repr_html_()

@@ -573,6 +573,7 @@ ENTRIES: dict[str, Entry] = {
         wrong={"labels": NO_LABELS},
         free=frozenset({"groups", "clusters"}),  # labels of any kind; they have tests of their own
     ),
+    "uncertainty.PairedCounts.explain": Entry(lambda make: _paired(make).explain),
     "uncertainty.PairedCounts.flips": Entry(lambda make: _paired(make).flips, others={"k": 2}),
     "uncertainty.McNemar.explain": Entry(lambda make: cmfast.uncertainty.mcnemar(_paired(make)).explain),
     "uncertainty.Symmetry.explain": Entry(lambda make: cmfast.uncertainty.bowker(_paired(make)).explain),
@@ -821,6 +822,7 @@ ENTRIES: dict[str, Entry] = {
     "ConfusionCounts.compute": Entry(
         lambda make: _counted(make).compute, others={"names": ["accuracy", "f1"]}, **OF_CLASSES
     ),
+    "ConfusionCounts.explain": Entry(lambda make: _counted(make).explain),
     "ConfusionCounts.report": Entry(lambda make: _counted(make).report),
     "ConfusionCounts.group": Entry(
         lambda make: cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS), groups=make(TRUTH)).group,
