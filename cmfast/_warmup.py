@@ -88,7 +88,7 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
                 function(np.triu(M), *targets)
         for oblong in (np.ones((3, 4)), np.ones((4, 3))):
             function(oblong, oblong.sum(-1), oblong.sum(-2))
-        for n_classes in (*range(1, 13), 20):  # each number of them that has code of its own, and one that has none
+        for n_classes in (*range(1, 17), 20):  # each number of them that has code of its own, and one that has none
             function(_matrix(np.float64, n_classes))
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1], 10.0 ** (200 * np.eye(3))):
             for options in WAYS:

@@ -159,30 +159,118 @@ def _solve_by_rows(t):
 @jit(inner=True)
 def solve(t):
     """Solve L d = gaps of the columns by elimination from the last column down; note how wide the step is."""
-    S, C = t.S, t.C
-    square = t.R == C
-    for k in range(C):
-        _weigh(t, k)
-        _find_flows(t, k)
-    for k in range(C - 1, 0, -1):
-        W, F = t.W + k * C, t.F + k * C
-        _take_shares(t, k)
-        q = load(S, t.q + k)
-        store(S, t.q, fma(load(S, t.W + k), q, load(S, t.q)))
-        for j in range(k - 1, 0, -1):  # the next pivot row first: what needs it need not wait for the others
-            share = load(S, t.W + j * C + k)
-            store(S, t.q + j, fma(share, q, load(S, t.q + j)))
-            row = t.W + j * C
-            for i in range(j):
-                store(S, row + i, fma(share, load(S, W + i), load(S, row + i)))
-            if square:
-                row = t.F + j * C
-                f = load(S, F + j)
-                for i in range(j):
-                    flow = fma(share, load(S, F + i), load(S, row + i))
-                    store(S, row + i, fma(-load(S, t.W + i * C + k), f, flow))
-        store(S, t.d + k, q + add_up(S, F, k) if square else q)
+    C = t.C
+    whole = C - C % 4
+    for j in range(0, whole, 4):
+        for k in range(0, j + 1, 4):
+            _weigh_block(t, j, k)
+    for j in range(whole, C):
+        _weigh(t, j)
+    for j in range(C):
+        _find_flows(t, j)
+    k = C
+    while k > 1:  # four pivots together, which then send the rest what they have for it; few columns at once
+        first = k - 4 if k > 8 else 0
+        for pivot in range(k - 1, max(first, 1) - 1, -1):
+            _take_out(t, pivot, first)
+        k = first
+        for j in range(k):
+            _send_flows(t, k, j)
+        for j in range(k % 2, k, 2):  # the first column has none before it
+            _send_weights(t, k, j)
     _substitute(t)
+
+
+@jit(inner=True)
+def _take_out(t, k, first):
+    """Take column k out of the graph, as far as that concerns the columns from `first` on."""
+    S, C = t.S, t.C
+    W, F = t.W + k * C, t.F + k * C
+    square = t.R == C
+    _take_shares(t, k)
+    q = load(S, t.q + k)
+    for j in range(k - 1, first - 1, -1):  # the next pivot row first: what needs it need not wait for the others
+        share = load(S, t.W + j * C + k)
+        store(S, t.q + j, fma(share, q, load(S, t.q + j)))
+        row = t.W + j * C
+        for i in range(j):
+            store(S, row + i, fma(share, load(S, W + i), load(S, row + i)))
+        if square:
+            row = t.F + j * C
+            f = load(S, F + j)
+            for i in range(j):
+                flow = fma(share, load(S, F + i), load(S, row + i))
+                store(S, row + i, fma(-load(S, t.W + i * C + k), f, flow))
+    store(S, t.d + k, q + add_up(S, F, k) if square else q)
+
+
+@jit(inner=True)
+def _send_weights(t, k, j):
+    """Add what the four columns from k on send to the weights of the columns j and j + 1, the last of them first."""
+    S, C = t.S, t.C
+    row, other, W = t.W + j * C, t.W + (j + 1) * C, t.W + k * C
+    a, b, c, d = load(S, row + k + 3), load(S, row + k + 2), load(S, row + k + 1), load(S, row + k)
+    e, f, g, h = load(S, other + k + 3), load(S, other + k + 2), load(S, other + k + 1), load(S, other + k)
+    for i in range(j + 1):
+        p, q, r, s = load(S, W + 3 * C + i), load(S, W + 2 * C + i), load(S, W + C + i), load(S, W + i)
+        w = fma(f, q, fma(e, p, load(S, other + i)))
+        store(S, other + i, fma(h, s, fma(g, r, w)))
+        if i < j:
+            w = fma(b, q, fma(a, p, load(S, row + i)))
+            store(S, row + i, fma(d, s, fma(c, r, w)))
+
+
+@jit(inner=True)
+def _send_flows(t, k, j):
+    """Do so with the source of column j and its flows: each sends what it has, and takes what the column sends on."""
+    S, C = t.S, t.C
+    row, F3, to = t.W + j * C + k, t.F + (k + 3) * C, t.F + j * C
+    F2, F1, F = F3 - C, F3 - 2 * C, F3 - 3 * C
+    a, b, c, d = load(S, row + 3), load(S, row + 2), load(S, row + 1), load(S, row)
+    source = fma(b, load(S, t.q + k + 2), fma(a, load(S, t.q + k + 3), load(S, t.q + j)))
+    store(S, t.q + j, fma(d, load(S, t.q + k), fma(c, load(S, t.q + k + 1), source)))
+    if t.R != C:
+        return
+    m, n, o, p = -load(S, F3 + j), -load(S, F2 + j), -load(S, F1 + j), -load(S, F + j)
+    for i in range(j):
+        share = t.W + i * C + k
+        flow = fma(load(S, share + 3), m, fma(a, load(S, F3 + i), load(S, to + i)))
+        flow = fma(load(S, share + 2), n, fma(b, load(S, F2 + i), flow))
+        flow = fma(load(S, share + 1), o, fma(c, load(S, F1 + i), flow))
+        store(S, to + i, fma(load(S, share), p, fma(d, load(S, F + i), flow)))
+
+
+@jit(inner=True)
+def _weigh_block(t, j, k):
+    """Do what ``_weigh`` does for the columns from j to j + 3 and from k to k + 3; what k > j gets is never read."""
+    S, C = t.S, t.C
+    zero = splat(0.0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+    m, n, o, p, q, r, s, u = zero, zero, zero, zero, zero, zero, zero, zero
+    for i in range(t.R):
+        row, inverse = t.P + i * C, load(S, t.inverse + i)
+        one, two, three, four = load(S, row + k), load(S, row + k + 1), load(S, row + k + 2), load(S, row + k + 3)
+        x = load(S, row + j) * inverse
+        a, b, c, d = fma(x, one, a), fma(x, two, b), fma(x, three, c), fma(x, four, d)
+        x = load(S, row + j + 1) * inverse
+        e, f, g, h = fma(x, one, e), fma(x, two, f), fma(x, three, g), fma(x, four, h)
+        x = load(S, row + j + 2) * inverse
+        m, n, o, p = fma(x, one, m), fma(x, two, n), fma(x, three, o), fma(x, four, p)
+        x = load(S, row + j + 3) * inverse
+        q, r, s, u = fma(x, one, q), fma(x, two, r), fma(x, three, s), fma(x, four, u)
+    W = t.W + j * C + k
+    _store_four(S, W, a, b, c, d)
+    _store_four(S, W + C, e, f, g, h)
+    _store_four(S, W + 2 * C, m, n, o, p)
+    _store_four(S, W + 3 * C, q, r, s, u)
+
+
+@jit(inner=True, inline=True)
+def _store_four(S, k, a, b, c, d):
+    store(S, k, a)
+    store(S, k + 1, b)
+    store(S, k + 2, c)
+    store(S, k + 3, d)
 
 
 @jit(inner=True, inline=True)

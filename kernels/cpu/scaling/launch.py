@@ -18,7 +18,7 @@ CHUNK = 1 << 16  # cells converted to float64 at a time
 # Where the fields of a problem stand that are tuples themselves.
 FIRST_LINES, END_LINES = (Problem._fields.index(name) for name in ("row_sums", "amount"))
 MOMENT = 1 << 25  # vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms
-STRAIGHT = range(1, 13)  # numbers of classes for which straight-line code pays
+STRAIGHT = range(1, 17)  # numbers of classes for which straight-line code pays
 SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
 
 
