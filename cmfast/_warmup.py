@@ -260,6 +260,11 @@ def _shares(dtype: type, n_classes: int = 3) -> np.ndarray:
     return np.full((SAMPLES, n_classes), 1 / n_classes, dtype)
 
 
+def _row_draws() -> None:
+    for dtype in FLOATS:
+        cmfast.conformal.scores(_shares(dtype))
+
+
 def _scores() -> None:
     for dtype, n_classes in product(FLOATS, (3, SIDE)):
         P = _shares(dtype, n_classes)
@@ -349,6 +354,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "paired_errors": _paired_errors,
     "paired_replicates": _paired_replicates,
     "label_margins": _label_margins,
+    "row_draws": _row_draws,
     "scores": _scores,
     "threshold": _thresholds,
     "score_histogram": _score_histogram,

@@ -64,8 +64,8 @@ def twice(weights: list[np.ndarray], X: np.ndarray, y: np.ndarray, rng: np.rando
 def sets_of(weights: list[np.ndarray], data: tuple[np.ndarray, ...], seed: int, alpha: Any = ALPHAS) -> Any:
     """Return the sets of the new rows, calibrated by the rows for that."""
     _, _, X, y, new, _ = data
-    q = conformal.threshold(conformal.scores(predict(weights, X)[1], y, rng=np.random.default_rng(2 * seed)), alpha)
-    return conformal.prediction_sets(predict(weights, new)[1], q, rng=np.random.default_rng(2 * seed + 1))
+    q = conformal.threshold(conformal.scores(predict(weights, X)[1], y, rng=seed), alpha)
+    return conformal.prediction_sets(predict(weights, new)[1], q, rng=seed)
 
 
 def centre() -> None:

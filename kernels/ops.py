@@ -82,6 +82,7 @@ OPS: dict[str, Op] = {
     "metric_draws": Op("uncertainty.intervals", "(C,C)->*", rtol=(1e-9, 1e-9)),
     "replicate_intervals": Op("uncertainty.intervals", "(k,R,C),(R,C)->(R,C),(R,C),(R,C),(R,C)", rtol=(1e-9, 1e-9)),
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
+    "row_draws": Op("conformal.scores", "(n,C)->(n)", BOTH),
     "scores": Op("conformal.scores", "(n,C),(n),(n)->(n),(n)", BOTH),
     "threshold": Op("conformal.thresholds", "(n),(n)->(A),(g)", BOTH),
     "score_histogram": Op("conformal.thresholds", "(n)->(k)", BOTH, merge="sum"),

@@ -97,6 +97,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "ConfusionCounts": ("confusion_matrix",),
     "Support": ("support",),
     "uncertainty.paired_counts": ("confusion_matrix",),
+    "conformal.scores": ("row_draws", "scores"),
+    "conformal.prediction_sets": ("row_draws", "prediction_sets"),
     "conformal.CcmCounts.correlation": ("ccm_ratios",),
     "conformal.CcmDisplay.from_sets": ("ccm", "ccm_ratios", "coverage_confusion", "confusion_matrix"),
     "conformal.PredictionSets.coverage": ("set_coverage",),

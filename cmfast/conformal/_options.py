@@ -55,11 +55,8 @@ def per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:
         validate.refuse(name, f"of shape {rows}, one entry per row of P", f"shape {dispatch.shape_of(array)}")
 
 
-def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], *, new: bool) -> Any:
-    """Return the number of every row, given or drawn; None where each is 1.
-
-    A seed draws other numbers for `new` rows than for those of a calibration, from which they must be independent.
-    """
+def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], num_threads: int | None) -> Any:
+    """Return the number of every row: given, made of the row and a seed, or drawn; None where each is 1."""
     if u is not None and rng is not None:
         validate.refuse("rng", "None where u is given", validate.shown(rng))
     if not rule.randomised:
@@ -70,9 +67,8 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], *, new: b
         validate.real(u=u)
         per_row("u", u, rows)
         return u
-    if rng is None:
-        validate.refuse("rng", "a Generator or a seed, or u given, where scores are randomised", "None")
-    if not isinstance(rng, np.random.Generator):
-        rng = np.random.default_rng([validate.count("rng", rng, most=None), new])
-    drawn: np.ndarray = rng.random(rows)
-    return dispatch.sent(drawn, dispatch.bare(P))
+    if isinstance(rng, np.random.Generator):
+        drawn: np.ndarray = rng.random(rows)
+        return dispatch.sent(drawn, dispatch.bare(P))
+    seed = 0 if rng is None else validate.count("rng", rng, most=None)
+    return dispatch.call("row_draws", P, seed=seed, num_threads=num_threads)

@@ -80,9 +80,10 @@ def scores(
     u : array, shape (..., n), optional
         The U of every row, from 0 to 1.
     rng : int or numpy.random.Generator, optional
-        Draws U, on the host, where `u` is not given; there is no default. The first row of every call with one seed has
-        the same U, so for rows that come in parts give one Generator to all calls. From one seed the labels of a
-        calibration (`y`) have other numbers than new rows, as they must.
+        Where `u` is not given. A seed (default 0) and the probabilities of a row make its U: one function of the row,
+        so that calibration and new rows, in any parts, on any device, have scores by one rule. Rows that are equal have
+        one U, which can only raise coverage; for many of those, as where probabilities are saturated, give a Generator,
+        which draws a number for every row, on the host.
     lam, k_reg : float, int
         Penalty of a rank beyond `k_reg`, for "raps". `lam` is below ``1000 / C``.
     on_failure : {"warn", "raise", "ignore"}
@@ -98,8 +99,8 @@ def scores(
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or not real; shapes that do not agree; neither `u` nor `rng` where scores
-        are randomised, or both; `lam` too large, or for another method.
+        Arrays of two libraries or devices, or not real; shapes that do not agree; both `u` and `rng`; `lam` too large,
+        or for another method.
 
     See Also
     --------
@@ -114,7 +115,8 @@ def scores(
     With U = 1 all labels of probability 0 have the score of the whole row, often exactly 1: where the threshold is 1
     too, as for probabilities that are saturated, sets hold all classes. Randomised scores do not suffer from that.
 
-    Bad values: a row with an entry that is NaN, negative or above 1, a U that is not from 0 to 1, or a label that is no
+    Bad values: an entry that is up to 2^-20 below 0 or above 1, as rounding leaves it, is taken for 0 or 1. A row with
+    an entry that is NaN or farther outside, a U that is not from 0 to 1, or a label that is no
     class (INVALID) gives NaN there and nowhere else, and is reported as `on_failure` says. :func:`threshold` takes NaN
     for infinity, :func:`prediction_sets` gives such a row all classes: both can only raise coverage. Synchronises the
     device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
@@ -141,7 +143,7 @@ def scores(
     rows = _options.probabilities(P, rule)
     validate.integer(y=y)
     _options.per_row("y", y, rows)
-    u = _options.draws(u, rng, rule, P, rows, new=y is None)
+    u = _options.draws(u, rng, rule, P, rows, num_threads)
     found, status = dispatch.call("scores", P, y, u, num_threads=num_threads, **rule.options())
     failures.report(status, on_failure, failed="rows not scored")
     return found

@@ -179,7 +179,7 @@ def prediction_sets(
         Thresholds, as :func:`threshold` gives them: for all classes, for each, or for each group. Of the batch axes of
         `P` all must be there; those of length 1 are repeated.
     method, randomised, u, rng, lam, k_reg
-        See :func:`scores`: as for the calibration, with a U of its own for every row.
+        See :func:`scores`: as for the calibration, the seed too; a `u` is of new rows, with a number for each.
     groups : array of int, shape (..., n), optional
         The group of every row, where thresholds are those of groups.
     empty : {"allow", "top1"}
@@ -211,8 +211,9 @@ def prediction_sets(
     For one U the score never falls along the ranking, so the set of one threshold is the first labels of it; sets of
     thresholds per class are not. Sets of a smaller alpha hold those of a larger one.
 
-    Bad values: a row with an entry that is NaN, negative or above 1, or with a U or a group that is none (INVALID) gets
-    all classes, and is reported as `on_failure` says; so does one whose threshold is NaN or infinity, without report.
+    Bad values: a row with an entry that is NaN or farther than rounding outside of 0 to 1, or with a U or a group that
+    is none (INVALID) gets all classes, and is reported as `on_failure` says; so does one whose threshold is NaN or
+    infinity, without report.
     Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
     threads.
 
@@ -242,7 +243,7 @@ def prediction_sets(
     _options.per_row("groups", groups, rows)
     n_classes = dispatch.shape_of(P)[-1]
     limits = _limits(q, rows, n_classes, groups is not None)
-    u = _options.draws(u, rng, rule, P, rows, new=True)
+    u = _options.draws(u, rng, rule, P, rows, num_threads)
     packed, sizes, status = dispatch.call(
         "prediction_sets", P, limits, u, groups, empty=empty, num_threads=num_threads, **rule.options()
     )

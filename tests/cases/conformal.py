@@ -36,6 +36,15 @@ def _rows():
     for name, P in SHARES.items():
         for rule, options in _rules():
             yield f"{rule}-{name}", P, options(P), False
+    off = TIED.copy()
+    off[2, 0], off[3, 1], off[5] = 1 + 2.0**-52, -(2.0**-20), [1 + 2.0**-20, 1, 1 - 2.0**-53, 0]
+    yield "rounded", off, {"u": _u(TIED)}, False
+    far = np.pad(off, ((0, 0), (30, 4)))
+    yield "rounded-wide", far, {"u": _u(TIED)}, False
+    far = far.copy()
+    far[1, 2], far[4, 0] = 1 + 2.0**-19, -(2.0**-19)
+    yield "too-far-for-rounding", far, {"u": _u(TIED)}, True
+    yield "drawn-by-default", FLAT, {}, False
     yield "bad-first-middle-last", BAD, {"u": _u(BAD)}, True
     off = _u(FLAT)
     off[0], off[3], off[29] = np.nan, -0.5, 1.25
@@ -66,6 +75,16 @@ def _scores():
     yield Case("labels-that-are-none", (FLAT, y), {"randomised": False}, fails=True)
     for kind in ("u1", "i2", "u8", "?"):
         yield Case(f"labels-{kind}", (FLAT, (_labels(FLAT) % 2).astype(kind)), {"randomised": False})
+
+
+def _row_draws():
+    for name, P in SHARES.items():
+        yield Case(name, (P,), {"seed": 0})
+    yield Case("large-seed", (FLAT,), {"seed": 10**30})
+    yield Case("float32", (WIDE.astype(np.float32),), {"seed": 3})
+    yield Case("what-is-none", (BAD,), {"seed": 3})
+    yield Case("batch", (FLAT.reshape(2, 3, 5, 4),), {"seed": 3})
+    yield Case("no-rows", (FLAT[:0],), {"seed": 3})
 
 
 def _thresholds():
@@ -172,6 +191,7 @@ def _ratios():
 
 
 CASES = {
+    "row_draws": list(_row_draws()),
     "scores": list(_scores()),
     "threshold": list(_thresholds()),
     "score_histogram": list(_histograms()),

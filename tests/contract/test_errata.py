@@ -200,8 +200,9 @@ def test_coverage_is_bounded_by_one_over_n_plus_one_without_ties():
 def test_a_perfect_classifier_has_no_sets_of_one_class_alone():
     y = np.arange(4000) % 4
     P = np.eye(4)[y]
-    q = conformal.threshold(conformal.scores(P, y, rng=0), 0.1)
-    sizes = conformal.prediction_sets(P, q, rng=1).sizes[0]
+    rng = np.random.default_rng(0)
+    q = conformal.threshold(conformal.scores(P, y, rng=rng), 0.1)
+    sizes = conformal.prediction_sets(P, q, rng=rng).sizes[0]
     assert 0.08 < (sizes == 0).mean() < 0.12
     q = conformal.threshold(conformal.scores(P, y, randomised=False), 0.1)
     assert (conformal.prediction_sets(P, q, randomised=False).sizes == 4).all()

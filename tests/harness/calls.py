@@ -114,6 +114,11 @@ def _ratios(n: Any, G: Any, *, kind: str) -> Any:
     return getattr(counts, kind)(), counts.reason
 
 
+def _row_draws(P: Any, *, seed: int) -> Any:
+    (P,) = dispatch.adopt(P=P)
+    return dispatch.call("row_draws", P, seed=seed)
+
+
 def _covered(P: Any, q: Any, y: Any, **options: Any) -> Any:
     return _sets(P, q, **options).coverage_by_size(y)
 
@@ -165,6 +170,7 @@ ENTRIES: dict[str, Any] = {
     "ccm": lambda P, q, **options: cmfast.conformal.ccm(_sets(P, q, **options)),
     "coverage_confusion": lambda P, q, y, **o: cmfast.conformal.coverage_confusion(_sets(P, q, **o), y),
     "ccm_ratios": _ratios,
+    "row_draws": _row_draws,
     "cell_counts": _cells,
     "cell_excess": _excess,
     "cell_shapes": _shapes,

@@ -330,6 +330,11 @@ def _scored(kind: str, width: str = "32") -> Call:
     return Call(lambda P, y, u: cmfast.conformal.scores(P, y, u=u), _shares(kind, width))
 
 
+def _drawn(kind: str, width: str = "32") -> Call:
+    P, y, _ = _shares(kind, width)
+    return Call(cmfast.conformal.scores, (P, y))
+
+
 def _all_scored(kind: str) -> Call:
     P, _, u = _shares(kind)
     return Call(lambda P, u: cmfast.conformal.scores(P, u=u), (P, u))
@@ -461,6 +466,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_scores_rows": _scored,
     "cmfast_scores_labels": _scored,
     "cmfast_scores_all": _all_scored,
+    "cmfast_row_draws": _drawn,
     "cmfast_prediction_sets_words": _sets,
     "cmfast_prediction_sets_sizes": _sets,
     "cmfast_set_coverage_count": _of_sets(lambda sets, y: tuple(sets.coverage_by_size(y))),

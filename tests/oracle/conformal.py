@@ -13,13 +13,18 @@ def _units(x):
 
 
 def _is_good(row, u):
-    return all(0 <= float(p) <= 1 for p in row) and 0 <= u <= 1
+    return all(-(2**-20) <= float(p) <= 1 + 2**-20 for p in row) and 0 <= u <= 1
+
+
+def _share(p):
+    return 0.0 if math.isnan(p) else min(max(float(p), 0.0), 1.0)
 
 
 def _scores_of(row, u, method, lam, k_reg):
     """Return the score of every class."""
     if not _is_good(row, u):
         return [math.nan] * len(row)
+    row = [_share(p) for p in row]
     if method == "lac":
         return [1.0 - float(p) for p in row]
     out, before = [0.0] * len(row), 0
@@ -30,15 +35,34 @@ def _scores_of(row, u, method, lam, k_reg):
     return out
 
 
-def _draws(P, randomised, u, rng, new):
+def _draw(row, seed):
+    """Return a number from 0 to 1 that the row and the seed make, by integers modulo 2^64."""
+    first, *keys = (int(k) | 1 for k in np.random.SeedSequence(seed).generate_state(len(row) + 1, np.uint64))
+    x = first + sum(_units(_share(p)) * k for p, k in zip(row, keys, strict=True))
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        x %= 2**64
+        x = (x ^ x >> 33) * factor
+    x %= 2**64
+    return ((x ^ x >> 33) >> 11) / 2**53
+
+
+def row_draws(P, *, seed):
+    P = np.asarray(P)
+    out = np.empty(P.shape[:-1])
+    for index in np.ndindex(out.shape):
+        out[index] = _draw(P[index], seed)
+    return (out,)
+
+
+def _draws(P, randomised, u, rng):
     if not randomised:
         return np.ones(P.shape[:-1])
-    return np.random.default_rng([rng, new]).random(P.shape[:-1]) if u is None else np.asarray(u, float)
+    return row_draws(P, seed=rng or 0)[0] if u is None else np.asarray(u, float)
 
 
-def _table(P, *, method="aps", randomised=True, u=None, rng=None, lam=0.0, k_reg=0, new=True):
+def _table(P, *, method="aps", randomised=True, u=None, rng=None, lam=0.0, k_reg=0):
     P = np.asarray(P)
-    u = _draws(P, randomised and method != "lac", u, rng, new)
+    u = _draws(P, randomised and method != "lac", u, rng)
     out = np.empty(P.shape)
     for index in np.ndindex(P.shape[:-1]):
         out[index] = _scores_of(P[index], float(u[index]), method, lam, k_reg)
@@ -46,7 +70,7 @@ def _table(P, *, method="aps", randomised=True, u=None, rng=None, lam=0.0, k_reg
 
 
 def scores(P, y=None, **options):
-    table = _table(P, **options, new=y is None)
+    table = _table(P, **options)
     if y is None:
         return (table,)
     out = np.full(table.shape[:-1], math.nan)
@@ -112,7 +136,7 @@ def _members(P, q, *, groups=None, empty="allow", **options):
     if empty == "top1":
         for *b, a, i in np.ndindex(out.shape[:-1]):
             if not out[(*b, a, i)].any():
-                row = [float(p) for p in P[(*b, i)]]
+                row = [_share(p) for p in P[(*b, i)]]
                 out[(*b, a, i, row.index(max(row)))] = True
     return out
 
@@ -180,6 +204,7 @@ def ccm_ratios(n, G, *, kind):
 
 
 ORACLES = {
+    "row_draws": row_draws,
     "scores": scores,
     "threshold": threshold,
     "score_histogram": score_histogram,

@@ -15,7 +15,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, bits, largest, load, load_row, pack, some, splat, store, total, where
-from cmfast.kernels.cpu.conformal._units import units
+from cmfast.kernels.cpu.conformal._units import LEAST_SHARE, MOST_SHARE, share, units
 from cmfast.kernels.shared.conformal import UNITS
 
 STEPS = (1.0, 4.0, 16.0)  # pivots that are tried, in shares that all labels could have of what no set holds
@@ -26,30 +26,32 @@ HALVINGS = 2  # between the last pivot that will do and the first that will not
 def take(P, r, lines, base):
     """Copy a row into lines; return its sum, at least 2 where some entry is no probability."""
     C, at, zero, one = P.shape[1], base, splat(0.0), splat(1.0)
-    found, good = zero, one
+    found, good, least, most = zero, one, splat(LEAST_SHARE), splat(MOST_SHARE)
     for j in range(0, C - WIDTH + 1, WIDTH):
-        p = load_row(P, r, j) + zero  # which has no sign if it is 0
-        good = where((p >= zero) & (p <= one), good, zero)
+        p = load_row(P, r, j)
+        good = where((p >= least) & (p <= most), good, zero)
+        p = where(p > zero, where(p > one, one, p), zero)
         found = found + ((one + p) - one)
         store(lines, at, p)
         at += 1
     if C % WIDTH:
         places = pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
-        p = where(places >= splat(np.float64(WIDTH - C % WIDTH)), load_row(P, r, C - WIDTH) + zero, zero)
-        good = where((p >= zero) & (p <= one), good, zero)
+        p = where(places >= splat(np.float64(WIDTH - C % WIDTH)), load_row(P, r, C - WIDTH), zero)
+        good = where((p >= least) & (p <= most), good, zero)
+        p = where(p > zero, where(p > one, one, p), zero)
         found = found + ((one + p) - one)
         store(lines, at, p)
     return 2.0 if some(good == zero) else total(found)
 
 
 @jit(inner=True, borrows=True)
-def pivot(lines, base, end, share, sum_, limit):
+def pivot(lines, base, end, unit, sum_, limit):
     """Return a probability below which no label has a score of at most `limit`; 0 where none is found.
 
-    Tried are multiples of `share`.
+    Tried are multiples of `unit`.
     """
     zero, one = splat(0.0), splat(1.0)
-    first, second, third = splat(STEPS[0] * share), splat(STEPS[1] * share), splat(STEPS[2] * share)
+    first, second, third = splat(STEPS[0] * unit), splat(STEPS[1] * unit), splat(STEPS[2] * unit)
     a, b, c = zero, zero, zero
     for k in range(base, end):
         p = load(lines, k)
@@ -57,13 +59,13 @@ def pivot(lines, base, end, share, sum_, limit):
         a = a + where(p < first, part, zero)
         b = b + where(p < second, part, zero)
         c = c + where(p < third, part, zero)
-    low, high = 0.0, STEPS[0] * share
+    low, high = 0.0, STEPS[0] * unit
     if sum_ - total(a) > limit:
-        low, high = STEPS[0] * share, STEPS[1] * share
+        low, high = STEPS[0] * unit, STEPS[1] * unit
     if sum_ - total(b) > limit:
-        low, high = STEPS[1] * share, STEPS[2] * share
+        low, high = STEPS[1] * unit, STEPS[2] * unit
     if sum_ - total(c) > limit:
-        return STEPS[2] * share
+        return STEPS[2] * unit
     for _ in range(HALVINGS):
         middle, left = 0.5 * (low + high), zero
         for k in range(base, end):
@@ -113,7 +115,7 @@ def gather(P, r, words, out, base, fill):
         word, j = words[w], 64 * w
         while word:
             lowest = word & -word
-            out[size] = np.float64(P[r, j + popcount(lowest - 1)]) + 0.0
+            out[size] = share(P[r, j + popcount(lowest - 1)])
             size += 1
             word ^= lowest
     while size % WIDTH:
@@ -126,7 +128,7 @@ def drop(P, r, least, extra, words, at):
     """Take away the bits of the last `extra` labels of this probability."""
     j = P.shape[1] - 1
     while extra > 0:
-        if P[r, j] == least:
+        if share(P[r, j]) == least:
             words[at + (j >> 6)] ^= np.int64(1) << (j & 63)
             extra -= 1
         j -= 1

@@ -1,11 +1,9 @@
 """The sets of one row, whatever it adds up to, and with a threshold for each label."""
 
-import numpy as np
-
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.conformal import _bits, _order
-from cmfast.kernels.cpu.conformal._units import is_row, is_share, most_units, score, units
+from cmfast.kernels.cpu.conformal._units import is_row, is_share, most_units, score, share, units
 from cmfast.kernels.status import INVALID, OK
 
 
@@ -14,13 +12,13 @@ def first(row):
     """Return the first label of the ranking."""
     best = 0
     for j in range(1, len(row)):
-        if row[j] > row[best]:
+        if share(row[j]) > share(row[best]):
             best = j
     return best
 
 
 @jit(inner=True, borrows=True)
-def _leading(row, room, filled, most, draw, penalty, k_reg):
+def _leading(room, filled, most, draw, penalty, k_reg):
     """Return how many of the labels of a row, in order, have a score of at most `most`, in units.
 
     Scores never fall along the ranking: a bucket whose last label may have at most that is in, one whose first label
@@ -32,9 +30,9 @@ def _leading(row, room, filled, most, draw, penalty, k_reg):
             continue
         if whole + penalty * max(0, low + 1 - k_reg) > most:
             return low
-        _order.sort(row, room, part)
+        _order.sort(room, part)
         for k in range(low, high):
-            p = np.float64(row[room.order[k]])
+            p = room.row[room.order[k]]
             if whole + units(draw * p) + penalty * max(0, k + 1 - k_reg) > most:
                 return k
             whole += units(p)
@@ -42,16 +40,16 @@ def _leading(row, room, filled, most, draw, penalty, k_reg):
 
 
 @jit(inner=True, borrows=True)
-def _one_by_one(row, room, filled, q, draw, penalty, k_reg, words):
+def _one_by_one(room, filled, q, draw, penalty, k_reg, words):
     """Set the bits of the labels whose score does not exceed their own threshold."""
     for part in range(filled):
-        _order.sort(row, room, part)
+        _order.sort(room, part)
     whole = 0
     for k in range(room.starts[filled]):
         j = room.order[k]
-        if not score(whole, k, row[j], draw, penalty, k_reg) > q[j]:
+        if not score(whole, k, room.row[j], draw, penalty, k_reg) > q[j]:
             _bits.put(words, j)
-        whole += units(row[j])
+        whole += units(room.row[j])
 
 
 @jit(inner=True, borrows=True)
@@ -88,7 +86,7 @@ def sets_of_row(P, u, groups, q, n, lac, penalty, k_reg, top1, room, out, out_si
         most = _most(q[b, 0, g])
         for a in range(1, A):
             most = max(most, _most(q[b, a, g]))
-        filled = _order.arrange(row, most, penalty, k_reg, room)
+        filled = _order.arrange(P[r], most, penalty, k_reg, room)
     for a in range(A):
         words = out[b * A + a, i]
         if not good:
@@ -99,12 +97,12 @@ def sets_of_row(P, u, groups, q, n, lac, penalty, k_reg, top1, room, out, out_si
         limits = q[b, a, g]
         if lac:
             for j in range(C):
-                if not 1.0 - np.float64(row[j]) > limits[j if by_label else 0]:
+                if not 1.0 - share(row[j]) > limits[j if by_label else 0]:
                     _bits.put(words, j)
         elif by_label:
-            _one_by_one(row, room, filled, limits, draw, penalty, k_reg, words)
+            _one_by_one(room, filled, limits, draw, penalty, k_reg, words)
         else:
-            size = _leading(row, room, filled, most_units(limits[0]), draw, penalty, k_reg)
+            size = _leading(room, filled, most_units(limits[0]), draw, penalty, k_reg)
             if size == C:
                 _bits.put_all(words, C)
             else:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.conformal._units import units
+from cmfast.kernels.cpu.conformal._units import share, units
 
 STEPS = 3  # bits of the mantissa that tell buckets apart: eight for each power of two
 OCTAVES = 24  # powers of two; what is smaller shares the last bucket
@@ -19,6 +19,8 @@ class Room(NamedTuple):
 
     Attributes
     ----------
+    row : array of float64, shape (C,)
+        The row, from 0 to 1.
     order : array of int64, shape (C,)
         Labels, bucket after bucket.
     starts, sums : array of int64
@@ -29,6 +31,7 @@ class Room(NamedTuple):
         Of each label its bucket; of each bucket the labels in it, and their units.
     """
 
+    row: Any
     order: Any
     starts: Any
     sums: Any
@@ -44,7 +47,7 @@ def room(C):
     starts, sums = np.empty(BUCKETS + 1, np.int64), np.empty(BUCKETS + 1, np.int64)
     counts, mass = np.empty(BUCKETS, np.int64), np.empty(BUCKETS, np.int64)
     is_sorted = np.empty(BUCKETS, np.bool_)
-    return Room(np.empty(C, np.int64), starts, sums, is_sorted, np.empty(C, np.int64), counts, mass)
+    return Room(np.empty(C), np.empty(C, np.int64), starts, sums, is_sorted, np.empty(C, np.int64), counts, mass)
 
 
 @jit(inner=True, borrows=True)
@@ -55,12 +58,13 @@ def arrange(row, most, penalty, k_reg, room):
     """
     C, counts, mass, buckets = row.shape[0], room.counts, room.mass, room.buckets
     for j in range(C):
-        buckets[j] = min(TOP - (np.float64(row[j]).view(np.int64) >> 52 - STEPS), BUCKETS - 1)
+        room.row[j] = share(row[j])
+        buckets[j] = min(TOP - (np.float64(room.row[j]).view(np.int64) >> 52 - STEPS), BUCKETS - 1)
     counts[:] = 0
     mass[:] = 0
     for j in range(C):
         counts[buckets[j]] += 1
-        mass[buckets[j]] += units(row[j])
+        mass[buckets[j]] += units(room.row[j])
     start, whole, filled, last = 0, 0, 0, 0
     while last < BUCKETS and start < C:
         if counts[last]:
@@ -98,7 +102,7 @@ def _insert(row, order, low, high, gap):
 
 
 @jit(inner=True, borrows=True)
-def sort(row, room, part):
+def sort(room, part):
     """Sort the labels of a bucket by probability, the largest first, equal ones by label."""
     if room.is_sorted[part]:
         return
@@ -106,6 +110,6 @@ def sort(row, room, part):
     low, high = room.starts[part], room.starts[part + 1]
     gap = (high - low) // 3
     while gap > FEW // 4:
-        _insert(row, room.order, low, high, gap)
+        _insert(room.row, room.order, low, high, gap)
         gap = gap * 4 // 9
-    _insert(row, room.order, low, high, 1)
+    _insert(room.row, room.order, low, high, 1)

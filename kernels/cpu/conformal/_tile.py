@@ -41,13 +41,19 @@ def gather(P, u, rows, tile, draws):
 
 @jit(inner=True, borrows=True)
 def check(tile, draws, flags):
-    """Flag rows that are none; return whether some row adds up to too much for float64."""
+    """Flag rows that are none, and take what was rounded for 0 or 1.
+
+    Returns whether some row adds up to too much for float64.
+    """
     zero, one = splat(0.0), splat(1.0)
+    least, most = splat(_units.LEAST_SHARE), splat(_units.MOST_SHARE)
     draw = load(draws, 0)
     bad, total = where((draw >= zero) & (draw <= one), zero, one), zero
     for j in range(len(tile)):
         p = load(tile, j)
-        bad = where((p >= zero) & (p <= one), bad, one)
+        bad = where((p >= least) & (p <= most), bad, one)
+        p = where(p > zero, where(p > one, one, p), zero)
+        store(tile, j, p)
         total = total + ((one + p) - one)
     store(flags, 0, bad)
     return some(total > splat(MOST_TOTAL))

@@ -8,8 +8,8 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
 from cmfast.kernels.cpu.conformal import _order, _tile
-from cmfast.kernels.cpu.conformal._units import ALL, before, is_row, is_share, score, units
-from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS
+from cmfast.kernels.cpu.conformal._units import ALL, before, draw, is_row, is_share, score, share, units
+from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS, draw_keys
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_LABEL = 1e-9  # of a row of which one is asked for
@@ -19,15 +19,15 @@ SECONDS_PER_RANK = 1e-8
 @jit()
 def _of_labels(P, y, u, lac, penalty, k_reg, out, out_status, start, stop):
     for r in range(start, stop):
-        row, label, draw = P[r], y[r], u[r] if len(u) else 1.0
-        good = is_row(row) and 0 <= label < P.shape[1] and is_share(draw)
+        row, label, part = P[r], y[r], u[r] if len(u) else 1.0
+        good = is_row(row) and 0 <= label < P.shape[1] and is_share(part)
         out_status[r] = OK if good else INVALID
         out[r] = np.nan
         if good and lac:
-            out[r] = 1.0 - np.float64(row[label])
+            out[r] = 1.0 - share(row[label])
         elif good:
             whole, ahead = before(row, label)
-            out[r] = score(whole, ahead, row[label], draw, penalty, k_reg)
+            out[r] = score(whole, ahead, row[label], part, penalty, k_reg)
 
 
 @jit()
@@ -35,20 +35,20 @@ def _of_all(P, u, lac, penalty, k_reg, out, out_status, start, stop):
     C = P.shape[1]
     room = _order.room(C)
     for r in range(start, stop):
-        row, draw = P[r], u[r] if len(u) else 1.0
-        good = is_row(row) and is_share(draw)
+        row, part = P[r], u[r] if len(u) else 1.0
+        good = is_row(row) and is_share(part)
         out_status[r] = OK if good else INVALID
         if not good or lac:
             for j in range(C):
-                out[r, j] = 1.0 - np.float64(row[j]) if good else np.nan
+                out[r, j] = 1.0 - share(row[j]) if good else np.nan
             continue
         whole = 0
-        for part in range(_order.arrange(row, ALL, penalty, k_reg, room)):
-            _order.sort(row, room, part)
+        for bucket in range(_order.arrange(row, ALL, penalty, k_reg, room)):
+            _order.sort(room, bucket)
         for k in range(C):
             label = room.order[k]
-            out[r, label] = score(whole, k, row[label], draw, penalty, k_reg)
-            whole += units(row[label])
+            out[r, label] = score(whole, k, room.row[label], part, penalty, k_reg)
+            whole += units(room.row[label])
 
 
 @jit()
@@ -64,6 +64,21 @@ def _of_few(P, u, penalty, k_reg, out, out_status, start, stop):
             out_status[first + w] = OK if good else INVALID
             for j in range(C):
                 out[first + w, j] = found[j, w] if good else np.nan
+
+
+@jit()
+def _draws(P, keys, out, start, stop):
+    for r in range(start, stop):
+        out[r] = draw(P[r], keys)
+
+
+def row_draws(P, *, seed, num_threads=None):
+    """Return the number of every row, from 0 to 1, that it and the seed make: nothing else."""
+    flat, _, shape = rows(P, None)
+    out = np.empty(len(flat))
+    args = (flat, draw_keys(seed, flat.shape[1]), out)
+    pool.run(_draws, args, len(flat), seconds=flat.size * SECONDS_PER_LABEL, num_threads=num_threads)
+    return out.reshape(shape)
 
 
 def rows(P, u):

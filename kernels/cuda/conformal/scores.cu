@@ -6,6 +6,15 @@
 // A probability in units of 2^-52, the nearest even: the last bit of 1 + p is one of them.
 __device__ __forceinline__ i64 units(double p) { return __double_as_longlong(1.0 + p) - CM_ONE; }
 
+// A probability from 0 to 1: what is a little outside was rounded.
+template <typename T>
+__device__ __forceinline__ double share(T x) {
+  const double p = widen(x);
+  return p > 1.0 ? 1.0 : p > 0.0 ? p : 0.0;
+}
+
+__device__ __forceinline__ u64 mixed(u64 x, i64 factor) { return (x ^ x >> 33) * u64(factor); }
+
 __device__ __forceinline__ bool is_share(double x) { return x >= 0.0 && x <= 1.0; }
 
 __device__ __forceinline__ double score(i64 before, i64 ahead, double p, double u, i64 penalty, i64 k_reg) {
@@ -24,9 +33,9 @@ __global__ void cmfast_scores_rows(const T* __restrict__ P, const double* __rest
     i64 total = 0;
     for (i64 j = team.rank; j < C; j += W) {
       const double p = widen(row[j]);
-      const bool good = is_share(p);
+      const bool good = p >= -CM_OUTSIDE && p <= 1.0 + CM_OUTSIDE;
       bad |= !good;
-      if (C > CM_SAFE && good) total += units(p) >> 20;
+      if (C > CM_SAFE && good) total += units(share(p)) >> 20;
     }
     bad = team_any<W>(bad);
     if (C > CM_SAFE) bad |= team_sum<W>(total) > i64(CM_MOST_TOTAL) << 32;
@@ -46,10 +55,10 @@ __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restr
     const i64 r = team.matrix(), label = y[r];
     const T* row = P + r * C;
     const bool good = out_status[r] == CM_CONVERGED && label >= 0 && label < C;
-    const double p = good ? widen(row[label]) : 0.0;
+    const double p = good ? share(row[label]) : 0.0;
     i64 before = 0, ahead = 0;
     for (i64 j = team.rank; good && !lac && j < C; j += W) {
-      const double other = widen(row[j]);
+      const double other = share(row[j]);
       if (other > p || (other == p && j < label)) {
         before += units(other);
         ++ahead;
@@ -76,19 +85,33 @@ __global__ void cmfast_scores_all(const T* __restrict__ P, const double* __restr
       out[k] = CM_NAN;
       continue;
     }
-    const double p = widen(row[label]);
+    const double p = share(row[label]);
     if (lac) {
       out[k] = 1.0 - p;
       continue;
     }
     i64 before = 0, ahead = 0;
     for (i64 j = 0; j < C; ++j) {
-      const double other = widen(row[j]);
+      const double other = share(row[j]);
       if (other > p || (other == p && j < label)) {
         before += units(other);
         ++ahead;
       }
     }
     out[k] = score(before, ahead, p, u ? u[r] : 1.0, penalty, k_reg);
+  }
+}
+
+// The number of every row, from 0 to 1, that it and the keys make: nothing else. A sum modulo 2^64 has no order.
+template <typename T, int W>
+__global__ void cmfast_row_draws(const T* __restrict__ P, const i64* __restrict__ keys, i64 C, i64 n,
+                                 double* __restrict__ out) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const T* row = P + team.matrix() * C;
+    u64 total = 0;
+    for (i64 j = team.rank; j < C; j += W) total += u64(units(share(row[j]))) * u64(keys[j + 1]);
+    total = team_sum<W>(total) + u64(keys[0]);
+    const u64 found = mixed(mixed(total, CM_FIRST_FACTOR), CM_SECOND_FACTOR);
+    if (team.mine() && team.rank == 0) out[team.matrix()] = double((found ^ found >> 33) >> 11) * 0x1p-53;
   }
 }

@@ -8,15 +8,33 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
-from cmfast.kernels.shared.conformal import LAC, METHODS, MOST_TOTAL, SAFE, UNITS
+from cmfast.kernels.shared import conformal
+from cmfast.kernels.shared.conformal import LAC, METHODS, UNITS, draw_keys
 
-DEFINES = {"SAFE": SAFE, "MOST_TOTAL": MOST_TOTAL}
+SHARED = ("SAFE", "MOST_TOTAL", "OUTSIDE", "FIRST_FACTOR", "SECOND_FACTOR")
+DEFINES = {name: getattr(conformal, name) for name in SHARED}
 
 _TEAMS = tuple(product(("float", "double"), batches.WIDTHS))
 _ROWS = Kernel("conformal/scores", "cmfast_scores_rows", _TEAMS)
 _LABELS = Kernel("conformal/scores", "cmfast_scores_labels", _TEAMS)
 _ALL = Kernel("conformal/scores", "cmfast_scores_all", (("float",), ("double",)))
-KERNELS = (_ROWS, _LABELS, _ALL)
+_DRAWS = Kernel("conformal/scores", "cmfast_row_draws", _TEAMS)
+KERNELS = (_ROWS, _LABELS, _ALL, _DRAWS)
+
+
+def row_draws(P: Any, *, seed: int, num_threads: int | None = None) -> Any:
+    """Return the number of every row, from 0 to 1, that it and the seed make: nothing else."""
+    del num_threads
+    xp, rows, C = library(P), P.shape[:-1], P.shape[-1]
+    flat = batches.flat_batch(batches.as_floating(P).reshape(math.prod(rows), C), 1)
+    out = xp.empty(len(flat), np.float64)
+    if out.size:
+        width = batches.width(C)
+        _DRAWS.launch(
+            (NAMES[flat.dtype], width), batches.blocks(len(flat), width), shared=batches.team_scratch(width),
+            P=flat, keys=xp.asarray(draw_keys(seed, C)), C=C, n=len(flat), out=out,
+        )  # fmt: skip
+    return out.reshape(rows)
 
 
 def checked(P: Any, u: Any, groups: Any, n_groups: int) -> tuple[Any, Any, Any, Any]:
