@@ -84,7 +84,7 @@ OPS: dict[str, Op] = {
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
     "row_draws": Op("conformal.scores", "(n,C)->(n)", BOTH),
     "scores": Op("conformal.scores", "(n,C),(n),(n)->(n),(n)", BOTH),
-    "threshold": Op("conformal.thresholds", "(n),(n)->(A),(g)", BOTH),
+    "threshold": Op("conformal.thresholds", "(n),(n)->(A),(g),(n)", BOTH),
     "score_histogram": Op("conformal.thresholds", "(n)->(k)", BOTH, merge="sum"),
     "prediction_sets": Op("conformal.sets", "(n,C),(A,g,k),(n),(n)->(A,n,w),(A,n),(n)", BOTH),
     "set_coverage": Op("conformal.sets", "(A,n,w),(n)->(A,s),(A,s),(n)", BOTH, merge="sum"),

@@ -79,7 +79,7 @@ class CcmCounts(Counts):
 
         Notes
         -----
-        The numerator is an integer, exact up to 3,037,000,499 sets. Does not synchronise. Reproducible.
+        The numerator is an exact integer, rounded once, beyond 3,037,000,499 sets twice. Does not synchronise. Reproducible.
         """
         validate.choice("undefined", undefined, UNDEFINED)
         return self._ratios("correlation", 0.0 if undefined == "zero" else np.nan)[0]

@@ -143,9 +143,9 @@ def threshold(
 
     A class or group needs ``1 / alpha - 1`` scores, rounded up, for a threshold below infinity.
 
-    Bad values: a class or group without scores (ZERO_LINE) has threshold infinity, so that it is in every set; a label
-    that is no class, or a group that is none (INVALID), gives NaN, which excludes nothing, to all classes of its batch
-    and no other; both are reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore" and
+    Bad values: the score of a label that is no class, or of a group that is none (INVALID), is left out; a class or
+    group without scores (ZERO_LINE) has threshold infinity, so that it is in every set; both are reported as
+    `on_failure` says. Synchronises the device unless `on_failure` is "ignore" and
     the number of classes is given. Reproducible: same input, same bits, for any number of threads.
 
     References
@@ -181,9 +181,10 @@ def threshold(
     options = {"ranks": wanted, "turn": turn(alphas), "num_threads": num_threads}
     asking = {"n_classes" if name == "y" else "n_groups": number}
     with validate.room(8 * number * len(alphas) * int(np.prod(shape[:-1], dtype=object)), **asking):
-        found, status = dispatch.call("threshold", s, labels, n_groups=number, **options)
+        found, status, scored = dispatch.call("threshold", s, labels, n_groups=number, **options)
     if labels is None:
         return found[..., 0]
+    failures.report(scored, on_failure, failed="scores left out")
     failures.report(status, on_failure, failed=f"{OF[name]} without a threshold of their own")
     return found
 

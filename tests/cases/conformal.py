@@ -182,7 +182,10 @@ def _ratios():
     z[0, :, 0], z[1, :, 3] = False, True
     G = np.einsum("bni,bnj->bij", z.astype(np.int64), z.astype(np.int64))
     far = np.array([[[2**31, 2**20 + 1], [2**20 + 1, 2**21 + 5]]])
+    vast = 10**6 * G[2] + np.arange(6)[:, None] + np.arange(6)
     for kind in KINDS:
+        yield Case(f"{kind}-vast", (np.array(40 * 10**6 + 11), vast), {"kind": kind})
+        yield Case(f"{kind}-vaster", (np.array(10**6 * (40 * 10**6 + 11)), 10**6 * vast), {"kind": kind})
         yield Case(f"{kind}-batch", (np.full(3, 40), G), {"kind": kind})
         yield Case(f"{kind}-single", (np.array(40), G[2]), {"kind": kind})
         yield Case(f"{kind}-no-samples", (np.zeros(2, np.int64), 0 * G[:2]), {"kind": kind})

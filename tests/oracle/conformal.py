@@ -101,11 +101,8 @@ def threshold(s, alpha, *, y=None, n_classes=None, groups=None, n_groups=None):
     number = int(labels.max(initial=-1)) + 1 if number is None else number
     out = np.full((*s.shape[:-1], len(alphas), number), math.nan)
     for b in np.ndindex(s.shape[:-1]):
-        if all(0 <= int(c) < number for c in labels[b]):
-            for a, c in np.ndindex(len(alphas), number):
-                out[(*b, a, c)] = _of_sorted(
-                    [v for v, label in zip(s[b], labels[b], strict=True) if label == c], alphas[a]
-                )
+        for a, c in np.ndindex(len(alphas), number):
+            out[(*b, a, c)] = _of_sorted([v for v, label in zip(s[b], labels[b], strict=True) if label == c], alphas[a])
     return (out,)
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu._core.bits import popcount
+from cmfast.kernels.cpu._core.bits import add_product, popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.conformal import _bits
 from cmfast.kernels.cpu.conformal.sets import pairs
@@ -181,6 +181,14 @@ def coverage_confusion(packed, y, *, n_classes, num_threads=None):
     return out.reshape(*batch, C, C), totals.reshape(*batch, C), status.reshape(y.shape)
 
 
+@jit(inner=True, borrows=True)
+def _difference(n, both, first, second):
+    """Return ``n * both - first * second``: what is left modulo 2^64, and the multiple of that which floats tell."""
+    left = np.float64(add_product(add_product(0, n, both), -first, second))
+    near = np.float64(n) * np.float64(both) - np.float64(first) * np.float64(second)
+    return left + np.rint((near - left) * 2.0**-64) * 2.0**64
+
+
 @jit()
 def _ratios(n, G, kind, undefined, out, out_reason, start, stop):
     C = G.shape[1]
@@ -196,11 +204,13 @@ def _ratios(n, G, kind, undefined, out, out_reason, start, stop):
                 if kind == CORRELATION:
                     found = undefined
                     if out_reason[b, i] == FINE and out_reason[b, j] == FINE:
-                        spread = np.float64(first * (total - first)) * np.float64(second * (total - second))
-                        found = np.float64(total * both - first * second) / np.sqrt(spread)
+                        spread = (np.float64(first) * np.float64(total - first)) * (
+                            np.float64(second) * np.float64(total - second)
+                        )
+                        found = _difference(total, both, first, second) / np.sqrt(spread)
                         found = min(max(found, -1.0), 1.0) if i != j else 1.0
                 elif kind == COVARIANCE and total:
-                    found = np.float64(total * both - first * second) / (np.float64(total) * np.float64(total))
+                    found = _difference(total, both, first, second) / (np.float64(total) * np.float64(total))
                 elif kind == LIFT and first and second:
                     found = np.float64(total) * np.float64(both) / (np.float64(first) * np.float64(second))
                 elif kind == CONDITIONAL and first:

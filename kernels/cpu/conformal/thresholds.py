@@ -42,16 +42,15 @@ def _select(v, low, high, k):
 
 
 @jit(inner=True)
-def _split(s, groups, values, starts):
-    """Put scores behind each other by group, NaN as infinity; return whether every group is one."""
+def _split(s, groups, values, starts, status):
+    """Put scores behind each other by group, NaN as infinity; those of a group that is none are left out."""
     n_groups = len(starts) - 1
     starts[:] = 0
-    good = True
     for i in range(len(groups)):
-        if 0 <= groups[i] < n_groups:
+        good = 0 <= groups[i] < n_groups
+        status[i] = OK if good else INVALID
+        if good:
             starts[groups[i] + 1] += 1
-        else:
-            good = False
     for g in range(n_groups):
         starts[g + 1] += starts[g]
     for i in range(len(groups)):
@@ -62,31 +61,28 @@ def _split(s, groups, values, starts):
     for g in range(n_groups, 0, -1):
         starts[g] = starts[g - 1]
     starts[0] = 0
-    return good
 
 
 @jit()
-def _thresholds(s, groups, ranks, turn, out, out_status, start, stop):
+def _thresholds(s, groups, ranks, turn, out, out_status, out_rows, start, stop):
     """Select the scores of these ranks; `ranks` has a column for every number of scores of a group, or one alone."""
     n, n_groups = s.shape[1], out.shape[2]
     values, starts = np.empty(n), np.empty(n_groups + 1, np.int64)
     for b in range(start, stop):
-        good = True
         if len(groups):
-            good = _split(s[b], groups[b], values, starts)
+            _split(s[b], groups[b], values, starts, out_rows[b])
         else:
             starts[0], starts[1] = 0, n
             for i in range(n):
+                out_rows[b, i] = OK
                 values[i] = np.inf if np.isnan(s[b, i]) else s[b, i] + 0.0
         for g in range(n_groups):
             low, high = starts[g], starts[g + 1]
             held = high - low
-            out_status[b, g] = INVALID if not good else ZERO_LINE if len(groups) and not held else OK
+            out_status[b, g] = ZERO_LINE if len(groups) and not held else OK
             for a in turn:  # which goes up the ranks: what is before a place need not be looked at again
                 k = ranks[a, held if len(groups) else 0]
-                if not good:
-                    out[b, a, g] = np.nan
-                elif k > held:
+                if k > held:
                     out[b, a, g] = np.inf
                 else:
                     place = starts[g] + k - 1
@@ -102,15 +98,15 @@ def _flat(s, dtype):
 
 
 def threshold(s, groups, *, ranks, turn, n_groups, num_threads=None):
-    """Return the score of the ranks in every group of every row of scores, and the status of every group."""
+    """Return the score of the ranks in every group of every row of scores, the status of groups and that of scores."""
     batch, flat = s.shape[:-1], _flat(s, np.float64)
     labels = np.empty((0, 0), np.int64) if groups is None else _flat(groups, np.int64)
     labels.setflags(write=False)
     out = np.empty((len(flat), len(ranks), n_groups))
-    status = np.empty((len(flat), n_groups), np.int8)
-    args = (flat, labels, ranks, turn, out, status)
+    status, each = np.empty((len(flat), n_groups), np.int8), np.empty(flat.shape, np.int8)
+    args = (flat, labels, ranks, turn, out, status, each)
     pool.run(_thresholds, args, len(flat), seconds=flat.size * SECONDS_PER_SCORE, num_threads=num_threads)
-    return out.reshape(*batch, len(ranks), n_groups), status.reshape(*batch, n_groups)
+    return out.reshape(*batch, len(ranks), n_groups), status.reshape(*batch, n_groups), each.reshape(s.shape)
 
 
 @jit(inner=True)

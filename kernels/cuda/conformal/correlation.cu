@@ -47,6 +47,13 @@ __device__ __forceinline__ int reason(i64 n, i64 m) {
   return n == 0 ? CM_NO_SAMPLES : m == 0 ? CM_NEVER : m == n ? CM_ALWAYS : CM_FINE;
 }
 
+// n * both - first * second: what is left modulo 2^64, and the multiple of that which floats tell.
+__device__ __forceinline__ double difference(i64 n, i64 both, i64 first, i64 second) {
+  const double left = double(i64(u64(n) * u64(both) - u64(first) * u64(second)));
+  const double near = double(n) * double(both) - double(first) * double(second);
+  return left + rint((near - left) * 0x1p-64) * 0x1p64;
+}
+
 __global__ void cmfast_ccm_ratios_pairs(const i64* __restrict__ n, const i64* __restrict__ G, i64 C, i64 size, int kind,
                                         double undefined, double* __restrict__ out,
                                         signed char* __restrict__ out_reason) {
@@ -56,11 +63,11 @@ __global__ void cmfast_ccm_ratios_pairs(const i64* __restrict__ n, const i64* __
     const bool fine = reason(total, first) == CM_FINE && reason(total, second) == CM_FINE;
     double found = CM_NAN;
     if (kind == CM_CORRELATION) {
-      const double spread = double(first * (total - first)) * double(second * (total - second));
-      found = double(total * both - first * second) / sqrt(spread);
+      const double spread = (double(first) * double(total - first)) * (double(second) * double(total - second));
+      found = difference(total, both, first, second) / sqrt(spread);
       found = !fine ? undefined : i == j ? 1.0 : fmin(fmax(found, -1.0), 1.0);
     } else if (kind == CM_COVARIANCE && total) {
-      found = double(total * both - first * second) / (double(total) * double(total));
+      found = difference(total, both, first, second) / (double(total) * double(total));
     } else if (kind == CM_LIFT && first && second) {
       found = double(total) * double(both) / (double(first) * double(second));
     } else if (kind == CM_CONDITIONAL && first) {

@@ -11,14 +11,16 @@ __device__ __forceinline__ double of_rising(u64 key) {
   return __longlong_as_double(i64(key & CM_SIGN ? key & ~CM_SIGN : ~key));
 }
 
-// What scores are sorted by, which segment each is in, and how many are; a row of scores has one more for labels that
-// are none, which are marked.
+// What scores are sorted by, which segment each is in, and how many are; a row of scores has one more for those of a
+// group that is none, which are left out.
 __global__ void cmfast_threshold_keys(const double* __restrict__ s, const i64* __restrict__ groups, i64 n, i64 size,
                                       i64 n_groups, u64* __restrict__ out_keys, i64* __restrict__ out_segments,
-                                      u64* out_counts) {
+                                      u64* out_counts, signed char* __restrict__ out_status) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
     i64 g = groups ? groups[k] : 0;
-    if (g < 0 || g >= n_groups) g = n_groups;
+    const bool good = g >= 0 && g < n_groups;
+    if (!good) g = n_groups;
+    out_status[k] = good ? CM_CONVERGED : CM_INVALID;
     const i64 segment = k / n * (n_groups + 1) + g;
     out_keys[k] = rising(s[k]);
     out_segments[k] = segment;
@@ -34,9 +36,8 @@ __global__ void cmfast_threshold_pick(const u64* __restrict__ keys, const i64* _
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
     const i64 g = k % n_groups, a = k / n_groups % A, b = k / (n_groups * A), segment = b * (n_groups + 1) + g;
     const i64 held = counts[segment], rank = ranks[a * n_ranks + (by_group ? held : 0)];
-    const bool good = counts[b * (n_groups + 1) + n_groups] == 0;
-    out[k] = !good ? CM_NAN : rank > held ? CM_INF : of_rising(keys[order[ends[segment] - held + rank - 1]]);
-    if (a == 0) out_status[b * n_groups + g] = !good ? CM_INVALID : by_group && !held ? CM_ZERO_LINE : CM_CONVERGED;
+    out[k] = rank > held ? CM_INF : of_rising(keys[order[ends[segment] - held + rank - 1]]);
+    if (a == 0) out_status[b * n_groups + g] = by_group && !held ? CM_ZERO_LINE : CM_CONVERGED;
   }
 }
 

@@ -16,8 +16,8 @@ KERNELS = (_KEYS, _PICK, _CELLS)
 
 def threshold(
     s: Any, groups: Any, *, ranks: np.ndarray, turn: np.ndarray, n_groups: int, num_threads: int | None = None
-) -> tuple[Any, Any]:
-    """Return the score of the ranks in every group of every row of scores, and the status of every group."""
+) -> tuple[Any, Any, Any]:
+    """Return the score of the ranks in every group of every row of scores, the status of groups and that of scores."""
     del num_threads, turn
     xp, batch, n = library(s), s.shape[:-1], s.shape[-1]
     rows, A = math.prod(batch), len(ranks)
@@ -26,11 +26,12 @@ def threshold(
     keys, segments = xp.empty(flat.size, np.uint64), xp.empty(flat.size, np.int64)
     counts = xp.zeros(rows * (n_groups + 1), np.uint64)
     out, status = xp.empty((*batch, A, n_groups), np.float64), xp.empty((*batch, n_groups), np.int8)
+    each = xp.empty(s.shape, np.int8)
     if flat.size:
         _KEYS.launch(
             (), batches.per_item(flat.size),
             s=flat, groups=labels, n=n, size=flat.size, n_groups=n_groups,
-            out_keys=keys, out_segments=segments, out_counts=counts,
+            out_keys=keys, out_segments=segments, out_counts=counts, out_status=each,
         )  # fmt: skip
     order = keys.argsort()
     if rows > 1 or groups is not None:
@@ -42,7 +43,7 @@ def threshold(
             ranks=xp.asarray(ranks), A=A, n_groups=n_groups, n_ranks=ranks.shape[1], size=out.size,
             by_group=groups is not None, out=out, out_status=status,
         )  # fmt: skip
-    return out, status
+    return out, status, each
 
 
 def score_histogram(s: Any, *, bins: int, width: float, num_threads: int | None = None) -> Any:
