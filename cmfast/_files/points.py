@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,28 @@ def open_points(path: Path, true: str, pred: str, features: list[str] | None, *,
         Called with ``(done, total)`` rows of what has to be copied.
     """
     if path.suffix.lower() in TABLES:
-        return _table(path, true, pred, features, tick)
+        _, X, (y, p) = _table(path, [true, pred], features, tick)
+        return X, y, p
     X, y, p = (open_array(Path(name), tick=tick) for name in (path, true, pred))
     return X, y, p
+
+
+def open_rows(
+    path: Path, label: str | None, features: list[str] | None, *, tick: Tick
+) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
+    """Return the names of the columns, the rows and their labels; without names where it is no table.
+
+    Parameters
+    ----------
+    path, features, tick
+        As for :func:`open_points`.
+    label : str, optional
+        File of the labels; a column of the table.
+    """
+    if path.suffix.lower() in TABLES:
+        names, X, labels = _table(path, [] if label is None else [label], features, tick)
+        return names, X, labels[0] if labels else None
+    return None, open_array(path, tick=tick), None if label is None else open_array(Path(label), tick=tick)
 
 
 def iter_labels(paths: Sequence[Path], *, tick: Tick) -> Iterator[list[tables.Column]]:
@@ -106,17 +126,21 @@ def free_bytes() -> int:
     return shutil.disk_usage(tempfile.gettempdir()).free
 
 
-def _table(path: Path, true: str, pred: str, features: list[str] | None, tick: Tick) -> Points:
+def _table(
+    path: Path, of_labels: list[str], features: list[str] | None, tick: Tick
+) -> tuple[list[str], np.ndarray, list[np.ndarray]]:
+    """Return the names of the columns with features, these, and the columns of labels."""
     tables.needs("pyarrow", path)
     names, total, parts = tables.arrow_batches(path)
-    labels = [tables.column_named(path, names, name) for name in (true, pred)]
+    labels = [tables.column_named(path, names, name) for name in of_labels]
     if features:
         wanted = [tables.column_named(path, names, name) for name in features]
     else:
         wanted = [k for k in range(len(names)) if k not in labels]
     if not wanted:
-        raise FileError(path, "has no columns but the labels and the predictions")
-    with Scratch() as X, Scratch() as y, Scratch() as p:
+        raise FileError(path, "has no columns but the labels")
+    with Scratch() as X, ExitStack() as stack:
+        ids = [stack.enter_context(Scratch()) for _ in labels]
         done = 0
         for columns in parts([*wanted, *labels]):
             rows = len(columns[0])
@@ -124,16 +148,16 @@ def _table(path: Path, true: str, pred: str, features: list[str] | None, tick: T
                 continue
             named = [(names[k], column) for k, column in zip([*wanted, *labels], columns, strict=True)]
             with tables.understood(path, "not readable"):
-                points = np.concatenate([_numbers(path, *each) for each in named[:-2]], axis=1)
-                ids = [_classes(path, name, column, done) for name, column in named[-2:]]
+                points = np.concatenate([_numbers(path, *each) for each in named[: len(wanted)]], axis=1)
+                found = [_classes(path, name, column, done) for name, column in named[len(wanted) :]]
             X.append(points)
-            y.append(ids[0])
-            p.append(ids[1])
+            for one, block in zip(ids, found, strict=True):
+                one.append(block)
             done += rows
             tick(done, total)
         if not done:
             raise FileError(path, "has no rows")
-        return X.mapped(), y.mapped(), p.mapped()
+        return [names[k] for k in wanted], X.mapped(), [one.mapped() for one in ids]
 
 
 def _numbers(path: Path, name: str, column: Any) -> np.ndarray:

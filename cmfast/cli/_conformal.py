@@ -33,6 +33,9 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument("--labels", metavar="Y", help="npy or zarr (n,) of the labels of FILE; a column of a table")
     parser.add_argument("--calibration-labels", metavar="Y", help="the same of the calibration; default: as --labels")
+    parser.add_argument(
+        "--features", nargs="+", metavar="COLUMN", help="columns of tables with the probabilities; default: all others"
+    )
     parser.add_argument("--alpha", nargs="+", default=["0.1"], metavar="A", help="errors to allow; default 0.1")
     parser.add_argument("--method", choices=METHODS, default="aps", help="the score; default aps")
     parser.add_argument("--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty of a rank")
@@ -46,23 +49,25 @@ def add_options(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Calibrate, predict and print; 1 if some rows are none."""
+    """Calibrate, predict and print; 1 if some rows or labels are none."""
     alphas = [_alpha(text) for text in args.alpha]
     target = table_target(args, (".npz", ".json"), args.input, args.calibration)
     if args.lam and args.method != "raps":
         misuse("--lam belongs to --method raps")
-    calibration, known = _read(args, args.calibration, args.calibration_labels or args.labels)
-    P, y = _read(args, args.input, args.labels)
-    if known is None:
+    if args.k_reg and args.method != "raps":
+        misuse("--k-reg belongs to --method raps")
+    if args.calibration_labels is None and args.labels is None:
         misuse("the calibration needs labels: --calibration-labels, or for tables --labels")
+    of_known, calibration, known = _read(args, args.calibration, args.calibration_labels or args.labels)
+    of_new, P, y = _read(args, args.input, args.labels)
+    _alike(args, calibration, of_known, P, of_new)
     rule: dict[str, Any] = {
         "method": args.method,
         "lam": args.lam,
         "k_reg": args.k_reg,
         "randomised": not args.deterministic,
     }
-    drawn = not (args.deterministic or args.method == "lac")
-    rule |= {"rng": args.seed if drawn else None, "num_threads": args.threads}
+    rule |= {"rng": args.seed, "num_threads": args.threads}
     s = compute(conformal.scores, calibration, known, **rule)
     of_classes = {"y": known, "n_classes": P.shape[-1]} if args.by_class else {}
     q = compute(conformal.threshold, s, alphas, num_threads=args.threads, **of_classes)
@@ -72,10 +77,30 @@ def run(args: argparse.Namespace) -> int:
         counts.save(target)
     facts = _facts(args, sets, counts, q, y)
     if args.json:
-        print_json({"calibration_rows": len(calibration), **facts})
+        options = {"lam": args.lam, "k_reg": args.k_reg, "randomised": rule["randomised"] and args.method != "lac"}
+        options |= {"seed": args.seed, "by_class": args.by_class, "empty": args.empty}
+        print_json({"calibration_rows": len(calibration), **options, **facts})
     else:
         _print(len(calibration), facts)
-    return int(bool(np.isnan(s).any()))
+    return int(bool(np.isnan(s).any()) or _some_bad(P, y))
+
+
+def _alike(args: argparse.Namespace, known: np.ndarray, of_known: Any, new: np.ndarray, of_new: Any) -> None:
+    """Refuse a calibration of other columns than the new rows have."""
+    for path, P in ((args.calibration, known), (args.input, new)):
+        if P.ndim != 2:
+            misuse(f"{path} must be of shape (n, C), a row of probabilities per sample, but is {P.shape}")
+    if known.shape[1] != new.shape[1]:
+        misuse(f"{args.calibration} has {known.shape[1]} columns of probabilities, but {args.input} {new.shape[1]}")
+    if of_known is not None and of_new is not None and of_known != of_new:
+        one, other = next(pair for pair in zip(of_known, of_new, strict=True) if pair[0] != pair[1])
+        misuse(f"columns differ: {one!r} in {args.calibration} is {other!r} in {args.input}; name them with --features")
+
+
+def _some_bad(P: np.ndarray, y: np.ndarray | None) -> bool:
+    """Whether a new row is none, or its label no class: that was said already."""
+    found = conformal.scores(P, np.zeros(len(P), np.int64) if y is None else y, method="lac", on_failure="ignore")
+    return bool(np.isnan(found).any())
 
 
 def _alpha(text: str) -> Any:
@@ -90,22 +115,19 @@ def _alpha(text: str) -> Any:
     return found
 
 
-def _read(args: argparse.Namespace, path: Path, labels: str | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return probabilities and labels; None without."""
+def _read(
+    args: argparse.Namespace, path: Path, labels: str | None
+) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
+    """Return the names of the columns, probabilities and labels; None without."""
     tick = (lambda done, total: None) if args.quiet else Bar("read", "rows")
-    if path.suffix.lower() in points.TABLES:
-        if labels is None:
-            misuse(f"--labels must name the column of the labels in {path}")
-        X, y, _ = points.open_points(path, labels, labels, None, tick=tick)
-        return X, y
-    P = points.open_array(path, tick=tick)
-    return P, None if labels is None else points.open_array(Path(labels), tick=tick)
+    table = path.suffix.lower() in points.TABLES
+    return points.open_rows(path, labels, args.features if table else None, tick=tick)
 
 
 def _facts(args: argparse.Namespace, sets: Any, counts: Any, q: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
     """Return what is known of the sets of every alpha."""
     coverage = None if y is None else compute(sets.coverage, y)
-    classes = None if y is None else compute(conformal.coverage_confusion, sets, y).rates()
+    classes = None if y is None else compute(conformal.coverage_confusion, sets, y, on_failure="ignore").rates()
     found = []
     for k, text in enumerate(args.alpha):
         sizes = sets.sizes[k]

@@ -79,7 +79,8 @@ class CcmCounts(Counts):
 
         Notes
         -----
-        The numerator is an exact integer, rounded once, beyond 3,037,000,499 sets twice. Does not synchronise. Reproducible.
+        The numerator is an exact integer, rounded once, beyond 3,037,000,499 sets twice. Does not synchronise.
+        Reproducible.
         """
         validate.choice("undefined", undefined, UNDEFINED)
         return self._ratios("correlation", 0.0 if undefined == "zero" else np.nan)[0]

@@ -9,9 +9,11 @@ from cmfast._core.annotations import Array
 from cmfast.conformal._correlation import ccm
 from cmfast.conformal._coverage import coverage_confusion
 from cmfast.conformal._sets import PredictionSets
+from cmfast.conformal._threshold import Alpha, levels
 from cmfast.counting import confusion_matrix
 
 COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red
+UNDEFINED = "0.6"  # gray, which no correlation has
 
 
 class CcmDisplay:
@@ -27,6 +29,8 @@ class CcmDisplay:
         Rows are the truth, columns the prediction.
     coverage : array, shape (C,), optional
         Share of the rows of every class whose set holds it.
+    alpha : float, optional
+        What the sets were made for: draws the line that the coverage should reach.
 
     Attributes
     ----------
@@ -47,15 +51,25 @@ class CcmDisplay:
     ([0, 0, 3, 0], [1.0, 1.0, 1.0])
     """
 
-    def __init__(self, correlation: Any, sizes: Any, *, confusion: Any = None, coverage: Any = None) -> None:
+    def __init__(
+        self, correlation: Any, sizes: Any, *, confusion: Any = None, coverage: Any = None, alpha: float | None = None
+    ) -> None:
         self.correlation = correlation
         self.sizes = sizes
         self.confusion = confusion
         self.coverage = coverage
+        self.alpha = None if alpha is None else float(levels(alpha)[0])
 
     @classmethod
     def from_sets(
-        cls, sets: PredictionSets, y: Array | None = None, y_pred: Array | None = None, /, *, index: int = 0
+        cls,
+        sets: PredictionSets,
+        y: Array | None = None,
+        y_pred: Array | None = None,
+        /,
+        *,
+        index: int = 0,
+        alpha: Alpha | None = None,
     ) -> "CcmDisplay":
         """Compute what is drawn of the sets of one alpha.
 
@@ -68,7 +82,9 @@ class CcmDisplay:
         y_pred : array of int, shape (n,), optional
             The prediction of every row: for the confusion matrix.
         index : int
-            Which alpha.
+            Which of the alphas.
+        alpha : float, Decimal or Fraction, optional
+            The alpha itself, which sets do not know: for the line that the coverage should reach.
 
         Returns
         -------
@@ -78,7 +94,8 @@ class CcmDisplay:
         Raises
         ------
         TypeError, ValueError
-            Something else than sets, or sets with a batch; an alpha that there is not; labels that do not fit.
+            Something else than sets, or sets with a batch; an index that there is not; labels that do not fit; an alpha
+            that is no number above 0 and below 1.
 
         Notes
         -----
@@ -92,15 +109,17 @@ class CcmDisplay:
         index = validate.count("index", index, most=shape[0] - 1)
         if y is None and y_pred is not None:
             validate.refuse("y_pred", "None where y is not given", "an array")
+        if alpha is not None:
+            levels(alpha)
         correlation = np.asarray(dispatch.to_host(ccm(sets).correlation()))[index]
-        sizes = np.bincount(np.asarray(dispatch.to_host(sets.sizes))[index], minlength=sets.n_classes + 1)
+        sizes = np.asarray(dispatch.to_host(sets.size_counts))[index]
         confusion = coverage = None
         if y is not None:
             rates = np.asarray(dispatch.to_host(coverage_confusion(sets, y).rates()))
             coverage = np.diagonal(rates[index])
         if y_pred is not None:
             confusion = np.asarray(dispatch.to_host(confusion_matrix(y, y_pred, n_classes=sets.n_classes)))
-        return cls(correlation, sizes, confusion=confusion, coverage=coverage)
+        return cls(correlation, sizes, confusion=confusion, coverage=coverage, alpha=alpha)
 
     def plot(self) -> "CcmDisplay":
         """Draw everything there is side by side, in a new figure.
@@ -121,8 +140,11 @@ class CcmDisplay:
 
     def _correlation(self, ax: Any) -> None:
         shown = ax.imshow(self.correlation, cmap=COLOURS, vmin=-1, vmax=1)
+        ax.set_facecolor(UNDEFINED)
         ax.figure.colorbar(shown, ax=ax, shrink=0.8)
         ax.set(title="correlation of sets", xlabel="class", ylabel="class")
+        if np.isnan(self.correlation).any():
+            ax.set_xlabel("class; gray: in no set, or in all")
 
     def _confusion(self, ax: Any) -> None:
         ax.imshow(np.log1p(self.confusion), cmap="Greys")
@@ -131,6 +153,8 @@ class CcmDisplay:
     def _coverage(self, ax: Any) -> None:
         ax.bar(np.arange(len(self.coverage)), self.coverage, color="0.6")
         ax.set(title="coverage by class", xlabel="class", ylim=(0, 1))
+        if self.alpha is not None:
+            ax.axhline(1 - self.alpha, color="black", linestyle="--", linewidth=1)
 
     def _sizes(self, ax: Any) -> None:
         ax.bar(np.arange(len(self.sizes)), self.sizes, color="0.6")

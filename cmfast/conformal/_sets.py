@@ -60,6 +60,16 @@ class PredictionSets:
             bits = (words.reshape(*shape, 1) >> places) & 1
             return bits.reshape(*shape[:-1], shape[-1] * WORD)[..., : self.n_classes] != 0
 
+    @property
+    def size_counts(self) -> Array:
+        """How many sets there are of 0, 1, ..., C labels: int64, shape (..., A, C + 1). No labels are needed."""
+        words = dispatch.bare(self.packed)
+        (*batch, _, n, _) = dispatch.shape_of(words)
+        anything = dispatch.sent(np.zeros((*batch, n), np.int64), words)
+        packed, anything = dispatch.adopt(sets=self.packed, y=anything)
+        counts: Array = dispatch.call("set_coverage", packed, anything, n_classes=self.n_classes)[0]
+        return counts
+
     def coverage(self, y: Array, /, *, on_failure: OnFailure = "warn") -> Array:
         """Return the share of rows whose label is in their set.
 

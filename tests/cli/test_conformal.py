@@ -68,6 +68,7 @@ def test_tables(tmp_path, capsys, files):
         (["--calibration", "gone.npy"], "gone.npy: no such file"),
         (["-o", "counts.csv"], "--output must end in .npz, .json"),
         (["--method", "raps", "--lam", "400"], "lam must be below 1000 / C"),
+        (["--k-reg", "2"], "--k-reg belongs to --method raps"),
     ],
 )
 def test_what_is_refused(files, options, said, capsys):
@@ -81,3 +82,38 @@ def test_rows_that_are_none_are_said(files, capsys, tmp_path):
     np.save(tmp_path / "cal.npy", bad)
     assert cli.main(files) == 1
     assert "1 of 200 rows not scored" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "said"), [("new", "1 of 100 rows given all classes"), ("y", "rows left out")])
+def test_new_rows_and_labels_that_are_none_are_said(files, capsys, tmp_path, name, said):
+    bad = {"new": P[200:].copy(), "y": Y[200:].copy()}[name]
+    bad[5] = -1
+    np.save(tmp_path / f"{name}.npy", bad)
+    assert cli.main(files) == 1
+    assert said in capsys.readouterr().err
+
+
+def frames(tmp_path, **columns):
+    """Write a calibration with labels and new rows without, whose columns have these names; return their paths."""
+    cal, new = tmp_path / "cal.parquet", tmp_path / "new.parquet"
+    pd.DataFrame(P[:200], columns=list("abcd")).assign(label=Y[:200]).to_parquet(cal)
+    pd.DataFrame(P[200:], columns=list("abcd")).rename(columns=columns).to_parquet(new)
+    return ["conformal", str(new), "--calibration", str(cal), "--calibration-labels", "label", "--quiet"]
+
+
+def test_tables_without_labels(tmp_path, capsys):
+    assert cli.main([*frames(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    sizes = ours([0.1])[1].sizes
+    assert (found["alphas"][0]["coverage"], found["alphas"][0]["mean_size"]) == (None, sizes.mean())
+    options = {"lam": 0.0, "k_reg": 0, "randomised": True, "seed": 0, "by_class": False, "empty": "allow"}
+    assert {name: found[name] for name in options} == options
+
+
+def test_columns_that_differ_are_refused(tmp_path, capsys):
+    assert cli.main(frames(tmp_path, b="x")) == 2
+    assert "columns differ: 'b' in" in capsys.readouterr().err
+    assert cli.main([*frames(tmp_path), "--features", "a", "b", "c", "d"]) == 0
+    np.save(tmp_path / "few.npy", P[200:, :3])
+    assert cli.main(["conformal", str(tmp_path / "few.npy"), *frames(tmp_path)[2:]]) == 2
+    assert "has 4 columns of probabilities, but" in capsys.readouterr().err

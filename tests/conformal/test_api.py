@@ -256,6 +256,25 @@ def test_bad_rows_are_said_once_and_touch_no_other():
         conformal.prediction_sets(rows, [0.7], u=U, on_failure="raise")
 
 
+def test_a_bad_label_is_left_out_and_said():
+    """Thresholds are those of the other scores: no other class knows of it."""
+    y = Y.copy()
+    y[[5, 9]] = -1, 6
+    s = conformal.scores(P, Y, u=U)
+    with pytest.warns(cmfast.FailureWarning, match=r"^conformal\.threshold: 2 of 400 scores left out \(first: 5, 9\)"):
+        q = conformal.threshold(s, [0.1, 0.3], y=y, n_classes=6)
+    rest = np.setdiff1d(np.arange(400), [5, 9])
+    assert_same_bits(q, conformal.threshold(s[rest], [0.1, 0.3], y=y[rest], n_classes=6))
+
+
+def test_counts_of_more_sets_than_products_hold():
+    """Ten thousand million sets: products of their counts leave int64, correlations do not notice."""
+    counts = conformal.ccm(conformal.prediction_sets(P, [0.6], u=U))
+    many = conformal.CcmCounts(counts.n * 25_000_000, counts.G * 25_000_000)
+    np.testing.assert_allclose(many.correlation(), counts.correlation(), rtol=1e-15)
+    np.testing.assert_allclose(many.covariance(), counts.covariance(), rtol=1e-15)
+
+
 def test_classes_without_scores_are_said():
     with pytest.warns(cmfast.FailureWarning, match="1 of 7 classes without a threshold of their own.*6"):
         q = conformal.threshold(conformal.scores(P, Y, u=U), 0.1, y=Y, n_classes=7)
@@ -365,6 +384,7 @@ def test_coverage_by_size_and_confusion_agree():
     confusion = conformal.coverage_confusion(sets, Y)
     assert n.sum(-1).tolist() == [400, 400]
     assert covered.sum(-1).tolist() == np.diagonal(confusion.V, axis1=-2, axis2=-1).sum(-1).tolist()
+    assert_same_bits(sets.size_counts, n)
     assert (n[:, :] == [[(sizes == k).sum() for k in range(7)] for sizes in sets.sizes]).all()
     np.testing.assert_array_equal(sets.coverage(Y), sets.mask[:, np.arange(400), Y].mean(-1))
 

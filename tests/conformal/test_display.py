@@ -31,6 +31,21 @@ def test_without_labels_there_are_two_pictures():
     mpl.pyplot.close("all")
 
 
+def test_what_is_undefined_is_gray_and_the_line_is_at_one_minus_alpha():
+    sets = conformal.prediction_sets(P, [np.inf], randomised=False)
+    display = conformal.CcmDisplay.from_sets(sets, Y, alpha=0.1).plot()
+    first, second, _ = display.axes_
+    assert first.get_xlabel() == "class; gray: in no set, or in all"
+    display.figure_.canvas.draw()
+    middle = first.transData.transform((2, 2)).astype(int)
+    pixels = np.asarray(display.figure_.canvas.buffer_rgba())
+    assert pixels[len(pixels) - middle[1], middle[0], :3].tolist() == [153] * 3
+    assert second.lines[0].get_ydata()[0] == 0.9
+    mpl.pyplot.close("all")
+    with pytest.raises(ValueError, match="alpha must be a number above 0 and below 1"):
+        conformal.CcmDisplay.from_sets(sets, alpha=1.5)
+
+
 def test_a_batch_is_refused():
     sets = conformal.prediction_sets(P.reshape(2, 40, 5), [[0.5], [0.5]], rng=0)
     with pytest.raises(ValueError, match="sets must be without a batch"):
