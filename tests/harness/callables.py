@@ -652,7 +652,11 @@ ENTRIES: dict[str, Entry] = {
     "conformal.CcmDisplay.from_sets": Entry(
         lambda make: partial(cmfast.conformal.CcmDisplay.from_sets, _some_sets(make)),
         {"y": TRUTH, "y_pred": GUESS}, others={"index": 1}, optional=frozenset({"y", "y_pred"}),
-        wrong={"index": integers(0, none=False, most=1)}, name="conformal.CcmDisplay.from_sets",
+        wrong={
+            "index": integers(0, none=False, most=1),
+            "alpha": tuple(wrong for wrong in NO_ALPHA if wrong is not None),
+        },
+        name="conformal.CcmDisplay.from_sets",
     ),
     "conformal.CcmDisplay.plot": Entry(
         lambda make: cmfast.conformal.CcmDisplay.from_sets(_some_sets(make), make(TRUTH)).plot
