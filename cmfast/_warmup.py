@@ -279,6 +279,7 @@ def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.Pred
 def _prediction_sets() -> None:
     for dtype, n_classes in product(FLOATS, (3, SIDE)):
         _sets(dtype, n_classes)
+        cmfast.conformal.prediction_sets(_shares(dtype, n_classes), [0.5], method="lac")
 
 
 def _thresholds() -> None:

@@ -92,6 +92,21 @@ def score(tile, draws, before, ahead, penalty, k_reg, out):
 
 
 @jit(inner=True, borrows=True)
+def score_one(tile, labels, draws, own, before, ahead, penalty, k_reg, out):
+    """Score one label of every row, of which `own` are the probabilities."""
+    zero, one, p, label = splat(0.0), splat(1.0), load(own, 0), load(labels, 0)
+    sum_, rank = zero, zero
+    for j in range(len(tile)):
+        other = load(tile, j)
+        first = (other > p) | ((other == p) & (splat(np.float64(j)) < label))
+        sum_ = sum_ + where(first, (one + other) - one, zero)
+        rank = rank + where(first, one, zero)
+    store(before, 0, sum_)
+    store(ahead, 0, rank)
+    score(own, draws, before, ahead, penalty, k_reg, out)
+
+
+@jit(inner=True, borrows=True)
 def one_by_one(P, rows, draws, penalty, k_reg, out, flags):
     """Score all labels of all rows without a tile."""
     for w in range(WIDTH):
