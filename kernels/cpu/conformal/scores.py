@@ -128,18 +128,18 @@ def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
         labels.setflags(write=False)
         out = np.empty(n)
         seconds = n * C * SECONDS_PER_LABEL
+        given = (flat, labels, draws)
         if 0 < C <= _tile.MOST_CLASSES and not options[0]:
-            args = (flat, labels, draws, *options[1:], out, status)
-            pool.run(_of_few_labels, args, n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
+            few = (*given, *options[1:], out, status)
+            pool.run(_of_few_labels, few, n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
         else:
-            args = (flat, labels, draws, *options, out, status)
-            pool.run(_of_labels, args, n, seconds=seconds, num_threads=num_threads)
+            pool.run(_of_labels, (*given, *options, out, status), n, seconds=seconds, num_threads=num_threads)
         return out.reshape(shape), status.reshape(shape)
     out = np.empty((n, C))
     seconds = n * C * SECONDS_PER_RANK
     if C <= _tile.MOST_CLASSES and not options[0]:
-        given = (flat, draws, *options[1:])
-        pool.run(_of_few, (*given, out, status), n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
+        args = (flat, draws, *options[1:], out, status)
+        pool.run(_of_few, args, n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
     else:
         pool.run(_of_all, (flat, draws, *options, out, status), n, seconds=seconds, num_threads=num_threads)
     return out.reshape(*shape, C), status.reshape(shape)

@@ -43,9 +43,11 @@ MORE_OPTIONS = dict.fromkeys(
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
-_DRAWS = "uncertainty/draws.cuh"
+_DRAWS, _SHARE = "uncertainty/draws.cuh", "conformal/share.cuh"
 _LARGE = ("scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
 HEADERS = {
+    "conformal/scores": (_SHARE,),
+    "conformal/sets": (_SHARE,),
     "scaling/group": (_RULES, _QUICK),
     "scaling/single": (_RULES, _QUICK),
     "scaling/team": (_ZEROS, _RULES, *_LARGE),

@@ -6,13 +6,6 @@
 // A probability in units of 2^-52, the nearest even: the last bit of 1 + p is one of them.
 __device__ __forceinline__ i64 units(double p) { return __double_as_longlong(1.0 + p) - CM_ONE; }
 
-// A probability from 0 to 1: what is a little outside was rounded.
-template <typename T>
-__device__ __forceinline__ double share(T x) {
-  const double p = widen(x);
-  return p > 1.0 ? 1.0 : p > 0.0 ? p : 0.0;
-}
-
 __device__ __forceinline__ u64 mixed(u64 x, i64 factor) { return (x ^ x >> 33) * u64(factor); }
 
 __device__ __forceinline__ bool is_share(double x) { return x >= 0.0 && x <= 1.0; }

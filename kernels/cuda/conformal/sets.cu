@@ -21,11 +21,6 @@ __global__ void cmfast_prediction_sets_words(const double* __restrict__ s, const
 }
 
 template <typename T>
-__device__ __forceinline__ double clipped(T x) {
-  return fmin(fmax(widen(x), 0.0), 1.0);
-}
-
-template <typename T>
 __global__ void cmfast_prediction_sets_sizes(const T* __restrict__ P, i64 C, i64 n, i64 rows, i64 A, i64 words,
                                              int top1, i64* packed, i64* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < rows * A; k += i64(gridDim.x) * CM_THREADS) {
@@ -35,7 +30,7 @@ __global__ void cmfast_prediction_sets_sizes(const T* __restrict__ P, i64 C, i64
       const T* row = P + (k / (n * A) * n + k % n) * C;
       i64 best = 0;
       for (i64 j = 1; j < C; ++j)
-        if (clipped(row[j]) > clipped(row[best])) best = j;
+        if (share(row[j]) > share(row[best])) best = j;
       packed[k * words + best / 64] |= i64(u64(1) << (best % 64));
       size = 1;
     }

@@ -1,0 +1,6 @@
+// A probability from 0 to 1: what is a little outside was rounded.
+template <typename T>
+__device__ __forceinline__ double share(T x) {
+  const double p = widen(x);
+  return p > 1.0 ? 1.0 : p > 0.0 ? p : 0.0;
+}
