@@ -78,9 +78,11 @@ OPS: dict[str, Op] = {
     "score_areas": Op("metrics.thresholds", "(n),(n),(n)->(),()", BOTH, rtol=(1e-12, 1e-12)),
     "least_cost": Op("metrics.thresholds", "(n),(n),(n)->(),(),(2,2)", BOTH, rtol=(1e-6, 1e-12)),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
-    "metric_intervals": Op("uncertainty.intervals", "(C,C)->*", rtol=(1e-9, 1e-9)),
-    "metric_draws": Op("uncertainty.intervals", "(C,C)->*", rtol=(1e-9, 1e-9)),
-    "replicate_intervals": Op("uncertainty.intervals", "(k,R,C),(R,C)->(R,C),(R,C),(R,C),(R,C)", rtol=(1e-9, 1e-9)),
+    "metric_intervals": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),
+    "metric_draws": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),
+    "replicate_intervals": Op(
+        "uncertainty.intervals", "(k,R,C),(R,C)->(R,C),(R,C),(R,C),(R,C)", BOTH, rtol=(1e-9, 1e-9)
+    ),
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
     "row_draws": Op("conformal.scores", "(n,C)->(n)", BOTH),
     "scores": Op("conformal.scores", "(n,C),(n),(n)->(n),(n)", BOTH),

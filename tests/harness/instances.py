@@ -305,6 +305,20 @@ def _drawn(scheme: str) -> Callable[..., Call]:
     return call
 
 
+def _intervals(method: str) -> Callable[[], Call]:
+    def call() -> Call:
+        names = ["mcc", "recall", "gerrity", "krippendorff_alpha"]
+        options = {"n_replicates": 1500, "method": method, "rng": 2}
+
+        def ends(M: Any) -> tuple[Any, ...]:
+            found = cmfast.uncertainty.interval(M, names, **options)
+            return tuple(part for one in found.values() for part in one)
+
+        return Call(ends, (_matrices("i64", 5),), 1e-9)
+
+    return call
+
+
 def _paired() -> Call:
     rng, names = _rng("paired"), ["mcc", "kappa_linear", "f1"]
     labels = [rng.integers(0, 5, 300) for _ in range(4)]
@@ -477,6 +491,12 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_ccm_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).G),
     "cmfast_coverage_confusion_count": _of_sets(lambda sets, y: cmfast.conformal.coverage_confusion(sets, y).V),
     "cmfast_ccm_ratios_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).correlation(undefined="zero")),
+    "cmfast_replicates_of_counts": _intervals("percentile"),
+    "cmfast_replicates_of_shares": _intervals("posterior"),
+    "cmfast_left_out_of": _intervals("bca"),
+    "cmfast_left_out_sums": _intervals("bca"),
+    "cmfast_left_out_acceleration": _intervals("bca"),
+    "cmfast_replicate_intervals_rows": _intervals("basic"),
     "cmfast_resample_rows": _drawn("multinomial"),
     "cmfast_resample_matrices": _drawn("multinomial"),
     "cmfast_resample_totals": _drawn("multinomial"),

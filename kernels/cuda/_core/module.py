@@ -35,6 +35,7 @@ MORE_OPTIONS = dict.fromkeys(
         "conformal/correlation",
         "conformal/scores",
         "conformal/thresholds",
+        "uncertainty/intervals",
         "uncertainty/paired",
         "uncertainty/resample",
     ),
@@ -43,15 +44,18 @@ MORE_OPTIONS = dict.fromkeys(
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
-_DRAWS, _SHARE = "uncertainty/draws.cuh", "conformal/share.cuh"
+_DRAWS, _SUMS, _RISING = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/rising.cuh"
+_SHARE = "conformal/share.cuh"
 _LARGE = ("scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
 HEADERS = {
     "conformal/scores": (_SHARE,),
     "conformal/sets": (_SHARE,),
+    "conformal/thresholds": (_RISING,),
     "scaling/group": (_RULES, _QUICK),
     "scaling/single": (_RULES, _QUICK),
     "scaling/team": (_ZEROS, _RULES, *_LARGE),
-    "uncertainty/paired": (_DRAWS,),
+    "uncertainty/intervals": (_RISING, _DRAWS, _SUMS),
+    "uncertainty/paired": (_DRAWS, _SUMS),
     "uncertainty/resample": (_DRAWS,),
     "zeros/support": (_RULES, _ZEROS),
 }

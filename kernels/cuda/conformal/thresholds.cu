@@ -1,16 +1,5 @@
 // Which score a label may have at most: one of the sorted ones, or the edge of a cell of their histogram.
 
-#define CM_SIGN 0x8000000000000000ull
-
-// Unsigned numbers that rise with scores; NaN is infinity, and zeros are equal.
-__device__ __forceinline__ u64 rising(double x) {
-  const u64 bits = u64(__double_as_longlong(x != x ? CM_INF : x + 0.0));
-  return bits & CM_SIGN ? ~bits : bits | CM_SIGN;
-}
-__device__ __forceinline__ double of_rising(u64 key) {
-  return __longlong_as_double(i64(key & CM_SIGN ? key & ~CM_SIGN : ~key));
-}
-
 // What scores are sorted by, which segment each is in, and how many are; a row of scores has one more for those of a
 // group that is none, which are left out.
 __global__ void cmfast_threshold_keys(const double* __restrict__ s, const i64* __restrict__ groups, i64 n, i64 size,

@@ -91,7 +91,7 @@ __device__ __forceinline__ void add_powers(double square, double& even, double& 
   if constexpr (K > 0) add_powers<K - 2>(square, even, odd);
 }
 
-__device__ __forceinline__ double exponential(double x) {  // of what lies between -56 and 0
+__device__ __forceinline__ double exp_near(double x) {  // of what lies between -56 and 0
   x /= 128.0;
   double even = 0.0, odd = 0.0;
   add_powers<12>(x * x, even, odd);
@@ -110,7 +110,7 @@ __device__ __forceinline__ double correction(double k) {  // log k! minus what S
 // ---- binomial draws ----
 
 __device__ __forceinline__ double by_inversion(Stream& stream, double n, double p) {
-  const double odds = p / (1.0 - p), start = exponential(n * log_ratio(-p, 1.0));
+  const double odds = p / (1.0 - p), start = exp_near(n * log_ratio(-p, 1.0));
   while (true) {
     const double v = stream.next().first;
     double k = 0.0, chance = start, total = start;
@@ -163,4 +163,36 @@ __device__ __forceinline__ void spread(u64 seed, i64 matrix, i64 replicate, int 
     out[j] = drawn;
     left -= drawn;
   }
+}
+
+// ---- gamma draws ----
+
+__device__ __forceinline__ double exponential(double x) {  // of what is not above 0
+  if (x < -745.0) return 0.0;
+  const double k = floor(x / 0.6931471805599453);
+  return ldexp(exp_near(x - k * 0.6931471805599453 - 0.6931471805599453), int(k) + 1);
+}
+
+__device__ __forceinline__ double normal(Stream& stream) {  // by the polar method
+  while (true) {
+    const Pair pair = stream.next();
+    const double u = 2.0 * pair.first - 1.0, v = 2.0 * pair.second - 1.0, s = u * u + v * v;
+    if (0.0 < s && s < 1.0) return u * sqrt(-2.0 * logarithm(s) / s);
+  }
+}
+
+// The logarithm of a gamma number; of a shape below 1 the number itself may be below what float64 holds.
+__device__ __forceinline__ double log_gamma(Stream& stream, double shape) {
+  const double d = (shape >= 1.0 ? shape : shape + 1.0) - 1.0 / 3.0, c = 1.0 / sqrt(9.0 * d);
+  double v;
+  while (true) {
+    const double x = normal(stream), root = 1.0 + c * x;
+    if (root <= 0.0) continue;
+    v = root * root * root;
+    const double u = stream.next().first;
+    if (u < 1.0 - 0.0331 * (x * x) * (x * x)) break;
+    if (logarithm(u) < 0.5 * x * x + d * (1.0 - v + logarithm(v))) break;
+  }
+  const double drawn = logarithm(d * v);
+  return shape < 1.0 ? drawn + logarithm(stream.next().first) / shape : drawn;
 }

@@ -1,16 +1,5 @@
 // Sums of both matrices of samples drawn again: a thread for every replicate of every group.
 
-// Add samples of class i that were taken for j to the sums of one matrix; without `bands` two of them are not needed.
-__device__ __forceinline__ void add_samples(i64 x, i64 i, i64 j, i64* d, i64* t, i64* p, i64* bands, i64* tops) {
-  if (i == j) d[i] += x;
-  t[i] += x;
-  p[j] += x;
-  if (bands) {
-    bands[i < j ? j - i : i - j] += x;
-    tops[i < j ? j : i] += x;
-  }
-}
-
 // Diagonal, row and column sums, bands and tops of both matrices of the replicates from `first` on: shape (G, count, 2,
 // C) each, zeros at first. There are `before` other groups before them.
 __global__ void cmfast_paired_replicates_sums(const double* __restrict__ shares, const i64* __restrict__ starts,

@@ -1,7 +1,7 @@
 """What a confusion matrix could have been with other samples: replicates drawn from its shares."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,19 +16,25 @@ _ROUNDED = Kernel("uncertainty/resample", "cmfast_resample_rounded")
 KERNELS = (_ROWS, _MATRICES, _TOTALS, _CELLS, _ROUNDED)
 
 
-def resample(
-    M: Any, missed: Any, *, n_replicates: int, scheme: str, n: int | None, seed: int, num_threads: int | None = None
-) -> tuple[Any, Any]:
-    """Replicates of every matrix, int64, one axis before the last two; and the status."""
-    del num_threads
+class Shares(NamedTuple):
+    """What replicates of a batch of matrices are drawn from: see ``kernels/cpu/uncertainty/resample.py``."""
+
+    cells: Any
+    rows: Any
+    support: Any
+    rates: Any
+    total: Any
+    status: Any
+
+
+def shares_of(M: Any, missed: Any, *, n: int | None, rounded: bool) -> Shares:
+    """Return the :class:`Shares` of a batch of matrices."""
     xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
-    size, rounded = math.prod(batch), scheme == "expected_rounded"
+    size = math.prod(batch)
     matrices = batches.flat_batch(batches.as_floating(M), 2)
     lost = None if missed is None else batches.flat_batch(missed, 1, np.float64)
     shares, support, rates, rows = (xp.empty(shape) for shape in (matrices.shape, *3 * [(size, C)]))
     flags, total, status = xp.zeros(size, np.int32), xp.empty(size, np.int64), xp.empty(size, np.int8)
-    out = xp.empty((*batch, n_replicates, C, C), np.int64)
-    wanted, places = -1 if n is None else n, size * n_replicates
     if matrices.size:
         _ROWS.launch(
             (NAMES[matrices.dtype],), batches.per_item(size * C),
@@ -38,17 +44,31 @@ def resample(
     if size:
         _MATRICES.launch(
             (), batches.per_item(size),
-            support=support, flags=flags, C=C, n=size, wanted=wanted,
+            support=support, flags=flags, C=C, n=size, wanted=-1 if n is None else n,
             out_rows=rows, out_total=total, out_status=status,
         )  # fmt: skip
+    return Shares(shares, rows, support, rates, total, status)
+
+
+def resample(
+    M: Any, missed: Any, *, n_replicates: int, scheme: str, n: int | None, seed: int, num_threads: int | None = None
+) -> tuple[Any, Any]:
+    """Replicates of every matrix, int64, one axis before the last two; and the status."""
+    del num_threads
+    xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
+    size, rounded = math.prod(batch), scheme == "expected_rounded"
+    places, shares = size * n_replicates, shares_of(M, missed, n=n, rounded=rounded)
+    out = xp.empty((*batch, n_replicates, C, C), np.int64)
     if out.size:
-        common, drawn = {"status": status, "C": C, "n": size, "n_replicates": n_replicates}, None
+        common, drawn = {"status": shares.status, "C": C, "n": size, "n_replicates": n_replicates}, None
         if scheme != "row_multinomial":
             drawn = xp.empty((places, C), np.int64)
-            _TOTALS.launch((), batches.per_item(places), rows=rows, total=total, **common, seed=seed, out=drawn)
-        common |= {"cells": shares, "drawn": drawn, "out": out}
+            _TOTALS.launch(
+                (), batches.per_item(places), rows=shares.rows, total=shares.total, **common, seed=seed, out=drawn
+            )
+        common |= {"cells": shares.cells, "drawn": drawn, "out": out}
         if rounded:
-            _ROUNDED.launch((), batches.per_item(out.size), rates=rates, **common)
+            _ROUNDED.launch((), batches.per_item(out.size), rates=shares.rates, **common)
         else:
-            _CELLS.launch((), batches.per_item(places * C), support=support, seed=seed, **common)
-    return out, status.reshape(batch)
+            _CELLS.launch((), batches.per_item(places * C), support=shares.support, seed=seed, **common)
+    return out, shares.status.reshape(batch)

@@ -208,6 +208,9 @@ class ndarray:  # noqa: N801, PLW1641  # CuPy's name; as unhashable as NumPy's
         """Return a view where strides allow one, else a copy."""
         return _view(self._host.reshape(*shape), self)
 
+    def swapaxes(self, one: int, other: int) -> "ndarray":
+        return _view(self._host.swapaxes(one, other), self)
+
     def view(self, dtype: Any) -> "ndarray":
         """Return the same bytes as another type."""
         return _view(self._host.view(dtype), self)

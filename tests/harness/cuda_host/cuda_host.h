@@ -145,6 +145,7 @@ inline double __dmul_rn(double a, double b) { return a * b; }  // never part of 
 extern "C" {
 double log(double) noexcept;
 double exp(double) noexcept;
+double erfc(double) noexcept;
 double exp2(double) noexcept;
 double pow(double, double) noexcept;
 double log2(double) noexcept;
