@@ -23,10 +23,10 @@ MOST_SIZES = 16  # numbers of lines of which there are any: some 8 MB
 _free: dict[int, list[np.ndarray]] = {}  # lines that nobody works in now
 
 # Totals between which sums are all that is needed: of fractions, beside them products leave the range of float64.
-_ANY, _NEAR, _EXACT = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.EXACT))
+ANY, NEAR, EXACT = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.EXACT))
 
 
-def _cells(M):
+def cells_of(M):
     """Return `M`, one matrix a row, in a type that the kernels are compiled for: int64, int32, float64 or float32."""
     if M.dtype.char not in "lifd":
         if M.dtype.kind == "f":
@@ -67,7 +67,7 @@ def _new_rows(rows, n, kind):
     return np.empty((rows, tiles * WIDTH), kind)
 
 
-def _filler(cells, C, ordered, usual):
+def filler(cells, C, ordered, usual):
     """Return ``fill(sums, scratch, start, stop)``, which sums matrices and says whether a total is unusual."""
     kernel = _margins.load_few if C <= _margins.NARROW else _margins.load_many
     counts = cells.dtype.kind != "f"
@@ -81,7 +81,7 @@ def _filler(cells, C, ordered, usual):
     return fill
 
 
-def _over_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
+def over_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
     """Fill sums and use them block by block: two kernels, so that each is compiled for few types.
 
     ``use(sums, S, start, stop, unusual)`` gets `lines` lines to work in.
@@ -143,8 +143,8 @@ def margins(M, *, num_threads=None):
         del unusual
         _write_margins(sums, blank, out, total, status, start, stop)
 
-    fill = _filler(_cells(M), C, True, _EXACT if exact else _ANY)
-    _over_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    fill = filler(cells_of(M), C, True, EXACT if exact else ANY)
+    over_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
     return (*(part.reshape(*batch, C) for part in out), total.reshape(batch), status.reshape(batch))
 
 
@@ -202,8 +202,8 @@ def metrics_of_matrices(M, *, plan, num_threads=None):
     found = None if batch or plan.again or plan.ordered else _of_one(M, C, usual, plan)
     if found is not None:
         return found
-    fill = _filler(_cells(M), C, plan.ordered, usual)
-    return _run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
+    fill = filler(cells_of(M), C, plan.ordered, usual)
+    return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
 
 
 def _of_one(M, C, usual, plan):
@@ -216,7 +216,7 @@ def _of_one(M, C, usual, plan):
     memory = _take_lines(size + lines + _margins.scratch_lines(C))
     sums, S = memory[:size], memory[size : size + lines]
     out = None
-    if not load_cells(_cells(M), C, False, usual, sums, memory[size + lines :], 0, 1):
+    if not load_cells(cells_of(M), C, False, usual, sums, memory[size + lines :], 0, 1):
         kind = np.float32 if M.dtype.char == "f" else np.float64
         out = np.empty((plan.scalars, WIDTH), kind), np.empty((plan.tables, 1, C), kind), np.empty(1, np.int8)
         _evaluate(sums, C, tuple(plan), S, S[:0], out, 0, 1)
@@ -236,11 +236,11 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     def fill(sums, _, start, stop):
         return _margins.load_sums(flat, exact, usual, sums, start, stop)
 
-    return _run(fill, given, usual, C, batch, SUMS * C, plan, num_threads)
+    return run(fill, given, usual, C, batch, SUMS * C, plan, num_threads)
 
 
 def _usual(C, plan, *given):
-    return _NEAR if _fractions(given) else (0.0, _lanes.largest_total(C, plan.ordered))
+    return NEAR if _fractions(given) else (0.0, _lanes.largest_total(C, plan.ordered))
 
 
 def _fractions(arrays):
@@ -254,7 +254,11 @@ def _sums(a, dtype):
     return a.view(np.int64) if a.dtype == np.uint64 and dtype == np.int64 else a.astype(dtype, copy=False)
 
 
-def _run(fill, given, usual, C, batch, cells, plan, num_threads):
+def run(fill, given, usual, C, batch, cells, plan, num_threads):
+    """Run `plan` on the sums that `fill` makes, each from so many `cells`; its scalars, per-class results, the status.
+
+    The types of results are those for the arrays `given`.
+    """
     n, fractions, kind = math.prod(batch), _fractions(given), batches.result_dtype(*given)
     scalars, tables = _new_rows(plan.scalars, n, kind), np.empty((plan.tables, n, C), kind)
     status = np.empty(n, np.int8)
@@ -274,7 +278,7 @@ def _run(fill, given, usual, C, batch, cells, plan, num_threads):
 
     seconds = n * (cells * SECONDS_PER_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
     lines = _lanes.lines_of(C, plan)
-    _over_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, lines=lines)
+    over_blocks(fill, evaluate, C, n, seconds=seconds, num_threads=num_threads, lines=lines)
     if not batch:
         return (*scalars[:, 0], *tables[:, 0], status[0])  # the short way
     each = (*(row[:n].reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
@@ -342,12 +346,12 @@ def weighted_kappa(M, W, *, fill, num_threads=None):
     C, batch = M.shape[-1], M.shape[:-2]
     n = math.prod(batch)
     out, status = np.empty(n, batches.result_dtype(M)), np.empty(n, np.int8)
-    cells, table = _cells(M), np.array(W, np.float64, order="C")
+    cells, table = cells_of(M), np.array(W, np.float64, order="C")
 
     def use(sums, _, start, stop, unusual):
         del unusual
         _weighted_kappa(cells, table, sums, float(fill), out, status, start, stop)
 
-    load = _filler(cells, C, False, _ANY if M.dtype.kind == "f" else _EXACT)
-    _over_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
+    load = filler(cells, C, False, ANY if M.dtype.kind == "f" else EXACT)
+    over_blocks(load, use, C, n, seconds=8 * n * C * C * SECONDS_PER_CELL, num_threads=num_threads)
     return out.reshape(batch), status.reshape(batch)

@@ -138,7 +138,7 @@ def _of_one_class(sums, at, C, k, T, line, rows, others):
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Errors of what `plan` makes of every matrix: of its scalars, of its per-class results; the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    size, kind, given = math.prod(batch), batches.result_dtype(M), values._cells(M)
+    size, kind, given = math.prod(batch), batches.result_dtype(M), values.cells_of(M)
     scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
     status = np.empty(size, np.int8)
     out, steps, lines = (scalars, tables, status), tuple(plan), _margins.lines_of(C)
@@ -162,11 +162,11 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             _differentiate(part, C, steps, shaped, S[: work[0]], G, T)
             _spread(given, part, C, shaped, rows, n, S[work[0] : sum(work)], G, T, out, first, last)
 
-    fill = values._filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
+    fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
 
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
     tiles = min(together, -(-size // WIDTH))
-    values._over_blocks(
+    values.over_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads,
         lines=sum(work) + together * slopes + tiles * per_class,
     )  # fmt: skip

@@ -19,7 +19,7 @@ def _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threa
     """Yield for some matrices at a time where they begin, how many they are, and their replicates."""
     C, size = M.shape[-1], math.prod(M.shape[:-2])
     posterior = scheme == "dirichlet"
-    usual = values._NEAR if posterior else (0.0, _lanes.largest_total(C, plan.ordered))
+    usual = values.NEAR if posterior else (0.0, _lanes.largest_total(C, plan.ordered))
     kind = np.empty(0) if posterior else np.empty(0, np.int64)
     total = shares.total.astype(np.float64)
     alpha = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
@@ -45,7 +45,7 @@ def _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threa
     cost = C * (C + 1) * (GAMMAS if posterior else 1) * SECONDS_PER_DRAW / values.SECONDS_PER_CELL
     for first in range(0, size, together):
         count = min(together, size - first)
-        found = values._run(filler(first), (kind,), usual, C, (count, n_replicates), cost, plan, num_threads)
+        found = values.run(filler(first), (kind,), usual, C, (count, n_replicates), cost, plan, num_threads)
         yield first, count, found[:-1]
 
 
@@ -67,7 +67,7 @@ def _accelerations(cells, first, count, rows, plan, num_threads):
         del scratch
         return _replicates.leave_out(cells, 0, sums, start, stop)
 
-    found = values._run(fill, (np.empty(0),), values._NEAR, C, (count, C * C), C, plan, num_threads)
+    found = values.run(fill, (np.empty(0),), values.NEAR, C, (count, C * C), C, plan, num_threads)
     out = []
     for without in _by_number(found[:-1], plan):
         made = np.empty(len(without))

@@ -139,4 +139,4 @@ def paired_replicates(
 
     usual = 0.0, _lanes.largest_total(C, plan.ordered)
     cost = per_replicate / (2 * values.SECONDS_PER_CELL)
-    return values._run(fill, (NOTHING,), usual, C, (G, n_replicates, 2), cost, plan, num_threads)
+    return values.run(fill, (NOTHING,), usual, C, (G, n_replicates, 2), cost, plan, num_threads)

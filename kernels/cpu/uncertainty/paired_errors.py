@@ -68,7 +68,7 @@ def _of_class(slopes, k, y, guess):
 
 def _slopes(M, plan, num_threads):
     """Return the slopes of all scalars, 5 C + 1 numbers each, and of the numbers of classes, four each."""
-    C, size, given, steps = M.shape[-1], M.shape[0] * 2, values._cells(M), tuple(plan)
+    C, size, given, steps = M.shape[-1], M.shape[0] * 2, values.cells_of(M), tuple(plan)
     registers, per_class = plan.registers * _gradients.lines_of(C), plan.tables * C * 4
     scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
     lines, shaped = _margins.lines_of(C), _shaped(plan)
@@ -86,9 +86,9 @@ def _slopes(M, plan, num_threads):
             _differentiate(sums[tile * lines : (tile + 1) * lines], C, steps, shaped, S, G, T)
             scalars[first : first + count], tables[first : first + count] = G.T[:count], T.T[:count]
 
-    fill = values._filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
+    fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
-    values._over_blocks(
+    values.over_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=_gradients.working_lines(C, plan)
     )
     pairs = size // 2, 2

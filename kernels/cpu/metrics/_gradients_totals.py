@@ -1,0 +1,149 @@
+"""How numbers of the whole matrix change with its sums: each fills the lines that ``_gradients`` tells of."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
+from cmfast.kernels.cpu.metrics._margins import FIRST, ORDERED_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.shared.metrics import Total
+
+ACCURACY, JACCARD_MICRO = int(Total.ACCURACY), int(Total.JACCARD_MICRO)
+SPECIFICITY_MICRO, MCC, KAPPA = int(Total.SPECIFICITY_MICRO), int(Total.MCC), int(Total.KAPPA)
+PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
+GERRITY, ERROR = int(Total.GERRITY), int(Total.ERROR)
+SCOTT_PI, GWET_AC1 = int(Total.SCOTT_PI), int(Total.GWET_AC1)
+
+
+@jit(inner=True)
+def whole(code, sums, at, C, G, row):
+    """Fill the slopes of a number that is a function of the total, of the hits and of products of margins."""
+    n = load(sums, at + TOTAL_LINE)
+    hits, both, truth, prediction, chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    for k in range(C):
+        cell = at + FIRST + k
+        d, t, p = load(sums, cell), load(sums, cell + C), load(sums, cell + 2 * C)
+        hits = hits + d
+        both = both + (d * (n - t - p + d) - (t - d) * (p - d))
+        truth = truth + t * (n - t)
+        prediction = prediction + p * (n - p)
+        chance = chance + t * (n - p)
+    wrong, others = n - hits, float(C - 1)
+    # Slopes in the hits, in n a - e, in the three sums of products, in the total.
+    of_hits, of_both, of_truth, of_prediction, of_chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    of_total = splat(0.0)
+    if code == ACCURACY:
+        of_hits, of_total = 1.0 / n, -(hits / n) / n
+    elif code == ERROR:
+        of_hits, of_total = -1.0 / n, (hits / n) / n
+    elif code == JACCARD_MICRO:
+        below = n + wrong
+        x = hits / below
+        of_hits, of_total = (1.0 + x) / below, -2.0 * x / below
+    elif code == SPECIFICITY_MICRO:
+        of_hits = 1.0 / (others * n) if C > 1 else splat(np.nan)
+        of_total = -(hits / n) * of_hits
+    elif code == MCC:
+        of_both = 1.0 / sqrt(truth * prediction)
+        x = both * of_both
+        of_truth, of_prediction = -0.5 * x / truth, -0.5 * x / prediction
+    elif code == KAPPA:
+        of_both = 1.0 / chance
+        of_chance = -(both / chance) / chance
+    elif code == PEIRCE:
+        of_both = 1.0 / truth
+        of_truth = -(both / truth) / truth
+    else:  # one minus 4 n (n - a) over a mix of the products
+        size = 2.0 * load(sums, at + TOTAL_LINE)
+        mixed, factor, more = truth + prediction + 2.0 * chance, splat(1.0), splat(0.0)
+        below, sign = mixed, 1.0
+        if code == GWET_AC1:
+            below, sign = 4.0 * others * (n * n) - mixed, -1.0
+            factor = splat(others) if C > 1 else splat(np.nan)
+        elif code != SCOTT_PI:  # few samples agree by chance more seldom
+            factor, more = where(size > 1.0, (size - 1.0) / size, splat(np.nan)), 2.0 / (size * size)
+        y = 4.0 * (n * wrong) * factor / below
+        of_hits = 4.0 * n * factor / below
+        of_truth = sign * y / below
+        of_prediction, of_chance = of_truth, 2.0 * of_truth
+        of_total = -(4.0 * (n + wrong) * factor + 4.0 * (n * wrong) * more) / below
+        if code == GWET_AC1:
+            of_total = of_total + 8.0 * others * n * y / below
+    for k in range(C):
+        cell = at + FIRST + k
+        t, p = load(sums, cell + C), load(sums, cell + 2 * C)
+        store(G, row + k, of_hits + of_both * n)
+        store(G, row + C + k, of_truth * (n - 2.0 * t) + of_chance * (n - p) - of_both * p)
+        store(G, row + 2 * C + k, of_prediction * (n - 2.0 * p) - of_chance * t - of_both * t)
+    of_total = of_total + of_both * hits + (of_truth + of_prediction + of_chance) * n
+    store(G, row + SUMS * C, of_total)
+
+
+@jit(inner=True)
+def weighted_kappa(code, sums, at, C, G, row):
+    """Fill the slopes of the linear or the quadratic kappa."""
+    n = load(sums, at + TOTAL_LINE)
+    apart, chance, of_total, below_t, below_p = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    first_t, first_p, squares = splat(0.0), splat(0.0), splat(0.0)
+    middle = (C - 1) // 2
+    for k in range(C):
+        cell, i = at + FIRST + k, float(k - middle)
+        t, p, away = load(sums, cell + C), load(sums, cell + 2 * C), float(k if code == LINEAR else k * k)
+        apart = apart + away * load(sums, cell + 3 * C)
+        first_t, first_p, squares = first_t + i * t, first_p + i * p, squares + i * i * (t + p)
+        if k < C - 1:
+            below_t, below_p = below_t + t, below_p + p
+            chance = chance + (below_t * (n - below_p) + below_p * (n - below_t))
+            of_total = of_total + (below_t + below_p)
+    if code == QUADRATIC:
+        chance = where(chance > 0.0, n * squares - 2.0 * first_t * first_p, splat(0.0))
+        of_total = squares
+    y = n * apart / chance  # the kappa is one minus this
+    store(G, row + SUMS * C, (y * of_total - apart) / chance)
+    of_t, of_p = splat(0.0), splat(0.0)
+    below_t, below_p = n, n
+    for k in range(C - 1, -1, -1):
+        cell, i = at + FIRST + k, float(k - middle)
+        if k < C - 1:
+            below_t, below_p = below_t - load(sums, cell + 1 + C), below_p - load(sums, cell + 1 + 2 * C)
+            of_t, of_p = of_t + (n - 2.0 * below_p), of_p + (n - 2.0 * below_t)
+        away = float(k if code == LINEAR else k * k)
+        if code == QUADRATIC:
+            of_t, of_p = n * (i * i) - 2.0 * i * first_p, n * (i * i) - 2.0 * i * first_t
+        store(G, row + C + k, of_t * y / chance)
+        store(G, row + 2 * C + k, of_p * y / chance)
+        store(G, row + 3 * C + k, -away * n / chance)
+
+
+@jit(inner=True)
+def gerrity(sums, at, C, G, row):
+    """Fill the slopes of Gerrity's score: see `_gerrity` in ``_passes`` for what it is made of."""
+    n, x = load(sums, at + TOTAL_LINE), load(sums, at + ORDERED_LINE + GERRITY - LINEAR)
+    below, low, high = splat(0.0), splat(0.0), splat(0.0)
+    scale = 1.0 / (float(C - 1) * n) if C > 1 else splat(np.nan)
+    of_total = splat(0.0)
+    for k in range(C):  # upwards: the odds of the cuts before a class
+        top = load(sums, at + FIRST + 4 * C + k)
+        store(G, row + C + k, low * scale)
+        store(G, row + 2 * C + k, low * scale)
+        store(G, row + 3 * C + k, -float(k) * scale)
+        store(G, row + 4 * C + k, -low * scale)
+        high = high + top
+        if k < C - 1:
+            below = below + load(sums, at + FIRST + C + k)
+            above = n - below
+            low = low + below / above
+            of_total = of_total + high / below
+    after, odds, cuts = splat(0.0), splat(0.0), splat(0.0)
+    for k in range(C - 1, -1, -1):  # downwards: the odds of the cuts from a class on
+        top = load(sums, at + FIRST + 4 * C + k)
+        if k < C - 1:
+            above = n - below
+            odds = odds + above / below
+            cuts = cuts + (after * n / (above * above) - high * n / (below * below))
+            of_total = of_total - after * below / (above * above)
+            below = below - load(sums, at + FIRST + C + k)
+        store(G, row + C + k, load(G, row + C + k) + cuts * scale)
+        store(G, row + 4 * C + k, load(G, row + 4 * C + k) + odds * scale)
+        after = after + (load(sums, at + FIRST + C + k) + load(sums, at + FIRST + 2 * C + k) - top)
+        high = high - top
+    store(G, row + SUMS * C, of_total * scale - x / n)
