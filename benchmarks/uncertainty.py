@@ -23,7 +23,10 @@ SIZES = (15_000, 5_000, 1_000)
 
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
-    return [_simulation(small=small), _comparison(small=small), _interval(small=small), _errors(small=small)]
+    return [
+        _simulation(small=small), _comparison(small=small), _interval(small=small), _cells(small=small),
+        _errors(small=small),
+    ]  # fmt: skip
 
 
 def _comparison(*, small: bool) -> Job:
@@ -95,6 +98,35 @@ def _interval(*, small: bool) -> Job:
     size = f"{len(metrics.SCALARS)} metrics of {len(y):,} samples, 10 classes, {n_replicates:,} replicates"
     limit = np.zeros((n_replicates, len(metrics.SCALARS))).copy
     return Job("interval", size, n_replicates, "replicates", run, check, limit, "copy", rivals)
+
+
+def _cells(*, small: bool) -> Job:
+    """Return the job: percentile intervals of the cells of one bi-normalised matrix."""
+    n_replicates = 60 if small else 10_000
+    M = _matrices(1)[0]
+
+    def check(found):
+        low, high = found
+        assert (low <= high).all()
+        assert 0.5 < low[0, 0] < high[0, 0] < 1
+        return f"first cell {low[0, 0]:.3f} to {high[0, 0]:.3f}"
+
+    def run(threads):
+        found = uncertainty.interval(M, of="bi", n_replicates=n_replicates, num_threads=threads)
+        return found.low, found.high
+
+    def at_once():
+        rng, n = np.random.default_rng(0), M.sum()
+        drawn = rng.multinomial(n, M.ravel() / n, n_replicates).reshape(-1, 10, 10).astype(float)
+        for _ in range(30):
+            drawn /= drawn.sum(2, keepdims=True)
+            drawn /= drawn.sum(1, keepdims=True)
+        return np.quantile(drawn, [0.025, 0.975], axis=0)
+
+    rivals = [Rival("multinomial draws of NumPy, scaled 30 times", at_once, n_replicates, check)]
+    size = f"{n_replicates:,} replicates of a 10x10"
+    limit = np.zeros((n_replicates, 10, 10)).copy
+    return Job("interval of cells", size, n_replicates, "replicates", run, check, limit, "copy", rivals)
 
 
 def _errors(*, small: bool) -> Job:
