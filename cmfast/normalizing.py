@@ -358,5 +358,6 @@ def _method(method: str, options: dict[str, Any]) -> str:
     one = SYNONYMS.get(method, method)
     for name in options:
         if one != "bi" or name not in OPTIONS:
-            validate.fail(f"method {method!r} has no option {name!r}", TypeError)
+            near = validate.meant(name, OPTIONS) if one == "bi" else ""
+            validate.fail(f"method {method!r} has no option {name!r}{near}", TypeError)
     return one

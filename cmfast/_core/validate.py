@@ -205,7 +205,15 @@ def choice(name: str, value: object, allowed: Collection[str], other: str = "") 
     wanted = f"{other}one of {', '.join(map(repr, allowed))}"
     if not isinstance(value, str):
         refuse(name, wanted, type(value).__name__, TypeError)
-    refuse(name, wanted, shown(value))
+    refuse(name, wanted, f"{shown(value)}{meant(value, allowed)}")
+
+
+def meant(given: object, known: Collection[str]) -> str:
+    """Return the end of a message that names what of `known` was meant, perhaps; nothing where that is not plain."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(given), known, 1, 0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def flag(name: str, value: object) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -263,16 +263,14 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
     try:
         total = path.stat().st_size
         with path.open("rb") as raw:
-            lines = (line.decode("utf-8-sig" if number == 0 else "utf-8") for number, line in enumerate(raw))
-            # Strict: a quote that nobody closes would swallow the rest of the file, and be taken for one label.
-            reader = csv.reader(lines, delimiter=delimiter, strict=True)
+            reader = _reader(raw, delimiter)
             first = next(reader, None)
             if first is None:
                 raise FileError(path, "is empty")
             if len(first) < 2:
                 between = "tabs" if delimiter == "\t" else "commas"
                 raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
-            named = _has_header(path, first, wanted) if header is None else header
+            named = _has_header(path, first, wanted, delimiter) if header is None else header
             names = [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
             places = _columns(path, names, wanted)
             block = _Rows(len(places))
@@ -303,6 +301,12 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
         raise FileError(path, reason(error)) from error
 
 
+def _reader(raw: BinaryIO, delimiter: str) -> Any:
+    lines = (line.decode("utf-8-sig" if number == 0 else "utf-8") for number, line in enumerate(raw))
+    # Strict: a quote that nobody closes would swallow the rest of the file, and be taken for one label.
+    return csv.reader(lines, delimiter=delimiter, strict=True)
+
+
 class _Rows:
     """Rows of texts, of which every different one is kept once."""
 
@@ -325,7 +329,7 @@ class _Rows:
         return [Column("texts", list(places), np.array(codes, np.int64), lines) for places, codes, lines in parts]
 
 
-def _has_header(path: Path, first: list[str], wanted: Wanted) -> bool:
+def _has_header(path: Path, first: list[str], wanted: Wanted, delimiter: str) -> bool:
     """Return whether the first line holds names. A wrong guess would lose a sample or invent a class: so no guess."""
     cells = [cell.strip() for cell in first]
     if any(name is not None and not name.isdecimal() for name in wanted):
@@ -334,11 +338,32 @@ def _has_header(path: Path, first: list[str], wanted: Wanted) -> bool:
         return True
     if all(is_integer(cell) for cell in cells[:2]):
         return False
+    told = _told_by_rows(path, cells, delimiter) if len(cells) == 2 else None
+    if told is not None:
+        return told
     raise FileError(
         path,
         f"cannot tell whether the first line ({','.join(cells)}) names the columns; "
         "give --header or --no-header, or name them with --true and --pred",
     )
+
+
+def _told_by_rows(path: Path, first: list[str], delimiter: str) -> bool | None:
+    """Return whether two texts are no labels, as the rows below have labels in common, and these are not among them.
+
+    False where both are labels there; None where it stays open.
+    """
+    found: tuple[set[str], set[str]] = (set(), set())
+    with path.open("rb") as raw:
+        rows = _reader(raw, delimiter)
+        next(rows)
+        for row in rows:
+            for cell, labels in zip(row, found, strict=False):
+                labels.add(cell.strip())
+    known = [cell in found[0] or cell in found[1] for cell in first]
+    if all(known):
+        return False
+    return None if any(known) or found[0].isdisjoint(found[1]) else True
 
 
 def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:

@@ -171,7 +171,7 @@ def pca(
     Raises
     ------
     TypeError, ValueError
-        Not a real (N, n) array; `n_components` not between 1 and n.
+        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n.
 
     Notes
     -----
@@ -205,6 +205,8 @@ def pca(
     n_rows, n = validate.points(X=X)
     if m > n:
         validate.refuse("n_components", f"at most {n}, the columns of X", m)
+    if not n_rows:
+        validate.refuse("X", "of at least one point", f"shape {dispatch.shape_of(X)}")
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
     _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
@@ -212,7 +214,7 @@ def pca(
 
 def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
     """Return `X` on its principal axes, without those that are nothing but rounding."""
-    axes = pca(X, m, on_failure="ignore")
+    axes = Projection(*dispatch.call("pca", X, n_components=m, precision="auto")[:3])
     ratio = dispatch.to_host(axes.explained_variance_ratio)
     if not keep_all:
         # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.

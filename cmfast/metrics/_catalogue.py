@@ -256,11 +256,55 @@ BINARY: tuple[MetricName, ...] = _names(n for n in _CANONICAL if FORMS[n].binary
 """Names of the metrics that only 2x2 matrices have."""
 
 
+# What the metrics are called elsewhere, where these are no names of theirs.
+CALLED = {
+    "tpr": "recall",
+    "true_positive_rate": "recall",
+    "hit_rate": "recall",
+    "tnr": "specificity",
+    "true_negative_rate": "specificity",
+    "ppv": "precision",
+    "positive_predictive_value": "precision",
+    "negative_predictive_value": "npv",
+    "plr": "positive_likelihood_ratio",
+    "lr+": "positive_likelihood_ratio",
+    "nlr": "negative_likelihood_ratio",
+    "lr-": "negative_likelihood_ratio",
+    "dor": "diagnostic_odds_ratio",
+    "fm": "fowlkes_mallows",
+    "dice": "f1",
+    "f_score": "f1",
+    "f1_score": "f1",
+    "csi": "jaccard",
+    "threat_score": "jaccard",
+    "acc": "accuracy",
+    "bacc": "balanced_accuracy",
+    "bm": "informedness",
+    "mk": "markedness",
+    "gmean": "geometric_mean",
+    "g_mean": "geometric_mean",
+    "matthews": "mcc",
+    "matthews_corrcoef": "mcc",
+    "phi": "mcc",
+    "cohen_kappa": "kappa",
+    "qwk": "kappa_quadratic",
+}
+
+
 def near(name: str) -> list[str]:
     """Return the names of metrics that were meant, perhaps, by one that no metric has."""
     from difflib import get_close_matches
 
-    return get_close_matches(name.lower(), (*FORMS, "fbeta_2", "fbeta_0.5"), 3, 0.6)
+    low = name.lower()
+    base, _, average = low.rpartition("_")
+    if average not in get_args(Averaging):
+        base, average = low, ""
+    suffix = f"_{average}" if average else ""
+    number = base.removeprefix("fbeta").removeprefix("f_").removeprefix("f")
+    for meant in (base, CALLED.get(base, ""), f"fbeta_{number}"):
+        if find(meant + suffix) is not None:
+            return [meant + suffix]
+    return get_close_matches(low, (*FORMS, "fbeta_2", "fbeta_0.5"), 3, 0.6)
 
 
 def find(name: str) -> Form | None:

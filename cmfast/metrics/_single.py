@@ -118,7 +118,8 @@ def binary(function: Callable[..., Any]) -> Binary:
 
 def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
     """Have `function` of one matrix say what to call with labels, as other libraries' functions of this name are."""
-    name, some = function.__name__, signature(function).parameters.values()
+    name, some = function.__name__, list(signature(function).parameters.values())
+    known = frozenset(p.name for p in some if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY))
     most = sum(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in some)
 
     @wraps(function)
@@ -126,6 +127,10 @@ def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
         if len(args) > most or (options and not LABELS.isdisjoint(options)):
             use = f'metrics.from_labels(y_true, y_pred, "{name}")'
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
+        if not known.issuperset(options):
+            option = next(option for option in options if option not in known)
+            text = f"metrics.{name}: there is no option {option!r}{validate.meant(option, known)}"
+            validate.fail(text, TypeError)
         return function(*args, **options)
 
     return called

@@ -164,3 +164,28 @@ def test_what_the_functions_take_the_command_takes(run, command, option, names):
     assert (status, out) == (2, "")
     told = err.partition("choose from ")[2].partition(")")[0]
     assert [name.strip(" '") for name in told.split(",")] == list(names)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "accuracy"),
+    [
+        ("gold,guess\ncat,cat\ndog,cat\n", ["cat", "dog"], 0.5),
+        ("gold,guess\n3,3\n4,3\n", ["3", "4"], 0.5),
+        ("cat,dog\ncat,cat\ndog,cat\n", ["cat", "dog"], 1 / 3),
+        ("cat\tdog\ncat\tcat\ndog\tcat\n", ["cat", "dog"], 1 / 3),
+    ],
+)
+def test_two_columns_of_text_are_taken(run, tmp_path, rows, labels, accuracy):
+    name = "t.tsv" if "\t" in rows else "t.csv"
+    (tmp_path / name).write_text(rows)
+    found = json.loads(run("metrics", name, "--json")[1])
+    assert list(map(str, found["labels"])) == labels
+    assert found["metrics"]["accuracy"] == pytest.approx(accuracy)
+
+
+@pytest.mark.parametrize(
+    "rows", ["cat,dog\n", "cat,dog\ncat,cat\n", "cat,dog\nbird,fish\n", "a,b,c\ncat,cat,1\n", "model,site\nx,u\ny,v\n"]
+)
+def test_two_columns_that_say_nothing_of_their_names_are_refused(run, tmp_path, rows):
+    (tmp_path / "t.csv").write_text(rows)
+    assert_refused(run("metrics", "t.csv"), "cannot tell whether the first line")

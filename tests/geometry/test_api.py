@@ -1011,3 +1011,11 @@ def test_counts_are_not_saved_in_the_place_of_a_device(tmp_path):
         with pytest.raises(ValueError, match=r"^CellCounts\.save: path must be the name of a file, got"):
             cells.save(path)
     assert not (tmp_path / "pipe").is_file()
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_axes_of_no_points_are_refused(make):
+    with pytest.raises(ValueError, match=r"^pca: X must be of at least one point, got shape \(0, 3\)$"):
+        cmfast.pca(make(np.empty((0, 3))), 2)
+    with pytest.warns(cmfast.FailureWarning, match="1 of 1|left out"):
+        assert np.isnan(np.asarray(cmfast.pca(make(np.full((1, 3), np.nan)), 2).components)).all()

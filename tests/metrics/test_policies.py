@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import warnings
 
 import numpy as np
@@ -12,6 +13,7 @@ from callables import public
 
 import cmfast
 from cmfast import cli, metrics
+from cmfast.metrics import _catalogue
 
 ABSENT = np.array([[5, 1, 0, 0], [2, 4, 0, 0], [3, 0, 0, 0], [0, 0, 0, 0]])  # 2 is never predicted, 3 never occurs
 NAMES = [name for name in (*metrics.SCALARS, *metrics.PER_CLASS) if name != "gerrity"]
@@ -127,3 +129,53 @@ def test_the_keywords_that_people_type():
     assert metrics.label_margins(y_true=y, y_pred=p).total == 4
     assert cmfast.uncertainty.resample(M, missed=[1, 0, 2], n_replicates=2).shape == (2, 3, 3)
     assert metrics.most_confused(M, k=1).row.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("tpr", "recall"),
+        ("TNR", "specificity"),
+        ("ppv_macro", "precision_macro"),
+        ("plr", "positive_likelihood_ratio"),
+        ("lr-", "negative_likelihood_ratio"),
+        ("f2", "fbeta_2"),
+        ("f0.5_weighted", "fbeta_0.5_weighted"),
+        ("f_2", "fbeta_2"),
+        ("fbeta2_binary", "fbeta_2_binary"),
+        ("F1", "f1"),
+        ("dice", "f1"),
+        ("acc", "accuracy"),
+        ("matthews_corrcoef", "mcc"),
+        ("balanced_acc", "balanced_accuracy"),
+    ],
+)
+def test_names_of_elsewhere_are_answered_by_ours(name, meant):
+    for call in (metrics.compute, lambda M, name: metrics.from_labels([0, 1], [0, 1], name), metrics.defined):
+        with pytest.raises(ValueError, match=f"got {re.escape(repr(name))}; did you mean {meant!r}\\?$"):
+            call([[1, 0], [0, 1]], name)
+
+
+def test_what_metrics_are_called_elsewhere_is_no_name_of_one():
+    for name, meant in _catalogue.CALLED.items():
+        assert _catalogue.find(name) is None
+        assert _catalogue.find(meant) is not None
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: metrics.f1([[1]], averge="macro"), "metrics.f1: there is no option 'averge'; did you mean 'average'?"),
+        (lambda: metrics.mcc([[1]], xyz=1), "metrics.mcc: there is no option 'xyz'"),
+        (
+            lambda: cmfast.normalize([[1]], "bi", smooting=1),
+            "normalize: method 'bi' has no option 'smooting'; did you mean 'smoothing'?",
+        ),
+        (lambda: cmfast.normalize([[1]], "row", smoothing=1), "normalize: method 'row' has no option 'smoothing'"),
+    ],
+)
+def test_options_that_are_mistyped(call, said):
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}$"):
+        call()
+    with pytest.raises(ValueError, match="'binary', got 'marco'; did you mean 'macro'"):
+        metrics.f1([[1]], average="marco")
