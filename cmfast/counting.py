@@ -1,7 +1,7 @@
 """Confusion matrices from labels."""
 
 from collections import Counter
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,9 @@ from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Integers, Method, OnFailure
 from cmfast.kernels.status import Status
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 __all__ = ["confusion_matrix"]
 
@@ -86,11 +89,29 @@ def confusion_matrix(
     ignore_index: int | str | None = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
+    sparse: Literal[True],
+    normalize: Method | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> "csr_array": ...
+@overload
+def confusion_matrix(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    n_classes: int | None = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    groups: ArrayLike | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: int | str | None = ...,
+    sample_axes: int | None = ...,
+    whole_floats: bool = ...,
     sparse: bool,
     normalize: Method | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
-) -> Any: ...
+) -> "Integers | Floats | csr_array": ...
 def confusion_matrix(
     y_true: Array,
     y_pred: Array,

@@ -1,7 +1,7 @@
 """Divide by totals, row sums, column sums or all of them at once; and the same as weights of samples."""
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from cmfast._core.annotations import (
     METHODS,
     SYNONYMS,
     Array,
+    BiOptions,
     DeviceT,
     Empty,
     Floats,
@@ -40,7 +41,7 @@ def normalize(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
-    **options: Any,
+    **options: Unpack[BiOptions],
 ) -> DeviceT: ...
 @overload
 def normalize(
@@ -51,7 +52,7 @@ def normalize(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
-    **options: Any,
+    **options: Unpack[BiOptions],
 ) -> Floats: ...
 def normalize(
     M: Array,
@@ -61,7 +62,7 @@ def normalize(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[BiOptions],
 ) -> Any:
     """Normalise confusion matrices.
 
@@ -113,7 +114,7 @@ def normalize(
     array([[0.8 , 0.2 ],
            [0.25, 0.75]])
     """
-    by = _method(method, options)
+    by = _method(method, dict(options))
     if by == "bi":
         return ipf(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options).matrix
     return _by_line("normalize", M, by, on_failure, num_threads, progress)
@@ -128,7 +129,7 @@ def importance_weights(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
-    **options: Any,
+    **options: Unpack[BiOptions],
 ) -> DeviceT: ...
 @overload
 def importance_weights(
@@ -139,7 +140,7 @@ def importance_weights(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
-    **options: Any,
+    **options: Unpack[BiOptions],
 ) -> Floats: ...
 def importance_weights(
     M: Array,
@@ -149,7 +150,7 @@ def importance_weights(
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
-    **options: Any,
+    **options: Unpack[BiOptions],
 ) -> Any:
     """Weight of a sample by its true and its predicted class, under which the confusion matrix is the normalised one.
 
@@ -201,7 +202,7 @@ def importance_weights(
     array([[0.1, 0.1],
            [0.2, 0.2]])
     """
-    by = _method(method, options)
+    by = _method(method, dict(options))
     if by != "bi":
         return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
     validate.on_failure(on_failure)

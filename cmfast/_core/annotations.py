@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,18 @@ Smoothing: TypeAlias = float | Literal["pseudo-bayes"] | None
 Policy: TypeAlias = Literal["present", "nan", "strict", "zero", "one"]
 Undefined: TypeAlias = Policy | float
 Start: TypeAlias = Any  # a ScalingResult or a pair of arrays
+
+
+class BiOptions(TypedDict, total=False):
+    """What the normalisation "bi" takes beside its matrix, and what every one takes."""
+
+    smoothing: Smoothing
+    empty: Empty
+    tol: float
+    max_iter: int | None
+    solver: Solver
+    start: Start
+
 
 METHODS: tuple[Method, ...] = get_args(Method)
 SYNONYMS: dict[str, Method] = {"true": "row", "pred": "col"}

@@ -1,16 +1,23 @@
 """Counts of every group of a table."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from cmfast._core import validate
 from cmfast._core.adapters import _columns
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._counts import ConfusionCounts
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
 
 def by(
-    frame: Any,
+    frame: "pd.DataFrame | pl.DataFrame | pa.Table",
     keys: str | Sequence[str],
     /,
     *,
@@ -19,7 +26,7 @@ def by(
     sample_weight: str | None = None,
     labels: Array | None = None,
     n_classes: int | None = None,
-) -> ConfusionCounts:
+) -> ConfusionCounts[NDArray[Any]]:
     """Count a confusion matrix for every group of a table.
 
     Parameters
@@ -74,7 +81,7 @@ def by(
     if len(set(map(str, named))) < len(named):
         validate.refuse("keys", "different", validate.shown(named))
     column = {key: _column(frame, "keys", key) for key in named}
-    counts = ConfusionCounts(labels=labels, n_classes=n_classes)
+    counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
     counts._library = library
     return counts._updated(
         _column(frame, "y_true", y_true),

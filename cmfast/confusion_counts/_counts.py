@@ -1,13 +1,27 @@
 """Counts that know their classes, and their groups where there are some."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self, cast, overload
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, Unpack, cast, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array, Label, Method, OnFailure, Undefined
+from cmfast._core.annotations import (
+    Array,
+    ArrayT,
+    BiOptions,
+    CudaArray,
+    DeviceT,
+    Label,
+    Labelled,
+    Method,
+    OnFailure,
+    Progress,
+    Tensor,
+    Undefined,
+)
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
@@ -15,8 +29,14 @@ from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_part
 from cmfast.metrics import MetricName
 from cmfast.metrics._names import Names
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
-class ConfusionCounts(State):
+Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
+
+
+class ConfusionCounts(State, Generic[ArrayT]):
     """Confusion counts that know their classes, and their groups where there are some.
 
     They grow by :meth:`update` and add up exactly, whatever each part has seen: labels that differ merge by their
@@ -74,6 +94,32 @@ class ConfusionCounts(State):
         self._held = self._empty
         self._library = "pandas"  # whose tables are made
 
+    @overload
+    @classmethod
+    def from_labels(
+        cls,
+        y_true: DeviceT,
+        y_pred: DeviceT,
+        *,
+        labels: ArrayLike | DeviceT | None = ...,
+        n_classes: int | None = ...,
+        sample_weight: DeviceT | None = ...,
+        groups: Groups = ...,
+        ignore_index: int | str | None = ...,
+    ) -> "ConfusionCounts[DeviceT]": ...
+    @overload
+    @classmethod
+    def from_labels(
+        cls,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        labels: ArrayLike | None = ...,
+        n_classes: int | None = ...,
+        sample_weight: ArrayLike | None = ...,
+        groups: Groups = ...,
+        ignore_index: int | str | None = ...,
+    ) -> "ConfusionCounts[NDArray[Any]]": ...
     @classmethod
     def from_labels(
         cls,
@@ -83,9 +129,9 @@ class ConfusionCounts(State):
         labels: Array | None = None,
         n_classes: int | None = None,
         sample_weight: Array | None = None,
-        groups: Any = None,
+        groups: Groups = None,
         ignore_index: int | str | None = None,
-    ) -> Self:
+    ) -> "ConfusionCounts[Any]":
         """Count some samples; `labels` and `n_classes` as for the class, everything else as for :meth:`update`."""
         counts = cls(labels=labels, n_classes=n_classes)
         return counts._updated(y_true, y_pred, sample_weight, groups, ignore_index)
@@ -96,7 +142,7 @@ class ConfusionCounts(State):
         y_pred: Array,
         *,
         sample_weight: Array | None = None,
-        groups: Any = None,
+        groups: Groups = None,
         ignore_index: int | str | None = None,
     ) -> Self:
         """Count more samples. What raises has counted none of them.
@@ -149,16 +195,19 @@ class ConfusionCounts(State):
         return () if self._held.keys is None else self._held.keys.names
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> ArrayT:
         """The counts: shape (C, C), or (G, C, C) with groups. One of NumPy is read-only."""
-        M = self._held.whole()
-        return dispatch.read_only(M) if isinstance(M, np.ndarray) else M
+        M: Any = self._held.whole()
+        found: Any = dispatch.read_only(M) if isinstance(M, np.ndarray) else M
+        return cast(ArrayT, found)
 
     @property
-    def n_samples(self) -> Any:
+    def n_samples(self) -> float:
         """Sum of all counts; with weights of the weights. Synchronises the device."""
-        with dispatch.chosen(self.matrix):
-            return self.matrix.sum().item()
+        M: Any = self.matrix
+        with dispatch.chosen(M):
+            total: float = M.sum().item()
+        return total
 
     def __repr__(self) -> str:
         groups = "" if self._held.keys is None else f", {len(self._held.keys.rows)} groups"
@@ -243,7 +292,7 @@ class ConfusionCounts(State):
         pos_label: Label | None = ...,
         labels: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
-    ) -> Any: ...
+    ) -> ArrayT: ...
     @overload
     def compute(
         self,
@@ -255,7 +304,7 @@ class ConfusionCounts(State):
         pos_label: Label | None = ...,
         labels: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
-    ) -> dict[str, Any]: ...
+    ) -> dict[str, ArrayT]: ...
     def compute(
         self,
         names: Any,
@@ -326,7 +375,7 @@ class ConfusionCounts(State):
         names = list(map(str, self.labels))
         return metrics.report(self.matrix, class_names=names, labels=labels, undefined=undefined)
 
-    def group(self, key: Any, /) -> Self:
+    def group(self, key: Label | tuple[Label, ...], /) -> Self:
         """Return the counts of one group, as counts without groups; all classes stay.
 
         Parameters
@@ -356,11 +405,23 @@ class ConfusionCounts(State):
             validate.refuse("key", f"one of the groups {validate.shown(groups)}", validate.shown(key), kind)
         return self._with(one_of(self._held, place), self._empty)
 
-    def normalize(self, method: Method, /, **options: Any) -> Any:
+    def normalize(
+        self,
+        method: Method,
+        /,
+        *,
+        on_failure: OnFailure = "warn",
+        num_threads: int | None = None,
+        progress: Progress = None,
+        **options: Unpack[BiOptions],
+    ) -> ArrayT:
         """Return the matrix, or every group's, normalised; all arguments as for :func:`cmfast.normalize`."""
-        return normalizing.normalize(self.matrix, method, **options)
+        M: Any = self.matrix
+        common: Any = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
+        out: ArrayT = normalizing.normalize(M, method, **common, **options)
+        return out
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> "pd.DataFrame":
         """Return a DataFrame of the counts: a row per true label, of every group where there are groups.
 
         Examples
@@ -369,11 +430,13 @@ class ConfusionCounts(State):
         >>> cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"]).to_pandas().loc["b", "a"]
         np.int64(1)
         """
-        return _tables.to_pandas(self._held)
+        found: pd.DataFrame = _tables.to_pandas(self._held)
+        return found
 
-    def to_xarray(self) -> Any:
+    def to_xarray(self) -> "xr.DataArray":
         """Return a DataArray of the counts: dimensions ``true``, ``predicted``, and ``group`` where there are some."""
-        return _tables.to_xarray(self._held)
+        found: xr.DataArray = _tables.to_xarray(self._held)
+        return found
 
     def table(
         self,

@@ -1,28 +1,29 @@
 """Training runs as paths in the contingency space."""
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, reading, validate
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
 from cmfast.contingency._surface import metric_of
 from cmfast.metrics import MetricName, compute
 
 
 @reading.readable
-class LearningPath(NamedTuple):
+class LearningPath(NamedTuple, Generic[ArrayT]):
     """A training run, or many, in the contingency space."""
 
-    points: Any
+    points: ArrayT
     """(..., E, C): recall of every class at every checkpoint."""
-    steps: Any
+    steps: ArrayT
     """(..., E - 1): distance from each checkpoint to the next."""
-    length: Any
+    length: ArrayT
     """(...): sum of the steps."""
-    displacement: Any
+    displacement: ArrayT
     """(...): distance from the first checkpoint to the last."""
-    straightness: Any
+    straightness: ArrayT
     """(...): displacement over length, 1 for a straight way, NaN for none."""
 
     def _parts(self) -> dict[str, str]:
@@ -37,7 +38,17 @@ class LearningPath(NamedTuple):
         return f"a way of length {length} in {steps} steps, straight to {straightness}"
 
 
-def learning_path(M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = "warn") -> LearningPath:
+@overload
+def learning_path(
+    M: DeviceT, /, *, metric: MetricName | None = ..., on_failure: OnFailure = ...
+) -> LearningPath[DeviceT]: ...
+@overload
+def learning_path(
+    M: ArrayLike, /, *, metric: MetricName | None = ..., on_failure: OnFailure = ...
+) -> LearningPath[Floats]: ...
+def learning_path(
+    M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = "warn"
+) -> LearningPath[Any]:
     """Follow training runs through the contingency space.
 
     Parameters

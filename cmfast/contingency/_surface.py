@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 import numpy as np
 
 from cmfast._core import reading, validate
+from cmfast._core.annotations import Floats
 from cmfast.metrics import MetricName, compute
 from cmfast.metrics._plan import names_of
 
@@ -20,9 +21,9 @@ MATRIX_BYTES = 32  # of two by two
 class Sensitivity(NamedTuple):
     """The volume between two surfaces of a metric."""
 
-    value: Any
+    value: Floats
     """float64, one number per ratio."""
-    error: Any
+    error: Floats
     """How far the rule with half as many panels is off: an estimate that has been larger than the error wherever there
     is a closed form. NaN for the sums over a grid, which are what they are."""
 
@@ -85,7 +86,7 @@ def metric_surface(
     *,
     grid: Nodes = "nodes",
     rescale: bool = False,
-) -> Any:
+) -> Floats:
     """Values of a metric over the whole contingency space.
 
     Parameters

@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 import cmfast
-from cmfast import metrics
+from cmfast import contingency, metrics
 
 y, p = np.array([0, 1, 1]), np.array([0, 0, 1])
 tensor = torch.tensor([0, 1, 1])
@@ -29,6 +29,9 @@ cmfast.confusion_matrix(y, p, n_clases=3)  # error
 assert_type(cmfast.confusion_matrix(y, p, ignore_index=255, sample_axes=None, whole_floats=True), NDArray[np.int64])
 few = cmfast.confusion_matrix(y, p, sparse=True)
 cells: int = few.nnz
+cmfast.normalize(M, "bi", smoothing=0.5, tol=1e-6)
+cmfast.normalize(M, "bi", smooting=0.5)  # error
+cmfast.importance_weights(M, "bi", solver="fast")  # error
 cmfast.confusion_matrix(y, p, sample_axes="all")  # error
 
 # A tensor gives a tensor.
@@ -94,6 +97,29 @@ ids = xr.DataArray([0, 1], dims="sample")
 assert_type(cmfast.confusion_matrix(ids, ids), xr.DataArray)
 assert_type(metrics.auc(ids, ids), xr.DataArray)
 bare: NDArray[np.float64] = cmfast.bi_normalize(many)  # error
+
+# Counts that know their classes know the library of their matrix.
+known = cmfast.ConfusionCounts.from_labels(tensor, tensor, groups=["a", "b", "b"])
+assert_type(known.matrix, torch.Tensor)
+assert_type(known.compute("mcc"), torch.Tensor)
+assert_type(known.compute(["mcc"]), dict[str, torch.Tensor])
+assert_type(known.normalize("bi", smoothing=0.5), torch.Tensor)
+assert_type(known.group("a").matrix, torch.Tensor)
+assert_type((known + known).matrix, torch.Tensor)
+on_numpy = cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"], groups={"site": ["x", "y"], "day": [1, 2]})
+on_numpy.matrix.sum()
+wrong: torch.Tensor = on_numpy.matrix  # error
+on_numpy.normalize("rows")  # error
+on_numpy.normalize("bi", smooting=0.5)  # error
+on_numpy.compute("recall_binary", pos_label="a").sum()
+cmfast.by(pd.DataFrame({"k": ["u"], "y": [0], "p": [0]}), "k", y_true="y", y_pred="p").matrix.sum()
+cmfast.ConfusionCounts().update(y, p, groups=5.5j, labels=["a"])  # error
+metrics.from_labels(["a"], ["b"], "f1_binary", pos_label="a").sum()
+metrics.from_labels(["a"], ["b"], "f1_macro", labels=["a"], sample_axes=None, whole_floats=True).sum()
+metrics.from_labels(["a"], ["b"], "f1_macro", labels=[[0]])  # error
+metrics.from_labels(["a"], ["b"], "f1_binary", pos_label=["a"])  # error
+assert_type(contingency.learning_path(tensor).length, torch.Tensor)
+contingency.learning_path(M[None]).length.sum()
 
 # Counts of cells know the library of their arrays, and so does what is computed of them.
 grid = cmfast.Grid([0.0], [1.0])

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast import metrics
 from cmfast.compat.sklearn._matrices import counted, matrix
@@ -18,7 +19,9 @@ EVERY_PAIR = ([0, 0, 1, 1], [0, 1, 0, 1])
 
 
 @replaces
-def balanced_accuracy_score(y_true: Any, y_pred: Any, *, sample_weight: Any = None, adjusted: bool = False) -> Any:
+def balanced_accuracy_score(
+    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None, adjusted: bool = False
+) -> Any:
     """Return the mean of the recalls; see scikit-learn's function of this name."""
     seen = None if is_foreign(y_true, y_pred, sample_weight) else counted(y_true, y_pred, sample_weight)
     table = None if seen is None else matrix(seen)
@@ -36,12 +39,12 @@ def balanced_accuracy_score(y_true: Any, y_pred: Any, *, sample_weight: Any = No
 
 @replaces
 def cohen_kappa_score(
-    y1: Any,
-    y2: Any,
+    y1: ArrayLike,
+    y2: ArrayLike,
     *,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     weights: str | None = None,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     replace_undefined_by: float = np.nan,
 ) -> Any:
     """Return the agreement beyond chance; see scikit-learn's function of this name."""
@@ -56,7 +59,7 @@ def cohen_kappa_score(
 
 
 @replaces
-def matthews_corrcoef(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> Any:
+def matthews_corrcoef(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Any:
     """Return the correlation of truth and prediction; see scikit-learn's function of this name."""
     found = None if is_foreign(y_true, y_pred, sample_weight) else targets(y_true, y_pred, sample_weight)
     if found is None or found.is_multilabel:
@@ -71,11 +74,11 @@ def matthews_corrcoef(y_true: Any, y_pred: Any, *, sample_weight: Any = None) ->
 
 @replaces
 def class_likelihood_ratios(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    labels: Any = None,
-    sample_weight: Any = None,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     replace_undefined_by: Any = np.nan,
 ) -> Any:
     """Return the likelihood ratios of both predictions; see scikit-learn's function of this name."""

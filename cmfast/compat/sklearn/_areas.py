@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics._base import _average_binary_score, _average_multiclass_ovo_score
 from sklearn.preprocessing import label_binarize
 from sklearn.utils import check_array, column_or_1d
@@ -13,7 +14,9 @@ from cmfast.compat.sklearn._curves import Counts, counts, zero_or_one
 from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
 
 
-def _roc_area(y_true: Any, y_score: Any, sample_weight: Any = None, max_fpr: float | None = None) -> float:
+def _roc_area(
+    y_true: ArrayLike, y_score: ArrayLike, sample_weight: ArrayLike | None = None, max_fpr: float | None = None
+) -> float:
     """Return the area under the ROC curve of two classes, of which the second is 1."""
     found = counts(y_true, y_score, 1, sample_weight)
     if found is None or found.fps[-1] <= 0 or found.tps[-1] <= 0:
@@ -36,14 +39,14 @@ def _area(found: Counts, max_fpr: float | None) -> float:
 
 @replaces
 def roc_auc_score(
-    y_true: Any,
-    y_score: Any,
+    y_true: ArrayLike,
+    y_score: ArrayLike,
     *,
     average: str | None = "macro",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     max_fpr: float | None = None,
     multi_class: str = "raise",
-    labels: Any = None,
+    labels: ArrayLike | None = None,
 ) -> Any:
     """Return the area under the ROC curve; see scikit-learn's function of this name."""
     options = {"average": average, "sample_weight": sample_weight, "max_fpr": max_fpr}
@@ -108,7 +111,9 @@ def _of_many(truth: Any, score: Any, classes: Any, multi_class: str, average: st
     return _average_binary_score(_roc_area, label_binarize(truth, classes=classes), score, average, weight)
 
 
-def _precision_area(y_true: Any, y_score: Any, pos_label: Any = 1, sample_weight: Any = None) -> float:
+def _precision_area(
+    y_true: ArrayLike, y_score: ArrayLike, pos_label: Any = 1, sample_weight: ArrayLike | None = None
+) -> float:
     """Return the average precision of two classes."""
     found = counts(y_true, y_score, pos_label, sample_weight)
     if found is None or found.tps[-1] == 0:
@@ -127,7 +132,12 @@ def _steps(found: Counts) -> float:
 
 @replaces
 def average_precision_score(
-    y_true: Any, y_score: Any, *, average: str | None = "macro", pos_label: Any = 1, sample_weight: Any = None
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    average: str | None = "macro",
+    pos_label: Any = 1,
+    sample_weight: ArrayLike | None = None,
 ) -> Any:
     """Return precision averaged over the steps of recall; see scikit-learn's function of this name."""
     options = {"average": average, "pos_label": pos_label, "sample_weight": sample_weight}

@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics._classification import _check_set_wise_labels, _check_zero_division, _warn_prf
 
 from cmfast import metrics
@@ -21,7 +22,9 @@ MISSING = {
 EVERY = ("precision", "recall", "f-score")
 
 
-def chosen_labels(found: Targets, y_true: Any, y_pred: Any, average: str | None, labels: Any, pos_label: Any) -> Any:
+def chosen_labels(
+    found: Targets, y_true: ArrayLike, y_pred: ArrayLike, average: str | None, labels: Any, pos_label: Any
+) -> Any:
     """Return the labels to average over; what has to be refused or warned of is by scikit-learn."""
     if average == "binary" and found.kind == "binary" and (pos_label in found.labels or len(found.labels) < 2):
         return [pos_label]
@@ -82,15 +85,15 @@ def scores(
 
 @replaces
 def precision_recall_fscore_support(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
     beta: float = 1.0,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     pos_label: Any = 1,
     average: str | None = None,
     warn_for: Any = EVERY,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     zero_division: Any = "warn",
 ) -> Any:
     """Return precision, recall, F and support; see scikit-learn's function of this name."""
@@ -109,13 +112,13 @@ def precision_recall_fscore_support(
 
 @replaces
 def precision_score(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     pos_label: Any = 1,
     average: str | None = "binary",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     zero_division: Any = "warn",
 ) -> Any:
     """Return the share of predictions that were right; see scikit-learn's function of this name."""
@@ -127,13 +130,13 @@ def precision_score(
 
 @replaces
 def recall_score(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     pos_label: Any = 1,
     average: str | None = "binary",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     zero_division: Any = "warn",
 ) -> Any:
     """Return the share of samples that were found; see scikit-learn's function of this name."""
@@ -145,14 +148,14 @@ def recall_score(
 
 @replaces
 def fbeta_score(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
     beta: float,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     pos_label: Any = 1,
     average: str | None = "binary",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     zero_division: Any = "warn",
 ) -> Any:
     """Return the weighted harmonic mean of precision and recall; see scikit-learn's function of this name."""
@@ -164,13 +167,13 @@ def fbeta_score(
 
 @replaces
 def f1_score(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     pos_label: Any = 1,
     average: str | None = "binary",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     zero_division: Any = "warn",
 ) -> Any:
     """Return the harmonic mean of precision and recall; see scikit-learn's function of this name."""
@@ -182,13 +185,13 @@ def f1_score(
 
 @replaces
 def jaccard_score(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     pos_label: Any = 1,
     average: str | None = "binary",
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
     zero_division: Any = "warn",
 ) -> Any:
     """Return intersection over union; see scikit-learn's function of this name."""

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import _check_pos_label_consistency, _check_sample_weight, _deprecate_positional_args
@@ -19,7 +20,7 @@ class Counts(NamedTuple):
     thresholds: np.ndarray
 
 
-def counts(y_true: Any, y_score: Any, pos_label: Any, sample_weight: Any) -> Counts | None:
+def counts(y_true: ArrayLike, y_score: ArrayLike, pos_label: Any, sample_weight: Any) -> Counts | None:
     """Return the counts at every threshold; None for what is left to scikit-learn."""
     if is_foreign(y_true, y_score, sample_weight):
         return None
@@ -43,7 +44,7 @@ def counts(y_true: Any, y_score: Any, pos_label: Any, sample_weight: Any) -> Cou
     return along(hit, score, weight) if len(hit) else None
 
 
-def zero_or_one(y_true: Any, pos_label: Any) -> np.ndarray | None:
+def zero_or_one(y_true: ArrayLike, pos_label: Any) -> np.ndarray | None:
     """Return what is positive in a column to which scikit-learn cannot object; None for any other."""
     if type(y_true) is not np.ndarray or y_true.ndim != 1 or not len(y_true) or pos_label not in (None, 1):
         return None
@@ -100,7 +101,7 @@ def _from_infinity(found: Counts) -> Counts:
 @_deprecate_positional_args(version="1.11")  # type: ignore[untyped-decorator]
 @replaces
 def confusion_matrix_at_thresholds(
-    y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None
+    y_true: ArrayLike, y_score: ArrayLike, *, pos_label: Any = None, sample_weight: ArrayLike | None = None
 ) -> Any:
     """Return tn, fp, fn and tp at every threshold; see scikit-learn's function of this name."""
     found = counts(y_true, y_score, pos_label, sample_weight)
@@ -114,7 +115,12 @@ def confusion_matrix_at_thresholds(
 
 @replaces
 def roc_curve(
-    y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = True
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    pos_label: Any = None,
+    sample_weight: ArrayLike | None = None,
+    drop_intermediate: bool = True,
 ) -> Any:
     """Return false and true positive rates along the thresholds; see scikit-learn's function of this name."""
     options = {"pos_label": pos_label, "sample_weight": sample_weight}
@@ -127,7 +133,12 @@ def roc_curve(
 
 @replaces
 def precision_recall_curve(
-    y_true: Any, y_score: Any, *, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = False
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    pos_label: Any = None,
+    sample_weight: ArrayLike | None = None,
+    drop_intermediate: bool = False,
 ) -> Any:
     """Return precision and recall along the thresholds; see scikit-learn's function of this name."""
     options = {"pos_label": pos_label, "sample_weight": sample_weight}
@@ -141,7 +152,11 @@ def precision_recall_curve(
 
 @replaces
 def det_curve(
-    y_true: Any, y_score: Any, pos_label: Any = None, sample_weight: Any = None, drop_intermediate: bool = False
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    pos_label: Any = None,
+    sample_weight: ArrayLike | None = None,
+    drop_intermediate: bool = False,
 ) -> Any:
     """Return false positive and false negative rates along the thresholds; see scikit-learn's function of this name."""
     options = {"pos_label": pos_label, "sample_weight": sample_weight}

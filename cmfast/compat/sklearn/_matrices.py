@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast import counting, normalizing
 from cmfast.compat.sklearn._originals import ask, is_foreign, leave, replaces
@@ -16,7 +17,12 @@ SHIFTS, DIGITS = (0, 22, 44), 2**22 - 1  # larger weights are summed in three pa
 
 @replaces
 def confusion_matrix(
-    y_true: Any, y_pred: Any, *, labels: Any = None, sample_weight: Any = None, normalize: Any = None
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    labels: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    normalize: Any = None,
 ) -> Any:
     """Count how often each label was taken for each label; see scikit-learn's function of this name."""
     options = {"labels": labels, "sample_weight": sample_weight, "normalize": normalize}
@@ -32,7 +38,7 @@ def confusion_matrix(
     return table
 
 
-def counted(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
+def counted(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: Any) -> Targets | None:
     """Return the targets of a matrix; None for what is refused."""
     try:
         return targets(y_true, y_pred, sample_weight)
@@ -40,7 +46,7 @@ def counted(y_true: Any, y_pred: Any, sample_weight: Any) -> Targets | None:
         return None
 
 
-def matrix(found: Targets, labels: Any = None) -> Any:
+def matrix(found: Targets, labels: ArrayLike | None = None) -> Any:
     """Return the matrix of `labels`, of integers where weights are; None for labels that are refused."""
     weight = found.weight
     if found.is_multilabel:
@@ -82,7 +88,12 @@ def _table(found: Targets, labels: Any) -> Any:
 
 @replaces
 def multilabel_confusion_matrix(
-    y_true: Any, y_pred: Any, *, sample_weight: Any = None, labels: Any = None, samplewise: bool = False
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    samplewise: bool = False,
 ) -> Any:
     """Return a table per label, or per sample; see scikit-learn's function of this name."""
     options = {"sample_weight": sample_weight, "labels": labels, "samplewise": samplewise}
@@ -95,7 +106,9 @@ def multilabel_confusion_matrix(
 
 
 @replaces
-def accuracy_score(y_true: Any, y_pred: Any, *, normalize: bool = True, sample_weight: Any = None) -> Any:
+def accuracy_score(
+    y_true: ArrayLike, y_pred: ArrayLike, *, normalize: bool = True, sample_weight: ArrayLike | None = None
+) -> Any:
     """Return the share of samples that were predicted right; see scikit-learn's function of this name."""
     found = None if is_foreign(y_true, y_pred, sample_weight) else targets(y_true, y_pred, sample_weight)
     if found is None or found.total == 0:
@@ -105,7 +118,9 @@ def accuracy_score(y_true: Any, y_pred: Any, *, normalize: bool = True, sample_w
 
 
 @replaces
-def zero_one_loss(y_true: Any, y_pred: Any, *, normalize: bool = True, sample_weight: Any = None) -> Any:
+def zero_one_loss(
+    y_true: ArrayLike, y_pred: ArrayLike, *, normalize: bool = True, sample_weight: ArrayLike | None = None
+) -> Any:
     """Return the share of samples that were predicted wrong; see scikit-learn's function of this name."""
     found = None if is_foreign(y_true, y_pred, sample_weight) else targets(y_true, y_pred, sample_weight)
     if found is None or found.total == 0:
@@ -115,7 +130,7 @@ def zero_one_loss(y_true: Any, y_pred: Any, *, normalize: bool = True, sample_we
 
 
 @replaces
-def hamming_loss(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> Any:
+def hamming_loss(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> Any:
     """Return the share of labels that were predicted wrong; see scikit-learn's function of this name."""
     found = None if is_foreign(y_true, y_pred, sample_weight) else targets(y_true, y_pred, sample_weight)
     if found is None or found.total == 0:

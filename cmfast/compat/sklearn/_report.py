@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from cmfast.compat.sklearn._averages import EVERY, scores
 from cmfast.compat.sklearn._originals import is_foreign, leave, replaces
@@ -14,12 +15,12 @@ COLUMNS = ("precision", "recall", "f1-score", "support")
 
 @replaces
 def classification_report(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
-    labels: Any = None,
-    target_names: Any = None,
-    sample_weight: Any = None,
+    labels: ArrayLike | None = None,
+    target_names: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
     digits: int = 2,
     output_dict: bool = False,
     zero_division: Any = "warn",

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import sklearn.metrics
+from numpy.typing import ArrayLike
 
 from cmfast import metrics
 from cmfast._core import validate
@@ -22,7 +23,7 @@ def make_scorer(
     name: MetricName,
     /,
     *,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     undefined: Undefined = "present",
     positive: int = 1,
     pos_label: Any = None,
@@ -80,15 +81,15 @@ def make_scorer(
 
 
 def value_of(
-    y_true: Any,
-    y_pred: Any,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
     *,
     metric: MetricName,
     labels: Any = None,
     undefined: Undefined = "present",
     positive: int = 1,
     pos_label: Any = None,
-    sample_weight: Any = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Return the metric of a name."""
     found = targets(y_true, y_pred, sample_weight)
