@@ -252,7 +252,8 @@ def confusion_matrix(
     )
     if whole_floats:
         y_true, y_pred = (_labels.whole(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
-    y_true, y_pred, names = _labels.dates(y_true, y_pred, names)
+    if n_classes is None:
+        y_true, y_pred, names = _labels.dates(y_true, y_pred, names)
     if sample_axes != 1:
         given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
         y_true, y_pred, sample_weight, groups = _labels.flat(sample_axes, given)

@@ -90,6 +90,8 @@ def kind(array: Any) -> str:
     """Return what an array holds in place of labels, for messages: its dtype, and whether floats stand for gaps."""
     dtype = dtype_of(array)
     text = f"dtype {dtype}"
+    if dtype.kind == "M":
+        return f"{text}; give dates as text, which .astype(str) makes of them"
     if dtype.kind != "f":
         return text
     bad = np.flatnonzero(np.isnan(to_host(array)))

@@ -150,8 +150,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Parameters
         ----------
         y_true, y_pred : array
-            Labels of one shape, whatever it is: integers, bool or strings; beside NumPy's arrays also columns of
-            pandas, polars or Arrow, whose own codes of categories are used.
+            Labels of one shape, whatever it is: integers, bool or strings, which dates have to be made; beside NumPy's
+            arrays also columns of pandas, polars or Arrow, whose own codes of categories are used.
         sample_weight : array of the same shape, optional
             What each sample adds to its cell; default 1.
         groups : column, or dict of str to column, optional
@@ -335,7 +335,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
             if not isinstance(labels, list | tuple | np.ndarray):
                 validate.refuse("labels", "a list of labels", validate.shown(labels), TypeError)
             options["labels"] = [axis.place_of("labels", label) for label in labels]
-        return metrics.compute(self.matrix, names, **options)
+        M: Any = self.matrix
+        return metrics.compute(M, names, **options)
 
     def report(self, *, labels: Sequence[Label] | None = None, undefined: Undefined = "present") -> metrics.Report:
         """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.

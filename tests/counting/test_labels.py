@@ -1,6 +1,7 @@
 """Labels as people have them: text of any length, in any container; mixed, missing, huge, in tables and in columns."""
 
 import itertools
+import re
 import tracemalloc
 import warnings
 from collections import Counter, deque
@@ -790,3 +791,34 @@ def test_groups_of_text(make):
             call(y, p, groups=groups, n_groups=3)
     with pytest.raises(ValueError, match="groups must be without missing values"):
         cmfast.confusion_matrix(y, p, groups=["u", None, "u", "t"])
+
+
+DAYS = np.array(["2024-01-02", "2024-01-01"], "datetime64[D]")
+
+
+@pytest.mark.parametrize("call", [metrics.from_labels, metrics.label_margins, cmfast.ConfusionCounts.from_labels])
+@pytest.mark.parametrize(
+    ("dates", "cure"),
+    [
+        (DAYS, "give dates as text, which .astype(str) makes of them"),
+        (pd.Series(DAYS), "give dates as text, which .astype(str) makes of them"),
+        (DAYS.tolist(), "give dates as text: list(map(str, y_true))"),
+        ([pd.Timestamp(day) for day in DAYS], "give dates as text: list(map(str, y_true))"),
+    ],
+    ids=["numpy", "pandas", "date", "Timestamp"],
+)
+def test_dates_are_refused_with_what_to_give(call, dates, cure):
+    with pytest.raises(TypeError, match=re.escape(cure)):
+        call(dates, dates)
+    call(list(map(str, dates)), list(map(str, dates)))
+
+
+def test_dates_beside_anything_else_are_refused_with_what_to_give():
+    for y, p, options in (
+        (DAYS, ["a", "b"], {}),
+        ([0, 1], DAYS, {}),
+        (DAYS, DAYS, {"n_classes": 2}),
+        ([0, 1], [0, 1], {"groups": DAYS}),
+    ):
+        with pytest.raises(TypeError, match=r"got dtype datetime64\[D\]; give dates as text"):
+            cmfast.confusion_matrix(y, p, **options)

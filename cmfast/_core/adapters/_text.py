@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -139,7 +140,9 @@ def objects(name: str, x: np.ndarray) -> Coded:
 
 
 def _of_holders(name: str, kinds: set[type]) -> str:
-    """Say what of one object that holds a matrix is an array."""
+    """Say what of one object that holds a matrix is an array, or how dates are text."""
+    if all(issubclass(kind, date) for kind in kinds):
+        return f"; give dates as text: list(map(str, {name}))"
     if len(kinds) > 1 or not all(hasattr(kind, "matrix") for kind in kinds):
         return ""
     call = f", or call {name}.compute(names)" if all(hasattr(kind, "compute") for kind in kinds) else ""
