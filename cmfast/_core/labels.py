@@ -77,7 +77,9 @@ def counted(
     cells = n * n * (1 if n_groups is None else n_groups)
     if not 0 < rows * cells <= max(FEW, rows * size) or (weight is not None and cells > SAME_BITS):
         return None
-    truth, guess = (dispatch.read_only(y.codes) for y in (y_true, y_pred))
+    # None is negative: one type less to compile for.
+    truth, guess = (y.codes.view(np.uint8) if y.codes.dtype == np.int8 else y.codes for y in (y_true, y_pred))
+    truth, guess = map(dispatch.read_only, (truth, guess))
     at = y_true.names.index(ignored) if ignored is not None and ignored in y_true.names else None
     options |= {"n_classes": n, "labels": None, "ignored": at}
     M, status, outside = dispatch.call("confusion_matrix", truth, guess, weight, groups, **options)
