@@ -165,11 +165,11 @@ def test_what_metrics_are_called_elsewhere_is_no_name_of_one():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: metrics.f1([[1]], averge="macro"), "metrics.f1: there is no option 'averge'; did you mean 'average'?"),
+        (lambda: metrics.f1([[1]], averag="macro"), "metrics.f1: there is no option 'averag'; did you mean 'average'?"),
         (lambda: metrics.mcc([[1]], xyz=1), "metrics.mcc: there is no option 'xyz'"),
         (
-            lambda: cmfast.normalize([[1]], "bi", smooting=1),
-            "normalize: method 'bi' has no option 'smooting'; did you mean 'smoothing'?",
+            lambda: cmfast.normalize([[1]], "bi", smooth=1),
+            "normalize: method 'bi' has no option 'smooth'; did you mean 'smoothing'?",
         ),
         (lambda: cmfast.normalize([[1]], "row", smoothing=1), "normalize: method 'row' has no option 'smoothing'"),
     ],

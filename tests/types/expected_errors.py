@@ -30,7 +30,7 @@ assert_type(cmfast.confusion_matrix(y, p, ignore_index=255, sample_axes=None, wh
 few = cmfast.confusion_matrix(y, p, sparse=True)
 cells: int = few.nnz
 cmfast.normalize(M, "bi", smoothing=0.5, tol=1e-6)
-cmfast.normalize(M, "bi", smooting=0.5)  # error
+cmfast.normalize(M, "bi", smooth=0.5)  # error
 cmfast.importance_weights(M, "bi", solver="fast")  # error
 cmfast.confusion_matrix(y, p, sample_axes="all")  # error
 
@@ -110,7 +110,7 @@ on_numpy = cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"], groups={"s
 on_numpy.matrix.sum()
 wrong: torch.Tensor = on_numpy.matrix  # error
 on_numpy.normalize("rows")  # error
-on_numpy.normalize("bi", smooting=0.5)  # error
+on_numpy.normalize("bi", smooth=0.5)  # error
 on_numpy.compute("recall_binary", pos_label="a").sum()
 cmfast.by(pd.DataFrame({"k": ["u"], "y": [0], "p": [0]}), "k", y_true="y", y_pred="p").matrix.sum()
 cmfast.ConfusionCounts().update(y, p, groups=5.5j, labels=["a"])  # error
