@@ -21,6 +21,7 @@ from on_cuda_host import has_kernels, on_device
 
 import cmfast
 from cmfast._core import dispatch
+from cmfast.kernels.cuda.scaling import team
 from cmfast.kernels.ops import OPS
 
 LEAST_COVERED = 0.95
@@ -132,6 +133,20 @@ def large(make: Any) -> None:
     cmfast.ipf(*on_device((blocks[:-1], targets[0], targets[1] * (targets[0].sum() / targets[1].sum())), make))
 
 
+def crews(make: Any) -> None:
+    """Scale large matrices by several blocks each."""
+    rng = np.random.default_rng(3)
+    whole = rng.random((66, 66))
+    far = (whole + 0.1) * np.outer(*10.0 ** rng.uniform(-70, 70, (2, 66)))
+    before, team.CREW_CELLS = team.CREW_CELLS, 1
+    try:
+        for M in (whole + 0.1, whole + 66 * np.eye(66), whole * (whole < 0.5) + np.eye(66), far):
+            cmfast.ipf(make(M), on_failure="ignore", max_iter=9, tol=1e-13)
+        cmfast.ipf(make(whole), on_failure="ignore", smoothing="pseudo-bayes", solver="sinkhorn", max_iter=3)
+    finally:
+        team.CREW_CELLS = before
+
+
 def sums(make: Any) -> None:
     """Make metrics of sums, possible and impossible ones, and of counts whose products no two words hold."""
     names = ("kappa_linear", "kappa_quadratic", "gerrity", "mcc")
@@ -144,7 +159,7 @@ def sums(make: Any) -> None:
 
 
 # What no case of the conformance suite asks for.
-BEYOND = (factors, zeros, sums, large)
+BEYOND = (factors, zeros, sums, large, crews)
 
 
 def report() -> int:

@@ -423,6 +423,56 @@ def test_where_a_matrix_lies_changes_no_bit(monkeypatch, C):
         assert_same_bits(tuple(cmfast.ipf(M)), tuple(want))
 
 
+def large_ones():
+    """Yield large matrices, with targets, and what is asked besides: every way that one may go."""
+    rng = np.random.default_rng(0)
+    yield "quick", rng.random((66, 70)) + 0.1, {}
+    yield "diagonal", superclasses(rng, 140), {}
+    yield "plain", rng.random((70, 66)) + 0.1, {"solver": "sinkhorn"}
+    yield "smoothed", rng.random((66, 66)) * (rng.random((66, 66)) < 0.2), {"smoothing": "pseudo-bayes"}
+    yield "dropped", np.pad(rng.random((66, 66)), 1), {"empty": "drop"}
+    yield "long", rng.random((5000, 4)) + 0.1, {}
+    yield "bad", np.where(np.eye(66) > 0, -1.0, 1.0), {}
+    holes = rng.random((90, 70)) * (rng.random((90, 70)) < 0.2) + np.eye(90, 70)
+    yield "zeros", holes, {"targets": holes * rng.random((90, 70))}
+    yield "far", 10.0 ** rng.uniform(-140, 140, (70, 66)), {"max_iter": 20}
+    yield "far and square", 10.0 ** rng.uniform(-140, 140, (66, 66)), {}
+
+
+@pytest.mark.parametrize(
+    ("M", "asked"),
+    [
+        pytest.param(*rest, id=name, marks=[pytest.mark.slow] if name == "far and square" else [])
+        for name, *rest in large_ones()
+    ],
+)
+def test_blocks_that_share_a_matrix_change_no_bit(monkeypatch, M, asked):
+    """Nor does it matter how many come in time, and in which order."""
+    options = {"on_failure": "ignore", "tol": 1e-12} | asked
+    T = options.pop("targets", None)
+    R, C = M.shape
+    lines = (np.full(R, 1.0 * C), np.full(C, 1.0 * R)) if T is None else (T.sum(1), T.sum(0))
+    lines = () if T is None and R == C else tuple(map(device.asarray, lines))
+    there = device.asarray(M)
+    assert M.size < team.CREW_CELLS
+    want = tuple(cmfast.ipf(there, *lines, **options))
+    monkeypatch.setattr(team, "CREW_CELLS", 1)
+    for blocks, seed in ((2, 0), (3, 1), (7, 2)):
+        monkeypatch.setattr(team, "processors", lambda device, blocks=blocks: blocks)
+        with device.schedule(seed):
+            assert_same_bits(tuple(cmfast.ipf(there, *lines, **options)), want)
+
+
+def test_crews_take_one_matrix_after_another(monkeypatch):
+    M = device.asarray(np.random.default_rng(1).random((3, 66, 66)) + 0.1)
+    want = tuple(cmfast.ipf(M, on_failure="ignore"))
+    monkeypatch.setattr(team, "CREW_CELLS", 1)
+    monkeypatch.setattr(team, "processors", lambda device: 9)
+    for scratch in (team.LARGE_SCRATCH_BYTES, 1):  # of as many crews, of one
+        monkeypatch.setattr(team, "LARGE_SCRATCH_BYTES", scratch)
+        assert_same_bits(tuple(cmfast.ipf(M, on_failure="ignore")), want)
+
+
 @pytest.mark.parametrize("shape", [(65, 65), (70, 80), (130, 66)])
 def test_many_classes(shape):
     rng = np.random.default_rng(shape)

@@ -46,7 +46,7 @@ MORE_OPTIONS = dict.fromkeys(
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
 _DRAWS, _SUMS, _RISING = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/rising.cuh"
 _SHARE = "conformal/share.cuh"
-_LARGE = ("scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
+_LARGE = ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
 HEADERS = {
     "conformal/scores": (_SHARE,),
     "conformal/sets": (_SHARE,),
@@ -137,6 +137,16 @@ def most_shared(device: Any) -> int:
     if device.id not in _most_shared:  # CuPy reads all attributes to tell one
         _most_shared[device.id] = int(device.attributes["MaxSharedMemoryPerBlockOptin"])
     return _most_shared[device.id]
+
+
+_processors: dict[int, int] = {}
+
+
+def processors(device: Any) -> int:
+    """Return how many blocks `device` runs at once, each by itself."""
+    if device.id not in _processors:
+        _processors[device.id] = int(device.attributes["MultiProcessorCount"])
+    return _processors[device.id]
 
 
 @dataclass(frozen=True)

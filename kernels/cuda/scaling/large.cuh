@@ -110,13 +110,13 @@ __device__ __forceinline__ double hidden_residual(const Tile<W>& t, double last_
   double low = CM_INF;
   bool zero = false;
   const int lines = max(1, min(live(t, true), live(t, false)) - 1);
-  each_cell<W>(t.R, t.C, [&](int i, int j) {
+  each_cell(t, t.R, t.C, [&](int i, int j) {
     const double cell = t.x(i) * t.M(i, j) * t.y(j);
     if (cell > 0.0) low = fmin(low, cell);
     zero |= cell == 0.0 && t.u(i) > 0.0 && t.v(j) > 0.0;
   });
-  low = team_min<W>(low);
-  return last_width * low * (team_any<W>(zero) ? 1 : lines) / t.total;
+  low = crew_min(t, low);
+  return last_width * low * (crew_any(t, zero) ? 1 : lines) / t.total;
 }
 
 // Fill `scale` with the diagonal of L: the sum over i of p_ij (u_i - p_ij) / u_i. What the largest cell of a row lacks
@@ -124,12 +124,10 @@ __device__ __forceinline__ double hidden_residual(const Tile<W>& t, double last_
 template <int W>
 __device__ __forceinline__ void diagonal(const Tile<W>& t, bool paired) {
   const auto cell = [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); };
-  each<W>(t.R, [&](int i) {
-    int top = paired ? i : 0;
-    for (int j = 1; j < t.C && !paired; ++j)
-      if (t.M(i, j) * t.y(j) > t.M(i, top) * t.y(top)) top = j;
-    t.last(i) = top;
-  });
+  if (paired)
+    each<W>(t.R, [&](int i) { t.last(i) = i; });
+  else
+    over_tops(t, [&](int i, int j) { return t.M(i, j) * t.y(j); }, [&](int i, int top) { t.last(i) = top; });
   over_rows(
       t, [&](int i, int j) { return j == int(t.last(i)) ? 0.0 : cell(i, j); },
       [&](int i, double rest) { t.off(i) = rest; });

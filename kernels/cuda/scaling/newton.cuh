@@ -39,12 +39,7 @@ __device__ __forceinline__ bool distinct(const Tile<W>& t) {
 // Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal.
 template <int W>
 __device__ __forceinline__ bool pair_by_search(Tile<W>& t) {
-  each<W>(t.C, [&](int i) {
-    int best = 0;
-    for (int j = 1; j < t.C; ++j)
-      if (t.M(i, j) * t.y(j) > t.M(i, best) * t.y(best)) best = j;
-    t.off(i) = best;
-  });
+  over_tops(t, [&](int i, int j) { return t.M(i, j) * t.y(j); }, [&](int i, int best) { t.off(i) = best; });
   const bool found = team_any<W>(t.rank() == 0 && distinct(t));
   t.meet();
   if (found) {
@@ -131,14 +126,14 @@ __device__ __forceinline__ double row_pass(const Tile<W>& t, bool paired) {
 // P_kj.
 template <int W>
 __device__ __forceinline__ void build_graph(const Tile<W>& t, bool paired) {
-  each_cell<W>(t.R, t.C, [&](int i, int j) {
+  each_cell(t, t.R, t.C, [&](int i, int j) {
     const double cell = t.x(i) * t.M(i, j) * t.y(j);
     t.Q(i, j) = cell * t.root(i);
     if (paired && j < i) t.flow(i, j) = cell - t.x(j) * t.M(j, i) * t.y(i);
   });
   constexpr int SIDE = W > 32 ? 4 : 2;
   const int C = t.C, squares = (C + SIDE - 1) / SIDE;
-  for (int item = t.rank(); item < squares * (squares + 1) / 2; item += W) {
+  for (int item = first_of(t, W) + t.rank(); item < squares * (squares + 1) / 2; item += step_of(t, W)) {
     const int a = int(0.5 * (sqrt(8.0 * item + 1.0) - 1.0)), b = item - a * (a + 1) / 2;  // the b-th square of line a
     double sum[SIDE][SIDE] = {};
     for (int i = 0; i < t.R; ++i) {
@@ -159,7 +154,7 @@ __device__ __forceinline__ void build_graph(const Tile<W>& t, bool paired) {
       for (int k = 0; k < SIDE; ++k)
         if (a * SIDE + j < C && b * SIDE + k < a * SIDE + j) t.weight(a * SIDE + j, b * SIDE + k) = sum[j][k];
   }
-  t.meet();
+  meet_all(t);
 }
 
 // What node k gives to the others when it is eliminated: a share of its source each. One warp.
@@ -185,12 +180,11 @@ __device__ __forceinline__ void share_out(const Tile<W>& t, bool paired, int k) 
 }
 
 // Solve L d = gap by star-mesh elimination (Grassmann, Taksar and Heyman), from the last column down: it only adds
-// nonnegative numbers to the weights, so small cells keep all their digits.
+// nonnegative numbers to the weights, so small cells keep all their digits. Of a crew one block does that, and tells.
 template <int W>
-__device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
+__device__ __forceinline__ void eliminate_alone(const Tile<W>& t, bool paired) {
   constexpr int ACROSS = W > 32 ? 16 : 8, DOWN = W / ACROSS;
   const int C = t.C, across = t.rank() % ACROSS, down = t.rank() / ACROSS;
-  build_graph(t, paired);
   each<W>(C, [&](int j) { t.q(j) = paired ? t.v(j) - t.u(j) : t.gap(j); });
   for (int k = C - 1; k > 0; --k) {
     if (t.rank() < 32) share_out(t, paired, k);
@@ -212,6 +206,21 @@ __device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
     t.meet();
   }
   each<W>(C, [&](int j) { t.d(j) *= t.r(j); });
+}
+
+template <int W>
+__device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
+  build_graph(t, paired);
+  if constexpr (W > 32) {
+    double* told = t.fresh();
+    if (t.crew.rank == 0) eliminate_alone(t, paired);
+    if (t.crew.size == 1) return;
+    if (t.crew.rank == 0) each<W>(t.C, [&](int j) { told[j] = t.d(j); });
+    t.crew.meet();
+    each<W>(t.C, [&](int j) { t.d(j) = told[j]; });
+  } else {
+    eliminate_alone(t, paired);
+  }
 }
 
 // ---- steps ----

@@ -7,7 +7,7 @@
 // Lines that are dropped on both sides go with one another only, and no matter which.
 template <int W>
 __device__ __forceinline__ void take_logarithms(const Tile<W>& t) {
-  each_cell<W>(t.R, t.C, [&](int i, int j) {
+  each_cell(t, t.R, t.C, [&](int i, int j) {
     const double m = t.M(i, j);
     t.Q(i, j) = m > 0.0 ? log2(m) : t.u(i) == 0.0 && t.v(j) == 0.0 ? 0.0 : -CM_INF;
   });
@@ -118,7 +118,7 @@ __device__ __forceinline__ void balance(const Tile<W>& t) {
 template <int W>
 __device__ __forceinline__ void divide_by_powers(Tile<W>& t) {
   t.far = true;
-  each_cell<W>(t.R, t.C, [&](int i, int j) { t.M(i, j) = times_power(t.M(i, j), -t.row_power(i) - t.col_power(j)); });
+  each_cell(t, t.R, t.C, [&](int i, int j) { t.M(i, j) = times_power(t.M(i, j), -t.row_power(i) - t.col_power(j)); });
 }
 
 // Bring the cells together: the logarithms of rows and columns get mean zero.
@@ -147,6 +147,7 @@ __device__ __forceinline__ void bring_near(Tile<W>& t, bool plain, double low, d
   if (t.R == t.C && !plain) {
     take_logarithms(t);
     if (assign(t)) {
+      meet_all(t);  // nobody still reads the logarithms
       permute(t);
       take_logarithms(t);
       balance(t);

@@ -15,14 +15,17 @@ template <int W>
 __device__ __forceinline__ Survey survey(const Tile<W>& t) {
   double low = CM_INF, high = 0.0;
   bool bad = false, zero = false;
-  each_cell<W>(t.R, t.C, [&](int i, int j) {
+  each_cell(t, t.R, t.C, [&](int i, int j) {
     const double m = t.M(i, j);
     bad |= !(m >= 0.0 && m < CM_INF);
     zero |= m == 0.0;
     if (m > 0.0) low = fmin(low, m);
     high = fmax(high, m);
   });
-  return {team_min<W>(low), team_max<W>(high), !team_any<W>(bad), team_any<W>(zero)};
+  low = crew_min(t, low);
+  high = crew_max(t, high);
+  bad = crew_any(t, bad);
+  return {low, high, !bad, crew_any(t, zero)};
 }
 
 // Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it.
@@ -30,7 +33,7 @@ template <int W>
 __device__ __forceinline__ double pseudo_bayes(const Tile<W>& t, double high) {
   if (high == 0.0) return 0.0;
   const double scale = ldexp(1.0, int(exponent_of(high)) - 1);  // so that squares stay in range; dividing is exact
-  each_cell<W>(t.R, t.C, [&](int i, int j) { t.M(i, j) /= scale; });
+  each_cell(t, t.R, t.C, [&](int i, int j) { t.M(i, j) /= scale; });
   const auto cell = [&](int i, int j) { return t.M(i, j); };
   double all = 0.0, squares = 0.0, gap = 0.0;
   over_rows(t, cell, [&](int i, double sum) {
@@ -39,16 +42,17 @@ __device__ __forceinline__ double pseudo_bayes(const Tile<W>& t, double high) {
   });
   over_columns(t, cell, [&](int j, double sum) { t.sum(j) = sum; });
   const double N = team_sum<W>(all);
-  each_cell<W>(t.R, t.C, [&](int i, int j) {
+  some_cells<W>(t.R, t.C, 0, 1, [&](int i, int j) {  // sums of each thread, so every block goes through all of them
     const double m = t.M(i, j), e = t.off(i) * t.sum(j) / N - m;
     squares += m * m;
     gap += e * e;
   });
+  meet_all(t);
   squares = team_sum<W>(squares);
   gap = team_sum<W>(gap);
   const double strength = gap > 0.0 ? (N * N - squares) / gap : CM_INF;
   const double weight = strength < CM_INF ? strength / (N * scale + strength) : 1.0;
-  each_cell<W>(t.R, t.C, [&](int i, int j) {
+  each_cell(t, t.R, t.C, [&](int i, int j) {
     const double e = t.off(i) * t.sum(j) / N * scale;
     t.M(i, j) = (1.0 - weight) * (t.M(i, j) * scale) + weight * e;
   });
@@ -99,7 +103,7 @@ __device__ __forceinline__ int check_targets(Tile<W>& t, bool flip, bool drop, b
       each<W>(t.C, [&](int j) { t.v(j) *= U / V; });
   }
   if (dropped)
-    each_cell<W>(t.R, t.C, [&](int i, int j) {
+    each_cell(t, t.R, t.C, [&](int i, int j) {
       if (t.u(i) == 0.0 || t.v(j) == 0.0) t.M(i, j) = 0.0;
     });
   *changed |= dropped;
@@ -115,11 +119,14 @@ template <int W>
 __device__ __forceinline__ int look_at_zeros(const Tile<W>& t, bool flip, i64* memory, i64* flow) {
   zeros::Scratch z(flip ? t.C : t.R, flip ? t.R : t.C, memory, flow);
   const auto cell = [&](int i, int j) -> double& { return flip ? t.M(j, i) : t.M(i, j); };
-  const int status = zeros::classify<W>(
-      z, [&](int i, int j) { return cell(i, j) > 0.0; }, [&](int i) { return flip ? t.v(i) : t.u(i); },
-      [&](int j) { return flip ? t.u(j) : t.v(j); }, [&](int i, int j) { cell(i, j) = 0.0; });
-  t.meet();
-  return status;
+  double status = 0.0;
+  if (t.crew.rank == 0)
+    status = zeros::classify<W>(
+        z, [&](int i, int j) { return cell(i, j) > 0.0; }, [&](int i) { return flip ? t.v(i) : t.u(i); },
+        [&](int j) { return flip ? t.u(j) : t.v(j); }, [&](int i, int j) { cell(i, j) = 0.0; });
+  meet_all(t);
+  if constexpr (W > 32) status = t.crew.heed(status);
+  return int(status);
 }
 
 // The column factors to start from: the caller's, where these are positive and finite, else ones, or `ones` of the
@@ -236,28 +243,47 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
                     const double* col_sums, i64 col_sums_step, const double* start_row, i64 start_row_step,
                     const double* start_col, i64 start_col_step, int R, int C, double smoothing, int drop, int bi,
                     int plain, double tol, double target, double still, double bound, double last_width, i64 max_iter,
-                    int rescue, const i64* queue, const i64* length, i64 n, u64* next, i64 cells_at, i64 scaled_at,
-                    i64 graph_at, i64 lines_at, i64 shared_size, i64 scratch_size, double* scratch, i64 network_size,
-                    i64 flow_at, i64* network, float* out_floats, double* out_doubles, double* out_row, double* out_col,
+                    int rescue, const i64* queue, const i64* length, i64 n, u64* next, int crew_size, u64* boards,
+                    i64 room, double* exchange, i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size,
+                    double* lines, i64 shared_size, i64 scratch_size, double* scratch, i64 network_size, i64 flow_at,
+                    i64* network, float* out_floats, double* out_doubles, double* out_row, double* out_col,
                     double* out_residual, i64* out_n_iter, signed char* out_status, double* out_smoothing) {
   CM_DYN_SMEM(double, shared);
   const int me = zeros::rank<W>(), teams = blockDim.x / W, team = threadIdx.x / W;
-  const i64 slot = i64(blockIdx.x) * teams + team;
+  const int crews = gridDim.x / crew_size;
+  const int self = LARGE ? blockIdx.x : blockIdx.x * teams + team, slot = LARGE ? self % crews : self;
   double* near = shared + (W > 32 ? W / 32 : 0) + team * shared_size;
-  const auto place = [&](i64 at) { return at >= 0 ? near + W + at : scratch + slot * scratch_size + ~at; };
-  i64 *memory = network + slot * network_size, *flow = flow_at ? memory + flow_at : nullptr;
+  const auto place = [&](i64 at) {
+    return at >= 0 ? near + W + (LARGE ? CM_CREW_NUMBERS : 0) + at : scratch + i64(slot) * scratch_size + ~at;
+  };
+  i64 *memory = network + i64(slot) * network_size, *flow = flow_at ? memory + flow_at : nullptr;
+  double* own_lines =
+      W == 32 || lines_at >= 0 ? near + W + (LARGE ? CM_CREW_NUMBERS : 0) : lines + i64(self) * lines_size;
+  Crew alone{boards, exchange, room, crews, 1, 0, 0};
+  Crew& crew = LARGE ? *reinterpret_cast<Crew*>(near + W) : alone;
+  if constexpr (LARGE) {
+    static_assert(sizeof(Crew) <= 8 * CM_CREW_NUMBERS, "the launcher makes room for it");
+    if (me == 0) {
+      crew = alone;
+      if (crew_size > 1) crew.join(crew_size);
+    }
+    zeros::meet<W>();
+    if (crew.rank < 0) return;
+  }
   const bool flip = R < C && !plain;
   const Goals goals{target, still, bound};
   const i64 size = i64(R) * C, most = length ? *length : n;
   while (true) {
-    const i64 turn = team_sum<W>(me == 0 ? i64(atomicAdd(next, u64(1))) : 0);
+    i64 turn = crew.rank == 0 ? team_sum<W>(me == 0 ? i64(atomicAdd(next, u64(1))) : 0) : 0;
+    if constexpr (W > 32) turn = i64(crew.heed(double(turn)));
     if (turn >= most) break;
     const i64 b = queue ? queue[turn] : turn;
     Tile<W> t{place(cells_at),
               place(scaled_at),
               place(graph_at),
-              place(lines_at),
+              own_lines,
               near,
+              crew,
               flip ? C : R,
               flip ? R : C,
               1.0,
@@ -279,7 +305,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
       t.col_power(j) = 0.0;
       t.order(j) = j;
     });
-    each_cell<W>(R, C, [&](int i, int j) {
+    each_cell(t, R, C, [&](int i, int j) {
       const i64 k = b * m_step * size + i64(i) * C + j;
       (flip ? t.M(j, i) : t.M(i, j)) = floats ? widen(floats[k]) : doubles[k];
     });
@@ -289,7 +315,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
     int status = seen.good ? CM_CONVERGED : CM_INVALID;
     bool limit = false;
     i64 done = 0;
-    if (seen.good && smoothing > 0.0) each_cell<W>(t.R, t.C, [&](int i, int j) { t.M(i, j) += smoothing; });
+    if (seen.good && smoothing > 0.0) each_cell(t, t.R, t.C, [&](int i, int j) { t.M(i, j) += smoothing; });
     if (seen.good && smoothing < 0.0) amount = pseudo_bayes(t, seen.high);
     if (status == CM_CONVERGED) status = check_targets(t, flip, drop && bi, seen.zero && !(smoothing > 0.0), &changed);
     if (status == CM_CONVERGED && seen.zero && smoothing == 0.0 && !plain) {
@@ -318,14 +344,14 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
         status = residual <= (status == CM_CONVERGED ? goals.bound : tol) ? CM_CONVERGED : CM_MAX_ITER;
     }
     const bool failed = status > CM_MAX_ITER, without = failed || limit;
-    each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = without ? CM_NAN : t.x(i); });
-    each<W>(t.C, [&](int j) {
-      const int from = int(t.order(j));
-      (flip ? out_row + b * R : out_col + b * C)[from] = without ? CM_NAN : t.y(j);
-      t.r(from) = j;
-    });
+    if (crew.rank == 0) {
+      each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = without ? CM_NAN : t.x(i); });
+      each<W>(t.C,
+              [&](int j) { (flip ? out_row + b * R : out_col + b * C)[int(t.order(j))] = without ? CM_NAN : t.y(j); });
+    }
+    each<W>(t.C, [&](int j) { t.r(int(t.order(j))) = j; });
     if (out_floats || out_doubles)
-      each_cell<W>(R, C, [&](int i, int j) {
+      each_cell(t, R, C, [&](int i, int j) {
         const double cell = failed ? CM_NAN : flip ? t.M(j, int(t.r(i))) : t.M(i, int(t.r(j)));
         const i64 k = b * size + i64(i) * C + j;
         if (out_floats)
@@ -333,12 +359,12 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
         else
           out_doubles[k] = cell;
       });
-    if (me == 0) {
+    if (me == 0 && crew.rank == 0) {
       out_residual[b] = failed ? CM_NAN : residual;
       out_n_iter[b] = done;
       out_status[b] = limit && status == CM_CONVERGED ? CM_LIMIT_ONLY : status;
       out_smoothing[b] = amount;
     }
-    t.meet();  // before the tile is filled again
+    meet_all(t);  // before the tile is filled again
   }
 }

@@ -1,11 +1,11 @@
-"""Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp or a block each."""
+"""Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp, a block or a crew each."""
 
 from typing import Any
 
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
-from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, most_shared
+from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library, most_shared, processors
 from cmfast.kernels.cuda.scaling import arguments
 from cmfast.kernels.cuda.zeros import support
 from cmfast.kernels.shared.scaling import RESCUE, Problem
@@ -14,8 +14,17 @@ WARP = 32
 MOST_WARPS = 6  # of a block, where each is a team: the source promises it to the compiler
 LARGE_SCRATCH_BYTES = 1 << 30  # as batches.MOST_SCRATCH_BYTES, for large matrices
 TEAMS = 1 << 13  # that a GPU keeps busy, at most: the others would find the queue empty
+CREW_CELLS = 1 << 16  # of a matrix, from which on blocks without one of their own share it
+PIECE_ROWS = 256  # that a block adds up of a column before it goes on with the next
+CREW_NUMBERS = 5  # in which a block keeps what it knows of those that it works with
 ROW_FIELDS, COL_FIELDS = 6, 12  # numbers that a tile keeps of each of its lines
-DEFINES = {"ROW_FIELDS": ROW_FIELDS, "COL_FIELDS": COL_FIELDS, "MOST_WARPS": MOST_WARPS}
+DEFINES = {
+    "ROW_FIELDS": ROW_FIELDS,
+    "COL_FIELDS": COL_FIELDS,
+    "MOST_WARPS": MOST_WARPS,
+    "CREW_NUMBERS": CREW_NUMBERS,
+    "PIECE_ROWS": PIECE_ROWS,
+}
 
 _TEAM = Kernel("scaling/team", "cmfast_ipf_team", (("32", "false"), ("256", "false"), ("256", "true")), (168, 255, 255))
 KERNELS = (_TEAM,)
@@ -50,42 +59,61 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     width = WARP if max(R, C) <= WARP else THREADS
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
     room = SHARED // 8 if width == WARP else (most_shared(p.cells.device) - batches.team_scratch(str(width))) // 8
-    places, shared, scratch = _places(width, rows, cols, room - width, is_plain=p.plain)
-    teams = min(MOST_WARPS if width == WARP else 1, room // (width + shared), p.n)  # of a block
+    crew = _crew(p)
+    first = width + (CREW_NUMBERS if p.is_large else 0)  # numbers before the tile
+    sums = 0 if width == WARP else max(rows, cols)
+    told = max(rows, -(-rows // PIECE_ROWS) * cols, THREADS)
+    places, shared, lines, scratch = _places(width, rows, cols, room - first, sums, is_plain=p.plain, is_crew=crew > 1)
+    teams = min(MOST_WARPS if width == WARP else 1, room // (first + shared), p.n)  # of a block
     network, flow_at = _network(p)
     most = LARGE_SCRATCH_BYTES if p.is_large else batches.MOST_SCRATCH_BYTES
     blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
-    slots = blocks * teams
-    own = batches.team_scratch(str(width)) + 8 * teams * (width + shared)
+    slots = blocks * teams  # where cells lie
+    own = batches.team_scratch(str(width)) + 8 * teams * (first + shared)
     _TEAM.launch(
-        _instance(p), blocks, shared=own, threads=teams * width,
+        _instance(p), blocks * crew, shared=own, threads=teams * width,
         **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
         queue=queue, length=length, next=xp.zeros(1, np.uint64),
-        **places, shared_size=width + shared, scratch_size=scratch, scratch=xp.empty(slots * scratch),
+        crew_size=crew, boards=xp.zeros(3 * blocks, np.uint64) if crew > 1 else None,
+        room=told, exchange=xp.empty(2 * told * blocks) if crew > 1 else None,
+        **places, lines_size=lines, lines=None if places["lines_at"] >= 0 else xp.empty(slots * crew * lines),
+        shared_size=first + shared, scratch_size=scratch, scratch=xp.empty(slots * scratch),
         network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64),
     )  # fmt: skip
 
 
-def _places(width: int, rows: int, cols: int, room: int, *, is_plain: bool) -> tuple[dict[str, int], int, int]:
-    """Return where the parts of a tile lie, by argument, and what they take of shared memory and scratch.
+def _crew(p: Problem) -> int:
+    """Return how many blocks work on a matrix: more than one where there are fewer large matrices than processors."""
+    if not p.is_large or p.R * p.C < CREW_CELLS:
+        return 1
+    rows = -(-max(p.R, p.C) // (THREADS // WARP))  # that there are, as many at a time as a block takes
+    return max(1, min(processors(p.cells.device) // p.n, rows, THREADS))
 
-    All in numbers. What is read most often comes first: it lies in shared memory as long as there is `room`. Places
-    there count from zero, others from -1 downwards.
+
+def _places(
+    width: int, rows: int, cols: int, room: int, sums: int, *, is_plain: bool, is_crew: bool
+) -> tuple[dict[str, int], int, int, int]:
+    """Return where the parts of a tile lie, by argument; what they take of shared memory, lines, and the scratch.
+
+    All in numbers. What is read most often comes first: it lies in shared memory as long as there is `room`, but for
+    cells that several blocks share. Places there count from zero, others from -1 downwards. Lines have a scratch of
+    their own, since every block has lines of its own, and end with room for `sums`.
     """
     pitch = cols | 1
     squared = 0 if is_plain or cols > RESCUE else cols * pitch
-    lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols
+    lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols + sums
     cells = rows * pitch
-    sizes = {"lines_at": lines, "graph_at": squared, "cells_at": cells, "scaled_at": 0 if is_plain else cells}
-    places, shared, scratch = {}, 0, 0
+    sizes = {"graph_at": squared, "cells_at": cells, "scaled_at": 0 if is_plain else cells}
+    shared, scratch = (lines if lines <= room else 0), 0
+    places = {"lines_at": 0 if shared else -1}
     for name, size in sizes.items():
-        if shared + size <= room:
+        if shared + size <= room and not is_crew:
             places[name] = shared
             shared += size
         else:
             places[name] = ~scratch
             scratch += size
-    return places, shared, scratch
+    return places, shared, lines, scratch
 
 
 def _network(p: Problem) -> tuple[int, int]:

@@ -11,6 +11,7 @@ struct Tile {
   double* graph;   // weights below the diagonal, flows above
   double* lines;
   double* part;  // W numbers for sums that several threads share
+  Crew& crew;    // blocks with the same matrix
   int R, C;
   double total;
   bool far, chosen, warm;  // powers of two were taken out; the pairing was found already; the caller gave factors
@@ -29,6 +30,11 @@ struct Tile {
   __device__ __forceinline__ double& row(int field, int i) const { return lines[row_fields(field) + i]; }
   __device__ __forceinline__ double& col(int field, int j) const {
     return lines[row_fields(CM_ROW_FIELDS) + col_fields(field) + j];
+  }
+  // Room for a number of each row, or of each column, that all blocks of the crew write and read after a meeting.
+  __device__ __forceinline__ double* fresh() const {
+    if constexpr (W == 32) return nullptr;
+    return crew.size > 1 ? crew.fresh() : lines + row_fields(CM_ROW_FIELDS) + col_fields(CM_COL_FIELDS);
   }
   static_assert(CM_ROW_FIELDS == 6 && CM_COL_FIELDS == 12, "the launcher makes room for what follows");
   __device__ __forceinline__ double& u(int i) const { return row(0, i); }     // row targets
@@ -60,6 +66,42 @@ __device__ __forceinline__ double team_max(double value) {
   return team_reduce<W>(value, [](double a, double b) { return fmax(a, b); });
 }
 
+// The same of the blocks of a crew.
+template <int W>
+__device__ __forceinline__ double crew_min(const Tile<W>& t, double value) {
+  const auto join = [](double a, double b) { return fmin(a, b); };
+  if constexpr (W > 32) return t.crew.template agree<W>(value, join);
+  return team_reduce<W>(value, join);
+}
+template <int W>
+__device__ __forceinline__ double crew_max(const Tile<W>& t, double value) {
+  const auto join = [](double a, double b) { return fmax(a, b); };
+  if constexpr (W > 32) return t.crew.template agree<W>(value, join);
+  return team_reduce<W>(value, join);
+}
+template <int W>
+__device__ __forceinline__ bool crew_any(const Tile<W>& t, bool value) {
+  if constexpr (W > 32) return crew_max(t, double(value)) > 0.0;
+  return team_any<W>(value);
+}
+
+// Of items that a block takes `many` at a time: where its own begin, and how far it is to the next of them.
+template <int W>
+__device__ __forceinline__ int first_of(const Tile<W>& t, int many) {
+  return W > 32 ? t.crew.rank * many : 0;
+}
+template <int W>
+__device__ __forceinline__ int step_of(const Tile<W>& t, int many) {
+  return W > 32 ? t.crew.size * many : many;
+}
+template <int W>
+__device__ __forceinline__ void meet_all(const Tile<W>& t) {
+  if constexpr (W > 32)
+    t.crew.meet();
+  else
+    t.meet();
+}
+
 // Call `todo(k)` for the numbers below n, each once; then wait for each other.
 template <int W, typename Todo>
 __device__ __forceinline__ void each(int n, Todo todo) {
@@ -68,40 +110,57 @@ __device__ __forceinline__ void each(int n, Todo todo) {
   zeros::meet<W>();
 }
 
-// The same for cells: some neighbouring threads take a row.
+// The same for cells: some neighbouring threads take a row, of those that begin and go on so. Nobody waits.
 template <int W, typename Todo>
-__device__ __forceinline__ void each_cell(int rows, int cols, Todo todo) {
+__device__ __forceinline__ void some_cells(int rows, int cols, int begin, int step, Todo todo) {
   const int bits = cols > 16 ? 5 : cols > 1 ? 32 - __clz(cols - 1) : 0, rank = zeros::rank<W>();
 #pragma unroll 1
-  for (int i = rank >> bits; i < rows; i += W >> bits)
+  for (int i = (begin * W >> bits) + (rank >> bits); i < rows; i += step * W >> bits)
 #pragma unroll 1
     for (int j = rank & ((1 << bits) - 1); j < cols; j += 1 << bits) todo(i, j);
-  zeros::meet<W>();
 }
 
-// Call `done(i, sum of term(i, j) over j)` for every row: a thread adds up a short one, a warp a long one.
+// Each by one block of the crew.
+template <int W, typename Todo>
+__device__ __forceinline__ void each_cell(const Tile<W>& t, int rows, int cols, Todo todo) {
+  some_cells<W>(rows, cols, first_of(t, 1), step_of(t, 1), todo);
+  meet_all(t);
+}
+
+// Call `done(i, sum of term(i, j) over j)` for every row: a thread adds up a short one, a warp a long one. In a block
+// the sums are written down first, whoever of the crew made them, so that the threads divide what is left to do.
 template <int W, typename Term, typename Done>
 __device__ __forceinline__ void over_rows(const Tile<W>& t, Term term, Done done) {
   const int bits = W > 32 && t.C > 32 ? 5 : 0, first = t.rank() & ((1 << bits) - 1);
+  double* sums = t.fresh();
 #pragma unroll 1
-  for (int i = t.rank() >> bits; i < t.R; i += W >> bits) {
+  for (int i = first_of(t, W >> bits) + (t.rank() >> bits); i < t.R; i += step_of(t, W >> bits)) {
     double sum = 0.0;
     for (int j = first; j < t.C; j += 1 << bits) sum += term(i, j);
     if (bits) sum = team_sum<32>(sum);
-    if (first == 0) done(i, sum);
+    if constexpr (W == 32)
+      done(i, sum);
+    else if (first == 0)
+      sums[i] = sum;
   }
-  t.meet();
+  meet_all(t);
+  if constexpr (W > 32) each<W>(t.R, [&](int i) { done(i, sums[i]); });
 }
 
-// The same for columns: neighbouring threads add up neighbours, and share them where they are few.
+// The same for columns: neighbouring threads add up neighbours, 32 at a time, and share them, in a block also by pieces
+// of some rows, so that a crew has more of them than there are columns by 32.
 template <int W, typename Term, typename Done>
 __device__ __forceinline__ void over_columns(const Tile<W>& t, Term term, Done done) {
+  const int pieces = W > 32 ? (t.R + CM_PIECE_ROWS - 1) / CM_PIECE_ROWS : 1, items = (t.C + 31) / 32 * pieces;
+  double* sums = t.fresh();
 #pragma unroll 1
-  for (int first = 0; first < t.C; first += W) {
-    const int width = min(t.C - first, W), shares = W / width, share = t.rank() / width, j = t.rank() % width;
+  for (int item = first_of(t, 1); item < items; item += step_of(t, 1)) {
+    const int first = item / pieces * 32, piece = item % pieces;
+    const int begin = piece * CM_PIECE_ROWS, end = W > 32 ? min(t.R, begin + CM_PIECE_ROWS) : t.R;
+    const int width = min(t.C - first, 32), shares = W / width, share = t.rank() / width, j = t.rank() % width;
     double sum = 0.0;
     if (share < shares)
-      for (int i = share; i < t.R; i += shares) sum += term(i, first + j);
+      for (int i = begin + share; i < end; i += shares) sum += term(i, first + j);
     if (shares > 1) {
       t.part[t.rank()] = sum;
       t.meet();
@@ -109,15 +168,53 @@ __device__ __forceinline__ void over_columns(const Tile<W>& t, Term term, Done d
 #pragma unroll 1
         for (int s = 1; s < shares; ++s) sum += t.part[s * width + j];
     }
-    if (share == 0) done(first + j, sum);
+    if (share == 0) {
+      if constexpr (W == 32)
+        done(first + j, sum);
+      else if (t.crew.size > 1)
+        sums[piece * t.C + first + j] = sum;
+      else
+        sums[first + j] = piece ? sums[first + j] + sum : sum;
+    }
     t.meet();
   }
+  meet_all(t);
+  if constexpr (W > 32)
+    each<W>(t.C, [&](int j) {
+      double sum = sums[j];
+#pragma unroll 1
+      for (int piece = 1; piece < pieces && t.crew.size > 1; ++piece) sum += sums[piece * t.C + j];
+      done(j, sum);
+    });
+}
+
+// Call `done(i, j of the largest value(i, j), the first of those)` for every row.
+template <int W, typename Value, typename Done>
+__device__ __forceinline__ void over_tops(const Tile<W>& t, Value value, Done done) {
+  const int bits = W > 32 && t.C > 32 ? 5 : 0, first = t.rank() & ((1 << bits) - 1);
+  double* tops = t.fresh();
+#pragma unroll 1
+  for (int i = first_of(t, W >> bits) + (t.rank() >> bits); i < t.R; i += step_of(t, W >> bits)) {
+    int best = first;
+    for (int j = first + (1 << bits); j < t.C; j += 1 << bits)
+      if (value(i, j) > value(i, best)) best = j;
+    if (bits) {
+      const double own = value(i, best), most = team_max<32>(own);
+      best = team_reduce<32>(own == most ? best : t.C - 1, [](int a, int b) { return min(a, b); });
+    }
+    if constexpr (W == 32)
+      done(i, best);
+    else if (first == 0)
+      tops[i] = best;
+  }
+  meet_all(t);
+  if constexpr (W > 32) each<W>(t.R, [&](int i) { done(i, int(tops[i])); });
 }
 
 // Bring the column that r(j) names to place j in M, v, y, the powers of the columns, and `order`.
 template <int W>
 __device__ __forceinline__ void permute(Tile<W>& t) {
-  each_cell<W>(t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, int(t.r(j))); });
+  each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) = t.M(i, int(t.r(j))); });
   double* cells = t.cells;
   t.cells = t.scaled;
   t.scaled = cells;
@@ -133,11 +230,11 @@ __device__ __forceinline__ void permute(Tile<W>& t) {
 template <int W>
 __device__ __forceinline__ bool dominates(const Tile<W>& t) {
   bool good = true;
-  each_cell<W>(t.C, t.C, [&](int i, int j) {
+  each_cell(t, t.C, t.C, [&](int i, int j) {
     if (i == j)
       good &= (t.u(i) == 0.0) == (t.v(i) == 0.0) && (t.u(i) == 0.0 || t.M(i, i) != 0.0);
     else if (j < i && t.u(i) > 0.0 && t.u(j) > 0.0)
       good &= t.M(i, i) * t.M(j, j) > t.M(i, j) * t.M(j, i);
   });
-  return !team_any<W>(!good);
+  return !crew_any(t, !good);
 }

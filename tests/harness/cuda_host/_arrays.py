@@ -93,7 +93,7 @@ def using_allocator(allocator: Callable[[int], MemoryPointer]) -> Iterator[None]
 class Device:
     """One of as many devices as anybody asks for, none of which sees the memory of another."""
 
-    attributes: ClassVar = {"MaxSharedMemoryPerBlockOptin": 160 << 10}
+    attributes: ClassVar = {"MaxSharedMemoryPerBlockOptin": 160 << 10, "MultiProcessorCount": 3}
     compute_capability = "90"
 
     def __init__(self, number: int) -> None:

@@ -1,9 +1,9 @@
-// Runs the blocks of a grid, and the threads of a block, on the host.
+// Runs the blocks of a grid, some at a time, and the threads of a block, on the host.
 //
 // As fibers on one thread of the host: reproducible, fast, and what can be reported is reported. The seed says who goes
 // first: 0 as numbered, 1 from the last, any other shuffled anew in every round.
-// With CUDA_HOST_RACES two blocks at a time, and ThreadSanitizer is told of each fiber as if it were a thread, and of
-// barriers and launches as all that orders them. So this file itself is compiled without that sanitizer.
+// With CUDA_HOST_RACES ThreadSanitizer is told of each fiber as if it were a thread, and of barriers and launches as
+// all that orders them. So this file itself is compiled without that sanitizer.
 #ifndef __x86_64__
 #error "the switch between fibers is written for x86-64"
 #endif
@@ -24,11 +24,7 @@
 namespace cuda_host {
 
 constexpr unsigned POISON = 0xff;  // NaN of every float, -1 of every integer
-#ifdef CUDA_HOST_RACES
-constexpr unsigned TOGETHER = 2;  // blocks, so that one may disturb the other
-#else
-constexpr unsigned TOGETHER = 1;
-#endif
+constexpr unsigned TOGETHER = 3;   // blocks, so that one may disturb the other, or wait for it
 
 static dim3 grid, block;
 static unsigned threads;  // per block
@@ -44,7 +40,7 @@ static Thread thread_of(unsigned b, unsigned t) {
 
 static unsigned warps() { return (threads + 31) / 32; }
 
-// Fibers of the second of two blocks begin here, at a warp of their own.
+// Fibers of the second block begin here, at a warp of their own.
 static unsigned stride() { return 32 * warps(); }
 
 // The lanes that a warp has: the last one of a block may be short.
@@ -106,6 +102,8 @@ void fail(const char* what) {
   error = what;
   pause(DONE);
 }
+
+void rest() { pause(READY); }
 
 void block_barrier(int line) {
   fibers[running].line = line;

@@ -19,6 +19,7 @@ unsigned char* shared();
 void block_barrier(int line);
 void warp_barrier(unsigned mask, int line);
 unsigned long long& mailbox(unsigned lane);
+void rest();
 void fail(const char* what);
 const char* launch(void (*kernel)(void**), void** arguments, const unsigned* config);
 
