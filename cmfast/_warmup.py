@@ -248,6 +248,11 @@ def _intervals() -> None:
         cmfast.uncertainty.interval(_matrix(np.int64), ["mcc", "recall"], method=method, n_replicates=2)
 
 
+def _clusters(function: Callable[..., object], **options: int) -> Callable[[], object]:
+    clusters = np.stack([_matrix(np.int64)] * 2)
+    return lambda: function(clusters, ["gerrity", "recall"], clustered=True, **options)
+
+
 def _standard_errors() -> None:
     names = ["geometric_mean", "gerrity", "recall"]
     for dtype in VALUES:
@@ -348,6 +353,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "score_areas": _score_areas,
     "least_cost": _least_cost,
     "resample": _resample,
+    "cell_errors": lambda: cmfast.uncertainty.standard_error(_matrix(np.int64), of="bi"),
+    "cluster_errors": _clusters(cmfast.uncertainty.standard_error),
+    "cluster_intervals": _clusters(cmfast.uncertainty.interval, n_replicates=2),
     "metric_intervals": _intervals,
     "replicate_intervals": lambda: cmfast.uncertainty.interval(_matrix(np.int64), of="row", n_replicates=2),
     "metric_draws": lambda: cmfast.uncertainty.posterior(_matrix(np.int64), ["mcc", "recall"], n_draws=2),

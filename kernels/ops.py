@@ -81,9 +81,12 @@ OPS: dict[str, Op] = {
     "metric_intervals": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),
     "metric_draws": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),
     "replicate_intervals": Op(
-        "uncertainty.intervals", "(k,R,C),(R,C)->(R,C),(R,C),(R,C),(R,C)", BOTH, rtol=(1e-9, 1e-9)
+        "uncertainty.intervals", "(k,R,C),(R,C),(R,C)->(R,C),(R,C),(R,C),(R,C)", BOTH, rtol=(1e-9, 1e-9)
     ),
+    "cell_errors": Op("uncertainty.cell_errors", "(C,C),(C,C)->(C,C),(C,C),()", rtol=(1e-5, 1e-9)),
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
+    "cluster_intervals": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-9, 1e-9)),
+    "cluster_errors": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-5, 1e-9)),
     "row_draws": Op("conformal.scores", "(n,C)->(n)", BOTH),
     "scores": Op("conformal.scores", "(n,C),(n),(n)->(n),(n)", BOTH),
     "threshold": Op("conformal.thresholds", "(n),(n)->(A),(g),(n)", BOTH),

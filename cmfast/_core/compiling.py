@@ -53,6 +53,9 @@ SECONDS = {
     "coverage_confusion": 1.0,
     "paired_errors": 5.0,
     "paired_replicates": 2.5,
+    "cell_errors": 1.5,
+    "cluster_errors": 7.0,
+    "cluster_intervals": 6.0,
     "metric_intervals": 6.0,
     "metric_draws": 4.0,
     "replicate_intervals": 1.5,
@@ -118,8 +121,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "metrics.kappa": ("weighted_kappa",),
     "metrics.heidke": ("weighted_kappa",),
     "metrics.hss": ("weighted_kappa",),
-    "uncertainty.standard_error": ("standard_errors",),
-    "uncertainty.interval": ("metric_intervals", "metrics_of_matrices", "replicate_intervals"),
+    "uncertainty.standard_error": ("standard_errors", "cluster_errors", "cell_errors"),
+    "uncertainty.interval": ("metric_intervals", "metrics_of_matrices", "replicate_intervals", "cluster_intervals"),
     "uncertainty.posterior": ("metric_draws", "metrics_of_matrices"),
 }
 

@@ -7,14 +7,31 @@ import numpy as np
 from cmfast.cli import _screen
 from cmfast.cli._printing import described
 from cmfast.metrics import SCALARS
-from cmfast.uncertainty import Intervals
+from cmfast.uncertainty import Interval, Intervals
 
 ENDS = ("low", "high")
 
 
-def facts(found: Intervals) -> dict[str, Any]:
+def facts(found: Intervals, clusters: list[np.ndarray] | None) -> dict[str, Any]:
     """Return how the intervals were made."""
-    return {"method": found.method, "level": found.level, "replicates": found.n_replicates}
+    made = {"method": found.method, "level": found.level, "replicates": found.n_replicates}
+    return made if clusters is None else {**made, "clusters": sum(map(len, clusters))}
+
+
+def stacked(each: list[Intervals]) -> Intervals:
+    """Return the intervals of several groups as those of a batch."""
+    first = each[0]
+    found = {
+        name: Interval(*(np.stack(parts) for parts in zip(*(one[name] for one in each), strict=True))) for name in first
+    }
+    return Intervals(found, method=first.method, level=first.level, n_replicates=first.n_replicates)
+
+
+def head(found: Intervals, clusters: list[np.ndarray] | None, undefined: str) -> str:
+    """Return the first line of what is printed."""
+    drawn = f", {found.n_replicates:,} replicates" if found.n_replicates else ""
+    of = "" if clusters is None else f", of {sum(map(len, clusters)):,} clusters"
+    return f"{found.level:.0%} intervals by {found.method}{drawn}{of}; {undefined}"
 
 
 def ends(found: Intervals, group: int | None = None) -> dict[str, dict[str, Any]]:
@@ -33,12 +50,8 @@ def columns(found: Intervals, labels: list[Any]) -> dict[str, np.ndarray]:
     }
 
 
-def show(
-    found: Intervals, labels: list[Any], by: list[str] | None, groups: list[tuple[Any, ...]], count: int, head: str
-) -> None:
+def show(found: Intervals, labels: list[Any], by: list[str] | None, groups: list[tuple[Any, ...]], count: int) -> None:
     """Print a line for each number of each matrix, `count` of them."""
-    drawn = f", {found.n_replicates:,} replicates" if found.n_replicates else ""
-    print(f"{found.level:.0%} intervals by {found.method}{drawn}; {head}")
     numbers = _numbers(found, labels)
     width = max((len(name) for name in numbers), default=0)
     for k in range(count):

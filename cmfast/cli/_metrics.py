@@ -47,6 +47,8 @@ def add_options(parser: Parser) -> None:
         help=f"a 0/0: {', '.join(POLICIES)}, or a number",
     )
     parser.add_argument("--interval", action="store_true", help="each with an interval; of counts")
+    what = "column of what samples have in common, as a patient: these are drawn again for intervals, not samples"
+    parser.add_argument("--cluster", metavar="COLUMN", help=what)
     parser.add_argument("--method", choices=METHODS, help="how intervals are made (default: bca)")
     parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help="of intervals (default: .95)")
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
@@ -64,6 +66,8 @@ class Answer(NamedTuple):
     failed: np.ndarray
     """Status of every matrix."""
     intervals: Intervals | None = None
+    clusters: list[np.ndarray] | None = None
+    """Matrices of the clusters of every group."""
 
 
 def policy(text: str) -> Undefined:
@@ -83,11 +87,16 @@ def policy(text: str) -> Undefined:
 def run(args: argparse.Namespace) -> int:
     """Compute the metrics; 1 if some matrices hold what has none."""
     target = table_target(args, (".csv", ".parquet", ".json"), *sources(args))
+    if args.cluster is not None and not args.interval:
+        misuse("--cluster belongs to --interval")
     labels, groups, M = _labelled(args)
+    clusters = None
+    if args.cluster is not None:
+        groups, M, clusters = _clusters(args, groups, M)
     names = metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
     values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
-    answer = Answer(labels, groups, M, values, failed, _with_ends(args, M, names))
+    answer = Answer(labels, groups, M, values, failed, _with_ends(args, M, names, clusters), clusters)
     if target is not None:
         _write_rows(target, args, answer)
     if target is None or args.json:
@@ -95,24 +104,43 @@ def run(args: argparse.Namespace) -> int:
     return int(np.any(failed))
 
 
-def _with_ends(args: argparse.Namespace, M: np.ndarray, names: Sequence[str]) -> Intervals | None:
+def _clusters(
+    args: argparse.Namespace, groups: list[tuple[Any, ...]], M: np.ndarray
+) -> tuple[list[tuple[Any, ...]], np.ndarray, list[np.ndarray]]:
+    """Return groups, a matrix of each, and those of its clusters, from matrices of every cluster in every group."""
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    for k, group in enumerate(groups):
+        rows.setdefault(group[:-1], []).append(k)
+    clusters = [M[own] for own in rows.values()]
+    total = np.stack([own.sum(0) for own in clusters])
+    return (list(rows), total, clusters) if args.by is not None else ([], total[0], clusters)
+
+
+def _with_ends(
+    args: argparse.Namespace, M: np.ndarray, names: Sequence[str], clusters: list[np.ndarray] | None
+) -> Intervals | None:
     """Return intervals where they were asked for."""
     if not args.interval:
         if args.method is not None:
             misuse("--method belongs to --interval")
         return None
     options = {"method": args.method, "level": args.level, "undefined": args.undefined, "num_threads": args.threads}
-    return cast(Intervals, compute(cmfast.uncertainty.interval, M, names, **options))
+    if clusters is None:
+        return cast(Intervals, compute(cmfast.uncertainty.interval, M, names, **options))
+    each = [compute(cmfast.uncertainty.interval, own, names, clustered=True, **options) for own in clusters]
+    return each[0] if args.by is None else _intervals.stacked(each)
 
 
 def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
-    of_labels = (args.true, args.pred, args.header, args.labels, args.by) != (None,) * 5
+    of_labels = (args.true, args.pred, args.header, args.labels, args.by, args.cluster) != (None,) * 6
     if getattr(args.input, "suffix", "").lower() in COUNTS:
         return _counted(args, of_labels=of_labels)
     matrices = None if of_labels else _stored_matrices(args.input)
     if matrices is not None:
         return list(range(matrices.shape[-1])), [], matrices
+    if args.cluster is not None:
+        return count(argparse.Namespace(**{**vars(args), "by": [*(args.by or ()), args.cluster]}))
     labels, groups, M = count(args)
     return (labels, groups, M) if args.by is not None else (labels, [], M[0])
 
@@ -120,7 +148,7 @@ def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarra
 def _counted(args: argparse.Namespace, *, of_labels: bool) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices of counts that were saved; their groups are those that --by gives."""
     if of_labels:
-        misuse("--labels, --true, --pred, --by and --header belong to labels, not to counts")
+        misuse("--labels, --true, --pred, --by, --cluster and --header belong to labels, not to counts")
     counts = read_counts(args.input, cmfast.ConfusionCounts)
     if counts.groups is None:
         return list(counts.labels), [], counts.matrix
@@ -147,7 +175,10 @@ def _print_json_of_all(args: argparse.Namespace, answer: Answer) -> None:
     number = int(np.size(answer.failed))
     facts = {"labels": answer.labels, "undefined": args.undefined, "matrices": number, "metrics": answer.values}
     if answer.intervals is not None:
-        facts |= {"interval": _intervals.facts(answer.intervals), "ends": _intervals.ends(answer.intervals)}
+        facts |= {
+            "interval": _intervals.facts(answer.intervals, answer.clusters),
+            "ends": _intervals.ends(answer.intervals),
+        }
     print_json(facts)
 
 
@@ -159,7 +190,7 @@ def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
     ]
     facts = {"labels": answer.labels, "undefined": args.undefined, "by": single(args.by), "groups": groups}
     if answer.intervals is not None:
-        facts["interval"] = _intervals.facts(answer.intervals)
+        facts["interval"] = _intervals.facts(answer.intervals, answer.clusters)
         for g, group in enumerate(groups):
             group["ends"] = _intervals.ends(answer.intervals, g)
     print_json(facts)
@@ -189,7 +220,9 @@ def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
 def _print_intervals(args: argparse.Namespace, answer: Answer) -> None:
     if answer.intervals is not None:
         count = int(np.prod(answer.M.shape[:-2]))
-        _intervals.show(answer.intervals, answer.labels, args.by, answer.groups, count, in_head(args.undefined))
+        head = in_head(args.undefined)
+        print(_intervals.head(answer.intervals, answer.clusters, head))
+        _intervals.show(answer.intervals, answer.labels, args.by, answer.groups, count)
 
 
 def _print_report(args: argparse.Namespace, answer: Answer) -> None:

@@ -9,10 +9,26 @@ from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Undefine
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import MetricName, Names
+from cmfast.uncertainty import _cells
+from cmfast.uncertainty._cells import CellsOf
+from cmfast.uncertainty._clusters import errors, parts_of
 
 Fixed: TypeAlias = Literal["total", "rows"]
+Of: TypeAlias = Literal["metrics"] | CellsOf
 
 
+@overload
+def standard_error(
+    M: DeviceT,
+    names: None = ...,
+    /,
+    *,
+    of: CellsOf,
+    fixed: Fixed = ...,
+    n: int | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> DeviceT: ...
 @overload
 def standard_error(
     M: DeviceT,
@@ -20,6 +36,8 @@ def standard_error(
     /,
     *,
     fixed: Fixed = ...,
+    clustered: bool = ...,
+    strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
@@ -33,6 +51,8 @@ def standard_error(
     /,
     *,
     fixed: Fixed = ...,
+    clustered: bool = ...,
+    strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
@@ -42,10 +62,24 @@ def standard_error(
 @overload
 def standard_error(
     M: ArrayLike,
+    names: None = ...,
+    /,
+    *,
+    of: CellsOf,
+    fixed: Fixed = ...,
+    n: int | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Floats: ...
+@overload
+def standard_error(
+    M: ArrayLike,
     names: MetricName,
     /,
     *,
     fixed: Fixed = ...,
+    clustered: bool = ...,
+    strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
@@ -59,6 +93,8 @@ def standard_error(
     /,
     *,
     fixed: Fixed = ...,
+    clustered: bool = ...,
+    strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
@@ -70,7 +106,10 @@ def standard_error(
     names: Any = None,
     /,
     *,
+    of: Of = "metrics",
     fixed: Fixed = "total",
+    clustered: bool = False,
+    strata: Any = None,
     n: int | None = None,
     undefined: Undefined = "present",
     positive: int = 1,
@@ -85,11 +124,20 @@ def standard_error(
         Rows are the truth. Counts; or any shares of them if `n` is given.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
+    of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
+        What of: metrics, or the cells of the matrix that :func:`cmfast.normalize` makes; `names` is not given then.
     fixed : {"total", "rows"}
         What every such test set has in common: its size (all cells are one multinomial draw), or the number of samples
         of each class (each row is one).
+    clustered : bool
+        Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
+        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric is that of their sum; clusters are
+        random, not samples.
+    strata : array, shape (k,), optional
+        The stratum of every matrix of the axis before the last two: so many clusters, or samples without `clustered`,
+        are taken from each. The metric is that of the sum.
     n : int, optional
-        Samples of a test set; default: as many as `M` holds.
+        Samples of a test set, or clusters; default: as many as `M` holds.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`cmfast.metrics.compute`: a class whose value is filled in enters an average as
         a constant.
@@ -103,9 +151,10 @@ def standard_error(
     Returns
     -------
     array, or dict of str to array
-        Shape (...), or (..., C) for a metric per class; float64, or float32 for float32. Library and device of `M`.
-        NaN where the metric is undefined or has no slope: a recall of 0 in the geometric mean, every recall 1 in
-        tau, two smallest recalls in `min_recall`, a correlation with one true or one predicted class.
+        Shape (...), or (..., C) for a metric per class; float64, or float32 for float32. Cells: shape (..., C, C),
+        float64. Library and device of `M`. NaN where the metric is undefined or has no slope: a recall of 0 in the
+        geometric mean, every recall 1 in tau, two smallest recalls in `min_recall`, a correlation with one true or one
+        predicted class.
 
     Raises
     ------
@@ -116,8 +165,12 @@ def standard_error(
     -----
     With the slopes ``g`` of a metric in the cells the variance is the sum of ``M (g - mean)**2``; `mean` is that over
     all samples, or over those of the row. The slopes are exact, made by the chain rule from the sums that every metric
-    is a function of. It is the error to first order: near the ends of a range, or with a handful of samples in a
-    class, use an interval instead.
+    is a function of. A cluster moves a metric by the sum over its samples; the variance is that of these sums between
+    clusters, times ``k / (k - 1)``. Cells of a bi-normalised matrix move by the derivative of the scaling: one system
+    of equations for each matrix, that of Newton's last step. An empty cell stays empty, and has error 0.
+
+    It is the error to first order: near the ends of a range, or with a handful of samples in a class, use an interval
+    instead.
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input,
@@ -125,10 +178,12 @@ def standard_error(
 
     References
     ----------
-    Agresti, Categorical Data Analysis, 3rd edition, 2013, sections 16.1 and 16.2.
+    Agresti, Categorical Data Analysis, 3rd edition, 2013, sections 16.1 and 16.2. Liang and Zeger, Longitudinal data
+    analysis using generalized linear models, 1986, of clusters.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from cmfast import uncertainty
     >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
     >>> round(float(uncertainty.standard_error(M, "accuracy")), 6)  # sqrt(0.9 * 0.1 / 1000)
@@ -136,8 +191,24 @@ def standard_error(
     >>> found = uncertainty.standard_error(M, ["mcc", "f1_macro", "kappa"], fixed="rows")
     >>> {name: round(float(error), 6) for name, error in found.items()}
     {'mcc': 0.014459, 'f1_macro': 0.01024, 'kappa': 0.014542}
+
+    Of the cells of a normalised matrix:
+
+    >>> uncertainty.standard_error(M, of="bi")[0].round(4).tolist()
+    [0.0116, 0.0082, 0.0116]
+
+    Of four patients, in whom the same mistakes come again:
+
+    >>> patients = [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
+    >>> round(float(uncertainty.standard_error(patients, "accuracy", clustered=True)), 3)
+    0.1
+    >>> round(float(uncertainty.standard_error(sum(map(np.array, patients)), "accuracy")), 3)
+    0.052
     """
     validate.choice("fixed", fixed, get_args(Fixed))
+    validate.choice("of", of, ("metrics", *get_args(CellsOf)))
+    if of != "metrics" and names is not None:
+        validate.refuse("names", f"left out with of={of!r}", validate.shown(names))
     wanted = _plan.names_of(names)
     check_options(undefined, positive, on_failure)
     num_threads = validate.num_threads(num_threads)
@@ -145,7 +216,17 @@ def standard_error(
         n = validate.count("n", n)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
+    parts = parts_of(M, clustered, strata, n)
+    given = {"n": n, "on_failure": on_failure, "num_threads": num_threads}
+    if of != "metrics":
+        if parts is not None:
+            validate.refuse("of", "metrics with clustered or strata", of)
+        return _cells.errors(M, of, rows=fixed == "rows", options=given)
     layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+    if parts is not None:
+        if fixed == "rows":
+            validate.refuse("fixed", "total with clustered or strata", fixed)
+        return _plan.as_asked(names, wanted, errors(M, parts, layout, given))
     options = {"plan": layout.plan, "rows": fixed == "rows", "n": n}
     *found, status = dispatch.call("standard_errors", M, **options, num_threads=num_threads)
     failures.report(status, on_failure, failed="matrices without standard errors")

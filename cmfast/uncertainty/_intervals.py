@@ -11,16 +11,17 @@ from cmfast.kernels.shared.metrics import Total, Value
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import Form, find
 from cmfast.metrics._margins import margins
-from cmfast.normalizing import normalize
-from cmfast.uncertainty._errors import standard_error
-from cmfast.uncertainty._resample import resample
+from cmfast.uncertainty import _cells, _clusters
+from cmfast.uncertainty._cells import CellsOf
+from cmfast.uncertainty._errors import Of, standard_error
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
-Of: TypeAlias = Literal["metrics", "all", "row", "true", "col", "pred", "bi"]
 IntervalScheme: TypeAlias = Literal["multinomial", "rows", "dirichlet"]
 Prior: TypeAlias = Any
-PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}
+PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}  # samples of every cell
+NAMES_OF_PRIORS = ("unit", "perks", *PRIORS)
+OFS = ("metrics", *get_args(CellsOf))
 SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet": "dirichlet"}
 FAILED = "matrices without intervals"
 
@@ -41,7 +42,9 @@ def interval(
     method: IntervalMethod | None = None,
     level: float = 0.95,
     scheme: IntervalScheme = "multinomial",
-    prior: Prior = "jeffreys",
+    clustered: bool = False,
+    strata: Any = None,
+    prior: Prior = "unit",
     n: int | None = None,
     n_replicates: int = 10_000,
     rng: "int | np.random.Generator" = 0,
@@ -61,17 +64,24 @@ def interval(
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
         What of: metrics, or the cells of the matrix that :func:`cmfast.normalize` makes; `names` is not given then.
     method : {"bca", "percentile", "basic", "normal", "wilson", "posterior"}
-        How (see Notes); default: "bca"; "percentile" with "dirichlet" and for cells, which have "percentile"
-        and "basic" alone.
+        How (see Notes); default: "bca"; "percentile" with "dirichlet" and for cells, which have no "wilson" and no
+        "posterior".
     level : float
         Share of such intervals that hold the truth, if all is well.
     scheme : {"multinomial", "rows", "dirichlet"}
         What is random: all cells together; every row for itself, for class counts fixed by design; shares of the cells
         themselves, given the counts (always for "posterior").
-    prior : {"jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
-        Samples that each cell has beforehand, where shares are drawn: 1/2, 1, 0.
+    clustered : bool
+        Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
+        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric is that of their sum; clusters are
+        drawn, not samples.
+    strata : array, shape (k,), optional
+        The stratum of every matrix of the axis before the last two: so many clusters, or samples without `clustered`,
+        are drawn of each as there are. The metric is that of the sum.
+    prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
+        Samples that each cell has beforehand, where shares are drawn (see :func:`posterior`).
     n : int, optional
-        Samples of a test set; default: as many as `M` holds.
+        Samples of a test set, or clusters; default: as many as `M` holds.
     n_replicates : int
         Matrices to draw for each one.
     rng : int or numpy.random.Generator
@@ -109,6 +119,9 @@ def interval(
       is not: 5 right of 5 have no replicate below 1.
     - "posterior": quantiles of the metric over draws of the shares of the cells from their Dirichlet posterior.
 
+    With clusters "bca" leaves out one cluster at a time, and "normal" has the error of :func:`standard_error` with
+    `clustered`; other methods take samples as independent. A few clusters say little, however many samples they have.
+
     Quantiles are linear between neighbours. Replicates of metrics are drawn, summed and evaluated in the kernel and
     never stored; those of cells are, together with what they become. Replicates in which the metric is undefined are
     left out and counted.
@@ -125,6 +138,7 @@ def interval(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from cmfast import uncertainty
     >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
     >>> found = uncertainty.interval(M, "mcc")
@@ -132,8 +146,18 @@ def interval(
     (0.845, 0.81, 0.87)
     >>> uncertainty.interval(M, ["accuracy", "recall"], method="wilson")["recall"].low.round(3).tolist()
     [0.906, 0.899, 0.746]
+
+    Of four patients, in whom the same mistakes come again; by samples, and by patients:
+
+    >>> patients = [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
+    >>> by_sample = uncertainty.interval(sum(map(np.array, patients)), "accuracy", method="normal")
+    >>> round(float(by_sample.low), 2), round(float(by_sample.high), 2)
+    (0.69, 0.9)
+    >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clustered=True)
+    >>> round(float(by_patient.low), 2), round(float(by_patient.high), 2)
+    (0.6, 0.99)
     """
-    validate.choice("of", of, get_args(Of))
+    validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.shown(names))
     method = _method(method, of, scheme, n)
@@ -145,12 +169,18 @@ def interval(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)
+    parts = _parts(M, clustered, strata, n, of, method, scheme)
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
-        return _of_cells(M, of, method, level, scheme, n_replicates, generator, options)
+        draws = {"n_replicates": n_replicates, "rng": generator}
+        return _cells.intervals(M, of, method, level, scheme, draws, options)
     layout = _plan.plan(wanted, C, undefined, positive, asked="M")
-    if method in ("normal", "wilson"):
+    if parts is not None:
+        n_replicates = 0 if method == "normal" else n_replicates
+        options |= {"n_replicates": n_replicates, "seed": int(generator.integers(2**63))}
+        found = _clusters.intervals(M, parts, layout, method, level, options)
+    elif method in ("normal", "wilson"):
         n_replicates = 0
         made = _normal if method == "normal" else _wilson
         found = made(M, wanted, level, "rows" if scheme == "rows" else "total", options)
@@ -174,7 +204,7 @@ def posterior(
     names: Any = None,
     /,
     *,
-    prior: Prior = "jeffreys",
+    prior: Prior = "unit",
     n: int | None = None,
     n_draws: int = 10_000,
     rng: "int | np.random.Generator" = 0,
@@ -191,8 +221,10 @@ def posterior(
         Rows are the truth. Counts; or any shares of them if `n` is given.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
-    prior : {"jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
-        Samples that each cell has beforehand: 1/2, 1, 0. With 0 an empty cell stays empty.
+    prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
+        Samples that each cell has beforehand. "unit": one in all, half of it spread over the right cells and half over
+        the wrong ones; "perks": one in all, spread evenly; "jeffreys", "laplace", "haldane": 1/2, 1, 0 in each. With 0
+        an empty cell stays empty.
     n : int, optional
         Samples; default: as many as `M` holds.
     n_draws : int
@@ -222,7 +254,9 @@ def posterior(
     Notes
     -----
     The shares of the cells have a Dirichlet distribution with the counts plus `prior`: samples are drawn from the
-    prevalence and from the rows at once.
+    prevalence and from the rows at once. A prior of so much for each cell weighs as the square of the number of
+    classes, and draws every metric to chance; "unit" weighs one sample whatever that number is, and the accuracy has
+    Jeffreys' prior for a share, beta(1/2, 1/2). Which prior holds the truth how often is measured in docs/coverage.md.
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
@@ -231,15 +265,16 @@ def posterior(
 
     References
     ----------
-    Caelen, A Bayesian interpretation of the confusion matrix, 2017. Marsaglia and Tsang, A simple method for generating
-    gamma variables, 2000.
+    Caelen, A Bayesian interpretation of the confusion matrix, 2017. Perks, Some observations on inverse probability
+    including a new indifference rule, 1947. Berger, Bernardo and Sun, Overall objective priors, 2015. Marsaglia and
+    Tsang, A simple method for generating gamma variables, 2000.
 
     Examples
     --------
     >>> from cmfast import uncertainty
     >>> found = uncertainty.posterior([[18, 2], [1, 9]], "accuracy")
     >>> round(float(found.mean), 2), round(float(found.probability(above=0.8)), 2)
-    (0.88, 0.89)
+    (0.89, 0.92)
     """
     wanted = _plan.names_of(names)
     n_draws = validate.count("n_draws", n_draws)
@@ -272,8 +307,8 @@ def _method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
         validate.choice("method", method, get_args(IntervalMethod))
     usual: IntervalMethod = "bca" if of == "metrics" and scheme != "dirichlet" else "percentile"
     found: IntervalMethod = usual if method is None else method
-    if of != "metrics" and found not in ("percentile", "basic"):
-        validate.refuse("method", f"percentile or basic with of={of!r}", found)
+    if of != "metrics" and found not in ("bca", "percentile", "basic", "normal"):
+        validate.refuse("method", f"bca, percentile, basic or normal with of={of!r}", found)
     if found in ("bca", "wilson", "normal") and scheme == "dirichlet":
         validate.refuse("method", 'percentile, basic or posterior with scheme="dirichlet"', found)
     if n is not None and scheme == "rows" and found in ("bca", "percentile", "basic"):
@@ -281,16 +316,20 @@ def _method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
     return found
 
 
-def _of_cells(
-    M: Any, of: Any, method: str, level: float, scheme: str, n_replicates: int, generator: Any, options: dict[str, Any]
-) -> Interval:
-    """Return the intervals of the cells of a normalised matrix."""
-    threads, quiet = options["num_threads"], {"on_failure": "ignore", "num_threads": options["num_threads"]}
-    draws: dict[str, Any] = {"n_replicates": n_replicates, "scheme": SCHEMES[scheme], "n": options["n"]}
-    drawn = resample(M, **draws, rng=generator, on_failure=options["on_failure"], num_threads=threads)
-    estimate, replicates = normalize(M, of, **quiet), normalize(drawn, of, **quiet)
-    parts = dispatch.call("replicate_intervals", replicates, estimate, method=method, level=level, num_threads=threads)
-    return Interval(estimate, *parts)
+def _parts(
+    M: Any, clustered: Any, strata: Any, n: int | None, of: str, method: str, scheme: str
+) -> _clusters.Parts | None:
+    """Return what the axis before the matrices is of; refuse what does not go together with clusters and strata."""
+    parts = _clusters.parts_of(M, clustered, strata, n)
+    if parts is not None:
+        for name, value, fits in (
+            ("of", of, ("metrics",)),
+            ("method", method, ("bca", "percentile", "basic", "normal")),
+            ("scheme", scheme, ("multinomial",)),
+        ):
+            if value not in fits:
+                validate.refuse(name, f"{', '.join(fits)} with clustered or strata", value)
+    return parts
 
 
 def _level(level: Any) -> float:
@@ -303,8 +342,15 @@ def _level(level: Any) -> float:
 def _prior(prior: Any, C: int) -> np.ndarray:
     """Return the samples that each cell has beforehand."""
     if isinstance(prior, str):
-        validate.choice("prior", prior, PRIORS, "a number or an array")
-        return np.full((C, C), PRIORS[prior])
+        validate.choice("prior", prior, NAMES_OF_PRIORS, "a number or an array")
+        if prior in PRIORS:
+            return np.full((C, C), PRIORS[prior])
+        wrong = 0.5 / max(C * (C - 1), 1)
+        return (
+            np.where(np.eye(C, dtype=np.bool_), 0.5 / max(C, 1), wrong)
+            if prior == "unit"
+            else np.full((C, C), max(C, 1) ** -2.0)
+        )
     if np.ndim(prior) == 0:
         return np.full((C, C), validate.nonnegative("prior", prior))
     table = np.asarray(prior)

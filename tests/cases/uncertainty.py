@@ -133,6 +133,7 @@ def _replicates():
     gaps[0, ::3], gaps[2, :, 1, 1], gaps[3, 1:] = np.nan, np.nan, np.nan
     unknown = estimate.copy()
     unknown[1] = np.nan
+    yield Case("bca", (R, estimate, rng.normal(size=estimate.shape) / 9), {"method": "bca", "level": 0.9})
     for method in ("percentile", "basic"):
         some = {"method": method, "level": 0.9}
         yield Case(f"{method}-all", (R, estimate), some)
@@ -161,10 +162,72 @@ def _paired_without_draws():
             yield Case(case.id, case.args, options)
 
 
+def _clusters(draws):
+    rng = np.random.default_rng(37)
+    M = rng.integers(0, 4, (2, 6, 3, 3)) * (rng.random((2, 6, 1, 1)) < 0.9)  # some clusters are empty
+    M[..., range(3), range(3)] += rng.integers(0, 5, (2, 6, 3))
+    strata, names = [1, 0, 1, 2, 0, 1], ("accuracy", "recall", "mcc", "gerrity", "f1_macro")
+    bad = M.astype(float)
+    bad[0, 2, 1, 1] = np.nan
+    own, both = {"clustered": True}, {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1])}
+    yield Case("clusters", (M, names), draws | own)
+    yield Case("clusters-in-strata", (M, names), draws | both)
+    yield Case("strata", (M, names), draws | {"strata": np.array(strata)})
+    yield Case("bad-first", (bad, ("mcc", "f1")), draws | own, fails=True)
+    yield Case("n", (M, ("mcc", "f1")), draws | own | {"n": 20})
+    yield Case("single", (M[0], ("kappa",)), draws | own)
+    yield Case("two-axes", (M.reshape(1, 2, 6, 3, 3), ("kappa", "f1")), draws | own)
+    yield Case("batch-of-none", (M[:0], ("kappa", "f1")), draws | own)
+    yield Case("no-clusters", (M[:, :0], ("accuracy", "f1")), draws | own)
+    yield Case("one-cluster", (M[:, :1], ("accuracy", "f1")), draws | own)
+    yield Case("float32", (M.astype(np.float32), ("accuracy", "f1")), draws | own)
+    yield Case("1x1", (M[..., :1, :1], ("accuracy",)), draws | own)
+    if draws:
+        yield Case("percentile", (M, names), draws | both | {"method": "percentile", "level": 0.8})
+        yield Case("basic", (M, names), draws | own | {"method": "basic"})
+        yield Case("no-replicates", (M, names), draws | own | {"n_replicates": 0})
+        yield Case("more-than-are-drawn-together", (M[0], ("mcc",)), own | {"n_replicates": 45, "rng": 3})
+
+
+def _cells():
+    rng = np.random.default_rng(38)
+    M = rng.integers(1, 40, (5, 4, 4))
+    M[:, range(4), range(4)] += 30
+    gaps = M.copy()
+    gaps[1, 0, 1:3] = gaps[2, 3, 0] = gaps[3, 2, 3] = 0
+    blocks = M * np.kron(np.eye(2, dtype=int), np.ones((2, 2), int))  # each has a scale of its own
+    bad = M.astype(float)
+    bad[0, 0, 0], bad[4, 3, 3] = np.nan, -1.0
+    empty = M.copy()
+    empty[2, 1] = 0
+    for of in ("all", "row", "col", "bi"):
+        for fixed in ("total", "rows"):
+            yield Case(f"{of}-{fixed}", (M,), {"of": of, "fixed": fixed})
+        yield Case(f"{of}-gaps", (gaps,), {"of": of})
+        yield Case(f"{of}-bad-first-and-last", (bad,), {"of": of}, fails=True)
+        yield Case(f"{of}-n", (M / 7.0,), {"of": of, "n": 500})
+        yield Case(f"{of}-single", (M[0],), {"of": of})
+        yield Case(f"{of}-two-axes", (M[:4].reshape(2, 2, 4, 4),), {"of": of})
+        yield Case(f"{of}-batch-of-none", (M[:0],), {"of": of})
+        yield Case(f"{of}-1x1", (M[:2, :1, :1],), {"of": of})
+        yield Case(f"{of}-fractions", (M / 7.0,), {"of": of}, fails=True)
+    yield Case("bi-blocks", (blocks,), {"of": "bi"})
+    yield Case("bi-diagonal", (M * np.eye(4, dtype=int),), {"of": "bi"})
+    yield Case("bi-empty-class", (empty,), {"of": "bi"}, fails=True)
+    yield Case("row-empty-class", (empty,), {"of": "row"})
+    yield Case("bi-many-classes", (rng.integers(1, 9, (1, 13, 13)),), {"of": "bi"})
+    yield Case("float32", (M.astype(np.float32),), {"of": "row"})
+
+
 CASES = {
+    "cell_errors": list(_cells()),
+    "cluster_errors": list(_clusters({})),
+    "cluster_intervals": list(_clusters({"n_replicates": 21, "rng": 6})),
     "paired_errors": list(_paired_without_draws()),
     "paired_replicates": list(_paired()),
-    "metric_draws": list(_drawn("n_draws", {"jeffreys": {}, "haldane": {"prior": "haldane"}})),
+    "metric_draws": list(
+        _drawn("n_draws", {"unit": {}} | {prior: {"prior": prior} for prior in ("perks", "jeffreys", "haldane")})
+    ),
     "metric_intervals": list(_drawn("n_replicates", _INTERVALS)),
     "replicate_intervals": list(_replicates()),
     "resample": list(_cases()),

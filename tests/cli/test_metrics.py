@@ -129,6 +129,31 @@ def test_intervals_of_labels(csv, capsys):
     assert said["interval"] == {"method": "wilson", "level": 0.9, "replicates": 0}
 
 
+def test_intervals_of_clusters(tmp_path, capsys):
+    rng = np.random.default_rng(8)
+    y, p, patient, site = rng.integers(0, 2, 80), rng.integers(0, 2, 80), rng.integers(0, 9, 80), rng.integers(0, 2, 80)
+    rows = "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in zip(y, p, patient, site, strict=True))
+    path = tmp_path / "patients.csv"
+    path.write_text("y_true,y_pred,patient,site\n" + rows)
+    options = ["metrics", str(path), "--quiet", "--only", "mcc", "recall", "--interval", "--cluster", "patient"]
+    assert cli.main([*options, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["interval"]["clusters"] == 9
+    M = cmfast.confusion_matrix(y, p, groups=patient)
+    found = cmfast.uncertainty.interval(M, ["mcc", "recall"], clustered=True)
+    assert said["metrics"]["mcc"] == cmfast.metrics.mcc(M.sum(0))
+    assert said["ends"]["mcc"]["low"] == found["mcc"].low
+    np.testing.assert_array_equal(said["ends"]["recall"]["high"], found["recall"].high)
+    assert cli.main([*options, "--by", "site"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("95% intervals by bca, 10,000 replicates, of 18 clusters;")
+    own = cmfast.confusion_matrix(y[site == 1], p[site == 1], groups=patient[site == 1])
+    inside = cmfast.uncertainty.interval(own, "mcc", clustered=True)
+    assert f"{inside.low:.4f}" in text.partition("site = 1")[2]
+    assert cli.main([*options[:5], "mcc", "--cluster", "patient"]) == 2
+    assert "--cluster belongs to --interval" in capsys.readouterr().err
+
+
 def test_intervals_of_groups_and_in_files(tmp_path, capsys):
     stack = np.stack([M, M.T])
     np.save(tmp_path / "M.npy", stack)

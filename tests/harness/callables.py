@@ -374,6 +374,8 @@ def _of_nothing(make: Make) -> Callable[[int, int], None]:
     return lambda done, total: None
 
 
+OF_CLUSTERS = frozenset({"clustered", "strata"})  # with which M has an axis more; they have tests of their own
+
 # By option, what is right for it, if not together with everything else. Small, so that right answers are quick.
 RIGHT: dict[str, tuple[Any, ...]] = {
     "num_threads": (1, 2, np.int8(3), None, 2**70),
@@ -383,7 +385,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "n_replicates": (0, 1, 7),
     "n_draws": (0, 1, 7),
     "above": (0, 0.5, -1.0),
-    "prior": ("haldane", "jeffreys", "laplace", 0, 2.5, [[1.0, 0.0], [0.5, 2.0]]),
+    "prior": ("unit", "perks", "haldane", "jeffreys", "laplace", 0, 2.5, [[1.0, 0.0], [0.5, 2.0]]),
     "n": (0, 1, 50, 2**53, None),
     "k": (1, 2, 100, 2**62),
     "size": (1, 2, 5),
@@ -621,6 +623,7 @@ ENTRIES: dict[str, Entry] = {
         COUNTS,
         others={"names": ["accuracy", "f1"]},
         wrong={"n": integers(0, none=True)},
+        free=OF_CLUSTERS,
     ),
     "conformal.scores": _function(
         cmfast.conformal.scores, {"P": SHARES, "y": TRUTH, "u": ONES[TRUTH] / 2},
@@ -692,7 +695,7 @@ ENTRIES: dict[str, Entry] = {
         others={"names": ["accuracy", "f1"], "n_replicates": 9},
         wrong={"n": integers(0, none=True), "method": OTHER_METHODS, "scheme": (*NO_NAME, "expected_rounded"),
                "of": NO_NAME},
-        free=frozenset({"method", "scheme", "of"}),  # what is right for others is wrong here
+        free=frozenset({"method", "scheme", "of"}) | OF_CLUSTERS,  # what is right for others is wrong here
     ),
     "uncertainty.posterior": _of_matrix(
         cmfast.uncertainty.posterior,

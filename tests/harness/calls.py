@@ -96,8 +96,17 @@ def _quartiles(X: Any) -> Any:
     return dispatch.call("column_quartiles", *dispatch.adopt(X=X))
 
 
-def _cell_intervals(R: Any, estimate: Any, **options: Any) -> Any:
-    return dispatch.call("replicate_intervals", *dispatch.adopt(R=R, estimate=estimate), **options)
+def _cell_intervals(R: Any, estimate: Any, acceleration: Any = None, **options: Any) -> Any:
+    arrays = dispatch.adopt(R=R, estimate=estimate, acceleration=acceleration, optional=("acceleration",))
+    return dispatch.call("replicate_intervals", *arrays, **options)
+
+
+def _cell_errors(M: Any, *, of: Any, fixed: Any = "total", n: Any = None) -> Any:
+    errors = cmfast.uncertainty.standard_error(M, of=of, fixed=fixed, n=n)
+    (M,) = dispatch.adopt(M=M)
+    exact = {"tol": 1e-13} if of == "bi" else {}  # what is left of a residual is no error of the derivative
+    P = cmfast.normalize(M, of, on_failure="ignore", **exact)
+    return errors, dispatch.call("cell_errors", M, P, of=of, rows=fixed == "rows", n=n, bent=True)[1]
 
 
 def _table(h: Any) -> tuple[Any, ...]:
@@ -141,6 +150,9 @@ def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any
 
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
 ENTRIES: dict[str, Any] = {
+    "cell_errors": _cell_errors,
+    "cluster_errors": cmfast.uncertainty.standard_error,
+    "cluster_intervals": cmfast.uncertainty.interval,
     "confusion_fractions": cmfast.metrics.confusion_fractions,
     "label_margins": cmfast.metrics.label_margins,
     "margins": cmfast.metrics.margins,
@@ -193,6 +205,8 @@ PARTS: dict[str, Any] = {
     "metrics_of_matrices": lambda found: found.values(),
     "metrics_of_sums": lambda found: found.values(),
     "standard_errors": lambda found: found.values(),
+    "cluster_errors": lambda found: found.values(),
+    "cluster_intervals": lambda found: [part for one in found.values() for part in one],
     "metric_draws": lambda found: [one.draws for one in found.values()],
     "metric_intervals": lambda found: [part for one in found.values() for part in one],
     "support": lambda found: (*found[:-1], *found.certificate),

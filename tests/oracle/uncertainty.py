@@ -137,7 +137,11 @@ PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}
 def _posterior(M, prior, n, n_draws, seed):
     """Return draws of matrices whose shares have a Dirichlet distribution."""
     C = M.shape[-1]
-    prior = np.broadcast_to(PRIORS[prior] if isinstance(prior, str) else prior, (C, C))
+    if prior == "unit":
+        prior = [[0.5 / C if i == j else 0.5 / (C * C - C) for j in range(C)] for i in range(C)]
+    prior = np.broadcast_to(
+        1 / C**2 if prior == "perks" else PRIORS.get(prior, prior) if isinstance(prior, str) else prior, (C, C)
+    )
     out = np.full((*M.shape[:-2], n_draws, C, C), math.nan)
     for b, index in enumerate(np.ndindex(M.shape[:-2])):
         if not _usable(M[index].tolist(), n):
@@ -160,7 +164,7 @@ def _replicates(M, scheme, prior, n, count, rng):
     return resample(M, n_replicates=count, scheme=SCHEMES[scheme], n=n, rng=rng)[0]
 
 
-def metric_draws(M, names, *, prior="jeffreys", n=None, n_draws, rng=0, undefined="present"):
+def metric_draws(M, names, *, prior="unit", n=None, n_draws, rng=0, undefined="present"):
     drawn = _replicates(M, "dirichlet", prior, n, n_draws, rng)
     found = metrics.metrics_of_matrices(drawn, names, undefined=undefined)
     return tuple(x if x.ndim == M.ndim - 1 else np.moveaxis(x, -2, -1) for x in found)
@@ -208,7 +212,7 @@ def _ends(values, estimate, method, level, acceleration):
 
 
 def metric_intervals(
-    M, names, *, method="bca", level=0.95, scheme="multinomial", prior="jeffreys", n=None, n_replicates, rng=0,
+    M, names, *, method="bca", level=0.95, scheme="multinomial", prior="unit", n=None, n_replicates, rng=0,
     undefined="present",
 ):  # fmt: skip
     scheme = "dirichlet" if method == "posterior" else scheme
@@ -236,14 +240,20 @@ def metric_intervals(
     return tuple(out)
 
 
-def replicate_intervals(R, estimate, *, method, level):
+def _entry(array, index):
+    return float(array[index])
+
+
+def replicate_intervals(R, estimate, acceleration=None, *, method, level):
     shape = estimate.shape
     low, high, error = (np.full(shape, math.nan) for _ in range(3))
     lost = np.zeros(shape, np.int64)
     for index in np.ndindex(shape):
         values = [float(m[index[-2:]]) for m in R[index[:-2]]]
         known = [x for x in values if not math.isnan(x)]
-        low[index], high[index] = _ends(values, float(estimate[index]), method, level, None)
+        low[index], high[index] = _ends(
+            values, float(estimate[index]), method, level, partial(_entry, acceleration, index)
+        )
         error[index] = np.std(known, ddof=1) if len(known) > 1 else math.nan
         lost[index] = len(values) - len(known)
     return low, high, error, lost
@@ -286,7 +296,169 @@ def paired_errors(y, a, b, *, names, n_classes, groups=None, clusters=None):
     return tuple(np.array(found, float) for found in out)
 
 
+def _parts(m, strata, clustered):
+    """Return the units of every stratum, in order: weight, and the cells that come with it."""
+    C, out = m.shape[-1], {}
+    for stratum in sorted(set(strata)):
+        own = [one for one, name in zip(m.astype(int).tolist(), strata, strict=True) if name == stratum]
+        cells = [[((i, j), one[i][j]) for i in range(C) for j in range(C) if one[i][j]] for one in own]
+        out[stratum] = (
+            [(1, dict(one)) for one in cells] if clustered else [(x, {cell: 1}) for one in cells for cell, x in one]
+        )
+    return out
+
+
+def _sum(units, C):
+    m = np.zeros((C, C), np.int64)
+    for weight, cells in units:
+        for cell, x in cells.items():
+            m[cell] += weight * x
+    return m
+
+
+def _redrawn(strata, b, n, count, seed, C):
+    """Return replicates of one matrix: every stratum has as many units as before, or `n`."""
+    out = np.zeros((count, C, C), np.int64)
+    for k in range(count):
+        part = 0
+        for units in strata.values():
+            rest = sum(weight for weight, _ in units)
+            left = rest if n is None else n
+            for weight, cells in units:
+                drawn = binomial(Stream(seed, b, k, part), left, weight / rest)
+                left, rest, part = left - drawn, rest - weight, part + 1
+                out[k] += _sum([(drawn, cells)], C)
+    return out
+
+
+def _bent(strata, name, k, C, n):
+    """Return the acceleration from what a number is without one unit of each kind."""
+    whole = _sum([unit for units in strata.values() for unit in units], C)
+    squares = cubes = 0.0
+    for units in strata.values():
+        found = []
+        for weight, cells in units:
+            x = metrics.metrics_of_matrices(whole - _sum([(1, cells)], C), [name])[0]
+            x = float(x if k is None else x[k])
+            if math.isfinite(x):
+                found.append((weight, x))
+        count = sum(weight for weight, _ in found)
+        mean = sum(weight * x for weight, x in found) / count if count else 0.0
+        factor = 1 if n is None else n / sum(weight for weight, _ in units)
+        squares += factor * sum(weight * (mean - x) ** 2 for weight, x in found)
+        cubes += factor * sum(weight * (mean - x) ** 3 for weight, x in found)
+    return cubes / (6 * squares**1.5) if squares > 1e-28 else 0.0
+
+
+def _strata(M, strata):
+    return [0] * M.shape[-3] if strata is None else list(strata)
+
+
+def cluster_intervals(
+    M, names, *, clustered=False, strata=None, method="bca", level=0.95, n=None, n_replicates, rng=0
+):  # fmt: skip
+    C, batch = M.shape[-1], M.shape[:-3]
+    seed = int(np.random.default_rng(rng).integers(2**63))
+    out = []
+    for name in names:
+        per_class = name in metrics.PER_CLASS
+        estimate = np.full((*batch, C) if per_class else batch, math.nan)
+        low, high, error = (np.full(estimate.shape, math.nan) for _ in range(3))
+        lost = np.full(estimate.shape, n_replicates)
+        for b, index in enumerate(np.ndindex(batch)):
+            if not all(_usable(one.tolist(), None) for one in M[index]):
+                continue
+            units = _parts(M[index], _strata(M, strata), clustered)
+            drawn = _redrawn(units, b, n, n_replicates, seed, C)
+            both = [metrics.metrics_of_matrices(one, [name])[0] for one in (M[index].astype(np.int64).sum(0), drawn)]
+            for k in range(C) if per_class else [None]:
+                at, values = (*index, *(() if k is None else (k,))), both[1] if k is None else both[1][:, k]
+                estimate[at] = both[0] if k is None else both[0][k]
+                bent = partial(_bent, units, name, k, C, n)
+                low[at], high[at] = _ends(values.tolist(), float(estimate[at]), method, level, bent)
+                known = values[~np.isnan(values)]
+                error[at] = known.std(ddof=1) if known.size > 1 else math.nan
+                lost[at] = n_replicates - known.size
+        out += [estimate, low, high, error, lost]
+    return tuple(out)
+
+
+def _cluster_error(strata, clustered, name, C, n, k):
+    whole = _sum([unit for units in strata.values() for unit in units], C)
+    g = slopes(name, [[Fraction(x) for x in row] for row in whole.tolist()], "present", 1, k)
+    if g is None:
+        return math.nan
+    variance = Fraction(0)
+    for units in strata.values():
+        moved = [(weight, sum((g[cell] * x for cell, x in cells.items()), Fraction(0))) for weight, cells in units]
+        count = sum(weight for weight, _ in units)
+        if count < 1 + clustered:
+            return math.nan
+        mean = sum(weight * x for weight, x in moved) / count
+        spread = sum(weight * (x - mean) ** 2 for weight, x in moved)
+        variance += spread * (Fraction(count, count - 1) if clustered else 1) * (1 if n is None else Fraction(count, n))
+    return math.sqrt(variance)
+
+
+def cluster_errors(M, names, *, clustered=False, strata=None, n=None):
+    C, batch, out = M.shape[-1], M.shape[:-3], []
+    for name in names:
+        classes = range(C) if name in metrics.PER_CLASS else [None]
+        found = np.full((*batch, len(classes)), math.nan)
+        for index in np.ndindex(batch):
+            if all(_usable(one.tolist(), None) for one in M[index]):
+                units = _parts(M[index], _strata(M, strata), clustered)
+                found[index] = [_cluster_error(units, clustered, name, C, n, k) for k in classes]
+        found = found if name in metrics.PER_CLASS else found[..., 0]
+        out.append(found.astype(np.float32 if M.dtype == np.float32 else np.float64))
+    return tuple(out)
+
+
+def _normalised(m, of):
+    """Return a matrix divided by its sum, its rows or its columns, or scaled until all of these are one."""
+    if of == "bi":
+        for _ in range(3000):
+            m = m / m.sum(1, keepdims=True)
+            m = m / m.sum(0, keepdims=True)
+        return m
+    total = m.sum({"all": (0, 1), "row": 1, "col": 0}[of], keepdims=True)
+    return np.divide(m, total, out=np.zeros_like(m), where=total > 0)
+
+
+def cell_errors(M, *, of, fixed="total", n=None):
+    """Central differences of the normalised matrix, in numbers of 80 bits."""
+    out, bends = (np.full(M.shape, math.nan) for _ in range(2))
+    step = np.longdouble(1e-6)
+    for index in np.ndindex(M.shape[:-2]):
+        m = M[index].astype(np.longdouble)
+        if not _usable(M[index].tolist(), n) or (of == "bi" and min(m.sum(0).min(), m.sum(1).min()) == 0):
+            continue
+        m = m if n is None else m * (n / m.sum())
+        cells = np.argwhere(m > 0)
+        moved = np.repeat(m[np.newaxis, np.newaxis], 2, 0).repeat(len(cells), 1)
+        for k, (i, j) in enumerate(cells.tolist()):
+            moved[:, k, i, j] *= [1 + step, 1 - step]
+        slopes_of = [[_normalised(one, of) for one in side] for side in moved]
+        g = (np.array(slopes_of[0]) - np.array(slopes_of[1])).reshape(-1, *m.shape) / (2 * step)
+        g /= m[m > 0][:, np.newaxis, np.newaxis]
+        weights = m[m > 0]
+        groups = [np.ones(len(cells), bool)] if fixed == "total" else [cells[:, 0] == i for i in range(len(m))]
+        squares, cubes = np.zeros_like(m), np.zeros_like(m)
+        for own in groups:
+            if own.any():
+                apart = g[own] - np.average(g[own], axis=0, weights=weights[own])
+                squares += np.tensordot(weights[own], apart**2, 1)
+                cubes += np.tensordot(weights[own], apart**3, 1)
+        out[index] = np.sqrt(squares)
+        bends[index] = np.divide(cubes, 6 * squares**1.5, out=np.zeros_like(m), where=squares > 1e-16)
+        out[index][squares < 1e-16] = 0
+    return out, bends
+
+
 ORACLES = {
+    "cell_errors": cell_errors,
+    "cluster_errors": cluster_errors,
+    "cluster_intervals": cluster_intervals,
     "paired_errors": paired_errors,
     "replicate_intervals": replicate_intervals,
     "paired_replicates": paired_replicates,

@@ -106,6 +106,19 @@ def test_posterior_of_a_share_is_beta():
     np.testing.assert_allclose([found.low, found.high], accuracy.ppf([0.025, 0.975]), atol=1e-3)
 
 
+def test_the_usual_prior_is_one_sample_however_many_classes():
+    """Half of it right: the accuracy has the prior of Jeffreys."""
+    for C in (2, 3, 10):
+        M = np.full((C, C), 3) + 9 * np.eye(C, dtype=int)
+        n, right = M.sum(), np.trace(M)
+        drawn = uncertainty.posterior(M, ["accuracy", "recall"], n_draws=20_000)
+        assert stats.kstest(drawn["accuracy"].draws, stats.beta(right + 0.5, n - right + 0.5).cdf).pvalue > 1e-3
+        alpha = M[0, 0] + 0.5 / C, M[0].sum() - M[0, 0] + 0.5 / C
+        assert stats.kstest(drawn["recall"].draws[0], stats.beta(*alpha).cdf).pvalue > 1e-3
+        evenly = uncertainty.posterior(M, "accuracy", n_draws=20_000, prior="perks").draws
+        assert stats.kstest(evenly, stats.beta(right + 1 / C, n - right + 1 - 1 / C).cdf).pvalue > 1e-3
+
+
 def test_small_shapes_do_not_underflow():
     drawn = uncertainty.posterior(np.zeros((2, 2), int), "accuracy", prior=1e-4, n_draws=500)
     assert np.isin(drawn.draws.round(6), [0, 1]).mean() > 0.99
@@ -175,7 +188,7 @@ def test_cells_of_a_normalised_matrix(of):
 def test_cells_are_asked_for_without_names():
     with pytest.raises(ValueError, match="names must be left out"):
         uncertainty.interval(SURFACE, "mcc", of="row")
-    with pytest.raises(ValueError, match="method must be percentile or basic"):
+    with pytest.raises(ValueError, match="method must be bca, percentile, basic or normal"):
         uncertainty.interval(SURFACE, of="row", method="wilson")
 
 
@@ -185,9 +198,13 @@ def test_a_row_that_may_lose_all_its_samples_says_in_how_many_replicates():
 
 
 def test_the_page_of_coverage_counts_what_intervals_hold():
-    truth = interval_coverage.shares(2, 1.0, 0.7)
-    found = interval_coverage.coverage(truth, 200, "percentile", 100, 200)
-    assert 0.85 < found["accuracy"] <= 1
-    assert 0.85 < found["mcc"] <= 1
-    page = interval_coverage.page({"one": dict.fromkeys(interval_coverage.METHODS, found)}, 100, 200, 2)
-    assert page.count("| one |") == 26
+    setting = "2 classes, balanced, recall 0.7, n 100"
+    truth, n = interval_coverage.settings()[setting]
+    found = interval_coverage.coverage(truth, n, 100, 200)
+    for method in interval_coverage.METHODS[:5]:
+        assert 0.85 < found[method]["accuracy"] <= 1, method
+        assert 0.85 < found[method]["recall"] <= 1, method
+    kept = {setting: {"repetitions": 100, "replicates": 200, "held": found}}
+    page = interval_coverage.page(kept, {setting: dict.fromkeys(interval_coverage.PRIORS, found["posterior"])})
+    assert page.count(f"| {setting} |") >= 17
+    assert "- 100 test sets and 200 replicates: 2 classes" in page

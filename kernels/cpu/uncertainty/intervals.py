@@ -123,14 +123,18 @@ def metric_draws(M, *, plan, scheme, n, prior, n_replicates, seed, num_threads=N
     return (*(part.reshape(*batch, *part.shape[1:]) for part in out), shares.status.reshape(batch))
 
 
-def replicate_intervals(R, estimate, *, method, level, num_threads=None):
-    """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``."""
+def replicate_intervals(R, estimate, acceleration, *, method, level, num_threads=None):
+    """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``.
+
+    BCa has an acceleration for every cell; no other method needs one.
+    """
     shape = estimate.shape
     rows = np.ascontiguousarray(np.moveaxis(R, -3, -1), np.float64).reshape(math.prod(shape), R.shape[-3])
     rows = rows if rows.flags.writeable else rows.copy()  # of one type, as what is drawn
     values = np.array(estimate, np.float64).reshape(-1)
     low, high, error = (np.empty(len(rows)) for _ in range(3))
     undefined = np.empty(len(rows), np.int64)
-    given = (rows, values, np.zeros(0), METHODS[method], float(level), low, high, error, undefined)
+    bends = np.zeros(0) if acceleration is None else np.array(acceleration, np.float64).reshape(-1)
+    given = (rows, values, bends, METHODS[method], float(level), low, high, error, undefined)
     pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_VALUE, num_threads=num_threads)
     return low.reshape(shape), high.reshape(shape), error.reshape(shape), undefined.reshape(shape)

@@ -158,14 +158,18 @@ def metric_draws(
 
 
 def replicate_intervals(
-    R: Any, estimate: Any, *, method: str, level: float, num_threads: int | None = None
+    R: Any, estimate: Any, acceleration: Any = None, *, method: str, level: float, num_threads: int | None = None
 ) -> tuple[Any, ...]:
-    """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``."""
+    """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``.
+
+    BCa has an acceleration for every cell; no other method needs one.
+    """
     del num_threads
     xp, shape = library(R), estimate.shape
     turned = R.swapaxes(-3, -2).swapaxes(-2, -1)
     rows = xp.ascontiguousarray(turned, np.float64).reshape(math.prod(shape), R.shape[-3])
     flat = xp.ascontiguousarray(estimate, np.float64).reshape(-1)
     parts = [flat, *(xp.empty(flat.shape) for _ in range(3)), xp.empty(flat.shape, np.int64)]
-    _summarize(rows, parts, method, level)
+    bent = None if acceleration is None else xp.ascontiguousarray(acceleration, np.float64).reshape(-1)
+    _summarize(rows, parts, method, level, acceleration=bent)
     return tuple(part.reshape(shape) for part in parts[1:])

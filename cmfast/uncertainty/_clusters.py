@@ -1,0 +1,83 @@
+"""Matrices of clusters, and of strata: intervals and standard errors of metrics of their sum."""
+
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, validate
+from cmfast.metrics import _plan
+from cmfast.uncertainty._results import Interval
+
+LABELS = "biuSU"  # kinds of arrays that name strata
+
+
+class Parts(NamedTuple):
+    """What the axis before the last two is of.
+
+    Attributes
+    ----------
+    strata : array of int64, shape (k,)
+        The number of the stratum of every matrix.
+    clustered : bool
+        Whether every matrix is a cluster, which is drawn as a whole; else its samples are drawn.
+    """
+
+    strata: np.ndarray
+    clustered: bool
+
+
+def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> Parts | None:
+    """Return what was asked for; None where `M` has no such axis."""
+    validate.flag("clustered", clustered)
+    if not clustered and strata is None:
+        return None
+    shape = dispatch.shape_of(M)
+    if len(shape) < 3:
+        what = "of shape (..., k, C, C) with clustered=True or strata"
+        validate.refuse("M", what, f"shape {shape}")
+    if strata is None:
+        return Parts(np.zeros(shape[-3], np.int64), True)
+    names = np.asarray(dispatch.to_host(strata))
+    if names.dtype.kind not in LABELS or names.shape != shape[-3:-2]:
+        validate.refuse("strata", f"labels of shape {shape[-3:-2]}", f"dtype {names.dtype}, shape {names.shape}")
+    if n is not None:
+        validate.refuse("n", "None with strata", n)
+    return Parts(np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64), bool(clustered))
+
+
+def intervals(
+    M: Any, parts: Parts, layout: _plan.PlacedPlan, method: str, level: float, options: dict[str, Any]
+) -> list[Interval]:
+    """Return the intervals of every name; `options` are those that every method takes, and those of draws."""
+    normal = method == "normal"
+    *found, status = dispatch.call(
+        "cluster_intervals", M, plan=layout.plan, strata=parts.strata, clustered=parts.clustered,
+        method="percentile" if normal else method, level=level, n=options["n"],
+        n_replicates=0 if normal else options["n_replicates"], seed=options["seed"],
+        num_threads=options["num_threads"],
+    )  # fmt: skip
+    failures.report(status, options["on_failure"], failed="matrices without intervals")
+    made = [Interval(*found[5 * place : 5 * place + 5]) for place in layout.places]
+    if not normal:
+        return made
+    *spread, _ = _errors(M, parts, layout, options["n"], options["num_threads"])
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    with dispatch.chosen(M):
+        return [
+            one._replace(low=one.estimate - z * error, high=one.estimate + z * error, standard_error=error)
+            for one, error in zip(made, (spread[place] for place in layout.places), strict=True)
+        ]
+
+
+def errors(M: Any, parts: Parts, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:
+    """Return the standard errors of every name."""
+    *found, status = _errors(M, parts, layout, options["n"], options["num_threads"])
+    failures.report(status, options["on_failure"], failed="matrices without standard errors")
+    return [found[place] for place in layout.places]
+
+
+def _errors(M: Any, parts: Parts, layout: _plan.PlacedPlan, n: int | None, num_threads: int | None) -> Any:
+    """Return what the plan makes the errors of, then the status."""
+    options = {"plan": layout.plan, **parts._asdict(), "n": n, "num_threads": num_threads}
+    return dispatch.call("cluster_errors", M, **options)

@@ -1,0 +1,51 @@
+"""Slopes of metrics in the cells of matrices, as arrays: for what is added up by units, and not by cells alone."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.vector import WIDTH
+from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
+from cmfast.kernels.cpu.metrics._margins import SUMS
+from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_CELL, _differentiate, _round_huge, _shaped
+
+
+def of_cells(lines, C, y, guess):
+    """Return the slope of one number in cells: what its lines stand for is told in ``_gradients``."""
+    d, t, p, band, top = lines[: SUMS * C].reshape(SUMS, C)
+    return (
+        t[y] + p[guess] + np.where(y == guess, d[y], 0.0) + band[abs(y - guess)] + top[np.maximum(y, guess)] + lines[-1]
+    )
+
+
+def of_class(slopes, k, y, guess):
+    """Return the slope of the number of class `k` in cells, from those in its diagonal, row, column and the total."""
+    d, t, p, n = slopes
+    true, said = y == k, guess == k
+    return np.where(true, t, 0.0) + np.where(said, p, 0.0) + np.where(true & said, d, 0.0) + n
+
+
+def slopes(M, plan, num_threads):
+    """Return the slopes of all scalars of matrices, 5 C + 1 numbers each, and of the numbers of classes, four each."""
+    C, size, given, steps = M.shape[-1], len(M), values.cells_of(M), tuple(plan)
+    registers, per_class = plan.registers * _gradients.lines_of(C), plan.tables * C * 4
+    scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
+    lines, shaped = _margins.lines_of(C), _shaped(plan)
+
+    def use(sums, S, start, stop, unusual):
+        if unusual:
+            _round_huge(sums, C)
+        if plan.ordered:
+            _passes.derive_ordered(sums, C)
+        if plan.again:
+            _passes.reduce_again(sums, C, steps)
+        for first in range(start, stop, WIDTH):
+            tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
+            G, T = _margins.aligned_lines(registers), _margins.aligned_lines(per_class)
+            _differentiate(sums[tile * lines : (tile + 1) * lines], C, steps, shaped, S, G, T)
+            scalars[first : first + count], tables[first : first + count] = G.T[:count], T.T[:count]
+
+    fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
+    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
+    values.over_blocks(
+        fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=_gradients.working_lines(C, plan)
+    )
+    return scalars.reshape(size, plan.registers, _gradients.lines_of(C)), tables.reshape(size, plan.tables, C, 4)

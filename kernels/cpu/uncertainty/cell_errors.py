@@ -1,0 +1,204 @@
+"""Standard errors of the cells of normalised matrices, and how single samples bend them: the delta method.
+
+A cell of a scaled matrix is ``P = M exp(r + c)``, with one number for each row and column such that the sums are ones.
+If cell ``k, l`` grows by a part ``d``, then ``dP[a, b] = P[a, b] ((a, b is k, l) - P[k, l] H d)``. Here ``H`` is
+``(e_a + e_b) K (e_k + e_l)`` of rows and columns, and ``K`` an inverse of ``[[1, P], [P', 1]]``: the Laplacian that
+Newton's method has, of which any will do, as nothing here sees what is in its null space. A growth of all samples, or
+of those of a row, changes nothing: so the variance is ``sum (dP / d)**2 / M``, whether rows are fixed or not.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.status import INVALID, OK
+
+CODES = {"all": 0, "row": 1, "true": 1, "col": 2, "pred": 2, "bi": 3}
+ALL, ROW, COL, BI = 0, 1, 2, 3
+NOTHING = 1e-12  # of a pivot: what rounding leaves of the last column of a block
+ROUNDING = 1e-28  # of the variance of a cell that no sample changes
+SECONDS_PER_CELL = 2e-8
+
+
+@jit(inner=True)
+def _invert(P, L, K):
+    """Fill `K`, of 2 C rows and columns, with an inverse of ``[[1, P], [P', 1]]``.
+
+    Columns are eliminated from the first to the last; that whose pivot is nothing depends on those before it, and is
+    left at 0. `L` has C rows and columns to work in.
+    """
+    C = len(P)
+    K[:] = 0.0
+    for i in range(C):
+        for j in range(C):
+            L[i, j] = 1.0 if i == j else 0.0
+    for k in range(C):
+        for i in range(C):
+            x = P[k, i]
+            for j in range(C):
+                L[i, j] -= x * P[k, j]
+    B = K[C:, C:]  # the identity, which becomes the inverse
+    for k in range(C):
+        B[k, k] = 1.0
+    for k in range(C):  # Gauss and Jordan
+        pivot = L[k, k]
+        if pivot <= NOTHING:
+            for i in range(C):
+                B[i, k], B[k, i], L[i, k], L[k, i] = 0.0, 0.0, 0.0, 0.0
+            continue
+        one = 1.0 / pivot
+        for j in range(C):
+            L[k, j] *= one
+            B[k, j] *= one
+        for i in range(C):
+            x = L[i, k]
+            if i != k and x != 0.0:
+                for j in range(C):
+                    L[i, j] -= x * L[k, j]
+                    B[i, j] -= x * B[k, j]
+    for a in range(C):
+        for k in range(C):
+            x = P[a, k]
+            for j in range(C):
+                K[a, C + j] -= x * B[k, j]
+    for a in range(C):
+        for j in range(C):
+            K[C + j, a] = K[a, C + j]
+    for a in range(C):
+        K[a, a] = 1.0
+    for a in range(C):
+        for k in range(C):
+            x = K[a, C + k]
+            for i in range(C):
+                K[a, i] -= x * P[i, k]
+
+
+@jit(inner=True)
+def _scaled(m, P, L, K, N, T, out):
+    """Fill `out` with the variances of the cells of a scaled matrix."""
+    C = len(P)
+    _invert(P, L, K)
+    N[:] = 0.0
+    for k in range(C):
+        for j in range(C):
+            w = P[k, j] * P[k, j] / m[k, j] if P[k, j] > 0.0 else 0.0
+            N[k, C + j] = N[C + j, k] = w
+            N[k, k] += w
+            N[C + j, C + j] += w
+    _multiply(K, N, T)
+    _multiply(T, K, N)
+    for a in range(C):
+        for b in range(C):
+            p = P[a, b]
+            out[a, b] = 0.0
+            if p > 0.0:
+                own = K[a, a] + 2.0 * K[a, C + b] + K[C + b, C + b]
+                rest = N[a, a] + 2.0 * N[a, C + b] + N[C + b, C + b]
+                out[a, b] = max(0.0, p * p * ((1.0 - 2.0 * p * own) / m[a, b] + rest))
+
+
+@jit(inner=True)
+def _multiply(A, B, out):
+    out[:] = 0.0
+    for i in range(len(A)):
+        for k in range(len(A)):
+            x = A[i, k]
+            for j in range(len(A)):
+                out[i, j] += x * B[k, j]
+
+
+@jit(inner=True)
+def _bend_scaled(m, P, K, out):
+    """Fill `out` with the accelerations of the cells of a scaled matrix."""
+    C = len(P)
+    for a in range(C):
+        for b in range(C):
+            squares, cubes = 0.0, 0.0
+            for k in range(C):
+                row = K[a, k] + K[C + b, k]
+                for j in range(C):
+                    if P[k, j] > 0.0:
+                        x = (1.0 if k == a and j == b else 0.0) - P[k, j] * (row + K[a, C + j] + K[C + b, C + j])
+                        squares += x * x / m[k, j]
+                        cubes += x * x * x / (m[k, j] * m[k, j])
+            bent = P[a, b] > 0.0 and squares > ROUNDING
+            out[a, b] = cubes / (6.0 * squares * math.sqrt(squares)) if bent else 0.0
+
+
+@jit(inner=True)
+def _divided(m, P, of, rows, t, p, n, out, bend):
+    """Do the same for cells divided by the sum of all, of their row or of their column."""
+    C = len(P)
+    for i in range(C):
+        for j in range(C):
+            x, size = P[i, j], n if of == ALL else t[i] if of == ROW else p[j]
+            squares, cubes = 0.0, 0.0
+            if rows and of == COL:
+                for k in range(C):  # binomial counts of every row
+                    q, g = m[k, j] / t[k] if t[k] > 0.0 else 0.0, (1.0 if k == i else 0.0) - x
+                    squares += t[k] * q * (1.0 - q) * g * g
+                    cubes += t[k] * q * (1.0 - q) * (1.0 - 2.0 * q) * g * g * g
+            else:
+                whole = t[i] if rows else size
+                q = m[i, j] / whole if whole > 0.0 else 0.0
+                squares, cubes = whole * q * (1.0 - q), whole * q * (1.0 - q) * (1.0 - 2.0 * q)
+            out[i, j] = squares / (size * size) if size > 0.0 else 0.0
+            bend[i, j] = cubes / (6.0 * squares * math.sqrt(squares)) if squares > 0.0 else 0.0
+
+
+@jit()
+def _errors(M, scaled, of, rows, bent, n, out, bends, status, start, stop):
+    """Fill standard errors and, if `bent`, accelerations of the matrices from `start` to `stop`.
+
+    INVALID are those that are no counts, unless `n` says how many; others that were not normalised are NaN alone.
+    """
+    C = M.shape[1]
+    m, L, square = np.empty((C, C)), np.empty((C, C)), np.empty((3, 2 * C, 2 * C))
+    K, N, T = square[0], square[1], square[2]
+    t, p = np.empty(C), np.empty(C)
+    for b in range(start, stop):
+        total, good, counts = 0.0, True, True
+        t[:], p[:] = 0.0, 0.0
+        P = scaled[b]
+        for i in range(C):
+            for j in range(C):
+                x = M[b, i, j]
+                good = good and 0.0 <= x < np.inf and P[i, j] - P[i, j] == 0.0
+                counts = counts and (n >= 0.0 or x == np.floor(x))
+                t[i] += x
+                p[j] += x
+                total += x
+        status[b] = OK if counts or not good else INVALID
+        if not (good and counts):
+            out[b] = np.nan
+            bends[b] = np.nan
+            continue
+        factor = n / total if n >= 0.0 and total > 0.0 else 1.0
+        for i in range(C):
+            t[i] *= factor
+            p[i] *= factor
+            for j in range(C):
+                m[i, j] = M[b, i, j] * factor
+        if of == BI:
+            _scaled(m, P, L, K, N, T, out[b])
+            if bent:
+                _bend_scaled(m, P, K, bends[b])
+        else:
+            _divided(m, P, of, rows, t, p, total * factor, out[b], bends[b])
+        for i in range(C):
+            for j in range(C):
+                out[b, i, j] = math.sqrt(out[b, i, j])
+
+
+def cell_errors(M, P, *, of, rows, n, bent=False, num_threads=None):
+    """Errors of the cells `P` that `M` is normalised to; their accelerations of BCa, if `bent`; the status."""
+    C, size = M.shape[-1], math.prod(M.shape[:-2])
+    cells, scaled = (np.ascontiguousarray(a, np.float64).reshape(size, C, C) for a in (M, P))
+    cells.flags.writeable = scaled.flags.writeable = False  # one type of each, whoever made it
+    out, bends, status = np.empty((size, C, C)), np.zeros((size, C, C)), np.empty(size, np.int8)
+    given = (cells, scaled, CODES[of], rows, bent, -1.0 if n is None else float(n), out, bends, status)
+    seconds = size * C * C * max(C, 1) * (C if bent else 1) * SECONDS_PER_CELL / 10
+    pool.run(_errors, given, size, seconds=seconds, num_threads=num_threads)
+    return out.reshape(M.shape), bends.reshape(M.shape), status.reshape(M.shape[:-2])

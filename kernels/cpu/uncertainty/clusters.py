@@ -1,0 +1,263 @@
+"""Metrics of one classifier whose samples come in clusters, or from strata: intervals and standard errors.
+
+What is drawn are units: clusters with all of their samples, or the samples of a cell of a stratum. Every stratum has as
+many of them as it had before; the metric is that of all strata together. Every matrix, replicate and unit has a stream
+of its own, so that one matrix has the draws of one group of ``paired_replicates``.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH
+from cmfast.kernels.cpu.metrics import _lanes, _margins, values
+from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.uncertainty._slopes import of_cells, of_class, slopes
+from cmfast.kernels.cpu.uncertainty._summaries import METHODS, summarize
+from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
+from cmfast.kernels.cpu.uncertainty.intervals import SECONDS_PER_VALUE, _by_number
+from cmfast.kernels.cpu.uncertainty.paired import _add_line
+from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
+from cmfast.kernels.status import INVALID, OK
+
+EXACT = 2.0**53  # samples of a replicate that float64 counts exactly
+SUMS_OF_UNITS = 2**22  # numbers of the sums without one unit each, at a time
+
+
+class Units(NamedTuple):
+    """What is drawn, stratum by stratum, and the cells that come with it.
+
+    Attributes
+    ----------
+    weights : array of int64, shape (u,)
+        How many units of a kind there are.
+    starts, totals : array of int64, shape (S + 1,) and (S,)
+        Where the kinds of every stratum begin, and how many units are drawn of it.
+    bounds : array of int64, shape (u + 1,)
+        Where the cells of every kind begin.
+    cells : array of int64, shape (2, k)
+        Truth and prediction.
+    counts : array of int64, shape (k,)
+        Samples that one draw of the unit brings.
+    """
+
+    weights: Any
+    starts: Any
+    totals: Any
+    bounds: Any
+    cells: Any
+    counts: Any
+
+
+def _units_of(M, strata, n, *, clustered):
+    """Return the units of counts, shape (k, C, C); clusters without samples are units that bring nothing."""
+    order = np.argsort(strata, kind="stable")
+    n_strata = int(strata.max(initial=-1)) + 1
+    k, i, j = np.nonzero(M[order])
+    samples = M[order][k, i, j].astype(np.int64)
+    if clustered:
+        weights, counts, stratum = np.ones(len(M), np.int64), samples, strata[order]
+        bounds = np.searchsorted(k, np.arange(len(M) + 1))
+    else:
+        weights, counts, stratum = samples, np.ones_like(samples), strata[order][k]
+        bounds = np.arange(len(samples) + 1)
+    starts = np.searchsorted(stratum, np.arange(n_strata + 1))
+    before = np.concatenate([[0], np.cumsum(weights)])
+    totals = before[starts[1:]] - before[starts[:-1]] if n is None else np.full(n_strata, n)
+    return Units(weights, starts, totals, bounds, np.stack([i, j]), counts)
+
+
+def _status(M, units):
+    """Whether these are counts, of replicates that float64 holds."""
+    good = bool(((M >= 0) & (np.floor(M) == M) & np.isfinite(M)).all())
+    if good and units is not None:
+        most = np.add.reduceat(units.counts, units.bounds[:-1]).max(initial=0) if len(units.counts) else 0
+        good = float(most) * float(units.totals.sum()) < EXACT
+    return OK if good else INVALID
+
+
+@jit()
+def _draw(shares, units, ordered, matrix, seed, sums, tally, start, stop):
+    """Fill `sums` with those of the replicates `start` to `stop` of one matrix.
+
+    `tally` has a line of TOGETHER numbers for each of 5 C sums, for the total, and for `draw_together`.
+    """
+    _, starts, totals, bounds, cells, counts = units
+    C = (len(tally) - 1 - LINES) // SUMS
+    total, work = tally[SUMS * C], tally[SUMS * C + 1 :]
+    left, drawn, samples = np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64), np.empty(TOGETHER)
+    for replicate in range(start, stop, TOGETHER):
+        n = min(TOGETHER, stop - replicate)
+        more = samples[:n]
+        tally[: SUMS * C + 1] = 0.0
+        for stratum in range(len(totals)):
+            left[:] = totals[stratum]
+            for u in range(starts[stratum], starts[stratum + 1]):
+                draw_together(work, left[:n], shares[u], seed, matrix, replicate, u, drawn[:n])
+                for c in range(bounds[u], bounds[u + 1]):
+                    i, j = cells[0, c], cells[1, c]
+                    for r in range(n):
+                        more[r] = drawn[r] * counts[c]
+                    if i == j:
+                        _add_line(tally[i], more)
+                    _add_line(tally[C + i], more)
+                    _add_line(tally[2 * C + j], more)
+                    if ordered:
+                        _add_line(tally[3 * C + abs(i - j)], more)
+                        _add_line(tally[4 * C + max(i, j)], more)
+                    _add_line(total, more)
+        for r in range(n):
+            lane = replicate + r - start
+            at, w = lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH
+            sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w], sums[at + STATUS_LINE, w] = total[r], total[r], OK
+            for k in range(SUMS * C):
+                sums[at + FIRST + k, w] = tally[k, r]
+
+
+def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
+    """Return what `plan` makes of every replicate of one matrix."""
+    rest = np.concatenate([[0], np.cumsum(units.weights)])
+    after = np.repeat(rest[units.starts[1:]], np.diff(units.starts)) - rest[:-1]
+    shares = units.weights / np.maximum(after, 1)  # of itself and those after it in its stratum
+    given = tuple(np.ascontiguousarray(part, np.int64) for part in units)
+    for array in (shares, *given):
+        array.flags.writeable = False  # one type of each, whoever made it
+    per_replicate = max(len(shares), 1) * SECONDS_PER_DRAW
+    together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // TOGETHER * TOGETHER)
+    lines = _margins.lines_of(C)
+
+    def fill(sums, _, start, stop):
+        tally = np.empty((SUMS * C + 1 + LINES, TOGETHER))
+        for first in range(start, stop, together):
+            if first > start:
+                pool.checkpoint()
+            part, last = sums[(first - start) // WIDTH * lines :], min(first + together, stop)
+            _draw(shares, given, plan.ordered, np.uint64(matrix), np.uint64(seed), part, tally, first, last)
+        tile = sums[len(sums) - lines :]
+        tile[:, stop - start - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]  # lanes past the last one
+        return False
+
+    usual = 0.0, _lanes.largest_total(C, plan.ordered)
+    cost = per_replicate / values.SECONDS_PER_CELL
+    return values.run(fill, (np.empty(0, np.int64),), usual, C, (1, n_replicates), cost, plan, num_threads)[:-1]
+
+
+def _accelerations(units, C, plan, factor, num_threads):
+    """Return the acceleration of every number, from what it is without one unit of each kind."""
+    n_sums, size = 5 if plan.ordered else 3, np.diff(units.bounds)
+    whole, (i, j), weights = np.zeros((5, 1, C), np.int64), units.cells, np.repeat(units.weights, size)
+    _take(whole, np.zeros(len(i), np.int64), i, j, weights * units.counts)
+    step, found = max(1, SUMS_OF_UNITS // (5 * max(C, 1))), []
+    for first in range(0, max(len(size), 1), step):
+        last = min(first + step, len(size))
+        cells = slice(units.bounds[first], units.bounds[last])
+        sums = np.repeat(whole, last - first, axis=1)
+        _take(sums, np.repeat(np.arange(last - first), size[first:last]), i[cells], j[cells], -units.counts[cells])
+        given = [*sums[:n_sums], *[None] * (5 - n_sums)]
+        found.append(values.metrics_of_sums(*given, plan=plan, num_threads=num_threads)[:-1])
+    without = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    rows = [row for part in without for row in (part[np.newaxis] if part.ndim == 1 else part.T)]
+    kinds = [slice(*ends) for ends in zip(units.starts[:-1], units.starts[1:], strict=True)]
+    return np.array([_acceleration(row, units.weights * factor, kinds) for row in rows])
+
+
+def _take(sums, row, i, j, counts):
+    """Add counts of cells to the five sums of their rows."""
+    right = i == j
+    places = ((row[right], i[right]), (row, i), (row, j), (row, np.abs(i - j)), (row, np.maximum(i, j)))
+    for part, place, more in zip(sums, places, (counts[right], *[counts] * 4), strict=True):
+        np.add.at(part, place, more)
+
+
+def _acceleration(without, weights, strata):
+    """Return the acceleration of one number: its mean is one of each stratum (Davison and Hinkley 1997, 5.3)."""
+    squares = cubes = largest = 0.0
+    for stratum in strata:
+        x, w = without[stratum], weights[stratum]
+        known = np.isfinite(x)
+        if w[known].sum() > 0:
+            mean = (w[known] * x[known]).sum() / w[known].sum()
+            away, largest = mean - x[known], max(largest, mean * mean)
+            squares += (w[known] * away**2).sum()
+            cubes += (w[known] * away**3).sum()
+    return cubes / (6.0 * squares**1.5) if squares > 1e-28 * max(1.0, largest) else 0.0
+
+
+def cluster_intervals(M, *, strata, plan, clustered, method, level, n, n_replicates, seed, num_threads=None):
+    """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
+    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
+    size = math.prod(batch)
+    counts = np.asarray(M).reshape(size, k, C, C)
+    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
+    total = _total(counts, status)
+    *made, _ = values.metrics_of_matrices(total, plan=plan, num_threads=num_threads)
+    out = [(np.array(e, np.float64), *(np.full(e.shape, np.nan) for _ in range(3))) for e in made]
+    out = [(*parts, np.full(parts[0].shape, n_replicates, np.int64)) for parts in out]
+    for b in range(size):
+        units = _units_of(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
+        if units is None or _status(counts[b], units) != OK:
+            status[b] = INVALID
+            continue
+        factor = 1.0 if n is None or not len(units.weights) else n / units.weights.sum()
+        bent = _accelerations(units, C, plan, factor, num_threads) if method == "bca" else None
+        place = 0
+        found = _replicated(units, C, plan, b, n_replicates, seed, num_threads)
+        for rows, parts in zip(_by_number(found, plan), out, strict=True):
+            here = [part[b : b + 1].reshape(-1) for part in parts]
+            bend = np.zeros(0) if bent is None else bent[place : place + len(rows)]
+            place += len(rows)
+            given = (rows, here[0], bend, METHODS[method], float(level), *here[1:])
+            pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_VALUE, num_threads=num_threads)
+    for number in out:
+        for part in number[:4]:
+            part[status != OK] = np.nan
+    each = [part.reshape(batch + part.shape[1:]) for number in out for part in number]
+    return *each, status.reshape(batch)
+
+
+def _total(counts, status):
+    """Return the sum of the matrices of every element; zeros where one is bad."""
+    size, _, C, _ = counts.shape
+    total = np.zeros((size, C, C), np.int64)
+    for b in range(size):
+        if status[b] == OK:
+            total[b] = counts[b].sum(0)
+    return total
+
+
+def cluster_errors(M, *, strata, plan, clustered, n, num_threads=None):
+    """Errors of what `plan` makes of the sum of matrices ``(..., k, C, C)``, as ``standard_errors``; the status."""
+    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
+    size, kind = math.prod(batch), batches.result_dtype(M)
+    counts = np.asarray(M).reshape(size, k, C, C)
+    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
+    scalars, tables = slopes(_total(counts, status), plan, num_threads)
+    out = [np.full((size,), np.nan) for _ in range(plan.scalars)]
+    out += [np.full((size, C), np.nan) for _ in range(plan.tables)]
+    for b in range(size):
+        if status[b] != OK:
+            continue
+        units = _units_of(counts[b], strata, n, clustered=clustered)
+        for r in range(plan.scalars):
+            out[r][b] = _error(of_cells(scalars[b, r], C, *units.cells), units, n, clustered)
+        for r in range(plan.tables):
+            for c in range(C):
+                out[plan.scalars + r][b, c] = _error(of_class(tables[b, r, c], c, *units.cells), units, n, clustered)
+    return (*(part.astype(kind).reshape(batch + part.shape[1:]) for part in out), status.reshape(batch))
+
+
+def _error(slope, units, n, clustered):
+    """Return the standard error of what has these slopes in the cells of the units."""
+    variance, moved = 0.0, np.zeros(len(units.weights))
+    np.add.at(moved, np.repeat(np.arange(len(moved)), np.diff(units.bounds)), slope * units.counts)
+    for first, last in zip(units.starts[:-1], units.starts[1:], strict=True):
+        w, x = units.weights[first:last], moved[first:last]
+        k = w.sum()
+        if not k or (clustered and k < 2):
+            return np.nan
+        spread = (w * (x - (w * x).sum() / k) ** 2).sum()
+        variance += spread * (k / (k - 1) if clustered else 1.0) * (1.0 if n is None else k / n)
+    return np.sqrt(variance) if units.totals.size else np.nan

@@ -1,0 +1,109 @@
+"""Clusters and strata of one classifier: against the sandwich, against draws of NumPy, and against what they become."""
+
+import numpy as np
+import pytest
+
+import cmfast
+from cmfast import metrics, uncertainty
+
+rng = np.random.default_rng(41)
+PATIENT = np.sort(rng.integers(0, 40, 600))
+HARD = rng.random(40) < 0.3  # patients in whom nearly everything is wrong
+Y = rng.integers(0, 3, 600)
+SAID = np.where(rng.random(600) < np.where(HARD[PATIENT], 0.8, 0.05), (Y + 1) % 3, Y)
+PATIENTS = cmfast.confusion_matrix(Y, SAID, groups=PATIENT)
+NAMES = ["accuracy", "f1_macro", "mcc", "recall"]
+
+
+def test_errors_are_those_of_the_sandwich():
+    """The accuracy is a mean, whose cluster-robust error (Liang and Zeger 1986) is of the sums of residuals."""
+    residuals = np.bincount(PATIENT, (Y == SAID) - np.mean(Y == SAID))
+    found = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True)
+    np.testing.assert_allclose(found, np.sqrt((residuals**2).sum() * 40 / 39) / 600, rtol=1e-12)
+    assert found > 2 * uncertainty.standard_error(PATIENTS.sum(0), "accuracy")
+
+
+def test_replicates_of_patients_are_those_of_numpy():
+    drawn = rng.multinomial(40, np.full(40, 1 / 40), 4000) @ PATIENTS.reshape(40, 9)
+    values = metrics.compute(drawn.reshape(4000, 3, 3), NAMES)
+    found = uncertainty.interval(PATIENTS, NAMES, clustered=True, method="percentile", n_replicates=4000)
+    for name in NAMES:
+        np.testing.assert_allclose(found[name].low, np.quantile(values[name], 0.025, axis=0), atol=0.02)
+        np.testing.assert_allclose(found[name].high, np.quantile(values[name], 0.975, axis=0), atol=0.02)
+        np.testing.assert_allclose(found[name].standard_error, values[name].std(axis=0), rtol=0.1)
+        error = uncertainty.standard_error(PATIENTS, name, clustered=True)
+        np.testing.assert_allclose(error, found[name].standard_error, rtol=0.15)
+
+
+def test_strata_that_are_the_classes_are_fixed_rows():
+    M = PATIENTS.sum(0)
+    rows = M[np.newaxis] * np.eye(3, dtype=int)[:, :, np.newaxis]
+    for name in NAMES:
+        found = uncertainty.standard_error(rows, name, strata=["a", "b", "c"])
+        np.testing.assert_allclose(found, uncertainty.standard_error(M, name, fixed="rows"), rtol=1e-12)
+    one = uncertainty.interval(rows, "mcc", strata=[0, 1, 2], n_replicates=4000)
+    other = uncertainty.interval(M, "mcc", scheme="rows", n_replicates=4000)
+    np.testing.assert_allclose(one[:4], other[:4], atol=0.006)
+
+
+def test_clusters_of_one_sample_are_samples():
+    each = cmfast.confusion_matrix(Y, SAID, groups=np.arange(600))
+    found = uncertainty.standard_error(each, NAMES, clustered=True)
+    for name, error in uncertainty.standard_error(PATIENTS.sum(0), NAMES).items():
+        np.testing.assert_allclose(found[name], error * np.sqrt(600 / 599), rtol=1e-12)
+
+
+def test_a_copy_of_every_sample_says_nothing_new():
+    twice = cmfast.confusion_matrix(np.tile(Y, 2), np.tile(SAID, 2), groups=np.tile(np.arange(600), 2))
+    once = cmfast.confusion_matrix(Y, SAID, groups=np.arange(600))
+    one, two = (uncertainty.interval(M, "mcc", clustered=True, n_replicates=500) for M in (once, twice))
+    np.testing.assert_allclose(one[:4], two[:4], rtol=1e-12)
+
+
+def test_strata_narrow_what_clusters_scatter():
+    """So many easy and so many hard patients, every time."""
+    alone = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True)
+    apart = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True, strata=HARD)
+    assert apart < 0.7 * alone
+    drawn = uncertainty.interval(PATIENTS, "accuracy", clustered=True, strata=HARD, n_replicates=4000)
+    np.testing.assert_allclose(drawn.standard_error, apart, rtol=0.1)
+
+
+def test_more_clusters_than_there_are():
+    some = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True)
+    np.testing.assert_allclose(uncertainty.standard_error(PATIENTS, "accuracy", clustered=True, n=160), some / 2)
+    drawn = uncertainty.interval(PATIENTS, "accuracy", clustered=True, n=160, n_replicates=2000)
+    np.testing.assert_allclose(drawn.standard_error, some / 2, rtol=0.1)
+
+
+def test_normal_and_threads():
+    found = uncertainty.interval(PATIENTS, NAMES, clustered=True, method="normal")
+    assert found.n_replicates == 0
+    error = uncertainty.standard_error(PATIENTS, "mcc", clustered=True)
+    np.testing.assert_allclose(found["mcc"].high - found["mcc"].estimate, 1.959963984540054 * error, rtol=1e-12)
+    one, two = (uncertainty.interval(PATIENTS, "mcc", clustered=True, n_replicates=700, num_threads=k) for k in (1, 2))
+    np.testing.assert_array_equal(one.low, two.low)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"clustered": 1}, "clustered must be True or False"),
+        ({"strata": [0, 1]}, "strata must be labels of shape"),
+        ({"clustered": True, "method": "wilson"}, "with clustered or strata"),
+        ({"clustered": True, "scheme": "rows"}, "with clustered or strata"),
+        ({"strata": np.zeros(40, int), "n": 9}, "n must be None with strata"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        uncertainty.interval(PATIENTS, "accuracy", **options)
+
+
+def test_one_matrix_is_no_batch_of_clusters():
+    with pytest.raises(ValueError, match="M must be of shape"):
+        uncertainty.standard_error(PATIENTS[0], "accuracy", clustered=True)
+    with pytest.raises(ValueError, match="fixed must be total"):
+        uncertainty.standard_error(PATIENTS, "accuracy", clustered=True, fixed="rows")
+    with pytest.raises(ValueError, match="of must be metrics"):
+        uncertainty.interval(PATIENTS, clustered=True, of="row", method="percentile")
