@@ -123,7 +123,7 @@ def metric_draws(M, *, plan, scheme, n, prior, n_replicates, seed, num_threads=N
     return (*(part.reshape(*batch, *part.shape[1:]) for part in out), shares.status.reshape(batch))
 
 
-def replicate_intervals(R, estimate, acceleration, *, method, level, num_threads=None):
+def replicate_intervals(R, estimate, acceleration=None, *, method, level, num_threads=None):
     """Make ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``.
 
     BCa has an acceleration for every cell; no other method needs one.
