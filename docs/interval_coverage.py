@@ -57,7 +57,7 @@ What follows from it, and what `interval` does about it:
   a recall of .95 most classes have nothing wrong, and a bootstrap gives a point. Wilson's interval is for that.
 - `min_recall` of classes that are about equally good has no interval by any method: the smallest of several noisy
   numbers is below all of the true ones, however many samples there are.
-- Beware of fewer than five samples wrong or right of those that the metric is of, or fewer
+- `interval` warns of fewer than five samples wrong or right of those that the metric is of, or fewer
   than five of a class that enters an average (ten for `"normal"` and `"basic"`).
 
 {head}

@@ -7,12 +7,13 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast.kernels.shared.metrics import Total, Value
+from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import Form, find
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _cells, _clusters
 from cmfast.uncertainty._cells import CellsOf
+from cmfast.uncertainty._doubts import OF_CLASS, warn_of_few
 from cmfast.uncertainty._errors import Of, standard_error
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
@@ -24,13 +25,6 @@ NAMES_OF_PRIORS = ("unit", "perks", *PRIORS)
 OFS = ("metrics", *get_args(CellsOf))
 SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet": "dirichlet"}
 FAILED = "matrices without intervals"
-
-# Metrics that are shares of samples: of all, of a class, of its predictions, of all others.
-_OF_CLASS = {
-    Value.RECALL: "row", Value.FALSE_NEGATIVE: "row", Value.PRECISION: "col", Value.FALSE_DISCOVERY: "col",
-    Value.SPECIFICITY: "not row", Value.FALSE_POSITIVE: "not row", Value.NPV: "not col",
-    Value.FALSE_OMISSION: "not col", Value.ACCURACY: "all",
-}  # fmt: skip
 
 
 def interval(
@@ -107,6 +101,14 @@ def interval(
         `M` is not square or not real; an unknown name; "wilson" for a metric that is no share of samples; "bca" or
         "wilson" or "normal" with "dirichlet".
 
+    Warns
+    -----
+    DiagnosticWarning
+        Fewer than five samples, of those that a metric is of, are right, or wrong, or of a class that enters an average
+        (ten for "basic" and "normal"): such intervals hold the truth in less than nine of ten cases, as
+        docs/coverage.md measures. The message says what to use instead. Not with clusters, and not if `on_failure` is
+        "ignore".
+
     Notes
     -----
     - "percentile": quantiles of the metric over replicates.
@@ -169,17 +171,17 @@ def interval(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)
-    parts = _parts(M, clustered, strata, n, of, method, scheme)
+    axis = _parts(M, clustered, strata, n, of, method, scheme)
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
         draws = {"n_replicates": n_replicates, "rng": generator}
         return _cells.intervals(M, of, method, level, scheme, draws, options)
     layout = _plan.plan(wanted, C, undefined, positive, asked="M")
-    if parts is not None:
+    if axis is not None:
         n_replicates = 0 if method == "normal" else n_replicates
         options |= {"n_replicates": n_replicates, "seed": int(generator.integers(2**63))}
-        found = _clusters.intervals(M, parts, layout, method, level, options)
+        found = _clusters.intervals(M, axis, layout, method, level, options)
     elif method in ("normal", "wilson"):
         n_replicates = 0
         made = _normal if method == "normal" else _wilson
@@ -193,6 +195,8 @@ def interval(
         )  # fmt: skip
         failures.report(status, on_failure, failed=FAILED)
         found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.places]
+    if axis is None:
+        warn_of_few(M, wanted, method, options)
     if isinstance(names, str) and names not in _plan.GROUPS:
         return found[0]
     each = dict(zip(wanted, found, strict=True))
@@ -424,7 +428,7 @@ def _samples(name: str) -> str:
             form.average in (None, "binary")
             and metric.over is None
             and metric.value is not None
-            and metric.value in _OF_CLASS
+            and metric.value in OF_CLASS
         ):
-            return _OF_CLASS[metric.value]
+            return OF_CLASS[metric.value]
     return validate.refuse("method", f"another one for {name}, which is no share of samples", "wilson")

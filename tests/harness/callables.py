@@ -622,8 +622,8 @@ ENTRIES: dict[str, Entry] = {
         cmfast.uncertainty.standard_error,
         COUNTS,
         others={"names": ["accuracy", "f1"]},
-        wrong={"n": integers(0, none=True)},
-        free=OF_CLUSTERS,
+        wrong={"n": integers(0, none=True), "of": NO_NAME},
+        free=OF_CLUSTERS | {"of"},
     ),
     "conformal.scores": _function(
         cmfast.conformal.scores, {"P": SHARES, "y": TRUTH, "u": ONES[TRUTH] / 2},

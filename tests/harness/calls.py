@@ -96,6 +96,12 @@ def _quartiles(X: Any) -> Any:
     return dispatch.call("column_quartiles", *dispatch.adopt(X=X))
 
 
+def _interval(*args: Any, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)  # of few samples
+        return cmfast.uncertainty.interval(*args, **options)
+
+
 def _cell_intervals(R: Any, estimate: Any, acceleration: Any = None, **options: Any) -> Any:
     arrays = dispatch.adopt(R=R, estimate=estimate, acceleration=acceleration, optional=("acceleration",))
     return dispatch.call("replicate_intervals", *arrays, **options)
@@ -171,7 +177,7 @@ ENTRIES: dict[str, Any] = {
     "resample": cmfast.uncertainty.resample,
     "standard_errors": cmfast.uncertainty.standard_error,
     "metric_draws": cmfast.uncertainty.posterior,
-    "metric_intervals": cmfast.uncertainty.interval,
+    "metric_intervals": _interval,
     "replicate_intervals": _cell_intervals,
     "weighted_kappa": cmfast.metrics.kappa,
     "scores": cmfast.conformal.scores,

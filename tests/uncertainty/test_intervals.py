@@ -126,12 +126,41 @@ def test_small_shapes_do_not_underflow():
 
 def test_undefined_replicates_are_counted():
     M = np.array([[1, 0], [2, 30]])
-    found = uncertainty.interval(M, "recall", undefined="nan", n_replicates=4000)
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 5"):
+        found = uncertainty.interval(M, "recall", undefined="nan", n_replicates=4000)
     expected = 4000 * (32 / 33) ** 33  # no sample of class 0
     assert abs(found.n_undefined[0] - expected) < 200
     assert found.n_undefined[1] == 0
     assert "n_undefined" in repr(found)
     assert "left out" in found.explain()
+
+
+@pytest.mark.parametrize(
+    ("M", "name", "method", "match"),
+    [
+        ([[28, 1], [1, 30]], "mcc", "bca", 'intervals of mcc by bca .* fewer than 5 samples .* or "wilson"'),
+        ([[26, 4], [3, 27]], "accuracy", "normal", "fewer than 10"),
+        ([[40, 9], [1, 2]], "balanced_accuracy", "percentile", "balanced_accuracy by percentile"),
+        ([[40, 9], [1, 2]], ["recall", "precision_macro", "accuracy"], "bca", "recall and 1 other metric by bca"),
+        ([[[40, 9], [1, 2]], [[40, 9], [8, 40]]], "recall", "basic", "in 2 of 2 matrices"),
+        (np.eye(5, dtype=int) * 9, "recall", "posterior", 'use method="wilson"'),
+    ],
+)
+def test_few_samples_are_warned_of(M, name, method, match):
+    with pytest.warns(cmfast.DiagnosticWarning, match=match) as caught:
+        uncertainty.interval(M, name, method=method, n_replicates=20)
+    assert caught[0].filename == __file__
+    uncertainty.interval(M, name, method=method, n_replicates=20, on_failure="ignore")
+
+
+def test_enough_samples_are_not_warned_of():
+    for method in ("bca", "percentile", "basic", "normal", "posterior"):
+        uncertainty.interval(SURFACE, method=method, n_replicates=20)
+        uncertainty.interval(SURFACE / 1000, ["mcc", "recall"], method=method, n=1000, n_replicates=20)
+    uncertainty.interval([[40, 9], [8, 2]], ["accuracy", "mcc"], n_replicates=20)
+    uncertainty.interval([[5, 0], [2, 40]], "recall", method="wilson")
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than"):
+        uncertainty.interval(SURFACE, ["mcc", "recall"], n=20, n_replicates=20)
 
 
 def test_what_is_no_share_has_no_wilson_interval():
