@@ -48,7 +48,7 @@ def batched(op, case):
     """Return which arguments have the whole batch, or None if the batch of the case cannot be cut along one axis."""
     if op == "confusion_matrix" and "n_classes" not in case.options:
         return None  # its classes come from the whole batch
-    if op in ("resample", "metric_draws", "metric_intervals"):
+    if op in ("resample", "metric_draws", "metric_intervals", "cluster_intervals"):
         return None  # its streams are numbered by the place in the batch
     if OPS[op].topic == "conformal":
         return None  # rows and thresholds have other axes in the call than in the op; it has tests of its own
