@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._core import compiling
+from cmfast._core import compiling, dispatch
 from cmfast.kernels.ops import OPS
 from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import PER_CLASS, SCALARS
@@ -104,6 +104,15 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
                 function(part, part.sum(-1), part.sum(-2), max_iter=20)
 
     return calls
+
+
+def _scaling_gradient() -> None:
+    limit = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 2.0]])
+    for M in (_matrix(np.float64), limit, _large(SIDE, 1), _large(2 * SIDE, 1), _large(2 * SIDE, 100)):
+        result = cmfast.ipf(M, on_failure="ignore")
+        for of_row, of_col in ((None, None), (result.row_scale, result.col_scale)):
+            known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
+            dispatch.call("scaling_gradient", M, M, of_row, of_col, *known)
 
 
 def _large(size: int, power: int) -> np.ndarray:
@@ -328,6 +337,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "importance_weights": _by_line(cmfast.importance_weights),
     "ipf": _scale(cmfast.ipf),
     "ras": _scale(cmfast.ras),
+    "scaling_gradient": _scaling_gradient,
     "support": _support,
     "column_ranges": _columns,
     "column_moments": _columns,
@@ -379,7 +389,7 @@ CALLS: dict[str, Callable[[], object]] = {
 
 # Ops that share kernels: two processes would both compile them. Those that take longest for all types come first.
 TOGETHER: tuple[tuple[str, ...], ...] = (
-    ("ipf", "ras", "normalize", "importance_weights"),
+    ("ipf", "ras", "normalize", "importance_weights", "scaling_gradient"),
     ("metrics_of_matrices", "metrics_of_sums"),
     ("margins", "most_confused", "one_vs_rest", "confusion_fractions"),
     tuple(op for op, entry in OPS.items() if entry.topic == "geometry"),

@@ -49,6 +49,10 @@ OPS: dict[str, Op] = {
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
     "ipf": Op("scaling.launch", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
     "ras": Op("scaling.launch", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
+    # Of what the margins of a result were rounded to: a last step further than the forward pass.
+    "scaling_gradient": Op(
+        "scaling.gradient", "(R,C),(R,C),(R),(C),(R),(C),(R,C),(),()->(R,C),(R),(C)", rtol=(1e-6, 1e-9)
+    ),
     "support": Op("zeros.support", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
     "column_ranges": Op("geometry.columns", "(n,m)->(m),(m)", BOTH),
     "column_moments": Op("geometry.columns", "(n,m)->(k,m)", BOTH, merge="sum"),

@@ -31,6 +31,7 @@ SECONDS = {
     "importance_weights": 1.0,
     "ipf": 4.0,
     "ras": 4.0,
+    "scaling_gradient": 4.0,
     "support": 4.5,
     "cell_counts": 1.0,
     "sparse_histogram": 1.0,

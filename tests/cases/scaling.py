@@ -146,4 +146,39 @@ def _large(rng):
     yield Case("C-30", (confusion(rng, 30, 0.9),), TIGHT)
 
 
-CASES = {"ipf": list(_cases()), "ras": list(_cases())}
+def _gradient_cases():
+    rng = np.random.default_rng(20264)
+    tall, wide = (rng.random(shape) + 0.05 for shape in ((5, 3), (3, 5)))
+    yield _gradient(rng, "single", np.array([[900.0, 3.0], [50.0, 47.0]]))
+    yield _gradient(rng, "1x1", np.array([[3.0]]))
+    yield _gradient(rng, "batch", rng.integers(1, 60, (11, 3, 3)).astype(float))
+    yield _gradient(rng, "integers", rng.integers(1, 60, (2, 3, 3)))
+    yield _gradient(rng, "batch-of-none", np.empty((0, 4, 4)))
+    yield _gradient(rng, "batch-of-batches", rng.random((2, 3, 2, 2)) + 0.1)
+    yield _gradient(rng, "float32", (rng.random((4, 3, 3)) + 0.1).astype(np.float32))
+    yield _gradient(rng, "bad", np.array([[[1.0, np.nan], [1.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]]), fails=True)
+    yield _gradient(rng, "tall", tall, V, U)
+    yield _gradient(rng, "wide", wide, U, V)
+    yield _gradient(rng, "targets-broadcast", wide, MORE_U, MORE_V)
+    yield _gradient(rng, "zero-targets", wide, ZERO_U, ZERO_V, factors=False)
+    yield _gradient(rng, "zero-targets-tall", wide.T, ZERO_V, ZERO_U, factors=False)
+    yield _gradient(rng, "nearly-decomposable", superclasses(rng, 1e-9)[1:5, 1:5], factors=False)
+    yield _gradient(rng, "nearly-permutation", np.full((4, 4), 1e-4) + np.eye(4)[[2, 0, 3, 1]] * [1, 2, 3, 4])
+    yield _gradient(rng, "confusions", np.stack([confusion(rng, 4, accuracy) for accuracy in (0.6, 0.99, 0.9999)]))
+    yield _gradient(rng, "chain", np.eye(4) + 0.3 * np.eye(4, k=1) + 0.2 * np.eye(4, k=-1))
+    yield _gradient(rng, "smoothed", np.round(confusion(rng, 3, 0.99)), smoothing=0.5)
+    yield _gradient(rng, "exponentials", np.exp(5.0 * rng.normal(size=(8, 4, 4))))
+
+
+def _gradient(rng, name, M, row_sums=None, col_sums=None, *, factors=True, fails=False, **options):
+    """Return a case with random gradients in the scaled matrix and in its factors."""
+    lines = [a for a in (row_sums, col_sums) if a is not None]
+    batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in lines))
+    R, C = M.shape[-2:]
+    G = rng.normal(size=(*batch, R, C)).astype(np.float32 if M.dtype == np.float32 else np.float64)
+    of_row, of_col = (rng.normal(size=(*batch, n)) if factors else None for n in (R, C))
+    targets = () if row_sums is None else (row_sums, col_sums)
+    return Case(name, (M, G, of_row, of_col, *targets), {**TIGHT, **options}, fails=fails)
+
+
+CASES = {"ipf": list(_cases()), "ras": list(_cases()), "scaling_gradient": list(_gradient_cases())}

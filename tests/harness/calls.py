@@ -119,6 +119,16 @@ def _table(h: Any) -> tuple[Any, ...]:
     return h.cells, h.groups, h.values
 
 
+def _scaling_gradient(
+    M: Any, G: Any, of_row: Any, of_col: Any, u: Any = None, v: Any = None, *, num_threads: Any = None, **options: Any
+) -> Any:
+    result = cmfast.ipf(M, u, v, num_threads=num_threads, **options)
+    optional = ("G", "of_row", "of_col")
+    M, G, of_row, of_col = dispatch.adopt(optional=optional, M=M, G=G, of_row=of_row, of_col=of_col)
+    known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
+    return dispatch.call("scaling_gradient", M, G, of_row, of_col, *known, num_threads=num_threads)
+
+
 def _sets(P: Any, q: Any, **options: Any) -> Any:
     return cmfast.conformal.prediction_sets(P, q, **options)
 
@@ -180,6 +190,7 @@ ENTRIES: dict[str, Any] = {
     "metric_intervals": _interval,
     "replicate_intervals": _cell_intervals,
     "weighted_kappa": cmfast.metrics.kappa,
+    "scaling_gradient": _scaling_gradient,
     "scores": cmfast.conformal.scores,
     "threshold": cmfast.conformal.threshold,
     "score_histogram": cmfast.conformal.score_histogram,

@@ -1,0 +1,223 @@
+"""The gradient of scaling one large matrix: the graph on its columns, eliminated in panels as for a Newton step."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
+from cmfast.kernels.cpu.scaling import _large_passes
+from cmfast.kernels.cpu.scaling._large_elimination import (
+    PANEL,
+    ROWS,
+    Graph,
+    _panel,
+    _substitute,
+    _update_flows,
+    _weights,
+)
+from cmfast.kernels.cpu.scaling._large_rows import Rows
+from cmfast.kernels.shared.scaling import DENSE
+from cmfast.kernels.status import LIMIT_ONLY, OK
+
+SMALLEST = 1e-15  # residual of conjugate gradients, of that they begin with
+WELL_POSED = 1e-3  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
+
+
+@jit()
+def _load(M, amount, x, y, G, cells, of_cells, root):
+    """Fill lines with the cells over the root of their row's sum, and lines with these times their gradients.
+
+    These gradients are less that of the row's largest cell: only differences within a row matter.
+    """
+    R, C = M.shape
+    width = len(cells) // R * WIDTH
+    flat, weighted = cells.reshape(-1), of_cells.reshape(-1)
+    for i in range(R):
+        to, more = flat[i * width : (i + 1) * width], weighted[i * width : (i + 1) * width]
+        total, most, middle = 0.0, -1.0, 0.0
+        for j in range(C):
+            p = x[i] * y[j] * (M[i, j] + amount)
+            to[j] = p
+            total += p
+            if p > most:
+                most, middle = p, G[i, j]
+        root[i] = math.sqrt(total)
+        one = 1.0 / root[i] if total > 0.0 else 0.0
+        for j in range(C):
+            to[j] *= one
+            more[j] = to[j] * (G[i, j] - middle)
+        for j in range(C, width):
+            to[j] = more[j] = 0.0
+
+
+@jit()
+def _couple(graph, of_cells, R, C):
+    """Make the weights, and the flows from column k to j for k < j, four rows and a line at a time."""
+    _weights(graph, R, C)
+    S, flat, per, F = graph.S, graph.flat, graph.per, graph.F
+    width, weighted = per * WIDTH, of_cells.reshape(-1)
+    for i0 in range(0, R, ROWS):
+        i1 = min(i0 + ROWS, R)
+        for j in range(0, (C + 3) // 4 * 4, 4):
+            for k in range((j + 3) // WIDTH + 1):
+                a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+                for i in range(i0, i1):
+                    cell, more = load(S, i * per + k), load(of_cells, i * per + k)
+                    q = i * width + j
+                    a = fma(weighted[q], cell, a) - flat[q] * more
+                    b = fma(weighted[q + 1], cell, b) - flat[q + 1] * more
+                    c = fma(weighted[q + 2], cell, c) - flat[q + 2] * more
+                    d = fma(weighted[q + 3], cell, d) - flat[q + 3] * more
+                f = F + j * per + k
+                if i0 > 0:
+                    a, b = a + load(S, f), b + load(S, f + per)
+                    c, d = c + load(S, f + 2 * per), d + load(S, f + 3 * per)
+                store(S, f, a)
+                store(S, f + per, b)
+                store(S, f + 2 * per, c)
+                store(S, f + 3 * per, d)
+
+
+@jit()
+def _eliminate(graph, k0, k1, q, d, r):
+    """Eliminate the columns from k0 to before k1."""
+    _panel(graph, k0, k1, True, q, d, r)
+    _update_flows(graph, k0, k1)
+    if k0 == 0:
+        _substitute(graph, r, d)
+
+
+@jit()
+def _finish(M, x, y, G, Q, root, s, d, out, a):
+    """Make the rows' part, and the gradient in the cells."""
+    R, C = M.shape
+    for i in range(R):
+        cells = Q[i]
+        one = 1.0 / root[i] if root[i] > 0.0 else 0.0
+        most, middle = -1.0, 0.0
+        for j in range(C):
+            if cells[j] > most:
+                most, middle = cells[j], G[i, j] - d[j]
+        mean = 0.0
+        for j in range(C):
+            mean += cells[j] * ((G[i, j] - d[j]) - middle)
+        mean = mean * one + s[i] * one * one
+        for j in range(C):
+            out[i, j] = (((G[i, j] - d[j]) - middle) - mean) * (x[i] * y[j])
+        a[i] = middle + mean
+
+
+def differentiate(part, R, C, results, num_threads=None):
+    """Fill the gradients of some matrices, one after another."""
+    M, m_step, row, col, amount, status, G, of_row, of_col = part
+    out, out_row, out_col = results
+    flip = R < C
+    for b in range(len(out)):
+        pool.checkpoint()
+        x, y = row[b] if status[b] in (OK, LIMIT_ONLY) else np.full(R, np.nan), col[b]
+        gradient = G[b].reshape(R, C) if len(G) else np.zeros((R, C), M.dtype)
+        s, t = (of_row[b], of_col[b]) if len(of_row) else (np.zeros(R), np.zeros(C))
+        cells = M[b * m_step].reshape(R, C)
+        given = (cells, gradient, x, y, s, t)
+        if flip:
+            given = (np.ascontiguousarray(cells.T), np.ascontiguousarray(gradient.T), y, x, t, s)
+        found, rows, cols = _of_one(*given, float(amount[b]), flip, num_threads)
+        out[b] = (found.T if flip else found).reshape(-1)
+        if len(out_row):
+            out_row[b], out_col[b] = (cols, rows) if flip else (rows, cols)
+
+
+def _of_one(M, G, x, y, s, t, amount, flip, num_threads):
+    """Return the gradient in the cells, in the row sums and in the column sums."""
+    R, C = M.shape
+    per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
+    cells, of_cells, root = new_lines(per * R), new_lines(per * R), np.empty(R)
+    _load(M, amount, x, y, G, cells, of_cells, root)
+    Q, D = (lines[: R * per].reshape(R, per * WIDTH)[:, :C] for lines in (cells, of_cells))
+    one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
+    u, v = root * root, root @ Q
+    q = t - (s * one) @ Q
+    d = _approach(Q, D, root, v, q, num_threads) if DENSE < C and (v > 0.0).all() and (u > 0.0).all() else None
+    if d is None:
+        d = _solve(cells, of_cells, q, R, C)
+    out, a = np.empty((R, C)), np.empty(R)
+    _finish(M, x, y, G, Q, root, s, d, out, a)
+    total = u.sum()
+    mean = 0.0 if total == 0.0 else -(u @ a) / total if flip else (v @ d) / total
+    a, d = a + mean, d - mean
+    if not (u.all() and v.all()):
+        _of_zero_targets(M + amount, G, x, y, u, v, a, d)
+    return out, a, d
+
+
+def _solve(cells, of_cells, q, R, C):
+    """Return the columns' part by elimination."""
+    per = len(cells) // R
+    S, d, r = new_lines(per * (R + 2 * per * WIDTH + PANEL)), np.empty(C), np.empty(C)
+    S[: R * per] = cells
+    W = R * per
+    F = W + per * per * WIDTH
+    graph = Graph(S, S.reshape(-1), per, W, F, F + per * per * WIDTH)
+    _couple(graph, of_cells, R, C)
+    for k1 in range(C, 0, -1):
+        if k1 == C or k1 % PANEL == 0:
+            pool.checkpoint()
+            _eliminate(graph, (k1 - 1) // PANEL * PANEL, k1, q, d, r)
+    return d
+
+
+def _approach(Q, D, root, v, q, num_threads):
+    """Return the columns' part by conjugate gradients; None where they are slow, or would cost digits."""
+    R, C = Q.shape
+    P = np.ascontiguousarray(root[:, None] * Q)
+    one = np.ones(R), np.ones(C)
+    rows = Rows(P, root * root, v, num_threads)
+    scale = rows.column_sums(_large_passes.diagonal, *one, rows.sums, False)
+    if not (scale > 0.0).all():
+        return None
+    mean = D.sum(1) / root
+    r = q + (root[:, None] * (D - mean[:, None] * Q)).sum(0)
+    r -= r.mean()
+    goal, d, z = SMALLEST * abs(r).sum(), np.zeros(C), r / scale
+    p, rz = z, r @ z
+    turns: list[float] = []
+    lengths: list[float] = []
+    for _ in range(C // 3):
+        if abs(r).sum() <= goal:
+            return d if _is_well_posed(turns, lengths) else None
+        Lp = rows.column_sums(_large_passes.product, *one, p, rows.sums, False)
+        alpha = rz / (p @ Lp)
+        if not 0.0 < alpha < np.inf:
+            return None
+        d, r = d + alpha * p, r - alpha * Lp
+        z = r / scale
+        rz, before = r @ z, rz
+        turns.append(rz / before)
+        lengths.append(alpha)
+        p = z + turns[-1] * p
+    return None
+
+
+def _is_well_posed(turns, lengths):
+    """Whether the smallest eigenvalue that conjugate gradients met is large enough for sums that cancel."""
+    n = len(lengths)
+    if n == 0:
+        return True
+    T = np.zeros((n, n))
+    for k in range(n):
+        T[k, k] = 1.0 / lengths[k] + (turns[k - 1] / lengths[k - 1] if k else 0.0)
+        if k:
+            T[k, k - 1] = T[k - 1, k] = np.sqrt(turns[k - 1]) / lengths[k - 1]
+    return np.linalg.eigvalsh(T)[0] > WELL_POSED
+
+
+def _of_zero_targets(M, G, x, y, u, v, a, d):
+    """Make the parts of rows and columns whose targets are zero: what their first unit would bring."""
+    for i in np.flatnonzero(u == 0.0):
+        weights = M[i] * y
+        a[i] = weights @ (G[i] - d) / weights.sum() if weights.any() else 0.0
+    for j in np.flatnonzero(v == 0.0):
+        weights = M[:, j] * x
+        d[j] = weights @ (G[:, j] - a) / weights.sum() if weights.any() else 0.0

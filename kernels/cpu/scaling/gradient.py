@@ -1,0 +1,349 @@
+"""The gradient of scaling: one solve with the graph on the columns, of eight matrices at a time.
+
+With P the scaled matrix, u and v its sums, G the gradient in its cells and s, t those in the logarithms of its factors,
+the gradient in ``log M`` is ``P (G - a - b)``, where a and b, the gradients in the targets, solve
+``[[diag(u), P], [P^T, diag(v)]] [a, b] = [(P G) 1 + s, (P G)^T 1 + t]``. Without a it is the Laplacian of Newton's
+method. Nothing is formed as a difference of large numbers: weights ``sum p_ij p_ik / u_i`` and flows
+``sum p_ij p_ik (G_ij - G_ik) / u_i`` between two columns are as small as what couples them, and the elimination only
+adds. So nearly decomposable matrices keep their digits.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    load,
+    load_block,
+    load_narrow,
+    new_lines,
+    some,
+    splat,
+    sqrt,
+    store,
+    store_block,
+    store_narrow,
+    where,
+)
+from cmfast.kernels.cpu.scaling import _gradient_large, _gradient_parts
+from cmfast.kernels.cpu.scaling._tile_load import places
+from cmfast.kernels.shared.scaling import NORMAL, is_large
+from cmfast.kernels.status import LIMIT_ONLY, OK
+
+SECONDS_PER_CELL = 5e-9
+CHUNK = 1 << 15  # cells of some matrices, which stay in the cache
+
+
+@jit(inner=True)
+def _gather(S, k, a, rows):
+    """Fill lines from `k` on with the numbers of eight matrices."""
+    n = a.shape[1]
+    if n < WIDTH:
+        load_narrow(S, k, a, rows, n)
+        return
+    for start in range(0, n, WIDTH):
+        c = min(start, n - WIDTH)  # the last block overlaps the one before
+        load_block(S, k + c, a, rows, c)
+
+
+@jit(inner=True)
+def _scatter(S, k, a, first, last):
+    n = a.shape[1]
+    if first + WIDTH > last + 1:
+        for c in range(n):
+            for b in range(first, last + 1):
+                a[b, c] = S[k + c, b - first]
+    elif n < WIDTH:
+        store_narrow(S, k, a, first, n)
+    else:
+        for start in range(0, n, WIDTH):
+            c = min(start, n - WIDTH)
+            store_block(S, k + c, a, first, c)
+
+
+@jit(inner=True)
+def _scale(S, R, C, by_row, by_col, M, P, x, y, root):
+    """Make the scaled cells over the root of their row's sum, and these roots."""
+    for i in range(R):
+        total = splat(0.0)
+        for j in range(C):
+            at = i * by_row + j * by_col
+            p = load(S, x + i) * load(S, y + j) * load(S, M + at)
+            total = total + p
+            store(S, P + at, p)
+        u = sqrt(total)
+        one = where(u > 0.0, 1.0 / u, splat(0.0))
+        store(S, root + i, u)
+        for j in range(C):
+            at = P + i * by_row + j * by_col
+            store(S, at, load(S, at) * one)
+
+
+@jit(inner=True)
+def _send(S, R, C, by_row, by_col, P, root, s, t):
+    """Subtract from the sources `t` of the columns what the sources `s` of the rows send there."""
+    for j in range(C):
+        found = load(S, t + j)
+        for i in range(R):
+            u = load(S, root + i)
+            one = where(u > 0.0, 1.0 / u, splat(0.0))
+            found = found - load(S, P + i * by_row + j * by_col) * (load(S, s + i) * one)
+        store(S, t + j, found)
+
+
+@jit(inner=True)
+def _couple(S, R, C, by_row, by_col, G, P, W, F):
+    """Make the weights between columns k < j, and the flows from k to j."""
+    for j in range(1, C):
+        for k in range(j):
+            weight, flow = splat(0.0), splat(0.0)
+            for i in range(R):
+                one, two = i * by_row + j * by_col, i * by_row + k * by_col
+                both = load(S, P + one) * load(S, P + two)
+                weight = weight + both
+                flow = flow + both * (load(S, G + one) - load(S, G + two))
+            store(S, W + j * C + k, weight)
+            store(S, F + j * C + k, flow)
+
+
+@jit(inner=True)
+def _eliminate(S, C, W, F, share, q, d):
+    """Solve for the columns' part `d` by star-mesh elimination, of flows between columns and sources `q` in them."""
+    for k in range(C - 1, 0, -1):
+        row, flows = W + k * C, F + k * C
+        weight, flow = splat(0.0), load(S, q + k)
+        for j in range(k):
+            weight, flow = weight + load(S, row + j), flow + load(S, flows + j)
+        one = where(weight >= NORMAL, 1.0 / weight, splat(0.0))  # else the last node of a block: its shift is free
+        store(S, row + k, one)
+        store(S, d + k, flow)
+        for j in range(k):
+            p = load(S, row + j) * one
+            store(S, share + j, p)
+            store(S, q + j, load(S, q + j) + p * load(S, q + k))
+            for i in range(j):
+                w, f = W + j * C + i, F + j * C + i
+                store(S, w, load(S, w) + p * load(S, row + i))
+                store(S, f, load(S, f) + p * load(S, flows + i) - load(S, share + i) * load(S, flows + j))
+    store(S, d, splat(0.0))
+    for k in range(1, C):
+        found = load(S, d + k)
+        for j in range(k):
+            found = found + load(S, W + k * C + j) * load(S, d + j)
+        store(S, d + k, found * load(S, W + k * C + k))
+
+
+@jit(inner=True)
+def _rows_of(S, R, C, by_row, by_col, G, P, root, s, d, a):
+    """Make the rows' part `a`; leave ``G - a - b`` in place of the cells.
+
+    What a row's largest cell has is a sum over the others, which are small where it is nearly all of the row.
+    """
+    for i in range(R):
+        u = load(S, root + i)
+        one = where(u > 0.0, 1.0 / u, splat(0.0))
+        most, middle = splat(-1.0), splat(0.0)
+        for j in range(C):
+            at = i * by_row + j * by_col
+            p, z = load(S, P + at), load(S, G + at) - load(S, d + j)
+            middle, most = where(p > most, z, middle), where(p > most, p, most)
+        mean = splat(0.0)
+        for j in range(C):
+            at = i * by_row + j * by_col
+            z = (load(S, G + at) - load(S, d + j)) - middle
+            mean = mean + load(S, P + at) * z
+        mean = mean * one + load(S, s + i) * one * one
+        for j in range(C):
+            at = i * by_row + j * by_col
+            store(S, P + at, ((load(S, G + at) - load(S, d + j)) - middle) - mean)
+        store(S, a + i, middle + mean)
+
+
+@jit(inner=True)
+def _of_zero_targets(S, R, C, by_row, by_col, M, G, x, y, root, col, a, d):
+    """Make the parts of rows and columns whose targets are zero: what their first unit would bring."""
+    for i in range(R):
+        weights, found = splat(0.0), splat(0.0)
+        for j in range(C):
+            at = i * by_row + j * by_col
+            weight = load(S, M + at) * load(S, y + j)
+            weights, found = weights + weight, found + weight * (load(S, G + at) - load(S, d + j))
+        there = where(weights > 0.0, found / weights, splat(0.0))
+        store(S, a + i, where(load(S, root + i) == 0.0, there, load(S, a + i)))
+    for j in range(C):
+        weights, found = splat(0.0), splat(0.0)
+        for i in range(R):
+            at = i * by_row + j * by_col
+            weight = load(S, M + at) * load(S, x + i)
+            weights, found = weights + weight, found + weight * (load(S, G + at) - load(S, a + i))
+        there = where(weights > 0.0, found / weights, splat(0.0))
+        store(S, d + j, where(load(S, col + j) == 0.0, there, load(S, d + j)))
+
+
+@jit(inner=True)
+def _add_up(S, R, C, by_row, by_col, P, root, col):
+    """Make the sums of the columns."""
+    for j in range(C):
+        found = splat(0.0)
+        for i in range(R):
+            found = found + load(S, P + i * by_row + j * by_col) * load(S, root + i)
+        store(S, col + j, found)
+
+
+@jit(inner=True)
+def _gauge(S, R, C, flip, root, col, a, d):
+    """Shift both parts so that the columns' mean over the mass is zero: their targets take the total of the rows'."""
+    mean, total = splat(0.0), splat(0.0)
+    for k in range(R if flip else C):
+        weight = load(S, root + k) * load(S, root + k) if flip else load(S, col + k)
+        mean, total = mean + weight * load(S, a + k if flip else d + k), total + weight
+    mean = where(total == 0.0, splat(0.0), mean / total)
+    mean = -mean if flip else mean
+    for i in range(R):
+        store(S, a + i, load(S, a + i) + mean)
+    for j in range(C):
+        store(S, d + j, load(S, d + j) - mean)
+
+
+def _lines(R, C):
+    """Return how many lines a tile takes."""
+    return 3 * R * C + 2 * C * C + 4 * R + 6 * C
+
+
+@jit()
+def _differentiate(given, R, C, flip, S, out, out_row, out_col, start, stop):
+    """Fill the gradients of the matrices from `start` to before `stop`.
+
+    With `flip` cells stand in memory by columns: what is eliminated belongs on the shorter side.
+    """
+    M, m_step, row, col, amount, status, G, of_row, of_col = given
+    by_row, by_col = (1, R) if flip else (C, 1)
+    cells = R * C
+    m, g, p = 0, cells, 2 * cells
+    W, x = 3 * cells, 3 * cells + 2 * C * C
+    F, y = W + C * C, x + R
+    root, s, a = y + C, y + C + R, y + C + 2 * R
+    t, d, share, total = a + R, a + R + C, a + R + 2 * C, a + R + 3 * C
+    for first in range(start, stop, WIDTH):
+        last = min(first + WIDTH, stop) - 1
+        _gather(S, m, M, places(first, last, m_step))
+        rows = places(first, last, 1)
+        _gather(S, x, row, rows)
+        _gather(S, y, col, rows)
+        for w in range(WIDTH):
+            b = min(first + w, last)
+            good = status[b] == OK or status[b] == LIMIT_ONLY
+            S[total, w], S[total + 1, w] = amount[b], 1.0 if good else np.nan
+        for k in range(m, m + cells):
+            store(S, k, load(S, k) + load(S, total))
+        for k in range(x, x + R):
+            store(S, k, load(S, k) * load(S, total + 1))
+        if len(G) > 0:
+            _gather(S, g, G, rows)
+        else:
+            for k in range(g, g + cells):
+                store(S, k, splat(0.0))
+        _scale(S, R, C, by_row, by_col, m, p, x, y, root)
+        for k in range(s, s + R):
+            store(S, k, splat(0.0))
+        for k in range(t, t + C):
+            store(S, k, splat(0.0))
+        if len(of_row) > 0:
+            _gather(S, s, of_row, rows)
+            _gather(S, t, of_col, rows)
+            _send(S, R, C, by_row, by_col, p, root, s, t)
+        _couple(S, R, C, by_row, by_col, g, p, W, F)
+        _eliminate(S, C, W, F, share, t, d)
+        wanted = len(out_row) > 0
+        if wanted:
+            _add_up(S, R, C, by_row, by_col, p, root, total)
+        _rows_of(S, R, C, by_row, by_col, g, p, root, s, d, a)
+        if wanted:
+            _gauge(S, R, C, flip, root, total, a, d)
+            empty = splat(0.0) != 0.0
+            for i in range(R):
+                empty = empty | (load(S, root + i) == 0.0)
+            for j in range(C):
+                empty = empty | (load(S, total + j) == 0.0)
+            if some(empty):
+                _of_zero_targets(S, R, C, by_row, by_col, m, g, x, y, root, total, a, d)
+            _scatter(S, a, out_row, first, last)
+            _scatter(S, d, out_col, first, last)
+        for i in range(R):
+            for j in range(C):
+                at = p + i * by_row + j * by_col
+                store(S, at, load(S, at) * (load(S, x + i) * load(S, y + j)))
+        _scatter(S, p, out, first, last)
+
+
+def scaling_gradient(
+    M, G, of_row, of_col, row_scale, col_scale, matrix, status, smoothing, *, targets=True, num_threads=None
+):
+    """Gradients in the cells of `M`, and in both targets if wanted; float32 cells where `M` and `G` are.
+
+    `G`, `of_row` and `of_col` are those in the scaled matrix and in its factors; None stands for zeros. `matrix` is
+    looked at where only the limit exists, and may be None.
+    """
+    R, C = M.shape[-2:]
+    batch = row_scale.shape[:-1]
+    n = math.prod(batch)
+    kind = batches.result_dtype(M, *(() if G is None else (G,)))
+    flat, m_step = _flat_cells(M, batch, R * C)
+    G = np.empty((0, R * C)) if G is None else batches.flat_batch(G, 2).reshape(n, R * C)
+    if of_row is None and of_col is not None:
+        of_row = np.zeros(row_scale.shape)
+    if of_col is None and of_row is not None:
+        of_col = np.zeros(col_scale.shape)
+    lines = [
+        np.empty((0, 1)) if a is None else batches.flat_batch(a, 1) for a in (row_scale, col_scale, of_row, of_col)
+    ]
+    row, col, of_row, of_col = lines
+    status, amount = (batches.flat_batch(np.asarray(a), 0) for a in (status, smoothing))
+    matrix = None if matrix is None else batches.flat_batch(matrix, 2).reshape(n, R * C)
+    out = np.empty((n, R * C), kind)
+    out_row, out_col = np.empty((n if targets else 0, R)), np.empty((n if targets else 0, C))
+    problem = (flat, m_step, row, col, amount, status, G, of_row, of_col)
+    large = is_large(R, C)
+    solve = partial(_gradient_large.differentiate, num_threads=num_threads) if large else _by_tiles
+
+    each = R * C * SECONDS_PER_CELL * (1 + min(R, C) / 8)
+    at_once = WIDTH * max(1, CHUNK // max(1, R * C * WIDTH))
+
+    def work(_, start, stop):
+        for first in range(start, stop, at_once):
+            pool.checkpoint()
+            end = min(first + at_once, stop)
+            part = _gradient_parts.part_of(problem, matrix, R, C, first, end)
+            found = out[first:end] if kind is np.float64 else np.empty((end - first, R * C))
+            solve(part, R, C, (found, out_row[first:end], out_col[first:end]))
+            _gradient_parts.separate(part[0], part[1], part[4], R, C, found)
+            if kind is not np.float64:
+                out[first:end] = found
+
+    bounds = pool.pieces(n, n * each, tile=1 if large else WIDTH)
+    pool.run_pieces(work, bounds, seconds=n * each, num_threads=num_threads)
+    shapes = ((R, C), (R,), (C,))
+    results = (out, out_row, out_col) if targets else (out,)
+    return tuple(a.reshape(*batch, *shape) for a, shape in zip(results, shapes, strict=False))
+
+
+def _by_tiles(part, R, C, results):
+    M, m_step, row, col, amount, status, G, of_row, of_col = part
+    out, out_row, out_col = results
+    flip = R < C
+    if flip:
+        part = (M, m_step, col, row, amount, status, G, of_col, of_row)
+        R, C, out_row, out_col = C, R, out_col, out_row
+    _differentiate(part, R, C, flip, new_lines(_lines(R, C)), out, out_row, out_col, 0, len(out))
+
+
+def _flat_cells(M, batch, cells):
+    """Return the cells of every matrix, or those of the one that all share, and the step from one to the next."""
+    shared = math.prod(M.shape[:-2]) == 1
+    full = M if shared or M.shape[:-2] == batch else np.broadcast_to(M, (*batch, *M.shape[-2:]))
+    flat = batches.flat_batch(full, 2)
+    return flat.reshape(len(flat), cells), 0 if shared else 1
