@@ -20,6 +20,7 @@ from cmfast._core import compiling, dispatch
 from cmfast.kernels.ops import OPS
 from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import PER_CLASS, SCALARS
+from cmfast.metrics._plan import plan as plan_of
 
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)
 FLOATS = (np.float64, np.float32)
@@ -113,6 +114,26 @@ def _scaling_gradient() -> None:
         for of_row, of_col in ((None, None), (result.row_scale, result.col_scale)):
             known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
             dispatch.call("scaling_gradient", M, M, of_row, of_col, *known)
+
+
+def _comparison_gradient() -> None:
+    for one, other in product(FLOATS, FLOATS):
+        arrays = _matrix(one), _matrix(other), np.array(1.0)
+        dispatch.call("comparison_gradient", *dispatch.adopt(S=arrays[0], T=arrays[1], G=arrays[2]), of="overlap")
+
+
+def _normalizing_gradient() -> None:
+    for dtype in FLOATS:
+        dispatch.call("normalizing_gradient", _matrix(dtype), _matrix(dtype), method="row")
+
+
+def _metrics_gradient() -> None:
+    names = ("geometric_mean", "gerrity", "recall")
+    for dtype, n_classes in product(FLOATS, (3, SIDE)):
+        plan = plan_of(names, n_classes, "present", 1, asked="M").plan
+        M = _matrix(dtype, n_classes)
+        (M,) = dispatch.adopt(M=M)
+        dispatch.call("metrics_gradient", M, np.ones(2), np.ones((1, n_classes)), plan=plan)
 
 
 def _large(size: int, power: int) -> np.ndarray:
@@ -337,6 +358,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "importance_weights": _by_line(cmfast.importance_weights),
     "ipf": _scale(cmfast.ipf),
     "ras": _scale(cmfast.ras),
+    "comparison_gradient": _comparison_gradient,
+    "metrics_gradient": _metrics_gradient,
+    "normalizing_gradient": _normalizing_gradient,
     "scaling_gradient": _scaling_gradient,
     "support": _support,
     "column_ranges": _columns,

@@ -13,7 +13,7 @@ __all__ = ["kl_divergence", "l1_distance", "overlap"]
 def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
-    first, second = dispatch.adopt(**pair)
+    first, second = dispatch.adopt(op=op, **pair)
     adopted = dict(zip(pair, (first, second), strict=True))
     validate.matrices(**adopted)
     validate.batch(**{name: dispatch.shape_of(a)[:-2] for name, a in adopted.items()})

@@ -216,7 +216,7 @@ def bi_weights(
 ) -> tuple[Any, Any, Callable[[tuple[int, ...]], str]]:
     """Return the weights ``"bi"`` of a batch, their statuses, and what says in words why one has none, or a limit."""
     result, describe = solve("ras", M, num_threads=num_threads, progress=progress, **options)
-    (M,) = dispatch.adopt(M=M)
+    (M,) = dispatch.adopt(op="importance_weights", M=M)
     factors = (result.row_scale, result.col_scale, result.status)
     out, status = dispatch.call("importance_weights", M, *factors, method="bi", num_threads=num_threads)
     with dispatch.chosen(out):
@@ -345,7 +345,7 @@ def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads:
     validate.on_failure(on_failure)
     validate.progress(progress)
     options = {"num_threads": validate.num_threads(num_threads), "progress": reporter(progress, "matrices")}
-    (M,) = dispatch.adopt(M=M)
+    (M,) = dispatch.adopt(op=op, M=M)
     validate.matrices(M=M)
     factors = () if op == "normalize" else (None, None, None)
     out, status = dispatch.call(op, M, *factors, method=method, **options)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import metric_functions
 
-from cmfast.kernels.ops import OPS
+from cmfast.kernels.ops import OPS, Op
 from cmfast.metrics import METRICS, Metric
 from cmfast.metrics._catalogue import FORMS
 
@@ -29,14 +29,23 @@ def support() -> str:
         "What the CUDA kernels have run on: the tests compile them for sm_80 and sm_90 and run them, with the code",
         "that launches them, on an emulation of CUDA on the host. They have not run on a GPU yet ([more](cuda.md)).",
         "",
-        "| op | core axes | CPU | CUDA | parts of the samples | tolerance against the oracle (float32, float64) |",
-        "|---|---|---|---|---|---|",
+        "Gradient: the op that torch's tensors get their gradients from, on the CPU where that has no CUDA kernel;",
+        "tensors that require gradients are refused where there is none ([more](gradients.md)).",
+        "",
+        "| op | core axes | CPU | CUDA | parts of the samples | tolerance (float32, float64) | gradient |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, op in sorted(OPS.items()):
         cpu, cuda = ("yes" if target in op.targets else "no" for target in ("cpu", "cuda"))
         tolerance = ", ".join(f"{r:.0e}" if r else "exact" for r in op.rtol)
-        rows.append(f"| `{name}` | `{op.signature}` | {cpu} | {cuda} | {MERGE[op.merge]} | {tolerance} |")
+        rows.append(
+            f"| `{name}` | `{op.signature}` | {cpu} | {cuda} | {MERGE[op.merge]} | {tolerance} | {_gradient(op)} |"
+        )
     return "\n".join(rows) + "\n"
+
+
+def _gradient(op: Op) -> str:
+    return f"`{op.gradient}`" if op.gradient else "no"
 
 
 def metrics_table() -> str:

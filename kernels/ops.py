@@ -25,6 +25,9 @@ class Op:
         integer tables, by merging sorted cells.
     rtol : (float, float)
         Relative tolerance against the oracle for float32 and float64 results. Integers are always exact.
+    gradient : str or None
+        The op that makes gradients in its arrays of those in its results, which torch then propagates where that op has
+        a kernel. None: tensors that require gradients are refused.
     """
 
     module: str
@@ -32,6 +35,7 @@ class Op:
     targets: frozenset[Target] = frozenset({"cpu"})
     merge: Literal["sum", "cells"] | None = None
     rtol: tuple[float, float] = (1e-6, 1e-13)
+    gradient: str | None = None
 
     @property
     def topic(self) -> str:
@@ -41,14 +45,30 @@ class Op:
 
 OPS: dict[str, Op] = {
     "confusion_matrix": Op("counting", "(n),(n)->(C,C)", BOTH, merge="sum"),
-    "overlap": Op("comparison", "(R,C),(R,C)->()", BOTH),
-    "l1_distance": Op("comparison", "(R,C),(R,C)->()", BOTH),
-    "kl_divergence": Op("comparison", "(R,C),(R,C)->()", BOTH),
-    "normalize": Op("normalizing", "(R,C)->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
-    "importance_weights": Op("normalizing", "(R,C),(R),(C),()->(R,C)", BOTH, rtol=(1e-6, 1e-12)),
+    "overlap": Op("comparison", "(R,C),(R,C)->()", BOTH, gradient="comparison_gradient"),
+    "l1_distance": Op("comparison", "(R,C),(R,C)->()", BOTH, gradient="comparison_gradient"),
+    "kl_divergence": Op("comparison", "(R,C),(R,C)->()", BOTH, gradient="comparison_gradient"),
+    "comparison_gradient": Op("comparison", "(R,C),(R,C),()->(R,C),(R,C)", rtol=(1e-5, 1e-9)),
+    "normalize": Op("normalizing", "(R,C)->(R,C)", BOTH, rtol=(1e-6, 1e-12), gradient="normalizing_gradient"),
+    "importance_weights": Op(
+        "normalizing", "(R,C),(R),(C),()->(R,C)", BOTH, rtol=(1e-6, 1e-12), gradient="normalizing_gradient"
+    ),
+    "normalizing_gradient": Op("normalizing", "(R,C),(R,C)->(R,C)", rtol=(1e-5, 1e-12)),
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
-    "ipf": Op("scaling.launch", "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
-    "ras": Op("scaling.launch", "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()", BOTH, rtol=(1e-6, 1e-11)),
+    "ipf": Op(
+        "scaling.launch",
+        "(R,C),(R),(C),(R),(C)->(R,C),(R),(C),(),(),(),()",
+        BOTH,
+        rtol=(1e-6, 1e-11),
+        gradient="scaling_gradient",
+    ),
+    "ras": Op(
+        "scaling.launch",
+        "(R,C),(R),(C),(R),(C)->(R),(C),(),(),(),()",
+        BOTH,
+        rtol=(1e-6, 1e-11),
+        gradient="scaling_gradient",
+    ),
     # Of what the margins of a result were rounded to: a last step further than the forward pass.
     "scaling_gradient": Op(
         "scaling.gradient", "(R,C),(R,C),(R),(C),(R),(C),(R,C),(),()->(R,C),(R),(C)", rtol=(1e-6, 1e-9)
@@ -70,7 +90,8 @@ OPS: dict[str, Op] = {
     "gcm": Op("geometry.matrices", "(k),(k),(C,C),(W,C,C)->(W,C,C)", BOTH),
     "min_overlap": Op("geometry.histograms", "(k),(k),(l),(l)->(G,H)", BOTH),
     "margins": Op("metrics.values", "(C,C)->(C),(C),(C),(C),(C),()", BOTH),
-    "metrics_of_matrices": Op("metrics.values", "(C,C)->*", BOTH, rtol=(1e-6, 1e-12)),
+    "metrics_of_matrices": Op("metrics.values", "(C,C)->*", BOTH, rtol=(1e-6, 1e-12), gradient="metrics_gradient"),
+    "metrics_gradient": Op("metrics.gradient", "(C,C),(s),(t,C)->(C,C)", rtol=(1e-5, 1e-9)),
     # A difference of two sums over all cells: absolute 1e-13, so relative to a value near zero less.
     "weighted_kappa": Op("metrics.values", "(C,C),(C,C)->()", BOTH, rtol=(1e-6, 1e-10)),
     "metrics_of_sums": Op("metrics.values", "(C),(C),(C),(C),(C)->*", BOTH, rtol=(1e-6, 1e-12)),

@@ -30,8 +30,10 @@ def adapter(cls: type) -> ModuleType:
     return found
 
 
-def adopt(*, optional: Container[str] = (), **arrays: Any) -> list[Any]:
+def adopt(*, optional: Container[str] = (), op: str | None = None, **arrays: Any) -> list[Any]:
     """Convert arguments for their one library; of those named in `optional`, None stays None.
+
+    They go to `op` as they are, if it is given: then they may require gradients that the op propagates.
 
     Raises TypeError where they come from two libraries or two devices, or where one is not an array of numbers. What
     is not optional is an array from here on: kernels do not look again.
@@ -43,7 +45,7 @@ def adopt(*, optional: Container[str] = (), **arrays: Any) -> list[Any]:
         elif array is None and name in optional:
             out.append(None)
         else:
-            return _converted(arrays, optional)
+            return _converted(arrays, optional, op)
     return out  # as most often: of one library, on one host, with nothing to convert
 
 
@@ -54,7 +56,7 @@ def read_only(x: np.ndarray) -> np.ndarray:
     return view
 
 
-def _converted(arrays: dict[str, Any], optional: Container[str]) -> list[Any]:
+def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None) -> list[Any]:
     """Do what :func:`adopt` does for arrays of any library."""
     given = {name: array for name, array in arrays.items() if array is not None}
     for name in arrays:
@@ -69,7 +71,8 @@ def _converted(arrays: dict[str, Any], optional: Container[str]) -> list[Any]:
         raise TypeError(caller.named(msg))
     one = next((each for each in outer if each not in found), None) or next(iter(found))  # of what holds the others
     try:
-        out = [None if array is None else one.asarray(name, array) for name, array in arrays.items()]
+        known = (op,) if getattr(one, "HAS_GRADIENTS", False) else ()
+        out = [None if array is None else one.asarray(name, array, *known) for name, array in arrays.items()]
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
             raise

@@ -32,7 +32,7 @@ def evaluate(
         sums = dict(zip(SUMS, sparse.margins(M), strict=True))
         why = partial(sparse.unsummed, M)
         return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
-    (M,) = dispatch.adopt(M=M)
+    (M,) = dispatch.adopt(op="metrics_of_matrices", M=M)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.labels_of(labels, C)
     layout = _plan.plan(names, C, undefined, positive, chosen, asked="M")

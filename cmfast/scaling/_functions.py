@@ -307,10 +307,10 @@ def solve(
     }
     num_threads = validate.num_threads(num_threads)
     if row_sums is col_sums is start is None:
-        arrays = [*dispatch.adopt(M=M), None, None, None, None]
+        arrays = [*dispatch.adopt(op=kernel, M=M), None, None, None, None]
     else:
         factors = dict(zip(FACTORS, _pair(start), strict=True))
-        arrays = dispatch.adopt(optional=VECTORS, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
+        arrays = dispatch.adopt(optional=VECTORS, op=kernel, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(*arrays)
     report = reporter(progress, "matrices")
     out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)

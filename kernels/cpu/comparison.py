@@ -126,3 +126,54 @@ def l1_distance(S, T, *, num_threads=None):
 def kl_divergence(S, T, *, num_threads=None):
     """Natural logarithm; infinite where T is zero under mass of S."""
     return _compare(_kl_divergence, S, T, num_threads)
+
+
+OVERLAP, L1, KL = range(3)
+CODES = {"overlap": OVERLAP, "l1_distance": L1, "kl_divergence": KL}
+
+
+@jit(inline=True)
+def _slopes(code, x, y):
+    """Return the slopes of the term of two shares in the first and in the second; a tie has the mean of both sides."""
+    if code == KL:
+        if x == 0.0:
+            return (-np.inf if y > 0.0 else 0.0), 0.0
+        return np.log(x / y), -x / y
+    side = 0.5 if x < y else -0.5 if x > y else 0.0
+    if code == L1:
+        return -2.0 * side, 2.0 * side
+    return 0.5 + side, 0.5 - side
+
+
+@jit()
+def _comparison_gradient(S, T, G, code, out_s, out_t, start, stop):
+    for b in range(start, stop):
+        p, q, g = _of(S, b), _of(T, b), G[b]
+        s, t = _total(p), _total(q)
+        if not (0.0 < s < np.inf and 0.0 < t < np.inf):
+            out_s[b], out_t[b] = np.nan, np.nan
+            continue
+        mean, other = 0.0, 0.0
+        for k in range(p.shape[0]):
+            x, y = np.float64(p[k]) / s, np.float64(q[k]) / t
+            one, two = _slopes(code, x, y)
+            mean += x * one if x > 0.0 else 0.0
+            other += y * two
+        for k in range(p.shape[0]):
+            one, two = _slopes(code, np.float64(p[k]) / s, np.float64(q[k]) / t)
+            out_s[b, k] = g * ((one - mean) / s)
+            out_t[b, k] = g * ((two - other) / t)
+
+
+def comparison_gradient(S, T, G, *, of, num_threads=None):
+    """Gradients in both matrices, of those in what the op `of` makes of them."""
+    kinds = batches.result_dtype(S), batches.result_dtype(T)
+    S, T = batches.as_floating(S), batches.as_floating(T)
+    batch, (S3, T3), _ = batches.broadcast_batches(2, S, T)
+    shape, n = S.shape[-2:], math.prod(batch)
+    P, Q = (x.reshape(x.shape[0], math.prod(shape)) for x in (S3, T3))
+    G = batches.flat_batch(G.astype(np.float64, copy=False), 0)
+    out = np.empty((n, P.shape[1])), np.empty((n, P.shape[1]))
+    seconds = 4 * out[0].size * SECONDS_PER_CELL
+    pool.run(_comparison_gradient, (P, Q, G, CODES[of], *out), n, seconds=seconds, num_threads=num_threads)
+    return tuple(a.astype(kind, copy=False).reshape(*batch, *shape) for a, kind in zip(out, kinds, strict=True))

@@ -161,3 +161,37 @@ def importance_weights(M, row_scale, col_scale, scaled, *, method, num_threads=N
     args = (batches.flat_batch(row_scale, 1), batches.flat_batch(col_scale, 1), out, status)
     pool.run(_outer, args, n, seconds=out.size * SECONDS_PER_CELL, num_threads=num_threads, progress=progress)
     return out.reshape(M.shape), status.reshape(M.shape[:-2])
+
+
+@jit()
+def _normalizing_gradient(M, G, C, lines, of_weights, out, start, stop):
+    total, mean = np.empty(M.shape[1]), np.empty(M.shape[1])
+    for b in range(start, stop):
+        p, g, q = M[b], G[b], out[b]
+        if not _valid(p) or not _sums(p, C, lines, 1.0, total):
+            q[:] = np.nan
+            continue
+        mean[:] = 0.0
+        for k in range(p.shape[0]):
+            line = _line(k, C, lines)
+            t = total[line]
+            if t > 0.0:
+                mean[line] += g[k] / t if of_weights else g[k] * (np.float64(p[k]) / t)
+        for k in range(p.shape[0]):
+            line = _line(k, C, lines)
+            t = total[line]
+            found = -mean[line] if of_weights else g[k] - mean[line]
+            q[k] = found / t if t > 0.0 else 0.0
+
+
+def normalizing_gradient(M, G, *, method, of_weights=False, num_threads=None):
+    """Gradient in the cells, of that in the normalised matrix or in the weights; zero in a line without mass."""
+    R, C = M.shape[-2:]
+    n, kind = math.prod(M.shape[:-2]), batches.result_dtype(M)
+    out = np.empty((n, R * C), kind)
+    if out.size:
+        flat = batches.flat_batch(batches.as_floating(M), 2).reshape(n, R * C)
+        given = batches.flat_batch(G.astype(kind, copy=False), 2).reshape(n, R * C)
+        args, seconds = (flat, given, C, CODES_OF_LINES[method], of_weights, out), 2 * flat.size * SECONDS_PER_CELL
+        pool.run(_normalizing_gradient, args, n, seconds=seconds, num_threads=num_threads)
+    return out.reshape(M.shape)

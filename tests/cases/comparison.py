@@ -40,4 +40,26 @@ def _pairs():
     yield Case("one-class-huge", (np.diag([1e15, 1.0, 1.0]), np.diag([1.0, 1.0, 1e-12]) + 1e-3))
 
 
+def _gradients():
+    rng = np.random.default_rng(20265)
+    counts, other = rng.integers(1, 50, (2, 9, 3, 3)).astype(float)
+    bad = other.copy()
+    bad[0, 0, 0], bad[3], bad[6, 2, 1] = np.nan, 0.0, -1.0
+    zero = counts.copy()
+    zero[:, 0, 1] = 0.0
+    for of in ("overlap", "l1_distance", "kl_divergence"):
+        for name, S, T in (
+            ("counts", counts, other),
+            ("float32", counts.astype(np.float32), other.astype(np.float32)),
+            ("broadcast", counts[:3], other[1]),
+            ("single", counts[0, :2], other[0, :2]),
+            ("bad", counts, bad),
+            ("batch-of-none", counts[:0], other[:0]),
+            ("zeros", zero[:2], other[:2]),
+        ):
+            batch = np.broadcast_shapes(S.shape[:-2], T.shape[:-2])
+            yield Case(f"{of}-{name}", (S, T, np.asarray(rng.normal(size=batch))), {"of": of})
+
+
 CASES = {op: list(_pairs()) for op in ("overlap", "l1_distance", "kl_divergence")}
+CASES["comparison_gradient"] = list(_gradients())

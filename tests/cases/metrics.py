@@ -262,3 +262,25 @@ CASES = {
     "metrics_of_sums": list(_sums()),
     "weighted_kappa": list(_weighted()),
 }
+
+
+SLOPED = (
+    "accuracy", "f1_macro", "recall_weighted", "precision_micro", "mcc", "kappa_quadratic", "gerrity", "tau",
+    "geometric_mean", "min_recall", "krippendorff_alpha", "mcc_01", "f1_of_macro", "recall", "mcc_ovr",
+)  # fmt: skip
+
+
+def _gradients():
+    rng = np.random.default_rng(20267)
+    for name, M in (
+        ("shares", rng.random((9, 3, 3)) + 0.01),
+        ("float32", (rng.integers(1, 40, (2, 4, 4)) * 0.5).astype(np.float32)),
+        ("single", rng.random((5, 5)) * 100),
+        ("bad", np.stack([np.full((3, 3), np.nan), rng.random((3, 3)) + 0.1])),
+        ("batch-of-none", np.empty((0, 3, 3))),
+    ):
+        batch, C = M.shape[:-2], M.shape[-1]
+        yield Case(name, (M, rng.normal(size=(*batch, 13)), rng.normal(size=(*batch, 2, C))), {"names": SLOPED})
+
+
+CASES["metrics_gradient"] = list(_gradients())

@@ -62,4 +62,21 @@ def _cases(*, weights):
     yield Case("bi-dropped", (np.pad(counts[0], ((0, 1), (0, 1))), "bi"), {**tight, "empty": "drop"})
 
 
+def _gradients():
+    rng = np.random.default_rng(20266)
+    M, G = rng.integers(0, 50, (9, 3, 4)).astype(float), rng.normal(size=(9, 3, 4))
+    M[1, 0], M[2, :, 1], M[3] = 0.0, 0.0, 0.0
+    bad = M.copy()
+    bad[0, 0, 0], bad[8, 1, 2] = np.nan, np.inf
+    for method in ("all", "row", "col"):
+        for weights in (False, True):
+            options = {"method": method, "of_weights": weights}
+            name = f"{method}-weights" if weights else method
+            yield Case(name, (M, G), options)
+            yield Case(f"{name}-bad", (bad, G), options)
+            yield Case(f"{name}-float32", (M.astype(np.float32), G.astype(np.float32)), options)
+            yield Case(f"{name}-single", (M[0], G[0]), options)
+
+
 CASES = {"normalize": list(_cases(weights=False)), "importance_weights": list(_cases(weights=True))}
+CASES["normalizing_gradient"] = list(_gradients())

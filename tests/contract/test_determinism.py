@@ -20,7 +20,8 @@ from cmfast.kernels.ops import OPS
 
 def inputs(op):
     """Return the number of core axes of each array argument, from the signature of the op."""
-    return [len(axes.split(",")) for axes in re.findall(r"\((.+?)\)", OPS[op].signature.partition("->")[0])]
+    cores = re.findall(r"\((.*?)\)", OPS[op].signature.partition("->")[0])
+    return [len(axes.split(",")) if axes else 0 for axes in cores]
 
 
 def arrays(op, result):

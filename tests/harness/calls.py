@@ -129,6 +129,21 @@ def _scaling_gradient(
     return dispatch.call("scaling_gradient", M, G, of_row, of_col, *known, num_threads=num_threads)
 
 
+def _comparison_gradient(S: Any, T: Any, G: Any, *, of: str, num_threads: Any = None) -> Any:
+    return dispatch.call("comparison_gradient", *dispatch.adopt(S=S, T=T, G=G), of=of, num_threads=num_threads)
+
+
+def _normalizing_gradient(M: Any, G: Any, *, method: str, of_weights: bool = False, num_threads: Any = None) -> Any:
+    options = {"method": method, "of_weights": of_weights, "num_threads": num_threads}
+    return dispatch.call("normalizing_gradient", *dispatch.adopt(M=M, G=G), **options)
+
+
+def _metrics_gradient(M: Any, of_scalars: Any, of_tables: Any, *, names: Any, num_threads: Any = None) -> Any:
+    M, of_scalars, of_tables = dispatch.adopt(M=M, of_scalars=of_scalars, of_tables=of_tables)
+    plan = _plan.plan(tuple(names), M.shape[-1], "present", 1, asked="M").plan
+    return dispatch.call("metrics_gradient", M, of_scalars, of_tables, plan=plan, num_threads=num_threads)
+
+
 def _sets(P: Any, q: Any, **options: Any) -> Any:
     return cmfast.conformal.prediction_sets(P, q, **options)
 
@@ -190,6 +205,9 @@ ENTRIES: dict[str, Any] = {
     "metric_intervals": _interval,
     "replicate_intervals": _cell_intervals,
     "weighted_kappa": cmfast.metrics.kappa,
+    "comparison_gradient": _comparison_gradient,
+    "metrics_gradient": _metrics_gradient,
+    "normalizing_gradient": _normalizing_gradient,
     "scaling_gradient": _scaling_gradient,
     "scores": cmfast.conformal.scores,
     "threshold": cmfast.conformal.threshold,

@@ -486,7 +486,29 @@ def least_cost(scores, y, cost, **options):
     return threshold, least, best
 
 
+def metrics_gradient(M, of_scalars, of_tables, *, names):
+    """Return the slopes of the metrics in cells that are positive, weighted and added up; those of scalars first."""
+    from oracle._slopes import slopes  # it stands on this file
+
+    C, batch = M.shape[-1], M.shape[:-2]
+    out = np.full(M.shape, math.nan)
+    for index in np.ndindex(batch):
+        cells = _cells(M[index])
+        if cells is None:
+            continue
+        total = [[Fraction(0)] * C for _ in range(C)]
+        weights = [(name, None, of_scalars[index][k]) for k, name in enumerate(names[: of_scalars.shape[-1]])]
+        for table, name in enumerate(names[of_scalars.shape[-1] :]):
+            weights += [(name, k, of_tables[index][table, k]) for k in range(C)]
+        for name, k, weight in weights:
+            for (i, j), slope in slopes(name, cells, "present", 1, k).items():
+                total[i][j] += Fraction(float(weight)) * Fraction(slope)
+        out[index] = [[float(x) for x in row] for row in total]
+    return (out.astype(np.float32 if M.dtype == np.float32 else np.float64),)
+
+
 ORACLES = {
+    "metrics_gradient": metrics_gradient,
     "confusion_fractions": confusion_fractions,
     "label_margins": label_margins,
     "margins": margins,

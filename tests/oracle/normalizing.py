@@ -56,4 +56,39 @@ def importance_weights(M, method, **options):
     return ((row[..., :, None] * col[..., None, :]).astype(dtype),)
 
 
-ORACLES = {"normalize": normalize, "importance_weights": importance_weights}
+NUDGE = Fraction(1, 10**20)
+
+
+def _loss(cells, G, method, of_weights):
+    """Return the weighted sum of the normalised cells, or of the weights."""
+    rows, cols = [sum(line) for line in cells], [sum(line) for line in zip(*cells, strict=True)]
+    sums = {"all": lambda i, j: sum(rows), "row": lambda i, j: rows[i], "col": lambda i, j: cols[j]}[method]
+    total = Fraction(0)
+    for i, line in enumerate(cells):
+        for j, cell in enumerate(line):
+            if sums(i, j):
+                total += G[i][j] * (1 if of_weights else cell) / sums(i, j)
+    return total
+
+
+def gradient(M, G, *, method, of_weights=False):
+    """Central differences, in fractions; zero in lines without mass."""
+    method = SAME.get(method, method)
+    out = np.full(M.shape, np.nan, np.float32 if M.dtype == G.dtype == np.float32 else np.float64)
+    for index in np.ndindex(M.shape[:-2]):
+        W = _weights(M[index], method)
+        if W is None:
+            continue
+        cells, given = ([[Fraction(x) for x in line] for line in a[index].tolist()] for a in (M, G))
+        for i, line in enumerate(cells):
+            for j, x in enumerate(line):
+                losses = []
+                for step in (NUDGE, -NUDGE):
+                    line[j] = x + step
+                    losses.append(_loss(cells, given, method, of_weights))
+                line[j] = x
+                out[(*index, i, j)] = float((losses[0] - losses[1]) / (2 * NUDGE)) if W[i][j] else 0.0
+    return (out,)
+
+
+ORACLES = {"normalizing_gradient": gradient, "normalize": normalize, "importance_weights": importance_weights}

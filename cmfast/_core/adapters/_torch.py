@@ -8,11 +8,12 @@ import numpy as np
 import torch  # noqa: TID251
 
 from cmfast._core import caller
-from cmfast._core.adapters import _numpy
+from cmfast._core.adapters import _numpy, _torch_gradients
 from cmfast._core.targets import kernel
 from cmfast.kernels.loading import load
 
 HAS_DEVICES = True
+HAS_GRADIENTS = True
 _UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # which torch keeps, but hardly calculates with
 _stepped_over: set[str] = set()
 
@@ -36,13 +37,19 @@ _DTYPES = {
 _TYPES = {numbers: tensors for tensors, numbers in _DTYPES.items()}
 
 
-def asarray(name: str, x: Any) -> Any:
-    """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently."""
+def asarray(name: str, x: Any, op: str | None = None) -> Any:
+    """Return `x`; refuse what has no NumPy counterpart, and what would lose gradients silently.
+
+    With `op`, what that op propagates gradients of is taken.
+    """
     if not isinstance(x, torch.Tensor):
         msg = f"{name} must be a tensor, got {type(x).__module__}.{type(x).__qualname__}"
         raise TypeError(msg)
-    if x.requires_grad:
-        msg = f"{name} requires gradients, which cmfast does not propagate; give {name}.detach()"
+    if x.requires_grad and (refusal := _torch_gradients.refusal(x, op)):
+        msg = f"{name} {refusal}; give {name}.detach()"
+        raise TypeError(msg)
+    if torch._C._functorch.is_batchedtensor(x):
+        msg = f"{name} is inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
         raise TypeError(msg)
     if x.is_nested:
         msg = f"{name} is a nested tensor; give a dense one, or one call per part"
@@ -82,13 +89,19 @@ def device(x: Any) -> str:
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the op; where torch.compile is in use, without it: it breaks its graph here, and takes no part inside."""
+    recorded = _torch_gradients.wanted(arrays, options)
     if "torch._dynamo" not in sys.modules:
-        return _run(op, arrays, options)
+        return _run(op, arrays, options, recorded)
     disabled: Any = torch.compiler.disable
-    return disabled(_run)(op, arrays, options)
+    return disabled(_run)(op, arrays, options, recorded)
 
 
-def _run(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def _run(op: str, arrays: tuple[Any, ...], options: dict[str, Any], recorded: bool) -> Any:
+    """Run the op, and where gradients are wanted so that they find their way back."""
+    return _torch_gradients.call(_run_bare, op, arrays, options) if recorded else _run_bare(op, arrays, options)
+
+
+def _run_bare(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Share the tensors with NumPy, run the op there, share the results back."""
     first = next(array for array in arrays if array is not None)
     if first.device.type == "cuda":
@@ -123,7 +136,8 @@ def _on_cuda(op: str, device: Any, arrays: tuple[Any, ...], options: dict[str, A
         cupy.cuda.Stream.from_external(_Current(device)),
         cupy.cuda.using_allocator(memory.allocator(device)),
     ):
-        shared = tuple(None if array is None else cupy.from_dlpack(array.resolve_neg()) for array in arrays)
+        bare = (None if array is None else array.detach().resolve_neg() for array in arrays)
+        shared = tuple(None if array is None else cupy.from_dlpack(array) for array in bare)
         out = adapter.call(op, shared, options)
         parts = [memory.tensor(x, _TYPES[x.dtype]) if isinstance(x, cupy.ndarray) else x for x in _items(out)]
     return tuple(parts) if isinstance(out, tuple) else parts[0]
@@ -135,7 +149,7 @@ def _items(out: Any) -> tuple[Any, ...]:
 
 def _share(x: Any) -> np.ndarray:
     # Resolved: a conjugate or negated view is only a flag on somebody else's memory.
-    view: np.ndarray = x.resolve_neg().numpy().view()
+    view: np.ndarray = x.detach().resolve_neg().numpy().view()
     view.flags.writeable = False
     return view
 
@@ -146,7 +160,7 @@ def _tensor(out: Any) -> Any:
 
 def to_host(x: Any) -> Any:
     """Return an ndarray with the values of `x`; synchronises where `x` is on CUDA."""
-    return x.cpu().resolve_neg().numpy()  # synchronises
+    return x.detach().cpu().resolve_neg().numpy()  # synchronises
 
 
 def from_host(x: np.ndarray) -> Any:

@@ -1,0 +1,200 @@
+"""Gradients of tensors: one function of autograd for every op that the table says has one.
+
+Nothing is recorded where no tensor requires a gradient. What is kept for the way back are inputs and results, which the
+caller has anyway; the way back is an op itself, and has no gradient of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch  # noqa: TID251
+
+from cmfast._core import caller
+from cmfast.kernels.ops import OPS
+from cmfast.kernels.status import Status
+
+Run = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def refusal(x: Any, op: str | None) -> str | None:
+    """Return why the gradient that `x` requires is not propagated by `op`, or by what is no op; None where it is."""
+    gradient = None if op is None else OPS[op].gradient
+    if gradient is None:
+        return "requires gradients, which cmfast does not propagate"
+    if x.device.type not in {"cpu", *OPS[gradient].targets}:
+        return f"requires gradients, which cmfast does not propagate on {x.device.type}"
+    return None
+
+
+def wanted(arrays: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Return whether what is computed of the arrays is to be recorded; refuse what has no gradient."""
+    if not (torch.is_grad_enabled() and any(array is not None and array.requires_grad for array in arrays)):
+        return False
+    if options.get("smoothing") == "pseudo-bayes":
+        msg = "smoothing='pseudo-bayes' has no gradient: its weight is a function of the data; give a number"
+        raise TypeError(caller.named(msg))
+    return True
+
+
+def call(run: Run, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Run the op so that gradients find their way back."""
+    function: Any = _Recorded
+    out = function.apply(run, op, options, *arrays)
+    return out[0] if len(out) == 1 else out
+
+
+class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not looked at
+    """An op, and its way back."""
+
+    @staticmethod
+    def forward(run: Run, op: str, options: dict[str, Any], *arrays: Any) -> Any:
+        """Run the op."""
+        out = run(op, arrays, options)
+        return out if isinstance(out, tuple) else (out,)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep what the way back needs."""
+        run, op, options, *arrays = inputs
+        kept = KEPT.get(op, ())
+        ctx.call = _Call(run, op, options, len(arrays))
+        ctx.save_for_backward(*arrays, *(output[k] for k in kept))
+        numbers = DIFFERENTIABLE.get(op)
+        if numbers is not None:
+            ctx.mark_non_differentiable(*output[numbers:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Return the gradients in the arrays of the op."""
+        known: _Call = ctx.call
+        arrays, kept = ctx.saved_tensors[: known.arrays], ctx.saved_tensors[known.arrays :]
+        needed = ctx.needs_input_grad[3:]
+        places = [k for k, need in enumerate(needed) if need]
+        found: list[Any] = [None] * known.arrays
+        if any(grad is not None for grad in grads):
+            once: Any = _Once
+            made = once.apply(known, tuple(places), *grads, *arrays, *kept)
+            for place, one in zip(places, made, strict=True):
+                found[place] = one
+        return None, None, None, *found
+
+
+class _Once(torch.autograd.Function):  # type: ignore[misc]
+    """The way back, which has none, and says so to whoever asks for it."""
+
+    @staticmethod
+    def forward(known: "_Call", places: tuple[int, ...], *tensors: Any) -> Any:
+        """Return the gradients in the arrays at these places."""
+        n = len(tensors) - known.arrays - len(KEPT.get(known.op, ()))
+        grads, arrays, kept = tensors[:n], tensors[n : n + known.arrays], tensors[n + known.arrays :]
+        needed = [k in places for k in range(known.arrays)]
+        found = BACKWARDS[known.op](known, arrays, kept, grads, needed)
+        return tuple(_as(found[place], arrays[place]) for place in places)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep the name of the op."""
+        del output
+        ctx.op = inputs[0].op
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Refuse."""
+        del grads
+        msg = f"{ctx.op}: cmfast has gradients, but no gradients of gradients"
+        raise NotImplementedError(msg)
+
+
+def _as(grad: Any, array: Any) -> Any:
+    """Return a gradient in the shape and the type of its array, which may have been shared by a batch."""
+    return torch.zeros_like(array) if grad is None else grad.sum_to_size(array.shape).to(array.dtype)
+
+
+class _Call(NamedTuple):
+    """What was called."""
+
+    run: Run
+    op: str
+    options: dict[str, Any]
+    arrays: int
+
+    def gradient(self, *arrays: Any, **options: Any) -> Any:
+        """Run the op that the table names, on as many threads as the op itself."""
+        op: Any = OPS[self.op].gradient
+        return self.run(op, arrays, {**options, "num_threads": self.options.get("num_threads")})
+
+
+def _of_ipf(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    matrix, *factors, status, smoothing = kept
+    targets = bool(needed[1] or needed[2])
+    given = (arrays[0], *grads[:3], *factors, matrix, status, smoothing)
+    found = known.gradient(*given, targets=targets)
+    return (*(found if targets else (*found, None, None)), None, None)
+
+
+def _of_ras(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    *factors, status, smoothing = kept
+    targets = bool(needed[1] or needed[2])
+    given = (arrays[0], None, *grads[:2], *factors, None, status, smoothing)
+    idle = status == int(Status.LIMIT_ONLY)  # no factors: nothing may have been made of them
+    for grad in grads[:2]:
+        if grad is not None:
+            idle = idle & (grad == 0.0).all(-1)
+    found = [part.masked_fill(idle.reshape(idle.shape + (1,) * (part.ndim - idle.ndim)), 0.0)
+             for part in known.gradient(*given, targets=targets)]  # fmt: skip
+    return (*(found if targets else (*found, None, None)), None, None)
+
+
+def _of_comparison(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    del kept, needed
+    return known.gradient(*arrays, grads[0], of=known.op)
+
+
+def _of_normalize(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    del kept, needed
+    return (known.gradient(arrays[0], grads[0], method=known.options["method"]),)
+
+
+def _of_weights(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    del kept, needed
+    method, (M, row, col, _), G = known.options["method"], arrays, grads[0]
+    if method != "bi":
+        return known.gradient(M, G, method=method, of_weights=True), None, None, None
+    G = G.double()
+    there = G != 0.0  # elsewhere nothing was made of the weights, which may be NaN
+    zero = G.new_zeros(())
+    of_row = torch.where(there, G * col[..., None, :], zero).sum(-1)
+    of_col = torch.where(there, G * row[..., :, None], zero).sum(-2)
+    return None, of_row, of_col, None
+
+
+def _of_metrics(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    del kept, needed
+    (M,), plan = arrays, known.options["plan"]
+    batch, C = M.shape[:-2], M.shape[-1]
+    scalars = _stacked(grads[: plan.scalars], batch, -1, M)
+    tables = _stacked(grads[plan.scalars : plan.scalars + plan.tables], (*batch, C), -2, M)
+    return (known.gradient(M, scalars, tables, plan=plan),)
+
+
+def _stacked(grads: Any, shape: Any, axis: int, like: Any) -> Any:
+    """Return gradients side by side in one tensor of float64, zeros where there are none."""
+    zeros = torch.zeros(shape, dtype=torch.float64, device=like.device)
+    if not grads:
+        return zeros.unsqueeze(axis).narrow(axis, 0, 0)
+    return torch.stack([zeros if grad is None else grad.double() for grad in grads], axis)
+
+
+BACKWARDS: dict[str, Callable[..., Any]] = {
+    "ipf": _of_ipf,
+    "ras": _of_ras,
+    "overlap": _of_comparison,
+    "l1_distance": _of_comparison,
+    "kl_divergence": _of_comparison,
+    "normalize": _of_normalize,
+    "importance_weights": _of_weights,
+    "metrics_of_matrices": _of_metrics,
+}
+KEPT = {"ipf": (0, 1, 2, 5, 6), "ras": (0, 1, 4, 5)}  # results by their places
+DIFFERENTIABLE = {"ipf": 3, "ras": 2}  # the first results of those that have others, which are not integers

@@ -1,0 +1,216 @@
+"""Tensors that require gradients: what comes back along them, what is refused, and what is recorded where."""
+
+import pytest
+import torch
+from checks import assert_same_bits
+from processes import python
+from torch.autograd import gradcheck
+
+import cmfast
+from cmfast import metrics
+from cmfast._core.adapters import _torch_gradients
+from cmfast.kernels.ops import OPS
+
+TIGHT = {"tol": 1e-14}
+SLOPED = ("accuracy", "f1_macro", "mcc", "kappa_quadratic", "gerrity", "geometric_mean", "f1_of_macro", "recall", "f1")
+
+
+def tensor(*shape, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(shape, generator=generator, dtype=dtype) + 0.1).requires_grad_()
+
+
+def check(function, *tensors):
+    assert gradcheck(function, tensors, eps=1e-6, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}, {"solver": "newton"}, {"solver": "sinkhorn"}], ids=str)
+def test_bi_normalize(options):
+    check(lambda M: cmfast.bi_normalize(M, **TIGHT, **options), tensor(3, 4, 4))
+
+
+def test_factors():
+    check(lambda M: cmfast.ipf(M, **TIGHT)[:3], tensor(2, 3, 3))
+    check(lambda M: cmfast.ras(M, **TIGHT)[1:3], tensor(2, 3, 3))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 4, 3), (3, 4)], ids=str)
+def test_targets(shape):
+    """One matrix for many targets too: their totals are one, whatever they are."""
+    R, C = shape[-2:]
+    rows, cols = tensor(2, R, seed=1), tensor(C, seed=2)
+
+    def scaled(M, rows, cols):
+        return cmfast.ipf(M, rows / rows.sum(-1, keepdim=True), cols / cols.sum(), **TIGHT).matrix
+
+    check(scaled, tensor(*shape), rows, cols)
+
+
+@pytest.mark.parametrize("method", ["all", "row", "col", "bi"])
+def test_normalize_and_weights(method):
+    options = TIGHT if method == "bi" else {}
+    check(lambda M: cmfast.normalize(M, method, **options), tensor(2, 3, 3))
+    check(lambda M: cmfast.importance_weights(M, method, **options), tensor(2, 3, 3))
+
+
+@pytest.mark.parametrize("function", [cmfast.overlap, cmfast.l1_distance, cmfast.kl_divergence])
+def test_comparisons(function):
+    check(function, tensor(3, 2, 3), tensor(2, 3, seed=1))
+
+
+@pytest.mark.parametrize("name", SLOPED)
+def test_metrics(name):
+    check(lambda M: metrics.compute(M, name), tensor(3, 4, 4))
+
+
+def test_many_metrics_at_once():
+    M = tensor(2, 3, 3)
+    check(lambda M: tuple(metrics.compute(M, list(SLOPED)).values()), M)
+    check(lambda M: metrics.compute(M, "recall", labels=[2, 0]), M)
+    check(metrics.mcc, M)
+    found = metrics.compute(M, ["accuracy", "min_recall"])
+    found["accuracy"].sum().backward()  # what is not asked for does not matter
+    assert torch.isfinite(M.grad).all()
+
+
+def test_a_metric_without_a_slope_is_nan_and_a_class_that_is_filled_in_is_a_constant():
+    M = torch.tensor([[2.0, 0.0], [2.0, 0.0]], dtype=torch.float64, requires_grad=True)
+    metrics.mcc(M).backward()
+    assert M.grad.isnan().all()
+    M.grad = None
+    metrics.precision(M).sum().backward()
+    torch.testing.assert_close(M.grad, torch.tensor([[0.125, 0.0], [-0.125, 0.0]], dtype=torch.float64))
+
+
+def test_single_precision():
+    M = tensor(5, 4, 4, dtype=torch.float32)
+    out = cmfast.bi_normalize(M, tol=1e-12)
+    G = torch.randn(out.shape, generator=torch.Generator().manual_seed(1))
+    out.backward(G)
+    wide = M.detach().double().requires_grad_()
+    cmfast.bi_normalize(wide, tol=1e-12).backward(G.double())
+    assert M.grad.dtype == torch.float32
+    torch.testing.assert_close(M.grad.double(), wide.grad, rtol=1e-6, atol=1e-6)
+
+
+def test_the_same_bits_for_any_batch():
+    M = tensor(21, 4, 4)
+    cmfast.bi_normalize(M)[..., 0].sum().backward()
+    for part in (slice(0, 1), slice(3, 12), slice(20, 21)):
+        one = M.detach()[part].clone().requires_grad_()
+        cmfast.bi_normalize(one)[..., 0].sum().backward()
+        assert_same_bits(one.grad, M.grad[part])
+
+
+def test_what_did_not_converge_is_nan_and_alone():
+    M = tensor(3, 4, 4).detach()
+    M[1] = M[1] ** 40
+    M.requires_grad_()
+    with pytest.warns(cmfast.FailureWarning, match="MAX_ITER"):
+        out = cmfast.bi_normalize(M, solver="sinkhorn", max_iter=40)
+    out[..., 0].sum().backward()
+    assert M.grad.isnan().reshape(3, -1).all(1).tolist() == [False, True, False]
+    assert not M.grad[::2].isnan().any()
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.FailureWarning")
+def test_limits():
+    M = torch.tensor([[1.0, 2.0, 7.0], [3.0, 1.0, 0.0], [0.0, 0.0, 5.0]], dtype=torch.float64, requires_grad=True)
+    block = M.detach()[:2, :2].clone().requires_grad_()
+    for function in (cmfast.bi_normalize, lambda M: cmfast.importance_weights(M, "bi")):
+        M.grad = block.grad = None
+        function(M)[:2, :2].cumsum(0).prod().backward()
+        function(block).cumsum(0).prod().backward()
+        torch.testing.assert_close(M.grad[:2, :2], block.grad, rtol=1e-6, atol=1e-9)
+        assert M.grad[:2, 2].tolist() == M.grad[2, :2].tolist() == [0.0, 0.0]
+
+
+def test_nothing_is_recorded_where_nothing_requires_a_gradient(monkeypatch):
+    monkeypatch.setattr(_torch_gradients, "call", None)
+    M = tensor(2, 3, 3)
+    assert not cmfast.bi_normalize(M.detach()).requires_grad
+    with torch.no_grad():
+        assert not cmfast.bi_normalize(M).requires_grad
+
+
+def test_one_gradient_of_several():
+    S, T = tensor(2, 3, 3), tensor(3, 3, seed=1)
+    cmfast.overlap(S, T.detach()).sum().backward()
+    want, S.grad = S.grad, None
+    cmfast.overlap(S, T).sum().backward()
+    assert_same_bits(S.grad, want)
+    assert T.grad.shape == (3, 3)
+
+
+@pytest.mark.parametrize("function", [cmfast.bi_normalize, metrics.mcc, lambda M: cmfast.normalize(M, "row")])
+def test_gradients_of_gradients_are_refused(function):
+    M = tensor(3, 3)
+    (first,) = torch.autograd.grad(function(M).square().sum(), M, create_graph=True)
+    assert torch.isfinite(first).all()
+    with pytest.raises(NotImplementedError, match=r"cmfast has gradients, but no gradients of gradients"):
+        first.sum().backward()
+
+
+def test_functions_that_transform():
+    M = tensor(3, 3)
+    cmfast.bi_normalize(M)[0, 0].backward()
+    found = torch.func.grad(lambda M: cmfast.bi_normalize(M)[0, 0])(M.detach())
+    assert_same_bits(found, M.grad)
+    with pytest.raises(TypeError, match=r"^bi_normalize: M is inside torch.vmap, .* the whole batch"):
+        torch.func.vmap(cmfast.bi_normalize)(tensor(2, 3, 3).detach())
+
+
+def test_what_has_no_gradient_is_refused():
+    M = tensor(3, 3)
+    for function in (cmfast.support, metrics.margins, lambda M: metrics.from_sums(M, M, M)):
+        with pytest.raises(TypeError, match=r"requires gradients, which cmfast does not propagate; give .*detach\(\)"):
+            function(M)
+    with pytest.raises(TypeError, match=r"^bi_normalize: smoothing='pseudo-bayes' has no gradient"):
+        cmfast.bi_normalize(M, smoothing="pseudo-bayes")
+    cmfast.bi_normalize(M.detach(), smoothing="pseudo-bayes")
+
+
+def test_every_op_of_the_table_has_its_way_back():
+    assert set(_torch_gradients.BACKWARDS) == {name for name, op in OPS.items() if op.gradient}
+    assert {op.gradient for op in OPS.values() if op.gradient} <= set(OPS)
+
+
+def test_devices_without_the_kernel_are_refused():
+    class OnDevice:
+        device = torch.device("cuda:0")
+
+    assert _torch_gradients.refusal(OnDevice, "ipf").endswith("does not propagate on cuda")
+    assert _torch_gradients.refusal(tensor(1), "ipf") is None
+
+
+def test_warm_starts_are_no_part_of_the_graph():
+    M = tensor(3, 3)
+    start = cmfast.ras(M.detach())[1:3]
+    start[0].requires_grad_()
+    cmfast.bi_normalize(M, start=start)[0, 0].backward()
+    assert not start[0].grad.any()
+    want, M.grad = M.grad, None
+    cmfast.bi_normalize(M)[0, 0].backward()
+    torch.testing.assert_close(M.grad, want)
+
+
+COMPILED = """
+import torch
+import cmfast
+
+
+def loss(M):
+    return (cmfast.bi_normalize(M * 2.0) * torch.arange(9.0).reshape(3, 3)).sum()
+
+
+M = (torch.rand(3, 3, generator=torch.Generator().manual_seed(0)) + 0.1).requires_grad_()
+loss(M).backward()
+want, M.grad = M.grad, None
+torch.compile(loss, backend="eager")(M).backward()
+assert torch.equal(M.grad, want)
+print("the same")
+"""
+
+
+def test_gradients_under_compile(tmp_path):
+    assert python("-c", COMPILED, cwd=tmp_path).endswith("the same\n")
