@@ -1,0 +1,173 @@
+"""Bi-normalisation as a layer, and any metric as a loss: modules of torch, on what cmfast has gradients of.
+
+>>> import torch
+>>> from cmfast import nn
+>>> nn.BiNormalize()(torch.tensor([[80.0, 20.0], [1.0, 1.0]], dtype=torch.float64)).round(decimals=6)
+tensor([[0.6667, 0.3333],
+        [0.3333, 0.6667]], dtype=torch.float64)
+"""
+
+from typing import Any
+
+import numpy as np
+import torch  # noqa: TID251
+
+from cmfast import metrics
+from cmfast._core import caller
+from cmfast._core.annotations import OnFailure, Solver
+from cmfast.normalizing import bi_normalize
+
+__all__ = ["BiNormalize", "MetricLoss", "soft_confusion_matrix"]
+
+SWEEPS = 3  # in logarithms, after which the cells that matter are near those of the result
+
+
+class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is not looked at
+    """Make rows and columns of a batch of square matrices sum to one: a layer without parameters.
+
+    Parameters
+    ----------
+    logits : bool
+        The input are logarithms of the cells, of any size: no exponential of them is taken before they are brought near
+        those of the result.
+    smoothing, tol, solver, on_failure
+        See :func:`cmfast.ipf`; not ``"pseudo-bayes"``, which has no gradient.
+
+    Notes
+    -----
+    Bad values: a matrix without an answer is NaN, and so is its gradient; its neighbours are not touched. Synchronises
+    the device unless `on_failure` is "ignore". Reproducible: same input, same bits, in a batch of any size.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cmfast import nn
+    >>> logits = torch.tensor([[1000.0, 0.0], [0.0, 1000.0]], requires_grad=True)
+    >>> P = nn.BiNormalize(logits=True)(logits)
+    >>> P.sum(0).tolist()
+    [1.0, 1.0]
+    """
+
+    def __init__(
+        self,
+        *,
+        logits: bool = False,
+        smoothing: float | None = None,
+        tol: float = 1e-9,
+        solver: Solver = "auto",
+        on_failure: OnFailure = "warn",
+    ) -> None:
+        super().__init__()
+        self.logits = logits
+        self.options: dict[str, Any] = {
+            "smoothing": smoothing, "tol": tol, "solver": solver, "on_failure": on_failure,
+        }  # fmt: skip
+
+    def forward(self, M: Any) -> Any:
+        """Return the scaled matrices, of shape (..., C, C) as `M`."""
+        return bi_normalize(_near(M) if self.logits else M, **self.options)
+
+    def extra_repr(self) -> str:
+        """Return what stands between the parentheses where the layer is printed."""
+        given = {"logits": self.logits, **self.options}
+        return ", ".join(f"{name}={value!r}" for name, value in given.items())
+
+
+def _near(logits: Any) -> Any:
+    """Return the exponentials, each row and column times a factor of its own, which the result does not depend on."""
+    with torch.no_grad():
+        shift = torch.zeros_like(logits)
+        for _ in range(SWEEPS):
+            for axis in (-1, -2):
+                shift = shift + (logits - shift).logsumexp(axis, keepdim=True)
+    return (logits - shift).exp()
+
+
+def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:
+    """Return the confusion matrix that probabilities expect: row by row the sum of those of the samples of the class.
+
+    Parameters
+    ----------
+    probabilities : tensor, shape (n, C)
+        Of every class for every sample, as ``softmax`` gives.
+    y : tensor of integers, shape (n,)
+        True classes, 0 to C - 1.
+
+    Returns
+    -------
+    tensor, shape (C, C)
+        In the type of `probabilities`; gradients go there.
+
+    Raises
+    ------
+    ValueError
+        Shapes that do not agree.
+
+    Notes
+    -----
+    Bad values: a probability of NaN makes a row of NaN; a class outside 0 to C - 1 is an error of torch. Synchronises
+    the device. Reproducible as torch's product of two matrices is.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cmfast import nn
+    >>> nn.soft_confusion_matrix(torch.tensor([[0.75, 0.25], [0.5, 0.5]]), torch.tensor([0, 1]))
+    tensor([[0.7500, 0.2500],
+            [0.5000, 0.5000]])
+    """
+    if probabilities.ndim != 2 or tuple(y.shape) != tuple(probabilities.shape[:1]):
+        shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"
+        msg = f"probabilities and y must have shapes (n, C) and (n,), got {shapes}"
+        raise ValueError(caller.named(msg))
+    truth = torch.nn.functional.one_hot(y.long(), probabilities.shape[1])
+    return truth.to(probabilities.dtype).T @ probabilities
+
+
+class MetricLoss(torch.nn.Module):  # type: ignore[misc]
+    """A metric of the confusion matrix that a batch expects, as a loss: negated where more is better.
+
+    Parameters
+    ----------
+    name : str
+        One number per matrix, by its name in :mod:`cmfast.metrics`: ``"mcc"``, ``"f1_macro"``, ``"kappa_quadratic"``.
+
+    Raises
+    ------
+    ValueError
+        The metric has a number per class, or there is none of the name.
+
+    Notes
+    -----
+    A batch whose metric has no slope has a gradient of NaN: ``"mcc"`` of one true class alone. Averages over classes
+    have one as soon as each class that is there has samples.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cmfast import nn
+    >>> loss = nn.MetricLoss("f1_macro")
+    >>> logits = torch.zeros(4, 2, requires_grad=True)
+    >>> loss(logits.softmax(1), torch.tensor([0, 0, 0, 1])).backward()
+    >>> logits.grad[:, 0].sign().tolist()
+    [-1.0, -1.0, -1.0, 1.0]
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        right = np.eye(2)
+        values = [np.asarray(metrics.compute(M, name)) for M in (right, right[::-1])]  # type: ignore[call-overload]
+        if values[0].ndim:
+            msg = f"name must be a metric with one number per matrix, got {name!r}; average it, as in '{name}_macro'"
+            raise ValueError(caller.named(msg))
+        self.name = name
+        self.sign = 1.0 if values[0] < values[1] else -1.0
+
+    def forward(self, probabilities: Any, y: Any) -> Any:
+        """Return the loss of probabilities of shape (n, C) for true classes of shape (n,)."""
+        M = soft_confusion_matrix(probabilities, y)
+        return self.sign * metrics.compute(M, self.name)  # type: ignore[call-overload]
+
+    def extra_repr(self) -> str:
+        """Return what stands between the parentheses where the loss is printed."""
+        return repr(self.name)

@@ -1,0 +1,86 @@
+"""The layer and the losses: against what they are made of, and in a step of training."""
+
+import doctest
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+import cmfast
+from cmfast import metrics, nn
+
+
+def logits(*shape, scale=1.0):
+    generator = torch.Generator().manual_seed(0)
+    return (scale * torch.randn(shape, generator=generator, dtype=torch.float64)).requires_grad_()
+
+
+def test_examples():
+    assert doctest.testmod(nn).failed == 0
+
+
+def test_the_layer_is_the_function():
+    M = logits(3, 4, 4).detach().exp()
+    assert torch.equal(nn.BiNormalize()(M), cmfast.bi_normalize(M))
+    assert torch.equal(nn.BiNormalize(smoothing=0.5, tol=1e-12)(M), cmfast.bi_normalize(M, smoothing=0.5, tol=1e-12))
+    assert "logits=True" in repr(nn.BiNormalize(logits=True))
+    assert not list(nn.BiNormalize().parameters())
+
+
+def test_logits_are_logarithms():
+    L = logits(2, 4, 4)
+    layer = nn.BiNormalize(logits=True, tol=1e-13)
+    torch.testing.assert_close(layer(L), cmfast.bi_normalize(L.detach().exp(), tol=1e-13), rtol=1e-9, atol=0.0)
+    assert gradcheck(layer, L, eps=1e-6, atol=1e-6)
+    G = torch.arange(16.0, dtype=torch.float64).reshape(4, 4)
+    first, second = (
+        torch.autograd.grad((one * G.sqrt()).sum(), L)[0] for one in (layer(L), nn.BiNormalize(tol=1e-13)(L.exp()))
+    )
+    torch.testing.assert_close(first, second, rtol=1e-8, atol=1e-10)
+
+
+def test_logits_beyond_the_range_of_exponentials():
+    L = logits(5, 5)
+    shifts = torch.tensor([3000.0, -2000.0, 0.0, 900.0, -900.0], dtype=torch.float64)
+    layer = nn.BiNormalize(logits=True, tol=1e-12)
+    moved = (L.detach() + shifts[:, None] - shifts.flip(0)).requires_grad_()
+    torch.testing.assert_close(layer(moved), layer(L), rtol=1e-8, atol=0.0)
+    for one in (moved, L):
+        layer(one)[0, 0].backward()
+    torch.testing.assert_close(moved.grad, L.grad, rtol=1e-8, atol=1e-12)
+
+
+def test_a_soft_confusion_matrix_of_certain_predictions_is_one():
+    y, p = torch.tensor([0, 1, 2, 2, 1]), torch.tensor([0, 2, 2, 1, 1])
+    certain = torch.nn.functional.one_hot(p, 3).double()
+    assert torch.equal(nn.soft_confusion_matrix(certain, y), cmfast.confusion_matrix(y, p).double())
+    P = logits(5, 3)
+    assert gradcheck(lambda P: nn.soft_confusion_matrix(P.softmax(1), y), P)
+    with pytest.raises(ValueError, match=r"must have shapes \(n, C\) and \(n,\), got \(5, 3\) and \(4,\)"):
+        nn.soft_confusion_matrix(certain, y[:4])
+
+
+@pytest.mark.parametrize(("name", "sign"), [("mcc", -1), ("f1_macro", -1), ("zero_one_loss", 1), ("fpr_macro", 1)])
+def test_losses_fall_where_metrics_are_better(name, sign):
+    P, y = logits(12, 3), torch.arange(12) % 3
+    loss = nn.MetricLoss(name)
+    want = sign * metrics.compute(nn.soft_confusion_matrix(P.softmax(1), y), name)
+    assert torch.equal(loss(P.softmax(1), y), want)
+    assert gradcheck(lambda P: loss(P.softmax(1), y), P)
+    right = torch.eye(3, dtype=torch.float64)[y]
+    assert loss(right, y) < loss(right.roll(1, 1), y)
+
+
+def test_losses_are_of_one_number():
+    with pytest.raises(ValueError, match=r"one number per matrix, got 'recall'; average it, as in 'recall_macro'"):
+        nn.MetricLoss("recall")
+    with pytest.raises(ValueError, match="did you mean"):
+        nn.MetricLoss("f1_makro")
+    assert repr(nn.MetricLoss("mcc")) == "MetricLoss('mcc')"
+
+
+def test_a_step_of_training_lowers_the_loss():
+    P, y, loss = logits(30, 3), torch.arange(30) % 3, nn.MetricLoss("f1_macro")
+    before = loss(P.softmax(1), y)
+    (grad,) = torch.autograd.grad(before, P)
+    assert loss((P - grad).softmax(1), y) < before
