@@ -1,4 +1,4 @@
-"""Train on the metric itself: macro F1 as the loss beside cross-entropy, on rare digits; few steps favour the latter."""
+"""Train on the metric itself: macro F1 as the loss beside cross-entropy, on digits of which half are rare."""
 
 import numpy as np
 import torch
