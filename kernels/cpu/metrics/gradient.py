@@ -76,7 +76,7 @@ def _add_class(mixed, T, row, C, k, given):
 def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
     """Gradient in the cells of what `plan` makes, of those in its scalars and in its results per class."""
     C, batch = M.shape[-1], M.shape[:-2]
-    size, given = math.prod(batch), values._cells(M)
+    size, given = math.prod(batch), values.cells_of(M)
     out, steps = np.empty((size, C * C), batches.result_dtype(M)), tuple(plan)
     of_scalars = np.ascontiguousarray(of_scalars, np.float64).reshape(size, plan.scalars)[:]
     of_tables = np.ascontiguousarray(of_tables, np.float64).reshape(size, plan.tables, C)[:]
@@ -90,8 +90,8 @@ def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
             _passes.reduce_again(sums, C, steps)
         _pull(sums, C, steps, S, of_scalars, of_tables, out, start, stop)
 
-    fill = values._filler(given, C, plan.ordered, (0.0, np.inf))
+    fill = values.filler(given, C, plan.ordered, (0.0, np.inf))
     lines = _gradients.working_lines(C, plan) + (plan.registers + 1) * _gradients.lines_of(C) + plan.tables * C * 4 + 1
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
-    values._over_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=lines)
+    values.over_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=lines)
     return out.reshape(M.shape)
