@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch  # noqa: TID251
+from torch._C._functorch import is_batchedtensor  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast._core.adapters import _numpy, _torch_gradients
@@ -48,7 +49,7 @@ def asarray(name: str, x: Any, op: str | None = None) -> Any:
     if x.requires_grad and (refusal := _torch_gradients.refusal(x, op)):
         msg = f"{name} {refusal}; give {name}.detach()"
         raise TypeError(msg)
-    if torch._C._functorch.is_batchedtensor(x):
+    if is_batchedtensor(x):
         msg = f"{name} is inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
         raise TypeError(msg)
     if x.is_nested:
