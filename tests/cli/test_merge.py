@@ -98,7 +98,7 @@ def test_what_has_no_metrics(run):
         ("g.json",): "g.json: holds no groups and counts of them",
         ("m.json",): "m.json: holds no ConfusionCounts, or is damaged: its matrix has another shape",
         ("none.json",): "none.json: no such file",
-        ("a.json", "--by", "site"): "--by and --header belong to labels, not to counts",
+        ("a.json", "--by", "site"): "--by, --cluster and --header belong to labels, not to counts",
     }
     for arguments, words in refused.items():
         status, out, err = run("metrics", *arguments)

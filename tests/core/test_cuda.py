@@ -286,8 +286,8 @@ FAULTS = {
     "rows-together": ("metrics/thresholds", "key |= K(row) << 32", "key |= 0", "threshold_matrices", "float32"),
     "one-stream": (
         "uncertainty/resample",
-        "n_replicates, 1 + int(k % C));",
-        "n_replicates, 1);",
+        "int(1 + k % C) * C, total,",
+        "C, total,",
         "resample",
         "multinomial-missed",
     ),

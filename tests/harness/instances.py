@@ -344,7 +344,7 @@ def _scored(kind: str, width: str = "32") -> Call:
     return Call(lambda P, y, u: cmfast.conformal.scores(P, y, u=u), _shares(kind, width))
 
 
-def _drawn(kind: str, width: str = "32") -> Call:
+def _row_draws(kind: str, width: str = "32") -> Call:
     P, y, _ = _shares(kind, width)
     return Call(cmfast.conformal.scores, (P, y))
 
@@ -480,7 +480,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_scores_rows": _scored,
     "cmfast_scores_labels": _scored,
     "cmfast_scores_all": _all_scored,
-    "cmfast_row_draws": _drawn,
+    "cmfast_row_draws_rows": _row_draws,
     "cmfast_prediction_sets_words": _sets,
     "cmfast_prediction_sets_sizes": _sets,
     "cmfast_set_coverage_count": _of_sets(lambda sets, y: tuple(sets.coverage_by_size(y))),
@@ -491,11 +491,11 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_ccm_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).G),
     "cmfast_coverage_confusion_count": _of_sets(lambda sets, y: cmfast.conformal.coverage_confusion(sets, y).V),
     "cmfast_ccm_ratios_pairs": _of_sets(lambda sets, y: cmfast.conformal.ccm(sets).correlation(undefined="zero")),
-    "cmfast_replicates_of_counts": _intervals("percentile"),
-    "cmfast_replicates_of_shares": _intervals("posterior"),
-    "cmfast_left_out_of": _intervals("bca"),
-    "cmfast_left_out_sums": _intervals("bca"),
-    "cmfast_left_out_acceleration": _intervals("bca"),
+    "cmfast_metric_draws_of_counts": _intervals("percentile"),
+    "cmfast_metric_draws_of_shares": _intervals("posterior"),
+    "cmfast_metric_intervals_whole": _intervals("bca"),
+    "cmfast_metric_intervals_without": _intervals("bca"),
+    "cmfast_metric_intervals_acceleration": _intervals("bca"),
     "cmfast_replicate_intervals_rows": _intervals("basic"),
     "cmfast_resample_rows": _drawn("multinomial"),
     "cmfast_resample_matrices": _drawn("multinomial"),

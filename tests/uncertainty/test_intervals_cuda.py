@@ -76,11 +76,11 @@ def test_cells_of_a_normalised_matrix():
 
 
 FAULTS = {
-    "rows-are-not-used-up": ("cmfast_replicates_of_counts", "left -= own;", ""),
-    "a-stream-for-two-cells": ("cmfast_replicates_of_counts", "(1 + i) * C + j)", "(1 + i) * C)"),
-    "shares-beyond-one": ("cmfast_replicates_of_shares", "mass += own[c];", "mass = own[c];"),
-    "all-samples-left-out": ("cmfast_left_out_sums", "fmin(cells[k], 1.0)", "cells[k]"),
-    "half-the-acceleration": ("cmfast_left_out_acceleration", "(6.0 * sum", "(12.0 * sum"),
+    "rows-are-not-used-up": ("cmfast_metric_draws_of_counts", "left -= own;", ""),
+    "a-stream-for-two-cells": ("cmfast_metric_draws_of_counts", "(1 + i) * C + j)", "(1 + i) * C)"),
+    "shares-beyond-one": ("cmfast_metric_draws_of_shares", "mass += own[c];", "mass = own[c];"),
+    "all-samples-left-out": ("cmfast_metric_intervals_without", "fmin(cells[k], 1.0)", "cells[k]"),
+    "half-the-acceleration": ("cmfast_metric_intervals_acceleration", "(6.0 * sum", "(12.0 * sum"),
     "one-rank-too-many": ("cmfast_replicate_intervals_rows", "i64(place), m - 1)", "i64(place) + 1, m - 1)"),
     "units-are-not-used-up": ("cmfast_paired_replicates_sums", "left -= drawn;\n      for", "for"),
     "columns-for-rows": ("cmfast_paired_replicates_sums", "p[j] += x;", "p[i] += x;"),

@@ -21,7 +21,9 @@ def paired_errors(weights, starts, bounds, cells, counts, *, plan, n_classes, cl
     M = np.zeros((G, 2, C, C), np.int64)
     for side in range(2):
         np.add.at(M[:, side], (group, y, cells[1 + side]), samples)
-    scalars, tables = (part.reshape(G, 2, *part.shape[1:]) for part in slopes(M.reshape(-1, C, C), plan, num_threads))
+    scalars, tables = (
+        part.reshape(G, 2, *part.shape[1:]) for part in slopes(M.reshape(2 * G, C, C), plan, num_threads)
+    )
     error, errors = np.empty((plan.scalars, G)), np.empty((plan.tables, G, C))
     for g in range(G):
         units = slice(starts[g], starts[g + 1])

@@ -18,7 +18,7 @@ _TEAMS = tuple(product(("float", "double"), batches.WIDTHS))
 _ROWS = Kernel("conformal/scores", "cmfast_scores_rows", _TEAMS)
 _LABELS = Kernel("conformal/scores", "cmfast_scores_labels", _TEAMS)
 _ALL = Kernel("conformal/scores", "cmfast_scores_all", (("float",), ("double",)))
-_DRAWS = Kernel("conformal/scores", "cmfast_row_draws", _TEAMS)
+_DRAWS = Kernel("conformal/scores", "cmfast_row_draws_rows", _TEAMS)
 KERNELS = (_ROWS, _LABELS, _ALL, _DRAWS)
 
 

@@ -4,11 +4,11 @@
 
 // Sums of the replicates of some matrices from `first` on: shape (count, n_replicates, C) each, zeros at first. A
 // matrix that nothing is drawn from gets a row that no matrix has.
-__global__ void cmfast_replicates_of_counts(const double* __restrict__ cells, const double* __restrict__ rows,
-                                            const double* __restrict__ support, const i64* __restrict__ total,
-                                            const signed char* __restrict__ status, int C, i64 first, i64 count,
-                                            i64 n_replicates, int rows_fixed, u64 seed, i64* d, i64* t, i64* p,
-                                            i64* bands, i64* tops) {
+__global__ void cmfast_metric_draws_of_counts(const double* __restrict__ cells, const double* __restrict__ rows,
+                                              const double* __restrict__ support, const i64* __restrict__ total,
+                                              const signed char* __restrict__ status, int C, i64 first, i64 count,
+                                              i64 n_replicates, int rows_fixed, u64 seed, i64* d, i64* t, i64* p,
+                                              i64* bands, i64* tops) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
     if (status[b] != CM_CONVERGED) {
@@ -37,10 +37,10 @@ __global__ void cmfast_replicates_of_counts(const double* __restrict__ cells, co
 
 // The same of draws from a Dirichlet distribution with `alpha`, which add up to `total`: fractions. `logs` has C * C
 // numbers for each draw.
-__global__ void cmfast_replicates_of_shares(const double* __restrict__ alpha, const double* __restrict__ total,
-                                            const signed char* __restrict__ status, int C, i64 first, i64 count,
-                                            i64 n_replicates, u64 seed, double* logs, double* d, double* t, double* p,
-                                            double* bands, double* tops) {
+__global__ void cmfast_metric_draws_of_shares(const double* __restrict__ alpha, const double* __restrict__ total,
+                                              const signed char* __restrict__ status, int C, i64 first, i64 count,
+                                              i64 n_replicates, u64 seed, double* logs, double* d, double* t, double* p,
+                                              double* bands, double* tops) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
     if (status[b] != CM_CONVERGED) {
@@ -72,8 +72,8 @@ __global__ void cmfast_replicates_of_shares(const double* __restrict__ alpha, co
 // ---- single samples left out ----
 
 // Sums of matrices of counts, shape (n, C) each, zeros at first.
-__global__ void cmfast_left_out_of(const double* __restrict__ cells, int C, i64 n, double* d, double* t, double* p,
-                                   double* bands, double* tops) {
+__global__ void cmfast_metric_intervals_whole(const double* __restrict__ cells, int C, i64 n, double* d, double* t,
+                                              double* p, double* bands, double* tops) {
   for (i64 b = i64(blockIdx.x) * CM_THREADS + threadIdx.x; b < n; b += i64(gridDim.x) * CM_THREADS)
     for (int i = 0; i < C; ++i)
       for (int j = 0; j < C; ++j) {
@@ -86,8 +86,9 @@ __global__ void cmfast_left_out_of(const double* __restrict__ cells, int C, i64 
 
 // The same without one sample of each cell, from these: shape (n, C * C, C) each. An empty cell lacks nothing; one with
 // less than a sample becomes 0.
-__global__ void cmfast_left_out_sums(const double* __restrict__ cells, const double* __restrict__ whole, int C, i64 n,
-                                     double* d, double* t, double* p, double* bands, double* tops) {
+__global__ void cmfast_metric_intervals_without(const double* __restrict__ cells, const double* __restrict__ whole,
+                                                int C, i64 n, double* d, double* t, double* p, double* bands,
+                                                double* tops) {
   const i64 squares = i64(C) * C;
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * squares; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = k / squares, i = k % squares / C, j = k % C, one = k * C;
@@ -108,8 +109,9 @@ __global__ void cmfast_left_out_sums(const double* __restrict__ cells, const dou
 
 // The acceleration of BCa from what each number is without one sample of each cell, shape (n, C * C) of `per` numbers a
 // matrix; rows may be fixed.
-__global__ void cmfast_left_out_acceleration(const double* __restrict__ cells, const double* __restrict__ without,
-                                             int C, i64 n, i64 per, int rows_fixed, double* __restrict__ out) {
+__global__ void cmfast_metric_intervals_acceleration(const double* __restrict__ cells,
+                                                     const double* __restrict__ without, int C, i64 n, i64 per,
+                                                     int rows_fixed, double* __restrict__ out) {
   const i64 squares = i64(C) * C;
   for (i64 place = i64(blockIdx.x) * CM_THREADS + threadIdx.x; place < n; place += i64(gridDim.x) * CM_THREADS) {
     const double *M = cells + place / per * squares, *own = without + place * squares;

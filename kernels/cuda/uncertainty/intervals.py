@@ -13,11 +13,11 @@ from cmfast.kernels.cuda.metrics import values
 from cmfast.kernels.cuda.uncertainty.resample import Shares, shares_of
 from cmfast.kernels.shared.metrics import Plan
 
-_COUNTS = Kernel("uncertainty/intervals", "cmfast_replicates_of_counts", registers=128)
-_SHARES = Kernel("uncertainty/intervals", "cmfast_replicates_of_shares", registers=128)
-_WHOLE = Kernel("uncertainty/intervals", "cmfast_left_out_of")
-_WITHOUT = Kernel("uncertainty/intervals", "cmfast_left_out_sums")
-_ACCELERATION = Kernel("uncertainty/intervals", "cmfast_left_out_acceleration")
+_COUNTS = Kernel("uncertainty/intervals", "cmfast_metric_draws_of_counts", registers=128)
+_SHARES = Kernel("uncertainty/intervals", "cmfast_metric_draws_of_shares", registers=128)
+_WHOLE = Kernel("uncertainty/intervals", "cmfast_metric_intervals_whole")
+_WITHOUT = Kernel("uncertainty/intervals", "cmfast_metric_intervals_without")
+_ACCELERATION = Kernel("uncertainty/intervals", "cmfast_metric_intervals_acceleration")
 _ROWS = Kernel("uncertainty/intervals", "cmfast_replicate_intervals_rows", registers=128)
 KERNELS = (_COUNTS, _SHARES, _WHOLE, _WITHOUT, _ACCELERATION, _ROWS)
 MOST_BYTES = 2**28  # of replicates at a time
