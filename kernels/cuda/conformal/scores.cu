@@ -98,7 +98,7 @@ __global__ void cmfast_scores_all(const T* __restrict__ P, const double* __restr
 // The number of every row, from 0 to 1, that it and the keys make: nothing else. A sum modulo 2^64 has no order.
 template <typename T, int W>
 __global__ void cmfast_row_draws_rows(const T* __restrict__ P, const i64* __restrict__ keys, i64 C, i64 n,
-                                 double* __restrict__ out) {
+                                      double* __restrict__ out) {
   for (Team<W> team(n); team.more(); team.next()) {
     const T* row = P + team.matrix() * C;
     u64 total = 0;
