@@ -3,6 +3,7 @@
 import math
 import os
 import platform
+import sys
 
 import hypothesis
 import numba
@@ -48,6 +49,13 @@ def pytest_collection_finish(session):
         import warm
 
         warm.compile_part(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+def pytest_runtest_setup(item):
+    """Close the pictures that an earlier test left open."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
 
 
 @pytest.fixture
