@@ -275,7 +275,7 @@ def saved(request, tmp_path):
         return cells, path, dict(file)
 
 
-def refused(path, text=""):
+def assert_refused(path, text=""):
     with pytest.raises(ValueError, match=r"^CellCounts\.load: ") as caught:
         cmfast.CellCounts.load(path)
     assert type(caught.value) is ValueError
@@ -307,10 +307,10 @@ def test_contradictions_in_a_file_are_refused(saved):
     for name, values in damage.items():
         for value in values:
             archive(path, {**good, name: value})
-            refused(path)
+            assert_refused(path)
     for name in good:
         archive(path, {key: value for key, value in good.items() if key != name})
-        refused(path)
+        assert_refused(path)
 
 
 def npy(header, data=b"", version=b"\1\0"):
@@ -335,21 +335,21 @@ def test_foreign_and_hostile_files_are_refused(saved):
     }
     for entry in entries.values():
         archive(path, {**good, "keys": entry})
-        refused(path, "keys")
+        assert_refused(path, "keys")
     archive(path, {**good, "more": np.zeros(3)})
-    refused(path, "it has 'more'")
+    assert_refused(path, "it has 'more'")
     archive(path, {**good, "readme.txt": b"hello"})
-    refused(path, "not all of it are arrays")
+    assert_refused(path, "not all of it are arrays")
     archive(path, {**good, "counts": np.zeros(10**7, np.int64)}, zipfile.ZIP_DEFLATED)
-    refused(path, "is compressed")
+    assert_refused(path, "is compressed")
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("keys.npy", b"")
         with pytest.warns(UserWarning, match="Duplicate name"):
             file.writestr("keys.npy", b"")
-    refused(path, "one name")
+    assert_refused(path, "one name")
     for data in (b"no zip at all", b"", b"PK\x05\x06" + bytes(18), b"PK\x03\x04", pickle.dumps(5), npy(b"{}")):
         path.write_bytes(data)
-        refused(path)
+        assert_refused(path)
 
 
 def outcome(path):
@@ -381,7 +381,7 @@ def test_damaged_bytes_are_found_or_harmless(saved, step):
             assert_refused_or_the_same(path, cells)
     for length in range(0, len(whole), 3 * step):
         path.write_bytes(whole[:length])
-        refused(path)
+        assert_refused(path)
     for _ in range(1000 // step):
         a, b, c = np.sort(rng.integers(0, len(whole), 3))
         path.write_bytes(whole[:a] + whole[b:c] + whole[a:])

@@ -24,7 +24,7 @@ FINLEY, EDGES = PUBLISHED["paper004"]["finley_1884"], PUBLISHED["edge_3class"]
 COUNTS = cmfast.ConfusionCounts.from_labels([0, 1], [0, 0])
 
 
-def close(got, want):
+def assert_close(got, want):
     np.testing.assert_allclose(np.asarray(got, float), np.asarray(want, float), rtol=1e-12, atol=1e-12, equal_nan=True)
 
 
@@ -34,10 +34,10 @@ def test_glossary(name):
     M = np.array(block["cm"])
     for values, matrix in ((block["metrics"], M), (block.get("row_normalised", {}), M / M.sum(1, keepdims=True))):
         for metric, value in metrics.compute(matrix, list(values), undefined="nan").items():
-            close(value, values[metric])
+            assert_close(value, values[metric])
     if "kappa_custom" in block:
         custom = block["kappa_custom"]
-        close(metrics.kappa(M, weights=custom["weights"]), custom["value"])
+        assert_close(metrics.kappa(M, weights=custom["weights"]), custom["value"])
 
 
 @pytest.mark.parametrize("undefined", ["nan", "strict", "present", "zero", "one"])
@@ -47,7 +47,7 @@ def test_policies_on_absent_unsupported_and_unpredicted_classes(name, undefined)
     if undefined in block["policies"]:
         values = block["policies"][undefined]
         for metric, value in metrics.compute(block["cm"], list(values), undefined=undefined).items():
-            close(value, values[metric])
+            assert_close(value, values[metric])
     for metric, value in block["defined"].items():
         assert np.asarray(metrics.defined(block["cm"], metric)).tolist() == value, metric
 
@@ -59,20 +59,20 @@ def test_paper_003(team, kind):
     M = M if kind == "counts" else M / M.sum(1, keepdims=True)
     for name, value in TEAMS[team][kind].items():
         if name == "f1_of_first_two_classes":  # what the paper's code computes and prints as sF1, the mean over classes
-            close(metrics.f1(M)[:2].mean(), value)
+            assert_close(metrics.f1(M)[:2].mean(), value)
             assert abs(metrics.f1(M, average="macro") - value) > 0.01
         elif name.startswith("kappa_") and name != "kappa_01":
-            close((metrics.compute(M, name.removesuffix("_01")) + 1) / 2, value)
+            assert_close((metrics.compute(M, name.removesuffix("_01")) + 1) / 2, value)
         else:
-            close(metrics.compute(M, name), value)
+            assert_close(metrics.compute(M, name), value)
 
 
 def test_paper_004_on_finleys_tornadoes():
     values = dict(FINLEY["metrics"])
     for name in ("precision", "recall", "f1"):
-        close(metrics.compute(FINLEY["cm"], name)[1], values.pop(name))
+        assert_close(metrics.compute(FINLEY["cm"], name)[1], values.pop(name))
     for name, value in metrics.compute(FINLEY["cm"], list(values)).items():
-        close(value, values[name])
+        assert_close(value, values[name])
 
 
 def test_integers_are_exact_where_floats_cancel_or_overflow():
@@ -127,11 +127,11 @@ def test_same_bits_for_any_number_of_threads_and_any_neighbours(rng):
 
 def test_tau_weighted_is_not_bounded_below_unless_normalised():
     worst = [[0, 5], [5, 0]]
-    close(metrics.tau_weighted(worst, [10, 10]), 1 - np.sqrt(10))
-    close(metrics.tau_weighted(worst, [10, 10], normalize=True), 0)
+    assert_close(metrics.tau_weighted(worst, [10, 10]), 1 - np.sqrt(10))
+    assert_close(metrics.tau_weighted(worst, [10, 10], normalize=True), 0)
     M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-    close(metrics.tau_weighted(M, [1, 1, 1]), metrics.tau(M))
-    close(metrics.tau_weighted(M, [5, 5, 5], normalize=True), metrics.tau(M))
+    assert_close(metrics.tau_weighted(M, [1, 1, 1]), metrics.tau(M))
+    assert_close(metrics.tau_weighted(M, [5, 5, 5], normalize=True), metrics.tau(M))
 
 
 def test_every_function_is_its_row_of_the_table():
@@ -141,9 +141,9 @@ def test_every_function_is_its_row_of_the_table():
             if metric.kind == "binary":
                 assert getattr(metrics, name)([[5, 1], [2, 4]]) == metrics.compute([[5, 1], [2, 4]], name)
             elif name == "fbeta":
-                close(metrics.fbeta(M, 2), metrics.compute(M, "fbeta_2"))
+                assert_close(metrics.fbeta(M, 2), metrics.compute(M, "fbeta_2"))
             elif not name.endswith("_ovr") and not iskeyword(name):
-                close(getattr(metrics, name)(M), metrics.compute(M, name))
+                assert_close(getattr(metrics, name)(M), metrics.compute(M, name))
     assert len(set(metrics.SCALARS)) == len(metrics.SCALARS)
 
 
@@ -167,8 +167,8 @@ def test_averages_over_some_classes_are_scikit_learns(undefined, rng):
                 options = {"labels": labels, "average": average, "zero_division": zero_division, "beta": 0.5}
                 names = [f"{name}_{average}" for name in ("precision", "recall", "fbeta_0.5")]
                 found = metrics.compute(M, names, labels=labels, undefined=undefined)
-                close(list(found.values()), skm.precision_recall_fscore_support(y, p, **options)[:3])
-            close(metrics.f1(M, labels=labels), skm.f1_score(y, p, labels=labels, average=None))
+                assert_close(list(found.values()), skm.precision_recall_fscore_support(y, p, **options)[:3])
+            assert_close(metrics.f1(M, labels=labels), skm.f1_score(y, p, labels=labels, average=None))
             tables = skm.multilabel_confusion_matrix(y, p, labels=labels)
             assert np.array_equal(metrics.one_vs_rest(M, labels=labels), tables)
     assert metrics.recall(np.eye(3), labels=[2, 0]).shape == (2,)
@@ -187,9 +187,11 @@ def test_the_positive_class_of_two(rng):
     for M in rng.integers(1, 9, (5, 2, 2)):
         y, p = np.repeat(np.indices((2, 2)).reshape(2, -1), M.ravel(), axis=1)
         for positive in (0, 1):
-            close(metrics.f1(M, average="binary", positive=positive), skm.f1_score(y, p, pos_label=positive))
-            close(metrics.fbeta(M, 2, average="binary", positive=positive), metrics.fbeta(M, 2)[positive])
-            close(metrics.compute(M, "jaccard_binary", positive=positive), skm.jaccard_score(y, p, pos_label=positive))
+            assert_close(metrics.f1(M, average="binary", positive=positive), skm.f1_score(y, p, pos_label=positive))
+            assert_close(metrics.fbeta(M, 2, average="binary", positive=positive), metrics.fbeta(M, 2)[positive])
+            assert_close(
+                metrics.compute(M, "jaccard_binary", positive=positive), skm.jaccard_score(y, p, pos_label=positive)
+            )
     with pytest.raises(ValueError, match=r"of 2 classes for f1_binary \(per class: f1, mean: f1_macro\)"):
         metrics.f1(np.ones((3, 3)), average="binary")
 
@@ -198,17 +200,17 @@ def test_likelihood_ratios_are_infinite_where_only_the_divisor_is_0():
     M = [[5, 0], [2, 3]]
     assert metrics.positive_likelihood_ratio(M)[1] == np.inf
     assert metrics.diagnostic_odds_ratio(M).tolist() == [np.inf, np.inf]
-    close(metrics.compute(M, "negative_likelihood_ratio"), [0.0, 0.4])
+    assert_close(metrics.compute(M, "negative_likelihood_ratio"), [0.0, 0.4])
     fpr, fnr = metrics.compute(M, "fpr")[1], metrics.compute(M, "false_negative_rate")[1]
-    close((fpr, fnr), (0.0, 0.4))
+    assert_close((fpr, fnr), (0.0, 0.4))
 
 
 def test_krippendorffs_alpha_depends_on_the_number_of_samples():
     M = np.array([[5, 1], [2, 4]])
     few, many, pi = metrics.krippendorff_alpha(M), metrics.krippendorff_alpha(M * 10**6), metrics.scott_pi(M)
-    close(few, pi + (1 - pi) / (2 * M.sum()))
+    assert_close(few, pi + (1 - pi) / (2 * M.sum()))
     np.testing.assert_allclose(many, pi, rtol=1e-6)
-    close(metrics.krippendorff_alpha(M * 1e200), pi)
+    assert_close(metrics.krippendorff_alpha(M * 1e200), pi)
     assert np.isnan(metrics.krippendorff_alpha(M * 1e-200, undefined="nan"))
 
 
@@ -322,7 +324,7 @@ def test_tables_of_the_glossary(name):
     assert tables.tolist() == block["one_vs_rest_tn_fp_fn_tp"]
     for by, rows in block["most_confused"].items():
         value, row, col = metrics.most_confused(block["cm"], len(rows), by=by)
-        close(value, [r[0] for r in rows])
+        assert_close(value, [r[0] for r in rows])
         assert list(zip(row.tolist(), col.tolist(), strict=True)) == [(r[1], r[2]) for r in rows]
 
 
@@ -347,8 +349,8 @@ def test_thresholds_are_scikit_learns_roc_curve(rng):
     keep = np.flatnonzero(np.append(thresholds[1:] != thresholds[:-1], True))
     fpr, tpr, theirs = skm.roc_curve(y, s, drop_intermediate=False)
     np.testing.assert_array_equal(thresholds[keep], theirs)
-    close(metrics.recall(matrices)[keep, 1], tpr)
-    close(1 - metrics.specificity(matrices)[keep, 1], fpr)
+    assert_close(metrics.recall(matrices)[keep, 1], tpr)
+    assert_close(1 - metrics.specificity(matrices)[keep, 1], fpr)
 
 
 def test_the_geometric_mean_is_exact_at_both_ends_and_does_not_underflow():
@@ -421,7 +423,7 @@ def test_labels_with_weights_groups_and_what_is_ignored(rng):
     fractions = {**options, "sample_weight": w / 7}
     want = metrics.compute(cmfast.confusion_matrix(y, p, **fractions), ["mcc", "f1"])
     for name, value in metrics.from_labels(y, p, ["mcc", "f1"], **fractions).items():
-        close(value, want[name])
+        assert_close(value, want[name])
     with pytest.raises(ValueError, match=r"groups must be in 0\.\.1, got 2"):
         metrics.label_margins(y, p, groups=g, n_groups=2)
     with pytest.warns(cmfast.FailureWarning, match="sums not evaluated.*; sample_weight adds up to no number"):
@@ -451,15 +453,15 @@ def test_curves_and_areas_are_scikit_learns(weighted, rng):
     fpr, tpr, wanted = skm.roc_curve(words, s, drop_intermediate=False, **theirs)
     np.testing.assert_array_equal(thresholds, wanted)
     curve = metrics.roc(s, words, **options)
-    close((curve.fpr[keep], curve.tpr[keep]), (fpr, tpr))
+    assert_close((curve.fpr[keep], curve.tpr[keep]), (fpr, tpr))
     precision, recall, wanted = skm.precision_recall_curve(words, s, **theirs)
     curve = metrics.precision_recall(s, words, **options)
-    close((curve.precision[keep][::-1], curve.recall[keep][::-1]), (precision, recall))
+    assert_close((curve.precision[keep][::-1], curve.recall[keep][::-1]), (precision, recall))
     np.testing.assert_array_equal(curve.thresholds[keep][:0:-1], wanted)
-    close(metrics.auc(s, 2 * y - 1, sample_weight=w), skm.roc_auc_score(y, s, sample_weight=w))
-    close(metrics.average_precision(s, words, **options), skm.average_precision_score(words, s, **theirs))
+    assert_close(metrics.auc(s, 2 * y - 1, sample_weight=w), skm.roc_auc_score(y, s, sample_weight=w))
+    assert_close(metrics.average_precision(s, words, **options), skm.average_precision_score(words, s, **theirs))
     tensors = [None if a is None else torch.tensor(a) for a in (s, y, w)]
-    close(metrics.auc(*tensors[:2], sample_weight=tensors[2]), metrics.auc(s, y, sample_weight=w))
+    assert_close(metrics.auc(*tensors[:2], sample_weight=tensors[2]), metrics.auc(s, y, sample_weight=w))
     kept = metrics.threshold_matrices(*tensors[:2], drop_ties=True)
     assert kept.thresholds.tolist() == thresholds.tolist()
     assert isinstance(kept.matrices, torch.Tensor)
@@ -545,18 +547,18 @@ def test_multilabel_metrics_are_scikit_learns(weighted, undefined, zero_division
             continue  # it weights labels that no sample has by 0 only where 0/0 is 0
         found = metrics.multilabel(y, p, names, **options)
         want = [score(y, p, **theirs) for score in (skm.precision_score, skm.recall_score, skm.f1_score)]
-        close(list(found.values()), want)
+        assert_close(list(found.values()), want)
         tensors = {**options, "sample_weight": None if w is None else torch.tensor(w)}
         same = metrics.multilabel(torch.tensor(y), torch.tensor(p), names, **tensors)
-        close([float(value) for value in same.values()], want)
-    close(metrics.multilabel(y, p, "subset_accuracy", **options), skm.accuracy_score(y, p, sample_weight=w))
-    close(metrics.multilabel(y, p, "hamming_loss", **options), skm.hamming_loss(y, p, sample_weight=w))
-    close(
+        assert_close([float(value) for value in same.values()], want)
+    assert_close(metrics.multilabel(y, p, "subset_accuracy", **options), skm.accuracy_score(y, p, sample_weight=w))
+    assert_close(metrics.multilabel(y, p, "hamming_loss", **options), skm.hamming_loss(y, p, sample_weight=w))
+    assert_close(
         metrics.multilabel(y, p, "f1", **options),
         skm.f1_score(y, p, average=None, sample_weight=w, zero_division=zero_division),
     )
     tables = skm.multilabel_confusion_matrix(y, p, sample_weight=w)
-    close(metrics.multilabel_tables(y, p, sample_weight=w), tables)
+    assert_close(metrics.multilabel_tables(y, p, sample_weight=w), tables)
     if not weighted:
         rows = skm.multilabel_confusion_matrix(y, p, samplewise=True)
         assert np.array_equal(metrics.multilabel_tables(y, p, samplewise=True), rows)
@@ -571,12 +573,12 @@ def test_policies_of_multilabel_averages():
     found = {
         u: list(metrics.multilabel(y, p, names, undefined=u).values()) for u in ("present", "nan", "strict", "one")
     }
-    close(found["present"], [1 / 2, 1 / 2, 2 / 3])
-    close(found["nan"], [1, 1 / 2, 1])
-    close(found["strict"], [np.nan, np.nan, np.nan])
-    close(found["one"], [1, 2 / 3, 1])
+    assert_close(found["present"], [1 / 2, 1 / 2, 2 / 3])
+    assert_close(found["nan"], [1, 1 / 2, 1])
+    assert_close(found["strict"], [np.nan, np.nan, np.nan])
+    assert_close(found["one"], [1, 2 / 3, 1])
     batch = metrics.multilabel(np.stack([y, p]), np.stack([p, p]), "recall_macro")
-    close(batch, [1 / 2, 1])
+    assert_close(batch, [1 / 2, 1])
     for wrong in ("mcc", "f1_mean", "positive_likelihood_ratio_macro"):
         with pytest.raises(ValueError, match=r"metrics.multilabel: names must be subset_accuracy"):
             metrics.multilabel(y, p, wrong)

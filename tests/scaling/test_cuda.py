@@ -248,9 +248,10 @@ def test_what_lanes_share_meets_no_bank_twice_and_fits():
 
 def test_nothing_waits_where_failures_are_ignored():
     there = device.asarray(patterns((3, 3)))
-    cmfast.ipf(there, on_failure="ignore")  # compiles
+    before = cmfast.ipf(there, on_failure="ignore")  # compiles
     with device.waits(0):
-        cmfast.ipf(there, on_failure="ignore")
+        found = cmfast.ipf(there, on_failure="ignore")
+    assert device.host(found.status).tolist() == device.host(before.status).tolist()
 
 
 @pytest.fixture

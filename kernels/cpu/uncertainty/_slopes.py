@@ -3,9 +3,9 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
+from cmfast.kernels.cpu.metrics import _gradients, _margins, values
 from cmfast.kernels.cpu.metrics._margins import SUMS
-from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_CELL, _differentiate, _round_huge, _shaped
+from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_CELL, _differentiate, _shaped, complete
 
 
 def of_cells(lines, C, y, guess):
@@ -31,12 +31,7 @@ def slopes(M, plan, num_threads):
     lines, shaped = _margins.lines_of(C), _shaped(plan)
 
     def use(sums, S, start, stop, unusual):
-        if unusual:
-            _round_huge(sums, C)
-        if plan.ordered:
-            _passes.derive_ordered(sums, C)
-        if plan.again:
-            _passes.reduce_again(sums, C, steps)
+        complete(sums, C, plan, steps, unusual)
         for first in range(start, stop, WIDTH):
             tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
             G, T = _margins.aligned_lines(registers), _margins.aligned_lines(per_class)

@@ -135,6 +135,16 @@ def _of_one_class(sums, at, C, k, T, line, rows, others):
     return variance + (p - d) * (false * false) + (n - t - p + d) * (rejected * rejected)
 
 
+def complete(sums, C, plan, steps, unusual):
+    """Add to sums what slopes are made of besides: those of ordered classes, and what needs another pass."""
+    if unusual:
+        _round_huge(sums, C)
+    if plan.ordered:
+        _passes.derive_ordered(sums, C)
+    if plan.again:
+        _passes.reduce_again(sums, C, steps)
+
+
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Errors of what `plan` makes of every matrix: of its scalars, of its per-class results; the status."""
     C, batch = M.shape[-1], M.shape[:-2]
@@ -148,12 +158,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     work = _gradients.working_lines(C, plan), 3 * C + plan.scalars + 1
 
     def use(sums, S, start, stop, unusual):
-        if unusual:
-            _round_huge(sums, C)
-        if plan.ordered:
-            _passes.derive_ordered(sums, C)
-        if plan.again:
-            _passes.reduce_again(sums, C, steps)
+        complete(sums, C, plan, steps, unusual)
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
             part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]

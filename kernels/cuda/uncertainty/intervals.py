@@ -50,12 +50,11 @@ def _replicated(
         common = {"status": shares.status, "C": C, "first": first, "count": count, "n_replicates": n_replicates}
         common |= {"seed": seed, **sums}
         blocks = batches.per_item(count * n_replicates)
-        if not sums["t"].size:
-            pass  # there is nothing to draw
-        elif posterior:
+        something = bool(sums["t"].size)
+        if something and posterior:
             logs = xp.empty((count * n_replicates, C * C))
             _SHARES.launch((), blocks, alpha=alpha, total=total, logs=logs, **common)
-        else:
+        elif something:
             fixed = scheme == "row_multinomial"
             given = {"cells": shares.cells, "rows": shares.rows, "support": shares.support, "total": shares.total}
             _COUNTS.launch((), blocks, rows_fixed=fixed, **given, **common)
