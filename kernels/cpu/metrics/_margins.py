@@ -103,7 +103,7 @@ def load_few(M, C, ordered, usual, sums, cells, start, stop):
         store(sums, at + STATUS_LINE, splat(0.0))
         for begin in range(0, C, chunk):
             end = min(begin + chunk, C)
-            if _transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells):
+            if transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells):
                 for k in range((end - begin) * C):
                     x, low = load(cells, k), load(sums, at + STATUS_LINE)
                     store(sums, at + STATUS_LINE, where(x < low, x, low))
@@ -120,7 +120,7 @@ def load_few(M, C, ordered, usual, sums, cells, start, stop):
 
 
 @jit(inner=True)
-def _transpose(M, first, last, column, count, cells):
+def transpose(M, first, last, column, count, cells):
     """Bring `count` cells of eight matrices, none beyond `last`, side by side; return whether any may be negative."""
     if count < WIDTH:
         for k in range(count):

@@ -11,9 +11,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, floor, load, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
-from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.cpu.metrics._margins import CHUNK, FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose
 from cmfast.kernels.shared.metrics import ORDERED, Plan, Step
 from cmfast.kernels.status import INVALID, OK
 
@@ -45,77 +45,112 @@ def _differentiate(sums, C, plan, shaped, S, G, T):
         _gradients.differentiate(plan, sums, at, C, S, G_of, T_of)
         for register in range(plan.scalars):  # the mean over the samples becomes 0: then nothing cancels
             row, mean = register * (SUMS * C + 1), splat(0.0)
-            for line in range(SUMS * C if shaped[register] else 3 * C):
+            for k in range(C):  # one after another they would wait for each other
+                d = load(G_of, row + k) * load(sums, at + FIRST + k)
+                t = load(G_of, row + C + k) * load(sums, at + FIRST + C + k)
+                p = load(G_of, row + 2 * C + k) * load(sums, at + FIRST + 2 * C + k)
+                mean = mean + (d + (t + p))
+            for line in range(3 * C, SUMS * C if shaped[register] else 3 * C):
                 mean = mean + load(G_of, row + line) * load(sums, at + FIRST + line)
             mean = mean / load(sums, at + TOTAL_LINE)
             store(G_of, row + SUMS * C, load(G_of, row + SUMS * C) * 0.0 - mean)  # a constant, or NaN
 
 
+@jit(inner=True, borrows=True)
+def _add(cells, line, G, slopes, base, low, high, total):
+    """Add the squares of `base` and a slope for each cell from `low` to `high`; two sums are made at a time."""
+    even, odd = splat(0.0), splat(0.0)
+    for j in range(low, high - 1, 2):
+        g, h = base + load(G, slopes + j), base + load(G, slopes + j + 1)
+        even, odd = fma(load(cells, line + j), g * g, even), fma(load(cells, line + j + 1), h * h, odd)
+    if (high - low) & 1:
+        g = base + load(G, slopes + high - 1)
+        even = fma(load(cells, line + high - 1), g * g, even)
+    return total + (even + odd)
+
+
+@jit(inner=True, borrows=True)
+def _variance_of_row(cells, line, G, row, i, C):
+    """Return what a row adds to the variance of a register whose slopes depend on no order of the classes."""
+    base, slopes = load(G, row + C + i) + load(G, row + SUMS * C), row + 2 * C
+    right = base + load(G, slopes + i) + load(G, row + i)
+    variance = _add(cells, line, G, slopes, base, 0, i, load(cells, line + i) * (right * right))
+    return _add(cells, line, G, slopes, base, i + 1, C, variance)
+
+
+@jit(inner=True, borrows=True)
+def _variance_of_any_row(cells, line, kept, G, row, i, C, shaped, rows, t):
+    """Do so for any register; with `rows`, every row has a mean of its own."""
+    base, mean, variance = load(G, row + C + i) + load(G, row + SUMS * C), splat(0.0), splat(0.0)
+    for j in range(C):
+        store(kept, j, base + load(G, row + 2 * C + j))
+    store(kept, i, load(kept, i) + load(G, row + i))
+    for j in range(C if shaped else 0):
+        more = load(G, row + 3 * C + abs(i - j)) + load(G, row + 4 * C + max(i, j))
+        store(kept, j, load(kept, j) + more)
+    if rows:
+        for j in range(C):
+            mean = mean + load(kept, j) * load(cells, line + j)
+        mean = where(t > 0.0, mean / t, splat(0.0))
+    for j in range(C):
+        g = load(kept, j) - mean
+        variance = variance + load(cells, line + j) * (g * g)
+    return variance
+
+
 @jit()
-def _spread(M, sums, C, shaped, rows, n, cells, G, T, out, start, stop):
+def _spread(M, sums, C, shaped, rows, n, cells, work, G, T, out, start, stop):
     """Make standard errors of the slopes; `shaped` says of which registers they depend on the order of the classes.
 
-    Below zero, `n` says that the cells are counts, which they must be then.
+    Below zero, `n` says that the cells are counts, which they must be then. `cells` has the lines of some rows.
     """
     scalars, tables, status = out
-    size = FIRST + SUMS * C
+    size, together = FIRST + SUMS * C, max(1, len(cells) // max(C, 1))
     slopes, values_of = len(G) * size // max(len(sums), 1), len(T) * size // max(len(sums), 1)
-    line, kept, column = cells[:C], cells[C : 2 * C], cells[2 * C : 3 * C]
+    kept, column, found = work[:C], work[C : 2 * C], work[2 * C :]
     for first in range(start, stop, WIDTH):
         tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
         at, G_of, T_of = tile * size, G[tile * slopes : (tile + 1) * slopes], T[tile * values_of :]
         total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
         factor = total / n if n >= 0.0 else splat(1.0)
         for register in range(len(shaped)):
-            store(cells, 3 * C + register, splat(0.0))
+            store(found, register, splat(0.0))
         for k in range(C):
             store(column, k, splat(0.0))
-        for i in range(C):
-            for j in range(C):
-                for w in range(WIDTH):
-                    line[j, w] = M[min(first + w, stop - 1), i * C + j]
-                x = load(line, j)
-                if n < 0.0:
-                    good = good & (x == floor(x))
-            t = load(sums, at + FIRST + C + i)
-            for register in range(len(shaped)):
-                variance = load(cells, 3 * C + register)
-                row = register * (SUMS * C + 1)
-                base, mean = load(G_of, row + C + i) + load(G_of, row + SUMS * C), splat(0.0)
-                for j in range(C):
-                    g = base + load(G_of, row + 2 * C + j)
-                    store(kept, j, g)
-                store(kept, i, load(kept, i) + load(G_of, row + i))
-                for j in range(C if shaped[register] else 0):
-                    more = load(G_of, row + 3 * C + abs(i - j)) + load(G_of, row + 4 * C + max(i, j))
-                    store(kept, j, load(kept, j) + more)
-                if rows:
-                    for j in range(C):
-                        mean = mean + load(kept, j) * load(line, j)
-                    mean = where(t > 0.0, mean / t, splat(0.0))
-                for j in range(C):
-                    g = load(kept, j) - mean
-                    variance = variance + load(line, j) * (g * g)
-                store(cells, 3 * C + register, variance)
-            for j in range(C if rows else 0):  # of binomial counts in a column
-                if j != i:
-                    x = load(line, j)
-                    store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
+        for begin in range(0, C, together):
+            end = min(begin + together, C)
+            transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells)
+            for k in range((end - begin) * C if n < 0.0 else 0):
+                x = load(cells, k)
+                good = good & (x == floor(x))
+            for i in range(begin, end):
+                line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
+                for register in range(len(shaped)):
+                    row = register * (SUMS * C + 1)
+                    if rows or shaped[register]:
+                        more = _variance_of_any_row(cells, line, kept, G_of, row, i, C, shaped[register], rows, t)
+                    else:
+                        more = _variance_of_row(cells, line, G_of, row, i, C)
+                    store(found, register, load(found, register) + more)
+                for j in range(C if rows else 0):  # of binomial counts in a column
+                    if j != i:
+                        x = load(cells, line + j)
+                        store(column, j, load(column, j) + where(x > 0.0, x * ((t - x) / t), splat(0.0)))
         for register in range(len(shaped)):
-            x = sqrt(load(cells, 3 * C + register) * factor)
-            store(cells, 3 * C + register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
+            x = sqrt(load(found, register) * factor)
+            store(found, register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
             for w in range(count):
-                scalars[register, first + w] = cells[3 * C + register, w]
+                scalars[register, first + w] = found[register, w]
         for table in range(tables.shape[0]):
             for k in range(C):
                 x = _of_one_class(sums, at, C, k, T_of, (table * C + k) * 4, rows, load(column, k))
                 x = sqrt(x * factor)
-                store(line, 0, where(good & (x < np.inf), x, splat(np.nan)))
+                store(kept, 0, where(good & (x < np.inf), x, splat(np.nan)))
                 for w in range(count):
-                    tables[table, first + w, k] = line[0, w]
-        store(cells, len(cells) - 1, where(good, float(OK), splat(float(INVALID))))
+                    tables[table, first + w, k] = kept[0, w]
+        store(found, len(shaped), where(good, float(OK), splat(float(INVALID))))
         for w in range(count):
-            status[first + w] = np.int8(cells[len(cells) - 1, w])
+            status[first + w] = np.int8(found[len(shaped), w])
 
 
 @jit(inner=True)
@@ -155,7 +190,8 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     slopes, per_class = plan.registers * _gradients.lines_of(C), plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
     shaped, n = _shaped(plan), -1.0 if n is None else float(n)
-    work = _gradients.working_lines(C, plan), 3 * C + plan.scalars + 1
+    rooms = _gradients.working_lines(C, plan), max(CHUNK, C), 2 * C + plan.scalars + 1
+    ends = [sum(rooms[:k]) for k in range(1, 4)]
 
     def use(sums, S, start, stop, unusual):
         complete(sums, C, plan, steps, unusual)
@@ -163,9 +199,10 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
             part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]
             tiles = len(part) // lines
-            G, T = S[sum(work) :][: tiles * slopes], S[sum(work) + together * slopes :][: tiles * per_class]
-            _differentiate(part, C, steps, shaped, S[: work[0]], G, T)
-            _spread(given, part, C, shaped, rows, n, S[work[0] : sum(work)], G, T, out, first, last)
+            G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
+            _differentiate(part, C, steps, shaped, S[: ends[0]], G, T)
+            cells, work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
+            _spread(given, part, C, shaped, rows, n, cells, work, G, T, out, first, last)
 
     fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
 
@@ -173,7 +210,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     tiles = min(together, -(-size // WIDTH))
     values.over_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads,
-        lines=sum(work) + together * slopes + tiles * per_class,
+        lines=ends[2] + together * slopes + tiles * per_class,
     )  # fmt: skip
     each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
     return (*each, status.reshape(batch))
