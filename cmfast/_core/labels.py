@@ -12,6 +12,8 @@ NOWHERE = -1  # a place that no label has
 FEW = 1 << 12  # cells of a table of codes that are few, however few samples there are
 SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever the number of classes is
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
+NEAR = 1 << 16  # integers that lie so close together are looked up in a table, however few samples there are
+BLOCK = 1 << 18  # samples that are looked up at a time
 
 
 def are_plain(y_true: Any, y_pred: Any) -> bool:
@@ -129,6 +131,73 @@ def matched(
         order = [names.names[k] for k in names.codes.tolist()]
     first, second = _text.match(order, y_true, y_pred)
     return first if seen is None else np.where(seen, first, NOWHERE), second, order
+
+
+def occurring(y_true: Any, y_pred: Any, ignored: int | None) -> list[int]:
+    """Return the integers that occur in arrays of one shape, sorted; synchronises.
+
+    Where the truth is `ignored` nothing does, neither there nor among the predictions.
+    """
+    truth, guess = map(dispatch.bare, (y_true, y_pred))
+    if dispatch.device_of(truth) == "cpu":
+        truth, guess = (dispatch.to_host(y).reshape(-1) for y in (truth, guess))
+        return _occurring(truth, guess, ignored) if truth.size else []
+    if ignored is not None:
+        with dispatch.chosen(truth):
+            seen = truth != ignored
+            truth, guess = truth[seen], guess[seen]
+    return sorted({value for y in (truth, guess) for value in dispatch.distinct(y)[0].tolist()})
+
+
+def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
+    low, high = min(int(truth.min()), int(guess.min())), max(int(truth.max()), int(guess.max()))
+    near = high - low < max(NEAR, truth.size)
+    table, found = np.zeros(high - low + 1 if near else 0, np.bool_), set[int]()
+    for start in range(0, truth.size, BLOCK if near else truth.size):
+        stop = start + BLOCK if near else truth.size
+        seen = ... if ignored is None else truth[start:stop] != ignored
+        for y in (truth, guess):
+            values = y[start:stop][seen]
+            if near:
+                table[_distances(values, low)] = True
+            else:
+                found.update(np.unique(values).tolist())
+    return [low + k for k in np.flatnonzero(table).tolist()] if near else sorted(found)
+
+
+def _distances(values: np.ndarray, low: int) -> np.ndarray:
+    """Return how far integers are above `low`, modulo 2**64: as unsigned ones, all that are below it are far above."""
+    return values.astype(np.uint64) - np.uint64(low % 2**64)
+
+
+def placed(y: Any, classes: list[int], ignored: int | None = None) -> Any:
+    """Return integers as places among `classes`, which are sorted, in few bytes; NOWHERE for others and `ignored`."""
+    array = dispatch.bare(y)
+    index = {value: k for k, value in enumerate(classes) if value != ignored}
+    if dispatch.device_of(array) == "cpu":
+        out = dispatch.from_host(_placed(dispatch.to_host(array), classes, index), like=array)
+    else:
+        values, codes = dispatch.distinct(array)
+        places = dispatch.sent(np.array([index.get(value, NOWHERE) for value in values.tolist()], np.int64), array)
+        with dispatch.chosen(array):
+            out = places[codes]
+    return out if array is y else y.copy(data=out)  # which has named axes
+
+
+def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndarray:
+    out = np.empty(y.shape, np.int8 if len(classes) <= np.iinfo(np.int8).max else np.int32)
+    if not y.size:
+        return out
+    values, flat = y.reshape(-1), out.reshape(-1)
+    low, span = classes[0], classes[-1] - classes[0] + 1
+    near = span <= max(NEAR, y.size)
+    known: Any = range(low, low + span) if near else (own := np.unique(values)).tolist()
+    table = np.array([*(index.get(value, NOWHERE) for value in known), NOWHERE], out.dtype)
+    for start in range(0, y.size, BLOCK):
+        some = values[start : start + BLOCK]
+        at = np.minimum(_distances(some, low), np.uint64(span)) if near else np.searchsorted(own, some)
+        flat[start : start + BLOCK] = table[at]
+    return out
 
 
 def numbered(groups: Any, n_groups: int | None) -> tuple[Any, int | None]:

@@ -59,9 +59,10 @@ def label_margins(
     Parameters
     ----------
     y_true, y_pred : array of int or str, shape (..., n)
-        Class ids ``0, ..., n_classes - 1``; or text, whose classes are the labels that occur, sorted.
+        Integers or text.
     n_classes : int, optional
-        Default: the largest label plus one.
+        Labels are the class ids ``0, ..., n_classes - 1``. Default: the classes are the labels that occur anywhere in
+        `y_true` or `y_pred`, sorted, as for :func:`cmfast.confusion_matrix`; an order of categories is kept.
     sample_weight : array, shape (..., n), optional
         What each sample adds; default 1. Integers are added as integers, anything else in float64.
     groups : array of int or str, shape (..., n), optional
@@ -97,7 +98,8 @@ def label_margins(
 
     Notes
     -----
-    Memory: five numbers per class, and what is worked on at a time. Bad values: labels raise; sums of weights that are
+    Memory: five numbers per class, and what is worked on at a time; where integers are other than 0, 1, ... also one to
+    four bytes per label, however large they are. Bad values: labels raise; sums of weights that are
     no number, or that int64 does not hold, have the status INVALID. Synchronises the device. Reproducible: same input,
     same bits, for any number of threads.
 
@@ -212,22 +214,23 @@ def from_labels(
     Parameters
     ----------
     y_true, y_pred : array of int or str, shape (..., n)
-        As for :func:`label_margins`: class ids, or text, whose classes are the labels that occur, sorted.
+        As for :func:`label_margins`: integers or text, whose classes are the labels that occur, sorted.
     names : str or list of str, optional
         As for :func:`compute`: all of them, also those of ordered classes.
     n_classes : int, optional
-        Default: the largest label plus one.
+        Labels are the class ids ``0, ..., n_classes - 1``, some of which need not occur.
     sample_weight, groups, n_groups, ignore_index, sample_axes, whole_floats
         As for :func:`label_margins`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`compute`.
     positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+        Which class of two is the positive one, for binary names. Of labels 0 and 1, or -1 and 1, it is 1, also where
+        one of them does not occur; of other integers `pos_label` says it.
     pos_label : label, optional
-        The same by its label, in the place of `positive`: text, a bool, or 1 of -1 and 1. Without `n_classes` the
-        classes are then two labels, whatever they are, also where one of them does not occur.
+        The same by its label, in the place of `positive`: text, a bool, an integer. Without `n_classes` the classes are
+        then two labels, whatever they are, also where one of them does not occur.
     labels : sequence of labels, optional
-        Classes that averages are over, as for :func:`compute`: class ids, or text where labels are.
+        Classes that averages are over, as for :func:`compute`: labels that occur, or class ids with `n_classes`.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -239,10 +242,12 @@ def from_labels(
     Raises
     ------
     TypeError, ValueError
-        As :func:`label_margins` and :func:`compute`.
+        As :func:`label_margins` and :func:`compute`; a binary name for labels that do not say which is positive.
 
     Notes
     -----
+    Agrees with scikit-learn for any labels: classes that do not occur have no part in averages and distances.
+
     Memory: five numbers per class, where a matrix has one per pair: 4 MB instead of 80 GB for 100,000 classes. Bad
     values: labels raise; weights that add up to no number, or to less than 0, give NaN and warn. Synchronises the
     device. Reproducible: same input, same bits.
@@ -254,13 +259,16 @@ def from_labels(
     0.7
     >>> metrics.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"], "recall").tolist()
     [1.0, 0.5]
-    >>> float(metrics.from_labels([-1, 1, 1], [1, 1, -1], "recall_binary", pos_label=1))
+    >>> float(metrics.from_labels([-1, 1, 1], [1, 1, -1], "recall_binary"))
+    0.5
+    >>> float(metrics.from_labels(["no", "yes", "yes"], ["no", "yes", "no"], "recall_binary", pos_label="yes"))
     0.5
     """
     wanted = _plan.names_of(names)
     check_options(undefined, positive, "warn")
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, pos_label)
+    options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads)
+    options = options._replace(pos_label=pos_label, positive=positive if _plan.is_binary(wanted) else None)
 
     def placed(C: int, classes: _samples.Classes) -> tuple[int, tuple[int, ...] | None]:
         place = positive if pos_label is None else _samples.place_of("pos_label", pos_label, C, classes)

@@ -72,6 +72,11 @@ def names_of(names: object, argument: str = "names") -> tuple[str, ...]:
     return found
 
 
+def is_binary(names: tuple[str, ...]) -> bool:
+    """Whether one of the metrics, which are known, is of two classes."""
+    return any(form is not None and form.binary for form in map(find, names))
+
+
 def _refuse(argument: str, name: str) -> NoReturn:
     meant = near(name)
     if meant:

@@ -1,7 +1,8 @@
 """Labels as users have them, as the sums that metrics are made of; and what their classes are called."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -25,6 +26,8 @@ class Options(NamedTuple):
     whole_floats: bool
     num_threads: int | None
     pos_label: Any = None
+    positive: int | None = None
+    """Which of two classes is the positive one, where a metric of two classes is asked for; else None."""
 
 
 def summed(
@@ -60,14 +63,9 @@ def summed(
     n_groups = _groups(arrays["groups"], n_groups)
     counting = {"n_groups": n_groups, "num_threads": threads}
     if texts:
-        return _of_text(arrays, ignored, options.pos_label, check, counting)
-    if options.pos_label is not None and n_classes is None:
-        two = _two(arrays, options.pos_label, ignored)
-        check(2, two)
-        ignored = None if ignored is None else _labels.NOWHERE
-        return _of(arrays, n_classes=2, ignored=ignored, **counting), two
+        return _of_text(arrays, ignored, options, check, counting)
     if n_classes is None:
-        return _of_all(arrays, check, ignored=ignored, **counting), None
+        return _of_integers(arrays, ignored, options, check, counting)
     check(n_classes, None)
     return _of(arrays, n_classes=n_classes, ignored=ignored, **counting), None
 
@@ -92,7 +90,7 @@ def _adopted(given: dict[str, Array], options: Options) -> dict[str, Any]:
 def _of_text(
     arrays: dict[str, Any],
     ignored: str | bytes | None,
-    pos_label: Any,
+    options: Options,
     check: Callable[[int, Classes], object],
     counting: dict[str, Any],
 ) -> tuple[Margins[Any], Classes]:
@@ -102,21 +100,24 @@ def _of_text(
     found = _labels.counted(y_true, y_pred, None, ignored, weight=weight, groups=groups, **counting)
     if found is None:
         *turned, classes = _labels.matched(y_true, y_pred, None, ignored)
-        classes = _with(pos_label, classes)
+        classes = _with_text(options, classes)
         check(len(classes), classes)
         arrays |= dict(zip(("y_true", "y_pred"), turned, strict=True))
         at = None if ignored is None else _labels.NOWHERE
         return _of(arrays, n_classes=len(classes), ignored=at, **counting), classes
     M, occurring = found
-    classes = _with(pos_label, occurring)
+    classes = _with_text(options, occurring)
     check(len(classes), classes)
     more = len(classes) - len(occurring)
     M = np.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, more)] * 2) if more else M
     return Margins(*dispatch.call("margins", dispatch.read_only(M), num_threads=counting["num_threads"])), classes
 
 
-def _with(pos_label: Any, classes: list[Any]) -> list[Any]:
+def _with_text(options: Options, classes: list[Any]) -> list[Any]:
     """Return classes that are text with the positive one, and two of them, though fewer occur."""
+    pos_label = options.pos_label
+    if pos_label is None and options.positive is not None and len(classes) == 1:
+        _refuse_alone(classes[0])
     if pos_label is None or len(classes) > 1:
         return classes
     if not isinstance(pos_label, str | bytes):
@@ -127,45 +128,37 @@ def _with(pos_label: Any, classes: list[Any]) -> list[Any]:
     return [*known, *[None] * (2 - len(known))]
 
 
-def _two(arrays: dict[str, Any], pos_label: Any, ignored: int | None) -> Classes:
-    """Put 0 and 1 in the place of integers, of which there are two beside those that are ignored; return these."""
-    if not isinstance(pos_label, int | np.integer | np.bool_):
-        given = f"{type(pos_label).__name__} {validate.shown(pos_label)}"
+def _with_integers(options: Options, classes: Sequence[int]) -> Sequence[Any]:
+    """Return classes that are integers with the positive one, and two of them, though fewer occur.
+
+    It is 1 of 0 and 1, or of -1 and 1, where nobody says otherwise; of two others nobody can know.
+    """
+    if options.pos_label is None:
+        if options.positive is None or not 0 < len(classes) <= 2:
+            return classes
+        pair = next((pair for pair in ([0, 1], [-1, 1]) if set(classes) <= set(pair)), None)
+        if pair is None and len(classes) == 1:
+            _refuse_alone(classes[0])
+        if pair is None and options.positive == 1:  # which need not be meant: it is the default
+            validate.refuse("pos_label", f"one of the labels {list(classes)}", "None")
+        return classes if pair is None or len(classes) == 2 else pair
+    if not isinstance(options.pos_label, int | np.integer | np.bool_):
+        given = f"{type(options.pos_label).__name__} {validate.shown(options.pos_label)}"
         validate.refuse("pos_label", "an integer, as labels are", given, TypeError)
-    positive = int(pos_label)
-    names = [name for name in ("y_true", "y_pred") if 0 not in dispatch.shape_of(arrays[name])]
-    ends = {name: {_extreme(arrays[name], which) for which in ("min", "max")} for name in names}
-    found = _beside(ends, ignored) | {positive}
-    if found <= {0, 1} and all(end <= {0, 1} for end in ends.values()) and ignored is None:
-        return [0, 1]
-    if len(found) > 2 or not all(_are(arrays[name], found, ignored if name == "y_true" else None) for name in names):
-        values = {name: set(dispatch.distinct(arrays[name])[0].tolist()) for name in names}
-        found = _beside(values, ignored) | {positive}
+    positive = int(options.pos_label)
+    found = sorted({*classes, positive})
     if len(found) > 2:
-        others = ", ".join(map(str, sorted(found - {positive})[:3]))
-        given = f"{validate.shown(pos_label)} where labels are also {others}" + (", ..." if len(found) > 4 else "")
+        others = [label for label in found if label != positive]
+        listed = f"{', '.join(map(str, others[:3]))}{', ...' if len(others) > 3 else ''}"
+        given = f"{validate.shown(options.pos_label)} where labels are also {listed}"
         validate.refuse("pos_label", "of two classes", given)
-    classes = sorted(found)
-    for name in ("y_true", "y_pred"):
-        y = arrays[name]
-        with dispatch.chosen(y):
-            high = y == classes[-1] if len(classes) > 1 else y != y  # noqa: PLR0124 - nothing is the other one
-            arrays[name] = high if ignored is None or name == "y_pred" else high * 1 - (y == ignored) * 1
-    return classes if len(classes) == 2 else [*classes, None]
+    if set(found) <= {0, 1}:
+        return [0, 1]
+    return [*found, *[None] * (2 - len(found))]
 
 
-def _beside(values: dict[str, set[Any]], ignored: int | None) -> set[int]:
-    """Return all values, but for a truth that is ignored."""
-    return {int(x) for name, some in values.items() for x in some if not (name == "y_true" and x == ignored)}
-
-
-def _are(y: Array, values: set[int], ignored: int | None) -> bool:
-    """Whether all labels are among the values."""
-    with dispatch.chosen(y):
-        is_one = [y == value for value in (*values, *(() if ignored is None else (ignored,)))]
-        for other in is_one[1:]:
-            is_one[0] = is_one[0] | other
-        return bool(is_one[0].all())
+def _refuse_alone(label: Any) -> NoReturn:
+    validate.refuse("pos_label", f"given where {validate.shown(label)} is the only label", "None")
 
 
 def place_of(name: str, label: Any, C: int, classes: Classes) -> int:
@@ -212,22 +205,65 @@ def _groups(groups: Array | None, n_groups: int | None) -> int | None:
     return number
 
 
-def _of_all(arrays: dict[str, Array], check: Callable[[int, Classes], object], **options: Any) -> Margins[Any]:
-    """Return the sums over the classes up to the largest label."""
-    found = {name: arrays[name] for name in ("y_true", "y_pred") if 0 not in dispatch.shape_of(arrays[name])}
-    ignored = options["ignored"]
-    largest = {name: _extreme(found[name], "max") for name in found}
-    if largest and ignored is not None and largest["y_true"] == ignored:
-        largest["y_true"] = _largest_but(found["y_true"], ignored)
-    name, value = max(largest.items(), key=lambda item: item[1], default=("y_true", -1))
-    n_classes = max(0, value) + 1 if found else 0
+def _of_integers(
+    arrays: dict[str, Any],
+    ignored: int | None,
+    options: Options,
+    check: Callable[[int, Classes], object],
+    counting: dict[str, Any],
+) -> tuple[Margins[Any], Classes]:
+    """Return the sums of integers over those that occur, and these."""
+    sums, found = _as_they_are(arrays, ignored, check, counting)
+    classes = _with_integers(options, found)
+    C = len(classes)
+    named = None if isinstance(classes, range) or classes == list(range(C)) else list(classes)
+    check(C, named)
+    if sums is not None and len(found) == C:
+        return sums, named
+    if named is not None:
+        known = [label for label in named if label is not None]
+        arrays["y_true"] = _labels.placed(arrays["y_true"], known, ignored)
+        arrays["y_pred"] = _labels.placed(arrays["y_pred"], known)
+        ignored = None if ignored is None else _labels.NOWHERE
+    return _of(arrays, n_classes=C, ignored=ignored, **counting), named
+
+
+def _as_they_are(
+    arrays: dict[str, Any], ignored: int | None, check: Callable[[int, Classes], object], counting: dict[str, Any]
+) -> tuple[Margins[Any] | None, Sequence[int]]:
+    """Return the sums of integers that are 0, 1, ... without a gap, else None; and the integers that occur."""
+    y_true, y_pred = arrays["y_true"], arrays["y_pred"]
+    shape = dispatch.shape_of(y_true)
+    if 0 in shape:
+        return None, range(0)
+    largest = [_extreme(y, "max") for y in (y_true, y_pred)]
+    if largest[0] == ignored:
+        largest[0] = _largest_but(y_true, largest[0])
+    C = max(*largest, -1) + 1
+    cells = C * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
+    if 0 < cells <= max(_labels.NEAR, math.prod(shape)) and _passes(check, C):
+        *parts, outside = dispatch.call("label_margins", *arrays.values(), n_classes=C, ignored=ignored, **counting)
+        sums = Margins(*parts)
+        if not outside and _all_occur(sums):
+            return sums, range(C)
+    return None, _labels.occurring(y_true, y_pred, ignored)
+
+
+def _passes(check: Callable[[int, Classes], object], C: int) -> bool:
+    """Whether nothing is wrong with what is asked of classes 0, ..., C - 1; what is, is said of those that occur."""
     try:
-        if value >= validate.LARGEST:
-            raise MemoryError
-        check(n_classes, None)
-        return _of(arrays, n_classes=n_classes, **options)
-    except MemoryError:
-        validate.refuse(name, "class ids, each of which takes memory", value, MemoryError)
+        check(C, None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _all_occur(sums: Margins[Any]) -> bool:
+    """Whether every class occurs, as far as sums tell: bad weights hide it, and such as add up to nothing."""
+    t, p = map(dispatch.bare, (sums.row_sums, sums.col_sums))
+    with dispatch.chosen(t):
+        found = ((t != 0) | (p != 0)).reshape(-1, dispatch.shape_of(t)[-1])
+    return bool(dispatch.to_host(found).any(0).all()) and not np.any(dispatch.to_host(sums.status))
 
 
 def _extreme(values: Array, which: str) -> int:

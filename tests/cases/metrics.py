@@ -197,18 +197,32 @@ def _labels():
     yield Case("ignored", (np.where(y == 1, 255, y), p), {"ignore_index": 255})
     yield Case("ignored-a-class", (y, p), {"ignore_index": 1, "n_classes": 6})
     yield Case("ignored-negative", (np.where(y == 1, -1, y).astype(np.int8), p.astype(np.int8)), {"ignore_index": -1})
+    for name, pool in (
+        ("gaps", [1, 2, 3, 9, 4]),
+        ("negative", [-7, -1, 5, 0, 2]),
+        ("wide", [3, -(10**9), 10**12, 7, 1]),
+    ):
+        labels = np.array(pool)
+        yield Case(f"labels-{name}", (labels[y], labels[p]))
+        yield Case(f"labels-{name}-ignored", (labels[y], labels[p]), {"ignore_index": int(labels[2])})
+    beside = np.where(y == 1, 40, p)  # occurs where the truth is ignored, and nowhere else
+    yield Case("labels-beside-ignored", (y, beside), {"ignore_index": 1})
+    yield Case("labels-uint64", (y.astype(np.uint64) + np.uint64(2**63), p + 3))
     w, g = rng.integers(0, 2**20, y.shape) / 2**10, rng.integers(0, 3, y.shape)  # sums without rounding
     bad = w.copy()
     bad[1, 5] = np.nan
     yield Case("weights", (y, p), {"sample_weight": w})
     yield Case("weights-float32", (y, p), {"sample_weight": w.astype(np.float32)})
     yield Case("weights-nan", (y, p), {"sample_weight": bad})
+    yield Case("weights-nan-gaps", (y * 2, p * 2), {"sample_weight": bad})
+    yield Case("weights-none", (y, p), {"sample_weight": np.where((y == 2) | (p == 2), 0.0, w)})
     yield Case("weights-int", (y, p), {"sample_weight": rng.integers(0, 2**50, y.shape)})
     yield Case("weights-int-beyond", (y, p), {"sample_weight": rng.integers(2**60, 2**62, y.shape)})
     yield Case("weights-uint64", (y, p), {"sample_weight": rng.integers(2**53, 2**55, y.shape).astype(np.uint64)})
     yield Case("groups", (y, p), {"groups": g})
     yield Case("groups-weights", (y, p), {"groups": g.astype(np.int8), "n_groups": 5, "sample_weight": w})
     yield Case("groups-weights-nan-ignored", (y, p), {"groups": g, "sample_weight": bad, "ignore_index": 0})
+    yield Case("groups-gaps", (y * 3, p * 3), {"groups": g, "sample_weight": w})
     yield Case("groups-row", (y[0], p[0]), {"groups": g[0], "sample_weight": g[0]})
     yield Case("no-samples-groups", (y[:, :0], p[:, :0]), {"groups": g[:, :0], "n_classes": 3})
 

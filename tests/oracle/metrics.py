@@ -400,7 +400,10 @@ def label_margins(y, p, *, n_classes=None, sample_weight=None, groups=None, n_gr
     seen = np.ones(y.shape, bool) if ignore_index is None else y != ignore_index
     C = n_classes
     if C is None:
-        C = max([0, *y[seen].tolist(), *p.ravel().tolist()]) + 1 if y.size else 0
+        labels = sorted({*y[seen].tolist(), *p[seen].tolist()})
+        C = len(labels)
+        places = {label: k for k, label in enumerate(labels)}
+        y, p = (np.array([places.get(x, -1) for x in z.ravel().tolist()], np.int64).reshape(z.shape) for z in (y, p))
     if n_groups is None:
         n_groups = 1 if groups is None else max([-1, *groups.ravel().tolist()]) + 1
     exact = sample_weight is None or sample_weight.dtype.kind in "bui"
