@@ -35,7 +35,7 @@ def summed(
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of labels, checked, and what the classes are called.
 
-    `check` sees the number of classes, and what they are called, before the sums are there.
+    `check` sees the number of classes, and what they are called, as soon as it is known.
     """
     threads = validate.num_threads(options.num_threads)
     arrays = _adopted(given, options)
@@ -213,49 +213,56 @@ def _of_integers(
     counting: dict[str, Any],
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of integers over those that occur, and these."""
-    sums, found = _as_they_are(arrays, ignored, check, counting)
+    y_true, y_pred = arrays["y_true"], arrays["y_pred"]
+    sums = _as_they_are(arrays, ignored, counting)
+    table = None if sums is not None else _labels.tabulated(*arrays.values(), ignored, **counting)
+    if sums is not None:
+        found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
+    else:
+        found = table[2] if table is not None else _labels.occurring(y_true, y_pred, ignored)
     classes = _with_integers(options, found)
     C = len(classes)
     named = None if isinstance(classes, range) or classes == list(range(C)) else list(classes)
     check(C, named)
     if sums is not None and len(found) == C:
         return sums, named
+    if table is not None:
+        return _of_table(table, classes, counting["num_threads"]), named
     if named is not None:
         known = [label for label in named if label is not None]
-        arrays["y_true"] = _labels.placed(arrays["y_true"], known, ignored)
-        arrays["y_pred"] = _labels.placed(arrays["y_pred"], known)
+        arrays["y_true"] = _labels.placed(y_true, known, ignored)
+        arrays["y_pred"] = _labels.placed(y_pred, known)
         ignored = None if ignored is None else _labels.NOWHERE
     return _of(arrays, n_classes=C, ignored=ignored, **counting), named
 
 
-def _as_they_are(
-    arrays: dict[str, Any], ignored: int | None, check: Callable[[int, Classes], object], counting: dict[str, Any]
-) -> tuple[Margins[Any] | None, Sequence[int]]:
-    """Return the sums of integers that are 0, 1, ... without a gap, else None; and the integers that occur."""
+def _of_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_threads: int | None) -> Margins[Any]:
+    """Return the sums of matrices of all integers from one on, over the classes, among which are all that occur."""
+    M, low, found = table
+    batch = dispatch.shape_of(M)[:-2]
+    every = [list(range(size)) for size in batch]
+    source, places = [label - low for label in found], [classes.index(label) for label in found]
+    M = dispatch.moved(M, (*batch, len(classes), len(classes)), [*every, source, source], [*every, places, places])
+    M = dispatch.read_only(M) if isinstance(M, np.ndarray) else M
+    return Margins(*dispatch.call("margins", M, num_threads=num_threads))
+
+
+def _as_they_are(arrays: dict[str, Any], ignored: int | None, counting: dict[str, Any]) -> Margins[Any] | None:
+    """Return the sums of integers that are 0, 1, ... without a gap, None of others."""
     y_true, y_pred = arrays["y_true"], arrays["y_pred"]
     shape = dispatch.shape_of(y_true)
     if 0 in shape:
-        return None, range(0)
+        return None
     largest = [_extreme(y, "max") for y in (y_true, y_pred)]
     if largest[0] == ignored:
         largest[0] = _largest_but(y_true, largest[0])
     C = max(*largest, -1) + 1
     cells = C * math.prod(shape[:-1]) * (counting["n_groups"] or 1)
-    if 0 < cells <= max(_labels.NEAR, math.prod(shape)) and _passes(check, C):
-        *parts, outside = dispatch.call("label_margins", *arrays.values(), n_classes=C, ignored=ignored, **counting)
-        sums = Margins(*parts)
-        if not outside and _all_occur(sums):
-            return sums, range(C)
-    return None, _labels.occurring(y_true, y_pred, ignored)
-
-
-def _passes(check: Callable[[int, Classes], object], C: int) -> bool:
-    """Whether nothing is wrong with what is asked of classes 0, ..., C - 1; what is, is said of those that occur."""
-    try:
-        check(C, None)
-    except (TypeError, ValueError):
-        return False
-    return True
+    if not 0 < cells <= max(_labels.NEAR, math.prod(shape)):
+        return None
+    *parts, outside = dispatch.call("label_margins", *arrays.values(), n_classes=C, ignored=ignored, **counting)
+    sums = Margins(*parts)
+    return sums if not outside and _all_occur(sums) else None
 
 
 def _all_occur(sums: Margins[Any]) -> bool:

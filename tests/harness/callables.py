@@ -870,7 +870,7 @@ ENTRIES: dict[str, Entry] = {
         cmfast.metrics.from_labels, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
         others={"names": ["accuracy"]}, optional=frozenset({"sample_weight", "groups"}),
         wrong={"pos_label": (1.5, math.nan, "ill", 2**63, [0])},  # of the labels, which are three
-        free=frozenset({"pos_label"}),
+        free=frozenset({"pos_label", "labels"}),  # of labels that occur, which counting finds
     ),
     "metrics.multilabel": _function(
         cmfast.metrics.multilabel, LABELLED, others={"names": ["f1_macro"]}, optional=frozenset({"sample_weight"}),
