@@ -192,6 +192,9 @@ def confusion_matrix(
     matrices beside them are as always. Synchronises the device. Reproducible: same input, same bits, for any number of
     threads.
 
+    Arrays of xarray give one of dimensions ``true``, ``predicted`` and ``group``, with classes and names of groups as
+    coordinates. They are matched by position: raises where coordinates or the order of dimensions differ.
+
     Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels without `whole_floats`,
     `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
 
@@ -243,6 +246,7 @@ def confusion_matrix(
         return matrix
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
+    given = (y_true, y_pred)
     y_true, y_pred, sample_weight, groups = dispatch.adopt(
         optional=("sample_weight", "groups"),
         y_true=_typed(y_true, names),
@@ -254,13 +258,12 @@ def confusion_matrix(
         y_true, y_pred = (_labels.whole(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
     if n_classes is None:
         y_true, y_pred, names = _labels.dates(y_true, y_pred, names)
-    if sample_axes != 1:
-        given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-        y_true, y_pred, sample_weight, groups = _labels.flat(sample_axes, given)
+    arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+    arrays = {name: None if x is None else dispatch.bare(x) for name, x in arrays.items()}
+    y_true, y_pred, sample_weight, groups = arrays.values() if sample_axes == 1 else _labels.flat(sample_axes, arrays)
     _check(n_classes, y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
     ignored = None if ignore_index is None else _labels.ignored(ignore_index, y_true)
-    if isinstance(y_true, _text.Coded):  # which is an array of no library
-        sample_weight, groups = (None if x is None else dispatch.bare(x) for x in (sample_weight, groups))
+    of_groups = groups
     groups, n_groups = _labels.numbered(groups, n_groups)
     if labels is not None:
         _check_labels(names, n_classes, dispatch.dtype_of(y_true).kind)
@@ -272,7 +275,7 @@ def confusion_matrix(
         validate.refuse("sparse", "False with groups or normalize", "True")
 
     options: dict[str, Any] = {"n_groups": n_groups, "num_threads": num_threads}
-    found = None
+    found = order = None
     if isinstance(y_true, _text.Coded):
         if not sparse:
             found = _labels.counted(y_true, y_pred, names, ignored, weight=sample_weight, groups=groups, **options)
@@ -285,12 +288,18 @@ def confusion_matrix(
     if sparse:
         return _sparse(y_true, y_pred, sample_weight, n_classes, names, ignored, on_failure)
     if found is not None:
-        matrix, status = found[0], np.int8(Status.CONVERGED)
+        matrix, order = found
+        status = np.int8(Status.CONVERGED)
     else:
         options |= {"n_classes": n_classes, "labels": names, "ignored": ignored}
         matrix, status, outside = _counted(y_true, y_pred, sample_weight, groups, **options)
         if outside is not None:
             _refuse_outside(*outside)
+    if any(dispatch.bare(y) is not y for y in given):
+        classes = names if order is None else order
+        classes = _labels.occurring(y_true, y_pred, n_classes, ignored) if classes is None else classes
+        called = _labels.names_of(of_groups)
+        matrix = dispatch.counts(matrix, given, axes=sample_axes, classes=classes, groups=called)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
     failures.report(status, on_failure)

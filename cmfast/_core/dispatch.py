@@ -73,6 +73,7 @@ def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None)
     try:
         known = (op,) if getattr(one, "HAS_GRADIENTS", False) else ()
         out = [None if array is None else one.asarray(name, array, *known) for name, array in arrays.items()]
+        _check_agreement(one, given)
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
             raise
@@ -84,6 +85,22 @@ def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None)
             msg = f"arrays must be on one device, got {what}"
             raise TypeError(caller.named(msg))
     return out
+
+
+def _check_agreement(one: ModuleType, arrays: dict[str, Any]) -> None:
+    """Raise ValueError where arrays of a library that names axes are named otherwise than they are matched."""
+    check = getattr(one, "check_agreement", None)
+    if check is not None:
+        check(arrays)
+
+
+def check_agreement(**arrays: Any) -> None:
+    """Do so for arrays that are not adopted together; those of libraries without names, and None, are skipped."""
+    for one in {adapter(type(array)) for array in arrays.values()}:
+        try:
+            _check_agreement(one, arrays)
+        except ValueError as error:
+            raise ValueError(caller.named(str(error))) from None
 
 
 def _library(array: Any) -> str:
@@ -175,6 +192,22 @@ def dimensioned(signature: str, arrays: tuple[Any, ...], out: Any) -> Any:
     """Return what was computed of bare arrays as these have it: with named axes, of the letters of `signature`."""
     named = getattr(adapter(type(arrays[0])), "dimensioned", None)
     return out if named is None else named(signature, arrays, out)
+
+
+def counts(matrix: Any, labels: tuple[Any, ...], **what: Any) -> Any:
+    """Return matrices of the bare `labels` as the library of these has counts: with named axes, and the classes."""
+    found = (getattr(adapter(type(y)), "counts", None) for y in labels)
+    named = next((each for each in found if each is not None), None)
+    return matrix if named is None else named(matrix, labels, **what)
+
+
+def flattened(array: Any, n_batch: int) -> Any:
+    """Return an adopted array with all axes behind the first `n_batch` as one."""
+    one = getattr(adapter(type(array)), "flattened", None)
+    if one is not None:
+        return one(array, n_batch)
+    shape = shape_of(array)
+    return array.reshape(*shape[:n_batch], prod(shape[n_batch:]))
 
 
 def extent(array: Any) -> tuple[int, int]:

@@ -238,6 +238,24 @@ def numbered(groups: Any, n_groups: int | None) -> tuple[Any, int | None]:
     return dispatch.read_only(places), len(order)
 
 
+def occurring(y_true: Any, y_pred: Any, n_classes: int | None, ignored: int | None) -> list[int]:
+    """Return the integers that are classes, sorted: all below `n_classes` if that is given, else those that occur."""
+    if n_classes is not None:
+        return list(range(n_classes))
+    truth, guess = dispatch.to_host(y_true), dispatch.to_host(y_pred)
+    if ignored is not None:
+        truth, guess = np.broadcast_arrays(truth, guess)
+        truth, guess = truth[truth != ignored], guess[truth != ignored]
+    return sorted({*np.unique(truth).tolist(), *np.unique(guess).tolist()})
+
+
+def names_of(groups: Any) -> list[Any] | bool | None:
+    """Return what groups are called that are text, sorted; True where they are numbers, None where there are none."""
+    if isinstance(groups, _text.Coded):
+        return sorted(_text.occurring(groups))
+    return None if groups is None else True
+
+
 def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:
     """Return the arrays with their last `axes` axes, or all, as one; those must agree. None is skipped."""
     sizes = {name: dispatch.shape_of(y) for name, y in arrays.items() if y is not None}
@@ -250,14 +268,13 @@ def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:
         if shape[cut[name] :] != sizes[first][cut[first] :]:
             what = f"samples of shape {sizes[first][cut[first] :]} as {first}"
             validate.refuse(name, what, f"shape {shape}")
-    return [None if y is None else _reshaped(y, sizes[name][: cut[name]]) for name, y in arrays.items()]
+    return [None if y is None else _reshaped(y, cut[name]) for name, y in arrays.items()]
 
 
-def _reshaped(y: Any, batch: tuple[int, ...]) -> Any:
+def _reshaped(y: Any, n_batch: int) -> Any:
     if isinstance(y, _text.Coded):
-        return _text.Coded(_reshaped(y.codes, batch), y.names, y.dtype)
-    n = int(np.prod(dispatch.shape_of(y)[len(batch) :], dtype=np.int64))
-    return y.reshape(*batch, n)
+        return _text.Coded(_reshaped(y.codes, n_batch), y.names, y.dtype)
+    return dispatch.flattened(y, n_batch)
 
 
 def check_ignored(value: object) -> None:

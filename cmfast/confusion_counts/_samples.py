@@ -51,6 +51,7 @@ def counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axi
     A truth that is `ignored` counts nowhere; None for none.
     """
     validate.columns(y_true=y_true, y_pred=y_pred)
+    dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
     if axis.source == IDS:
         return _counted_ids(y_true, y_pred, weight, groups, axis, ignored)
     given = axis if axis.source == LABELS else None

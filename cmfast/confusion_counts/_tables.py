@@ -95,7 +95,10 @@ def to_xarray(held: Held) -> Any:
         names = held.keys.names
         dims = ("group", *dims)
         columns = [[key] if len(names) == 1 else key for key in held.keys.labels]
-        coords |= {name: ("group", _coordinate([key[c] for key in columns])) for c, name in enumerate(names)}
+        for c, name in enumerate(names):
+            while name in coords:  # the classes keep theirs
+                name = f"'{name}'"  # noqa: PLW2901
+            coords[name] = ("group", _coordinate([key[c] for key in columns]))
     return xr.DataArray(dispatch.to_host(held.whole()), coords, dims, name="counts")
 
 

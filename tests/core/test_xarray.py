@@ -14,6 +14,11 @@ M = xr.DataArray(COUNTS, COORDS, ("model", "true", "predicted"))
 BATCH, ROWS, COLS = ("model",), ("model", "true"), ("model", "predicted")
 CELLS = ("model", "true", "predicted")
 
+
+def _unnamed(M):
+    return M.drop_vars(("true", "predicted")) if isinstance(M, xr.DataArray) else M
+
+
 CALLS = {
     "normalize": (lambda M: cmfast.normalize(M, "row"), CELLS),
     "bi_normalize": (cmfast.bi_normalize, CELLS),
@@ -22,7 +27,7 @@ CALLS = {
     "col_scale": (lambda M: cmfast.ras(M).col_scale, COLS),
     "status": (lambda M: cmfast.ipf(M).status, BATCH),
     "dead_cells": (lambda M: cmfast.support(M).dead_cells, CELLS),
-    "overlap": (lambda M: cmfast.overlap(M, M[..., ::-1, ::-1]), BATCH),
+    "overlap": (lambda M: cmfast.overlap(M, _unnamed(M[..., ::-1, ::-1])), BATCH),
     "overlap with an array": (lambda M: cmfast.overlap(np.ones((3, 3)), M), BATCH),
     "mcc": (metrics.mcc, BATCH),
     "f1": (metrics.f1, ROWS),
@@ -67,10 +72,127 @@ def test_labels():
     assert found.dims == ("fold", "true", "predicted")
     assert list(found.fold.values) == ["a", "b"]
     np.testing.assert_array_equal(found, cmfast.confusion_matrix(y, p))
+    assert list(found.true.values) == list(found.predicted.values) == [0, 1]
     texts = xr.DataArray(["b", "a"]), xr.DataArray(["a", "a"])
     np.testing.assert_array_equal(cmfast.confusion_matrix(*texts), [[1, 0], [1, 0]])
     counts = cmfast.ConfusionCounts.from_labels(*texts, groups=xr.DataArray(["u", "v"]))
     assert (counts.labels, counts.groups) == (("a", "b"), ("u", "v"))
+
+
+Y = np.array([[0, 1, 5], [1, 1, 0]])
+P = np.array([[0, 5, 5], [1, 0, 0]])
+NAMED = [xr.DataArray(x, {"fold": ["a", "b"], "sample": [7, 8, 9]}, ("fold", "sample")) for x in (Y, P)]
+COUNTED = {
+    "those that occur": ({}, ("fold",), [0, 1, 5]),
+    "a truth that is ignored": ({"ignore_index": 5}, ("fold",), [0, 1, 5]),
+    "a truth and its predictions": ({"ignore_index": 1}, ("fold",), [0, 5]),
+    "ids": ({"n_classes": 6}, ("fold",), list(range(6))),
+    "labels": ({"labels": [5, 0]}, ("fold",), [5, 0]),
+    "maps": ({"sample_axes": 2}, (), [0, 1, 5]),
+    "all axes": ({"sample_axes": None, "normalize": "row"}, (), [0, 1, 5]),
+    "groups": ({"groups": [[0, 1, 1], [1, 1, 0]]}, ("fold", "group"), [0, 1, 5]),
+    "names of groups": ({"groups": [["u", "v", "v"], ["v", "v", "u"]]}, ("fold", "group"), [0, 1, 5]),
+    "groups of maps": ({"groups": [["u", "v", "v"], ["v", "v", "u"]], "sample_axes": 2}, ("group",), [0, 1, 5]),
+}
+
+
+@pytest.mark.parametrize("kind", [int, str])
+@pytest.mark.parametrize("name", COUNTED)
+def test_counts_know_their_classes(name, kind):
+    options, batch, classes = COUNTED[name]
+    if kind is str:
+        if "n_classes" in options:
+            options = {}
+            classes = [0, 1, 5]
+        turn = {"labels": lambda x: list(map(str, x)), "ignore_index": str}
+        options = {key: turn.get(key, lambda x: x)(value) for key, value in options.items()}
+    found = cmfast.confusion_matrix(*(y.astype(kind) for y in NAMED), **options)
+    assert found.dims == (*batch, "true", "predicted")
+    for axis in ("true", "predicted"):
+        assert found[axis].values.tolist() == [kind(x) for x in classes]
+    if "fold" in batch:
+        assert found.fold.values.tolist() == ["a", "b"]
+    if "names" in name:
+        assert found.group.values.tolist() == ["u", "v"]
+    np.testing.assert_array_equal(found, cmfast.confusion_matrix(Y.astype(kind), P.astype(kind), **options))
+
+
+def test_metrics_of_maps_of_labels():
+    for axes, dims in ((1, ("fold",)), (2, ()), (None, ())):
+        found = metrics.from_labels(*NAMED, ["accuracy", "recall"], sample_axes=axes)
+        bare = metrics.from_labels(Y, P, ["accuracy", "recall"], sample_axes=axes)
+        assert (found["accuracy"].dims, found["recall"].dims) == (dims, (*dims, "true"))
+        for name, value in bare.items():
+            np.testing.assert_array_equal(found[name], value)
+
+
+def test_counts_keep_their_classes_beside_groups_of_any_name():
+    groups = {"true": [[3, 3, 4], [4, 4, 4]], "site": [["x", "x", "y"], ["y", "y", "y"]]}
+    found = cmfast.ConfusionCounts.from_labels(*NAMED, groups=groups).to_xarray()
+    assert found.true.values.tolist() == found.predicted.values.tolist() == [0, 1, 5]
+    assert found["'true'"].values.tolist() == [3, 4]
+    assert found["site"].values.tolist() == ["x", "y"]
+
+
+OF_LABELS = [cmfast.confusion_matrix, cmfast.ConfusionCounts.from_labels, metrics.from_labels, metrics.label_margins]
+
+
+@pytest.mark.parametrize("function", OF_LABELS)
+@pytest.mark.parametrize("kind", [int, str])
+def test_labels_are_not_matched_against_their_names(function, kind):
+    if kind is str and function is metrics.label_margins:
+        kind = int
+    y, p = (x.astype(kind) for x in NAMED)
+    with pytest.raises(ValueError, match="y_true and y_pred must have the same coordinates along 'sample', as they"):
+        function(y, p.assign_coords(sample=[8, 9, 7]))
+    with pytest.raises(ValueError, match="y_true and y_pred must have the same coordinates along 'fold'"):
+        function(y, p[::-1])
+    square = y[:, :2], p[:, :2].T
+    with pytest.raises(ValueError, match=r"must have their dimensions in one order, got .*'sample', 'fold'.*transpose"):
+        function(*square)
+    weight = xr.DataArray([1, 2, 3], {"sample": [1, 2, 3]}, ("sample",)).expand_dims(fold=["a", "b"])
+    with pytest.raises(ValueError, match="y_true and sample_weight must have the same coordinates along 'sample'"):
+        function(y, p, sample_weight=weight)
+    function(y, p.drop_vars("sample"))  # which says nothing of the order
+    function(y, p.rename(sample="row"))
+
+
+def test_a_dimension_is_one_axis_of_all_arrays():
+    y, p = xr.DataArray([0, 1], dims="sample"), xr.DataArray([[0, 1], [1, 1]], dims=("sample", "fold"))
+    with pytest.raises(ValueError, match=r"^confusion_matrix: dimension 'sample' must be the same axis of all arrays"):
+        cmfast.confusion_matrix(y, p)
+    assert cmfast.confusion_matrix(y, p.T).dims == ("fold", "true", "predicted")
+    rows = xr.DataArray([2.0, 2.0, 2.0], dims="predicted")
+    with pytest.raises(ValueError, match=r"^ipf: dimension 'predicted' must be the same axis of all arrays"):
+        cmfast.ipf(M, rows, np.full(3, 2.0))
+
+
+TURNED = [
+    ("model", "predicted", "true"),
+    ("model", "y_pred", "y_true"),
+    ("model", "Prediction", "Actual class"),
+    ("model", "col", "row"),
+    ("model", "predicted", "class"),
+    ("model", "class", "true"),
+    ("predicted", "true", "model"),
+    ("true", "model", "predicted"),
+]
+
+
+@pytest.mark.parametrize("dims", TURNED)
+def test_matrices_whose_names_say_that_they_are_turned_are_refused(dims):
+    turned = xr.DataArray(COUNTS, dims=dims)
+    for function in (metrics.f1, cmfast.bi_normalize, lambda S: cmfast.overlap(S, S)):
+        with pytest.raises(ValueError, match=r"must have dimensions .*the truth.* and then .*the prediction, got"):
+            function(turned)
+
+
+def test_other_names_say_nothing_of_the_order():
+    for dims in (("model", "x", "y"), ("model", "pred_a", "pred_b"), ("prediction", "x", "y"), ("model", "true", "y")):
+        np.testing.assert_array_equal(metrics.f1(xr.DataArray(COUNTS, dims=dims)), metrics.f1(COUNTS))
+    assert metrics.f1(metrics.one_vs_rest(M)).dims == ("model", "true", "is_true")
+    y = xr.DataArray(Y, dims=("prediction", "sample"))  # no matrix
+    assert cmfast.confusion_matrix(y, y).dims == ("prediction", "true", "predicted")
 
 
 def test_samples_of_several_labels():

@@ -1,27 +1,37 @@
-"""Arrays of xarray: what is in them is computed wherever it lives, and results keep the dimensions and coordinates."""
+"""Arrays of xarray: what is in them is computed wherever it lives, and results keep the dimensions and coordinates.
+
+Arrays of one call are matched by position. So those whose names or coordinates say something else are refused.
+"""
 
 import re
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from cmfast._core import dispatch
+from cmfast._core import caller, dispatch
 from cmfast.kernels.ops import OPS
 
 HAS_DEVICES = True
 
 CORE = re.compile(r"\(([^)]*)\)")
 # Axes that no array of the call has.
-NEW = {"C": ("true", "predicted"), "n": ("sample",), "2": ("is_true", "is_predicted")}
+NEW = {"C": ("true", "predicted"), "G": ("group",), "n": ("sample",), "2": ("is_true", "is_predicted")}
+# Words in the names of dimensions that say what is along them, and arguments that are matrices of both.
+TRUE = frozenset({"true", "truth", "actual", "gt", "ground", "reference", "observed", "row", "rows"})
+PREDICTED = frozenset({"predicted", "pred", "preds", "prediction", "predictions", "guess", "hat", "col", "cols"})
+PREDICTED |= {"column", "columns"}
+MATRICES = frozenset({"M", "S", "T"})
 BATCHES = ("counting", "normalizing", "scaling", "zeros", "comparison", "metrics", "uncertainty")
 
 
 def asarray(name: str, x: Any) -> Any:
     """Return a DataArray of what its adapter makes of what is in it, or of an array beside others that are some.
 
-    Text has no place in one, and comes back as its adapter has it.
+    Text has no place in one, and comes back as its adapter has it. Rows that are named as predictions are refused.
     """
     if not isinstance(x, xr.DataArray):
         if isinstance(x, xr.Dataset | xr.DataTree | xr.Variable):
@@ -32,8 +42,78 @@ def asarray(name: str, x: Any) -> Any:
     if x.chunks is not None:
         msg = f"{name} is a lazy xarray.DataArray; numpy.asarray would compute it silently, so call .compute() first"
         raise TypeError(msg)
+    _check_rows(name, x.dims)
     found = _inner(x).asarray(name, x.data)
     return x.copy(data=found) if hasattr(found, "ndim") else found
+
+
+def _check_rows(name: str, dims: Sequence[Any]) -> None:
+    """Raise ValueError where names of dimensions say that rows are not the truth, or columns not the prediction."""
+    *rest, rows, columns = (None, None, *map(_role, dims))
+    if name in MATRICES:
+        turned = (rows == "predicted" != columns) or (columns == "true" != rows)
+        others = {*rest, rows, columns} >= {"true", "predicted"}
+        apart = others and ((rows is None and "true" in rest) or (columns is None and "predicted" in rest))
+    else:  # what else has a batch of labels or probabilities
+        turned, apart = (rows, columns) == ("predicted", "true"), False
+    if turned or apart:
+        wanted = "last, the truth and then the prediction" if apart else "of the truth, and then of the prediction"
+        msg = f"{name} must have dimensions {wanted}, got {tuple(dims)}; transpose or rename them"
+        raise ValueError(msg)
+
+
+def _role(dim: Any) -> str | None:
+    """Return what the name of a dimension says is along it: "true", "predicted", or None."""
+    words = set(re.findall("[a-z]+", str(dim).lower()))
+    return "predicted" if words & PREDICTED else "true" if words & TRUE else None
+
+
+def check_agreement(arrays: dict[str, Any]) -> None:
+    """Raise ValueError where two arrays have the same dimensions in another order, or along one other coordinates."""
+    named = [(name, x) for name, x in arrays.items() if isinstance(x, xr.DataArray)]
+    for (first, x), (second, y) in combinations(named, 2):
+        shared = [dim for dim in x.dims if dim in y.dims]
+        orders = [[dim for dim in a.dims if dim in shared and not _is_unnamed(dim)] for a in (x, y)]
+        if orders[0] != orders[1]:
+            msg = (
+                f"{first} and {second} must have their dimensions in one order, got {x.dims} and {y.dims}; "
+                "transpose one of them"
+            )
+            raise ValueError(msg)
+        for dim in shared:
+            if dim in x.coords and dim in y.coords and not x.coords[dim].variable.equals(y.coords[dim].variable):
+                msg = (
+                    f"{first} and {second} must have the same coordinates along {dim!r}, as they are matched by "
+                    "position; align them, as xarray.align does, or drop those of one by .drop_vars"
+                )
+                raise ValueError(msg)
+
+
+def flattened(x: Any, n_batch: int) -> Any:
+    """Return an array with all axes behind the first `n_batch` as one, of samples."""
+    dims = x.dims[:n_batch]
+    name = "sample"
+    while name in dims:
+        name = f"{name}_"
+    coords = {key: c for key, c in x.coords.items() if {*c.dims} <= {*dims}}
+    data = dispatch.flattened(bare(x), n_batch)
+    return xr.DataArray(data, coords, (*dims, name))
+
+
+def counts(matrix: Any, labels: Sequence[Any], axes: int | None, classes: Any, groups: Any) -> Any:
+    """Return matrices that were counted of `labels` with dimensions, and what classes and groups are called.
+
+    The last `axes` dimensions of the labels, or all, are samples. `groups` is None without groups, and True where
+    they are numbers.
+    """
+    arrays = [y for y in labels if isinstance(y, xr.DataArray)]
+    cores = [("n",) * (y.ndim if axes is None else axes) for y in arrays]
+    core = ("C", "C") if groups is None else ("G", "C", "C")
+    found = _Dimensions(cores, arrays).given(matrix, core)
+    names = dict(zip(found.dims[-2:], (classes, classes), strict=True))
+    if groups is not None and groups is not True:
+        names[found.dims[-3]] = groups
+    return found.assign_coords(names)
 
 
 def bare(x: Any) -> Any:
@@ -53,11 +133,11 @@ def device(x: Any) -> str:
 
 def call(op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """Run the op on what is in the arrays, and give results the dimensions that its signature says are theirs."""
-    out = dispatch.call(op, *map(bare, arrays), **options)
     if OPS[op].topic not in BATCHES:
-        return out
+        return dispatch.call(op, *map(bare, arrays), **options)
     ins, outs = _signature(OPS[op].signature)
     known = _Dimensions(ins, arrays)
+    out = dispatch.call(op, *map(bare, arrays), **options)
     if not isinstance(out, tuple):
         return known.given(out, outs[0])
     cores = [None] * len(out) if outs == [None] else [*outs, *[()] * len(out)]
@@ -88,8 +168,13 @@ class _Dimensions:
         self.letters: dict[str, list[Any]] = {}
         self.coords: dict[Any, Any] = {}
         pairs = [pair for pair in zip(ins, arrays, strict=False) if isinstance(pair[1], xr.DataArray)]
+        places: dict[Any, tuple[Any, ...]] = {}
         for core, x in sorted(pairs, key=lambda pair: _is_bare(pair[1])):
             n = x.ndim - len(core)
+            for k, dim in enumerate(x.dims):
+                place = ("batch", k - n) if k < n else (core[k - n], core[: k - n].count(core[k - n]))
+                if not _is_unnamed(dim) and places.setdefault(dim, place) != place:
+                    _refuse_places(dim, [pair[1].dims for pair in pairs])
             self.batch = max(self.batch, x.dims[:n], key=len)
             if not set(core) & set(self.letters):
                 for letter, dim in zip(core, x.dims[n:], strict=True):
@@ -118,7 +203,16 @@ class _Dimensions:
 
 def _is_bare(x: Any) -> bool:
     """Whether nobody has named the dimensions of `x`."""
-    return all(str(dim).startswith("dim_") for dim in x.dims)
+    return all(map(_is_unnamed, x.dims))
+
+
+def _is_unnamed(dim: Any) -> bool:
+    return str(dim).startswith("dim_")
+
+
+def _refuse_places(dim: Any, dims: list[tuple[Any, ...]]) -> None:
+    msg = f"dimension {dim!r} must be the same axis of all arrays, got {' and '.join(map(str, dims))}; transpose one"
+    raise ValueError(caller.named(msg))
 
 
 def to_host(x: Any) -> Any:
