@@ -1,6 +1,7 @@
 """Files that appear whole or not at all."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -93,9 +94,10 @@ def write_npz(file: BinaryIO, arrays: Mapping[str, np.ndarray], *, compressed: b
 
 
 def to_json(facts: dict[str, Any], *, ascii_only: bool = False) -> str:
-    """Return `facts` as strict JSON: NumPy's numbers as Python's, what is not finite as null.
+    """Return `facts` as strict JSON: NumPy's numbers as Python's, infinity as a string and NaN as null.
 
-    What a terminal would act on is escaped, which is the same text to a program.
+    The strings "Infinity" and "-Infinity" are what ``float()`` of Python and ``Number()`` of JavaScript read back. What
+    a terminal would act on is escaped, which is the same text to a program.
     """
     text = json.dumps(plain(facts), indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"
     return re.sub(r"[^\n -~]", lambda found: found[0] if found[0].isprintable() else _escaped(found[0]), text)
@@ -113,6 +115,6 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else json.dumps(value)
     return value

@@ -1,5 +1,7 @@
 """The labels along an axis, in order: where they come from, and what two of them make together."""
 
+import json
+import math
 from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
@@ -16,6 +18,8 @@ LABELS = "labels"  # given; others are left out
 IDS = "ids"  # given as a number: 0, ..., n - 1; others are refused
 SOURCES = (FOUND, CATEGORIES, ORDERED, LABELS, IDS)
 GROWING = (FOUND, CATEGORIES, ORDERED)
+
+INFINITIES = ("Infinity", "-Infinity")  # floats of which JSON has none
 
 KINDS: dict[str, type | tuple[type, ...]] = {  # in which bool comes before int, as which it would pass
     "booleans": bool,
@@ -92,6 +96,8 @@ class Axis(NamedTuple):
             labels = [label.decode("latin-1") for label in labels]
         elif kind == "times":
             labels = list(map(str, labels))
+        elif kind == "floats":
+            labels = [label if math.isfinite(label) else json.dumps(label) for label in labels]
         return {"from": self.source, "kind": kind, "labels": labels}
 
     @classmethod
@@ -105,6 +111,8 @@ class Axis(NamedTuple):
                 labels = [label.encode("latin-1") for label in labels]
             elif kind == "times":
                 labels = [np.datetime64(label) for label in labels if isinstance(label, str)]
+            elif kind == "floats":
+                labels = [float(label) if label in INFINITIES else label for label in labels]
         except (AttributeError, ValueError):
             demand(holds=False, why="its labels are not of their kind")
         known = all(isinstance(label, tuple(KINDS.values())) for label in labels)

@@ -8,6 +8,7 @@ import pytest
 
 import cmfast
 from cmfast import cli, metrics
+from cmfast._files.output import to_json
 
 M = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])
 
@@ -33,6 +34,34 @@ def test_json_is_what_compute_gives(csv, capsys):
     assert found["labels"] == [0, 1, 2]
     assert found["metrics"] == {k: float(v) for k, v in metrics.compute(M, metrics.SCALARS).items()}
     assert found["undefined"] == "present"
+
+
+def test_json_has_numbers_without_an_end(tmp_path, capsys):
+    batch = np.array([[[3, 0], [1, 2]], [[0, 2], [3, 0]], [[4, 0], [0, 0]]])
+    np.save(tmp_path / "M.npy", batch)
+    names = ["positive_likelihood_ratio", "negative_likelihood_ratio"]
+    options = ["metrics", str(tmp_path / "M.npy"), "--undefined", "nan", "--only", *names, "--json"]
+    assert cli.main([*options, "-o", str(tmp_path / "rows.json")]) == 0
+
+    def refuse(text):
+        raise AssertionError(text)  # NaN and Infinity are no JSON
+
+    found = json.loads(capsys.readouterr().out, parse_constant=refuse)["metrics"]
+    rows = json.loads((tmp_path / "rows.json").read_text(), parse_constant=refuse)["rows"]
+    wanted = metrics.compute(batch, names, undefined="nan")
+    assert "Infinity" in str(found)
+    assert None in found[names[0]][2]
+    for name, values in wanted.items():
+        np.testing.assert_array_equal(np.array(found[name], float), values)  # float("Infinity") is infinity
+        per_class = [[row[f"{name} {k}"] for k in range(2)] for row in rows]
+        np.testing.assert_array_equal(np.array(per_class, float), values)
+
+
+def test_json_reads_back_whatever_the_number():
+    facts = {"a": [1.5, np.inf, -np.inf, np.nan], "b": np.array([[np.inf], [0.1]]), "c": np.float32(np.inf), "d": "x"}
+    found = json.loads(to_json(facts))
+    assert found == {"a": [1.5, "Infinity", "-Infinity", None], "b": [["Infinity"], [0.1]], "c": "Infinity", "d": "x"}
+    np.testing.assert_array_equal(np.array(found["a"], float), facts["a"])
 
 
 def test_chosen_metrics_of_a_batch(tmp_path, capsys):

@@ -323,6 +323,17 @@ def test_what_cannot_be_ignored(y, ignored, words):
         cmfast.confusion_matrix(y, y, ignore_index=ignored)
 
 
+def test_groups_without_an_end_are_written_and_read():
+    counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0], groups=[1.5, np.inf, -np.inf])
+    assert json.loads(counts.to_json())["columns"][0]["labels"] == ["-Infinity", 1.5, "Infinity"]
+    for same in (ConfusionCounts.from_json(counts.to_json()), ConfusionCounts.from_bytes(counts.to_bytes())):
+        assert same == counts
+        assert same.groups == (-np.inf, 1.5, np.inf)
+    text = counts.to_json().replace('"-Infinity"', '"-infinity"')
+    with pytest.raises(ValueError, match="its labels are of several kinds"):
+        ConfusionCounts.from_json(text)
+
+
 @pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
 def test_one_group_and_its_report(make):
     y, p = make([0, 1, 1, 3]), make([0, 1, 0, 3])

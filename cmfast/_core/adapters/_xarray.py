@@ -49,7 +49,8 @@ def asarray(name: str, x: Any) -> Any:
 
 def _check_rows(name: str, dims: Sequence[Any]) -> None:
     """Raise ValueError where names of dimensions say that rows are not the truth, or columns not the prediction."""
-    *rest, rows, columns = (None, None, *map(_role, dims))
+    roles: list[str | None] = [None, None, *map(_role, dims)]
+    rest, rows, columns = roles[:-2], roles[-2], roles[-1]
     if name in MATRICES:
         turned = (rows == "predicted" != columns) or (columns == "true" != rows)
         others = {*rest, rows, columns} >= {"true", "predicted"}
@@ -109,7 +110,7 @@ def counts(matrix: Any, labels: Sequence[Any], axes: int | None, classes: Any, g
     arrays = [y for y in labels if isinstance(y, xr.DataArray)]
     cores = [("n",) * (y.ndim if axes is None else axes) for y in arrays]
     core = ("C", "C") if groups is None else ("G", "C", "C")
-    found = _Dimensions(cores, arrays).given(matrix, core)
+    found = _Dimensions(cores, tuple(arrays)).given(matrix, core)
     names = dict(zip(found.dims[-2:], (classes, classes), strict=True))
     if groups is not None and groups is not True:
         names[found.dims[-3]] = groups
