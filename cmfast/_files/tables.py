@@ -230,13 +230,18 @@ def _columns(path: Path, names: list[str], wanted: Wanted) -> list[int]:
         if place is not None and place in given[2 : 2 + k]:
             raise FileError(path, f"column {names[place]!r} is given to --by twice")
     free = [k for k in range(len(names)) if k not in given]
+    doubts = []
     for which, usual in enumerate((TRUE_NAMES, PRED_NAMES)):
         alike = [k for k in free if names[k].lower() in usual]
         if given[which] is None and len(alike) == 1:
             given[which] = alike[0]
             free.remove(alike[0])
+        elif given[which] is None and alike:
+            several = " and ".join(names[k] for k in alike)
+            doubts.append(f", of which {several} may be the {('truth', 'prediction')[which]}")
     if given.count(None) < len(free) and None in given:
-        raise FileError(path, f"has {len(names)} columns; give --true and --pred (has: {', '.join(names)})")
+        options = " and ".join(name for name, place in zip(("--true", "--pred"), given, strict=False) if place is None)
+        raise FileError(path, f"has {len(names)} columns{''.join(doubts)}; give {options} (has: {', '.join(names)})")
     return [free.pop(0) if place is None else place for place in given]
 
 

@@ -22,6 +22,7 @@ from cmfast.cli._options import (
     scaling_options,
     table_target,
     whole_number,
+    worded,
 )
 from cmfast.cli._printing import print_json, print_matrix
 from cmfast.geometry._embedding import RULES
@@ -97,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
         "unmixed": diagnostics.unmixed_fraction,
         "options": {"components": args.components, "grid": args.grid, "seed": args.seed, **options},
         "weights": dict(zip(args.weights, by_weights, strict=True)),
-        "verdict": diagnostics.explain(),
+        "verdict": worded(diagnostics.explain(), vars(args)),
     }
     if target is not None:
         with replacing(target, force=args.force) as file:
@@ -119,7 +120,7 @@ def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:
     print("weights" + "".join(name.replace("_", " ").rjust(15) for name in COLUMNS))
     for name, values in facts["weights"].items():
         print(name.ljust(7) + "".join(f"{round(values[column], 3) + 0.0:15.3f}" for column in COLUMNS))
-    print(facts["verdict"].replace("n_components=", "--components "))
+    print(facts["verdict"])
     classes = [str(k) for k in range(G.shape[-1])]
     for name, matrix in zip(facts["weights"], G, strict=True):
         print(f"\n{name}")

@@ -29,7 +29,7 @@ from cmfast.cli import (
     _screen,
     _warmup,
 )
-from cmfast.cli._options import Parser, UsageError
+from cmfast.cli._options import Parser, UsageError, worded
 
 COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "normalize": (_normalize, "normalise a file of confusion matrices"),
@@ -77,9 +77,11 @@ def _run(argv: Sequence[str] | None) -> int:
         warnings.simplefilter("always", cmfast.DiagnosticWarning)
         try:
             return int(args.run(args))
+        except UsageError as error:
+            raise UsageError(worded(str(error), vars(args))) from error
         finally:
             for message in dict.fromkeys(str(w.message) for w in caught):
-                _say(f"warning: {message}")
+                _say(f"warning: {worded(message, vars(args))}")
 
 
 def _parser() -> Parser:

@@ -1,7 +1,8 @@
 """What the commands share of their options: the parser, kinds of values, groups of options, and what misuse is."""
 
 import argparse
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ import cmfast
 from cmfast._core.progress import Bar, on_terminal
 from cmfast._files.output import check_target
 
+_KEYWORD = re.compile(r"\b(n_components|grid|smoothing|empty|solver|tol|max_iter)=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
 
 
@@ -126,6 +128,17 @@ def compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(str(error)) from error
+
+
+def worded(text: str, options: Container[str]) -> str:
+    """Return what the library says with the `options` of a command in the place of keywords, where it has them."""
+
+    def option(found: re.Match[str]) -> str:
+        name = {"n_components": "components"}.get(found[1], found[1])
+        value = found[2].strip("\"'")
+        return f"--{name.replace('_', '-')}{' ' if value else ''}{value}" if name in options else found[0]
+
+    return _KEYWORD.sub(option, text.replace("as grid=cmfast", "in Python as grid=cmfast"))
 
 
 def sources(args: argparse.Namespace) -> list[Path]:

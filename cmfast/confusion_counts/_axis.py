@@ -67,12 +67,16 @@ class Axis(NamedTuple):
         places = other.places
         return [places.get(label, -1) for label in self.labels]
 
-    def union(self, other: "Axis", what: str) -> "Axis":
-        """Return all labels of both: in the order of a categorical where there is one, else sorted."""
+    def union(self, other: "Axis", what: str, like: str = "before") -> "Axis":
+        """Return all labels of both: in the order of a categorical where there is one, else sorted.
+
+        Errors say that `what` holds the others, and that these labels are those of `like`.
+        """
         if self == other:
             return self
         if self.kind and other.kind and not comparable(self.kind, other.kind):
-            validate.refuse(what, f"{self.kind}, as before", other.kind, TypeError)
+            given = f"{other.kind}, {validate.shown(other.labels)}"
+            validate.refuse(what, f"{self.kind}, as {like}", given, TypeError)
         source = _source(self.source, other.source)
         if source == FOUND:
             return Axis(tuple(sorted({*self.labels, *other.labels})), FOUND)

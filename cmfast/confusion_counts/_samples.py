@@ -152,7 +152,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     held = _tallied(samples, groups, n, Axis(tuple(range(n)), IDS), at)
     axis = _axis_of(columns, samples, held, n, at)
     if given is not None:
-        given.union(axis, "y_true")  # for its checks
+        given.union(axis, "y_true and y_pred", "labels")  # for its checks
         axis = given
     places = axis.places
     known = [[(k, places[label]) for k, label in enumerate(column.values) if label in places] for column in columns]
@@ -192,4 +192,4 @@ def _axis_of(columns: list[_codes.Codes], samples: _Samples, held: Held, n: int,
     pairs = dispatch.to_host(M)
     pairs = pairs.any(axis=0) if pairs.ndim == 3 else pairs  # of any group
     axes = [column.axis(pairs.any(axis=1 - k)) for k, column in enumerate(columns)]
-    return axes[0].union(axes[1], "y_pred")
+    return axes[0].union(axes[1], "y_pred", "y_true")

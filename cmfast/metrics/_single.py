@@ -119,21 +119,30 @@ def binary(function: Callable[..., Any]) -> Binary:
 def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
     """Have `function` of one matrix say what to call with labels, as other libraries' functions of this name are."""
     name, some = function.__name__, list(signature(function).parameters.values())
-    known = frozenset(p.name for p in some if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY))
+    known = [p.name for p in some if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)]
+    options_of = frozenset(known)
     most = sum(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in some)
 
     @wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:
+        if len(args) > most and not any(map(_is_array, args[1:])):
+            said = f"options must be given by name ({', '.join(known)}), got {validate.shown(args[most])}"
+            validate.fail(f"metrics.{name}: {said}", TypeError)
         if len(args) > most or (options and not LABELS.isdisjoint(options)):
             use = f'metrics.from_labels(y_true, y_pred, "{name}")'
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
-        if not known.issuperset(options):
+        if not options_of.issuperset(options):
             option = next(option for option in options if option not in known)
             text = f"metrics.{name}: there is no option {option!r}{validate.meant(option, known)}"
             validate.fail(text, TypeError)
         return function(*args, **options)
 
     return called
+
+
+def _is_array(x: object) -> bool:
+    """Whether `x` has elements, as labels of samples have."""
+    return hasattr(x, "shape") or (hasattr(x, "__len__") and not isinstance(x, str | bytes))
 
 
 def one(

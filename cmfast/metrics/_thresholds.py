@@ -116,6 +116,7 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
     validate.columns(y_true=y_true)
     given = {"y_score": y_score, "y_true": validate.labelled(y_true), "sample_weight": weight}
     y_score, y_true, weight = dispatch.adopt(optional=("sample_weight",), **given)
+    _check_order(y_score, y_true)
     validate.real(y_score=y_score, sample_weight=weight)
     if isinstance(y_true, _text.Coded):
         if not isinstance(pos_label, str):
@@ -136,6 +137,15 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
         with dispatch.chosen(y_true):
             y_true = y_true == pos_label
     return [y_score, y_true, weight]
+
+
+def _check_order(y_score: Array, y_true: Array) -> None:
+    """Refuse scores that are text, and labels that are no integers: say that scores come first."""
+    order = "scores come first, as (y_score, y_true)"
+    if isinstance(y_score, _text.Coded):
+        validate.refuse("y_score", "real numbers of at most 64 bits", f"{validate.kind(y_score)}; {order}", TypeError)
+    if dispatch.dtype_of(y_true).kind == "f":
+        validate.refuse("y_true", "integers", f"{validate.kind(y_true)}; {order}", TypeError)
 
 
 def _curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:

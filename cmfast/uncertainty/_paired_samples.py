@@ -34,6 +34,7 @@ def counted(
     """Return the counts, and an empty array that lies where the labels do."""
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
     validate.columns(**given)
+    dispatch.check_agreement(**given, groups=groups, clusters=clusters)
     axis = classes(labels, n_classes)
     columns = [_codes.of_labels(name, y) for name, y in given.items()]
     codes = dict(zip(given, (column.codes for column in columns), strict=True))
@@ -107,9 +108,9 @@ def _labelled(samples: _Samples, keys: np.ndarray, counts: np.ndarray, given: Ax
         occurs = np.zeros(samples.n, np.bool_)
         occurs[side] = True
         axes.append(column.axis(occurs[: len(column.values)]))
-    axis = axes[0].union(axes[1], "y_a").union(axes[2], "y_b")
+    axis = axes[0].union(axes[1], "y_a", "y_true").union(axes[2], "y_b", "y_true")
     if given.source in (IDS, LABELS):
-        given.union(axis, "y_true")  # for its checks
+        given.union(axis, "y_true, y_a and y_b", "labels")  # for its checks
         axis = given
     places, C = axis.places, len(axis.labels)
     sides = [

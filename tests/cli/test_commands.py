@@ -527,6 +527,21 @@ def test_gcm_is_the_function(cmd, rng):
         assert word in out
 
 
+def test_gcm_names_the_options_of_the_command(cmd, rng):
+    X = rng.normal(size=(1000, 12))
+    y, p = rng.integers(0, 3, (2, 1000))
+    for name, array in {"X.npy": X, "y.npy": y, "p.npy": p}.items():
+        np.save(name, array)
+    status, out, err = cmd("gcm", *FILES, "--weights", "row")
+    verdict = json.loads(cmd("gcm", *FILES, "--weights", "row", "--json")[1])["verdict"]
+    for said in (out, err, verdict):
+        assert "take fewer axes, as --components 2 or 3, or wider cells, in Python as grid=cmfast.Grid" in said
+        assert "n_components" not in said
+    assert status == 0
+    np.save("y.npy", np.where(y == 2, 0, y))
+    assert "leave class 2 out or give --smoothing" in cmd("gcm", *FILES, "--weights", "bi", "--components", "2")[2]
+
+
 def test_gcm_refuses_what_does_not_fit(cmd, rng):
     _ = save_points(rng)
     np.save("short.npy", np.zeros(5, int))

@@ -74,7 +74,7 @@ def test_columns_are_never_guessed(run, suffix):
     write(name, ("when", "who", "what"), [(1, t, p) for t, p in zip(T, P, strict=True)])
     header = ("--header",) if suffix == "csv" else ()
     assert_refused(run("confusion", name, *header), "has 3 columns; give --true and --pred (has: when, who, what)")
-    assert_refused(run("confusion", name, "--true", "who"), "has 3 columns; give --true and --pred")
+    assert_refused(run("confusion", name, "--true", "who"), "has 3 columns; give --pred (has: when, who, what)")
     assert_refused(run("metrics", name, "--by", "when", "--true", "when"), "cannot be --by and --true")
     assert json.loads(run("confusion", name, "--true", "who", "--pred", "what", "--json")[1])["matrix"] == SKEWED
     # With the group taken away two are left.
@@ -83,6 +83,22 @@ def test_columns_are_never_guessed(run, suffix):
     found = json.loads(run("metrics", name, "--by", "site", "--json")[1])
     assert found["labels"] == ["cat", "dog"]
     assert [(g["group"], g["samples"]) for g in found["groups"]] == [("A", 3), ("B", 1)]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_columns_that_may_be_the_truth_are_listed(run, suffix):
+    name = f"t.{suffix}"
+    write(
+        name,
+        ("id", "label", "truth", "pred", "site"),
+        [(k, t, t, p, "a") for k, (t, p) in enumerate(zip(T, P, strict=True))],
+    )
+    columns = "(has: id, label, truth, pred, site)"
+    said = f"has 5 columns, of which label and truth may be the truth; give --true {columns}"
+    for command in ("confusion", "metrics"):
+        assert_refused(run(command, name), said)
+        assert_refused(run(command, name, "--pred", "site"), said)
+        assert run(command, name, "--true", "label")[0] == 0
 
 
 def test_a_matrix_is_not_taken_for_labels(run):

@@ -203,8 +203,12 @@ def test_classes_that_are_given():
 @pytest.mark.parametrize(
     ("before", "then", "match"),
     [
-        ({"y_true": [1]}, {"y_true": ["a"], "y_pred": ["a"]}, r"labels must be integers, as before, got strings"),
-        ({}, {"y_pred": ["a"]}, r"y_pred must be integers, as before, got strings"),
+        (
+            {"y_true": [1]},
+            {"y_true": ["a"], "y_pred": ["a"]},
+            r"labels must be integers, as before, got strings, \('a',\)",
+        ),
+        ({}, {"y_pred": ["a"]}, r"y_pred must be integers, as y_true, got strings, \('a',\)"),
         ({}, {"y_true": [0.5]}, r"y_true must be integers, bool or strings, got dtype float64"),
         ({}, {"y_true": [0, 1]}, r"arrays must have one shape"),
         ({}, {"sample_weight": [1.0, 2.0]}, r"arrays must have one shape"),
@@ -212,7 +216,7 @@ def test_classes_that_are_given():
         ({}, {"groups": ["a"]}, r"groups must be given for all counts or for none, got counts without and with groups"),
         ({"groups": ["a"]}, {}, r"groups must be given for all counts or for none, got counts with and without groups"),
         ({"groups": ["a"]}, {"groups": {"site": ["a"]}}, r"groups must be by groups, as before, got site"),
-        ({"groups": ["a"]}, {"groups": [1]}, r"groups must be strings, as before, got integers"),
+        ({"groups": ["a"]}, {"groups": [1]}, r"groups must be strings, as before, got integers, \(1,\)"),
         ({"groups": ["a"]}, {"groups": [None]}, r"groups must be without missing values"),
         ({"groups": ["a"]}, {"groups": np.array([np.nan])}, r"groups must be without missing values, got 1 missing"),
         ({}, {"groups": {"t": np.array(["NaT"], "M8[s]")}}, r"t must be without missing values, got 1 missing"),
@@ -665,5 +669,5 @@ def test_no_column_of_a_table_replaces_another():
 
 
 def test_labels_of_another_kind_than_was_asked_for():
-    with pytest.raises(TypeError, match="y_true must be integers, as before, got strings"):
+    with pytest.raises(TypeError, match=r"y_true and y_pred must be integers, as labels, got strings, \('0', '1'\)"):
         cmfast.ConfusionCounts(labels=[0, 1]).update(["0"], ["1"])

@@ -128,7 +128,11 @@ def test_flips(rng):
         (lambda f: f([0, 1], [0, 1], [0, 2], n_classes=2), ValueError, r"y_b must be in 0\.\.1, got 2"),
         (lambda f: f([0, -1], [0, 1], [0, 1], n_classes=2), ValueError, r"y_true must be in 0\.\.1, got -1"),
         (lambda f: f([0, 1], [0], [0, 1]), ValueError, "arrays must have one shape"),
-        (lambda f: f([0, 1], ["a", "b"], [0, 1]), TypeError, "y_a must be integers, as before, got strings"),
+        (
+            lambda f: f([0, 1], ["a", "b"], [0, 1]),
+            TypeError,
+            r"y_a must be integers, as y_true, got strings, \('a', 'b'\)",
+        ),
         (lambda f: f(["a", "b"], ["a", "b"], ["a", "b"], n_classes=2), TypeError, "y_true must be integers"),
         (lambda f: f([0, 1], [0, 1], [0, 1], groups=[1]), ValueError, r"groups must be of shape \(2,\)"),
         (lambda f: f([0, 1], [0, 1], [0, 1], clusters=["a", None]), ValueError, "clusters must be without missing"),
