@@ -13,7 +13,7 @@ from torchmetrics import classification as theirs
 from cmfast._core import dispatch
 from cmfast.compat import torchmetrics as ours
 
-SCORES = ["Precision", "Recall", "F1Score", "Specificity", "StatScores"]
+SCORES = ["Accuracy", "Precision", "Recall", "F1Score", "Specificity", "StatScores"]
 MATRICES = ["ConfusionMatrix", "CohenKappa", "MatthewsCorrCoef", "JaccardIndex"]
 BASES = {"binary": {}, "multiclass": {"num_classes": 4}, "multilabel": {"num_labels": 3}}
 
@@ -54,7 +54,7 @@ def test_scores_are_those_of_torchmetrics(name, task):
         agree(name, task, top_k=2, average="micro", ignore_index=1)
 
 
-@pytest.mark.parametrize("name", SCORES[:3])
+@pytest.mark.parametrize("name", SCORES[:4])
 @pytest.mark.parametrize("zero_division", [0, 1])
 def test_what_is_undefined_gets_what_was_asked_for(name, zero_division):
     for average in ("micro", "macro", "weighted", "none"):
@@ -92,6 +92,12 @@ def test_degenerate_matrices_have_the_values_of_torchmetrics(pair):
 def test_arguments_are_refused_in_the_words_of_torchmetrics():
     with pytest.raises(ValueError, match="`num_classes` is expected to be `int`"):
         ours.F1Score(task="multiclass")
+    with pytest.raises(ValueError, match=r"`top_k` must be type `int` when task is .*MULTICLASS"):
+        ours.Accuracy("multiclass", num_classes=3, top_k=None)
+    with pytest.raises(ValueError, match=r"`num_labels` must be type `int` when task is .*MULTILABEL"):
+        ours.Accuracy("multilabel")
+    with pytest.raises(ValueError, match="`top_k` to be"):
+        ours.Accuracy("multiclass", num_classes=3, top_k=4)
     with pytest.raises(ValueError, match="Expected argument `average`"):
         ours.Precision("multiclass", num_classes=3, average="best")
     with pytest.raises(RuntimeError, match="Detected the following values in `target`"):

@@ -29,16 +29,19 @@ from cmfast.compat.torchmetrics._agreement import (
     MultilabelMatthewsCorrCoef,
 )
 from cmfast.compat.torchmetrics._scores import (
+    BinaryAccuracy,
     BinaryF1Score,
     BinaryPrecision,
     BinaryRecall,
     BinarySpecificity,
     BinaryStatScores,
+    MulticlassAccuracy,
     MulticlassF1Score,
     MulticlassPrecision,
     MulticlassRecall,
     MulticlassSpecificity,
     MulticlassStatScores,
+    MultilabelAccuracy,
     MultilabelF1Score,
     MultilabelPrecision,
     MultilabelRecall,
@@ -46,6 +49,7 @@ from cmfast.compat.torchmetrics._scores import (
     MultilabelStatScores,
 )
 from cmfast.compat.torchmetrics._tasks import (
+    Accuracy,
     CohenKappa,
     ConfusionMatrix,
     F1Score,
@@ -58,6 +62,8 @@ from cmfast.compat.torchmetrics._tasks import (
 )
 
 __all__ = [
+    "Accuracy",
+    "BinaryAccuracy",
     "BinaryCohenKappa",
     "BinaryConfusionMatrix",
     "BinaryF1Score",
@@ -73,6 +79,7 @@ __all__ = [
     "JaccardIndex",
     "MatthewsCorrCoef",
     "MetricCollection",
+    "MulticlassAccuracy",
     "MulticlassCohenKappa",
     "MulticlassConfusionMatrix",
     "MulticlassF1Score",
@@ -82,6 +89,7 @@ __all__ = [
     "MulticlassRecall",
     "MulticlassSpecificity",
     "MulticlassStatScores",
+    "MultilabelAccuracy",
     "MultilabelConfusionMatrix",
     "MultilabelF1Score",
     "MultilabelJaccardIndex",

@@ -1,4 +1,4 @@
-"""Precision, recall, F1, specificity and the counts themselves."""
+"""Accuracy, precision, recall, F1, specificity and the counts themselves."""
 
 from typing import Any
 
@@ -55,11 +55,21 @@ class Scores:
         if average == "micro":
             tp, fp, tn, fn = (part.sum(axis) if part.ndim > axis else part for part in (tp, fp, tn, fn))
         table = torch.stack([tn, fp, fn, tp], -1).reshape(*tp.shape, 2, 2)
-        values: Tensor = metrics.compute(table, self.METRIC, undefined="strict")[..., 1]
-        values = torch.where(values.isnan(), float(self.zero_division), values)
+        values = self._values(table)
+        values = torch.where(values.isnan(), self._fill, values)
         if average in ("macro", "weighted"):
             values = mean(values, self._weights(tp, fp, fn))
         return values.float()
+
+    def _values(self: Any, table: Tensor) -> Tensor:
+        """Return the metric of tables of a class against the rest; NaN where it is undefined."""
+        found: Tensor = metrics.compute(table, self.METRIC, undefined="strict")[..., 1]
+        return found
+
+    @property
+    def _fill(self: Any) -> float:
+        """What is undefined becomes."""
+        return float(self.zero_division)
 
     def _weights(self: Any, tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
         if self.average == "weighted":
@@ -69,11 +79,41 @@ class Scores:
         return (tp + fn + (fp if self.top_k == 1 else 0)) > 0
 
 
+class Right(Scores):
+    """The share that is right: of a class of several its recall, of two classes and of a label that of its table.
+
+    torchmetrics has 0 for what is undefined, whatever `zero_division` says.
+    """
+
+    METRIC = "recall"
+    _fill = 0.0
+
+
+class RightOfTables(Right):
+    """The share of a table of two classes."""
+
+    def _values(self: Any, table: Tensor) -> Tensor:
+        found: Tensor = metrics.compute(table, "accuracy", undefined="strict")
+        return found
+
+
 def mean(values: Tensor, weights: Tensor) -> Tensor:
     """Return the mean over the last axis; 0 without any weight."""
     weights = weights.to(values.dtype)
     total = weights.sum(-1)
     return (values * weights).sum(-1) / torch.where(total == 0, 1.0, total)
+
+
+class BinaryAccuracy(Binary, RightOfTables, theirs.BinaryAccuracy):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+
+class MulticlassAccuracy(Multiclass, Right, theirs.MulticlassAccuracy):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
+
+
+class MultilabelAccuracy(Multilabel, RightOfTables, theirs.MultilabelAccuracy):
+    """torchmetrics' class of this name, counted and computed by cmfast."""
 
 
 class BinaryStatScores(Binary, Scores, theirs.BinaryStatScores):

@@ -30,6 +30,10 @@ class Task:
         return chosen(**{name: value for name, value in given.arguments.items() if name in taken}, **rest)
 
 
+class Accuracy(Task, theirs.Accuracy):
+    """torchmetrics' class of this name, by cmfast."""
+
+
 class ConfusionMatrix(Task, theirs.ConfusionMatrix):
     """torchmetrics' class of this name, by cmfast."""
 
