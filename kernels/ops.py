@@ -109,7 +109,7 @@ OPS: dict[str, Op] = {
         "uncertainty.intervals", "(k,R,C),(R,C),(R,C)->(R,C),(R,C),(R,C),(R,C)", BOTH, rtol=(1e-9, 1e-9)
     ),
     "cell_errors": Op("uncertainty.cell_errors", "(C,C),(C,C)->(C,C),(C,C),()", rtol=(1e-5, 1e-9)),
-    "standard_errors": Op("uncertainty.errors", "(C,C)->*", rtol=(1e-5, 1e-9)),
+    "standard_errors": Op("uncertainty.errors", "(C,C)->*", BOTH, rtol=(1e-5, 1e-9)),
     "cluster_intervals": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-9, 1e-9)),
     "cluster_errors": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-5, 1e-9)),
     "row_draws": Op("conformal.scores", "(n,C)->(n)", BOTH),

@@ -319,6 +319,25 @@ def _intervals(method: str) -> Callable[[], Call]:
     return call
 
 
+def _errors(C: int, kind: str = "i64") -> Call:
+    names = ["mcc", "f1", "diagnostic_odds_ratio_micro", "kappa_linear", "gerrity", "min_recall"]
+    names += ["recall_weighted", "tau", "balanced_accuracy_adjusted", "geometric_mean"]
+    n = None if kind == "i64" else 900
+
+    def errors(M: Any) -> tuple[Any, ...]:
+        found = (cmfast.uncertainty.standard_error(M, names, fixed=fixed, n=n) for fixed in ("total", "rows"))
+        return tuple(error for one in found for error in one.values())
+
+    return Call(errors, (_matrices(kind, C),), 1e-12)
+
+
+def _fractions_of_counts() -> Call:
+    def errors(M: Any) -> tuple[Any, ...]:
+        return cmfast.uncertainty.standard_error(M, "mcc"), cmfast.uncertainty.standard_error(M, "recall")
+
+    return Call(errors, (_matrices("i64", 6).astype(float),), 1e-12)
+
+
 def _paired() -> Call:
     rng, names = _rng("paired"), ["mcc", "kappa_linear", "f1"]
     labels = [rng.integers(0, 5, 300) for _ in range(4)]
@@ -433,6 +452,10 @@ def scaled(op: str, K: int) -> Call:
 
 
 CALLS: dict[str, Callable[..., Call]] = {
+    "cmfast_standard_errors_fractions": _fractions_of_counts,
+    "cmfast_standard_errors_slopes": lambda: _errors(5),
+    "cmfast_standard_errors_numbers": lambda width: _errors(6 if width == "1" else 40),
+    "cmfast_standard_errors_classes": lambda: _errors(7, "double"),
     "cmfast_paired_replicates_sums": _paired,
     **{f"cmfast_{op}_pairs": _compared(op) for op in ("overlap", "l1_distance", "kl_divergence")},
     "cmfast_normalize_lines": _normalized,

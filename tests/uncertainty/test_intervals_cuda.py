@@ -1,13 +1,12 @@
 """Intervals and posteriors on a device: the draws of the CPU; and faults in the kernels, which calls must show."""
 
 import device
-import instances
 import numpy as np
+import planted
 import pytest
 from checks import assert_same_bits
 
 from cmfast import uncertainty
-from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.uncertainty import intervals
 
 pytestmark = device.marks
@@ -90,21 +89,4 @@ FAULTS = {
 @device.of_the_host
 @pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_seen(fault, monkeypatch):
-    name, old, new = FAULTS[fault]
-    kernel = next(kernel for kernel in module.table() if kernel.name == name)
-    real = module.unit
-
-    def planted(topic, expression):
-        code, names = real(topic, expression)
-        assert topic != kernel.topic or code.count(old) == 1
-        return code.replace(old, new) if topic == kernel.topic else code, names
-
-    call = instances.call_for(kernel, ())
-    monkeypatch.setattr(module, "unit", planted)
-    monkeypatch.setattr(module, "_function", module._function.__wrapped__)
-    want, got = call.function(*call.arrays), call.function(*map(device.asarray, call.arrays))
-    apart = [
-        not np.allclose(device.host(one), other, rtol=max(call.rtol, 1e-9), atol=0, equal_nan=True)
-        for one, other in zip(got, want, strict=True)
-    ]
-    assert any(apart)
+    planted.assert_seen(monkeypatch, FAULTS[fault])

@@ -35,6 +35,7 @@ MORE_OPTIONS = dict.fromkeys(
         "conformal/correlation",
         "conformal/scores",
         "conformal/thresholds",
+        "uncertainty/errors",
         "uncertainty/intervals",
         "uncertainty/paired",
         "uncertainty/resample",
@@ -44,16 +45,20 @@ MORE_OPTIONS = dict.fromkeys(
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
+_CELL_SLOPES = "uncertainty/cell_slopes.cuh"
 _DRAWS, _SUMS, _RISING = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/rising.cuh"
-_SHARE = "conformal/share.cuh"
+_SHARE, _PRODUCT = "conformal/share.cuh", "metrics/long_product.cuh"
+_SLOPES = (_PRODUCT, "metrics/class_slopes.cuh", "metrics/total_slopes.cuh", "metrics/slopes.cuh")
 _LARGE = ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/range.cuh", "scaling/newton.cuh", "scaling/large.cuh")
 HEADERS = {
     "conformal/scores": (_SHARE,),
     "conformal/sets": (_SHARE,),
     "conformal/thresholds": (_RISING,),
+    "metrics/values": (_PRODUCT,),
     "scaling/group": (_RULES, _QUICK),
     "scaling/single": (_RULES, _QUICK),
     "scaling/team": (_ZEROS, _RULES, *_LARGE),
+    "uncertainty/errors": (*_SLOPES, _CELL_SLOPES),
     "uncertainty/intervals": (_RISING, _DRAWS, _SUMS),
     "uncertainty/paired": (_DRAWS, _SUMS),
     "uncertainty/resample": (_DRAWS,),

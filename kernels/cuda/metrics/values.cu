@@ -324,7 +324,7 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
   if (how == CM_OVER_PICK) return values.raw(pick);
   if (how == CM_OVER_MICRO) return pooled(values.s, values.code, values.beta, values.members);
   double members = 0.0, sum = 0.0, weighted = 0.0, weight = 0.0, least = CM_INF, square = 0.0, share = 0.0;
-  double product = 1.0, exponent = 0.0;
+  LongProduct product;
   for (i64 k = 0; k < values.s.C; ++k) {
     double x;
     if (!values.enters(k, &x)) continue;
@@ -337,15 +337,7 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
     const double part = how == CM_OVER_TAU_WEIGHTED ? weights[k] : 1.0;
     square += part * ((1.0 - x) * (1.0 - x));
     share += part;
-    // Mantissas are multiplied, exponents counted: the product of hundreds of recalls would underflow.
-    for (int turn = 0; turn < 3; ++turn) {
-      if (turn == 2) x *= product;
-      if (x > 0.0 && x < 0x1p-256) {
-        x *= 0x1p512;
-        exponent += 512.0;
-      }
-    }
-    product = x;
+    product.times(x);
   }
   const double root = sqrt(square / members);
   switch (how) {
@@ -354,7 +346,7 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
     case CM_OVER_ADJUSTED: return members >= 2.0 ? (sum / members - 1.0 / members) / (1.0 - 1.0 / members) : CM_NAN;
     case CM_OVER_MIN: return members > 0.0 ? least : CM_NAN;
     case CM_OVER_TAU: return 1.0 - root;
-    case CM_OVER_GEOMETRIC: return members > 0.0 ? pow(product, 1.0 / members) * exp2(-exponent / members) : CM_NAN;
+    case CM_OVER_GEOMETRIC: return members > 0.0 ? product.mean(members) : CM_NAN;
     default: break;
   }
   if (!(members > 0.0)) return CM_NAN;

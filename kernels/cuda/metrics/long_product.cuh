@@ -1,0 +1,20 @@
+// A product of hundreds of numbers that none of them takes out of the range of float64.
+
+// Mantissas are multiplied, exponents counted.
+struct LongProduct {
+  double product = 1.0, exponent = 0.0;
+
+  __device__ __forceinline__ void times(double x) {
+#pragma unroll
+    for (int turn = 0; turn < 3; ++turn) {
+      if (turn == 2) x *= product;
+      if (x > 0.0 && x < 0x1p-256) {
+        x *= 0x1p512;
+        exponent += 512.0;
+      }
+    }
+    product = x;
+  }
+  // The geometric mean of so many numbers.
+  __device__ __forceinline__ double mean(double n) const { return pow(product, 1.0 / n) * exp2(-exponent / n); }
+};

@@ -1,0 +1,185 @@
+// How metrics change with the cells of a matrix: exact, by the chain rule, as kernels/cpu/metrics/_gradients.py.
+//
+// The slope in a cell is a sum of few numbers: those in its row sum, its column sum, on the diagonal in the diagonal,
+// in its band and its top where the order of the classes matters, and in the total. So a number has 3 C + 1 or 5 C + 1
+// lines: of the diagonal, row, column, band and top of each class, then of the total. Where it is undefined, or has no
+// slope, the last line is NaN; a class whose value is filled enters an average as a constant.
+
+constexpr int CARRIED = 5;  // numbers of a value of one class: itself and its slopes
+
+struct Differentiated {
+  const Sums& s;
+  const double* members;
+  int mode;
+  Lines values;  // of every class, then of all of them together
+  int code;
+  double square, fill;
+
+  __device__ __forceinline__ double value(i64 k, int part = 0) const { return values[k * CARRIED + part]; }
+  __device__ __forceinline__ bool is_member(i64 k) const { return !members || members[k] > 0.0; }
+  // Where a class of the value x enters an average: 1, else 0.
+  __device__ __forceinline__ double enters(i64 k, double x) const {
+    bool inside = true;
+    if (mode == CM_MODE_PRESENT) inside = s.t[k] > 0.0 || s.p[k] > 0.0;
+    if (mode == CM_MODE_DEFINED) inside = x == x;
+    return inside && is_member(k) ? 1.0 : 0.0;
+  }
+  // Make the values of every class; if asked for, that of the sum of their tables.
+  __device__ __forceinline__ void make(bool pooled) const {
+    for (i64 k = 0; k < s.C + pooled; ++k) {
+      double d = 0.0, t = 0.0, p = 0.0, n = 0.0;
+      const bool one = k < s.C;
+      for (i64 c = one ? k : 0; c < (one ? k + 1 : s.C); ++c) {
+        if (!one && !is_member(c)) continue;
+        d += s.d[c];
+        t += s.t[c];
+        p += s.p[c];
+        n += s.n;
+      }
+      const Carried x = carried_value(code, square, d, t, p, n);
+      values[k * CARRIED] = x.x;
+      values[k * CARRIED + 1] = x.d;
+      values[k * CARRIED + 2] = x.t;
+      values[k * CARRIED + 3] = x.p;
+      values[k * CARRIED + 4] = x.n;
+    }
+  }
+  // The slopes of the value of all classes together; returns what that is.
+  __device__ __forceinline__ double pool(const Lines& G) const {
+    double number = 0.0;
+    for (i64 k = 0; k < s.C; ++k) {
+      if (!is_member(k)) continue;
+      number += 1.0;
+      for (int part = 0; part < 3; ++part) G[part * s.C + k] = value(s.C, 1 + part);
+    }
+    G[s.rest()] = number * value(s.C, 4);
+    return value(s.C);
+  }
+  __device__ __forceinline__ double reduce(int how, i64 pick, const Lines& G) const;
+};
+
+// The slopes of a reduction of the values over the classes; returns what that is.
+__device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, const Lines& G) const {
+  if (how == CM_OVER_PICK) {
+    for (int part = 0; part < 3; ++part) G[part * s.C + pick] = value(pick, 1 + part);
+    G[s.rest()] = value(pick, 4);
+    return value(pick);
+  }
+  double number = 0.0, total = 0.0, weights = 0.0, weighted = 0.0, squares = 0.0, least = CM_INF, ties = 0.0;
+  LongProduct product;
+  for (i64 k = 0; k < s.C; ++k) {
+    double x = value(k);
+    const double member = enters(k, x);
+    if (!(member > 0.0)) continue;
+    x = x == x ? x : fill;
+    number += 1.0;
+    total += x;
+    weights += s.t[k];
+    if (s.t[k] > 0.0) weighted += s.t[k] * x;
+    squares += (1.0 - x) * (1.0 - x);
+    if (how == CM_OVER_GEOMETRIC) product.times(x);
+    ties = x < least ? 1.0 : x == least ? ties + 1.0 : ties;
+    if (x < least) least = x;
+  }
+  const double mean = total / number, away = sqrt(squares / number);
+  double result = mean, each = 1.0 / number;
+  switch (how) {
+    case CM_OVER_WEIGHTED:
+      result = weighted / weights;
+      each = 1.0 / weights;
+      break;
+    case CM_OVER_MIN: result = least + total * 0.0; break;
+    case CM_OVER_GEOMETRIC: result = number > 0.0 ? product.mean(number) : CM_NAN; break;
+    case CM_OVER_TAU:
+      result = 1.0 - away;
+      each = each / away;
+      break;
+    case CM_OVER_ADJUSTED:
+      result = number > 1.0 ? (mean - 1.0 / number) / (1.0 - 1.0 / number) : CM_NAN;
+      each = 1.0 / (number - 1.0);
+      break;
+    default: break;
+  }
+  double undefined = result * 0.0;  // or NaN
+  const bool limited = code == CM_VALUE_DOOLITTLE || code > CM_VALUE_MARKEDNESS;
+  for (i64 k = 0; k < s.C; ++k) {
+    const double given = value(k), member = enters(k, given), t = s.t[k], p = s.p[k];
+    bool known = given == given;
+    const double x = known ? given : fill;
+    if (limited) known &= t > 0.0 && p > 0.0 && t < s.n && p < s.n;  // a degenerate margin stays so
+    double share = member * each, direct = 0.0;
+    switch (how) {
+      case CM_OVER_WEIGHTED:
+        share *= t;
+        if (share > 0.0) direct = each * (x - result);
+        break;
+      case CM_OVER_MIN:
+        share = member > 0.0 && x == least ? (ties == 1.0 ? 1.0 : CM_NAN) : 0.0;
+        if (share > 0.0 && !known) share = CM_NAN;  // it is what was filled in
+        break;
+      case CM_OVER_GEOMETRIC: share = member > 0.0 ? share * (result / x) : 0.0; break;
+      case CM_OVER_TAU: share = member > 0.0 ? share * (1.0 - x) : 0.0; break;
+      default: break;
+    }
+    undefined += share * 0.0;
+    const bool moves = share > 0.0 && known;
+    for (int part = 0; part < 3; ++part)
+      G[part * s.C + k] = (moves ? share * value(k, 1 + part) : 0.0) + (part == 1 ? direct : 0.0);
+    if (moves) undefined += share * value(k, 4);
+  }
+  G[s.rest()] = undefined;
+  return result;
+}
+
+// The slopes of every register of a plan, of its values of one class (four each: in d, t, p and n), from sums. `work`
+// has CARRIED lines for each class and for all together, then one for each register.
+__device__ __forceinline__ void differentiate(const Sums& s, const i64* steps, int n_steps, const double* params,
+                                              const double* members, int mode, bool pooled, const Lines& work,
+                                              const Lines& of_numbers, const Lines& of_classes) {
+  const i64 lines = s.rest() + 1, registers = CARRIED * (s.C + 1);
+  Differentiated values{s, members, mode, work, 0, 1.0, CM_NAN};
+  for (int at = 0; at < n_steps; ++at) {
+    const i64 kind = steps[5 * at], target = steps[5 * at + 2], a = steps[5 * at + 3], b = steps[5 * at + 4];
+    const int code = int(steps[5 * at + 1]);
+    const double fill = params[2 * at], parameter = params[2 * at + 1];
+    if (kind == CM_STEP_VALUE) {
+      values.code = code;
+      values.square = parameter * parameter;
+      values.fill = fill;
+      values.make(pooled);
+      continue;
+    }
+    if (kind == CM_STEP_EACH) {
+      for (i64 k = 0; k < s.C; ++k)
+        for (int part = 0; part < 4; ++part) of_classes[(target * s.C + k) * 4 + part] = values.value(k, 1 + part);
+      continue;
+    }
+    const Lines G{&of_numbers[target * lines], of_numbers.step};
+    for (i64 line = 0; line < lines; ++line) G[line] = 0.0;
+    double made = 0.0;
+    if (kind == CM_STEP_REDUCE) {
+      made = code == CM_OVER_MICRO ? values.pool(G) : values.reduce(code, a, G);
+    } else if (kind == CM_STEP_TOTAL) {
+      if (code == CM_TOTAL_GERRITY)
+        gerrity_slopes(s, G);
+      else if (code == CM_TOTAL_KAPPA_LINEAR || code == CM_TOTAL_KAPPA_QUADRATIC)
+        weighted_kappa_slopes(s, code == CM_TOTAL_KAPPA_QUADRATIC, G);
+      else
+        whole_slopes(s, code, G);
+    } else {
+      double first = 0.5, second = 0.0;  // a number from [-1, 1] to [0, 1]
+      if (kind == CM_STEP_HARMONIC) {
+        const double x = work[registers + a], y = work[registers + b], both = (x + y) * (x + y);
+        first = 2.0 * y * y / both;
+        second = 2.0 * x * x / both;
+        made = 2.0 * x * y / (x + y);
+      }
+      for (i64 line = 0; line < lines; ++line) {
+        double slope = first * of_numbers[a * lines + line];
+        if (kind == CM_STEP_HARMONIC) slope += second * of_numbers[b * lines + line];
+        G[line] = slope;
+      }
+    }
+    work[registers + target] = made == made ? made : fill;
+  }
+}

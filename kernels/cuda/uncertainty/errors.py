@@ -1,0 +1,116 @@
+"""Standard errors of metrics: the delta method, from exact slopes in every cell."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import Kernel, library
+from cmfast.kernels.cuda._core.resident import resident
+from cmfast.kernels.cuda.metrics import values
+from cmfast.kernels.shared.metrics import Plan
+
+_FRACTIONS = Kernel("uncertainty/errors", "cmfast_standard_errors_fractions")
+_SLOPES = Kernel("uncertainty/errors", "cmfast_standard_errors_slopes", registers=104)
+_NUMBERS = Kernel("uncertainty/errors", "cmfast_standard_errors_numbers", (("1",), ("32",)), 88)
+_CLASSES = Kernel("uncertainty/errors", "cmfast_standard_errors_classes")
+KERNELS = (_FRACTIONS, _SLOPES, _NUMBERS, _CLASSES)
+_THREADS = 64  # of a block that differentiates
+_CARRIED = 5  # numbers of a value of one class: itself and its slopes
+NARROW = 32  # classes up to which a thread goes over a matrix by itself
+
+
+class Margins(NamedTuple):
+    """Sums of matrices in float64, (n, C) each, totals and status (n,); bands and tops only for a plan that is ordered.
+
+    What no matrix has is NaN or 0, as its status says.
+    """
+
+    d: Any
+    t: Any
+    p: Any
+    bands: Any
+    tops: Any
+    totals: Any
+    status: Any
+
+    def some(self, first: int, last: int) -> "Margins":
+        """Return those of some matrices."""
+        return Margins(*(None if part is None else part[first:last] for part in self))
+
+
+def margins_of(M: Any, plan: Plan) -> Margins:
+    """Return the sums of matrices (n, C, C); what float64 does not hold exactly is rounded."""
+    *sums, status = values.sums_of(M, ordered=plan.ordered)
+    d, t, p, bands, tops, totals = (None if part is None else part.astype(np.float64, copy=False) for part in sums)
+    return Margins(d, t, p, bands, tops, totals, status)
+
+
+def lines_of(C: int, plan: Plan) -> int:
+    """Return the lines of slopes of one number of a matrix: diagonal, row and column of each class, the total."""
+    return (5 if plan.ordered else 3) * C + 1
+
+
+def bytes_of(C: int, plan: Plan) -> int:
+    """Return the bytes of the slopes of one matrix, and of what they are made in."""
+    return 8 * (plan.registers * (lines_of(C, plan) + 1) + 4 * plan.tables * C + _CARRIED * (C + 1))
+
+
+def slopes(sums: Margins, plan: Plan) -> tuple[Any, Any]:
+    """Return the slopes of numbers of n matrices, (registers, lines, n), and of those of a class, (tables, C, 4, n).
+
+    Those of matrices whose status is bad are undefined.
+    """
+    xp, (n, C) = library(sums.t), sums.t.shape
+    numbers = xp.empty((plan.registers, lines_of(C, plan), n))
+    classes = xp.empty((plan.tables, C, 4, n))
+    if n:
+        members = resident(sums.t, plan.members) if len(plan.members) else None
+        steps, params = (resident(sums.t, a) for a in (plan.steps, plan.params))
+        _SLOPES.launch(
+            (), -(-n // _THREADS), threads=_THREADS, **sums._asdict(), C=C, n=n,
+            steps=steps, n_steps=len(plan.steps), params=params, members=members, mode=plan.mode, pooled=plan.pooled,
+            n_scalars=plan.scalars, work=xp.empty((_CARRIED * (C + 1) + plan.registers, n)),
+            out_numbers=numbers, out_classes=classes,
+        )  # fmt: skip
+    return numbers, classes
+
+
+def standard_errors(
+    M: Any, *, plan: Plan, rows: bool, n: int | None, num_threads: int | None = None
+) -> tuple[Any, ...]:
+    """Errors of what `plan` makes of every matrix: of its scalars, of its per-class results; the status."""
+    del num_threads
+    xp, C, batch, kind = library(M), M.shape[-1], M.shape[:-2], batches.result_dtype(M)
+    size = math.prod(batch)
+    cells = batches.flat_batch(M, 2, np.float64)
+    sums = margins_of(M.reshape(size, C, C), plan)
+    if size and M.dtype.kind == "f" and n is None:
+        _FRACTIONS.launch((), batches.blocks(size, "32"), M=cells, C=C, n=size, out_status=sums.status)
+    scalars, tables = xp.empty((plan.scalars, size)), xp.empty((plan.tables, size, C))
+    together = max(1, batches.MOST_SCRATCH_BYTES // bytes_of(C, plan))
+    width = "1" if C <= NARROW else "32"
+    for first in range(0, size, together):
+        last = min(first + together, size)
+        some, count = sums.some(first, last), last - first
+        numbers, classes = slopes(some, plan)
+        common = {"M": cells[first:last], "t": some.t, "totals": some.totals, "status": some.status, "C": C}
+        common |= {"n": count, "rows": rows, "wanted": -1.0 if n is None else n}
+        if plan.scalars:
+            out = xp.empty((plan.scalars, count))
+            _NUMBERS.launch(
+                (width,), batches.blocks(count * plan.scalars, width), **common,
+                n_scalars=plan.scalars, slopes=numbers, ordered=plan.ordered, out=out,
+            )  # fmt: skip
+            scalars[:, first:last] = out
+        if plan.tables:
+            out = xp.empty((plan.tables, count, C))
+            _CLASSES.launch(
+                (), batches.per_item(count * plan.tables * C), **common, d=some.d, p=some.p,
+                n_tables=plan.tables, slopes=classes, out=out,
+            )  # fmt: skip
+            tables[:, first:last] = out
+    scalars, tables = (part.astype(kind, copy=False) for part in (scalars, tables))
+    each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
+    return (*each, sums.status.reshape(batch))
