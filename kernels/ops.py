@@ -108,7 +108,7 @@ OPS: dict[str, Op] = {
     "replicate_intervals": Op(
         "uncertainty.intervals", "(k,R,C),(R,C),(R,C)->(R,C),(R,C),(R,C),(R,C)", BOTH, rtol=(1e-9, 1e-9)
     ),
-    "cell_errors": Op("uncertainty.cell_errors", "(C,C),(C,C)->(C,C),(C,C),()", rtol=(1e-5, 1e-9)),
+    "cell_errors": Op("uncertainty.cell_errors", "(C,C),(C,C)->(C,C),(C,C),()", BOTH, rtol=(1e-5, 1e-9)),
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", BOTH, rtol=(1e-5, 1e-9)),
     "cluster_intervals": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-9, 1e-9)),
     "cluster_errors": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-5, 1e-9)),

@@ -12,6 +12,7 @@ import numpy as np
 from calls import ENTRIES
 
 import cmfast
+from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
 from cmfast.kernels.ops import OPS
@@ -338,6 +339,20 @@ def _fractions_of_counts() -> Call:
     return Call(errors, (_matrices("i64", 6).astype(float),), 1e-12)
 
 
+def _cell_errors() -> Call:
+    def errors(M: Any, P: Any, W: Any, Q: Any) -> tuple[Any, ...]:
+        M, P, W, Q = dispatch.adopt(M=M, P=P, W=W, Q=Q)
+        some = {"n": None, "bent": True}
+        return (
+            *dispatch.call("cell_errors", M, P, of="bi", rows=False, **some),
+            *dispatch.call("cell_errors", M, P, of="col", rows=True, **some),  # whatever it is normalised to
+            *dispatch.call("cell_errors", W, Q, of="bi", rows=True, n=900),
+        )
+
+    M, W = _matrices("i64", 5), _matrices("i64", 23, 3)  # in shared memory, and not
+    return Call(errors, (M, cmfast.bi_normalize(M), W, cmfast.bi_normalize(W)))
+
+
 def _paired() -> Call:
     rng, names = _rng("paired"), ["mcc", "kappa_linear", "f1"]
     labels = [rng.integers(0, 5, 300) for _ in range(4)]
@@ -452,6 +467,7 @@ def scaled(op: str, K: int) -> Call:
 
 
 CALLS: dict[str, Callable[..., Call]] = {
+    "cmfast_cell_errors_matrices": _cell_errors,
     "cmfast_standard_errors_fractions": _fractions_of_counts,
     "cmfast_standard_errors_slopes": lambda: _errors(5),
     "cmfast_standard_errors_numbers": lambda width: _errors(6 if width == "1" else 40),

@@ -48,7 +48,26 @@ def test_nothing_waits_where_failures_are_ignored():
         uncertainty.standard_error(M, NAMES, on_failure="ignore")
 
 
+def test_large_matrices_that_share_memory_are_worked_on_in_turns(monkeypatch):
+    M = RNG.integers(1, 9, (3, 21, 21))
+    want = uncertainty.standard_error(device.asarray(M), of="bi")
+    monkeypatch.setattr(batches, "MOST_SCRATCH_BYTES", 1000)  # one block
+    assert_same_bits(uncertainty.standard_error(device.asarray(M), of="bi"), want)
+    assert_same_bits(uncertainty.standard_error(device.asarray(M[1:2]), of="bi")[0], want[1])
+
+
+@pytest.mark.parametrize("method", ["normal", "bca"])
+def test_intervals_of_cells_are_those_of_the_cpu(method):
+    options = {"of": "bi", "method": method, "n_replicates": 200}
+    here, there = (uncertainty.interval(M, **options) for M in (COUNTS[0], device.asarray(COUNTS[0])))
+    for one, other in zip(there, here, strict=True):
+        np.testing.assert_allclose(device.host(one), other, rtol=1e-6)
+
+
 FAULTS = {
+    "a-pivot-that-stays": ("cmfast_cell_errors_matrices", "x = work.line[j];", ""),
+    "half-of-what-a-cell-moves": ("cmfast_cell_errors_matrices", "(1.0 - 2.0 * p * own)", "(1.0 - p * own)"),
+    "bent-the-other-way": ("cmfast_cell_errors_matrices", "x * x * x / (m", "-x * x * x / (m"),
     "one-table-for-all": ("cmfast_standard_errors_slopes", "= value(s.C, 1 + part)", "= value(k, 1 + part)"),
     "columns-for-rows": ("cmfast_standard_errors_numbers", "line(C + i)", "line(2 * C + i)"),
     "fixed-rows-of-a-class": ("cmfast_standard_errors_classes", "i != c && x", "i == c && x"),

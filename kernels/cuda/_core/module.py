@@ -35,6 +35,7 @@ MORE_OPTIONS = dict.fromkeys(
         "conformal/correlation",
         "conformal/scores",
         "conformal/thresholds",
+        "uncertainty/cell_errors",
         "uncertainty/errors",
         "uncertainty/intervals",
         "uncertainty/paired",
