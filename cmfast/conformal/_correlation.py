@@ -9,8 +9,9 @@ import numpy as np
 from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, Integers
 from cmfast._files.archive import Parts, demand
+from cmfast._files.states import TEXT
 from cmfast.conformal._counts import Counts
-from cmfast.conformal._sets import PredictionSets
+from cmfast.conformal._sets import EmptySets, PredictionSets, rule_of_empty
 
 Undefined: TypeAlias = Literal["nan", "zero"]
 Order: TypeAlias = Literal["high", "low"]
@@ -31,6 +32,8 @@ class CcmCounts(Counts):
         Sets.
     G : array of int64, shape (..., C, C)
         Sets that hold both classes; on the diagonal those that hold the class.
+    empty : {"allow", "top1"}
+        What was done about empty sets. Only counts of one rule add.
 
     Examples
     --------
@@ -44,9 +47,11 @@ class CcmCounts(Counts):
 
     n: Array
     G: Array
+    empty: EmptySets = "allow"
 
     _CORES: ClassVar[dict[str, int]] = {"n": 0, "G": 2}
-    _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "n": (("<i8",), 1), "G": (("<i8",), 3)}
+    _SAME: ClassVar[tuple[str, ...]] = ("empty",)
+    _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "n": (("<i8",), 1), "G": (("<i8",), 3), "empty": TEXT}
 
     @property
     def n_classes(self) -> int:
@@ -111,7 +116,7 @@ class CcmCounts(Counts):
         return found
 
     def _parts(self) -> dict[str, str]:
-        return {"counts": reading.shape(self.G), "sets": reading.most(self.n, ",")}
+        return {"counts": reading.shape(self.G), "sets": reading.most(self.n, ","), "empty": self.empty}
 
     def explain(self) -> str:
         """Say in words how many classes have a correlation."""
@@ -131,7 +136,7 @@ class CcmCounts(Counts):
         held = np.diagonal(G, axis1=-2, axis2=-1)
         demand(bool((held <= np.asarray(n)[..., None]).all()), "its G has more than n")
         demand(bool((held[..., None] >= G).all()), "its G has more of a pair than of a class")
-        return cls(np.asarray(n), G)
+        return cls(np.asarray(n), G, rule_of_empty(parts))
 
 
 def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts:
@@ -184,7 +189,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     room = 8 * sets.n_classes**2 * int(np.prod(batch, dtype=object))
     with validate.room(room, n_classes=sets.n_classes):
         G = dispatch.call("ccm", sets.packed, n_classes=sets.n_classes, num_threads=num_threads)
-    return CcmCounts(dispatch.sent(np.full(batch, n, np.int64), dispatch.bare(sets.packed)), G)
+    return CcmCounts(dispatch.sent(np.full(batch, n, np.int64), dispatch.bare(sets.packed)), G, sets.empty)
 
 
 def rank_clients(
@@ -243,6 +248,8 @@ def rank_clients(
 def _stacked(ccms: Any) -> np.ndarray:
     if not isinstance(ccms, list | tuple) or not ccms or not all(isinstance(one, CcmCounts) for one in ccms):
         validate.refuse("ccms", "CcmCounts or a list of them", validate.shown(ccms), TypeError)
+    if len({one.empty for one in ccms}) > 1:
+        validate.refuse("ccms", "of sets made by one rule for empty ones", ", ".join(one.empty for one in ccms))
     found = [np.asarray(dispatch.to_host(one.correlation())) for one in ccms]
     if len({one.shape for one in found}) > 1:
         validate.refuse("ccms", "counts of one shape", ", ".join(str(one.shape) for one in found))

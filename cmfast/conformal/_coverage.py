@@ -8,8 +8,9 @@ import numpy as np
 from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
+from cmfast._files.states import TEXT
 from cmfast.conformal._counts import Counts
-from cmfast.conformal._sets import PredictionSets, labels_of
+from cmfast.conformal._sets import EmptySets, PredictionSets, labels_of, rule_of_empty
 
 
 @reading.readable
@@ -25,13 +26,17 @@ class CoverageCounts(Counts):
         Sets of a true class (rows) that hold a class (columns).
     n : array of int64, shape (..., C)
         Sets of every true class.
+    empty : {"allow", "top1"}
+        What was done about empty sets. Only counts of one rule add.
     """
 
     V: Array
     n: Array
+    empty: EmptySets = "allow"
 
     _CORES: ClassVar[dict[str, int]] = {"V": 2, "n": 1}
-    _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "V": (("<i8",), 3), "n": (("<i8",), 2)}
+    _SAME: ClassVar[tuple[str, ...]] = ("empty",)
+    _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "V": (("<i8",), 3), "n": (("<i8",), 2), "empty": TEXT}
 
     def rates(self) -> Array:
         """Return the share of the sets of a class that hold every class, on the diagonal its coverage.
@@ -46,7 +51,7 @@ class CoverageCounts(Counts):
             return dispatch.real(V) / n[..., None]
 
     def _parts(self) -> dict[str, str]:
-        return {"counts": reading.shape(self.V)}
+        return {"counts": reading.shape(self.V), "empty": self.empty}
 
     def explain(self) -> str:
         """Say in words how often sets hold their class."""
@@ -60,7 +65,7 @@ class CoverageCounts(Counts):
         V, n = found["V"], found["n"]
         demand(V.shape[-1] == V.shape[-2] == n.shape[-1], "its V and n differ in classes")
         demand(bool((n[..., None] >= V).all()), "its V has more than n")
-        return cls(V, n)
+        return cls(V, n, rule_of_empty(parts))
 
 
 def coverage_confusion(
@@ -114,4 +119,4 @@ def coverage_confusion(
     options = {"n_classes": sets.n_classes, "num_threads": num_threads}
     V, n, status = dispatch.call("coverage_confusion", packed, y, **options)
     failures.report(status, on_failure, failed="rows left out")
-    return CoverageCounts(V, n)
+    return CoverageCounts(V, n, sets.empty)

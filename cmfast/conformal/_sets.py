@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, OnFailure
+from cmfast._files.archive import demand
 from cmfast.conformal import _options
 from cmfast.conformal._options import ScoreMethod
 
@@ -48,7 +49,7 @@ class PredictionSets:
     packed: Array
     sizes: Array
     n_classes: int
-    empty: str
+    empty: EmptySets
 
     @property
     def mask(self) -> Array:
@@ -149,6 +150,13 @@ class PredictionSets:
             return "no sets"
         text = f"sets of {sizes.mean():.3g} of {self.n_classes} classes on average, from {sizes.min()} to {sizes.max()}"
         return f"{text}; {(sizes == 0).mean():.2%} are empty"
+
+
+def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
+    """Return what a file says was done about empty sets."""
+    found: EmptySets = parts["empty"]
+    demand(found in EMPTY, "its empty is no rule")
+    return found
 
 
 def labels_of(sets: PredictionSets, y: Any) -> tuple[Any, Any]:

@@ -305,6 +305,29 @@ def test_counts_of_parts_merge_to_those_of_the_whole():
         assert_same_bits(sum(one[k] for one in sized), whole.coverage_by_size(Y)[k])
 
 
+@pytest.mark.parametrize("count", [conformal.ccm, lambda sets: conformal.coverage_confusion(sets, Y)])
+def test_counts_of_two_rules_for_empty_sets_do_not_add(count):
+    allowed, top = (count(conformal.prediction_sets(P, [0.5], u=U, empty=empty)) for empty in ("allow", "top1"))
+    with pytest.raises(ValueError, match="empty must be the same in both, allow, got top1"):
+        allowed + top
+    with pytest.raises(ValueError, match="empty must be the same in both, top1, got allow"):
+        type(top).merge([top, allowed])
+    assert allowed != type(top)(**{name: getattr(allowed, name) for name in top._CORES}, empty="top1")
+    assert (top + top).sum(0).empty == "top1"
+    for read, write in (("from_bytes", "to_bytes"), ("from_json", "to_json")):
+        again = getattr(type(top), read)(getattr(top, write)())
+        assert again == top
+        assert again.empty == "top1"
+    with pytest.raises(ValueError, match="damaged: its empty is no rule"):
+        type(top).from_json(top.to_json().replace("top1", "top2"))
+
+
+def test_clients_of_two_rules_for_empty_sets_are_not_ranked():
+    counts = [conformal.ccm(conformal.prediction_sets(P, [0.5], u=U, empty=empty)) for empty in ("allow", "top1")]
+    with pytest.raises(ValueError, match="ccms must be of sets made by one rule for empty ones, got allow, top1"):
+        conformal.rank_clients(counts, [(0, 1)], order="high")
+
+
 def test_batches_are_one_call():
     """Clients and rounds at once: each as alone, and summed over clients as the counts of all their rows."""
     B, y, u = P.reshape(2, 4, 50, 6), Y.reshape(2, 4, 50), U.reshape(2, 4, 50)
