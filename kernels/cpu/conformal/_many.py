@@ -1,18 +1,25 @@
-"""Sets of rows of many classes with one threshold for all of them: the few labels that matter, eight rows at a time."""
+"""Sets of rows of many classes with one threshold for all of them: eight rows side by side, in order.
+
+A label whose probability is below some pivot has all larger ones ranked before it: where these alone exceed the largest
+threshold it is in no set, and is not sorted. A set is then the labels down to some probability, and where several have
+that one the first of them: its bits are comparisons with it. Sums are float64, as in the tile of few classes.
+"""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, new_lines, splat, store, where
-from cmfast.kernels.cpu.conformal import _cut, _one, _order, _tile
-from cmfast.kernels.cpu.conformal._units import UNIT, is_share, most_units
+from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, where
+from cmfast.kernels.cpu.conformal import _network, _one, _order, _tile
+from cmfast.kernels.cpu.conformal._units import UNIT, share
 from cmfast.kernels.shared.conformal import UNITS
 from cmfast.kernels.status import OK
 
-MOST_COMPARED = 40  # labels of a row that are compared pair by pair
-ALONE = -1  # in place of the number of labels that matter: a row that was done by itself
+HALF = 32  # bits of a word that are added as floats
+STEPS = (1.0, 4.0, 8.0)  # pivots that are tried, in shares that all labels could have of what no set holds
+FEWER = 0.6  # of the labels may matter, or all are sorted: to pick some costs time, too
 
 
 class Eight(NamedTuple):
@@ -20,140 +27,234 @@ class Eight(NamedTuple):
 
     Attributes
     ----------
-    lines, kept : array of float64, shape (8 * depth, 8)
-        All probabilities, and of the labels that matter; `depth` lines to a row.
-    words : array of int64
-        Bits of these labels, of one row.
-    sums, fulls, least : array of float64, shape (8,)
-        The sum, what the last label scores with a draw of 1, and what no label that matters is below.
-    numbers, groups, batch, place : array of int64, shape (8,)
-        How many labels matter, or ALONE; which thresholds are meant; the element of the batch, and the row in it.
+    tile, kept, found : array of float64, shape (C, 8), in whole eights of lines
+        All probabilities, those that matter in order, and their scores.
+    halves : array of float64, shape (2 * words, 8)
+        Bits of all labels, by halves of words.
+    words : array of int64, shape (8, words)
+        Bits of the labels that matter.
+    draws, fulls, cuts, sizes : array of float64, shape (1, 8)
+        What is drawn; what the last label scores with a draw of 1; the least probability in a set; labels in it.
+    limits : array of float64, shape (A + 1, 8)
+        Thresholds, and at last the largest that excludes anything.
+    flags : array of float64, shape (2, 8)
+        Which rows go by themselves, and what all of a row add up to.
+    batch, place, groups : array of int64, shape (8,)
+        The element of the batch, the row in it, and which thresholds are meant.
     """
 
-    lines: Any
+    tile: Any
     kept: Any
+    found: Any
+    halves: Any
     words: Any
-    sums: Any
+    draws: Any
     fulls: Any
-    least: Any
-    numbers: Any
-    groups: Any
+    cuts: Any
+    sizes: Any
+    limits: Any
+    flags: Any
     batch: Any
     place: Any
+    groups: Any
 
 
 @jit()
-def _eight(C):
-    depth = -(-C // WIDTH)
-    lines, kept, words = new_lines(WIDTH * depth), new_lines(WIDTH * depth), np.empty(-(-C // 64), np.int64)
-    sums, fulls, least = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH)
-    numbers, groups = np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64)
-    batch, place = np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64)
-    return Eight(lines, kept, words, sums, fulls, least, numbers, groups, batch, place)
+def _eight(C, words, A):
+    depth = -(-C // WIDTH) * WIDTH
+    return Eight(
+        new_lines(C), new_lines(depth), new_lines(depth), new_lines(2 * words), np.empty((WIDTH, words), np.int64),
+        new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 1), new_lines(2),
+        np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
+    )  # fmt: skip
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _place(eight, groups, first, count, n, n_groups):
+    """Find of which element of the batch rows are, and of which group; flag those of none."""
+    b, i = first // n, first % n
+    for w in range(count):
+        g = groups[first + w] if len(groups) else 0
+        eight.batch[w], eight.place[w], eight.groups[w] = b, i, g
+        if not 0 <= g < n_groups:
+            eight.flags[0, w] = 1.0
+        i += 1
+        if i == n:
+            b, i = b + 1, 0
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _limit(eight, q, count, penalty, k_reg):
+    """Find what the scores of a row reach at most, and which thresholds are below that."""
+    A, C = q.shape[1], len(eight.tile)
+    for w in range(count):
+        full = np.float64(np.int64(eight.flags[1, w] * UNITS) + penalty * max(0, C - k_reg)) * UNIT
+        b, g, most = eight.batch[w], eight.groups[w] if eight.flags[0, w] == 0.0 else 0, -np.inf
+        for a in range(A):
+            limit = q[b, a, g, 0]
+            eight.limits[a, w] = limit
+            if limit < full:
+                most = max(most, limit)
+        eight.fulls[0, w], eight.limits[A, w] = full, most
 
 
 @jit(inner=True, borrows=True)
-def _reduce(P, r, eight, w, depth, q, penalty, k_reg):
-    """Keep the labels of a row that are in some set, and others where that cannot be told at once."""
-    C, base, b, g = P.shape[1], w * depth, eight.batch[w], eight.groups[w]
-    full = np.float64(np.int64(eight.sums[w] * UNITS) + penalty * max(0, C - k_reg)) * UNIT
-    limit = -np.inf
-    for a in range(q.shape[1]):
-        if q[b, a, g, 0] < full:
-            limit = max(limit, q[b, a, g, 0])
-    eight.fulls[w], eight.numbers[w] = full, 0
-    if limit > -np.inf:
-        share = max(1.0 - limit, 0.0) / C
-        least = _cut.pivot(eight.lines, base, base + depth, share, eight.sums[w], limit)
-        size = _cut.at_least(eight.lines, base, base + depth, C, least, eight.words, 0)
-        _cut.gather(P, r, eight.words, eight.kept.reshape(-1), base, 0.0 if size <= MOST_COMPARED else -1.0)
-        eight.numbers[w], eight.least[w] = size, least
+def _pivot(tile, flags, limits, a, out):
+    """Find a probability below which no label has a score of at most the limit; 0 where that is not found."""
+    zero, one, total, limit = splat(0.0), splat(1.0), load(flags, 1), load(limits, a)
+    unit = (total - limit) * splat(1.0 / len(tile))
+    first, second, third = splat(STEPS[0]) * unit, splat(STEPS[1]) * unit, splat(STEPS[2]) * unit
+    x, y, z = zero, zero, zero
+    for j in range(len(tile)):
+        p = load(tile, j)
+        part = (one + p) - one
+        x = x + where(p < first, part, zero)
+        y = y + where(p < second, part, zero)
+        z = z + where(p < third, part, zero)
+    found = where(total - x > limit, first, zero)
+    found = where(total - y > limit, second, found)
+    found = where(total - z > limit, third, found)
+    store(out, 0, where(found > zero, found, zero))
 
 
 @jit(inner=True, borrows=True)
-def _ends(tile, compared, found, limits, leasts, sizes):
-    """Find the least probability in the sets of eight rows side by side, and how many labels they have."""
-    zero, one, limit = splat(0.0), splat(1.0), load(limits, 0)
-    size, least = zero, splat(np.inf)
-    for j in range(compared):
-        p, inside = load(tile, j), load(found, j) <= limit
-        size = size + where(inside, one, zero)
-        least = where(inside & (p < least), p, least)
-    store(sizes, 0, size)
-    store(leasts, 0, least)
+def _mark(tile, cuts, halves):
+    """Add up the bits of the labels down to some probability, by halves of words."""
+    zero, cut, C = splat(0.0), load(cuts, 0), len(tile)
+    for h in range(len(halves)):
+        word, bit = zero, splat(1.0)
+        for j in range(HALF * h, min(HALF * (h + 1), C)):
+            word = word + where(load(tile, j) >= cut, bit, zero)
+            bit = bit + bit
+        store(halves, h, word)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _join(halves, w, words):
+    """Join the halves of the words of a row; return how many bits are set."""
+    found = 0
+    for k in range(len(words)):
+        words[k] = np.int64(halves[2 * k, w]) | np.int64(halves[2 * k + 1, w]) << HALF
+        found += popcount(words[k])
+    return found
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _pick(P, first, count, eight):
+    """Copy the labels that matter, filled up with zeros; return how many a row has at most."""
+    tile, kept, words, C, most = eight.tile, eight.kept, eight.words, len(eight.tile), 0
+    _mark(tile, eight.cuts, eight.halves)
+    for w in range(count):
+        if eight.flags[0, w] == 0.0:
+            most = max(most, _join(eight.halves, w, words[w]))
+    if most > FEWER * C:
+        for j in range(C):
+            store(kept, j, load(tile, j))
+        for j in range(C, len(kept)):
+            store(kept, j, splat(0.0))
+        return C
+    for j in range(-(-most // WIDTH) * WIDTH):
+        store(kept, j, splat(0.0))
+    for w in range(count):
+        size = 0
+        for k in range(words.shape[1] if eight.flags[0, w] == 0.0 else 0):
+            word, j = words[w, k], 64 * k
+            while word:
+                lowest = word & -word
+                kept[size, w] = share(P[first + w, j + popcount(lowest - 1)])
+                size += 1
+                word ^= lowest
+    return most
 
 
 @jit(inner=True, borrows=True)
-def _mark(P, r, lines, base, end, least, size, words, at):
-    """Set the bits of the first `size` labels of the ranking, of which the last has probability `least`."""
-    C, count = P.shape[1], -(-P.shape[1] // 64)
-    if size in (0, C):
-        for k in range(count):
-            words[at + k] = -1 if size else 0
-        if size and C & 63:
-            words[at + count - 1] = (np.int64(1) << (C & 63)) - 1
-        return
-    found = _cut.at_least(lines, base, end, C, least, words, at)
-    if found > size:
-        _cut.drop(P, r, least, found - size, words, at)
+def _score(kept, most, draws, penalty, k_reg, out):
+    """Score labels in order."""
+    one, draw, before = splat(1.0), load(draws, 0), splat(0.0)
+    for k in range(most):
+        p = load(kept, k)
+        store(out, k, before + ((one + draw * p) - one))
+        before = before + ((one + p) - one)
+        beyond = penalty * max(0, k + 1 - k_reg)
+        if beyond > 0:
+            for w in range(WIDTH):
+                out[k, w] = np.float64(np.int64(out[k, w] * UNITS) + beyond) * UNIT
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _cut(eight, a, most):
+    """Find how many labels the sets of a threshold hold, and the least probability of these: scores never fall."""
+    zero, one, limit = splat(0.0), splat(1.0), load(eight.limits, a)
+    size, cut, full = zero, splat(np.inf), splat(np.float64(len(eight.tile)))
+    for k in range(most):
+        excluded = load(eight.found, k) > limit
+        if not some(~excluded):
+            break
+        size = size + where(excluded, zero, one)
+        cut = where(excluded, cut, load(eight.kept, k))
+    is_less = limit < load(eight.fulls, 0)  # not NaN either
+    store(eight.sizes, 0, where(is_less, size, full))
+    store(eight.cuts, 0, where(is_less, cut, splat(-1.0)))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _fill_empty(P, first, count, eight):
+    """Give sets without a label the first one."""
+    for w in range(count):
+        if eight.sizes[0, w] == 0.0:
+            eight.sizes[0, w], eight.cuts[0, w] = 1.0, share(P[first + w, _one.first(P[first + w])])
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _write(row, halves, w, cut, size, words):
+    """Write the words of a row; of labels that are alike the last ones may be too many."""
+    extra, j = _join(halves, w, words) - size, len(row) - 1
+    while extra > 0:
+        if share(row[j]) == cut:
+            words[j >> 6] ^= np.int64(1) << (j & 63)
+            extra -= 1
+        j -= 1
 
 
 @jit()
 def sets_of_many(P, u, groups, q, n, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
     """Fill the sets of rows, `n` of them to an element of the batch; `q` has (batch, alpha, group, 1)."""
-    C = P.shape[1]
-    most = -(-min(MOST_COMPARED, C) // WIDTH) * WIDTH
-    lines = (new_lines(most), new_lines(most), new_lines(most), new_lines(most), new_lines(most))
-    flags, room, eight = (new_lines(1), new_lines(1), new_lines(1), new_lines(1)), _order.room(C), _eight(C)
-    results = (out, out_sizes, out_status)
-    _fill(P, u, groups, q, n, penalty, k_reg, top1, lines, flags, room, eight, results, start, stop)
-
-
-@jit(inner=True, borrows=True)
-def _fill(P, u, groups, q, n, penalty, k_reg, top1, lines, flags, room, eight, results, start, stop):
-    C, A, places = P.shape[1], q.shape[1], (0, 1, 2, 3, 4, 5, 6, 7)
-    (tile, parts, before, ahead, found), (draws, limits, leasts, sizes) = lines, flags
-    out, out_sizes, out_status = results
-    depth, most, n_words = -(-C // WIDTH), len(tile) // WIDTH, out.shape[2]
-    packed, every_size, kept = out.reshape(-1), out_sizes.reshape(-1), eight.kept.reshape(WIDTH, depth * WIDTH)
+    eight, room, results = (
+        _eight(P.shape[1], out.shape[2], q.shape[1]),
+        _order.room(P.shape[1]),
+        (out, out_sizes, out_status),
+    )
     for first in range(start, stop, WIDTH):
-        count, compared = min(WIDTH, stop - first), 0
-        for w in range(WIDTH):
-            draws[0, w] = 1.0
-            for k in range(w * depth, w * depth + most):
-                store(eight.kept, k, splat(0.0))
+        _fill(P, u, groups, q, n, penalty, k_reg, top1, eight, room, results, first, min(WIDTH, stop - first))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _fill(P, u, groups, q, n, penalty, k_reg, top1, eight, room, results, first, count):
+    A, (out, out_sizes, out_status) = q.shape[1], results
+    _tile.gather(P, u, _tile.places(first, count), eight.tile, eight.draws)
+    is_much = _tile.check(eight.tile, eight.draws, eight.flags)
+    _place(eight, groups, first, count, n, q.shape[2])
+    for w in range(count):
+        r = first + w
+        if is_much or eight.flags[0, w] != 0.0:
+            eight.flags[0, w] = 1.0
+            _one.sets_of_row(P, u, groups, q, n, False, penalty, k_reg, top1, room, out, out_sizes, out_status, r)
+        else:
+            out_status[r] = OK
+    if is_much:
+        return
+    _limit(eight, q, count, penalty, k_reg)
+    _pivot(eight.tile, eight.flags, eight.limits, A, eight.cuts)
+    most = _pick(P, first, count, eight)
+    _network.sort(eight.kept, -(-most // WIDTH) * WIDTH)
+    _score(eight.kept, most, eight.draws, penalty, k_reg, eight.found)
+    for a in range(A):
+        _cut(eight, a, most)
+        if top1:
+            _fill_empty(P, first, count, eight)
+        _mark(eight.tile, eight.cuts, eight.halves)
         for w in range(count):
-            r = first + w
-            draw, g = u[r] if len(u) else 1.0, groups[r] if len(groups) else 0
-            eight.sums[w] = _cut.take(P, r, eight.lines, w * depth)
-            eight.groups[w], eight.batch[w], eight.place[w], eight.numbers[w] = g, r // n, r % n, ALONE
-            if eight.sums[w] > _tile.MOST_TOTAL or not is_share(draw) or not 0 <= g < q.shape[2]:
-                _one.sets_of_row(P, u, groups, q, n, False, penalty, k_reg, top1, room, out, out_sizes, out_status, r)
-                continue
-            out_status[r], draws[0, w] = OK, draw
-            _reduce(P, r, eight, w, depth, q, penalty, k_reg)
-            if eight.numbers[w] <= MOST_COMPARED:
-                compared = max(compared, eight.numbers[w])
-        for column in range(0, compared, WIDTH):
-            load_block(tile, column, kept, places, column)
-        _tile.compare(tile[:compared], draws, parts, before, ahead, penalty, k_reg, found)
-        for a in range(A):
-            for w in range(count):
-                if eight.numbers[w] != ALONE:
-                    limits[0, w] = q[eight.batch[w], a, eight.groups[w], 0]
-            _ends(tile, compared, found, limits, leasts, sizes)
-            for w in range(count):
-                if eight.numbers[w] == ALONE:
-                    continue
-                at, base, limit = (eight.batch[w] * A + a) * n + eight.place[w], w * depth, limits[0, w]
-                least, size = leasts[0, w], np.int64(sizes[0, w])
-                if not limit < eight.fulls[w]:  # NaN too
-                    size = np.int64(C)
-                elif eight.numbers[w] > MOST_COMPARED:
-                    end = base + -(-eight.numbers[w] // WIDTH)
-                    own, most_of = eight.least[w], most_units(limit)
-                    least, size = _cut.search(eight.kept, base, end, own, most_of, draws[0, w], penalty, k_reg)
-                if top1 and size == 0:
-                    least, size = _cut.greatest(eight.lines, base, base + depth), np.int64(1)
-                _mark(P, first + w, eight.lines, base, base + depth, least, size, packed, at * n_words)
-                every_size[at] = size
+            if eight.flags[0, w] == 0.0:
+                e, i, size = eight.batch[w] * A + a, eight.place[w], np.int64(eight.sizes[0, w])
+                _write(P[first + w], eight.halves, w, eight.cuts[0, w], size, out[e, i])
+                out_sizes[e, i] = size

@@ -41,22 +41,36 @@ def gather(P, u, rows, tile, draws):
 
 @jit(inner=True, borrows=True)
 def check(tile, draws, flags):
-    """Flag rows that are none, and take what was rounded for 0 or 1.
+    """Flag rows that are none, and take what was rounded for 0 or 1; the second line of flags is what rows add up to.
 
     Returns whether some row adds up to too much for float64.
     """
-    zero, one = splat(0.0), splat(1.0)
+    zero, one, draw = splat(0.0), splat(1.0), load(draws, 0)
+    total, low, high = zero, zero, one
+    for j in range(len(tile)):
+        p = load(tile, j)
+        low, high = where(p < low, p, low), where(p > high, p, high)
+        total = total + ((one + p) - one)
+    bad = where((draw >= zero) & (draw <= one), zero, one)
+    if some(~((low == zero) & (high == one) & (total == total))):  # NaN is in the sum alone
+        bad, total = _rounded(tile, bad)
+    store(flags, 0, bad)
+    store(flags, 1, total)
+    return some(total > splat(MOST_TOTAL))
+
+
+@jit(inner=True, borrows=True)
+def _rounded(tile, bad):
+    """Take what was rounded for 0 or 1; return which rows are none, and what rows add up to."""
+    zero, one, total = splat(0.0), splat(1.0), splat(0.0)
     least, most = splat(_units.LEAST_SHARE), splat(_units.MOST_SHARE)
-    draw = load(draws, 0)
-    bad, total = where((draw >= zero) & (draw <= one), zero, one), zero
     for j in range(len(tile)):
         p = load(tile, j)
         bad = where((p >= least) & (p <= most), bad, one)
         p = where(p > zero, where(p > one, one, p), zero)
         store(tile, j, p)
         total = total + ((one + p) - one)
-    store(flags, 0, bad)
-    return some(total > splat(MOST_TOTAL))
+    return bad, total
 
 
 @jit(inner=True, borrows=True)

@@ -34,7 +34,7 @@ def _of_labels(P, y, u, lac, penalty, k_reg, out, out_status, start, stop):
 def _of_few_labels(P, y, u, penalty, k_reg, out, out_status, start, stop):
     """As `_of_labels`, of few classes, eight rows side by side."""
     C = P.shape[1]
-    tile, draws, flags, labels, own = new_lines(C), new_lines(1), new_lines(1), new_lines(1), new_lines(1)
+    tile, draws, flags, labels, own = new_lines(C), new_lines(1), new_lines(2), new_lines(1), new_lines(1)
     sums, ahead, found = new_lines(1), new_lines(1), new_lines(1)
     for first in range(start, stop, WIDTH):
         count = min(WIDTH, stop - first)
@@ -81,7 +81,7 @@ def _of_all(P, u, lac, penalty, k_reg, out, out_status, start, stop):
 def _of_few(P, u, penalty, k_reg, out, out_status, start, stop):
     C = P.shape[1]
     tile, parts, before_, ahead, found = new_lines(C), new_lines(C), new_lines(C), new_lines(C), new_lines(C)
-    draws, flags = new_lines(1), new_lines(1)
+    draws, flags = new_lines(1), new_lines(2)
     for first in range(start, stop, WIDTH):
         count = min(WIDTH, stop - first)
         _tile.fill(P, u, first, count, penalty, k_reg, tile, draws, parts, before_, ahead, flags, found)

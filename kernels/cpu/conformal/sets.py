@@ -59,7 +59,7 @@ def _sets_of_few(P, u, groups, q, n, penalty, k_reg, top1, out, out_sizes, out_s
     """As `_sets`, from the scores of all labels: of few classes, which fit into a word."""
     C, A, by_label, every = P.shape[1], q.shape[1], q.shape[3] > 1, (1 << P.shape[1]) - 1
     tile, parts, before, ahead, found = new_lines(C), new_lines(C), new_lines(C), new_lines(C), new_lines(C)
-    draws, flags = new_lines(1), new_lines(1)
+    draws, flags = new_lines(1), new_lines(2)
     words, sizes, limits = new_lines(1), new_lines(1), new_lines(A * C)
     known = -1  # element of the batch whose thresholds stand in `limits`, if they serve all eight rows
     for first in range(start, stop, WIDTH):
