@@ -441,6 +441,11 @@ __device__ __forceinline__ void weights(const Lanes<K>& g, double (&W)[K + (K & 
   }
 }
 
+// How many steps of the elimination share code, which is most of what the compiler has to do: for the most lines it
+// would take too long over one step after another, though these are a fifth fewer instructions.
+template <int K>
+constexpr int TOGETHER = K > 24 ? 4 : 1;
+
 // Solve L d = q + flows by star-mesh elimination (Grassmann, Taksar and Heyman), from the last column down: it only
 // adds nonnegative numbers to the weights, so small cells keep all their digits. Columns beyond the matrix have no
 // weights.
@@ -448,30 +453,43 @@ template <int K>
 __device__ __forceinline__ double eliminate(Lanes<K>& g, double q, double (&W)[K + (K & 1)], double (&F)[K + (K & 1)]) {
   double d = 0.0, r = 0.0;
 #pragma unroll
-  for (int k = K - 1; k > 0; --k) {
-    const Pair* last = g.show(g.l == k ? q : W[k], F[k]);
-    double total = 0.0, flows = 0.0;
+  for (int top = K; top > 1; top -= TOGETHER<K>) {
+    const int rest = max(top - TOGETHER<K>, 0);
+#pragma unroll 1
+    for (int k = top - 1; k >= max(rest, 1); --k) {
+      double weight = W[top - 1], flow = F[top - 1];  // of column k, without an index: registers have none
 #pragma unroll
-    for (int j = 0; j < k; ++j) {
-      fence(j);
-      total += last[j].a;
-      flows += last[j].b;
-    }
-    const double inverse = total < CM_NORMAL  ? 0.0
-                           : K <= QUICK_LINES ? reciprocal(total)
-                                              : 1.0 / total,
-                 source = last[k].a;
-    if (g.l == k) {
-      d = q + flows;
-      r = inverse;
-    }
-    const double p = g.l < k ? W[k] * inverse : 0.0, f = g.l < k ? F[k] * inverse : 0.0;
-    q += p * source;
+      for (int j = rest; j < top - 1; ++j)
+        if (j == k) {
+          weight = W[j];
+          flow = F[j];
+        }
+      const Pair* last = g.show(g.l == k ? q : weight, flow);
+      double total = 0.0, flows = 0.0;
 #pragma unroll
-    for (int j = 0; j < k; ++j) {
-      fence(j);
-      W[j] += last[j].a * p;
-      F[j] += last[j].a * f - last[j].b * p;
+      for (int j = 0; j < top - 1; ++j)
+        if (j < rest || j < k) {
+          fence(j);
+          total += last[j].a;
+          flows += last[j].b;
+        }
+      const double inverse = total < CM_NORMAL  ? 0.0
+                             : K <= QUICK_LINES ? reciprocal(total)
+                                                : 1.0 / total,
+                   source = last[k].a;
+      if (g.l == k) {
+        d = q + flows;
+        r = inverse;
+      }
+      const double p = g.l < k ? weight * inverse : 0.0, f = g.l < k ? flow * inverse : 0.0;
+      q += p * source;
+#pragma unroll
+      for (int j = 0; j < top - 1; ++j)
+        if (j < rest || j < k) {
+          fence(j);
+          W[j] += last[j].a * p;
+          F[j] += last[j].a * f - last[j].b * p;
+        }
     }
   }
 #pragma unroll
