@@ -113,6 +113,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "uncertainty.compare_many": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
     "uncertainty.equivalence": ("metrics_of_matrices", "paired_errors"),
     "uncertainty.compare": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
+    "metrics.collapse": ("confusion_matrix",),
     "metrics.report": ("metrics_of_matrices", "margins"),
     "metrics.from_sums": ("metrics_of_sums",),
     "metrics.from_labels": ("label_margins", "metrics_of_sums"),

@@ -5,6 +5,7 @@ gives is one option, ``undefined=``, with one meaning for all of them; see :func
 """
 
 from cmfast.metrics._catalogue import BINARY, METRICS, PER_CLASS, SCALARS, Metric
+from cmfast.metrics._collapse import Collapsed, collapse
 from cmfast.metrics._compute import compute, defined, from_sums
 from cmfast.metrics._confusions import Confusions, confusion_fractions, most_confused, one_vs_rest
 from cmfast.metrics._curves import LeastCost, PrecisionRecall, Roc, ThresholdMatrices
@@ -79,6 +80,7 @@ __all__ = [
     "METRICS",
     "PER_CLASS",
     "SCALARS",
+    "Collapsed",
     "Confusions",
     "LeastCost",
     "Margins",
@@ -93,6 +95,7 @@ __all__ = [
     "average_precision",
     "balanced_accuracy",
     "balanced_accuracy_adjusted",
+    "collapse",
     "compute",
     "confusion_fractions",
     "defined",

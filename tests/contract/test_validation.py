@@ -143,7 +143,7 @@ def test_same_words_on_every_backend(name, array):
 def takes_sparse(name, array):
     """Whether it takes a matrix of scipy.sparse: metrics.compute and the like, and what is one name of it."""
     of_names = ENTRIES[name].of(np.asarray).__module__ == "cmfast.metrics._functions"
-    others = {f"metrics.{other}" for other in ("compute", "defined", "fbeta", "margins", "report")}
+    others = {f"metrics.{other}" for other in ("collapse", "compute", "defined", "fbeta", "margins", "report")}
     return array == "M" and (of_names or name in others)
 
 
@@ -164,11 +164,12 @@ def test_what_numpy_must_not_take(name, array):
 DIFFERENTIABLE = {
     "normalize", "importance_weights", "bi_normalize", "ipf", "ras", "overlap", "l1_distance", "kl_divergence",
 }  # fmt: skip
+WITHOUT_GRADIENTS = {f"metrics.{name}" for name in ("collapse", "kappa", "margins", "report")}
 
 
 def propagates(name, array):
     """Whether a tensor that requires gradients is taken."""
-    metric = takes_sparse(name, array) and name not in {"metrics.margins", "metrics.report", "metrics.kappa"}
+    metric = takes_sparse(name, array) and name not in WITHOUT_GRADIENTS
     return name in DIFFERENTIABLE or metric
 
 

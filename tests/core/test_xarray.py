@@ -37,6 +37,7 @@ CALLS = {
     "kappa": (lambda M: metrics.kappa(M, weights="linear"), BATCH),
     "margins": (lambda M: metrics.margins(M).col_sums, ROWS),
     "one_vs_rest": (metrics.one_vs_rest, (*ROWS, "is_true", "is_predicted")),
+    "collapse": (lambda M: metrics.collapse(M, ["a", "b", "a"]).matrix, ("model", "true_group", "predicted_group")),
     "most_confused": (lambda M: metrics.most_confused(M, 2).value, (*BATCH, "k")),
     "standard_error": (lambda M: cmfast.uncertainty.standard_error(M, "f1"), ROWS),
     "resample": (lambda M: cmfast.uncertainty.resample(M, n_replicates=5, rng=3), (*BATCH, "k", "true", "predicted")),

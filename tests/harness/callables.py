@@ -32,7 +32,7 @@ RECORDS = {
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "uncertainty.Interval", "uncertainty.Intervals", "uncertainty.Posterior",
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
-    "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
+    "metrics.Collapsed", "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
     "conformal.CcmDisplay", "conformal.SizeCoverage",
     "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
@@ -496,6 +496,7 @@ WEIGHTS_OF_CELLS = ("nonsense", 3, True, None, [["row"]], ["row", 3], {}, b"row"
 NO_LABELS = (3, [], [0, 0], [[0, 1]], [0.5, 1.0], "ab", True, {}, [None], [1j])
 LABELS_OF_TWO = {"y_true": TRUTH, "y_a": GUESS, "y_b": TRUTH[::-1].copy()}
 NO_PAIRS = (None, 3, "x", [1], np.ones(2), {})
+NO_GROUPS = (None, 3, "ab", b"ab", ["a"], ["a", None], ["a", math.nan], [[0], [1]], {"a": 0, "b": 1}, np.ones((2, 2)))
 NO_COLUMN = (3, True, 1.5, "nonsense", b"label", ["label"], {})
 SAMPLES = {**LABELS, "sample_weight": np.ones(4)}
 OF_COUNTED: dict[str, Any] = {
@@ -914,6 +915,10 @@ ENTRIES: dict[str, Entry] = {
     "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),
     "metrics.Report.to_pandas": Entry(lambda make: cmfast.metrics.report(make(M)).to_pandas),
     "metrics.one_vs_rest": _of_matrix(cmfast.metrics.one_vs_rest),
+    "metrics.collapse": _of_matrix(
+        cmfast.metrics.collapse, others={"groups": ["a", "b"]}, wrong={"groups": NO_GROUPS}, free=frozenset({"groups"})
+    ),
+    "metrics.Collapsed.explain": Entry(lambda make: cmfast.metrics.collapse(make(M), ["a", "b"]).explain),
     "metrics.confusion_fractions": _of_matrix(cmfast.metrics.confusion_fractions),
     "metrics.most_confused": _of_matrix(cmfast.metrics.most_confused),
     "metrics.tau_weighted": _function(

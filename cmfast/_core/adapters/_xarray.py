@@ -20,6 +20,7 @@ HAS_DEVICES = True
 CORE = re.compile(r"\(([^)]*)\)")
 # Axes that no array of the call has.
 NEW = {"C": ("true", "predicted"), "G": ("group",), "n": ("sample",), "2": ("is_true", "is_predicted")}
+NEW |= {"K": ("true_group", "predicted_group")}
 # Words in the names of dimensions that say what is along them, and arguments that are matrices of both.
 TRUE = frozenset({"true", "truth", "actual", "gt", "ground", "reference", "observed", "row", "rows"})
 PREDICTED = frozenset({"predicted", "pred", "preds", "prediction", "predictions", "guess", "hat", "col", "cols"})
