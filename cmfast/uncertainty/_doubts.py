@@ -1,17 +1,23 @@
-"""Which intervals hold the truth less often than they say: a rule from what docs/coverage.md measures."""
+"""Which intervals hold the truth less often than they say: rules from what docs/coverage.md measures."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast._core import dispatch, failures
-from cmfast.kernels.shared.metrics import Over, Value
+from cmfast.kernels.shared.metrics import Over, Total, Value
 from cmfast.metrics._catalogue import find
 from cmfast.metrics._margins import margins
+from cmfast.uncertainty._results import Interval
 
 FEW = {"bca": 5, "percentile": 5, "basic": 10, "normal": 10, "posterior": 5}  # samples
 MANY_CLASSES = 4  # from which on the prior of the posterior says little of a class
-AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.MIN)
+APART = 3.0  # standard errors between the two smallest recalls, such that one is the smallest in every test set
+ASIDE, ASIDE_OF_PRIOR = 0.5, 1.0  # standard errors of the middle of an interval from the estimate
+NOISE = 5.0  # divided by the root of the number of replicates: standard errors of that middle by chance
+BENT = 1.0  # standard errors that `tau` lies too low in a sample
+AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
 
 # Metrics that are shares of samples: of all, of a class, of its predictions, of all others.
 OF_CLASS = {
@@ -19,37 +25,116 @@ OF_CLASS = {
     Value.SPECIFICITY: "not row", Value.FALSE_POSITIVE: "not row", Value.NPV: "not col",
     Value.FALSE_OMISSION: "not col", Value.ACCURACY: "all",
 }  # fmt: skip
+# Whose mean, weighted by the class counts, is that of all samples.
+OF_ALL = {Value.RECALL, Value.FALSE_NEGATIVE}
+
+TEXTS = {
+    "few": "fewer than {few} samples that they are of are right, or wrong, or of a class; use {other}",
+    "close": "the smallest of several recalls that are about as small is below the true ones; look at recall instead",
+    "aside": "replicates lie to one side of the estimate; only more samples of each class help",
+}
 
 
-def warn_of_few(M: Any, names: tuple[str, ...], method: str, options: dict[str, Any]) -> None:
-    """Warn of intervals that are likely too narrow, as too few samples are right or wrong."""
-    few = FEW.get(method)
-    if few is None or options["on_failure"] == "ignore":
+class Counts(NamedTuple):
+    """Sums of some matrices, float64: right ones, rows and columns, shape (..., C), and all samples, shape (...)."""
+
+    d: np.ndarray
+    t: np.ndarray
+    p: np.ndarray
+    n: np.ndarray
+
+
+def warn_of_doubts(
+    M: Any, found: Mapping[str, Interval], method: str, n_replicates: int, options: dict[str, Any]
+) -> None:
+    """Warn of intervals that hold the truth in less than nine of ten cases, as far as counts and ends tell."""
+    if method not in FEW or options["on_failure"] == "ignore":
         return
-    sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
-    d, t, p, n = (np.asarray(dispatch.to_host(part), np.float64) for part in (*sums[:3], sums.total))
-    if not d.shape[-1] or not d.size:
-        return
-    if options["n"] is not None:
-        factor = options["n"] / np.where(n > 0, n, np.inf)
-        d, t, p, n = d * factor[..., None], t * factor[..., None], p * factor[..., None], n * factor
-    fits = {}
-    for name in names:
-        if method == "posterior" and (d.shape[-1] < MANY_CLASSES or _kind(name) == "all"):
-            continue
-        least = _least(_kind(name), d, t, p, n, options["positive"])
-        doubtful = (least < few) & (n > 0)
-        if doubtful.any():
-            fits[name] = int(doubtful.sum())
-    if fits:
+    given = {key: options[key] for key in ("n", "positive", "num_threads")}
+    other = 'method="posterior", or "wilson" for shares of samples' if method != "posterior" else 'method="wilson"'
+    for reason, fits in doubtful(M, found, method, n_replicates, **given).items():
         first, others = next(iter(fits)), len(fits) - 1
         what = first if not others else f"{first} and {others} other metric{'s' if others > 1 else ''}"
-        where = f" in {max(fits.values())} of {n.size} matrices" if n.ndim else ""
-        other = 'method="posterior", or "wilson" for shares of samples' if method != "posterior" else 'method="wilson"'
-        failures.diagnose(
-            f"intervals of {what} by {method} hold the truth less often than they say{where}: fewer than {few} samples "
-            f"that they are of are right, or wrong, or of a class; use {other}"
-        )
+        size, most = next(iter(fits.values())).size, max(int(mask.sum()) for mask in fits.values())
+        where = f" in {most} of {size} matrices" if next(iter(fits.values())).ndim else ""
+        text = TEXTS[reason].format(few=FEW[method], other=other)
+        failures.diagnose(f"intervals of {what} by {method} hold the truth less often than they say{where}: {text}")
+
+
+def doubtful(
+    M: Any,
+    found: Mapping[str, Interval],
+    method: str,
+    n_replicates: int,
+    *,
+    n: int | None,
+    positive: int,
+    num_threads: int | None,
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return by reason, then by metric, of which matrices, shape (...), an interval is doubtful."""
+    sums = margins(M, on_failure="ignore", num_threads=num_threads)
+    d, t, p, whole = (np.asarray(dispatch.to_host(x), np.float64) for x in (*sums[:3], sums.total))
+    counts = Counts(d, t, p, whole)
+    out: dict[str, dict[str, np.ndarray]] = {}
+    if method not in FEW or not counts.d.size:
+        return out
+    if n is not None:
+        factor = np.asarray(n / np.where(counts.n > 0, counts.n, np.inf))
+        counts = Counts(d * factor[..., None], t * factor[..., None], p * factor[..., None], whole * factor)
+    for name, one in found.items():
+        rest = counts.n > 0
+        for reason, mask in (
+            ("few", _are_few(name, counts, method, positive)),
+            ("close", _are_close(name, counts)),
+            ("aside", _is_aside(name, one, method, n_replicates) | _is_bent(name, counts)),
+        ):
+            if (mask & rest).any():
+                out.setdefault(reason, {})[name] = mask & rest
+            rest = rest & ~mask
+    return out
+
+
+def _are_few(name: str, counts: Counts, method: str, positive: int) -> np.ndarray:
+    """Return where too few samples are right, or wrong, or of a class."""
+    kind = _kind(name)
+    if method == "posterior" and (counts.d.shape[-1] < MANY_CLASSES or kind == "all"):
+        return np.zeros(counts.n.shape, np.bool_)
+    return np.asarray(_least(kind, counts, positive) < FEW[method])
+
+
+def _are_close(name: str, counts: Counts) -> np.ndarray:
+    """Return where another recall may be the smallest in the next test set, of a metric that is the smallest."""
+    form = find(name)
+    if form is None or form.metric.over is not Over.MIN or counts.d.shape[-1] < 2:
+        return np.zeros(counts.n.shape, np.bool_)
+    recall = (counts.d + 1.0) / (counts.t + 2.0)  # which is never 0 or 1
+    recall, spread = np.where(counts.t > 0, recall, np.inf), recall * (1.0 - recall) / (counts.t + 3.0)
+    places = np.argsort(recall, axis=-1)[..., :2]
+    low, high = np.moveaxis(np.take_along_axis(recall, places, -1), -1, 0)
+    return np.asarray(high - low < APART * np.sqrt(np.take_along_axis(spread, places, -1).sum(-1)))
+
+
+def _is_aside(name: str, one: Interval, method: str, n_replicates: int) -> np.ndarray:
+    """Return where an interval has its middle far from the estimate; ratios without end always have."""
+    estimate, low, high, error = (np.asarray(dispatch.to_host(x), np.float64) for x in one[:4])
+    form = find(name)
+    far = (ASIDE_OF_PRIOR if method == "posterior" else ASIDE) + NOISE / np.sqrt(max(n_replicates, 1))
+    with np.errstate(invalid="ignore"):
+        mask = np.abs(0.5 * (low + high) - estimate) > far * error
+    if form is None or np.isinf(form.metric.high):
+        mask &= False
+    return np.asarray(mask.any(-1) if form is not None and form.per_class else mask)
+
+
+def _is_bent(name: str, counts: Counts) -> np.ndarray:
+    """Return where `tau` is too low: it is made of squares of what is wrong, which chance adds to in every class."""
+    form = find(name)
+    if form is None or form.metric.over not in (Over.TAU, Over.TAU_WEIGHTED):
+        return np.zeros(counts.n.shape, np.bool_)
+    t = np.where(counts.t > 0, counts.t, np.inf)
+    miss = (1.0 - counts.d / t) * (counts.t > 0)
+    spread = miss * (1.0 - miss) / t
+    return np.asarray(spread.sum(-1) > BENT * np.sqrt((4.0 * miss * miss * spread).sum(-1)))
 
 
 def _kind(name: str) -> str:
@@ -61,17 +146,25 @@ def _kind(name: str) -> str:
     if form.average in (None, "binary") and metric.over is None and metric.value is not None:
         own = OF_CLASS.get(metric.value, "both")
         return f"{own} of positive" if form.average == "binary" or not form.per_class else own
-    if form.average == "macro" or metric.over in AVERAGES:
-        return "classes"
-    return "all"
+    of_classes = (
+        form.average == "macro"
+        or (form.average == "weighted" and metric.value not in OF_ALL)
+        or metric.over in AVERAGES
+        or (metric.value is None and metric.total in (Total.PEIRCE, Total.GERRITY))
+        or any(part.endswith("_macro") for part in metric.of)
+    )
+    return "classes" if of_classes else "all"
 
 
-def _least(kind: str, d: np.ndarray, t: np.ndarray, p: np.ndarray, n: np.ndarray, positive: int) -> np.ndarray:
+def _least(kind: str, counts: Counts, positive: int) -> np.ndarray:
     """Return how many samples are right, or wrong, whichever are fewer; or how many the smallest class has."""
+    d, t, p, n = counts
+    whole = np.asarray(np.minimum(d.sum(-1), n - d.sum(-1)))
     if kind == "all":
-        return np.asarray(np.minimum(d.sum(-1), n - d.sum(-1)))
+        return whole
     if kind == "classes":
-        return np.asarray(np.where(t > 0, t, np.inf).min(-1))
+        smallest = np.where(t > 0, t, np.inf).min(-1)
+        return np.asarray(np.minimum.reduce([whole, smallest, _effective(d, t), _effective(t - d, t)]))
     rest = n[..., None] - t - p + d
     right, wrong = {
         "row": (d, t - d), "col": (d, p - d), "not row": (rest, p - d), "not col": (rest, t - d),
@@ -79,3 +172,14 @@ def _least(kind: str, d: np.ndarray, t: np.ndarray, p: np.ndarray, n: np.ndarray
     }[kind.removesuffix(" of positive")]  # fmt: skip
     fewer = np.where(t + p > 0, np.minimum(right, wrong), np.inf)
     return np.asarray(fewer[..., positive] if kind.endswith("positive") else fewer.min(-1))
+
+
+def _effective(k: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Return how many samples of one weight say as much as `k` of each class, which weigh 1 / t (Kish 1965).
+
+    Half a sample is added to each class: that none was seen does not say that there is none.
+    """
+    weight = np.where(t > 0, 1.0 / np.where(t > 0, t, 1.0), 0.0)
+    k = k + 0.5
+    squares = (k * weight**2).sum(-1)
+    return np.asarray(np.where(squares > 0.0, (k * weight).sum(-1) ** 2 / np.where(squares > 0.0, squares, 1.0), 0.0))

@@ -13,7 +13,7 @@ from cmfast.metrics._catalogue import Form, find
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _cells, _clusters
 from cmfast.uncertainty._cells import CellsOf
-from cmfast.uncertainty._doubts import OF_CLASS, warn_of_few
+from cmfast.uncertainty._doubts import OF_CLASS, warn_of_doubts
 from cmfast.uncertainty._errors import Of, standard_error
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
@@ -104,10 +104,11 @@ def interval(
     Warns
     -----
     DiagnosticWarning
-        Fewer than five samples, of those that a metric is of, are right, or wrong, or of a class that enters an average
-        (ten for "basic" and "normal"): such intervals hold the truth in less than nine of ten cases, as
-        docs/coverage.md measures. The message says what to use instead. Not with clusters, and not if `on_failure` is
-        "ignore".
+        Intervals that hold the truth in less than nine of ten cases, as docs/coverage.md measures: fewer than five
+        samples, of those that a metric is of, are right, or wrong, or of a class that enters an average (ten for
+        "basic" and "normal"); `min_recall` of classes whose recalls are about the same; replicates that lie to one side
+        of the estimate, as those of an average over many small classes. The message says what to use instead. Not with
+        clusters, and not if `on_failure` is "ignore".
 
     Notes
     -----
@@ -195,11 +196,11 @@ def interval(
         )  # fmt: skip
         failures.report(status, on_failure, failed=FAILED)
         found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.places]
+    each = dict(zip(wanted, found, strict=True))
     if axis is None:
-        warn_of_few(M, wanted, method, options)
+        warn_of_doubts(M, each, method, n_replicates, options)
     if isinstance(names, str) and names not in _plan.GROUPS:
         return found[0]
-    each = dict(zip(wanted, found, strict=True))
     return Intervals(each, method=method, level=level, n_replicates=n_replicates)
 
 

@@ -28,12 +28,15 @@ def test_percentiles_are_those_of_the_replicates_of_resample(scheme):
         assert not np.any(found[name].n_undefined)
 
 
-def test_quantiles_of_many_replicates_are_those_of_sorted_ones(rng):
+@pytest.mark.parametrize("many", [True, False])
+def test_quantiles_of_replicates_are_those_of_sorted_ones(rng, many):
     """Where the quantiles lie is guessed by a sample, which ties, order and steps mislead."""
     from cmfast.kernels.cpu.uncertainty.intervals import replicate_intervals
 
-    n = 5003
-    steps = np.where(np.arange(n) % (n // 256) == 0, 0.0, rng.random(n) + 5)  # what is sampled says nothing
+    n = 5003 if many else 1003
+    steps = np.where(
+        np.arange(n) % (n // (256 if many else 64)) == 0, 0.0, rng.random(n) + 5
+    )  # what is sampled says nothing
     far = np.where(rng.random(n) < 0.01, 1e300, rng.random(n))
     rows = [rng.normal(size=n), np.arange(n), -np.arange(n), np.ones(n), rng.integers(0, 2, n), steps, far]
     R = np.stack(rows).astype(float)
@@ -163,6 +166,37 @@ def test_enough_samples_are_not_warned_of():
         uncertainty.interval(SURFACE, ["mcc", "recall"], n=20, n_replicates=20)
 
 
+@pytest.mark.parametrize("method", ["bca", "percentile", "basic", "normal", "posterior"])
+def test_the_smallest_of_equal_recalls_is_warned_of(method):
+    """By any method its interval is too low: chance decides which of them is the smallest."""
+    equal = np.array([[900, 100, 0], [0, 900, 100], [100, 0, 905]])
+    with pytest.warns(cmfast.DiagnosticWarning, match="intervals of min_recall by .* look at recall instead"):
+        uncertainty.interval(equal, ["min_recall", "balanced_accuracy"], method=method, n_replicates=200)
+    uncertainty.interval(SURFACE, "min_recall", method=method, n_replicates=200)  # one is far below the others
+
+
+def test_averages_that_few_samples_decide_are_warned_of():
+    """By what they weigh: a class of nine samples, one of which is wrong, decides about the mean of two recalls."""
+    rare = [[120, 6], [1, 8]]
+    for name in ("balanced_accuracy", "specificity_weighted", "peirce", "f1_of_macro"):
+        with pytest.warns(cmfast.DiagnosticWarning, match=f"intervals of {name} by bca .* fewer than 5"):
+            uncertainty.interval(rare, name, n_replicates=50)
+    uncertainty.interval(rare, ["accuracy", "recall_weighted"], n_replicates=50)
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 5"):
+        uncertainty.interval([[15, 1], [0, 14]], "f1_macro", n_replicates=50)  # of both classes only one is wrong
+
+
+def test_replicates_that_lie_to_one_side_are_warned_of():
+    """What is wrong in a hundred classes enters `tau` as squares, which grow by chance alone."""
+    many = 95 * np.eye(100, dtype=int)
+    many[range(100), (np.arange(100) + 1) % 100] = 5
+    for method in ("percentile", "normal"):
+        with pytest.warns(
+            cmfast.DiagnosticWarning, match=f"intervals of tau by {method} .* more samples of each class"
+        ):
+            uncertainty.interval(many, ["tau", "accuracy"], method=method, n_replicates=50)
+
+
 def test_what_is_no_share_has_no_wilson_interval():
     for name in ("mcc", "f1", "recall_macro", "min_recall", "jaccard_micro", "fpr_micro"):
         with pytest.raises(ValueError, match=f"another one for {name}"):
@@ -195,7 +229,7 @@ def test_several_names_show_themselves():
 
 def test_any_number_of_threads_gives_the_same_bits():
     stack = np.stack([SURFACE, SURFACE.T])
-    one, two = (uncertainty.interval(stack, n_replicates=700, num_threads=k) for k in (1, 2))
+    one, two = (uncertainty.interval(stack, n_replicates=700, num_threads=k, on_failure="ignore") for k in (1, 2))
     for name in one:
         np.testing.assert_array_equal(one[name].low, two[name].low)
         np.testing.assert_array_equal(one[name].high, two[name].high)

@@ -9,7 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 METHODS = {"percentile": 0, "basic": 1, "bca": 2}
 BASIC, BCA = METHODS["basic"], METHODS["bca"]
 ROOT_HALF = math.sqrt(0.5)
-SAMPLE, MANY = 256, 1024  # numbers by which a rank is guessed; up to which it is not
+SAMPLE, FEWER, MANY = 256, 64, 4096  # numbers by which a rank is guessed: of many, of fewer
 
 
 @jit(inner=True)
@@ -44,8 +44,8 @@ def _near(a, m, k, work):
     Return how many these are and how many others are below them. Between which numbers they lie is guessed by a sample.
     """
     n, below = m, 0
-    if m > MANY:
-        step, size = m // SAMPLE, 0
+    if m > 4 * FEWER:
+        step, size = m // (SAMPLE if m > MANY else FEWER), 0
         for i in range(0, m, step):
             work[size] = a[i]
             size += 1
