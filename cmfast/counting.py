@@ -297,9 +297,10 @@ def confusion_matrix(
             _refuse_outside(*outside)
     if any(dispatch.bare(y) is not y for y in given):
         classes = names if order is None else order
-        classes = _labels.occurring(y_true, y_pred, n_classes, ignored) if classes is None else classes
+        if classes is None:
+            classes = range(n_classes) if n_classes is not None else _labels.occurring(y_true, y_pred, ignored)
         called = _labels.names_of(of_groups)
-        matrix = dispatch.counts(matrix, given, axes=sample_axes, classes=classes, groups=called)
+        matrix = dispatch.counts(matrix, given, axes=sample_axes, classes=list(classes), groups=called)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
     failures.report(status, on_failure)

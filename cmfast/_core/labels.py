@@ -238,17 +238,6 @@ def numbered(groups: Any, n_groups: int | None) -> tuple[Any, int | None]:
     return dispatch.read_only(places), len(order)
 
 
-def occurring(y_true: Any, y_pred: Any, n_classes: int | None, ignored: int | None) -> list[int]:
-    """Return the integers that are classes, sorted: all below `n_classes` if that is given, else those that occur."""
-    if n_classes is not None:
-        return list(range(n_classes))
-    truth, guess = dispatch.to_host(y_true), dispatch.to_host(y_pred)
-    if ignored is not None:
-        truth, guess = np.broadcast_arrays(truth, guess)
-        truth, guess = truth[truth != ignored], guess[truth != ignored]
-    return sorted({*np.unique(truth).tolist(), *np.unique(guess).tolist()})
-
-
 def names_of(groups: Any) -> list[Any] | bool | None:
     """Return what groups are called that are text, sorted; True where they are numbers, None where there are none."""
     if isinstance(groups, _text.Coded):
