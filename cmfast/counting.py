@@ -140,7 +140,8 @@ def confusion_matrix(
         Labels are the class ids ``0, ..., n_classes - 1``; any other raises. The fastest way: nothing is looked up.
     labels : array, shape (C,), optional
         Labels in the order of the rows and columns. A pair with a label that is not among them is left out. Default,
-        without `n_classes`: the labels that occur anywhere in `y_true` or `y_pred`, sorted.
+        without `n_classes`: the labels that occur anywhere in `y_true` or `y_pred`, sorted; those of an ordered
+        categorical of pandas, an Enum of polars or an ordered dictionary of Arrow in its order.
     sample_weight : array, shape (..., n), optional
         What each sample adds to its cell; default 1. Any finite number; integers are added as integers.
     groups : array of int or str, shape (..., n), optional
@@ -176,8 +177,8 @@ def confusion_matrix(
     ------
     TypeError, ValueError
         Arrays of two libraries or devices; labels that are neither integers nor strings, or of two kinds; missing
-        values; tables instead of columns; shapes that do not agree; ids outside ``0, ..., n_classes - 1`` or
-        ``0, ..., n_groups - 1``: how many and the first of them.
+        values; tables instead of columns; ordered categories that contradict each other; shapes that do not agree; ids
+        outside ``0, ..., n_classes - 1`` or ``0, ..., n_groups - 1``: how many and the first of them.
 
     Warns
     -----
@@ -247,6 +248,7 @@ def confusion_matrix(
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
     given = (y_true, y_pred)
+    y_true, y_pred = _labels.declared(y_true, y_pred)
     y_true, y_pred, sample_weight, groups = dispatch.adopt(
         optional=("sample_weight", "groups"),
         y_true=_typed(y_true, names),
@@ -256,6 +258,7 @@ def confusion_matrix(
     )
     if whole_floats:
         y_true, y_pred = (_labels.whole(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
+    y_true, y_pred, names = _labels.alike(y_true, y_pred, names, n_classes)
     if n_classes is None:
         y_true, y_pred, names = _labels.dates(y_true, y_pred, names)
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}

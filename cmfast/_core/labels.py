@@ -1,12 +1,14 @@
 """Labels as users have them, on their way to integers of one axis of samples."""
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from cmfast._core import dispatch, failures, validate
-from cmfast._core.adapters import _text
+from cmfast._core.adapters import _columns, _text
 
 NOWHERE = -1  # a place that no label has
 FEW = 1 << 12  # cells of a table of codes that are few, however few samples there are
@@ -60,11 +62,58 @@ def dates(y_true: Any, y_pred: Any, names: Any) -> tuple[Any, Any, Any]:
     return first, second, last
 
 
+def declared(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
+    """Return columns of the host whose library keeps codes of text or integers as these; anything else as it is."""
+    if any(dispatch.adapter(type(y)).HAS_DEVICES for y in (y_true, y_pred)):
+        return y_true, y_pred
+    first, second = (_declared(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
+    return first, second
+
+
+def _declared(name: str, y: Any) -> Any:
+    if isinstance(y, np.ndarray | list | tuple):
+        return y
+    try:
+        found = _columns.categories(name, y)
+    except ValueError as error:  # of missing values, in the words for all columns
+        validate.fail(str(error))
+    coded = None if found is None else _text.of_categories(found.values, found.codes, ordered=found.ordered)
+    return y if coded is None else coded
+
+
+def alike(y_true: Any, y_pred: Any, names: Any, n_classes: int | None) -> tuple[Any, Any, Any]:
+    """Return integers that come as codes beside others: all as codes where an order is to be kept, else as they are."""
+    given = [y_true, y_pred]
+    integers = [isinstance(y, _text.Coded) and not y.is_text for y in given]
+    if not any(integers):
+        return y_true, y_pred, names
+    others = [y for y, is_coded in zip(given, integers, strict=True) if not is_coded]
+    ordered = names is None and n_classes is None and any(isinstance(y, _text.Coded) and y.ordered for y in given)
+    known = all(isinstance(y, np.ndarray) and y.dtype.kind in "bui" for y in others)
+    if n_classes is not None or (others and known and not ordered):
+        first, second = (_values(y) if coded else y for y, coded in zip(given, integers, strict=True))
+        return first, second, names
+    if known:
+        given = [_codes(y) if isinstance(y, np.ndarray) else y for y in given]
+    if isinstance(names, np.ndarray) and names.dtype.kind in "bui":
+        names = _codes(names)
+    return given[0], given[1], names
+
+
+def _values(y: _text.Coded) -> np.ndarray:
+    return dispatch.read_only(np.array(y.names, y.dtype)[y.codes])
+
+
+def _codes(y: np.ndarray) -> _text.Coded:
+    values, codes = np.unique(y, return_inverse=True)
+    return _text.Coded(codes.reshape(y.shape), values.tolist(), y.dtype)
+
+
 def counted(
     y_true: _text.Coded,
     y_pred: _text.Coded,
     names: _text.Coded | None,
-    ignored: str | bytes | None,
+    ignored: str | bytes | int | None,
     **options: Any,
 ) -> tuple[np.ndarray, list[Any]] | None:
     """Return the matrices of text, and the labels of their rows; None where the way by :func:`matched` is better.
@@ -72,6 +121,7 @@ def counted(
     They are counted by the codes that the text comes with, and turned afterwards: nothing is as long as the samples.
     """
     weight, groups = options.pop("weight", None), options.pop("groups", None)
+    known = [] if names is not None else _known_order(y_true, y_pred)
     n, n_groups = max(len(y_true.names), len(y_pred.names)), options.get("n_groups")
     if groups is not None and n_groups is None:
         n_groups = int(groups.max(initial=-1)) + 1
@@ -92,7 +142,7 @@ def counted(
         seen = M if weight is None else dispatch.call("confusion_matrix", truth, guess, None, None, **options)[0]
         seen = seen.reshape(-1, n, n).any(axis=0)
         found = [{y.names[k] for k in np.flatnonzero(seen.any(axis=1 - k))} for k, y in enumerate((y_true, y_pred))]
-        order = _sorted(*found)
+        order = _in_order(known, *found)
     else:
         order = [names.names[k] for k in names.codes.tolist()]
     places = {name: k for k, name in enumerate(order)}
@@ -103,16 +153,53 @@ def counted(
     return out, order
 
 
-def _sorted(true: set[Any], predicted: set[Any]) -> list[Any]:
-    """Return all labels in order; warn where no text is both a truth and a prediction, of several each."""
-    if min(len(true), len(predicted)) > 1 and true.isdisjoint(predicted):
+def _in_order(known: list[Any], true: set[Any], predicted: set[Any]) -> list[Any]:
+    """Return all labels, first those whose order is known, then the others, sorted.
+
+    Warn where no text is both a truth and a prediction, of several each.
+    """
+    every = true | predicted
+    text = any(isinstance(label, str | bytes) for label in every)
+    if text and min(len(true), len(predicted)) > 1 and true.isdisjoint(predicted):
         numbers = f"{len(true)} and {len(predicted)}"
         failures.diagnose(f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?")
-    return sorted(true | predicted)
+    return [*(label for label in known if label in every), *sorted(every.difference(known))]
+
+
+def _known_order(y_true: _text.Coded, y_pred: _text.Coded) -> list[Any]:
+    """Return the categories of the columns that have them in an order, which must not contradict each other."""
+    orders = [y.names for y in (y_true, y_pred) if y.ordered]
+    if len(orders) < 2:
+        return orders[0] if orders else []
+    return list(agreed("y_pred", *map(tuple, orders)))
+
+
+def agreed(what: str, labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the labels of two ordered lists in an order that is that of both; refuse what has none."""
+    found = inserted(labels, others)
+    places = {label: k for k, label in enumerate(found)}
+    if not all(places[a] < places[b] for a, b in pairwise(others)):
+        orders = f"{validate.shown(labels)} and {validate.shown(others)}"
+        validate.refuse(what, "of ordered categories that agree", orders)
+    return found
+
+
+def inserted(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return `labels` with what is new in `others` behind the one that stands before it there."""
+    out, known = list(labels), set(labels)
+    at = len(out) if not known.intersection(others) else 0
+    for label in others:
+        if label in known:
+            at = out.index(label) + 1
+            continue
+        out.insert(at, label)
+        known.add(label)
+        at += 1
+    return tuple(out)
 
 
 def matched(
-    y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None, ignored: str | bytes | None = None
+    y_true: _text.Coded, y_pred: _text.Coded, names: _text.Coded | None, ignored: str | bytes | int | None = None
 ) -> tuple[np.ndarray, np.ndarray, list[Any]]:
     """Return text as places among `names`, or among the labels that occur, and these; warn if nothing is in both.
 
@@ -122,12 +209,13 @@ def matched(
     if ignored is not None and ignored in y_true.names:
         seen = y_true.codes != y_true.names.index(ignored)
     if names is None:
+        known = _known_order(y_true, y_pred)
         truth, guess = y_true, y_pred
         if seen is not None:  # what is predicted there alone does not occur
             both, codes = np.broadcast_arrays(seen, y_pred.codes)
             truth = _text.Coded(y_true.codes[seen], y_true.names, y_true.dtype)
             guess = _text.Coded(codes[both], y_pred.names, y_pred.dtype)
-        order = _sorted(_text.occurring(truth), _text.occurring(guess))
+        order = _in_order(known, _text.occurring(truth), _text.occurring(guess))
     else:
         order = [names.names[k] for k in names.codes.tolist()]
     first, second = _text.match(order, y_true, y_pred)
@@ -135,16 +223,20 @@ def matched(
 
 
 def occurring(y_true: Any, y_pred: Any, ignored: int | None) -> list[int]:
-    """Return the integers that occur in arrays of one shape, sorted; synchronises.
+    """Return the integers that occur, sorted; synchronises.
 
     Where the truth is `ignored` nothing does, neither there nor among the predictions.
     """
     truth, guess = map(dispatch.bare, (y_true, y_pred))
     if dispatch.device_of(truth) == "cpu":
-        truth, guess = (dispatch.to_host(y).reshape(-1) for y in (truth, guess))
-        return _occurring(truth, guess, ignored) if truth.size else []
+        truth, guess = (dispatch.to_host(y) for y in (truth, guess))
+        if truth.shape != guess.shape and ignored is not None:
+            truth, guess = np.broadcast_arrays(truth, guess)
+        return _occurring(truth.reshape(-1), guess.reshape(-1), ignored) if truth.size and guess.size else []
     if ignored is not None:
         with dispatch.chosen(truth):
+            if truth.shape != guess.shape:
+                truth, guess = truth + guess * 0, guess + truth * 0
             seen = truth != ignored
             truth, guess = truth[seen], guess[seen]
     return sorted({value for y in (truth, guess) for value in dispatch.distinct(y)[0].tolist()})
@@ -152,10 +244,11 @@ def occurring(y_true: Any, y_pred: Any, ignored: int | None) -> list[int]:
 
 def _occurring(truth: np.ndarray, guess: np.ndarray, ignored: int | None) -> list[int]:
     low, high = min(int(truth.min()), int(guess.min())), max(int(truth.max()), int(guess.max()))
-    near = high - low < max(NEAR, truth.size)
+    size = max(truth.size, guess.size)
+    near = high - low < max(NEAR, size)
     table, found = np.zeros(high - low + 1 if near else 0, np.bool_), set[int]()
-    for start in range(0, truth.size, BLOCK if near else truth.size):
-        stop = start + BLOCK if near else truth.size
+    for start in range(0, size, BLOCK if near else size):
+        stop = start + BLOCK if near else size
         seen = ... if ignored is None else truth[start:stop] != ignored
         for y in (truth, guess):
             values = y[start:stop][seen]
@@ -172,12 +265,13 @@ def _distances(values: np.ndarray, low: int) -> np.ndarray:
 
 
 def tabulated(
-    y_true: Any, y_pred: Any, weight: Any, groups: Any, ignored: int | None, **counting: Any
+    arrays: dict[str, Any], ignored: int | None, counting: dict[str, Any]
 ) -> tuple[Any, int, list[int]] | None:
     """Return the matrices of integers that lie close together on the host, the first label, and those that occur.
 
     None where the way by :func:`placed` is better. Nothing is as long as the samples.
     """
+    y_true, y_pred, weight, groups = arrays.values()
     shape = dispatch.shape_of(y_true)
     if 0 in shape or dispatch.bare(y_true) is not y_true or dispatch.device_of(y_true) != "cpu":
         return None
@@ -262,7 +356,7 @@ def flat(axes: int | None, arrays: dict[str, Any]) -> list[Any]:
 
 def _reshaped(y: Any, n_batch: int) -> Any:
     if isinstance(y, _text.Coded):
-        return _text.Coded(_reshaped(y.codes, n_batch), y.names, y.dtype)
+        return replace(y, codes=_reshaped(y.codes, n_batch))
     return dispatch.flattened(y, n_batch)
 
 
@@ -275,7 +369,7 @@ def check_ignored(value: object) -> None:
 def ignored(value: Any, y_true: Any) -> Any:
     """Return the truth that counts nowhere, None where no label can be it."""
     text = isinstance(value, str | bytes)
-    if text != isinstance(y_true, _text.Coded):
+    if text != (isinstance(y_true, _text.Coded) and y_true.is_text):
         wanted, given = ("an integer", "text") if text else ("text", "an integer")
         validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.shown(value)}", TypeError)
     if text:

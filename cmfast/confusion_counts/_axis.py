@@ -3,11 +3,12 @@
 import json
 import math
 from collections.abc import Hashable
-from itertools import pairwise
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from cmfast._core import labels as _labels
 from cmfast._core import validate
 from cmfast._files.archive import demand
 
@@ -86,11 +87,8 @@ class Axis(NamedTuple):
         if first.source != second.source:  # the others have no say in the order
             known = set(first.labels)
             return Axis(first.labels + tuple(label for label in second.labels if label not in known), source)
-        labels = _inserted(first.labels, second.labels)
-        if first.source == second.source == ORDERED and not _in_order(second.labels, labels):
-            orders = f"{validate.shown(first.labels)} and {validate.shown(second.labels)}"
-            validate.refuse(what, "of ordered categories that agree", orders)
-        return Axis(labels, source)
+        merged = partial(_labels.agreed, what) if first.source == second.source == ORDERED else _labels.inserted
+        return Axis(merged(first.labels, second.labels), source)
 
     def to_facts(self) -> dict[str, Any]:
         """Return the axis as JSON has it."""
@@ -151,22 +149,3 @@ def _source(a: str, b: str) -> str:
 def _rank(axis: Axis) -> int:
     """Return whose order counts most."""
     return (ORDERED, LABELS, IDS, CATEGORIES, FOUND).index(axis.source)
-
-
-def _inserted(labels: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return `labels` with what is new in `others` behind the one that stands before it there."""
-    out, known = list(labels), set(labels)
-    at = len(out) if not known.intersection(others) else 0
-    for label in others:
-        if label in known:
-            at = out.index(label) + 1
-            continue
-        out.insert(at, label)
-        known.add(label)
-        at += 1
-    return tuple(out)
-
-
-def _in_order(some: tuple[Any, ...], labels: tuple[Any, ...]) -> bool:
-    places = {label: k for k, label in enumerate(labels)}
-    return all(places[a] < places[b] for a, b in pairwise(some))

@@ -39,7 +39,8 @@ def summed(
     """
     threads = validate.num_threads(options.num_threads)
     arrays = _adopted(given, options)
-    texts = [name for name in ("y_true", "y_pred") if isinstance(arrays[name], _text.Coded)]
+    coded = [name for name in ("y_true", "y_pred") if isinstance(arrays[name], _text.Coded)]
+    texts = [name for name in coded if arrays[name].is_text]
     validate.integer(
         **{name: x for name, x in arrays.items() if name != "sample_weight" and not isinstance(x, _text.Coded)}
     )
@@ -54,7 +55,7 @@ def summed(
     if texts and n_classes is not None:
         validate.refuse("n_classes", "None where labels are text", validate.shown(n_classes))
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
-    sized = n_classes is not None or bool(texts)
+    sized = n_classes is not None or bool(coded)
     doubt = validate.samples_last(sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     if doubt is not None:
         failures.diagnose(doubt)
@@ -62,8 +63,8 @@ def summed(
     arrays["groups"], n_groups = _labels.numbered(arrays["groups"], options.n_groups)
     n_groups = _groups(arrays["groups"], n_groups)
     counting = {"n_groups": n_groups, "num_threads": threads}
-    if texts:
-        return _of_text(arrays, ignored, options, check, counting)
+    if coded:
+        return _of_codes(arrays, ignored, options, check, counting)
     if n_classes is None:
         return _of_integers(arrays, ignored, options, check, counting)
     check(n_classes, None)
@@ -77,40 +78,49 @@ def _adopted(given: dict[str, Array], options: Options) -> dict[str, Any]:
     axes = options.sample_axes
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
     validate.columns(**given)
-    labelled = {name: validate.labelled(given[name]) for name in ("y_true", "y_pred")}
+    y_true, y_pred = _labels.declared(*(validate.labelled(given[name]) for name in ("y_true", "y_pred")))
+    labelled = {"y_true": y_true, "y_pred": y_pred}
     optional = ("sample_weight", "groups")
     arrays = dict(zip(given, dispatch.adopt(optional=optional, **{**given, **labelled}), strict=True))
     if options.whole_floats:
         arrays |= {name: _labels.whole(name, arrays[name]) for name in labelled}
+    arrays["y_true"], arrays["y_pred"], _ = _labels.alike(arrays["y_true"], arrays["y_pred"], None, options.n_classes)
     if axes != 1:
         arrays = dict(zip(arrays, _labels.flat(axes, arrays), strict=True))
     return arrays
 
 
-def _of_text(
+def _of_codes(
     arrays: dict[str, Any],
-    ignored: str | bytes | None,
+    ignored: str | bytes | int | None,
     options: Options,
     check: Callable[[int, Classes], object],
     counting: dict[str, Any],
 ) -> tuple[Margins[Any], Classes]:
-    """Return the sums of text: those of a matrix by its codes, where that is small."""
+    """Return the sums of labels that are codes: those of a matrix by them, where that is small."""
     arrays |= {name: dispatch.bare(arrays[name]) for name in ("sample_weight", "groups") if arrays[name] is not None}
     y_true, y_pred, weight, groups = arrays.values()
     found = _labels.counted(y_true, y_pred, None, ignored, weight=weight, groups=groups, **counting)
     if found is None:
-        *turned, classes = _labels.matched(y_true, y_pred, None, ignored)
-        classes = _with_text(options, classes)
-        check(len(classes), classes)
-        arrays |= dict(zip(("y_true", "y_pred"), turned, strict=True))
-        at = None if ignored is None else _labels.NOWHERE
-        return _of(arrays, n_classes=len(classes), ignored=at, **counting), classes
-    M, occurring = found
-    classes = _with_text(options, occurring)
-    check(len(classes), classes)
-    more = len(classes) - len(occurring)
-    M = np.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, more)] * 2) if more else M
-    return Margins(*dispatch.call("margins", dispatch.read_only(M), num_threads=counting["num_threads"])), classes
+        truth, guess, occurring = _labels.matched(y_true, y_pred, None, ignored)
+    else:
+        M, occurring = found
+    complete = _with_text if y_true.is_text else _with_integers
+    classes = list(complete(options, occurring))
+    C = len(classes)
+    check(C, classes)
+    places = [classes.index(label) for label in occurring]
+    if found is not None:
+        every = [list(range(size)) for size in M.shape[:-2]]
+        own = list(range(len(occurring)))
+        M = dispatch.moved(M, (*M.shape[:-2], C, C), [*every, own, own], [*every, places, places])
+        return Margins(*dispatch.call("margins", dispatch.read_only(M), num_threads=counting["num_threads"])), classes
+    if places != list(range(len(places))):
+        table = np.array([*places, _labels.NOWHERE], np.int64)  # whose last is that of NOWHERE, -1
+        truth, guess = table[truth], table[guess]
+    arrays |= {"y_true": truth, "y_pred": guess}
+    at = None if ignored is None else _labels.NOWHERE
+    return _of(arrays, n_classes=C, ignored=at, **counting), classes
 
 
 def _with_text(options: Options, classes: list[Any]) -> list[Any]:
@@ -136,6 +146,7 @@ def _with_integers(options: Options, classes: Sequence[int]) -> Sequence[Any]:
     if options.pos_label is None:
         if options.positive is None or not 0 < len(classes) <= 2:
             return classes
+        classes = sorted(classes)  # also ordered ones: of two all that an order says is which is which
         pair = next((pair for pair in ([0, 1], [-1, 1]) if set(classes) <= set(pair)), None)
         if pair is None and len(classes) == 1:
             _refuse_alone(classes[0])
@@ -215,7 +226,7 @@ def _of_integers(
     """Return the sums of integers over those that occur, and these."""
     y_true, y_pred = arrays["y_true"], arrays["y_pred"]
     sums = _as_they_are(arrays, ignored, counting)
-    table = None if sums is not None else _labels.tabulated(*arrays.values(), ignored, **counting)
+    table = None if sums is not None else _labels.tabulated(arrays, ignored, counting)
     if sums is not None:
         found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
     else:

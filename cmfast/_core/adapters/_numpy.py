@@ -24,6 +24,8 @@ def asarray(name: str, x: Any) -> Any:
     Read-only, because memory maps, Arrow and pandas hand out read-only arrays anyway and Numba would compile every
     kernel a second time for writable ones. Text comes back as :class:`Coded`.
     """
+    if isinstance(x, _text.Coded):
+        return x
     if type(x) is not np.ndarray:
         _refuse(name, x)
         found = _columns.dictionary(name, x)

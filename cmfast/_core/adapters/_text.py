@@ -14,7 +14,7 @@ _MOST_AXES = 64  # NumPy's; a list that contains itself has no end
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Coded:
-    """An array of text as positions in its distinct texts.
+    """An array of text as positions in its distinct texts, or a column of integers that comes as such positions.
 
     NumPy's arrays of text give every label the width of the longest; this takes eight bytes per label, and each text
     once.
@@ -23,15 +23,23 @@ class Coded:
     ----------
     codes : array of int, shape (...)
         Which of `names` each label is.
-    names : list of str or of bytes
+    names : list of str, of bytes, of bool or of int
         Distinct; not all need occur.
     dtype : dtype
         What NumPy would have for it, for messages.
+    ordered : bool
+        Whether `names` are in an order that means something.
     """
 
     codes: np.ndarray
     names: list[Any]
     dtype: np.dtype[Any]
+    ordered: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is text, and no integers."""
+        return self.dtype.kind in "US"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,6 +51,21 @@ class Coded:
         if len(self.names) < len(self.codes):
             return Coded(self.codes[codes], self.names, self.dtype)
         return Coded(codes, [self.names[k] for k in self.codes.tolist()], self.dtype)
+
+
+def of_categories(values: list[Any], codes: np.ndarray, *, ordered: bool) -> Coded | None:
+    """Return a column of categories that are texts of one type, or integers; None for one of anything else."""
+    names = [value.item() if isinstance(value, np.generic) else value for value in values]
+    kinds = set(map(type, names))
+    if len(kinds) != 1 or not kinds <= {str, bytes, bool, int}:
+        return None
+    dtype = _dtype(names) if kinds <= {str, bytes} else np.array(names).dtype
+    if dtype.kind not in "USbiu":  # integers that no type holds together
+        return None
+    known = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    if len(known) < len(names):
+        codes = np.array([known[name] for name in names], np.int64)[codes]
+    return Coded(codes, list(known), dtype, ordered)
 
 
 class _Positions(dict[Any, int]):
