@@ -20,17 +20,20 @@ def readable(cls: C) -> C:
         return f"<{cls.__name__}: {parts}>"
 
     def _repr_html_(self: Any) -> str:
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._parts().items()
-        )
-        said = escape(self.explain()).replace("\n", "<br>")
-        head = f"<table><caption>{cls.__name__}</caption><tbody>{rows}</tbody></table>"
-        return f"{head}{_cells(getattr(self, 'matrix', None))}<p>{said}</p>"
+        return html(cls.__name__, self._parts(), self.explain(), getattr(self, "matrix", None))
 
     for function in (__repr__, _repr_html_):
         if function.__name__ not in vars(cls) or function is __repr__:  # every named tuple has one, which shows all
             setattr(cls, function.__name__, function)
     return cls
+
+
+def html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:
+    """Return a result as an HTML table of its parts, with its matrix where that can be read, and what is `said`."""
+    rows = "".join(f"<tr><th>{escape(part)}</th><td>{escape(text)}</td></tr>" for part, text in parts.items())
+    head = f"<table><caption>{name}</caption><tbody>{rows}</tbody></table>"
+    words = escape(said).replace("\n", "<br>")
+    return f"{head}{_cells(matrix)}<p>{words}</p>"
 
 
 def _cells(M: Any) -> str:

@@ -1,7 +1,7 @@
 """Counts that know their classes, and their groups where there are some."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeAlias, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +26,13 @@ from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
 from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, one_of, parts_of
-from cmfast.metrics import MetricName
+from cmfast.metrics import MetricName, _plan
 from cmfast.metrics._names import Names
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+    import pyarrow as pa
     import xarray as xr
 
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
@@ -296,7 +298,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     @overload
     def compute(
         self,
-        names: Names,
+        names: Names = ...,
         /,
         *,
         undefined: Undefined = ...,
@@ -307,7 +309,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     ) -> dict[str, ArrayT]: ...
     def compute(
         self,
-        names: Any,
+        names: Any = None,
         /,
         *,
         undefined: Undefined = "present",
@@ -439,9 +441,61 @@ class ConfusionCounts(State, Generic[ArrayT]):
         found: xr.DataArray = _tables.to_xarray(self._held)
         return found
 
+    @overload
     def table(
         self,
-        names: MetricName | list[MetricName] | tuple[MetricName, ...],
+        names: MetricName | Names = ...,
+        /,
+        *,
+        library: Literal["pandas"],
+        undefined: Undefined = ...,
+        positive: int = ...,
+        pos_label: Label | None = ...,
+        labels: Sequence[Label] | None = ...,
+        on_failure: OnFailure = ...,
+    ) -> "pd.DataFrame": ...
+    @overload
+    def table(
+        self,
+        names: MetricName | Names = ...,
+        /,
+        *,
+        library: Literal["polars"],
+        undefined: Undefined = ...,
+        positive: int = ...,
+        pos_label: Label | None = ...,
+        labels: Sequence[Label] | None = ...,
+        on_failure: OnFailure = ...,
+    ) -> "pl.DataFrame": ...
+    @overload
+    def table(
+        self,
+        names: MetricName | Names = ...,
+        /,
+        *,
+        library: Literal["pyarrow"],
+        undefined: Undefined = ...,
+        positive: int = ...,
+        pos_label: Label | None = ...,
+        labels: Sequence[Label] | None = ...,
+        on_failure: OnFailure = ...,
+    ) -> "pa.Table": ...
+    @overload
+    def table(
+        self,
+        names: MetricName | Names = ...,
+        /,
+        *,
+        library: None = ...,
+        undefined: Undefined = ...,
+        positive: int = ...,
+        pos_label: Label | None = ...,
+        labels: Sequence[Label] | None = ...,
+        on_failure: OnFailure = ...,
+    ) -> Any: ...
+    def table(
+        self,
+        names: MetricName | Names = None,
         /,
         *,
         library: str | None = None,
@@ -455,8 +509,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
         Parameters
         ----------
-        names : str or list of str
-            As for :meth:`compute`, as are all other options.
+        names : str or list of str, optional
+            As for :meth:`compute`, as are all other options; by default all with one number per matrix.
         library : {"pandas", "polars", "pyarrow"}, optional
             Whose table; default: that of the table that :func:`by` counted, else pandas.
 
@@ -471,7 +525,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """
         library = self._library if library is None else library
         validate.choice("library", library, _tables.LIBRARIES)
-        wanted = [names] if isinstance(names, str) else names
+        wanted = names if _plan.is_group(names) or not isinstance(names, str) else [names]
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         found = self.compute(cast(Names, wanted), pos_label=pos_label, labels=labels, **options)
         return _tables.tidy(self._held, found, library, self.labels if labels is None else labels)

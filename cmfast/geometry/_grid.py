@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
@@ -111,6 +111,23 @@ class Grid(State):
 
     def __repr__(self) -> str:
         return f"Grid(origin={self.origin.tolist()}, width={self.width.tolist()})"
+
+    def _repr_html_(self) -> str:
+        parts = {"axes": str(self.n_axes), "origin": reading.numbers(self.origin), "width": reading.numbers(self.width)}
+        return reading.html("Grid", parts, self.explain())
+
+    def explain(self) -> str:
+        """Say in words how the cells lie.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.Grid([0.0, 0.0], [0.5, 2.0]).explain()
+        'cells of 2 axes, 0.5 to 2 wide; the logarithm of their volume is 0'
+        """
+        axes = "1 axis" if self.n_axes == 1 else f"{self.n_axes} axes"
+        ends = list(dict.fromkeys(f"{width:.3g}" for width in (self.width.min(), self.width.max())))
+        return f"cells of {axes}, {' to '.join(ends)} wide; the logarithm of their volume is {self.log_cell_volume:.3g}"
 
     @property
     def n_axes(self) -> int:

@@ -10,12 +10,14 @@ from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import find
+from cmfast.metrics._catalogue import PER_CLASS, find
 from cmfast.metrics._compute import compute
 from cmfast.metrics._names import MetricName
 
 AVERAGES = ("macro", "weighted", "micro", "samples")
 OF_SAMPLES = ("subset_accuracy", "hamming_loss")
+RATES = tuple(name for name in PER_CLASS if (form := find(f"{name}_binary")) and form.metric.high <= 1.0)
+ALL = (*OF_SAMPLES, *(f"{name}_{average}" for name in RATES for average in AVERAGES))
 
 
 @overload
@@ -123,7 +125,7 @@ def multilabel(
 def multilabel(
     y_true: DeviceT,
     y_pred: DeviceT,
-    names: list[str] | tuple[str, ...],
+    names: list[str] | tuple[str, ...] | None = ...,
     *,
     sample_weight: DeviceT | None = ...,
     undefined: Undefined = ...,
@@ -145,7 +147,7 @@ def multilabel(
 def multilabel(
     y_true: ArrayLike,
     y_pred: ArrayLike,
-    names: list[str] | tuple[str, ...],
+    names: list[str] | tuple[str, ...] | None = ...,
     *,
     sample_weight: ArrayLike | None = ...,
     undefined: Undefined = ...,
@@ -155,7 +157,7 @@ def multilabel(
 def multilabel(
     y_true: Array,
     y_pred: Array,
-    names: str | Sequence[str],
+    names: str | Sequence[str] | None = None,
     *,
     sample_weight: Array | None = None,
     undefined: Undefined = "present",
@@ -168,10 +170,11 @@ def multilabel(
     ----------
     y_true, y_pred : array of int or bool, shape (..., n, L)
         1 where a sample has a label, 0 where it has not.
-    names : str or list of str
+    names : str or list of str, optional
         ``subset_accuracy`` (share of samples with all labels right), ``hamming_loss`` (share of wrong labels), and
         every rate that has averages in the table of metrics: ``f1`` (one per label), ``f1_macro``, ``f1_weighted``,
-        ``f1_micro``, ``f1_samples`` (mean over the samples, each a table of its labels).
+        ``f1_micro``, ``f1_samples`` (mean over the samples, each a table of its labels). Default: all
+        with one number.
     sample_weight : array, shape (..., n), optional
         What each sample adds; default 1.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
@@ -195,7 +198,7 @@ def multilabel(
     >>> [round(float(value), 4) for value in found.values()]
     [0.8333, 1.0, 0.5, 0.1667]
     """
-    several = [names] if isinstance(names, str) else names
+    several = ALL if names is None else [names] if isinstance(names, str) else names
     if not isinstance(several, list | tuple) or not all(isinstance(name, str) for name in several):
         validate.refuse("names", "a name or a list of names", validate.shown(names), TypeError)
     forms = [_form(name) for name in several]
@@ -206,6 +209,7 @@ def multilabel(
     tables = _tables(y_true, y_pred, weight, num_threads, on_failure)  # which says what is bad, once
     options: dict[str, Any] = {"undefined": undefined, "on_failure": "ignore", "num_threads": num_threads}
     found = []
+    own = None
     with dispatch.chosen(tables):
         for metric, average in forms:
             in_table = cast(MetricName, f"{metric}_binary")
@@ -220,7 +224,7 @@ def multilabel(
             elif average == "":
                 found.append(compute(tables, in_table, **options))
             elif average == "samples":
-                own = _of_samples(y_true, y_pred, None, num_threads)
+                own = _of_samples(y_true, y_pred, None, num_threads) if own is None else own
                 found.append(_averaged(own, metric, weight, options))
             else:
                 supports = tables[..., 1, :].sum(-1) if average == "weighted" else None

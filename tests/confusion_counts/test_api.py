@@ -475,6 +475,17 @@ def test_tables_of_metrics(library):
     assert len(ConfusionCounts.from_labels(*CODES).table("mcc", library=library)) == 1
 
 
+def test_tables_of_all_metrics():
+    counts = ConfusionCounts.from_labels(*CODES, groups=SITES)
+    table = counts.table()
+    assert list(table.columns) == ["groups", *metrics.SCALARS]
+    assert table.equals(counts.table("scalars"))
+    assert list(counts.compute()) == list(metrics.SCALARS)
+    per_class = counts.table("per_class")
+    assert list(per_class.columns) == ["groups", "class", *metrics.PER_CLASS]
+    np.testing.assert_array_equal(per_class["f1"], counts.compute("f1").ravel())
+
+
 def test_arrays_of_xarray():
     pytest.importorskip("xarray")
     counts = ConfusionCounts.from_labels(*map(texts, CODES), groups={"site": SITES, "model": MODELS})

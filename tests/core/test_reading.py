@@ -70,6 +70,14 @@ def test_every_result_shows_itself(result):
     assert html.count("<table") == html.count("</table>")
 
 
+def test_a_grid_says_how_its_cells_lie():
+    grid = cmfast.Grid([0.0, 1.0], [0.5, 2.0])
+    assert "<th>width</th><td>0.5, 2</td>" in grid._repr_html_()
+    assert grid.explain() in grid._repr_html_()
+    assert cmfast.Grid([0.0], [0.5]).explain() == "cells of 1 axis, 0.5 wide; the logarithm of their volume is -0.693"
+    assert "<td>30 numbers</td>" in cmfast.Grid([0.0] * 30, [1.0] * 30)._repr_html_()
+
+
 def test_the_status_is_shown_by_name():
     assert re.fullmatch(r"<ScalingResult: of 3 x 3, status CONVERGED, residual \S+, passes \d+>", repr(cmfast.ipf(M)))
     text = repr(quiet(cmfast.ipf, BATCH))

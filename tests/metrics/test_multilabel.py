@@ -25,3 +25,15 @@ def test_one_label_or_one_sample_is_nothing_to_warn_of(shape, rng):
     np.testing.assert_array_equal(of_samples[..., 1, 1], (y & p).sum(-1))
     found = metrics.multilabel(y, p, ["f1_samples", "f1", "subset_accuracy"])
     np.testing.assert_allclose(found["subset_accuracy"], (y == p).all(-1).mean(-1))
+
+
+def test_all_metrics(rng):
+    y, p = rng.integers(0, 2, (2, 3, 20, 4))
+    found = metrics.multilabel(y, p)
+    assert {"subset_accuracy", "hamming_loss", "f1_macro", "f1_samples", "precision_weighted", "recall_micro"} < set(
+        found
+    )
+    assert not {"f1", "positive_likelihood_ratio_macro"} & set(found)
+    for name, values in found.items():
+        assert values.shape == (3,)
+        np.testing.assert_array_equal(values, metrics.multilabel(y, p, name))

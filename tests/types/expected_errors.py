@@ -4,6 +4,8 @@ from typing import assert_type
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import scipy.sparse
 import torch
 import xarray as xr
@@ -112,6 +114,13 @@ wrong: torch.Tensor = on_numpy.matrix  # error
 on_numpy.normalize("rows")  # error
 on_numpy.normalize("bi", smooth=0.5)  # error
 on_numpy.compute("recall_binary", pos_label="a").sum()
+on_numpy.compute()["mcc"].sum()
+assert_type(on_numpy.table(["mcc"], library="polars"), pl.DataFrame)
+assert_type(on_numpy.table(library="pyarrow"), pa.Table)
+on_numpy.table("mcc", library="numpy")  # error
+on_numpy.table("mc")  # error
+metrics.multilabel([[0, 1]], [[1, 1]])["f1_macro"].sum()
+metrics.multilabel([[0, 1]], [[1, 1]], "f1").sum()
 cmfast.by(pd.DataFrame({"k": ["u"], "y": [0], "p": [0]}), "k", y_true="y", y_pred="p").matrix.sum()
 cmfast.ConfusionCounts().update(y, p, groups=5.5j, labels=["a"])  # error
 metrics.from_labels(["a"], ["b"], "f1_binary", pos_label="a").sum()

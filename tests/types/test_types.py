@@ -35,7 +35,7 @@ def test_mypy_refuses_what_is_marked(tmp_path):
     for name in ("mypy", "xarray"):
         pytest.importorskip(name)
     settings = tmp_path / "mypy.ini"
-    settings.write_text("[mypy]\nstrict = True\n[mypy-pandas.*,scipy.*]\nignore_missing_imports = True\n")
+    settings.write_text("[mypy]\nstrict = True\n[mypy-pandas.*,pyarrow.*,scipy.*]\nignore_missing_imports = True\n")
     out = run("mypy", "--config-file", str(settings), "--cache-dir", str(tmp_path / "cache"), str(FILE))
     found = {int(line) for line in re.findall(rf"{FILE.name}:(\d+): error", out)}
     assert found == MARKED, out
