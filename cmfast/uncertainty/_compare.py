@@ -167,7 +167,8 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
     units = _paired_replicates.units_of(T._held)
     C, G = len(T.labels), len(units.totals)
     if asked.method == "delta":
-        errors = _paired_replicates.errors(units, plan, C, asked.num_threads, clustered=T.n_clusters is not None)
+        clustered, threads = T.n_clusters is not None, asked.num_threads
+        errors = _paired_replicates.errors(units, T._home, plan, C, threads, clustered=clustered)
         found = [_of_errors(*pair, asked.level) for pair in zip(both, errors, strict=True)]
         return [_comparison(T, name, place, found[place], asked) for name, place in zip(wanted, places, strict=True)]
     jackknife = _left_out(T, units, asked) if asked.method == "bca" else [np.zeros((2, 0))] * len(both)

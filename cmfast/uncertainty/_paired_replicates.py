@@ -63,9 +63,13 @@ def sent(units: Units, home: Array) -> list[Array]:
     ends = units.starts[1:][units.group]
     after = np.concatenate([[0], np.cumsum(units.weights)])
     shares = units.weights / (after[ends] - after[:-1])  # of itself and those after it in its group
-    names = ("shares", "starts", "totals", "bounds", "cells", "counts")
-    arrays = (shares, units.starts, units.totals, units.bounds, units.cells, units.counts)
-    return dispatch.adopt(**{name: dispatch.sent(a, home) for name, a in zip(names, arrays, strict=True)})
+    cells = {"bounds": units.bounds, "cells": units.cells, "counts": units.counts}
+    return _at(home, shares=shares, starts=units.starts, totals=units.totals, **cells)
+
+
+def _at(home: Array, **arrays: np.ndarray) -> list[Array]:
+    """Return arrays where `home` is."""
+    return dispatch.adopt(**{name: dispatch.sent(array, home) for name, array in arrays.items()})
 
 
 def drawn(
@@ -89,11 +93,14 @@ def drawn(
 
 
 def errors(
-    units: Units, plan: Plan, n_classes: int, num_threads: int | None, *, clustered: bool
+    units: Units, home: Array, plan: Plan, n_classes: int, num_threads: int | None, *, clustered: bool
 ) -> tuple[np.ndarray, ...]:
-    """Return standard errors of all differences by the delta method: scalars of shape (G,), then (G, C)."""
-    arrays = dispatch.adopt(
-        weights=units.weights, starts=units.starts, bounds=units.bounds, cells=units.cells, counts=units.counts
-    )
-    options = {"n_classes": n_classes, "clustered": clustered}
-    return tuple(dispatch.call("paired_errors", *arrays, plan=plan, **options, num_threads=num_threads))
+    """Return standard errors of all differences by the delta method: scalars of shape (G,), then (G, C).
+
+    They are made where `home` is.
+    """
+    cells = {"bounds": units.bounds, "cells": units.cells, "counts": units.counts}
+    arrays = _at(home, weights=units.weights, starts=units.starts, **cells)
+    options = {"n_classes": n_classes, "clustered": clustered, "num_threads": num_threads}
+    found = dispatch.call("paired_errors", *arrays, plan=plan, **options)
+    return tuple(np.asarray(dispatch.to_host(array)) for array in found)

@@ -175,8 +175,8 @@ def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any
     T = cmfast.uncertainty.paired_counts(y, a, b, **options)
     C, units = options["n_classes"], _paired_replicates.units_of(T._held)
     plan = _plan.plan(tuple(names), C, "present", 1, asked="T").plan
-    found = _paired_replicates.errors(units, plan, C, None, clustered=T.n_clusters is not None)
-    return tuple(dispatch.sent(array, T._home) for array in found)  # they are made on the host
+    found = _paired_replicates.errors(units, T._home, plan, C, None, clustered=T.n_clusters is not None)
+    return tuple(dispatch.sent(array, T._home) for array in found)  # from where they are used
 
 
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.

@@ -364,6 +364,18 @@ def _paired() -> Call:
     return Call(call, tuple(labels), 1e-12)
 
 
+def _paired_errors() -> Call:
+    rng, names = _rng("errors"), ["mcc", "kappa_linear", "f1", "recall_macro"]
+    labels = [*(rng.integers(0, 4, 300) for _ in range(3)), rng.integers(0, 20, 300)]
+
+    def call(y: Any, a: Any, b: Any, clusters: Any) -> tuple[Any, ...]:
+        options = {"names": names, "n_classes": 4, "groups": np.arange(300) // 100}
+        errors = (ENTRIES["paired_errors"](y, a, b, clusters=c, **options) for c in (None, clusters))
+        return tuple(part for one in errors for part in one)
+
+    return Call(call, tuple(labels), 1e-12)
+
+
 # Conformal sets.
 
 
@@ -473,6 +485,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_standard_errors_numbers": lambda width: _errors(6 if width == "1" else 40),
     "cmfast_standard_errors_classes": lambda: _errors(7, "double"),
     "cmfast_paired_replicates_sums": _paired,
+    **{f"cmfast_paired_errors_{what}": _paired_errors for what in ("counts", "numbers")},
     **{f"cmfast_{op}_pairs": _compared(op) for op in ("overlap", "l1_distance", "kl_divergence")},
     "cmfast_normalize_lines": _normalized,
     "cmfast_importance_weights_lines": _weights_of_lines,

@@ -65,6 +65,8 @@ def test_intervals_of_cells_are_those_of_the_cpu(method):
 
 
 FAULTS = {
+    "samples-of-one-group": ("cmfast_paired_errors_counts", "(2 * group * C + y)", "(2 * 0 * C + y)"),
+    "clusters-that-are-samples": ("cmfast_paired_errors_numbers", "if (clustered)", "if (clustered && 0)"),
     "a-pivot-that-stays": ("cmfast_cell_errors_matrices", "x = work.line[j];", ""),
     "half-of-what-a-cell-moves": ("cmfast_cell_errors_matrices", "(1.0 - 2.0 * p * own)", "(1.0 - p * own)"),
     "bent-the-other-way": ("cmfast_cell_errors_matrices", "x * x * x / (m", "-x * x * x / (m"),

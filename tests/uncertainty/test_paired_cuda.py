@@ -20,13 +20,14 @@ def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
     assert there == here
     assert isinstance(there.first, type(device.asarray(labels[0])))
     names = ["accuracy", "f1_macro", "kappa_quadratic", "recall"]
-    on_cpu = uncertainty.compare(here, names, n_replicates=120)
-    for most in (paired.MOST_BYTES, 1000):  # at once, and in parts
-        monkeypatch.setattr(paired, "MOST_BYTES", most)
-        on_cuda = uncertainty.compare(there, names, n_replicates=120)
-        for name in names:
-            for one, other in zip(on_cuda[name][1:-3], on_cpu[name][1:-3], strict=True):
-                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    for asked in ({"n_replicates": 120}, {"method": "delta"}):
+        on_cpu = uncertainty.compare(here, names, **asked)
+        for most in (paired.MOST_BYTES, 1000):  # at once, and in parts
+            monkeypatch.setattr(paired, "MOST_BYTES", most)
+            on_cuda = uncertainty.compare(there, names, **asked)
+            for name in names:
+                for one, other in zip(on_cuda[name][1:-3], on_cpu[name][1:-3], strict=True):
+                    np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
 def test_schedules_change_no_bit(rng):
