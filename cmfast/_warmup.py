@@ -280,9 +280,10 @@ def _intervals() -> None:
         )
 
 
-def _clusters(function: Callable[..., object], **options: int) -> Callable[[], object]:
+def _clusters(function: Callable[..., object], **options: Any) -> Callable[[], object]:
     clusters = np.stack([_matrix(np.int64)] * 2)
-    return lambda: function(clusters, ["gerrity", "recall"], clustered=True, **options)
+    names = None if "of" in options else ["gerrity", "recall"]
+    return lambda: function(clusters, names, clustered=True, **options)
 
 
 def _standard_errors() -> None:
@@ -390,8 +391,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "least_cost": _least_cost,
     "resample": _resample,
     "cell_errors": lambda: cmfast.uncertainty.standard_error(_matrix(np.int64), of="bi"),
+    "cluster_cell_errors": _clusters(cmfast.uncertainty.standard_error, of="bi"),
     "cluster_errors": _clusters(cmfast.uncertainty.standard_error),
     "cluster_intervals": _clusters(cmfast.uncertainty.interval, n_replicates=2),
+    "cluster_replicates": _clusters(cmfast.uncertainty.interval, of="row", n_replicates=2),
     "metric_intervals": _intervals,
     "replicate_intervals": lambda: cmfast.uncertainty.interval(_matrix(np.int64), of="row", n_replicates=2),
     "metric_draws": lambda: cmfast.uncertainty.posterior(_matrix(np.int64), ["mcc", "recall"], n_draws=2),

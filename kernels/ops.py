@@ -110,6 +110,8 @@ OPS: dict[str, Op] = {
     ),
     "cell_errors": Op("uncertainty.cell_errors", "(C,C),(C,C)->(C,C),(C,C),()", BOTH, rtol=(1e-5, 1e-9)),
     "standard_errors": Op("uncertainty.errors", "(C,C)->*", BOTH, rtol=(1e-5, 1e-9)),
+    "cluster_cell_errors": Op("uncertainty.cluster_cells", "(k,C,C),(C,C)->(C,C),(C,C),()", rtol=(1e-5, 1e-9)),
+    "cluster_replicates": Op("uncertainty.cluster_cells", "(k,C,C)->(n,C,C),()"),
     "cluster_intervals": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-9, 1e-9)),
     "cluster_errors": Op("uncertainty.clusters", "(k,C,C)->*", rtol=(1e-5, 1e-9)),
     "row_draws": Op("conformal.scores", "(n,C)->(n)", BOTH),

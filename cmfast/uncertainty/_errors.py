@@ -143,8 +143,8 @@ def standard_error(
         of each class (each row is one).
     clustered : bool
         Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric is that of their sum; clusters are
-        random, not samples.
+        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric, or the normalised matrix, is that of
+        their sum; clusters are random, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix of the axis before the last two: so many clusters, or samples without `clustered`,
         are taken from each. The metric is that of the sum.
@@ -230,14 +230,12 @@ def standard_error(
     C, _ = validate.matrices(square=True, M=M)
     parts = parts_of(M, clustered, strata, n)
     given = {"n": n, "on_failure": on_failure, "num_threads": num_threads}
+    if parts is not None and fixed == "rows":
+        validate.refuse("fixed", "total with clustered or strata", fixed)
     if of != "metrics":
-        if parts is not None:
-            validate.refuse("of", "metrics with clustered or strata", of)
-        return _cells.errors(M, of, rows=fixed == "rows", options=given)
+        return _cells.errors(M, of, parts, rows=fixed == "rows", options=given)
     layout = _plan.plan(wanted, C, undefined, positive, asked="M")
     if parts is not None:
-        if fixed == "rows":
-            validate.refuse("fixed", "total with clustered or strata", fixed)
         return _plan.as_asked(names, wanted, errors(M, parts, layout, given))
     options = {"plan": layout.plan, "rows": fixed == "rows", "n": n}
     *found, status = dispatch.call("standard_errors", M, **options, num_threads=num_threads)

@@ -67,8 +67,8 @@ def interval(
         themselves, given the counts (always for "posterior").
     clustered : bool
         Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric is that of their sum; clusters are
-        drawn, not samples.
+        :func:`cmfast.confusion_matrix` makes them with ``groups=``. The metric, or the normalised matrix, is that of
+        their sum; clusters are drawn, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix of the axis before the last two: so many clusters, or samples without `clustered`,
         are drawn of each as there are. The metric is that of the sum.
@@ -122,8 +122,9 @@ def interval(
       is not: 5 right of 5 have no replicate below 1.
     - "posterior": quantiles of the metric over draws of the shares of the cells from their Dirichlet posterior.
 
-    With clusters "bca" leaves out one cluster at a time, and "normal" has the error of :func:`standard_error` with
-    `clustered`; other methods take samples as independent. A few clusters say little, however many samples they have.
+    With clusters "bca" leaves out one cluster at a time, or follows what one of them moves in the cells, and "normal"
+    has the error of :func:`standard_error` with `clustered`; "wilson" and "posterior" take samples as independent and
+    are refused. A few clusters say little, however many samples they have.
 
     Quantiles are linear between neighbours. Replicates of metrics are drawn, summed and evaluated in the kernel and
     never stored; those of cells are, together with what they become. Replicates in which the metric is undefined are
@@ -172,12 +173,12 @@ def interval(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)
-    axis = _parts(M, clustered, strata, n, of, method, scheme)
+    axis = _parts(M, clustered, strata, n, method, scheme)
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
         draws = {"n_replicates": n_replicates, "rng": generator}
-        return _cells.intervals(M, of, method, level, scheme, draws, options)
+        return _cells.intervals(M, of, method, level, scheme, axis, draws, options)
     layout = _plan.plan(wanted, C, undefined, positive, asked="M")
     if axis is not None:
         n_replicates = 0 if method == "normal" else n_replicates
@@ -321,14 +322,11 @@ def _method(method: Any, of: str, scheme: Any, n: object) -> IntervalMethod:
     return found
 
 
-def _parts(
-    M: Any, clustered: Any, strata: Any, n: int | None, of: str, method: str, scheme: str
-) -> _clusters.Parts | None:
+def _parts(M: Any, clustered: Any, strata: Any, n: int | None, method: str, scheme: str) -> _clusters.Parts | None:
     """Return what the axis before the matrices is of; refuse what does not go together with clusters and strata."""
     parts = _clusters.parts_of(M, clustered, strata, n)
     if parts is not None:
         for name, value, fits in (
-            ("of", of, ("metrics",)),
             ("method", method, ("bca", "percentile", "basic", "normal")),
             ("scheme", scheme, ("multinomial",)),
         ):

@@ -219,8 +219,60 @@ def _cells():
     yield Case("float32", (M.astype(np.float32),), {"of": "row"})
 
 
+def _clustered(rng, *, empty=0.1):
+    M = rng.integers(0, 5, (2, 7, 3, 3)) * (rng.random((2, 7, 1, 1)) > empty)
+    M[..., range(3), range(3)] += rng.integers(1, 6, (2, 7, 3))
+    return M
+
+
+def _redrawn():
+    rng = np.random.default_rng(39)
+    M, few, own = _clustered(rng), {"n_replicates": 9, "rng": 5}, {"clustered": True}
+    bad = M.astype(float)
+    bad[1, 2, 1, 1] = 0.5
+    yield Case("clusters", (M,), few | own)
+    yield Case("clusters-in-strata", (M,), few | own | {"strata": np.array([0, 1, 1, 0, 0, 1, 2])})
+    yield Case("strata", (M,), few | {"strata": np.array([1, 0, 1, 2, 0, 1, 1])})
+    yield Case("n", (M,), few | own | {"n": 20})
+    yield Case("bad-last", (bad,), few | own)
+    yield Case("batch-of-none", (M[:0],), few | own)
+    yield Case("no-clusters", (M[:, :0],), few | own)
+    yield Case("float32", (M.astype(np.float32),), few | own)
+    yield Case("1x1", (M[..., :1, :1],), few | own)
+    yield Case("no-replicates", (M,), own | {"n_replicates": 0})
+    yield Case("more-than-are-drawn-together", (M[0],), own | {"n_replicates": 70, "rng": 3})
+
+
+def _cells_of_clusters():
+    rng = np.random.default_rng(40)
+    M = _clustered(rng)
+    gaps = M.copy()
+    gaps[..., 0, 1] = 0
+    bad = M.astype(float)
+    bad[0, 2, 1, 1] = np.nan
+    halves = M.astype(float)
+    halves[1, 0, 0, 0] += 0.5
+    own, both = {"clustered": True}, {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1, 1])}
+    for of in ("all", "row", "col", "bi"):
+        yield Case(f"{of}-clusters", (M,), {"of": of} | own)
+        yield Case(f"{of}-strata", (M,), {"of": of} | (both if of == "row" else {"strata": np.arange(7) % 3}))
+    for of in ("col", "bi"):
+        yield Case(f"{of}-n", (M,), {"of": of, "n": 28} | own)
+        yield Case(f"{of}-gaps", (gaps,), {"of": of} | own)
+        yield Case(f"{of}-bad-first", (bad,), {"of": of} | own, fails=True)
+        yield Case(f"{of}-one-cluster", (M[:, :1],), {"of": of} | own, fails=of == "bi")
+    yield Case("bi-both", (M,), {"of": "bi"} | both)
+    yield Case("halves-last", (halves,), {"of": "bi"} | own, fails=True)
+    yield Case("two-axes", (M.reshape(2, 1, 7, 3, 3),), {"of": "bi"} | own)
+    yield Case("batch-of-none", (M[:0],), {"of": "bi"} | own)
+    yield Case("1x1", (M[..., :1, :1],), {"of": "bi"} | own)
+    yield Case("float32", (M.astype(np.float32),), {"of": "row"} | own)
+
+
 CASES = {
     "cell_errors": list(_cells()),
+    "cluster_cell_errors": list(_cells_of_clusters()),
+    "cluster_replicates": list(_redrawn()),
     "cluster_errors": list(_clusters({})),
     "cluster_intervals": list(_clusters({"n_replicates": 21, "rng": 6})),
     "paired_errors": list(_paired_without_draws()),

@@ -14,6 +14,7 @@ from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import module
 from cmfast.metrics import _plan
 from cmfast.uncertainty import _paired_replicates
+from cmfast.uncertainty._clusters import parts_of
 
 
 def _grid(origin: Any, width: Any) -> Any:
@@ -115,6 +116,24 @@ def _cell_errors(M: Any, *, of: Any, fixed: Any = "total", n: Any = None) -> Any
     return errors, dispatch.call("cell_errors", M, P, of=of, rows=fixed == "rows", n=n, bent=True)[1]
 
 
+def _cluster_replicates(
+    M: Any, *, clustered: Any = False, strata: Any = None, n: Any = None, n_replicates: Any, rng: Any = 0
+) -> Any:
+    (M,) = dispatch.adopt(M=M)
+    options = {**parts_of(M, clustered, strata, n)._asdict(), "n": n, "n_replicates": n_replicates}
+    seed = int(np.random.default_rng(rng).integers(2**63))
+    return dispatch.call("cluster_replicates", M, **options, seed=seed)[0]
+
+
+def _cluster_cell_errors(M: Any, *, of: Any, clustered: Any = False, strata: Any = None, n: Any = None) -> Any:
+    errors = cmfast.uncertainty.standard_error(M, of=of, clustered=clustered, strata=strata, n=n)
+    (M,) = dispatch.adopt(M=M)
+    exact = {"tol": 1e-13} if of == "bi" else {}
+    P = cmfast.normalize(M.sum(-3), of, on_failure="ignore", **exact)
+    options = {**parts_of(M, clustered, strata, n)._asdict(), "n": n}
+    return errors, dispatch.call("cluster_cell_errors", M, P, of=of, **options)[1]
+
+
 def _table(h: Any) -> tuple[Any, ...]:
     return h.cells, h.groups, h.values
 
@@ -182,8 +201,10 @@ def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any
 # Ops that are not a public function of that name: what calls them, on the arrays that the oracle takes.
 ENTRIES: dict[str, Any] = {
     "cell_errors": _cell_errors,
+    "cluster_cell_errors": _cluster_cell_errors,
     "cluster_errors": cmfast.uncertainty.standard_error,
     "cluster_intervals": cmfast.uncertainty.interval,
+    "cluster_replicates": _cluster_replicates,
     "confusion_fractions": cmfast.metrics.confusion_fractions,
     "label_margins": cmfast.metrics.label_margins,
     "margins": cmfast.metrics.margins,

@@ -455,8 +455,55 @@ def cell_errors(M, *, of, fixed="total", n=None):
     return out, bends
 
 
+def cluster_replicates(M, *, clustered=False, strata=None, n=None, n_replicates, rng=0):
+    C, batch = M.shape[-1], M.shape[:-3]
+    seed = int(np.random.default_rng(rng).integers(2**63))
+    out = np.zeros((*batch, n_replicates, C, C), np.int64)
+    for b, index in enumerate(np.ndindex(batch)):
+        if all(_usable(one.tolist(), None) for one in M[index]):
+            out[index] = _redrawn(_parts(M[index], _strata(M, strata), clustered), b, n, n_replicates, seed, C)
+    return (out,)
+
+
+def _moves(units, whole, of):
+    """Return by how much one unit of each kind moves every cell, by central differences, and the weights."""
+    step, out = np.longdouble(1e-6), []
+    for _, cells in units:
+        more = _sum([(1, cells)], len(whole)).astype(np.longdouble)
+        both = [_normalised(whole + sign * step * more, of) for sign in (1, -1)]
+        out.append((both[0] - both[1]) / (2 * step))
+    return np.array(out).reshape(-1, *whole.shape), np.array([weight for weight, _ in units], np.longdouble)
+
+
+def cluster_cell_errors(M, *, of, clustered=False, strata=None, n=None):
+    shape = (*M.shape[:-3], *M.shape[-2:])
+    out, bends = (np.full(shape, math.nan) for _ in range(2))
+    for index in np.ndindex(M.shape[:-3]):
+        if not all(_usable(one.tolist(), None) for one in M[index]):
+            continue
+        whole = M[index].sum(0).astype(np.longdouble)
+        variance, squares, cubes = (np.zeros_like(whole) for _ in range(3))
+        few = False
+        for units in _parts(M[index], _strata(M, strata), clustered).values():
+            moved, weights = _moves(units, whole, of)
+            count = weights.sum()
+            few = few or count < 1 + clustered
+            apart = moved - np.average(moved, axis=0, weights=weights) if count else moved
+            spread = np.tensordot(weights, apart**2, 1)
+            variance += spread * (count / max(count - 1, 1) if clustered else 1) / (1 if n is None else n / count)
+            squares, cubes = squares + spread, cubes + np.tensordot(weights, apart**3, 1)
+        if few:
+            continue
+        out[index] = np.where(squares < 1e-16, 0, np.sqrt(variance))
+        bends[index] = np.divide(cubes, 6 * squares**1.5, out=np.zeros_like(whole), where=squares > 1e-16)
+        bends[index] *= 1 if n is None else math.sqrt(count / n)
+    return out, bends
+
+
 ORACLES = {
     "cell_errors": cell_errors,
+    "cluster_cell_errors": cluster_cell_errors,
+    "cluster_replicates": cluster_replicates,
     "cluster_errors": cluster_errors,
     "cluster_intervals": cluster_intervals,
     "paired_errors": paired_errors,

@@ -105,5 +105,56 @@ def test_one_matrix_is_no_batch_of_clusters():
         uncertainty.standard_error(PATIENTS[0], "accuracy", clustered=True)
     with pytest.raises(ValueError, match="fixed must be total"):
         uncertainty.standard_error(PATIENTS, "accuracy", clustered=True, fixed="rows")
-    with pytest.raises(ValueError, match="of must be metrics"):
-        uncertainty.interval(PATIENTS, clustered=True, of="row", method="percentile")
+    with pytest.raises(ValueError, match="fixed must be total"):
+        uncertainty.standard_error(PATIENTS, of="row", clustered=True, fixed="rows")
+
+
+@pytest.mark.parametrize("of", ["all", "row", "col", "bi"])
+def test_cells_of_normalised_matrices_scatter_as_patients_do(of):
+    drawn = rng.multinomial(40, np.full(40, 1 / 40), 4000) @ PATIENTS.reshape(40, 9)
+    cells = cmfast.normalize(drawn.reshape(4000, 3, 3), of)
+    found = uncertainty.interval(PATIENTS, of=of, clustered=True, n_replicates=4000)
+    np.testing.assert_allclose(found.estimate, cmfast.normalize(PATIENTS.sum(0), of), rtol=1e-12)
+    np.testing.assert_allclose(found.low, np.quantile(cells, 0.025, axis=0), atol=0.02)
+    np.testing.assert_allclose(found.high, np.quantile(cells, 0.975, axis=0), atol=0.02)
+    np.testing.assert_allclose(uncertainty.standard_error(PATIENTS, of=of, clustered=True), cells.std(0), rtol=0.15)
+    other = uncertainty.interval(PATIENTS, of=of, clustered=True, method="bca", n_replicates=4000)
+    np.testing.assert_allclose(other[:3], found[:3], atol=0.06)
+    normal = uncertainty.interval(PATIENTS, of=of, clustered=True, method="normal")
+    np.testing.assert_allclose(normal.high - normal.estimate, 1.959963984540054 * normal.standard_error, rtol=1e-12)
+
+
+@pytest.mark.parametrize("of", ["row", "bi"])
+def test_cells_of_clusters_of_one_sample_are_those_of_samples(of):
+    each, M = cmfast.confusion_matrix(Y, SAID, groups=np.arange(600)), PATIENTS.sum(0)
+    error = uncertainty.standard_error(M, of=of) * np.sqrt(600 / 599)
+    np.testing.assert_allclose(uncertainty.standard_error(each, of=of, clustered=True), error, rtol=1e-6)
+    half = uncertainty.standard_error(each, of=of, clustered=True, n=2400)
+    np.testing.assert_allclose(half, error / 2, rtol=1e-6)
+    one = uncertainty.interval(each, of=of, clustered=True, method="bca", n_replicates=4000)
+    other = uncertainty.interval(M, of=of, method="bca", n_replicates=4000)
+    np.testing.assert_allclose(one[:4], other[:4], atol=0.008)
+
+
+def test_cells_of_strata_that_are_the_classes_are_those_of_fixed_rows():
+    M = PATIENTS.sum(0)
+    rows = M[np.newaxis] * np.eye(3, dtype=int)[:, :, np.newaxis]
+    found = uncertainty.standard_error(rows, of="col", strata=["a", "b", "c"])
+    np.testing.assert_allclose(found, uncertainty.standard_error(M, of="col", fixed="rows"), rtol=1e-12)
+
+
+def test_cells_of_any_number_of_threads_are_the_same():
+    stack = np.stack([PATIENTS, PATIENTS[::-1]])
+    one, two = (
+        uncertainty.interval(stack, of="bi", clustered=True, method="bca", n_replicates=300, num_threads=k)
+        for k in (1, 2)
+    )
+    np.testing.assert_array_equal(one.low, two.low)
+    bad = stack.astype(float)
+    bad[0, 3, 1, 1] = 0.5
+    with pytest.warns(cmfast.FailureWarning, match="1 of 2"):
+        some = uncertainty.interval(bad, of="bi", clustered=True, n_replicates=300)
+    assert np.isnan(some.low[0]).all()
+    np.testing.assert_array_equal(
+        some.low[1], uncertainty.interval(stack, of="bi", clustered=True, n_replicates=300).low[1]
+    )

@@ -117,14 +117,20 @@ def _draw(shares, units, ordered, matrix, seed, sums, tally, start, stop):
                 sums[at + FIRST + k, w] = tally[k, r]
 
 
-def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
-    """Return what `plan` makes of every replicate of one matrix."""
+def shares_of(units):
+    """Return the share of every unit in itself and those after it in its stratum, and all parts of `units`."""
     rest = np.concatenate([[0], np.cumsum(units.weights)])
     after = np.repeat(rest[units.starts[1:]], np.diff(units.starts)) - rest[:-1]
-    shares = units.weights / np.maximum(after, 1)  # of itself and those after it in its stratum
+    shares = units.weights / np.maximum(after, 1)
     given = tuple(np.ascontiguousarray(part, np.int64) for part in units)
     for array in (shares, *given):
         array.flags.writeable = False  # one type of each, whoever made it
+    return shares, given
+
+
+def _replicated(units, C, plan, matrix, n_replicates, seed, num_threads):
+    """Return what `plan` makes of every replicate of one matrix."""
+    shares, given = shares_of(units)
     per_replicate = max(len(shares), 1) * SECONDS_PER_DRAW
     together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // TOGETHER * TOGETHER)
     lines = _margins.lines_of(C)

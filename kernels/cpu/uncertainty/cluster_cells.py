@@ -1,0 +1,156 @@
+"""Cells of normalised matrices whose samples come in clusters, or from strata: replicates, and what each unit moves.
+
+A unit that brings ``D`` to a matrix ``M`` moves its scaled matrix ``P`` by ``P (D / M - r - c)``, a number for each row
+and one for each column, which leave all sums at one: these are ``K`` of :mod:`cell_errors` times the sums of ``P D /
+M``. A matrix divided by its sums moves by ``(D - P S) / size``, where ``S`` is what the unit adds to them.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
+from cmfast.kernels.cpu.uncertainty.cell_errors import ALL, BI, CODES, ROUNDING, ROW, _invert
+from cmfast.kernels.cpu.uncertainty.clusters import _status, _total, _units_of, shares_of
+from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
+from cmfast.kernels.status import INVALID, OK
+
+
+@jit()
+def _draw(shares, units, matrix, seed, out, start, stop):
+    """Fill the replicates `start` to `stop` of one matrix: those of ``cluster_intervals``."""
+    _, starts, totals, bounds, cells, counts = units
+    work = np.empty((LINES, TOGETHER))
+    left, drawn = np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64)
+    for replicate in range(start, stop, TOGETHER):
+        n = min(TOGETHER, stop - replicate)
+        here = out[replicate : replicate + n]
+        here[:] = 0
+        for stratum in range(len(totals)):
+            left[:] = totals[stratum]
+            for u in range(starts[stratum], starts[stratum + 1]):
+                draw_together(work, left[:n], shares[u], seed, matrix, replicate, u, drawn[:n])
+                for c in range(bounds[u], bounds[u + 1]):
+                    for r in range(n):
+                        here[r, cells[0, c], cells[1, c]] += drawn[r] * counts[c]
+
+
+def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, num_threads=None):
+    """Draw the sum of matrices ``(..., k, C, C)`` of clusters, or of strata, again: int64; and the status."""
+    C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
+    size = math.prod(batch)
+    counts, out = np.asarray(M).reshape(size, k, C, C), np.zeros((size, n_replicates, C, C), np.int64)
+    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
+    for b in range(size):
+        units = _units_of(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
+        if units is None or _status(counts[b], units) != OK:
+            status[b] = INVALID
+            continue
+        shares, given = shares_of(units)
+        seconds = n_replicates * (len(shares) + C * C / 8) * SECONDS_PER_DRAW
+        drawn = (shares, given, np.uint64(b), np.uint64(seed), out[b])
+        pool.run(_draw, drawn, n_replicates, seconds=seconds, num_threads=num_threads)
+    return out.reshape(*batch, n_replicates, C, C), status.reshape(batch)
+
+
+@jit(inner=True)
+def _move(cells, counts, M, P, K, of, sizes, own, X):
+    """Fill `X` with what the cells of a unit move in the normalised matrix.
+
+    `sizes` are those that its cells are divided by; `own` has a number for each row and each column to work in.
+    """
+    C = len(P)
+    X[:], own[:] = 0.0, 0.0
+    if of != BI:
+        for c in range(len(counts)):
+            X[cells[0, c], cells[1, c]] += counts[c]
+            own[0 if of == ALL else cells[0, c] if of == ROW else cells[1, c]] += counts[c]
+        for i in range(C):
+            for j in range(C):
+                at = 0 if of == ALL else i if of == ROW else j
+                X[i, j] = (X[i, j] - M[i, j] / sizes[at] * own[at]) / sizes[at] if sizes[at] > 0.0 else 0.0
+        return
+    for c in range(len(counts)):
+        i, j = cells[0, c], cells[1, c]
+        x = P[i, j] * (counts[c] / M[i, j])
+        X[i, j] += x
+        own[i] += x
+        own[C + j] += x
+    for k in range(2 * C):
+        moved = 0.0
+        for line in range(2 * C):
+            moved += K[k, line] * own[line]
+        own[2 * C + k] = moved
+    for i in range(C):
+        for j in range(C):
+            X[i, j] -= P[i, j] * (own[2 * C + i] + own[3 * C + j])
+
+
+@jit()
+def _spread(units, M, P, of, sizes, clustered, n, error, bend):
+    """Fill the standard error and the acceleration of every cell of one matrix; NaN in `error` where there is none."""
+    weights, starts, _, bounds, cells, counts = units
+    C = len(P)
+    K, L, own = np.empty((2 * C, 2 * C)), np.empty((C, C)), np.empty(4 * C)
+    X, mean, squares, whole = np.empty((C, C)), np.empty((C, C)), np.empty((C, C)), np.zeros((C, C))
+    if of == BI:
+        _invert(P, L, K)
+    error[:], bend[:] = 0.0, 0.0
+    fewer = 1.0  # units than are drawn
+    for stratum in range(len(starts) - 1):
+        k, first, last = 0, starts[stratum], starts[stratum + 1]
+        mean[:] = 0.0
+        for u in range(first, last):
+            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], M, P, K, of, sizes, own, X)
+            k += weights[u]
+            for i in range(C):
+                for j in range(C):
+                    mean[i, j] += weights[u] * X[i, j]
+        if k == 0 or (clustered and k < 2):
+            error[:], bend[:] = np.nan, np.nan
+            return
+        fewer, squares[:] = 1.0 if n < 0.0 else k / n, 0.0  # with n there is one stratum
+        for u in range(first, last):
+            _move(cells[:, bounds[u] : bounds[u + 1]], counts[bounds[u] : bounds[u + 1]], M, P, K, of, sizes, own, X)
+            for i in range(C):
+                for j in range(C):
+                    x = X[i, j] - mean[i, j] / k
+                    squares[i, j] += weights[u] * x * x
+                    bend[i, j] += weights[u] * x * x * x
+        for i in range(C):
+            for j in range(C):
+                error[i, j] += squares[i, j] * fewer * (k / (k - 1.0) if clustered else 1.0)
+                whole[i, j] += squares[i, j]
+    # What rounding leaves of a cell that no unit changes is no error, and has no direction.
+    for i in range(C):
+        for j in range(C):
+            bent = whole[i, j] > ROUNDING
+            error[i, j] = math.sqrt(error[i, j]) if bent else 0.0
+            bend[i, j] = math.sqrt(fewer) * bend[i, j] / (6.0 * whole[i, j] ** 1.5) if bent else 0.0
+
+
+def cluster_cell_errors(M, P, *, of, strata, clustered, n, num_threads=None):
+    """Errors of the cells `P` that the sum of matrices ``(..., k, C, C)`` is normalised to; accelerations; the status.
+
+    INVALID are those that are no counts; others that were not normalised are NaN alone.
+    """
+    del num_threads  # clusters are few, and one after the other is what their sums are made of
+    C, batch, k, code = M.shape[-1], M.shape[:-3], M.shape[-3], CODES[of]
+    size = math.prod(batch)
+    counts, scaled = np.asarray(M).reshape(size, k, C, C), np.ascontiguousarray(P, np.float64).reshape(size, C, C)
+    status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
+    total = _total(counts, status).astype(np.float64)
+    errors, bends = np.full((2, size, C, C), np.nan)
+    for b in range(size):
+        known = np.isfinite(scaled[b]).all()
+        if status[b] != OK or not known:
+            status[b] = INVALID if known else OK
+            continue
+        pool.checkpoint()
+        _, units = shares_of(_units_of(counts[b], strata, n, clustered=clustered))
+        sizes = total[b].sum() * np.ones(1) if code == ALL else total[b].sum(1 if code == ROW else 0)
+        given = (units, total[b], scaled[b].copy(), code, sizes, bool(clustered), -1.0 if n is None else float(n))
+        _spread(*given, errors[b], bends[b])
+    return errors.reshape(P.shape), bends.reshape(P.shape), status.reshape(batch)
