@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 from calls import call
 from gpu_run import PYTHON, Step
+from instances import Call
 from processes import ROOT
 
 import cmfast
@@ -295,13 +296,18 @@ def test_a_sanitizer_sees_every_array_by_itself(monkeypatch, capsys):
     cupy_on_cuda_host.install(monkeypatch)
     cupy = sys.modules["cupy"]
     pools = []
+    seen = lambda *_: pools.append(cupy.allocator)  # noqa: E731
+    monkeypatch.setattr(
+        module, "table", lambda: [module.Kernel("comparison", "cmfast_overlap_pairs", (("double", "8"),))]
+    )
+    monkeypatch.setattr(cuda_sweep, "call_for", lambda kernel, instance: Call(seen, ()))
     monkeypatch.setattr(cuda_sweep, "calls", lambda mode: [("overlap", None)])
-    monkeypatch.setattr(cuda_sweep, "run", lambda op, case, make: pools.append(cupy.allocator))
-    monkeypatch.setattr(cuda_sweep, "BEYOND", [lambda make: pools.append(cupy.allocator)])
+    monkeypatch.setattr(cuda_sweep, "run", seen)
+    monkeypatch.setattr(cuda_sweep, "BEYOND", [lambda make: iter([seen()])])
     assert cupy.allocator == "a pool"
     cuda_sweep.sweep_gpu(60.0)
-    assert pools == [None, None]
-    assert "1 of 1 calls" in capsys.readouterr().out
+    assert pools == [None, None, None]
+    assert capsys.readouterr().out.startswith("gpu: 0 of 1 instances, 1 calls beyond cases, 1 cases, ")
 
 
 FOREIGN, HERE = "site-packages/other/library.py", "kernels/cuda/scaling/launch.py"
@@ -409,4 +415,4 @@ def test_sanitizers_watch_the_sweep(results, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(STAND_IN))
     (one,) = gpu_run.chosen(["sanitize:memcheck"], gpu_run.steps())
     assert gpu_run.main([], [replace(one, limit=600.0)]) == 0
-    assert re.search(r"gpu: \d{3,} of \d+ calls", (results / "gpu-run.log").read_text())
+    assert re.search(r"gpu: (\d{3,}) of \1 instances, [1-9]\d* calls beyond", (results / "gpu-run.log").read_text())

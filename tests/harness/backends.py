@@ -140,11 +140,13 @@ def _on_gpu() -> list[Backend]:
         wide[every] = cupy.asarray(a)
         return wide[every]
 
-    return [
+    found = [
         Backend("cupy", cupy.asarray, library="cupy", target="cuda"),
         Backend("cupy-strided-stream", strided, library="cupy", target="cuda", running=stream),
-        Backend("torch-cuda", lambda a: _torch(a).cuda(), library="torch-cuda", target="cuda"),
     ]
+    if not gpu.is_rehearsal():
+        found.append(Backend("torch-cuda", lambda a: _torch(a).cuda(), library="torch-cuda", target="cuda"))
+    return found
 
 
 GPU = _on_gpu()

@@ -1,7 +1,8 @@
 """Run every CUDA kernel on the cases of the conformance suite in a mode of `cuda_host`, and say what it finds.
 
-``python tests/harness/cuda_sweep.py address | thread | coverage``; with ``gpu SECONDS`` on a GPU, for its own sanitizer
-to watch: the first case of every op, then the second, and so on until the time is over. Nobody looks at results here.
+``python tests/harness/cuda_sweep.py thread | coverage``, the latter for lines that do not run and for accesses out of
+bounds; with ``gpu SECONDS`` on a GPU, for its own sanitizer to watch: every instance once, what no case asks for, then
+the first case of every op, the second, and so on until the time is over. Nobody looks at results here.
 """
 
 import subprocess
@@ -9,19 +10,22 @@ import sys
 import tempfile
 import time
 import warnings
+from collections import Counter, deque
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import itemgetter
 from typing import Any
 
 import cuda_host
 import numpy as np
 from calls import public
 from cases import CASES
-from instances import call_for
+from instances import call_for, launches
 from on_cuda_host import has_kernels, on_device
 
 import cmfast
 from cmfast._core import dispatch
+from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.metrics import thresholds
 from cmfast.kernels.cuda.scaling import team
 from cmfast.kernels.ops import OPS
@@ -57,8 +61,8 @@ def sweep(mode: str) -> None:
         warnings.simplefilter("ignore")
         for op, case in every:
             run(op, case, cuda_host.asarray)
-    for part in BEYOND:
-        part(cuda_host.asarray)
+        for part in BEYOND:
+            deque(part(cuda_host.asarray), maxlen=0)
     print(f"{mode}: {len(every)} calls")
 
 
@@ -68,33 +72,50 @@ def sweep_gpu(seconds: float) -> None:
 
     # In CuPy's pool an overrun of one array lands in the next, where no sanitizer sees it.
     cupy.cuda.set_allocator(None)
-    begin, every = time.perf_counter(), list(calls("gpu"))
-    by_op = [[call for call in every if call[0] == op] for op in dict.fromkeys(op for op, _ in every)]
-    number = 0
-    with warnings.catch_warnings():
+    begin, done = time.perf_counter(), Counter[str]()
+    with warnings.catch_warnings(), launches() as launched:
         warnings.simplefilter("ignore")
-        for op, case in (call for turn in zip_longest(*by_op) for call in turn if call is not None):
+        for what in steps_of_gpu(cupy.asarray, launched):
+            done[what] += 1
             if time.perf_counter() - begin > seconds:
                 break
-            run(op, case, cupy.asarray)
-            number += 1
-        else:
-            for part in BEYOND:
-                if time.perf_counter() - begin < seconds:
-                    part(cupy.asarray)
-    cupy.cuda.Device().synchronize()
-    print(f"gpu: {number} of {len(every)} calls in {time.perf_counter() - begin:.0f} s")
+        cupy.cuda.Device().synchronize()
+    every = {(kernel, instance) for kernel in module.table() for instance in kernel.instances}
+    said = f"{len(every & launched.keys())} of {len(every)} instances, {done['beyond']} calls beyond cases, "
+    print(f"gpu: {said}{done['case']} cases, {time.perf_counter() - begin:.0f} s")
 
 
-def factors(make: Any) -> None:
+def steps_of_gpu(make: Any, launched: Any) -> Iterator[str]:
+    """Make a call for every instance that is not yet among those `launched`, then others; yield after each."""
+    by_kernel = [[(kernel, instance) for instance in kernel.instances] for kernel in module.table()]
+    for kernel, instance in in_turns(by_kernel):
+        if (kernel, instance) not in launched:
+            call = call_for(kernel, instance)
+            call.function(*on_device(call.arrays, make))
+            yield "instance"
+    for part in BEYOND:
+        yield from ("beyond" for _ in part(make))
+    by_op = [list(group) for _, group in groupby(calls("gpu"), itemgetter(0))]
+    for op, case in in_turns(by_op):
+        run(op, case, make)
+        yield "case"
+
+
+def in_turns(groups: list[Any]) -> Iterator[Any]:
+    """Yield the first of every group, then the second, and so on."""
+    absent = object()
+    yield from (each for turn in zip_longest(*groups, fillvalue=absent) for each in turn if each is not absent)
+
+
+def factors(make: Any) -> Iterator[Any]:
     """Make weights of factors, good and bad ones."""
     for dtype in (np.float32, np.float64):
         scale = np.array([[1.0, 2.0], [1e200, 1e200], [np.nan, 1.0]])
         given = on_device((np.ones((3, 2, 2), dtype), scale, scale, np.array([0, 0, 5], np.int8)), make)
-        dispatch.call("importance_weights", *given, method="bi")
+        yield dispatch.call("importance_weights", *given, method="bi")
 
 
-def zeros(make: Any) -> None:
+def zeros(make: Any) -> Iterator[Any]:
     """Scale matrices with zeros, and with cells of every size, to equal and to other targets."""
     rng = np.random.default_rng(0)
     for shape in ((4, 4), (3, 5), (5, 3), (6, 6)):
@@ -106,21 +127,25 @@ def zeros(make: Any) -> None:
             M, T = M[::4], T[::4]
         start = (rng.random(shape[0]), rng.random(shape[1]))
         for targets in ((T.sum(2) * 1.0, T.sum(1) * 1.0), (T.sum(2) / 7, T.sum(1) / 7)):
-            cmfast.ipf(*on_device((M, *targets), make), on_failure="ignore", start=on_device(start, make))
+            yield cmfast.ipf(*on_device((M, *targets), make), on_failure="ignore", start=on_device(start, make))
         if shape == (4, 4):
             many = rng.random((1, 65, 66)) * (rng.random((1, 65, 66)) < 0.5)
-            cmfast.ipf(*on_device((many, np.full(65, 66.0), np.full(66, 65.0)), make), on_failure="ignore", max_iter=7)
-            cmfast.ipf(make(many[:, :33, :33] + 0.1), on_failure="ignore")
+            yield cmfast.ipf(
+                *on_device((many, np.full(65, 66.0), np.full(66, 65.0)), make), on_failure="ignore", max_iter=7
+            )
+            yield cmfast.ipf(make(many[:, :33, :33] + 0.1), on_failure="ignore")
             sparse = many * (rng.random((6, 65, 66)) < 0.1) + np.eye(65, 66)
-            cmfast.support(*on_device((sparse, *(sparse.sum(axis) for axis in (2, 1))), make))
-            cmfast.support(*on_device((sparse.swapaxes(1, 2), np.ones((6, 66)) / 66, np.ones((6, 65)) / 65), make))
+            yield cmfast.support(*on_device((sparse, *(sparse.sum(axis) for axis in (2, 1))), make))
+            yield cmfast.support(
+                *on_device((sparse.swapaxes(1, 2), np.ones((6, 66)) / 66, np.ones((6, 65)) / 65), make)
+            )
         if shape[0] == shape[1]:
-            cmfast.ipf(make(M), on_failure="ignore", empty="drop")
-            cmfast.ipf(make(M), on_failure="ignore", start=on_device((start[0], -start[1]), make))
-            cmfast.ipf(make(M), on_failure="ignore", solver="sinkhorn", max_iter=9)
+            yield cmfast.ipf(make(M), on_failure="ignore", empty="drop")
+            yield cmfast.ipf(make(M), on_failure="ignore", start=on_device((start[0], -start[1]), make))
+            yield cmfast.ipf(make(M), on_failure="ignore", solver="sinkhorn", max_iter=9)
 
 
-def large(make: Any) -> None:
+def large(make: Any) -> Iterator[Any]:
     """Scale matrices that sweeps, conjugate gradients and elimination share."""
     slow = cuda_host.MODE == "thread"
     rng = np.random.default_rng(2)
@@ -130,12 +155,12 @@ def large(make: Any) -> None:
     few = (blocks, far + 1.0)
     many = (chain, np.tril(rng.random((140, 140)), 1), 10.0 ** rng.uniform(-140, 140, (65, 65)))
     for M in few if slow else few + many:
-        cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if slow else 300, tol=1e-13)
+        yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if slow else 300, tol=1e-13)
     targets = (blocks[:-1] * rng.random(140)).sum(1), (blocks[:-1] * rng.random(140)).sum(0)
-    cmfast.ipf(*on_device((blocks[:-1], targets[0], targets[1] * (targets[0].sum() / targets[1].sum())), make))
+    yield cmfast.ipf(*on_device((blocks[:-1], targets[0], targets[1] * (targets[0].sum() / targets[1].sum())), make))
 
 
-def crews(make: Any) -> None:
+def crews(make: Any) -> Iterator[Any]:
     """Scale large matrices by several blocks each."""
     rng = np.random.default_rng(3)
     whole = rng.random((66, 66))
@@ -144,13 +169,13 @@ def crews(make: Any) -> None:
     try:
         near = (whole + 0.1, whole + 66 * np.eye(66), whole * (whole < 0.5) + np.eye(66))
         for M in near if cuda_host.MODE == "thread" else (*near, far):
-            cmfast.ipf(make(M), on_failure="ignore", max_iter=9, tol=1e-13)
-        cmfast.ipf(make(whole), on_failure="ignore", smoothing="pseudo-bayes", solver="sinkhorn", max_iter=3)
+            yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9, tol=1e-13)
+        yield cmfast.ipf(make(whole), on_failure="ignore", smoothing="pseudo-bayes", solver="sinkhorn", max_iter=3)
     finally:
         team.CREW_CELLS = before
 
 
-def sums(make: Any) -> None:
+def sums(make: Any) -> Iterator[Any]:
     """Make metrics of sums, possible and impossible ones, and of counts whose products no two words hold."""
     names = ("kappa_linear", "kappa_quadratic", "gerrity", "mcc")
     M = np.random.default_rng(1).integers(0, 9, (4, 3, 3))
@@ -158,18 +183,18 @@ def sums(make: Any) -> None:
         d, t, p, bands, tops, *_ = cmfast.metrics.margins(cells)
         for bad in (tops, tops[:, ::-1], -tops):
             given = on_device((d, t, p), make)
-            cmfast.metrics.from_sums(*given, names, bands=make(bands), tops=make(bad), on_failure="ignore")
+            yield cmfast.metrics.from_sums(*given, names, bands=make(bands), tops=make(bad), on_failure="ignore")
 
 
-def sorts(make: Any) -> None:
+def sorts(make: Any) -> Iterator[Any]:
     """Sort scores with what goes along, as where cuda-cccl is installed."""
     for kernel in thresholds.KERNELS:
         if kernel.name == "cmfast_threshold_matrices_scores":
             for call in (call_for(kernel, instance) for instance in kernel.instances):
-                call.function(*on_device(call.arrays, make))
+                yield call.function(*on_device(call.arrays, make))
 
 
-# What no case of the conformance suite asks for.
+# What no case of the conformance suite asks for; each makes a call and yields.
 BEYOND = (factors, zeros, sums, large, crews, sorts)
 
 

@@ -110,7 +110,7 @@ def profile(kernel: str, group: str) -> Step:
 
 
 def sanitize(tool: str) -> Step:
-    """Return the step in which a sanitizer watches our kernels for forty seconds of calls, if it is fast enough."""
+    """Return the step in which a sanitizer watches forty seconds of calls, first one for each instance."""
     watch = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name", "kernel_substring=cmfast")
     command = (*watch, PYTHON, "tests/harness/cuda_sweep.py", "gpu", "40")
     return Step(f"sanitize:{tool}", 70, command, needs="compute-sanitizer", rest=True)

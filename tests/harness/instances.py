@@ -3,7 +3,8 @@
 A new kernel needs a line in `CALLS`. Besides there are calls for matrices of a size, which kernels choose by.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -33,6 +34,20 @@ class Call:
     function: Callable[..., Any]
     arrays: tuple[np.ndarray, ...]
     rtol: float = 0.0
+
+
+@contextmanager
+def launches() -> Iterator[dict[tuple[Kernel, tuple[str, ...]], None]]:
+    """Give the instances that are launched in the block, in the order in which they first are."""
+    found: dict[tuple[Kernel, tuple[str, ...]], None] = {}
+    launch = Kernel.launch
+
+    def noted(kernel: Kernel, instance: Sequence[str], *args: Any, **options: Any) -> None:
+        found[kernel, tuple(instance)] = None
+        launch(kernel, instance, *args, **options)
+
+    with mock.patch.object(Kernel, "launch", noted):
+        yield found
 
 
 def call_for(kernel: Kernel, instance: tuple[str, ...]) -> Call:

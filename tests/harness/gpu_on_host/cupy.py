@@ -1,7 +1,7 @@
 """What ``import cupy`` finds in a process that has this folder on its path: arrays on the host.
 
-So what is meant for a GPU can be rehearsed, each process of it as it will be started. Torch has no such stand-in, but
-says that it sees a GPU, too.
+So what is meant for a GPU can be rehearsed, each process of it as it will be started. Torch has no such stand-in: what
+needs tensors on a GPU is left out, by a mark that says so.
 """
 
 import sys
@@ -14,9 +14,8 @@ sys.modules[__name__] = stand_in = cupy_on_cuda_host.module()
 cupy_on_cuda_host.rename(__name__)
 
 import on_cuda_host  # noqa: E402, F401  # lets the package take these arrays
-import torch  # noqa: E402
 
-torch.cuda.device_count = lambda: 1  # it is still not available, so what is for the CPU stays there
+stand_in.rehearsed = True
 cupyx = ModuleType("cupyx")
 cupyx.allow_synchronize = cupy_on_cuda_host.allow_synchronize
 sys.modules["cupyx"] = cupyx
