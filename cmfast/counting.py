@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["confusion_matrix"]
 
+ONE_AXIS = 1
 _LABEL_KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 
 
@@ -228,6 +229,18 @@ def confusion_matrix(
         n_classes = validate.count("n_classes", n_classes)
         if 8 * n_classes**2 > validate.LARGEST and sparse is not True:
             validate.too_large(8 * n_classes**2, n_classes=n_classes)
+    nothing_else = labels is sample_weight is groups is n_groups is ignore_index is normalize is None
+    if (
+        nothing_else
+        and sample_axes is ONE_AXIS
+        and whole_floats is sparse is False
+        and _labels.are_plain(y_true, y_pred)
+    ):
+        sizes = {"n_classes": n_classes, "labels": None, "n_groups": None}  # the short way
+        matrix, _, outside = _counted(y_true, y_pred, None, None, **sizes, num_threads=num_threads)
+        if outside is not None:
+            _refuse_outside(*outside)
+        return matrix
     if n_groups is not None:
         n_groups = validate.count("n_groups", n_groups)
         if groups is None:
@@ -237,14 +250,6 @@ def confusion_matrix(
     validate.flag("sparse", sparse)
     if sample_axes is not None:
         sample_axes = validate.count("sample_axes", sample_axes, least=1)
-    nothing_else = all(option is None for option in (labels, sample_weight, groups, ignore_index, normalize))
-    if nothing_else and sample_axes == 1 and not sparse and _labels.are_plain(y_true, y_pred):  # the short way
-        y_true, y_pred = dispatch.adopt(y_true=y_true, y_pred=y_pred)
-        sizes = {"n_classes": n_classes, "labels": None, "n_groups": None}
-        matrix, _, outside = _counted(y_true, y_pred, None, None, **sizes, num_threads=num_threads)
-        if outside is not None:
-            _refuse_outside(*outside)
-        return matrix
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
     given = (y_true, y_pred)

@@ -345,7 +345,7 @@ def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads:
     validate.on_failure(on_failure)
     validate.progress(progress)
     options = {"num_threads": validate.num_threads(num_threads), "progress": reporter(progress, "matrices")}
-    (M,) = dispatch.adopt(op=op, M=M)
+    M = dispatch.adopt_one("M", M, op)
     validate.matrices(M=M)
     factors = () if op == "normalize" else (None, None, None)
     out, status = dispatch.call(op, M, *factors, method=method, **options)

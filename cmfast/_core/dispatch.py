@@ -49,6 +49,13 @@ def adopt(*, optional: Container[str] = (), op: str | None = None, **arrays: Any
     return out  # as most often: of one library, on one host, with nothing to convert
 
 
+def adopt_one(name: str, array: Any, op: str | None = None) -> Any:
+    """Do what :func:`adopt` does for one array that is not optional, in half the time."""
+    if type(array) is np.ndarray and array.dtype in NUMBERS:
+        return read_only(array)
+    return _converted({name: array}, (), op)[0]
+
+
 def read_only(x: np.ndarray) -> np.ndarray:
     """Return a view that nobody can write to."""
     view: np.ndarray = x.view()
@@ -128,8 +135,9 @@ def device_of(array: Any) -> str:
 def call(op: str, *arrays: Any, **options: Any) -> Any:
     """Run `op` where its arrays, adopted and validated, live."""
     first = arrays[0] if arrays[0] is not None else next(array for array in arrays if array is not None)
+    cls = type(first)
     try:
-        return adapter(type(first)).call(op, arrays, options)
+        return (_by_class.get(cls) or adapter(cls)).call(op, arrays, options)
     except OverflowError as error:
         raise OverflowError(caller.named(str(error))) from error
     except MemoryError as error:

@@ -9,7 +9,8 @@ MOST_SPAN = 1 << 26  # of labels, up to which a table says which of them occur
 
 def is_sparse(M: Any) -> bool:
     """Return whether `M` is one of scipy.sparse."""
-    return type(M).__module__.startswith("scipy.sparse") and hasattr(M, "tocoo")
+    kind = type(M)
+    return kind is not np.ndarray and kind.__module__.startswith("scipy.sparse") and hasattr(M, "tocoo")
 
 
 def counted(

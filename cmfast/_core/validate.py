@@ -136,7 +136,8 @@ def samples_last(*, sized: bool, **arrays: Any) -> str | None:
 def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     """Check that all arrays are real ``(..., R, C)`` with the same R and C (R = C if `square`); return (R, C)."""
     for name, array in arrays.items():
-        _real(name, array)
+        if array.dtype not in REALS:
+            _real(name, array)
     core: tuple[int, int] | None = None
     for name, array in arrays.items():
         shape = shape_of(array)

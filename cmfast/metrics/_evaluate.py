@@ -32,7 +32,7 @@ def evaluate(
         sums = dict(zip(SUMS, sparse.margins(M), strict=True))
         why = partial(sparse.unsummed, M)
         return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
-    (M,) = dispatch.adopt(op="metrics_of_matrices", M=M)
+    M = dispatch.adopt_one("M", M, "metrics_of_matrices")
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.labels_of(labels, C)
     layout = _plan.plan(names, C, undefined, positive, chosen, asked="M")
@@ -93,7 +93,7 @@ def _placed(found: list[Any], layout: _plan.PlacedPlan, labels: tuple[int, ...] 
         first = layout.plan.scalars
         with dispatch.chosen(found[0]):
             found = [part if place < first else part[..., list(labels)] for place, part in enumerate(found)]
-    return [found[place] for place in layout.places]
+    return found if len(found) == 1 == len(layout.places) else [found[place] for place in layout.places]
 
 
 def check_options(undefined: object, positive: object, on_failure: object) -> None:

@@ -93,6 +93,8 @@ def as_asked(names: object, wanted: tuple[str, ...], found: list[Any]) -> Any:
 
 def undefined_of(undefined: object) -> None:
     """Check the policy: one of the names, or a number from 0 to 1."""
+    if type(undefined) is str and undefined in _MODES:
+        return  # the short way
     if isinstance(undefined, bool) or not isinstance(undefined, validate.NUMBERS):
         validate.choice("undefined", undefined, _MODES, "a number from 0 to 1, or ")
     elif not 0 <= undefined <= 1:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
 
 from numpy.typing import ArrayLike
 
@@ -123,18 +123,20 @@ def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
     options_of = frozenset(known)
     most = sum(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in some)
 
-    @wraps(function)
-    def called(*args: P.args, **options: P.kwargs) -> R:
+    def refuse(args: tuple[Any, ...], options: dict[str, Any]) -> NoReturn:
         if len(args) > most and not any(map(_is_array, args[1:])):
             said = f"options must be given by name ({', '.join(known)}), got {validate.shown(args[most])}"
             validate.fail(f"metrics.{name}: {said}", TypeError)
-        if len(args) > most or (options and not LABELS.isdisjoint(options)):
+        if len(args) > most or not LABELS.isdisjoint(options):
             use = f'metrics.from_labels(y_true, y_pred, "{name}")'
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
-        if not options_of.issuperset(options):
-            option = next(option for option in options if option not in known)
-            text = f"metrics.{name}: there is no option {option!r}{validate.meant(option, known)}"
-            validate.fail(text, TypeError)
+        option = next(option for option in options if option not in known)
+        validate.fail(f"metrics.{name}: there is no option {option!r}{validate.meant(option, known)}", TypeError)
+
+    @wraps(function)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        if len(args) > most or not options_of.issuperset(options):
+            refuse(args, options)
         return function(*args, **options)
 
     return called

@@ -12,6 +12,8 @@ from cmfast.scaling import _reasons
 from cmfast.scaling._result import ScalingResult
 
 SOLVERS, EMPTY = get_args(Solver), get_args(Empty)
+NAN, TOL, AUTO = "nan", 1e-9, "auto"  # what is usual
+USUAL: dict[str, Any] = {"smoothing": None, "empty": NAN, "tol": TOL, "max_iter": None, "solver": AUTO}
 # What ipf takes beside its arrays and on_failure, num_threads, progress.
 OPTIONS = frozenset({"smoothing", "empty", "tol", "max_iter", "solver", "start"})
 FAILED = "matrices not scaled"
@@ -293,21 +295,14 @@ def solve(
     progress: Progress = None,
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
     """Check everything and run `kernel`; also return what says in words why one matrix of the batch failed."""
-    validate.choice("solver", solver, SOLVERS)
-    validate.choice("empty", empty, EMPTY)
+    if smoothing is max_iter is None and empty is NAN and solver is AUTO and type(tol) is float and tol == TOL:
+        options = USUAL  # as most often: nothing to check
+    else:
+        options = _checked(smoothing, empty, tol, max_iter, solver)
     validate.progress(progress)
-    options = {
-        "smoothing": checked_smoothing(smoothing),
-        "empty": empty,
-        "tol": validate.positive("tol", tol),
-        "max_iter": None
-        if max_iter is None
-        else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER),
-        "solver": solver,
-    }
     num_threads = validate.num_threads(num_threads)
     if row_sums is col_sums is start is None:
-        arrays = [*dispatch.adopt(op=kernel, M=M), None, None, None, None]
+        arrays = [dispatch.adopt_one("M", M, kernel), None, None, None, None]
     else:
         factors = dict(zip(FACTORS, _pair(start), strict=True))
         arrays = dispatch.adopt(optional=VECTORS, op=kernel, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
@@ -316,6 +311,21 @@ def solve(
     out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
     result: ScalingResult[Any, Any] = ScalingResult(*out) if kernel == "ipf" else ScalingResult(None, *out)
     return result, lambda index: _reasons.unscaled(index, batch, arrays[:3], result, options)
+
+
+def _checked(smoothing: Any, empty: Any, tol: Any, max_iter: Any, solver: Any) -> dict[str, Any]:
+    """Return the options as the kernels take them."""
+    validate.choice("solver", solver, SOLVERS)
+    validate.choice("empty", empty, EMPTY)
+    return {
+        "smoothing": checked_smoothing(smoothing),
+        "empty": empty,
+        "tol": validate.positive("tol", tol),
+        "max_iter": None
+        if max_iter is None
+        else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER),
+        "solver": solver,
+    }
 
 
 def checked_smoothing(smoothing: Any) -> float | str | None:
@@ -349,9 +359,10 @@ def _shapes(M: Any, row_sums: Any, col_sums: Any, start_row: Any, start_col: Any
     R, C = validate.matrices(square=bi, M=M)
     if not bi and (row_sums is None or col_sums is None):
         validate.refuse("row_sums and col_sums", "given both or neither", "only one")
-    shapes = {"M": dispatch.shape_of(M)[:-2]}
+    batch = dispatch.shape_of(M)[:-2]
     if bi and start_row is None:
-        return shapes["M"]
+        return batch
+    shapes = {"M": batch}
     lines = (row_sums, col_sums, start_row, start_col)
     for name, line, length in zip(VECTORS, lines, (R, C, R, C), strict=True):
         if line is not None:

@@ -15,7 +15,9 @@ SPLIT = 1 << 17  # samples per piece: about 0.1 ms, and 2 MB that stay in the se
 ROWS = 16  # from here on whole rows are shared out, below it the samples of each row
 FEW = 4096  # samples up to which NumPy counts them: as fast, and nothing has to be compiled for the first answer
 FEW_LABELS = 64  # classes up to which they are
+INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 GUESS = 4096  # labels looked at to guess how large the table must be
+FINE = np.int8(OK)
 MOST_LABELS = 1024  # a wider span of labels is numbered by a dict first
 
 # Types that kernels are compiled for; a negative id seen as unsigned is far outside, as it must be.
@@ -191,7 +193,7 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         few = y_true.ndim == 1 and 0 < y_true.size <= FEW and (n_classes or 0) <= FEW_LABELS
         found = _of_few(y_true, y_pred, n_classes) if few else None
         if found is not None:
-            return found, np.int8(OK), None
+            return found, FINE, None
     samples = _Samples(y_true, y_pred, weight, groups, ignored, num_threads)
     if weight is not None and weight.dtype.kind != "f" and not samples.fit():
         options = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
@@ -227,15 +229,17 @@ def _of_few(y_true, y_pred, n_classes):
 
     Nearly all of such a call would be Python: rows, spans, tables of groups.
     """
-    truth, guess = y_true.astype(np.int64, copy=False), y_pred.astype(np.int64, copy=False)
+    truth = y_true if y_true.dtype is INT64 else y_true.astype(np.int64)
+    guess = y_pred if y_pred.dtype is INT64 else y_pred.astype(np.int64)
     both = np.concatenate((truth, guess))
-    if both.view(np.uint64).max() >= FEW_LABELS:  # unsigned: one comparison for both ends
+    # Unsigned: one comparison for both ends.
+    if np.maximum.reduce(both.view(UINT64)) >= (FEW_LABELS if n_classes is None else n_classes):
         return None
-    size = np.bincount(both, minlength=n_classes or 0)
-    C = size.size
+    size = None if n_classes is not None else np.bincount(both)
+    C = n_classes if size is None else size.size
     table = np.bincount(truth * C + guess, minlength=C * C).reshape(C, C)
-    if n_classes is not None:
-        return table if n_classes == C else None
+    if size is None:
+        return table
     order = size.nonzero()[0]
     return table if order.size == C else table[order[:, None], order]
 

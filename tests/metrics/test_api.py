@@ -125,6 +125,18 @@ def test_same_bits_for_any_number_of_threads_and_any_neighbours(rng):
             assert np.asarray(alone[name]).tobytes() == want[name][i].tobytes(), name
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32, np.float64])
+def test_what_a_call_returns_is_nobody_elses(dtype, rng):
+    """Single matrices are evaluated in memory that is kept from call to call."""
+    M = rng.integers(0, 50, (3, 4, 4)).astype(dtype)
+    names = ["recall", "accuracy", "f1", "mcc"]
+    results = [list(metrics.compute(one, names).values()) for one in M]
+    together = metrics.compute(M, names)
+    for k, result in enumerate(results):
+        assert_same_bits(tuple(result), tuple(values[k] for values in together.values()))
+        assert not any(np.shares_memory(a, b) for a in result for other in results[:k] for b in other)
+
+
 def test_tau_weighted_is_not_bounded_below_unless_normalised():
     worst = [[0, 5], [5, 0]]
     assert_close(metrics.tau_weighted(worst, [10, 10]), 1 - np.sqrt(10))

@@ -82,6 +82,17 @@ def test_no_state_survives_a_call_and_no_input_changes():
         assert part.flags.writeable
 
 
+@pytest.mark.parametrize("view", [np.asarray, np.transpose, np.flip, np.asfortranarray], ids=lambda view: view.__name__)
+def test_what_a_call_returns_is_nobody_elses(view, rng):
+    """Single matrices are scaled in memory that is kept from call to call."""
+    M = rng.random((3, 5, 5)) + 4.0 * np.eye(5)
+    results = [cmfast.ipf(view(one)) for one in M]
+    together = cmfast.ipf(np.stack([view(one) for one in M]))
+    for k, result in enumerate(results):
+        assert_same_bits(tuple(result), tuple(part[k] for part in together))
+        assert not any(np.shares_memory(a, b) for a in result[:3] for other in results[:k] for b in other[:3])
+
+
 def test_unequal_totals_are_not_turned_into_proportions():
     M = np.ones((2, 2))
     assert cmfast.ipf(M, [1, 1], [2, 2], **OPTIONS).status == Status.TOTALS

@@ -3,17 +3,20 @@
 import math
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._large_many import may_be_quick
-from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, PARTS, give_tile, take_tile
+from cmfast.kernels.cpu.scaling._large_rows import read_only
+from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT, PARTS, give_tile, take_tile
 from cmfast.kernels.cpu.scaling._tiles import scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, is_large, rules
 
+FLOAT64 = np.dtype(np.float64)
 CHUNK = 1 << 16  # cells converted to float64 at a time
 # Where the fields of a problem stand that are tuples themselves.
 FIRST_LINES, END_LINES = (Problem._fields.index(name) for name in ("row_sums", "amount"))
@@ -24,6 +27,10 @@ SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
     """Scale every matrix to the margins given, ones where None."""
+    if row_sums is col_sums is start_row is start_col is None and M.ndim == 2 and M.dtype is FLOAT64:
+        found = _scale_one(M, **options)
+        if found is not None:
+            return found
     return _launch(M, row_sums, col_sums, start_row, start_col, write=True, **options)
 
 
@@ -32,51 +39,76 @@ def ras(M, row_sums, col_sums, start_row, start_col, /, **options):
     return _launch(M, row_sums, col_sums, start_row, start_col, write=False, **options)[1:]
 
 
-@lru_cache(128)
-def _plan(R, C, *, solver="auto", **options):
-    """Return what :func:`_scale_one` needs besides the cells, None where it is not for such matrices.
+class _Room(NamedTuple):
+    """What one matrix is scaled in: its problem, with memory for all that goes in and comes out, and the tile."""
 
-    The fields of a problem between cells and results, in plain tuples, and what makes kernels straight-line code.
-    """
-    fixed = rules(R, C, bi=True, solver=solver, **options)
-    if R != C or fixed["plain"] or fixed["amount"] < 0.0:
+    given: Any  # the cells that the problem can only read, as a matrix, to write them
+    cells: Any  # the same in one axis
+    problem: tuple[Any, ...]
+    tile: tuple[Any, ...]
+    size: Any
+    zeros_matter: bool
+    out: Any  # (C, C), (C,) and (C,) of the problem, and its numbers
+    row: Any
+    col: Any
+    numbers: tuple[Any, ...]
+
+
+@lru_cache(128)
+def _rooms(R, C, smoothing, empty, tol, max_iter, solver):
+    """Return rooms that nobody uses now, and what makes one, for such a matrix; None where that is no way for it."""
+    options = {"smoothing": smoothing, "empty": empty, "tol": tol, "max_iter": max_iter, "solver": solver}
+    fixed = rules(R, C, bi=True, **options)
+    if R != C or is_large(R, C) or fixed["plain"] or fixed["amount"] < 0.0:
         return None
     lines = [tuple(_ones(length)) for length in (R, C, 0, 0)]
-    return (0, *lines, *fixed.values()), (0,) * C if C in STRAIGHT else None, fixed["amount"] == 0.0
+
+    def new_room():
+        given, out, row, col = np.empty((1, R * C)), np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
+        numbers = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1)
+        problem = (R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers)
+        tile, size = take_tile(R, C, flip=False, newton=True), (0,) * C if C in STRAIGHT else None
+        views = out.reshape(R, C), row[0], col[0]
+        zeros_matter = fixed["amount"] == 0.0
+        return _Room(given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers)
+
+    return [], new_room
 
 
-def _scale_one(M, fixed, size, zeros_matter):
+def _scale_one(
+    M, *, smoothing=None, empty="nan", tol=1e-9, max_iter=None, solver="auto", num_threads=None, progress=None
+):
     """Scale one matrix of float64 without zeros; return None where that needs more than is compiled.
 
     Nearly all of such a call would be Python: the problem of a batch, its pieces and parts. Bits are those of a batch,
     as the kernel is.
     """
+    del num_threads
     R, C = M.shape
-    cells = np.ascontiguousarray(M).reshape(1, R * C)  # NumPy before 2 takes a reversed matrix as one line as it is
-    cells.setflags(write=False)  # one type per kernel, also after a copy
-    if zeros_matter and has_zero(cells[0]):
+    rooms = _rooms(R, C, smoothing, empty, tol, max_iter, solver)
+    if rooms is None or progress is not None:
         return None
-    out, row, col = np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
-    residual, n_iter, status, smoothing = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1)
-    problem = (R, C, 1, cells, *fixed, out, row, col, residual, n_iter, status, smoothing)
-    tile = take_tile(R, C, flip=False, newton=True)
-    place, needs = scale_square(problem, tile, 0, 1, MOMENT, size, PARTS.addresses)
-    give_tile(tile, newton=True)
-    if needs or place != 1:
-        return None
-    return out.reshape(R, C), row[0], col[0], residual[0], n_iter[0], status[0], smoothing[0]
+    free, new_room = rooms
+    try:
+        room = free.pop()
+    except IndexError:
+        room = new_room()
+    given, cells, problem, tile, size, zeros_matter, out, row, col, (residual, n_iter, status, amount) = room
+    given[:] = M
+    found = None
+    if not (zeros_matter and has_zero(cells)):
+        place, needs = scale_square(problem, tile, 0, 1, MOMENT, size, PARTS.addresses)
+        if place == 1 and not needs:
+            found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0]
+    if R * C <= MOST_KEPT and not free:
+        free.append(room)
+    return found
 
 
 def _launch(
     M, row_sums, col_sums, start_row, start_col, *, write, solver="auto", num_threads=None, progress=None, **options
 ):
     R, C = M.shape[-2:]
-    alone = M.ndim == 2 and M.dtype.char == "d" and write and progress is None and not is_large(R, C)
-    if alone and row_sums is col_sums is start_row is start_col is None:
-        plan = _plan(R, C, solver=solver, **options)
-        found = None if plan is None else _scale_one(M, *plan)
-        if found is not None:
-            return found
     vectors = [a for a in (row_sums, col_sums, start_row, start_col) if a is not None]
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors)) if vectors else M.shape[:-2]
     n = math.prod(batch)
