@@ -3,6 +3,9 @@
 The array picks the backend, leading axes are the batch, rows are the truth and columns the prediction. See the README.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from cmfast import conformal, contingency, metrics, uncertainty
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
@@ -33,6 +36,18 @@ from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
 
+if TYPE_CHECKING:
+    from cmfast import display
+else:
+
+    def __getattr__(name):
+        """Load pictures, which stand on everything else, when they are first asked for."""
+        if name != "display":
+            msg = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        return import_module("cmfast.display")
+
+
 __all__ = [
     "CellAccumulator",
     "CellCounts",
@@ -59,6 +74,7 @@ __all__ = [
     "confusion_matrix",
     "contingency",
     "diagnose",
+    "display",
     "gcm",
     "geometric_confusion_matrix",
     "importance_weights",

@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from cmfast._core.pictures import DIAGONAL, OFF_DIAGONAL, ink_on, percent, shade
+
 INK, MUTED, LINE = "#1c2430", "#5d6878", "#d9dee6"
 METHOD_COLOURS = {"all": "#98a2b3", "row": "#2a9d8f", "col": "#d9922b", "bi": "#2457c5"}
-DIAGONAL, OFF_DIAGONAL = (214, 110, 24), (20, 72, 160)  # orange and blue, as in figure 4 of the paper
 CRISP = 'shape-rendering="crispEdges"'  # neighbours of one picture, without seams
 CHART = 440  # width of a chart in its own units: readable when scaled to a phone as to half a page
 
@@ -65,20 +66,6 @@ class Svg:
         return self._head + "".join(self._parts) + "</svg>"
 
 
-def shade(share: float, rgb: tuple[int, int, int]) -> str:
-    """Return a colour between white (0) and `rgb` (1)."""
-    t = min(max(share, 0.0), 1.0)
-    return "#" + "".join(f"{round(255 + (c - 255) * t):02x}" for c in rgb)
-
-
-def percent(value: float) -> str:
-    """Return a share as a short number of percent; nothing where it rounds to 0.0."""
-    p = 100 * value
-    if p >= 9.95:
-        return f"{p:.0f}"
-    return f"{p:.1f}" if p >= 0.05 else ""
-
-
 def heatmap(S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float) -> str:
     """Draw a matrix whose mean row sum is one: true classes down, predicted classes across, cells in percent."""
     n, cell, left, top = len(S), 30.0, 42.0, 74.0
@@ -105,7 +92,7 @@ def heatmap(S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float
                 title=f"true {i}, predicted {j}: {100 * value:.2f} %",
             )
             if percent(value):
-                ink = "white" if share > 0.55 else INK
+                ink = ink_on(shade(share, colour), INK)
                 svg.text(x + cell / 2, y + cell / 2 + 4, percent(value), size=10.5, anchor="middle", fill=ink)
     svg.rect(left, top, n * cell, n * cell, "none", more=f'stroke="{LINE}"')
     return str(svg)
@@ -251,7 +238,7 @@ def overlap_table(values: Sequence[Sequence[float]], names: Sequence[str]) -> st
             share = (value - 0.4) / 0.6
             best = value == max(r[j] for r in values)
             svg.rect(x + 1, y + 1, cell_w - 2, cell_h - 2, shade(0.9 * share, OFF_DIAGONAL))
-            ink = "white" if share > 0.6 else INK
+            ink = ink_on(shade(0.9 * share, OFF_DIAGONAL), INK)
             svg.text(
                 x + cell_w / 2,
                 y + cell_h / 2 + 5,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, validate
+from cmfast._core import dispatch, drawing, pictures, validate
 from cmfast._core.annotations import Array
 from cmfast.conformal._correlation import ccm
 from cmfast.conformal._coverage import coverage_confusion
@@ -12,7 +12,6 @@ from cmfast.conformal._sets import PredictionSets
 from cmfast.conformal._threshold import Alpha, levels
 from cmfast.counting import confusion_matrix
 
-COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red
 UNDEFINED = "0.6"  # gray, which no correlation has
 
 
@@ -132,14 +131,13 @@ class CcmDisplay:
         parts = [self._correlation, self._confusion, self._coverage, self._sizes]
         held = [self.correlation, self.confusion, self.coverage, self.sizes]
         drawn = [part for part, data in zip(parts, held, strict=True) if data is not None]
-        self.figure_, axes = _figure(len(drawn))
-        self.axes_ = list(np.atleast_1d(axes))
+        self.figure_, self.axes_ = drawing.row_of_axes(len(drawn))
         for part, ax in zip(drawn, self.axes_, strict=True):
             part(ax)
         return self
 
     def _correlation(self, ax: Any) -> None:
-        shown = ax.imshow(self.correlation, cmap=COLOURS, vmin=-1, vmax=1)
+        shown = ax.imshow(self.correlation, cmap=drawing.SIGNED, vmin=-1, vmax=1)
         ax.set_facecolor(UNDEFINED)
         ax.figure.colorbar(shown, ax=ax, shrink=0.8)
         ax.set(title="correlation of sets", xlabel="class", ylabel="class")
@@ -147,7 +145,11 @@ class CcmDisplay:
             ax.set_xlabel("class; gray: in no set, or in all")
 
     def _confusion(self, ax: Any) -> None:
-        ax.imshow(np.log1p(self.confusion), cmap="Greys")
+        shown = self.confusion > 0
+        colours = drawing.colours_of(ax)
+        scale = drawing.colour_map(pictures.ramp(colours.ground, colours.off_diagonal), colours.ground)
+        low, high = drawing.limits(np.asarray(self.confusion, np.float64), None, None, log=True)
+        drawing.layer(ax, self.confusion, shown, scale, low=low, high=high, log=True)
         ax.set(title="confusion matrix, log", xlabel="predicted", ylabel="true")
 
     def _coverage(self, ax: Any) -> None:
@@ -159,13 +161,3 @@ class CcmDisplay:
     def _sizes(self, ax: Any) -> None:
         ax.bar(np.arange(len(self.sizes)), self.sizes, color="0.6")
         ax.set(title="rows by size of their set", xlabel="labels in the set")
-
-
-def _figure(n: int) -> tuple[Any, Any]:
-    try:
-        import matplotlib.pyplot as plt  # noqa: TID251
-    except ImportError as error:
-        msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
-        raise ImportError(caller.named(msg)) from error
-    found: tuple[Any, Any] = plt.subplots(1, n, figsize=(3.3 * n, 3.3), layout="constrained")
-    return found

@@ -4,24 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, validate
+from cmfast._core import dispatch, drawing, validate
 from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
 from cmfast.contingency._surface import is_signed, metric_of, metric_surface
 from cmfast.metrics import MetricName, margins
-
-COLOURS = "RdBu_r"  # -1 dark blue, 1 dark red, as in the source
-
-
-def _axes(ax: Any) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt  # noqa: TID251
-    except ImportError as error:
-        msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
-        raise ImportError(caller.named(msg)) from error
-    return plt.subplots()[1]
 
 
 class SurfaceDisplay:
@@ -108,13 +95,13 @@ class SurfaceDisplay:
         """
         levels = validate.count("levels", levels, least=1)
         validate.flag("colorbar", colorbar)
-        ax = _axes(ax)
+        ax = drawing.axes(ax)
         axis = np.linspace(0.0, 1.0, len(self.surface))
         scale = np.linspace(self.low, self.high, levels)
         half = axis[1] / 2.0 if len(axis) > 1 else 0.5  # the first and last nodes are on the edges
         box = (-half, 1.0 + half, -half, 1.0 + half)
         shown = ax.imshow(
-            self.surface, origin="lower", extent=box, interpolation="bilinear", cmap=COLOURS, vmin=-1.0, vmax=1.0
+            self.surface, origin="lower", extent=box, interpolation="bilinear", cmap=drawing.SIGNED, vmin=-1.0, vmax=1.0
         )
         self.contours_ = ax.contour(axis, axis, self.surface, scale, colors="black", linewidths=0.4)
         if colorbar:
@@ -240,7 +227,7 @@ class PathDisplay:
         PathDisplay
             Itself; `ax_` and `figure_` are set. Nothing is shown.
         """
-        ax = _axes(ax)
+        ax = drawing.axes(ax)
         if self.surface is not None:
             self.surface.plot(ax=ax)
         self.lines_ = []

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller, validate
+from cmfast._core import drawing, validate
 from cmfast.uncertainty._comparison import Comparison
 
 
@@ -90,25 +90,9 @@ class ComparisonDisplay:
         ComparisonDisplay
             Itself; `ax_`, `figure_` and `lines_` are set. Nothing is shown.
         """
-        ax = _axes(ax, len(self.names))
-        rows = np.arange(len(self.names))[::-1]
+        ax = drawing.forest_axes(ax, len(self.names))
         ax.axvline(0.0, color="0.6", linewidth=1)
-        self.lines_ = ax.hlines(rows, self.low, self.high, color="C0", linewidth=2)
-        ax.plot(self.difference, rows, "o", color="C0")
-        ax.set_yticks(rows, self.names)
-        ax.set_ylim(-0.6, len(rows) - 0.4)
+        self.lines_ = drawing.forest(ax, self.names, self.difference, self.low, self.high)
         ax.set_xlabel(f"first less second, {100 * self.level:g} % intervals")
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _axes(ax: Any, n: int) -> Any:
-    """Return where to draw `n` lines."""
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt  # noqa: TID251
-    except ImportError as error:
-        msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
-        raise ImportError(caller.named(msg)) from error
-    return plt.subplots(figsize=(6.4, 1.2 + 0.35 * n), layout="constrained")[1]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, reading, validate
+from cmfast._core import dispatch, drawing, reading, validate
 
 
 @reading.readable
@@ -108,19 +108,11 @@ class Intervals(Mapping[str, Interval]):
         matplotlib axes
             What was drawn on. Nothing is shown.
         """
-        try:
-            import matplotlib.pyplot as plt  # noqa: TID251
-        except ImportError as error:
-            msg = 'pictures need matplotlib: pip install "cmfast[plot]"'
-            raise ImportError(caller.named(msg)) from error
         rows = self._rows()
-        ax = plt.subplots(figsize=(6, 0.6 + 0.25 * len(rows)), layout="constrained")[1] if ax is None else ax
-        places = np.arange(len(rows), 0, -1)
+        ax = drawing.forest_axes(ax, len(rows))
         low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
-        ax.hlines(places, low, high, color="0.4")
-        ax.plot(estimate, places, "o", color="C0", markersize=4)
         names = [row["metric"] + (f" [{row['index']}]" if row["index"] else "") for row in rows]
-        ax.set_yticks(places, names)
+        drawing.forest(ax, names, estimate, low, high)
         ax.set_xlabel(f"{self.level:.0%} by {self.method}")
         return ax
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast._demo import data, experiment, figures, page, report, words
+from cmfast._core import pictures
+from cmfast._demo import data, experiment, page, report, words
 from cmfast._files.output import plain
 from cmfast.cli import main
 
@@ -169,7 +170,7 @@ def test_imbalance_keeps_what_it_promises(rng):
 
 
 def test_percent_is_short():
-    assert [figures.percent(v) for v in (1.0, 0.0996, 0.0994, 0.0005, 0.0004, 0.0)] == [
+    assert [pictures.percent(v) for v in (1.0, 0.0996, 0.0994, 0.0005, 0.0004, 0.0)] == [
         "100",
         "10",
         "9.9",

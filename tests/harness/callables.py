@@ -24,6 +24,7 @@ import cmfast
 NAMESPACES = {"": cmfast, "metrics.": cmfast.metrics, "contingency.": cmfast.contingency}
 NAMESPACES |= {"uncertainty.": cmfast.uncertainty}
 NAMESPACES |= {"conformal.": cmfast.conformal}
+NAMESPACES |= {"display.": cmfast.display}
 
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
@@ -36,7 +37,7 @@ RECORDS = {
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
     "conformal.CcmDisplay", "conformal.SizeCoverage",
     "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
-    "uncertainty.McNemar",
+    "uncertainty.McNemar", "display.ConfusionDisplay",
     "uncertainty.Equivalence", "uncertainty.PairedCounts", "uncertainty.Symmetry",
 }  # fmt: skip
 
@@ -56,8 +57,8 @@ def public() -> Iterator[tuple[str, Any]]:
     for prefix, space in NAMESPACES.items():
         for name in space.__all__:
             thing = getattr(space, name)
-            if not is_called(thing):
-                continue
+            if not is_called(thing) or (prefix == "display." and not thing.__module__.startswith("cmfast.display")):
+                continue  # pictures of one topic are that topic's, and named after it
             if not inspect.isclass(thing):
                 yield prefix + name, thing
                 continue
@@ -511,6 +512,34 @@ OF_CLASSES: dict[str, Any] = {
     },
     "free": frozenset({"pos_label", "labels"}),
 }
+OF_PICTURES: dict[str, tuple[Any, ...]] = {
+    "class_names": (True, 3, "ab", b"ab", ["a"], {"a": 1, "b": 2}, ["a", None]),
+    "groups": (3, "ab", ["a"], ["a", None], {"a": 0, "b": 1}),
+    "order": (*NO_NAME, [0, 0], [2], [-1], [True], [0.5], [[0]]),
+}
+OF_LOOKS: dict[str, tuple[Any, ...]] = {
+    "text": NO_NAME, "log": NO_BOOL, "own_diagonal": NO_BOOL, "colorbar": NO_BOOL, "vmin": NO_NUMBER, "vmax": NO_NUMBER,
+    "values_format": (3, True, b".2f", "nonsense", [".2f"], {}),
+}  # fmt: skip
+
+
+class Same:
+    """An estimator that predicts what it is given."""
+
+    def predict(self, X: Any) -> Any:
+        """Return `X`."""
+        return X
+
+
+def _of_picture(function: Callable[..., Any], arrays: dict[str, np.ndarray], **rest: Any) -> Entry:
+    options = {"wrong": OF_PICTURES, "free": frozenset({"class_names", "groups", "order"})} | rest
+    return _function(function, arrays, **options)
+
+
+def _pictured(make: Make) -> cmfast.display.ConfusionDisplay:
+    return cmfast.display.ConfusionDisplay.from_matrix(make(COUNTS), groups=["a", "b"])
+
+
 FRAME = pd.DataFrame({"label": TRUTH, "guess": GUESS, "site": list("abba"), "weight": 0.5})
 OF_EMBEDDED: dict[str, Any] = {
     "arrays": POINTS,
@@ -815,6 +844,25 @@ ENTRIES: dict[str, Entry] = {
     "contingency.PathDisplay.plot": Entry(
         lambda make: cmfast.contingency.PathDisplay.from_matrices(np.stack([M, M])).plot, free=frozenset({"ax"})
     ),
+    "display.ConfusionDisplay.from_matrix": _of_picture(cmfast.display.ConfusionDisplay.from_matrix, {"M": COUNTS}),
+    "display.ConfusionDisplay.from_predictions": _of_picture(
+        cmfast.display.ConfusionDisplay.from_predictions, SAMPLES, optional=frozenset({"sample_weight"}),
+        wrong=OF_PICTURES | {"labels": NO_LABELS},
+    ),
+    "display.ConfusionDisplay.from_estimator": _function(
+        cmfast.display.ConfusionDisplay.from_estimator,
+        others={"estimator": Same(), "X": Made(lambda make: make(GUESS)), "y": Made(lambda make: make(TRUTH))},
+        wrong=OF_PICTURES | {"labels": NO_LABELS},
+        free=frozenset({"estimator", "X", "y", "class_names", "groups", "order", "sample_weight"}),
+    ),
+    "display.ConfusionDisplay.plot": Entry(
+        lambda make: _pictured(make).plot, wrong=OF_LOOKS, free=frozenset({"ax", *OF_LOOKS})
+    ),
+    "display.ConfusionDisplay.blocks": Entry(
+        lambda make: _pictured(make).blocks, wrong={"most": integers(2, none=False)}, free=frozenset({"most"})
+    ),
+    "display.ConfusionDisplay.collapsed": Entry(lambda make: _pictured(make).collapsed),
+    "display.ConfusionDisplay.zoom": Entry(lambda make: _pictured(make).zoom),
     "ConfusionCounts": _function(cmfast.ConfusionCounts, wrong={"labels": NO_LABELS}),
     "ConfusionCounts.from_labels": _function(
         cmfast.ConfusionCounts.from_labels, **OF_COUNTED, wrong={"labels": NO_LABELS}

@@ -389,7 +389,8 @@ def bits(leaf: Any) -> Any:
     """Return what two equal results have in common, whatever library they are of."""
     if hasattr(leaf, "dtype") and library(leaf) in ("numpy", "torch") and not isinstance(leaf, np.dtype):
         array = host(leaf)
-        return array.dtype.str, array.shape, array.tolist() if array.dtype.hasobject else array.tobytes()
+        held = list(map(bits, array.ravel())) if array.dtype.hasobject else array.tobytes()
+        return array.dtype.str, array.shape, held
     if isinstance(leaf, str | bytes | int | float | complex | None):
         return type(leaf).__name__, repr(leaf)
     return type(leaf).__name__  # a figure, a table

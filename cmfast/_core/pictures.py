@@ -1,0 +1,99 @@
+"""What pictures have in common, whoever draws them: colours, and numbers that are short.
+
+Blue and orange are told apart by the colour-blind; every scale goes one way in luminance, which is what print keeps.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Rgb = tuple[int, int, int]
+
+DIAGONAL: Rgb = (214, 110, 24)  # orange and blue, as in figure 4 of Erbani et al.
+OFF_DIAGONAL: Rgb = (20, 72, 160)
+FAINTEST = 0.08  # of a scale: the least that is not nothing, told apart from the blank of nothing
+LEAST = 0.0005  # share that is written as a number of percent
+
+
+class Palette(NamedTuple):
+    """Colours on one ground, red, green and blue in 0..1."""
+
+    ground: np.ndarray
+    ink: np.ndarray
+    line: np.ndarray
+    undefined: np.ndarray
+    diagonal: np.ndarray
+    off_diagonal: np.ndarray
+    signed: tuple[np.ndarray, np.ndarray]
+
+
+def palette(ground: Any) -> Palette:
+    """Return the colours for a ground (red, green, blue in 0..1): dark ends on light, light ends on dark."""
+    back = np.asarray(ground, np.float64)[:3]
+    if luminance(back) > 0.2:
+        colours = ((28, 36, 48), (150, 158, 170), (176, 176, 176), DIAGONAL, OFF_DIAGONAL)
+        low, high = OFF_DIAGONAL, (178, 66, 10)
+    else:
+        colours = ((236, 240, 246), (110, 118, 130), (92, 92, 92), (255, 171, 84), (122, 180, 255))
+        low, high = colours[4], colours[3]
+    ink, line, undefined, diagonal, off_diagonal = (_unit(rgb) for rgb in colours)
+    return Palette(back, ink, line, undefined, diagonal, off_diagonal, (_unit(low), _unit(high)))
+
+
+def _unit(rgb: Rgb) -> np.ndarray:
+    return np.array(rgb, np.float64) / 255.0
+
+
+def ramp(ground: np.ndarray, end: np.ndarray, n: int = 256) -> np.ndarray:
+    """Return `n` colours from nearly `ground` to `end`."""
+    t = np.linspace(FAINTEST, 1.0, n)[:, None]
+    return np.asarray(ground + (end - ground) * t)
+
+
+def signed_ramp(ground: np.ndarray, low: np.ndarray, high: np.ndarray, n: int = 257) -> np.ndarray:
+    """Return `n` colours from `low` over `ground`, in the middle, to `high`."""
+    t = np.linspace(-1.0, 1.0, n)[:, None]
+    return np.asarray(ground + np.where(t < 0, (low - ground) * -t, (high - ground) * t))
+
+
+def luminance(rgb: Any) -> Any:
+    """Return the relative luminance of colours, shape (..., 3) in 0..1, as WCAG 2 defines it."""
+    rgb = np.asarray(rgb, np.float64)
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def is_dark(rgb: Any) -> Any:
+    """Whether white is read better than black on colours, shape (..., 3) in 0..1."""
+    return (luminance(rgb) + 0.05) ** 2 < 1.05 * 0.05
+
+
+def shade(share: float, rgb: Rgb) -> str:
+    """Return a colour between white (0) and `rgb` (1)."""
+    t = min(max(share, 0.0), 1.0)
+    return "#" + "".join(f"{round(255 + (c - 255) * t):02x}" for c in rgb)
+
+
+def ink_on(colour: str, ink: str) -> str:
+    """Return white, or the dark `ink`, for a text on a colour that is written as #rrggbb."""
+    return "white" if is_dark([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]) else ink
+
+
+def percent(value: float) -> str:
+    """Return a share as a short number of percent; nothing where it rounds to 0.0."""
+    p = 100 * value
+    if p >= 9.95:
+        return f"{p:.0f}"
+    return f"{p:.1f}" if p >= 100 * LEAST else ""
+
+
+def short(value: float) -> str:
+    """Return a number in at most five characters, if it is not below 0: 12345 as 12k."""
+    if value == 0:
+        return "0"
+    if abs(value) < 9999.5:
+        return f"{value:.0f}" if float(value).is_integer() else f"{value:.{2 if abs(value) < 10 else 3}g}"
+    for unit, factor in (("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)):
+        if abs(value) < 999.5 * factor:
+            return f"{value / factor:.{1 if abs(value) < 9.95 * factor else 0}f}{unit}"
+    return f"{value:.0e}"

@@ -1,0 +1,11 @@
+"""Pictures: ``from_*`` computes, ``plot(ax=)`` draws and returns the display, as scikit-learn's do.
+
+Those of one topic are there and here; those of matrices are here alone. The first that is drawn loads matplotlib.
+"""
+
+from cmfast.conformal import CcmDisplay
+from cmfast.contingency import PathDisplay, SurfaceDisplay
+from cmfast.display._confusion import ConfusionDisplay
+from cmfast.uncertainty import ComparisonDisplay
+
+__all__ = ["CcmDisplay", "ComparisonDisplay", "ConfusionDisplay", "PathDisplay", "SurfaceDisplay"]

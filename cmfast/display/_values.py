@@ -1,0 +1,101 @@
+"""What is held of a confusion matrix to draw it: counts and shares on the host, names, groups, all in one order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cmfast import metrics
+from cmfast._core import dispatch, validate
+from cmfast._core.annotations import METHODS, SYNONYMS, Array, Method, OnFailure
+from cmfast.display import _orders
+from cmfast.normalizing import normalize as normalized
+
+UNITS = {"row": "% of the true class", "col": "% of the predicted class", "all": "% of all", "bi": "% when balanced"}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A matrix in the order in which it is drawn; sums of rows and columns are those of the whole."""
+
+    counts: np.ndarray
+    row_sums: np.ndarray
+    col_sums: np.ndarray
+    shares: np.ndarray | None
+    order: np.ndarray
+    names: list[str]
+    groups: list[str] | None
+
+    def part(self, places: Any) -> "Drawn":
+        """Return some of the lines."""
+        at = np.ix_(places, places)
+        shares = None if self.shares is None else self.shares[at]
+        groups = None if self.groups is None else [self.groups[k] for k in places]
+        sums = (self.row_sums[places], self.col_sums[places])
+        return Drawn(self.counts[at], *sums, shares, self.order[places], [self.names[k] for k in places], groups)
+
+
+def options(normalize: Any, on_failure: Any) -> Method | None:
+    """Check what all pictures take; return the method of the normalisation by its first name."""
+    validate.on_failure(on_failure)
+    if normalize is None:
+        return None
+    validate.choice("normalize", normalize, METHODS)
+    method: Method = SYNONYMS.get(normalize, normalize)
+    return method
+
+
+def adopted(name: str, M: Array) -> np.ndarray:
+    """Return one square matrix on the host."""
+    (array,) = dispatch.adopt(**{name: M})
+    validate.matrices(square=True, **{name: array})
+    shape = dispatch.shape_of(array)
+    if len(shape) != 2:
+        validate.refuse(name, "one matrix, of shape (C, C)", f"shape {shape}")
+    return np.asarray(dispatch.to_host(array))
+
+
+def class_names(names: Any, C: int) -> list[str]:
+    """Return what classes are called: by default by their numbers."""
+    return [str(k) for k in range(C)] if names is None else _texts("class_names", names, C)
+
+
+def group_names(names: Any, C: int) -> list[str] | None:
+    """Return the group of every class, if there are groups."""
+    return None if names is None else _texts("groups", names, C)
+
+
+def _texts(option: str, names: Any, C: int) -> list[str]:
+    wanted = f"a sequence of {C} names"
+    plain = isinstance(names, Sequence) and not isinstance(names, str | bytes)
+    if not plain and not (hasattr(names, "tolist") and getattr(names, "ndim", 0) == 1):
+        validate.refuse(option, wanted, f"{type(names).__name__} {validate.shown(names)}", TypeError)
+    given = list(names) if plain else names.tolist()
+    if len(given) != C:
+        validate.refuse(option, wanted, f"{len(given)}")
+    if any(name is None for name in given):
+        validate.refuse(option, wanted, validate.shown(given), TypeError)
+    return [" ".join(str(name).split()) for name in given]
+
+
+def drawn(M: np.ndarray, method: Method | None, order: Any, names: Any, groups: Any, on_failure: OnFailure) -> Drawn:
+    """Return a matrix, and its shares by `method`, in `order`."""
+    C = len(M)
+    own, of = class_names(names, C), group_names(groups, C)
+    order = _orders.checked(order, C)
+    shares = None if method is None else np.asarray(normalized(M, method, on_failure=on_failure))
+    known = np.where(defined(M), M, 0)
+    whole = Drawn(M, known.sum(axis=1), known.sum(axis=0), shares, np.arange(C), own, of)
+    return whole.part(_orders.arranged(known, order, of))
+
+
+def defined(M: np.ndarray) -> np.ndarray:
+    """Return which cells are a count or a share: neither NaN nor infinite nor below 0."""
+    return np.asarray(np.isfinite(M) & (M >= 0))
+
+
+def collapsed(counts: np.ndarray, groups: Sequence[Any], on_failure: OnFailure) -> tuple[np.ndarray, list[str]]:
+    """Return the counts of groups, and their names."""
+    found = metrics.collapse(counts, list(groups), on_failure=on_failure)
+    return np.asarray(found.matrix), [str(name) for name in found.groups]
