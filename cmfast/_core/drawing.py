@@ -126,6 +126,15 @@ def pooled(values: np.ndarray, k: int, by: Any) -> np.ndarray:
     return np.asarray(by.reduceat(by.reduceat(values, starts, axis=0), starts, axis=1))
 
 
+def repaint(ax: Any, image: Any, values: Any, k: int) -> None:
+    """Have an image show dots of ``k x k`` cells, within the axes as they are."""
+    ends = ax.get_xlim(), ax.get_ylim()
+    last = k * len(values) - 0.5
+    image.set_data(values)
+    image.set_extent((-0.5, last, last, -0.5))
+    ax.set(xlim=ends[0], ylim=ends[1])
+
+
 def dots(n: int, pixels: float) -> int:
     """Return how many of `n` lines, of so many pixels each, become one that can be seen."""
     return max(1, math.ceil(DOT / pixels)) if pixels > 0 and n else 1

@@ -6,6 +6,14 @@ Those of one topic are there and here; those of matrices are here alone. The fir
 from cmfast.conformal import CcmDisplay
 from cmfast.contingency import PathDisplay, SurfaceDisplay
 from cmfast.display._confusion import ConfusionDisplay
+from cmfast.display._difference import DifferenceDisplay
 from cmfast.uncertainty import ComparisonDisplay
 
-__all__ = ["CcmDisplay", "ComparisonDisplay", "ConfusionDisplay", "PathDisplay", "SurfaceDisplay"]
+__all__ = [
+    "CcmDisplay",
+    "ComparisonDisplay",
+    "ConfusionDisplay",
+    "DifferenceDisplay",
+    "PathDisplay",
+    "SurfaceDisplay",
+]

@@ -9,8 +9,10 @@ from cmfast._core import drawing, validate
 from cmfast._core.annotations import Array, Method, OnFailure
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.display import _orders, _painting, _values
+from cmfast.display._difference import DifferenceDisplay, difference
 from cmfast.display._orders import Order
 from cmfast.display._painting import Look, Text
+from cmfast.uncertainty import PairedCounts
 
 
 class ConfusionDisplay:
@@ -225,12 +227,64 @@ class ConfusionDisplay:
             Itself; `ax_`, `figure_`, `im_`, `diagonal_`, `text_` and `dot_` are set. Nothing is shown.
         """
         look = looked(text, log, vmin, vmax, own_diagonal, colorbar, values_format)
-        ax = drawing.axes(ax, _size(self._drawn, look), "compressed")
+        bars = (1 + look.own_diagonal) * look.colorbar
+        size = _painting.size(self._drawn, bars=bars, cell=0.85 if text == "triple" else 0.5)
+        ax = drawing.axes(ax, size, "compressed")
         unit = _values.UNITS.get(self._normalize or "", "count")
         found = _painting.paint(ax, self._drawn, look, unit)
         self.ax_, self.figure_ = ax, ax.figure
         self.im_, self.diagonal_, self.text_, self.dot_ = found.image, found.diagonal, found.text, found.dot
         return self
+
+    @staticmethod
+    def compare(
+        A: Array,
+        B: Array,
+        /,
+        *,
+        normalize: Method | None = "row",
+        paired: PairedCounts | None = None,
+        level: float = 0.95,
+        class_names: Sequence[Any] | None = None,
+        order: Order | Sequence[int] = "given",
+        on_failure: OnFailure = "warn",
+    ) -> DifferenceDisplay:
+        """Take the difference of two confusion matrices: two models, or a model before and after.
+
+        Parameters
+        ----------
+        A, B : array, shape (C, C)
+            The difference is that of the first less that of the second.
+        normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
+            Of both, before; None: the difference of the counts.
+        paired : PairedCounts, optional
+            What both said of the same samples, from :func:`cmfast.uncertainty.paired_counts`: cells that differ beyond
+            chance are marked.
+        level : float
+            Of confidence that no cell is marked by chance, in (0, 1).
+        class_names, on_failure
+            As for :meth:`from_matrix`.
+        order : {"given", "support", "recall", "cluster"} or sequence of int
+            Of the classes, as for :meth:`from_matrix`, by the sum of both.
+
+        Returns
+        -------
+        DifferenceDisplay
+            Not drawn yet.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`from_matrix`; matrices of different shape; `paired` that is not of `A` and `B`.
+
+        Notes
+        -----
+        Of a cell, samples that only the first or only the second puts there are compared: McNemar's exact test, with
+        Holm's correction for as many cells as there are such samples in. It is a test of counts, however they are
+        normalised.
+        """
+        method = _values.options(normalize, on_failure)
+        return difference(A, B, method, paired, level, class_names, order, on_failure)
 
     def blocks(self, most: int = 40) -> Self:
         """Return the same matrix in groups of neighbours: as they are given, or where the least confusion goes across.
@@ -308,12 +362,3 @@ def looked(text: Any, log: Any, vmin: Any, vmax: Any, own_diagonal: Any, colorba
         except ValueError:
             validate.refuse("values_format", "a format of numbers, as '.2f'", repr(values_format))
     return Look(text, log, low, high, own_diagonal, colorbar, values_format)
-
-
-def _size(drawn: _values.Drawn, look: Look) -> tuple[float, float]:
-    """Return how large a figure of its own is, in inches."""
-    n = len(drawn.names)
-    side = min(max((0.85 if look.text == "triple" else 0.5) * n, 2.2), 9.5)
-    names = 0.075 * min(max(map(len, drawn.names), default=0), 26)
-    bars = (1 + look.own_diagonal) * look.colorbar
-    return side + names + (0.5, 1.2, 2.2)[bars], side + names + 0.5

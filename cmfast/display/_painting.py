@@ -9,6 +9,8 @@ from cmfast._core import drawing, pictures
 from cmfast.display._values import Drawn, defined
 
 Text: TypeAlias = Literal["value", "triple", "none"]
+LONGEST = 26  # characters of a name
+KEYS = {3: "in a cell: count, % of its row, % of its column", 2: "in a cell: count, % of its row"}
 
 
 @dataclass(frozen=True)
@@ -31,115 +33,108 @@ class Painted:
     image: Any
     diagonal: Any
     text: Any
-    bars: list[Any]
     dot: int
+
+
+def size(drawn: Drawn, *, bars: int, cell: float = 0.5) -> tuple[float, float]:
+    """Return how large a figure of its own is, in inches."""
+    side = min(max(cell * len(drawn.names), 2.2), 9.5)
+    names = 0.075 * min(max(map(len, drawn.names), default=0), LONGEST)
+    return side + names + (0.5, 1.2, 2.2)[bars], side + names + 0.5
 
 
 def paint(ax: Any, drawn: Drawn, look: Look, unit: str) -> Painted:
     """Paint a matrix on `ax`; return what was painted."""
-    values = drawn.counts if drawn.shares is None else drawn.shares
-    values = np.asarray(values, np.float64)
-    n = len(values)
+    shares = drawn.shares is not None
+    values = np.asarray(drawn.shares if shares else drawn.counts, np.float64)
     known = defined(values)
     colours = drawing.colours_of(ax)
-    on = np.eye(n, dtype=bool) & look.own_diagonal
-    ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(max(n, 1) - 0.5, -0.5), xlabel="predicted", ylabel="true")
-    off_map, on_map = (
-        drawing.colour_map(pictures.ramp(colours.ground, end), colours.ground)
-        for end in (colours.off_diagonal, colours.diagonal)
-    )
-    off = drawing.limits(np.where(known & ~on, values, 0.0), look.vmin, look.vmax, log=look.log)
-    image = drawing.layer(ax, values, known & ~on & (values > 0), off_map, low=off[0], high=off[1], log=look.log)
+    on = np.eye(len(values), dtype=bool) & look.own_diagonal
+    image = _layer(ax, values, known & ~on, look, colours.off_diagonal, colours)
     diagonal = None
     if look.own_diagonal:
-        high = float(np.where(known & on, values, 0.0).max(initial=0.0)) or 1.0
-        high = high if drawn.shares is None else 1.0
-        diagonal = drawing.layer(ax, values, known & on & (values > 0), on_map, low=0.0, high=high)
-    bars = _bars(ax, image, diagonal, unit, shares=drawn.shares is not None) if look.colorbar else []
-    _frame(ax, colours)
-    cell, pixels = drawing.cell_size(ax, n)
-    dot = drawing.dots(n, pixels)
-    most = _points(ax)
+        high = 1.0 if shares else float(values[known & on].max(initial=0.0)) or 1.0
+        diagonal = _layer(ax, values, known & on, Look(vmax=high), colours.diagonal, colours)
+    if look.colorbar:
+        for layer, name in ((image, "confused, " if look.own_diagonal else ""), (diagonal, "right, ")):
+            if layer is not None and layer.get_array().count():
+                bar(ax, layer, name + unit, shares=shares)
+    cell, dot, most = lay_out(ax, drawn, known, colours)
     if dot > 1:
-        _pool(ax, image, diagonal, values, known, dot)
-    elif not known.all():
-        drawing.hatched(ax, ~known, colours)
-    notes = [f"a dot is the largest of {dot} x {dot}"] if dot > 1 else []
-    notes += [] if known.all() else [f"{'striped' if dot == 1 else 'blank'}: undefined"]
-    if notes:
-        ax.set_xlabel(f"predicted ({'; '.join(notes)})")
-    _name(ax, drawn, cell, most, colours)
-    if n <= drawing.FINEST and dot == 1:
-        _separate(ax, n, colours)
-    text = None
-    if dot == 1 and look.text != "none":
-        cell, _ = drawing.cell_size(ax, n)
-        text = _write(ax, drawn, values, known, (image, diagonal), look, cell, most)
-    return Painted(image, diagonal, text, bars, dot)
+        _pool(ax, image, diagonal, np.where(known, values, np.nan), dot)
+    text = (
+        None
+        if dot > 1 or look.text == "none"
+        else _write(ax, drawn, values, known, (image, diagonal), look, cell, most)
+    )
+    return Painted(image, diagonal, text, dot)
 
 
-def _points(ax: Any) -> float:
-    """Return the size of the font of axes."""
-    return float(ax.xaxis.label.get_size())
+def _layer(ax: Any, values: np.ndarray, known: np.ndarray, look: Look, end: np.ndarray, colours: Any) -> Any:
+    """Paint the cells that are `known` and not zero from nearly the ground to `end`; return the image."""
+    scale = drawing.colour_map(pictures.ramp(colours.ground, end), colours.ground)
+    low, high = drawing.limits(np.where(known, values, 0.0), look.vmin, look.vmax, log=look.log)
+    return drawing.layer(ax, values, known & (values > 0), scale, low=low, high=high, log=look.log)
 
 
-def _frame(ax: Any, colours: pictures.Palette) -> None:
+def lay_out(ax: Any, drawn: Drawn, known: np.ndarray, colours: pictures.Palette) -> tuple[float, int, float]:
+    """Name all lines, and paint cells without a value; return points of a cell, lines of a dot, points of the font."""
+    n = len(known)
+    most = float(ax.xaxis.label.get_size())
+    ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(max(n, 1) - 0.5, -0.5), ylabel="true", xticks=[], yticks=[])
     for spine in ax.spines.values():
         spine.set_color(colours.line)
-    ax.set_xticks([])
-    ax.set_yticks([])
+    cell, pixels = drawing.cell_size(ax, n)
+    dot = drawing.dots(n, pixels)
+    notes = [f"a dot is the largest of {dot} x {dot}"] if dot > 1 else []
+    notes += [] if known.all() else [f"{'striped' if dot == 1 else 'blank'}: undefined"]
+    ax.set_xlabel(f"predicted ({'; '.join(notes)})" if notes else "predicted")
+    if dot == 1 and not known.all():
+        drawing.hatched(ax, ~known, colours)
+    _name(ax, drawn, cell, most, colours)
+    if dot == 1 and n <= drawing.FINEST:
+        _separate(ax, n, colours)
+    return (drawing.cell_size(ax, n)[0] if dot == 1 else cell), dot, most
 
 
-def _bars(ax: Any, image: Any, diagonal: Any, unit: str, *, shares: bool) -> list[Any]:
-    """Draw the scales of colours beside the matrix."""
+def bar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
+    """Draw the scale of a layer beside the matrix, of shares in percent."""
     from matplotlib.ticker import FuncFormatter  # noqa: TID251
 
-    named = [(image, "confused" if diagonal is not None else ""), (diagonal, "right")]
-    bars = []
-    for layer, name in named:
-        if layer is not None and layer.get_array().count():
-            bar = ax.figure.colorbar(layer, ax=ax, fraction=0.05, pad=0.03, shrink=0.85, aspect=28)
-            bar.set_label(f"{name}, {unit}" if name else unit)
-            bar.outline.set_visible(False)
-            if shares:
-                bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
-            bars.append(bar)
-    return bars
+    found = ax.figure.colorbar(layer, ax=ax, fraction=0.05, pad=0.03, shrink=0.85, aspect=28)
+    found.set_label(label)
+    found.outline.set_visible(False)
+    if shares:
+        found.ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
 
 
-def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, known: np.ndarray, dot: int) -> None:
+def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> None:
     """Have dots of several cells show the largest of them; the diagonal moves to a strip, which shows the least."""
-    n = len(values)
-    off = np.where(known, values, np.nan)
+    least = np.fmin.reduceat(np.diagonal(values), np.arange(0, len(values), dot))
     if diagonal is not None:
-        np.fill_diagonal(off, np.nan)
-    largest = drawing.pooled(off, dot, np.fmax)
-    with np.errstate(invalid="ignore"):
-        image.set_data(np.ma.masked_array(largest, ~(largest > 0)))
-    end = dot * len(largest) - 0.5
-    image.set_extent((-0.5, end, end, -0.5))
-    ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+        np.fill_diagonal(values, np.nan)
+    largest = drawing.pooled(values, dot, np.fmax)
+    drawing.repaint(ax, image, np.ma.masked_array(largest, ~(np.nan_to_num(largest) > 0)), dot)
     if diagonal is None:
         return
-    least = np.fmin.reduceat(np.diagonal(np.where(known, values, np.nan)), np.arange(0, n, dot))
     diagonal.remove()
     strip = ax.inset_axes((1.012, 0.0, 0.03, 1.0))
     strip.set_facecolor(ax.get_facecolor())
-    strip.imshow(least[:, None], cmap=diagonal.cmap, norm=diagonal.norm, extent=(0, 1, end, -0.5), aspect="auto")
-    strip.set(ylim=(n - 0.5, -0.5), xticks=[], yticks=[])
+    extent = (0, 1, dot * len(least) - 0.5, -0.5)
+    strip.imshow(least[:, None], cmap=diagonal.cmap, norm=diagonal.norm, extent=extent, aspect="auto")
+    strip.set(ylim=ax.get_ylim(), xticks=[], yticks=[])
 
 
 def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: pictures.Palette) -> None:
     """Write the names of the classes; where they are too small, of the groups. Lines set groups apart."""
-    names = [name if len(name) <= 26 else name[:25] + "\N{HORIZONTAL ELLIPSIS}" for name in drawn.names]
+    ellipsis = "\N{HORIZONTAL ELLIPSIS}"
+    names = [name if len(name) <= LONGEST else name[: LONGEST - 1] + ellipsis for name in drawn.names]
     bounds = _bounds(drawn.groups)
-    if drawn.groups is not None and 0.86 * cell < drawing.SMALLEST and len(bounds) > 1:
-        size = min(most, 8.0)
+    if drawn.groups and len(bounds) > 1 and 0.86 * cell < drawing.SMALLEST:
         large = [(a, b) for a, b in bounds if (b - a) * cell >= drawing.HEIGHT * drawing.SMALLEST]
-        size = min([size, *((b - a) * cell * 0.86 for a, b in large)])
-        places = [(a + b - 1) / 2 for a, b in large]
         room = min([(b - a) * cell for a, b in large], default=0.0)
-        drawing.write(ax, places, [drawn.groups[a] for a, _ in large], room, size)
+        places = [(a + b - 1) / 2 for a, b in large]
+        drawing.write(ax, places, [drawn.groups[a] for a, _ in large], room, min(most, 8.0, 0.86 * room))
     else:
         drawing.tick_names(ax, names, cell, most)
     for a, _ in bounds[1:]:
@@ -167,34 +162,37 @@ def _separate(ax: Any, n: int, colours: pictures.Palette) -> None:
 def _write(
     ax: Any, drawn: Drawn, values: np.ndarray, known: np.ndarray, layers: Any, look: Look, cell: float, most: float
 ) -> Any:
-    """Write texts into the cells that are not zero, all in one size; return them, None where there is no room."""
+    """Write texts into the cells that are not zero, in as many lines as there is room for; None if there is none."""
     places = np.argwhere(known & (values > 0))
-    if not len(places):
-        return None
-    found: tuple[list[str], float] = ([], 0.0)
     for lines in (3, 2, 1) if look.text == "triple" else (1,):
         texts = [_text(drawn, values, i, j, lines, look) for i, j in places]
-        longest = max((len(line) for text in texts for line in text.split("\n")), default=0)
-        found = texts, drawing.font_size(lines, longest, cell, most)
-        if found[1]:
-            break
-    texts, size = found
-    if not size:
+        found = write_cells(ax, places, texts, values, layers, cell, most)
+        if found is not None:
+            if look.text == "triple" and lines > 1:
+                ax.set_xlabel(f"{ax.get_xlabel()}\n{KEYS[lines]}")
+            return found
+    return None
+
+
+def write_cells(
+    ax: Any, places: np.ndarray, texts: list[str], values: np.ndarray, layers: Any, cell: float, most: float
+) -> Any:
+    """Write a text into each of some cells, all in one size; return them, None where they have no room.
+
+    `layers` are the images of the cells off and on the diagonal; None for the second if there is one for both.
+    """
+    lines = [text.split("\n") for text in texts]
+    longest = max((len(line) for text in lines for line in text), default=0)
+    points = drawing.font_size(max(map(len, lines), default=1), longest, cell, most)
+    if not points or not texts:
         return None
-    if look.text == "triple" and lines > 1:
-        ax.set_xlabel(f"{ax.get_xlabel()}\n{KEYS[lines]}")
     out = np.full(values.shape, None, object)
     for (i, j), text in zip(places, texts, strict=True):
         layer = layers[1] if i == j and layers[1] is not None else layers[0]
         ink = "white" if pictures.is_dark(layer.to_rgba(values[i, j])[:3]) else "black"
-        out[i, j] = ax.text(j, i, text, ha="center", va="center", fontsize=size, color=ink, linespacing=1.1)
+        look = {"ha": "center", "va": "center", "fontsize": points, "color": ink, "linespacing": 1.1}
+        out[i, j] = ax.text(j, i, text, **look)
     return out
-
-
-KEYS = {
-    3: "in a cell: count, % of its row, % of its column",
-    2: "in a cell: count, % of its row",
-}
 
 
 def _text(drawn: Drawn, values: np.ndarray, i: int, j: int, lines: int, look: Look) -> str:

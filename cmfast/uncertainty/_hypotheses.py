@@ -114,18 +114,26 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     >>> uncertainty.mcnemar(T)
     <McNemar: p 0.125, only_first 6, only_second 1>
     """
-    from scipy.special import bdtr, chdtrc
-
     check(T)
     validate.choice("kind", kind, get_args(Kind))
     b, c = discordant(T)
     n, least = b + c, np.minimum(b, c)
     if kind == "corrected":
+        from scipy.special import chdtrc
+
         statistic = np.maximum(np.abs(b - c) - 1, 0).astype(np.float64) ** 2 / np.maximum(n, 1)
         return McNemar(statistic, chdtrc(1, statistic), b, c, 1)
+    return McNemar(np.float64(least), binomial(b, c, kind), b, c, None)
+
+
+def binomial(b: Any, c: Any, kind: Kind = "exact") -> Any:
+    """Return the two-sided p of `b` samples against `c`, each of which falls to either side evenly; 1 without any."""
+    from scipy.special import bdtr
+
+    n, least = b + c, np.minimum(b, c)
     p = bdtr(least.astype(np.float64), n, 0.5)
     other = p if kind == "exact" else np.where(least > 0, bdtr(np.maximum(least - 1.0, 0.0), n, 0.5), 0.0)
-    return McNemar(np.float64(least), np.minimum(p + other, 1.0)[()], b, c, None)
+    return np.minimum(p + other, 1.0)[()]
 
 
 def discordant(T: PairedCounts) -> tuple[Any, Any]:

@@ -37,7 +37,7 @@ RECORDS = {
     "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
     "conformal.CcmDisplay", "conformal.SizeCoverage",
     "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
-    "uncertainty.McNemar", "display.ConfusionDisplay",
+    "uncertainty.McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
     "uncertainty.Equivalence", "uncertainty.PairedCounts", "uncertainty.Symmetry",
 }  # fmt: skip
 
@@ -857,6 +857,14 @@ ENTRIES: dict[str, Entry] = {
     ),
     "display.ConfusionDisplay.plot": Entry(
         lambda make: _pictured(make).plot, wrong=OF_LOOKS, free=frozenset({"ax", *OF_LOOKS})
+    ),
+    "display.ConfusionDisplay.compare": _of_picture(
+        cmfast.display.ConfusionDisplay.compare, {"A": COUNTS, "B": COUNTS.T.copy()},
+        free=frozenset({"class_names", "order", "paired"}), wrong=OF_PICTURES | {"paired": NO_PAIRS},
+    ),
+    "display.DifferenceDisplay.plot": Entry(
+        lambda make: cmfast.display.ConfusionDisplay.compare(make(COUNTS), make(COUNTS.T.copy())).plot,
+        wrong=OF_LOOKS, free=frozenset({"ax", *OF_LOOKS}),
     ),
     "display.ConfusionDisplay.blocks": Entry(
         lambda make: _pictured(make).blocks, wrong={"most": integers(2, none=False)}, free=frozenset({"most"})

@@ -1,0 +1,167 @@
+"""A picture of what two confusion matrices differ in: signed, with marks where that is beyond chance."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+
+from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast.display import _painting, _values
+from cmfast.uncertainty import PairedCounts
+from cmfast.uncertainty._compare_many import holm
+from cmfast.uncertainty._hypotheses import binomial, check
+
+SignedText: TypeAlias = Literal["value", "none"]
+MINUS = "\N{MINUS SIGN}"
+
+
+class DifferenceDisplay:
+    """The difference of two confusion matrices as a picture: orange where the first has more, blue where it has less.
+
+    Made by :meth:`ConfusionDisplay.compare`.
+
+    Attributes
+    ----------
+    difference : array of float, shape (C, C)
+        First less second, in the order of the picture.
+    p_value : array of float, shape (C, C), or None
+        Of every cell, corrected for their number; None without paired counts.
+    significant : array of bool, shape (C, C), or None
+        Whether that is below one less the level.
+    order : array of int, shape (C,)
+        Which class each line is.
+    class_names : list of str
+        What the lines are called.
+    ax_, figure_, im_, text_, marks_ : matplotlib objects
+        What was drawn, after :meth:`plot`: texts as those of :class:`ConfusionDisplay`, and discs on cells that are
+        marked where no text had room, else None.
+    dot_ : int
+        How many lines became one, as they were too small to be seen.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> from cmfast.display import ConfusionDisplay
+    >>> T = uncertainty.paired_counts([0] * 9 + [1], [0] * 9 + [1], [1] * 9 + [1])
+    >>> found = ConfusionDisplay.compare(T.first, T.second, paired=T)
+    >>> found.difference.tolist(), found.significant.tolist()
+    ([[1.0, -1.0], [0.0, 0.0]], [[True, True], [False, False]])
+    """
+
+    def __init__(self, drawn: _values.Drawn, p_value: np.ndarray | None, level: float, method: str | None) -> None:
+        self._drawn = drawn
+        self._unit = _values.UNITS.get(method or "", "count")
+        self.difference = np.asarray(drawn.shares)
+        self.p_value = p_value
+        self.significant = None if p_value is None else np.asarray(p_value < 1.0 - level)
+        self.order, self.class_names = drawn.order, drawn.names
+
+    def plot(
+        self, *, ax: Any = None, text: SignedText = "value", vmax: float | None = None, colorbar: bool = True
+    ) -> Self:
+        """Draw the difference.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; default: a new figure. The colours fit its ground, dark or light.
+        text : {"value", "none"}
+            Whether to write the differences, with their sign and a star where they are marked.
+        vmax : float, optional
+            Both ends of the scale, with either sign; default: the largest difference.
+        colorbar : bool
+            Whether to draw the scale.
+
+        Returns
+        -------
+        DifferenceDisplay
+            Itself; `ax_`, `figure_`, `im_`, `text_`, `marks_` and `dot_` are set. Nothing is shown.
+        """
+        validate.choice("text", text, get_args(SignedText))
+        validate.flag("colorbar", colorbar)
+        values = self.difference
+        known = np.isfinite(values)
+        most = float(np.abs(values[known]).max(initial=0.0)) or 1.0
+        end = most if vmax is None else validate.positive("vmax", vmax)
+        ax = drawing.axes(ax, _painting.size(self._drawn, bars=int(colorbar)), "compressed")
+        colours = drawing.colours_of(ax)
+        ramp = drawing.colour_map(pictures.signed_ramp(colours.ground, *colours.signed), colours.signed[0])
+        shown = known & (values != 0)
+        self.im_ = drawing.layer(ax, values, shown, ramp, low=-end, high=end)
+        if colorbar:
+            _painting.bar(ax, self.im_, f"first less second, {self._unit}", shares=self._unit.startswith("%"))
+        cell, self.dot_, large = _painting.lay_out(ax, self._drawn, known, colours)
+        if self.dot_ > 1:
+            signed = np.where(shown, values, 0.0)
+            high, low = (drawing.pooled(signed, self.dot_, by) for by in (np.maximum, np.minimum))
+            strongest = np.where(high >= -low, high, low)
+            drawing.repaint(ax, self.im_, np.ma.masked_array(strongest, strongest == 0), self.dot_)
+        self.text_ = self._write(ax, shown, cell, large) if text == "value" and self.dot_ == 1 else None
+        self.marks_ = None
+        if self.text_ is None and self.dot_ == 1 and self.significant is not None:
+            i, j = np.nonzero(self.significant)
+            self.marks_ = ax.scatter(j, i, s=(0.3 * cell) ** 2, color=[colours.ink], linewidths=0)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _write(self, ax: Any, shown: np.ndarray, cell: float, most: float) -> Any:
+        places = np.argwhere(shown)
+        texts = [self._text(i, j) for i, j in places]
+        return _painting.write_cells(ax, places, texts, self.difference, (self.im_, None), cell, most)
+
+    def _text(self, i: int, j: int) -> str:
+        value = float(self.difference[i, j])
+        size = pictures.percent(abs(value)) or "<0.1" if self._unit.startswith("%") else pictures.short(abs(value))
+        star = "*" if self.significant is not None and self.significant[i, j] else ""
+        return f"{'+' if value > 0 else MINUS}{size}{star}"
+
+
+def difference(
+    A: Array,
+    B: Array,
+    method: Method | None,
+    paired: PairedCounts | None,
+    level: float,
+    class_names: Sequence[Any] | None,
+    order: Any,
+    on_failure: OnFailure,
+) -> DifferenceDisplay:
+    """Return the picture of the difference of two matrices."""
+    level = validate.number("level", level)
+    if not 0 < level < 1:
+        validate.refuse("level", "above 0 and below 1", level)
+    first, second = _values.adopted("A", A), _values.adopted("B", B)
+    if first.shape != second.shape:
+        validate.refuse("B", f"of shape {first.shape} as A", f"shape {second.shape}")
+    names = class_names
+    p = None
+    if paired is not None:
+        check(paired, "paired")
+        if not all(
+            np.array_equal(M, dispatch.to_host(of)) for M, of in ((first, paired.first), (second, paired.second))
+        ):
+            validate.refuse("paired", "the counts of A and B", "others")
+        p = _p_values(paired, len(first))
+        names = paired.labels if names is None else names
+    given = [_values.drawn(M, method, "given", names, None, on_failure) for M in (first, second)]
+    both = [np.asarray(one.counts if one.shares is None else one.shares, np.float64) for one in given]
+    total = sum(np.where(_values.defined(M), M, 0) for M in (first, second))
+    drawn = _values.drawn(np.asarray(total), None, order, names, None, on_failure)
+    at = np.ix_(drawn.order, drawn.order)
+    with np.errstate(invalid="ignore"):
+        signed = both[0] - both[1]
+    return DifferenceDisplay(replace(drawn, shares=signed[at]), None if p is None else p[at], level, method)
+
+
+def _p_values(T: PairedCounts, C: int) -> np.ndarray:
+    """Return the p-value of every cell, corrected by Holm for those in which the two differ; 1 in others."""
+    keys, counts = (np.asarray(dispatch.to_host(part)) for part in (T.keys, T.counts))
+    truth, first, second = keys // C**2 % C, keys // C % C, keys % C
+    apart = first != second
+    only = np.zeros((2, C, C), np.int64)
+    for table, said in zip(only, (first, second), strict=True):
+        np.add.at(table, (truth[apart], said[apart]), counts[apart])
+    found = np.where(only.sum(axis=0) > 0, binomial(*only), np.nan).ravel()
+    return np.nan_to_num(holm(found), nan=1.0).reshape(C, C)
