@@ -102,7 +102,10 @@ class DifferenceDisplay:
         self.marks_ = None
         if self.text_ is None and self.dot_ == 1 and self.significant is not None:
             i, j = np.nonzero(self.significant)
-            self.marks_ = ax.scatter(j, i, s=(0.3 * cell) ** 2, color=[colours.ink], linewidths=0)
+            self.marks_ = ax.scatter(j, i, s=(0.2 * cell) ** 2, color=[colours.ink], linewidths=0)
+        if self.significant is not None and self.significant.any() and self.dot_ == 1:
+            sign = "*" if self.marks_ is None else "disc"
+            ax.set_xlabel(f"{ax.get_xlabel()}\n{sign}: more than chance")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -139,9 +142,8 @@ def difference(
     p = None
     if paired is not None:
         check(paired, "paired")
-        if not all(
-            np.array_equal(M, dispatch.to_host(of)) for M, of in ((first, paired.first), (second, paired.second))
-        ):
+        theirs = [np.asarray(dispatch.to_host(M)) for M in (paired.first, paired.second)]
+        if not all(map(np.array_equal, (first, second), theirs)):
             validate.refuse("paired", "the counts of A and B", "others")
         p = _p_values(paired, len(first))
         names = paired.labels if names is None else names
@@ -164,4 +166,4 @@ def _p_values(T: PairedCounts, C: int) -> np.ndarray:
     for table, said in zip(only, (first, second), strict=True):
         np.add.at(table, (truth[apart], said[apart]), counts[apart])
     found = np.where(only.sum(axis=0) > 0, binomial(*only), np.nan).ravel()
-    return np.nan_to_num(holm(found), nan=1.0).reshape(C, C)
+    return np.asarray(np.nan_to_num(holm(found), nan=1.0)).reshape(C, C)

@@ -62,11 +62,9 @@ def paint(ax: Any, drawn: Drawn, look: Look, unit: str) -> Painted:
     cell, dot, most = lay_out(ax, drawn, known, colours)
     if dot > 1:
         _pool(ax, image, diagonal, np.where(known, values, np.nan), dot)
-    text = (
-        None
-        if dot > 1 or look.text == "none"
-        else _write(ax, drawn, values, known, (image, diagonal), look, cell, most)
-    )
+    text = None
+    if dot == 1 and look.text != "none":
+        text = _write(ax, drawn, values, known, (image, diagonal), look, cell, most)
     return Painted(image, diagonal, text, dot)
 
 
