@@ -379,6 +379,20 @@ def _paired() -> Call:
     return Call(call, tuple(labels), 1e-12)
 
 
+def _clusters(kind: str, clustered: bool, method: str | None) -> Call:
+    names = ["mcc", "recall", "kappa_linear", "f1_macro"]
+    M = _matrices(kind, 4, 24).reshape(3, 8, 4, 4) // 9
+    options = {"clustered": clustered, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0])}
+
+    def call(M: Any) -> tuple[Any, ...]:
+        if method is None:
+            return tuple(cmfast.uncertainty.standard_error(M, names, **options).values())
+        found = ENTRIES["metric_intervals"](M, names, method=method, n_replicates=150, rng=4, **options)
+        return tuple(part for one in found.values() for part in one)
+
+    return Call(call, (np.floor(M).astype(TYPES[kind]),), 1e-9)
+
+
 def _paired_errors() -> Call:
     rng, names = _rng("errors"), ["mcc", "kappa_linear", "f1", "recall_macro"]
     labels = [*(rng.integers(0, 4, 300) for _ in range(3)), rng.integers(0, 20, 300)]
@@ -495,6 +509,12 @@ def scaled(op: str, K: int) -> Call:
 
 CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_cell_errors_matrices": _cell_errors,
+    "cmfast_cluster_errors_totals": lambda kind: _clusters(kind, True, None),
+    "cmfast_cluster_errors_status": lambda: _clusters("double", False, "percentile"),
+    "cmfast_cluster_errors_numbers": lambda: _clusters("i64", False, None),
+    "cmfast_cluster_intervals_draws": lambda: _clusters("i64", True, "percentile"),
+    "cmfast_cluster_intervals_without": lambda: _clusters("i64", True, "bca"),
+    "cmfast_cluster_intervals_acceleration": lambda: _clusters("i64", False, "bca"),
     "cmfast_standard_errors_fractions": _fractions_of_counts,
     "cmfast_standard_errors_slopes": lambda: _errors(5),
     "cmfast_standard_errors_numbers": lambda width: _errors(6 if width == "1" else 40),

@@ -8,6 +8,7 @@ from checks import assert_same_bits
 
 from cmfast import uncertainty
 from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda.uncertainty import clusters
 
 pytestmark = device.marks
 RNG = np.random.default_rng(5)
@@ -64,7 +65,24 @@ def test_intervals_of_cells_are_those_of_the_cpu(method):
         np.testing.assert_allclose(device.host(one), other, rtol=1e-6)
 
 
+@pytest.mark.parametrize("options", [{"clustered": True}, {"strata": [0, 1, 0, 1]}])
+def test_parts_schedules_and_neighbours_change_no_interval_of_clusters(options, monkeypatch):
+    M = RNG.integers(1, 9, (3, 4, 3, 3)).astype(float)
+    options |= {"method": "bca", "n_replicates": 150, "on_failure": "ignore"}
+    want = uncertainty.interval(device.asarray(M), "f1", **options)
+    M[1, 2, 0, 0] = np.nan
+    monkeypatch.setattr(clusters, "MOST_BYTES", 1000)  # one element, and few units, at a time
+    with device.schedule(1):
+        found = uncertainty.interval(device.asarray(M), "f1", **options)
+    for one, other in zip(map(device.host, found), map(device.host, want), strict=True):
+        assert_same_bits(one[[0, 2]], other[[0, 2]])
+        assert np.isnan(one[1]).all() or (one[1] == 150).all()
+
+
 FAULTS = {
+    "units-are-not-used-up": ("cmfast_cluster_intervals_draws", "rest -= units;", ""),
+    "one-mean-of-all-strata": ("cmfast_cluster_errors_numbers", "moved(k) - mean;", "moved(k);"),
+    "half-the-acceleration": ("cmfast_cluster_intervals_acceleration", "(6.0 * squares", "(12.0 * squares"),
     "samples-of-one-group": ("cmfast_paired_errors_counts", "(2 * group * C + y)", "(2 * 0 * C + y)"),
     "clusters-that-are-samples": ("cmfast_paired_errors_numbers", "if (clustered)", "if (clustered && 0)"),
     "a-pivot-that-stays": ("cmfast_cell_errors_matrices", "x = work.line[j];", ""),

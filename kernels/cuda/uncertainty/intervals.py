@@ -63,12 +63,8 @@ def _replicated(
 
 def _by_number(found: tuple[Any, ...], plan: Plan) -> list[Any]:
     """Return what was made of every replicate, a row for each number: those of scalars, then those of every class."""
-    xp = library(found[0])
-    rows = [xp.ascontiguousarray(one).reshape(-1, one.shape[-1]) for one in found[: plan.scalars]]
-    for table in found[plan.scalars :]:
-        turned = xp.ascontiguousarray(table.swapaxes(-1, -2))
-        rows.append(turned.reshape(math.prod(turned.shape[:-1]), turned.shape[-1]))
-    return rows
+    turned = (table.swapaxes(-1, -2) for table in found[plan.scalars :])
+    return [batches.flat_batch(one, 1) for one in (*found[: plan.scalars], *turned)]
 
 
 def _accelerations(cells: Any, rows_fixed: bool, plan: Plan) -> list[Any]:

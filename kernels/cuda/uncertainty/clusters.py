@@ -1,0 +1,149 @@
+"""Metrics of one classifier whose samples come in clusters, or from strata: intervals and standard errors."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.cuda.metrics import values
+from cmfast.kernels.cuda.uncertainty.errors import margins_of, slopes
+from cmfast.kernels.cuda.uncertainty.intervals import _NAMES, _by_number, _summarize, _sums
+from cmfast.kernels.shared.metrics import Plan
+
+_TOTALS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_totals", (("i64",), ("double",)))
+_STATUS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_status")
+_NUMBERS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_numbers", registers=88)
+_DRAWS = Kernel("uncertainty/clusters", "cmfast_cluster_intervals_draws", registers=104)
+_WITHOUT = Kernel("uncertainty/clusters", "cmfast_cluster_intervals_without")
+_ACCELERATION = Kernel("uncertainty/clusters", "cmfast_cluster_intervals_acceleration")
+KERNELS = (_TOTALS, _STATUS, _NUMBERS, _DRAWS, _WITHOUT, _ACCELERATION)
+MOST_BYTES = 2**28  # of replicates at a time
+_SCRATCH = batches.team_scratch(str(THREADS))
+
+
+class _Parts(NamedTuple):
+    """Matrices of clusters, or of strata, as every kernel takes them, the sum of each element, and its status."""
+
+    given: dict[str, Any]
+    total: Any
+    status: Any
+
+    @property
+    def kinds(self) -> int:
+        """Kinds of units of an element."""
+        return int(self.given["n_parts"]) * (1 if self.given["clustered"] else int(self.given["C"]) ** 2)
+
+
+def _parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draws: bool) -> _Parts:
+    xp, (k, C, _) = library(M), M.shape[-3:]
+    size, n_strata = math.prod(M.shape[:-3]), int(strata.max(initial=-1)) + 1
+    cells = batches.flat_batch(M, 3)
+    if cells.dtype == np.uint64:
+        cells = cells.view(np.int64)  # what int64 cannot hold looks negative, which is refused as well
+    cells = cells.astype(np.float64 if cells.dtype.kind == "f" else np.int64, copy=False)
+    order = np.argsort(strata, kind="stable")
+    starts = np.searchsorted(strata[order], np.arange(n_strata + 1))
+    total, bad, status = xp.empty((size, C, C), np.int64), xp.zeros(size, np.int32), xp.empty(size, np.int8)
+    if total.size:
+        _TOTALS.launch(
+            (NAMES[cells.dtype],), batches.per_item(total.size), M=cells, n=size, n_parts=k, C=C, out=total, out_bad=bad
+        )
+    given = {
+        "counts": cells.astype(np.int64, copy=False), "order": xp.asarray(order.astype(np.int64)),
+        "starts": xp.asarray(starts.astype(np.int64)), "n_parts": k, "C": C, "clustered": clustered,
+    }  # fmt: skip
+    if size:
+        _STATUS.launch(
+            (), size, shared=_SCRATCH, **given, bad=bad, n=size, n_strata=n_strata, draws=draws,
+            wanted=-1 if n is None else n, out_totals=total, out_status=status,
+        )  # fmt: skip
+    return _Parts(given, total, status)
+
+
+def cluster_errors(
+    M: Any, *, strata: np.ndarray, plan: Plan, clustered: bool, n: int | None, num_threads: int | None = None
+) -> tuple[Any, ...]:
+    """Errors of what `plan` makes of the sum of matrices ``(..., k, C, C)``, as ``standard_errors``; the status."""
+    del num_threads
+    xp, C, batch, kind = library(M), M.shape[-1], M.shape[:-3], batches.result_dtype(M)
+    parts = _parts_of(M, strata, n, clustered=clustered, draws=False)
+    size, n_numbers = len(parts.status), plan.scalars + plan.tables * C
+    numbers, classes = slopes(margins_of(parts.total, plan), plan)
+    scalars, tables = xp.empty((plan.scalars, size)), xp.empty((plan.tables, size, C))
+    if size * n_numbers:
+        _NUMBERS.launch(
+            (), size * n_numbers, shared=_SCRATCH, **parts.given, status=parts.status, n=size,
+            n_strata=int(strata.max(initial=-1)) + 1, wanted=-1 if n is None else n, n_scalars=plan.scalars,
+            n_numbers=n_numbers, ordered=plan.ordered, numbers=numbers, classes=classes,
+            out_scalars=scalars, out_classes=tables,
+        )  # fmt: skip
+    scalars, tables = (part.astype(kind, copy=False) for part in (scalars, tables))
+    each = (*(row.reshape(batch) for row in scalars), *(table.reshape(*batch, C) for table in tables))
+    return (*each, parts.status.reshape(batch))
+
+
+def _accelerations(parts: _Parts, plan: Plan, n_strata: int, wanted: int) -> list[Any]:
+    """Return the acceleration of every number, from what it is without one unit of each kind."""
+    xp, (size, C, _) = library(parts.total), parts.total.shape
+    n_sums, kinds = 5 if plan.ordered else 3, parts.kinds
+    whole = xp.empty((n_sums, size, C), np.int64)
+    for k, part in enumerate(values.sums_of(parts.total, ordered=plan.ordered)[:n_sums]):
+        whole[k] = part
+    together = max(1, MOST_BYTES // max(1, 8 * (5 * C + plan.registers + plan.tables * C)))
+    found = []
+    for first in range(0, max(size * kinds, 1), together):
+        count = min(together, size * kinds - first)
+        sums = _sums(xp, (count, C), plan, np.int64)
+        if count * C:
+            _WITHOUT.launch(
+                (), batches.per_item(count), **parts.given, status=parts.status, whole=whole, n=size,
+                first=first, count=count, **sums,
+            )  # fmt: skip
+        found.append(values.metrics_of_sums(*sums.values(), plan=plan)[:-1])
+    whole_rows = [xp.concatenate(some) if len(some) > 1 else some[0] for some in zip(*found, strict=True)]
+    out = []
+    for rows in _by_number(tuple(row.reshape(size, kinds, *row.shape[1:]) for row in whole_rows), plan):
+        made = xp.empty(len(rows))
+        if len(rows):
+            _ACCELERATION.launch(
+                (), len(rows), shared=_SCRATCH, **parts.given, status=parts.status, without=rows, n=len(rows),
+                per=len(rows) // size, n_strata=n_strata, wanted=wanted, out=made,
+            )  # fmt: skip
+        out.append(made)
+    return out
+
+
+def cluster_intervals(
+    M: Any, *, strata: np.ndarray, plan: Plan, clustered: bool, method: str, level: float, n: int | None,
+    n_replicates: int, seed: int, num_threads: int | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
+    del num_threads
+    xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
+    n_strata, wanted = int(strata.max(initial=-1)) + 1, -1 if n is None else n
+    parts = _parts_of(M, strata, n, clustered=clustered, draws=True)
+    size = len(parts.status)
+    *made, _ = values.metrics_of_matrices(parts.total, plan=plan)
+    out = [[xp.ascontiguousarray(e, np.float64), *(xp.empty(e.shape) for _ in range(3))] for e in made]
+    out = [[*some, xp.empty(some[0].shape, np.int64)] for some in out]
+    bent = _accelerations(parts, plan, n_strata, wanted) if method == "bca" and size else [None] * len(out)
+    per = 8 * n_replicates * (len(_NAMES) * C + plan.registers + plan.tables * C)
+    together = max(1, MOST_BYTES // max(per, 1))
+    for first in range(0, size, together):
+        count = min(together, size - first)
+        sums = _sums(xp, (count, n_replicates, C), plan, np.int64)
+        if sums["t"].size:
+            _DRAWS.launch(
+                (), batches.per_item(count * n_replicates), **parts.given, status=parts.status, n_strata=n_strata,
+                wanted=wanted, first=first, count=count, n_replicates=n_replicates, seed=seed, **sums,
+            )  # fmt: skip
+        drawn = _by_number(values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
+        some = slice(first, first + count)
+        for rows, bends, whole in zip(drawn, bent, out, strict=True):
+            own = None if bends is None else bends.reshape(size, -1)[some].reshape(-1)
+            here = [part[some].reshape(-1) for part in whole]
+            _summarize(rows, here, method, level, acceleration=own, status=parts.status[some])
+    each = [part.reshape(batch + part.shape[1:]) for number in out for part in number]
+    return *each, parts.status.reshape(batch)
