@@ -52,7 +52,7 @@ def check(tile, draws, flags):
         low, high = where(p < low, p, low), where(p > high, p, high)
         total = total + ((one + p) - one)
     bad = where((draw >= zero) & (draw <= one), zero, one)
-    if some(~((low == zero) & (high == one) & (total == total))):  # NaN is in the sum alone
+    if some(~((low == zero) & (high == one) & (total == total))):  # noqa: PLR0124 - NaN is in the sum alone
         bad, total = _rounded(tile, bad)
     store(flags, 0, bad)
     store(flags, 1, total)
