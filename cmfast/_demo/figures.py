@@ -281,11 +281,19 @@ def decided(values: dict[str, dict[str, dict[str, float]]]) -> str:
 
 
 def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> str:
-    """Draw rows of (name, (low, value, high, reference)) as a range with a dot, and the reference as a diamond."""
+    """Draw rows of (name, (low, value, high, reference)) as a range with a dot, and the reference as a diamond.
+
+    Two more numbers are the ends of another interval, a thin line.
+    """
     left, right, top, step = 108.0, 14.0, 66.0, 24.0
     span = CHART - left - right
     limit = max(max(values) for _, values in rows) * 1.05
+    thin = any(others for _, (_, _, _, _, *others) in rows)
+    top += 18.0 * thin
     svg = Svg(CHART, top + step * len(rows) + 38, title)
+    if thin:
+        svg.line(0, 50, 26, 50, INK, 1.5)
+        svg.text(34, 54, "the same by the delta method, without draws", size=11.5, fill=MUTED)
     svg.text(0, 14, title, size=14, weight=650)
     svg.line(0, 32, 26, 32, METHOD_COLOURS["bi"], 5, 'stroke-opacity="0.35"')
     svg.dot(13, 32, 5, METHOD_COLOURS["bi"])
@@ -297,11 +305,14 @@ def intervals(rows: Sequence[tuple[str, Sequence[float]]], *, title: str) -> str
         svg.line(x, top - 10, x, top + step * len(rows))
         svg.text(x, top + step * len(rows) + 15, f"{tick:g} %", size=10.5, anchor="middle", fill=MUTED)
     svg.text(left + span / 2, top + step * len(rows) + 33, "share of the class", size=11, anchor="middle", fill=MUTED)
-    for k, (name, (low, value, high, reference)) in enumerate(rows):
+    for k, (name, (low, value, high, reference, *others)) in enumerate(rows):
         y = top + step * k + 8
         xs = [left + span * v / limit for v in (low, value, high, reference)]
         svg.text(left - 10, y + 4, name, size=11.5, anchor="end")
         svg.line(xs[0], y, xs[2], y, METHOD_COLOURS["bi"], 7, 'stroke-opacity="0.3" stroke-linecap="round"')
+        for first, last in [others] if others else []:
+            title = f"without draws: {100 * first:.1f} % to {100 * last:.1f} %"
+            svg.rect(left + span * first / limit, y - 0.75, span * (last - first) / limit, 1.5, INK, title=title)
         svg.dot(xs[1], y, 5, METHOD_COLOURS["bi"], title=f"{100 * value:.1f} % ({100 * low:.1f} to {100 * high:.1f})")
         svg.rect(
             xs[3] - 4.5,

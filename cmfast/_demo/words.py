@@ -151,7 +151,12 @@ def bootstrap(numbers: Numbers) -> str:
             f"{level:.0f} %: the bars know the chance in the test set only, not that the network itself learned from "
             "other pictures, and a confusion that never occurred stays near zero in every draw"
         )
-    return text + "."
+    return (
+        f"{text}. The thin lines need no draws: how far every picture moves a cell is known from the derivative of the "
+        "scaling, so one system of equations gives the errors of all cells (the delta method). Where a confusion was "
+        f"seen they are {found['median_width_ratio_without_draws']:.2f} times as wide as the bars, in the median; near "
+        "zero, where an interval is lopsided, take the bars."
+    )
 
 
 def statuses(numbers: Numbers) -> str:

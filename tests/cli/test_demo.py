@@ -75,6 +75,15 @@ def test_the_numbers_follow_from_the_matrices(small):
     assert (matrices["bi_low"] <= matrices["bi_high"]).all()
 
 
+def test_intervals_without_draws_agree_with_the_drawn(small):
+    _, numbers, matrices = small
+    assert (matrices["bi_low_without_draws"] >= 0).all()
+    assert 0.7 < numbers["bootstrap"]["median_width_ratio_without_draws"] < 1.3
+    never = matrices["imbalanced"].sum(0) == 0  # of what is smoothing alone nothing varies, but by the other columns
+    assert np.isfinite(matrices["bi_high_without_draws"][:, never]).all()
+    assert "delta method" in words.bootstrap(numbers)
+
+
 def test_the_page_needs_nothing_else(small):
     text = (small[0] / "report.html").read_text()
     for word in ("http", "src=", "href=", "<script", "<link", "@import", "url("):
@@ -134,7 +143,7 @@ def test_the_words_follow_the_numbers(small):
     numbers["samples"]["never_predicted"] = [2, 9]
     assert "never answers 2 and 9" in words.matrices(numbers)
     numbers["bootstrap"]["balanced_inside_interval"] = 0.95
-    assert words.bootstrap(numbers).endswith("95 % of all confusions.")
+    assert "95 % of all confusions. The thin lines" in words.bootstrap(numbers)
     numbers["bootstrap"]["balanced_inside_interval"] = 0.3
     assert "not for 95 %" in words.bootstrap(numbers)
     assert "Here bi" not in page.whole(numbers, small[2])
