@@ -308,6 +308,7 @@ def _scores() -> None:
         P = _shares(dtype, n_classes)
         cmfast.conformal.scores(P, _labels(), randomised=False)
         cmfast.conformal.scores(P, randomised=False)
+        cmfast.conformal.scores(P, _labels(), method="lac")
 
 
 def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.PredictionSets:
@@ -322,6 +323,7 @@ def _prediction_sets() -> None:
 
 def _thresholds() -> None:
     cmfast.conformal.threshold(np.arange(SAMPLES), 0.1, y=_labels())
+    cmfast.conformal.threshold(np.zeros((8, 8)), 0.1)  # eight rows side by side
 
 
 def _score_histogram() -> None:

@@ -346,6 +346,53 @@ def test_batches_are_one_call():
     assert total.n.tolist() == [400, 400]
 
 
+SLICES = {
+    "of rows": lambda x: x[:, :, 3:17],
+    "of clients": lambda x: x[1:],
+    "of rounds": lambda x: x[:, 1:3, :9],
+    "every second": lambda x: x[:, :, ::2],
+    "swapped": lambda x: np.swapaxes(x, 0, 1)[:, :, :8],
+    "one client": lambda x: x[1:, :, 2:],
+    "one row": lambda x: x[:, :, 4:5],
+    "no rows": lambda x: x[:, :, :0],
+    "backwards": lambda x: x[::-1, :, 1:],
+    "repeated": lambda x: np.broadcast_to(x[:1, :, :5], (2, *x[0, :, :5].shape)),
+}
+
+
+@pytest.mark.parametrize("C", [6, 40])
+@pytest.mark.parametrize("cut", SLICES.values(), ids=SLICES)
+def test_slices_are_what_their_copies_are(cut, C):
+    """They are read where they lie; what of labels, numbers and groups lies in another way is copied."""
+    rng = np.random.default_rng(C)
+    x, g = rng.dirichlet(np.full(C, 0.3), (2, 4, 20)), rng.integers(0, 3, (2, 4, 20))
+    y, u = rng.integers(0, C, (2, 4, 20)), rng.random((2, 4, 20))
+    q, by_group = rng.random((*cut(x).shape[:2], 2)), rng.random((*cut(x).shape[:2], 2, 3))
+
+    def found(P, y, u, g):
+        sets = [conformal.prediction_sets(P, q, u=u), conformal.prediction_sets(P, by_group, u=u, groups=g)]
+        s = [conformal.scores(P, y, u=u), conformal.scores(P, u=u), conformal.scores(P, y), conformal.scores(P)]
+        return [*s, conformal.scores(P, y, method="lac"), *(part for one in sets for part in (one.packed, one.sizes))]
+
+    want = found(*(np.ascontiguousarray(cut(a)) for a in (x, y, u, g)))
+    for given in (
+        [cut(a) for a in (x, y, u, g)],
+        [cut(x), np.ascontiguousarray(cut(y)), cut(u), np.asfortranarray(cut(g))],
+        [cut(x), cut(y.astype(np.int16)), cut(u), cut(g)],
+    ):
+        for one, other in zip(found(*given), want, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("n", [8, 9, 16, 63, 64, 250, 700])
+def test_thresholds_of_many_calibrations_are_those_of_each(n):
+    """Eight are sorted side by side."""
+    s = np.random.default_rng(n).integers(-3, 40, (19, n)) / 16
+    s[3, 2], s[4, :5], s[17, 1], s[18] = np.nan, np.inf, -0.0, -np.inf
+    alphas = [0.05, 0.5, 0.1, 0.01, 0.99]
+    assert_same_bits(conformal.threshold(s, alphas), np.stack([conformal.threshold(row, alphas) for row in s]))
+
+
 def test_histograms_merge_and_never_cover_less():
     s = conformal.scores(P, Y, u=U)
     q = conformal.threshold(s, [0.01, 0.1, 0.5, 0.9])

@@ -13,9 +13,10 @@ from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, where
 from cmfast.kernels.cpu.conformal import _network, _one, _order, _tile
+from cmfast.kernels.cpu.conformal._rows import places
 from cmfast.kernels.cpu.conformal._units import UNIT, share
 from cmfast.kernels.shared.conformal import UNITS
-from cmfast.kernels.status import OK
+from cmfast.kernels.status import INVALID, OK
 
 HALF = 32  # bits of a word that are added as floats
 STEPS = (1.0, 4.0, 8.0)  # pivots that are tried, in shares that all labels could have of what no set holds
@@ -39,8 +40,8 @@ class Eight(NamedTuple):
         Thresholds, and at last the largest that excludes anything.
     flags : array of float64, shape (2, 8)
         Which rows go by themselves, and what all of a row add up to.
-    batch, place, groups : array of int64, shape (8,)
-        The element of the batch, the row in it, and which thresholds are meant.
+    batch, place, groups, rows : array of int64, shape (8,)
+        The element of the batch, the row in it, which thresholds are meant, and where the row lies.
     """
 
     tile: Any
@@ -57,6 +58,7 @@ class Eight(NamedTuple):
     batch: Any
     place: Any
     groups: Any
+    rows: Any
 
 
 @jit()
@@ -65,7 +67,7 @@ def _eight(C, words, A):
     return Eight(
         new_lines(C), new_lines(depth), new_lines(depth), new_lines(2 * words), np.empty((WIDTH, words), np.int64),
         new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 1), new_lines(2),
-        np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
+        np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
     )  # fmt: skip
 
 
@@ -74,7 +76,7 @@ def _place(eight, groups, first, count, n, n_groups):
     """Find of which element of the batch rows are, and of which group; flag those of none."""
     b, i = first // n, first % n
     for w in range(count):
-        g = groups[first + w] if len(groups) else 0
+        g = groups[eight.rows[w]] if len(groups) else 0
         eight.batch[w], eight.place[w], eight.groups[w] = b, i, g
         if not 0 <= g < n_groups:
             eight.flags[0, w] = 1.0
@@ -98,7 +100,7 @@ def _limit(eight, q, count, penalty, k_reg):
         eight.fulls[0, w], eight.limits[A, w] = full, most
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def _pivot(tile, flags, limits, a, out):
     """Find a probability below which no label has a score of at most the limit; 0 where that is not found."""
     zero, one, total, limit = splat(0.0), splat(1.0), load(flags, 1), load(limits, a)
@@ -117,7 +119,7 @@ def _pivot(tile, flags, limits, a, out):
     store(out, 0, where(found > zero, found, zero))
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def _mark(tile, cuts, halves):
     """Add up the bits of the labels down to some probability, by halves of words."""
     zero, cut, C = splat(0.0), load(cuts, 0), len(tile)
@@ -140,7 +142,7 @@ def _join(halves, w, words):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _pick(P, first, count, eight):
+def _pick(P, count, eight):
     """Copy the labels that matter, filled up with zeros; return how many a row has at most."""
     tile, kept, words, C, most = eight.tile, eight.kept, eight.words, len(eight.tile), 0
     _mark(tile, eight.cuts, eight.halves)
@@ -161,13 +163,13 @@ def _pick(P, first, count, eight):
             word, j = words[w, k], 64 * k
             while word:
                 lowest = word & -word
-                kept[size, w] = share(P[first + w, j + popcount(lowest - 1)])
+                kept[size, w] = share(P[eight.rows[w], j + popcount(lowest - 1)])
                 size += 1
                 word ^= lowest
     return most
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def _score(kept, most, draws, penalty, k_reg, out):
     """Score labels in order."""
     one, draw, before = splat(1.0), load(draws, 0), splat(0.0)
@@ -198,11 +200,12 @@ def _cut(eight, a, most):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _fill_empty(P, first, count, eight):
+def _fill_empty(P, count, eight):
     """Give sets without a label the first one."""
     for w in range(count):
         if eight.sizes[0, w] == 0.0:
-            eight.sizes[0, w], eight.cuts[0, w] = 1.0, share(P[first + w, _one.first(P[first + w])])
+            row = P[eight.rows[w]]
+            eight.sizes[0, w], eight.cuts[0, w] = 1.0, share(row[_one.first(row)])
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -217,7 +220,7 @@ def _write(row, halves, w, cut, size, words):
 
 
 @jit()
-def sets_of_many(P, u, groups, q, n, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
+def sets_of_many(P, u, groups, q, n, step, penalty, k_reg, top1, out, out_sizes, out_status, start, stop):
     """Fill the sets of rows, `n` of them to an element of the batch; `q` has (batch, alpha, group, 1)."""
     eight, room, results = (
         _eight(P.shape[1], out.shape[2], q.shape[1]),
@@ -225,36 +228,38 @@ def sets_of_many(P, u, groups, q, n, penalty, k_reg, top1, out, out_sizes, out_s
         (out, out_sizes, out_status),
     )
     for first in range(start, stop, WIDTH):
-        _fill(P, u, groups, q, n, penalty, k_reg, top1, eight, room, results, first, min(WIDTH, stop - first))
+        _fill(P, u, groups, q, n, step, penalty, k_reg, top1, eight, room, results, first, min(WIDTH, stop - first))
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _fill(P, u, groups, q, n, penalty, k_reg, top1, eight, room, results, first, count):
+def _fill(P, u, groups, q, n, step, penalty, k_reg, top1, eight, room, results, first, count):
     A, (out, out_sizes, out_status) = q.shape[1], results
-    _tile.gather(P, u, _tile.places(first, count), eight.tile, eight.draws)
+    places(first, count, n, step, eight.rows)
+    _tile.gather(P, u, eight.rows, eight.tile, eight.draws)
     is_much = _tile.check(eight.tile, eight.draws, eight.flags)
     _place(eight, groups, first, count, n, q.shape[2])
     for w in range(count):
-        r = first + w
+        out_status[first + w] = OK
         if is_much or eight.flags[0, w] != 0.0:
             eight.flags[0, w] = 1.0
-            _one.sets_of_row(P, u, groups, q, n, False, penalty, k_reg, top1, room, out, out_sizes, out_status, r)
-        else:
-            out_status[r] = OK
+            b, i, g, draw = eight.batch[w], eight.place[w], eight.groups[w], eight.draws[0, w]
+            row = P[eight.rows[w]]
+            if not _one.sets_of_row(row, draw, g, q, b, i, False, penalty, k_reg, top1, room, out, out_sizes):
+                out_status[first + w] = INVALID
     if is_much:
         return
     _limit(eight, q, count, penalty, k_reg)
     _pivot(eight.tile, eight.flags, eight.limits, A, eight.cuts)
-    most = _pick(P, first, count, eight)
+    most = _pick(P, count, eight)
     _network.sort(eight.kept, -(-most // WIDTH) * WIDTH)
     _score(eight.kept, most, eight.draws, penalty, k_reg, eight.found)
     for a in range(A):
         _cut(eight, a, most)
         if top1:
-            _fill_empty(P, first, count, eight)
+            _fill_empty(P, count, eight)
         _mark(eight.tile, eight.cuts, eight.halves)
         for w in range(count):
             if eight.flags[0, w] == 0.0:
                 e, i, size = eight.batch[w] * A + a, eight.place[w], np.int64(eight.sizes[0, w])
-                _write(P[first + w], eight.halves, w, eight.cuts[0, w], size, out[e, i])
+                _write(P[eight.rows[w]], eight.halves, w, eight.cuts[0, w], size, out[e, i])
                 out_sizes[e, i] = size

@@ -1,8 +1,7 @@
 """Eight rows side by side put in order, the largest first: what is compared depends on their length alone.
 
 No branch waits for data, so flat rows take as long as peaked ones, and ties need no care. Lines come in eights; those
-of a block are merged with those of its neighbour by a bitonic network, of which the part beyond the end would move
-nothing.
+of a block are merged with those of its neighbour by a bitonic network, of which the part beyond the end moves nothing.
 """
 
 from cmfast.kernels.cpu._core.jit import jit

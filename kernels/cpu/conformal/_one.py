@@ -4,7 +4,6 @@ from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.conformal import _bits, _order
 from cmfast.kernels.cpu.conformal._units import is_row, is_share, most_units, score, share, units
-from cmfast.kernels.status import INVALID, OK
 
 
 @jit(inner=True, borrows=True)
@@ -74,19 +73,19 @@ def finish(row, words, top1, sizes, i):
 
 
 @jit(inner=True, borrows=True)
-def sets_of_row(P, u, groups, q, n, lac, penalty, k_reg, top1, room, out, out_sizes, out_status, r):
-    """Fill the sets of row `r`; `q` has (batch, alpha, group, 1 or label)."""
-    C, A, by_label = P.shape[1], q.shape[1], q.shape[3] > 1
-    b, i, row, draw = r // n, r % n, P[r], u[r] if len(u) else 1.0
-    g = groups[r] if len(groups) else 0
+def sets_of_row(row, draw, g, q, b, i, lac, penalty, k_reg, top1, room, out, out_sizes):
+    """Fill the sets of row `i` of element `b` of the batch; `q` has (batch, alpha, group, 1 or label).
+
+    Returns whether it is one.
+    """
+    C, A, by_label = len(row), q.shape[1], q.shape[3] > 1
     good = is_row(row) and is_share(draw) and 0 <= g < q.shape[2]
-    out_status[r] = OK if good else INVALID
     filled = 0
     if good and not lac:
         most = _most(q[b, 0, g])
         for a in range(1, A):
             most = max(most, _most(q[b, a, g]))
-        filled = _order.arrange(P[r], most, penalty, k_reg, room)
+        filled = _order.arrange(row, most, penalty, k_reg, room)
     for a in range(A):
         words = out[b * A + a, i]
         if not good:
@@ -109,3 +108,4 @@ def sets_of_row(P, u, groups, q, n, lac, penalty, k_reg, top1, room, out, out_si
                 for k in range(size):
                     _bits.put(words, room.order[k])
         finish(row, words, top1, out_sizes[b * A + a], i)
+    return good

@@ -15,18 +15,10 @@ MOST_CLASSES = 24
 MOST_TOTAL = 1.99  # of a row: with the part of one label more it stays below 2
 
 
-@jit(inner=True, borrows=True)
-def places(first, count):
-    """Return eight rows from `first` on; the last of them again where there are fewer."""
-    last = first + count - 1
-    others = (min(first + 1, last), min(first + 2, last), min(first + 3, last), min(first + 4, last))
-    return (first, *others, min(first + 5, last), min(first + 6, last), min(first + 7, last))
-
-
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def gather(P, u, rows, tile, draws):
-    """Copy rows side by side, and their draws."""
-    C = P.shape[1]
+    """Copy rows side by side, and their draws; `rows` says where they lie."""
+    C, at = P.shape[1], (rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7])
     for w in range(WIDTH):
         draws[0, w] = u[rows[w]] if len(u) else 1.0
     if C < WIDTH:
@@ -35,11 +27,11 @@ def gather(P, u, rows, tile, draws):
                 tile[j, w] = P[rows[w], j]
         return
     for column in range(0, C - WIDTH + 1, WIDTH):
-        load_block(tile, column, P, rows, column)
-    load_block(tile, C - WIDTH, P, rows, C - WIDTH)
+        load_block(tile, column, P, at, column)
+    load_block(tile, C - WIDTH, P, at, C - WIDTH)
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def check(tile, draws, flags):
     """Flag rows that are none, and take what was rounded for 0 or 1; the second line of flags is what rows add up to.
 
@@ -52,7 +44,7 @@ def check(tile, draws, flags):
         low, high = where(p < low, p, low), where(p > high, p, high)
         total = total + ((one + p) - one)
     bad = where((draw >= zero) & (draw <= one), zero, one)
-    if some(~((low == zero) & (high == one) & (total == total))):  # noqa: PLR0124 - NaN is in the sum alone
+    if some(~((low == zero) & (high == one) & (total < splat(np.inf)))):  # NaN is in the sum alone
         bad, total = _rounded(tile, bad)
     store(flags, 0, bad)
     store(flags, 1, total)
@@ -73,26 +65,29 @@ def _rounded(tile, bad):
     return bad, total
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def rank(tile, parts, before, ahead, counted):
     """Add up for every label what is ranked before it, and if it is wanted how many."""
-    zero, one = splat(0.0), splat(1.0)
-    for j in range(len(tile)):
+    C, zero, one = len(tile), splat(0.0), splat(1.0)
+    for j in range(C):
+        store(parts, j, (one + load(tile, j)) - one)
+    for j in range(C):  # every pair twice: sums stay in registers
         p, mine, rank = load(tile, j), zero, zero
-        part = (one + p) - one
-        store(parts, j, part)
         for i in range(j):
             first = load(tile, i) >= p
             mine = mine + where(first, load(parts, i), zero)
-            store(before, i, load(before, i) + where(first, zero, part))
             if counted:
                 rank = rank + where(first, one, zero)
-                store(ahead, i, load(ahead, i) + where(first, zero, one))
+        for i in range(j + 1, C):
+            first = load(tile, i) > p
+            mine = mine + where(first, load(parts, i), zero)
+            if counted:
+                rank = rank + where(first, one, zero)
         store(before, j, mine)
         store(ahead, j, rank)
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def score(tile, draws, before, ahead, penalty, k_reg, out):
     """Turn sums into the scores of all labels."""
     one, draw = splat(1.0), load(draws, 0)
@@ -105,7 +100,7 @@ def score(tile, draws, before, ahead, penalty, k_reg, out):
             out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * UNIT
 
 
-@jit(inner=True, borrows=True)
+@jit(inner=True, inline=True, borrows=True)
 def score_one(tile, labels, draws, own, before, ahead, penalty, k_reg, out):
     """Score one label of every row, of which `own` are the probabilities."""
     zero, one, p, label = splat(0.0), splat(1.0), load(own, 0), load(labels, 0)
@@ -132,19 +127,12 @@ def one_by_one(P, rows, draws, penalty, k_reg, out, flags):
                 out[j, w] = _units.score(whole, ahead, row[j], draws[0, w], penalty, k_reg)
 
 
-@jit(inner=True, borrows=True)
-def fill(P, u, first, count, penalty, k_reg, tile, draws, parts, before, ahead, flags, out):
-    """Score all labels of `count` rows from `first` on; rows that are none are flagged."""
-    rows = places(first, count)
+@jit(inner=True, inline=True, borrows=True)
+def fill(P, u, rows, penalty, k_reg, tile, draws, parts, before, ahead, flags, out):
+    """Score all labels of eight rows; those that are none are flagged."""
     gather(P, u, rows, tile, draws)
     if check(tile, draws, flags):
         one_by_one(P, rows, draws, penalty, k_reg, out, flags)
         return
-    compare(tile, draws, parts, before, ahead, penalty, k_reg, out)
-
-
-@jit(inner=True, borrows=True)
-def compare(tile, draws, parts, before, ahead, penalty, k_reg, out):
-    """Score all labels of a tile, each by those ranked before it."""
     rank(tile, parts, before, ahead, penalty != 0)
     score(tile, draws, before, ahead, penalty, k_reg, out)
