@@ -36,6 +36,13 @@ def row_of_axes(n: int, side: float = 3.3, height: float | None = None) -> tuple
     return figure, list(found[0])
 
 
+def grid_of_axes(rows: int, columns: int, side: float) -> tuple[Any, list[Any]]:
+    """Return a new figure, and axes in rows and columns of it, row by row."""
+    size = ((side + 0.1) * columns + 2.2, (side + 0.3) * rows + 0.3)
+    figure, found = pyplot().subplots(rows, columns, figsize=size, layout="compressed", squeeze=False)
+    return figure, list(found.ravel())
+
+
 def forest(ax: Any, names: list[str], estimate: Any, low: Any, high: Any) -> Any:
     """Draw a disc for every estimate and a line for its interval, one below the other; return the lines."""
     rows = np.arange(len(names))[::-1]

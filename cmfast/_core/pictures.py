@@ -12,6 +12,9 @@ Rgb = tuple[int, int, int]
 DIAGONAL: Rgb = (214, 110, 24)  # orange and blue, as in figure 4 of Erbani et al.
 OFF_DIAGONAL: Rgb = (20, 72, 160)
 FAINTEST = 0.08  # of a scale: the least that is not nothing, told apart from the blank of nothing
+MARKERS = "os^Dv<>"
+# Of Okabe and Ito, How to make figures and presentations that are friendly to colour-blind people, 2008.
+CYCLE: tuple[Rgb, ...] = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233))
 LEAST = 0.0005  # share that is written as a number of percent
 
 
@@ -42,6 +45,12 @@ def palette(ground: Any) -> Palette:
 
 def _unit(rgb: Rgb) -> np.ndarray:
     return np.array(rgb, np.float64) / 255.0
+
+
+def cycle(ground: np.ndarray) -> list[np.ndarray]:
+    """Return colours of lines, those first that stand out most from the ground."""
+    colours = [_unit(rgb) for rgb in CYCLE]
+    return sorted(colours, key=lambda rgb: -abs(float(luminance(rgb) - luminance(ground))) > -0.25)
 
 
 def ramp(ground: np.ndarray, end: np.ndarray, n: int = 256) -> np.ndarray:

@@ -7,13 +7,16 @@ from cmfast.conformal import CcmDisplay
 from cmfast.contingency import PathDisplay, SurfaceDisplay
 from cmfast.display._confusion import ConfusionDisplay
 from cmfast.display._difference import DifferenceDisplay
+from cmfast.display._epochs import CellsDisplay, StripDisplay
 from cmfast.uncertainty import ComparisonDisplay
 
 __all__ = [
     "CcmDisplay",
+    "CellsDisplay",
     "ComparisonDisplay",
     "ConfusionDisplay",
     "DifferenceDisplay",
     "PathDisplay",
+    "StripDisplay",
     "SurfaceDisplay",
 ]

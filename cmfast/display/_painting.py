@@ -24,6 +24,7 @@ class Look:
     own_diagonal: bool = True
     colorbar: bool = True
     values_format: str | None = None
+    side: float | None = None  # of the matrix in inches, if one of many: without names and texts
 
 
 @dataclass
@@ -59,11 +60,11 @@ def paint(ax: Any, drawn: Drawn, look: Look, unit: str) -> Painted:
         for layer, name in ((image, "confused, " if look.own_diagonal else ""), (diagonal, "right, ")):
             if layer is not None and layer.get_array().count():
                 bar(ax, layer, name + unit, shares=shares)
-    cell, dot, most = lay_out(ax, drawn, known, colours)
+    cell, dot, most = lay_out(ax, drawn, known, colours, look.side)
     if dot > 1:
         _pool(ax, image, diagonal, np.where(known, values, np.nan), dot)
     text = None
-    if dot == 1 and look.text != "none":
+    if dot == 1 and look.text != "none" and look.side is None:
         text = _write(ax, drawn, values, known, (image, diagonal), look, cell, most)
     return Painted(image, diagonal, text, dot)
 
@@ -75,31 +76,39 @@ def _layer(ax: Any, values: np.ndarray, known: np.ndarray, look: Look, end: np.n
     return drawing.layer(ax, values, known & (values > 0), scale, low=low, high=high, log=look.log)
 
 
-def lay_out(ax: Any, drawn: Drawn, known: np.ndarray, colours: pictures.Palette) -> tuple[float, int, float]:
+def lay_out(
+    ax: Any, drawn: Drawn, known: np.ndarray, colours: pictures.Palette, side: float | None = None
+) -> tuple[float, int, float]:
     """Name all lines, and paint cells without a value; return points of a cell, lines of a dot, points of the font."""
     n = len(known)
     most = float(ax.xaxis.label.get_size())
     ax.set(xlim=(-0.5, max(n, 1) - 0.5), ylim=(max(n, 1) - 0.5, -0.5), ylabel="true", xticks=[], yticks=[])
     for spine in ax.spines.values():
         spine.set_color(colours.line)
-    cell, pixels = drawing.cell_size(ax, n)
+    if side is None:
+        cell, pixels = drawing.cell_size(ax, n)
+    else:
+        cell, pixels = (side * unit / max(n, 1) for unit in (72.0, ax.get_figure().dpi))
     dot = drawing.dots(n, pixels)
     notes = [f"a dot is the largest of {dot} x {dot}"] if dot > 1 else []
     notes += [] if known.all() else [f"{'striped' if dot == 1 else 'blank'}: undefined"]
     ax.set_xlabel(f"predicted ({'; '.join(notes)})" if notes else "predicted")
     if dot == 1 and not known.all():
         drawing.hatched(ax, ~known, colours)
-    _name(ax, drawn, cell, most, colours)
     if dot == 1 and n <= drawing.FINEST:
         _separate(ax, n, colours)
-    return (drawing.cell_size(ax, n)[0] if dot == 1 else cell), dot, most
+    if side is None:
+        _name(ax, drawn, cell, most, colours)
+        cell = drawing.cell_size(ax, n)[0] if dot == 1 else cell
+    return cell, dot, most
 
 
 def bar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
-    """Draw the scale of a layer beside the matrix, of shares in percent."""
+    """Draw the scale of a layer beside the matrix, or several, of shares in percent."""
     from matplotlib.ticker import FuncFormatter  # noqa: TID251
 
-    found = ax.figure.colorbar(layer, ax=ax, fraction=0.05, pad=0.03, shrink=0.85, aspect=28)
+    figure = ax[0].figure if isinstance(ax, list) else ax.figure
+    found = figure.colorbar(layer, ax=ax, fraction=0.05, pad=0.03, shrink=0.85, aspect=28)
     found.set_label(label)
     found.outline.set_visible(False)
     if shares:
@@ -125,8 +134,7 @@ def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> N
 
 def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: pictures.Palette) -> None:
     """Write the names of the classes; where they are too small, of the groups. Lines set groups apart."""
-    ellipsis = "\N{HORIZONTAL ELLIPSIS}"
-    names = [name if len(name) <= LONGEST else name[: LONGEST - 1] + ellipsis for name in drawn.names]
+    names = shortened(drawn.names)
     bounds = _bounds(drawn.groups)
     if drawn.groups and len(bounds) > 1 and 0.86 * cell < drawing.SMALLEST:
         large = [(a, b) for a, b in bounds if (b - a) * cell >= drawing.HEIGHT * drawing.SMALLEST]
@@ -138,6 +146,12 @@ def _name(ax: Any, drawn: Drawn, cell: float, most: float, colours: pictures.Pal
     for a, _ in bounds[1:]:
         for line in (ax.axhline, ax.axvline):
             line(a - 0.5, color=colours.line, linewidth=1.0 if cell > 4 else 0.5)
+
+
+def shortened(names: list[str]) -> list[str]:
+    """Return names of which none is too long."""
+    ellipsis = "\N{HORIZONTAL ELLIPSIS}"
+    return [name if len(name) <= LONGEST else name[: LONGEST - 1] + ellipsis for name in names]
 
 
 def _bounds(groups: list[str] | None) -> list[tuple[int, int]]:

@@ -58,15 +58,16 @@ def adopted(name: str, M: Array) -> np.ndarray:
 
 def class_names(names: Any, C: int) -> list[str]:
     """Return what classes are called: by default by their numbers."""
-    return [str(k) for k in range(C)] if names is None else _texts("class_names", names, C)
+    return [str(k) for k in range(C)] if names is None else texts("class_names", names, C)
 
 
 def group_names(names: Any, C: int) -> list[str] | None:
     """Return the group of every class, if there are groups."""
-    return None if names is None else _texts("groups", names, C)
+    return None if names is None else texts("groups", names, C)
 
 
-def _texts(option: str, names: Any, C: int) -> list[str]:
+def texts(option: str, names: Any, C: int) -> list[str]:
+    """Return names given by an option, one for each of `C`."""
     wanted = f"a sequence of {C} names"
     plain = isinstance(names, Sequence) and not isinstance(names, str | bytes)
     if not plain and not (hasattr(names, "tolist") and getattr(names, "ndim", 0) == 1):

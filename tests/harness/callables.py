@@ -38,6 +38,7 @@ RECORDS = {
     "conformal.CcmDisplay", "conformal.SizeCoverage",
     "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
     "uncertainty.McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
+    "display.CellsDisplay", "display.StripDisplay",
     "uncertainty.Equivalence", "uncertainty.PairedCounts", "uncertainty.Symmetry",
 }  # fmt: skip
 
@@ -865,6 +866,22 @@ ENTRIES: dict[str, Entry] = {
     "display.DifferenceDisplay.plot": Entry(
         lambda make: cmfast.display.ConfusionDisplay.compare(make(COUNTS), make(COUNTS.T.copy())).plot,
         wrong=OF_LOOKS, free=frozenset({"ax", *OF_LOOKS}),
+    ),
+    "display.StripDisplay.from_matrices": _of_picture(
+        cmfast.display.StripDisplay.from_matrices, {"M": np.stack([COUNTS, COUNTS])},
+        free=frozenset({"class_names", "order", "names"}), wrong=OF_PICTURES | {"names": OF_PICTURES["class_names"]},
+    ),
+    "display.CellsDisplay.from_matrices": _of_picture(
+        cmfast.display.CellsDisplay.from_matrices, {"M": np.stack([COUNTS, COUNTS])},
+        free=frozenset({"class_names", "names"}), wrong=OF_PICTURES | {"names": OF_PICTURES["class_names"]},
+    ),
+    "display.StripDisplay.plot": Entry(
+        lambda make: cmfast.display.StripDisplay.from_matrices(make(np.stack([COUNTS, COUNTS]))).plot,
+        wrong=OF_LOOKS | {"most": integers(1, none=False)}, free=frozenset({"most", *OF_LOOKS}),
+    ),
+    "display.CellsDisplay.plot": Entry(
+        lambda make: cmfast.display.CellsDisplay.from_matrices(make(np.stack([COUNTS, COUNTS]))).plot,
+        free=frozenset({"ax"}),
     ),
     "display.ConfusionDisplay.blocks": Entry(
         lambda make: _pictured(make).blocks, wrong={"most": integers(2, none=False)}, free=frozenset({"most"})

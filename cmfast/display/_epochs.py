@@ -1,0 +1,266 @@
+"""Pictures of several matrices in their order: checkpoints side by side, and the largest confusions along them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast.display import _painting, _values
+from cmfast.display._orders import Order
+from cmfast.display._painting import Look
+from cmfast.normalizing import normalize as normalized
+
+ACROSS = 6  # pictures beside each other
+SIDE = 1.7  # inches of each
+ARROW = " \N{RIGHTWARDS ARROW} "
+
+
+def _adopted(
+    M: Array, names: Any, method: Method | None, on_failure: OnFailure
+) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
+    """Return a stack of matrices on the host, their shares, and what they are called."""
+    (array,) = dispatch.adopt(M=M)
+    validate.matrices(square=True, M=array)
+    shape = dispatch.shape_of(array)
+    if len(shape) != 3 or not shape[0]:
+        validate.refuse("M", "at least one matrix, of shape (E, C, C)", f"shape {shape}")
+    called = [str(k) for k in range(shape[0])] if names is None else _values.texts("names", names, shape[0])
+    shares = None if method is None else dispatch.to_host(normalized(array, method, on_failure=on_failure))
+    return np.asarray(dispatch.to_host(array)), shares if shares is None else np.asarray(shares), called
+
+
+class StripDisplay:
+    """Confusion matrices side by side, all in one order and on one scale: checkpoints, models, sites.
+
+    Attributes
+    ----------
+    matrices : array, shape (E, C, C)
+        What is painted, in the order of the picture.
+    names : list of str
+        What the matrices are called.
+    order : array of int, shape (C,)
+        Which class each line is.
+    axes_, figure_, images_ : matplotlib objects
+        What was drawn, after :meth:`plot`.
+
+    Examples
+    --------
+    >>> from cmfast.display import StripDisplay
+    >>> display = StripDisplay.from_matrices([[[3, 1], [2, 2]], [[4, 0], [1, 3]]], names=["first", "last"])
+    >>> display.matrices.tolist()
+    [[[0.75, 0.25], [0.5, 0.5]], [[1.0, 0.0], [0.25, 0.75]]]
+    """
+
+    def __init__(self, drawn: list[_values.Drawn], *, names: list[str], normalize: str | None) -> None:
+        self._drawn, self.names, self._normalize = drawn, names, normalize
+        self.matrices = np.stack([one.counts if one.shares is None else one.shares for one in drawn])
+        self.order = drawn[0].order
+
+    @classmethod
+    def from_matrices(
+        cls,
+        M: Array,
+        /,
+        *,
+        names: Sequence[Any] | None = None,
+        normalize: Method | None = "row",
+        class_names: Sequence[Any] | None = None,
+        order: Order | Sequence[int] = "given",
+        on_failure: OnFailure = "warn",
+    ) -> Self:
+        """Take a stack of matrices.
+
+        Parameters
+        ----------
+        M : array, shape (E, C, C)
+            One matrix for each checkpoint, in order.
+        names : sequence of E names, optional
+            What they are called; default: their numbers.
+        normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
+            Paint ``cmfast.normalize(M, normalize)``; None: `M` itself.
+        class_names, on_failure
+            As for :meth:`ConfusionDisplay.from_matrix`.
+        order : {"given", "support", "recall", "cluster"} or sequence of int
+            Of the classes, as for :meth:`ConfusionDisplay.from_matrix`, by the last matrix.
+
+        Returns
+        -------
+        StripDisplay
+            Not drawn yet.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `M` is no stack of real square matrices; another number of names than matrices or classes.
+        """
+        method = _values.options(normalize, on_failure)
+        counts, shares, called = _adopted(M, names, method, on_failure)
+        last = _values.drawn(counts[-1], None, order, class_names, None, on_failure)
+        at = np.ix_(last.order, last.order)
+        drawn = [
+            replace(last, counts=one[at], shares=None if shares is None else shares[k][at])
+            for k, one in enumerate(counts)
+        ]
+        return cls(drawn, names=called, normalize=method)
+
+    def plot(self, *, most: int = 12, vmax: float | None = None, log: bool = False) -> Self:
+        """Draw the matrices in a new figure, each with a scale of its own for the diagonal.
+
+        Parameters
+        ----------
+        most : int
+            How many at most: of more, as many at even distances, with the first and the last.
+        vmax : float, optional
+            Upper end of the scale of all confusions; default: the largest of all.
+        log : bool
+            Colour confusions by their logarithm.
+
+        Returns
+        -------
+        StripDisplay
+            Itself; `axes_`, `figure_` and `images_` are set. Nothing is shown.
+        """
+        most = validate.count("most", most, least=1)
+        validate.flag("log", log)
+        high = None if vmax is None else validate.positive("vmax", vmax)
+        E = len(self.names)
+        some = np.unique(np.linspace(E - 1, 0, min(most, E)).round().astype(int))
+        off = np.where(_values.defined(self.matrices), self.matrices, 0).astype(np.float64)[some]
+        off[:, np.arange(off.shape[1]), np.arange(off.shape[1])] = 0.0
+        low, high = drawing.limits(off, None, high, log=log)
+        look = Look(log=log, vmin=low, vmax=high, colorbar=False, side=SIDE)
+        across = min(len(some), ACROSS)
+        self.figure_, axes = drawing.grid_of_axes(-(-len(some) // across), across, SIDE)
+        self.axes_ = axes[: len(some)]
+        found = []
+        for ax, k in zip(self.axes_, some, strict=True):
+            found.append(_painting.paint(ax, self._drawn[k], look, ""))
+            ax.set_title(self.names[k], fontsize="small")
+            ax.label_outer()
+        for ax in axes[len(some) :]:
+            ax.remove()
+        self._name(across)
+        self.images_ = [one.image for one in found]
+        unit = _values.UNITS.get(self._normalize or "", "count")
+        _painting.bar(self.axes_, self.images_[0], f"confused, {unit}", shares=self._normalize is not None)
+        return self
+
+    def _name(self, across: int) -> None:
+        """Name the lines of the first of each row of pictures, if there is room."""
+        n = len(self.order)
+        size = min(8.0, 0.86 * 72.0 * SIDE / max(n, 1))
+        if size >= drawing.SMALLEST:
+            for ax in self.axes_[::across]:
+                ax.set_yticks(range(n), _painting.shortened(self._drawn[0].names), fontsize=size)
+                ax.tick_params(length=0)
+
+
+class CellsDisplay:
+    """The largest confusions along checkpoints: which are learnt, and which stay.
+
+    Attributes
+    ----------
+    values : array of float, shape (k, E)
+        Every cell at every checkpoint.
+    places : list of tuple of int
+        Row and column of each, the one that is ever largest first.
+    labels : list of str
+        What they are called.
+    names : list of str
+        What the checkpoints are called.
+    ax_, figure_, lines_ : matplotlib objects
+        What was drawn, after :meth:`plot`.
+
+    Examples
+    --------
+    >>> from cmfast.display import CellsDisplay
+    >>> display = CellsDisplay.from_matrices([[[3, 1], [2, 2]], [[4, 0], [1, 3]]], k=1, class_names=["cat", "dog"])
+    >>> display.values.tolist(), display.places
+    ([[0.5, 0.25]], [(1, 0)])
+    """
+
+    def __init__(
+        self, values: np.ndarray, *, places: list[tuple[int, int]], labels: list[str], names: list[str], unit: str
+    ) -> None:
+        self.values, self.places, self.labels, self.names, self._unit = values, places, labels, names, unit
+
+    @classmethod
+    def from_matrices(
+        cls,
+        M: Array,
+        /,
+        k: int = 5,
+        *,
+        names: Sequence[Any] | None = None,
+        normalize: Method | None = "row",
+        class_names: Sequence[Any] | None = None,
+        on_failure: OnFailure = "warn",
+    ) -> Self:
+        """Find the cells off the diagonal that are ever largest.
+
+        Parameters
+        ----------
+        M : array, shape (E, C, C)
+            One matrix for each checkpoint, in order.
+        k : int
+            How many; fewer where there are fewer that are ever above 0.
+        names, normalize, class_names, on_failure
+            As for :meth:`StripDisplay.from_matrices`.
+
+        Returns
+        -------
+        CellsDisplay
+            Not drawn yet. Equal ones are in the order of rows, then columns.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`StripDisplay.from_matrices`; `k` below 1.
+        """
+        k = validate.count("k", k, least=1)
+        method = _values.options(normalize, on_failure)
+        counts, shares, called = _adopted(M, names, method, on_failure)
+        values = np.asarray(counts if shares is None else shares, np.float64)
+        classes = _values.class_names(class_names, values.shape[1])
+        values = np.where(_values.defined(values), values, np.nan)
+        largest = np.fmax.reduce(np.nan_to_num(values), axis=0)
+        np.fill_diagonal(largest, 0.0)
+        order = np.argsort(-largest.ravel(), kind="stable")[: min(k, np.count_nonzero(largest))]
+        places = [divmod(int(cell), len(classes)) for cell in order]
+        rows = np.array([values[:, i, j] for i, j in places]).reshape(len(places), len(values))
+        labels = [f"{classes[i]}{ARROW}{classes[j]}" for i, j in places]
+        return cls(rows, places=places, labels=labels, names=called, unit=_values.UNITS.get(method or "", "count"))
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw a line for every cell.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; default: a new figure.
+
+        Returns
+        -------
+        CellsDisplay
+            Itself; `ax_`, `figure_` and `lines_` are set. Nothing is shown.
+        """
+        ax = drawing.axes(ax, (7.2, 3.6))
+        scale = 100.0 if self._unit.startswith("%") else 1.0
+        at = np.arange(len(self.names))
+        marker = "" if len(at) > 40 else pictures.MARKERS
+        cycle = pictures.cycle(drawing.colours_of(ax).ground)
+        self.lines_ = []
+        for n, (row, label) in enumerate(zip(self.values, self.labels, strict=True)):
+            look = {"color": cycle[n % len(cycle)], "marker": marker[n % len(marker)] if marker else ""}
+            look["linestyle"] = ("-", "--", ":")[n // len(cycle) % 3]
+            self.lines_ += ax.plot(at, scale * row, label=label, markersize=4, linewidth=1.5, **look)
+        step = max(1, -(-len(at) // 12))
+        ax.set_xticks(at[::step], self.names[::step])
+        ax.set(xlabel="checkpoint", ylabel=self._unit, ylim=(0, None))
+        if self.lines_:
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
