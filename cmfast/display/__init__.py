@@ -8,6 +8,7 @@ from cmfast.contingency import PathDisplay, SurfaceDisplay
 from cmfast.display._confusion import ConfusionDisplay
 from cmfast.display._difference import DifferenceDisplay
 from cmfast.display._epochs import CellsDisplay, StripDisplay
+from cmfast.display._geometry import GcmDisplay
 from cmfast.uncertainty import ComparisonDisplay
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "ComparisonDisplay",
     "ConfusionDisplay",
     "DifferenceDisplay",
+    "GcmDisplay",
     "PathDisplay",
     "StripDisplay",
     "SurfaceDisplay",

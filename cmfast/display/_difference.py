@@ -1,7 +1,6 @@
 """A picture of what two confusion matrices differ in: signed, with marks where that is beyond chance."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -154,7 +153,7 @@ def difference(
     at = np.ix_(drawn.order, drawn.order)
     with np.errstate(invalid="ignore"):
         signed = both[0] - both[1]
-    return DifferenceDisplay(replace(drawn, shares=signed[at]), None if p is None else p[at], level, method)
+    return DifferenceDisplay(drawn.with_shares(signed[at]), None if p is None else p[at], level, method)
 
 
 def _p_values(T: PairedCounts, C: int) -> np.ndarray:

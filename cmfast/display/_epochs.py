@@ -132,8 +132,9 @@ class StripDisplay:
         off[:, np.arange(off.shape[1]), np.arange(off.shape[1])] = 0.0
         low, high = drawing.limits(off, None, high, log=log)
         look = Look(log=log, vmin=low, vmax=high, colorbar=False, side=SIDE)
-        across = min(len(some), ACROSS)
-        self.figure_, axes = drawing.grid_of_axes(-(-len(some) // across), across, SIDE)
+        rows = -(-len(some) // ACROSS)
+        across = -(-len(some) // rows)  # the same in every row, but for the last
+        self.figure_, axes = drawing.grid_of_axes(rows, across, SIDE)
         self.axes_ = axes[: len(some)]
         found = []
         for ax, k in zip(self.axes_, some, strict=True):

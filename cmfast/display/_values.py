@@ -1,7 +1,7 @@
 """What is held of a confusion matrix to draw it: counts and shares on the host, names, groups, all in one order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,10 @@ class Drawn:
     order: np.ndarray
     names: list[str]
     groups: list[str] | None
+
+    def with_shares(self, shares: np.ndarray) -> "Drawn":
+        """Return the same with other shares."""
+        return replace(self, shares=shares)
 
     def part(self, places: Any) -> "Drawn":
         """Return some of the lines."""

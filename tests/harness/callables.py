@@ -38,7 +38,7 @@ RECORDS = {
     "conformal.CcmDisplay", "conformal.SizeCoverage",
     "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
     "uncertainty.McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
-    "display.CellsDisplay", "display.StripDisplay",
+    "display.CellsDisplay", "display.GcmDisplay", "display.StripDisplay",
     "uncertainty.Equivalence", "uncertainty.PairedCounts", "uncertainty.Symmetry",
 }  # fmt: skip
 
@@ -883,6 +883,12 @@ ENTRIES: dict[str, Entry] = {
         lambda make: cmfast.display.CellsDisplay.from_matrices(make(np.stack([COUNTS, COUNTS]))).plot,
         free=frozenset({"ax"}),
     ),
+    "display.GcmDisplay.from_result": _function(
+        cmfast.display.GcmDisplay.from_result, others={"result": Made(_embedded)},
+        wrong={"result": NO_PAIRS, "curve": (3, "x", [1], {}), "class_names": OF_PICTURES["class_names"]},
+        free=frozenset({"result", "curve", "class_names"}),
+    ),
+    "display.GcmDisplay.plot": Entry(lambda make: cmfast.display.GcmDisplay.from_result(_embedded(make)).plot),
     "display.ConfusionDisplay.blocks": Entry(
         lambda make: _pictured(make).blocks, wrong={"most": integers(2, none=False)}, free=frozenset({"most"})
     ),

@@ -1,0 +1,166 @@
+"""A picture of a geometric confusion matrix, and of what it is worth."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from cmfast._core import dispatch, drawing, pictures, validate
+from cmfast.display import _painting, _values
+from cmfast.display._painting import Look
+from cmfast.geometry import GcmResult, WidthCurve
+
+SIDE = 3.6  # inches of each part
+
+
+class GcmDisplay:
+    """A geometric confusion matrix beside its overlap with the normalised one, and that over the widths of the cells.
+
+    Attributes
+    ----------
+    matrix : array of float, shape (C, C)
+        The geometric matrix, of the first weighting, as shares of its total.
+    weighting : list of str
+        Names of the weightings.
+    overlap, guaranteed, permuted : array of float, shape (W,)
+        Of each weighting: the overlap with the normalised matrix, the part of it that sparse cells guarantee, and what
+        permuted labels give.
+    curve : WidthCurve or None
+        The overlap over widths and origins.
+    axes_, figure_, im_, bars_, lines_ : matplotlib objects
+        What was drawn, after :meth:`plot`: `lines_` are those of the curve, one for each weighting.
+
+    See Also
+    --------
+    cmfast.geometric_confusion_matrix, cmfast.width_curve : The numbers alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import cmfast
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 3, 2000)
+    >>> X = rng.normal(size=(2000, 2)) + y[:, None]
+    >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
+    >>> result = cmfast.geometric_confusion_matrix(X, y, guess, weights=["row", "bi"])
+    >>> display = cmfast.display.GcmDisplay.from_result(result, class_names=["low", "middle", "high"])
+    >>> display.weighting, bool((display.guaranteed < display.overlap).all())
+    (['row', 'bi'], True)
+    """
+
+    def __init__(self, drawn: _values.Drawn, result: GcmResult[Any], curve: WidthCurve | None) -> None:
+        found = result.diagnostics
+        self._drawn = drawn
+        self.matrix = np.asarray(drawn.shares)
+        self.weighting = list(found.weighting)
+        numbers = (found.overlap, found.guaranteed, found.null_overlap)
+        self.overlap, self.guaranteed, self.permuted = (np.atleast_1d(np.asarray(x, np.float64)) for x in numbers)
+        self.curve = curve
+
+    @classmethod
+    def from_result(
+        cls,
+        result: GcmResult[Any],
+        /,
+        curve: WidthCurve | None = None,
+        *,
+        class_names: Sequence[Any] | None = None,
+    ) -> Self:
+        """Take what was computed.
+
+        Parameters
+        ----------
+        result : GcmResult
+            From :func:`cmfast.geometric_confusion_matrix`, of one weighting or of several.
+        curve : WidthCurve, optional
+            From :func:`cmfast.width_curve` of the same points and weightings.
+        class_names : sequence of C names, optional
+            Default: the class numbers.
+
+        Returns
+        -------
+        GcmDisplay
+            Not drawn yet.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Something else; a curve of other weightings; another number of names than classes.
+
+        Notes
+        -----
+        Synchronises the device.
+        """
+        _check("result", result, GcmResult, "geometric_confusion_matrix")
+        if curve is not None:
+            _check("curve", curve, WidthCurve, "width_curve")
+            theirs = curve.diagnostics[0].weighting
+            if theirs != result.diagnostics.weighting:
+                ours = ", ".join(result.diagnostics.weighting)
+                validate.refuse("curve", f"of the weightings {ours}", ", ".join(theirs))
+        matrix = np.asarray(dispatch.to_host(result.matrix), np.float64)
+        matrix = matrix[0] if matrix.ndim == 3 else matrix
+        total = matrix.sum()
+        shares = matrix / total if total > 0 else matrix
+        drawn = _values.drawn(matrix, None, "given", class_names, None, "ignore")
+        return cls(drawn.with_shares(shares), result, curve)
+
+    def plot(self) -> Self:
+        """Draw the matrix, the overlaps, and the curve if there is one, side by side in a new figure.
+
+        Returns
+        -------
+        GcmDisplay
+            Itself; `axes_`, `figure_`, `im_`, `bars_` and `lines_` are set. Nothing is shown.
+        """
+        self.figure_, self.axes_ = drawing.row_of_axes(2 if self.curve is None else 3, 1.25 * SIDE, SIDE)
+        self._overlaps(self.axes_[1])
+        self.lines_ = self._widths(self.axes_[2]) if self.curve is not None else []
+        found = _painting.paint(self.axes_[0], self._drawn, Look(own_diagonal=False), _values.UNITS["all"])
+        self.im_ = found.image
+        self.axes_[0].set_title(f"geometric matrix, {self.weighting[0]}", fontsize="medium")
+        return self
+
+    def _overlaps(self, ax: Any) -> None:
+        """Draw a bar for each weighting: what was guaranteed, what was earned beyond it; a line for permuted labels."""
+        colours = drawing.colours_of(ax)
+        rows = np.arange(len(self.weighting))[::-1]
+        earned = self.overlap - self.guaranteed
+        pale = colours.ground + 0.4 * (colours.off_diagonal - colours.ground)
+        look = {"height": 0.6, "linewidth": 0}
+        self.bars_ = (
+            ax.barh(rows, self.guaranteed, color=pale, hatch="///", edgecolor=colours.line, label="guaranteed", **look),
+            ax.barh(rows, earned, left=self.guaranteed, color=colours.off_diagonal, label="beyond it", **look),
+        )
+        ax.vlines(self.permuted, rows - 0.42, rows + 0.42, color=colours.diagonal, linewidth=3, label="labels permuted")
+        for row, overlap in zip(rows, self.overlap, strict=True):
+            known = np.isfinite(overlap)
+            text = f"{overlap:.2f}" if known else "undefined"
+            ax.annotate(text, (overlap if known else 0.0, row), (4, 0), textcoords="offset points", va="center")
+        ax.set_yticks(rows, self.weighting)
+        ax.set(xlim=(0, 1.16), ylim=(-0.6, len(rows) - 0.4), xticks=np.linspace(0, 1, 5))
+        ax.set_title("overlap with the normalised matrix", fontsize="medium")
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize="small", frameon=False)
+
+    def _widths(self, ax: Any) -> list[Any]:
+        """Draw the mean overlap over the origins by the width, the range of all origins, and permuted labels."""
+        curve: Any = self.curve
+        overlaps = curve.overlaps.reshape(len(curve.factors), curve.origins, -1)
+        permuted = np.array([np.atleast_1d(d.null_overlap) for d in curve.diagnostics])
+        cycle = pictures.cycle(drawing.colours_of(ax).ground)
+        lines = []
+        for k, name in enumerate(self.weighting):
+            own, colour = overlaps[..., k], cycle[k % len(cycle)]
+            lines += ax.plot(curve.factors, own.mean(axis=1), color=colour, marker=pictures.MARKERS[k % 7], label=name)
+            ax.fill_between(curve.factors, own.min(axis=1), own.max(axis=1), color=colour, alpha=0.25, linewidth=0)
+            ax.plot(curve.factors, permuted[:, k], color=colour, linestyle=":")
+        ax.set(ylim=(0, 1), xlabel="width of cells; band: all origins; dots: labels permuted")
+        ax.set_title("overlap over the widths of cells", fontsize="medium")
+        ax.legend(fontsize="small", frameon=False)
+        return lines
+
+
+def _check(name: str, value: object, kind: type, function: str) -> None:
+    """Check that `value` is what `function` returns."""
+    if not isinstance(value, kind):
+        validate.refuse(name, f"{kind.__name__}, from {function}", type(value).__name__, TypeError)
