@@ -38,13 +38,17 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--only", nargs="+", metavar="NAME", help=f"these metrics (default: {', '.join(NAMES)})")
     parser.add_argument("--level", type=share, default=0.95, metavar="L", help="of the intervals (default: 0.95)")
     parser.add_argument(
-        "--replicates", type=replicates, default=10_000, metavar="N", help="how often samples are drawn again"
+        "--replicates",
+        type=replicates,
+        default=10_000,
+        metavar="N",
+        help="how often samples are drawn again, default 10000",
     )
-    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="of the draws")
+    parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="of the draws, default 0")
     parser.add_argument(
         "--undefined", type=policy, default="present", metavar="POLICY", help="a 0/0, as for cmfast metrics"
     )
-    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
 

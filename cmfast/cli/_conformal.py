@@ -38,13 +38,15 @@ def add_options(parser: Parser) -> None:
     )
     parser.add_argument("--alpha", nargs="+", default=["0.1"], metavar="A", help="errors to allow; default 0.1")
     parser.add_argument("--method", choices=METHODS, default="aps", help="the score; default aps")
-    parser.add_argument("--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty of a rank")
-    parser.add_argument("--k-reg", type=whole_number, default=0, metavar="K", help="raps: ranks without a penalty")
+    parser.add_argument("--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty of a rank (0)")
+    parser.add_argument("--k-reg", type=whole_number, default=0, metavar="K", help="raps: ranks without a penalty (0)")
     parser.add_argument("--deterministic", action="store_true", help="inclusive sums in place of randomised ones")
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="of randomised scores; default 0")
     parser.add_argument("--by-class", action="store_true", help="a threshold for every class")
-    parser.add_argument("--empty", choices=EMPTY, default="allow", help="top1: the likeliest label for an empty set")
-    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+    parser.add_argument(
+        "--empty", choices=EMPTY, default="allow", help="top1: the likeliest label for an empty set; default allow"
+    )
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
     output_options(parser, "npz or json file for the counts of shared sets, which merge")
 
 

@@ -9,7 +9,13 @@ from cmfast.cli._printing import print_json
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    parser.add_argument("--out", type=Path, default=Path("cmfast-demo"), metavar="DIR", help="folder for the results")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("cmfast-demo"),
+        metavar="DIR",
+        help="folder for the results, default cmfast-demo",
+    )
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="default 0")
 
 

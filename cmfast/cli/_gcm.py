@@ -47,13 +47,16 @@ def add_options(parser: Parser) -> None:
         "--components", type=components, default=10, metavar="M", help="axes of the PCA, default 10; none: no PCA"
     )
     parser.add_argument(
-        "--grid", choices=[rule.replace("_", "-") for rule in RULES], default="scott", help="rule for the cell widths"
+        "--grid",
+        choices=[rule.replace("_", "-") for rule in RULES],
+        default="scott",
+        help="rule of the cell widths, default scott",
     )
     parser.add_argument(
         "--seed", type=whole_number, default=0, metavar="N", help="of the permuted-label null, default 0"
     )
     scaling_options(parser)
-    parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true and never predicted")
+    parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true nor predicted, default nan")
     output_options(parser, "npz or json file for matrices and diagnostics")
 
 

@@ -4,28 +4,38 @@ import argparse
 from pathlib import Path
 
 import cmfast
+from cmfast import conformal, uncertainty
 from cmfast._files.output import FileError, replacing
 from cmfast.cli import _screen
 from cmfast.cli._options import Parser, compute, output_options, table_target
 from cmfast.cli._printing import print_matrix
 from cmfast.cli._stored import read_counts
 
+KINDS = (
+    cmfast.ConfusionCounts,
+    cmfast.CellCounts,
+    uncertainty.PairedCounts,
+    conformal.CcmCounts,
+    conformal.CoverageCounts,
+    conformal.ScoreHistogram,
+)
+
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    what = "counts as ConfusionCounts and CellCounts save them (json, npz), or json of cmfast confusion"
+    what = "counts of one class, as ConfusionCounts saves them (json, npz), or json of cmfast confusion"
     parser.add_argument("input", type=Path, nargs="+", metavar="FILE", help=what)
-    output_options(parser, "json or npz file for the sum, of which cmfast metrics gives metrics")
+    output_options(parser, "json or npz file for the sum; of ConfusionCounts cmfast metrics gives metrics")
 
 
 def run(args: argparse.Namespace) -> int:
     """Merge the files: the sum is that of all samples at once."""
     target = table_target(args, (".json", ".npz"), *args.input)
-    parts = [read_counts(path, cmfast.ConfusionCounts, cmfast.CellCounts) for path in args.input]
+    parts = [read_counts(path, *KINDS) for path in args.input]
     for path, part in zip(args.input, parts, strict=True):
         if type(part) is not type(parts[0]):
             raise FileError(path, f"holds {type(part).__name__}, but {args.input[0]} {type(parts[0]).__name__}")
-    total = compute(type(parts[0]).merge, parts)
+    total = compute(getattr(type(parts[0]), "merge", sum), parts)
     if target is not None:
         with replacing(target, force=args.force) as file:
             file.write(total.to_json().encode() if target.suffix.lower() == ".json" else total.to_bytes())

@@ -51,7 +51,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--cluster", metavar="COLUMN", help=what)
     parser.add_argument("--method", choices=METHODS, help="how intervals are made (default: bca)")
     parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help="of intervals (default: .95)")
-    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
     output_options(parser, "csv, parquet or json file: a row per group or matrix")
 
 

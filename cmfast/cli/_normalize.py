@@ -36,9 +36,14 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
     scaling_options(parser)
     parser.add_argument("--tol", type=positive_number, help="bi: relative error of the margins (L1), default 1e-9")
-    parser.add_argument("--max-iter", type=natural_number, metavar="N", help="bi: most passes over a matrix")
+    parser.add_argument(
+        "--max-iter",
+        type=natural_number,
+        metavar="N",
+        help="bi: most passes, default 10000 sweeps or 200 Newton steps",
+    )
     parser.add_argument("--solver", choices=get_args(Solver), help="bi: default auto")
-    parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true and never predicted")
+    parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true nor predicted, default nan")
     parser.add_argument("--status", type=Path, metavar="OUT.npy", help="also write the status code of every matrix")
     parser.add_argument("--block-mb", type=positive_number, default=tables.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
 

@@ -43,9 +43,12 @@ def output_options(parser: Parser, what: str, *, required: bool = False) -> None
 def scaling_options(parser: Parser) -> None:
     """Add what normalising asks for in every command."""
     parser.add_argument(
-        "--smoothing", type=smoothing, metavar="EPS", help="bi: a number added to every cell, or pseudo-bayes"
+        "--smoothing",
+        type=smoothing,
+        metavar="EPS",
+        help="bi: a number added to every cell, or pseudo-bayes, default none",
     )
-    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use")
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
 
 
 def label_options(parser: Parser, what: str) -> None:

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import cli
+from cmfast import cli, conformal, uncertainty
+from cmfast.cli import _merge
 
 PARTS = [([0, 1, 5], [1, 1, 5]), ([5, 7], [7, 7])]
 
@@ -132,6 +133,27 @@ def test_counts_per_cell_add_up(run):
     assert cmfast.CellCounts.load("all.npz") == parts[0] + parts[1]
 
 
+def test_whatever_is_saved_and_adds_up(run):
+    rng = np.random.default_rng(0)
+    P, y = rng.dirichlet(np.ones(3), 40), rng.integers(0, 3, 40)
+    s = conformal.scores(P, y)
+    sets = conformal.prediction_sets(P, conformal.threshold(s, 0.1))
+    found = {
+        "ccm": conformal.ccm(sets),
+        "coverage": conformal.coverage_confusion(sets, y),
+        "histogram": conformal.score_histogram(s),
+        "paired": uncertainty.paired_counts(y, P.argmax(1), (P + 0.1).argmin(1), groups=y % 2),
+    }
+    for name, one in found.items():
+        one.save(f"{name}.npz")
+        one.save(f"{name}.json")
+        status, out, err = run("merge", f"{name}.npz", f"{name}.json", "-o", f"{name}-all.npz")
+        assert (status, err) == (0, "")
+        assert out.startswith(type(one).__name__)
+        assert type(one).load(f"{name}-all.npz") == one + one
+        assert type(one).from_json(run("merge", f"{name}.npz", "--json")[1]) == one
+
+
 def test_files_that_do_not_add_up(run):
     counts(0).save("a.json")
     counts(0, groups=["a", "b", "b"]).save("g.json")
@@ -141,7 +163,7 @@ def test_files_that_do_not_add_up(run):
     Path("deep.json").write_text("[" * 100_000)
     Path("normal.json").write_text(json.dumps({"labels": [0], "matrix": [[1.0]], "normalize": "row"}))
     Path("odd.json").write_text(json.dumps({"labels": [0], "matrix": [[1.5]], "normalize": None}))
-    known = "holds no ConfusionCounts or CellCounts, or is damaged"
+    known = f"holds no {' or '.join(kind.__name__ for kind in _merge.KINDS)}, or is damaged"
     refused = {
         "g.json": "groups must be given for all counts or for none",
         "c.npz": "c.npz: holds CellCounts, but a.json ConfusionCounts",
