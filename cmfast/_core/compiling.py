@@ -82,6 +82,7 @@ _GEOMETRIC = (
     "confusion_matrix", "ras", "importance_weights", "pca", "project", *_GRID, "cell_counts", "pair_counts", "gcm",
     "cell_shapes", "cell_excess",
 )  # fmt: skip
+_COMPARED = ("metrics_of_matrices", "paired_replicates", "metrics_of_sums", "replicate_intervals")
 # Public function -> the ops that it calls, where that is not the op of its name.
 NEEDS: dict[str, tuple[str, ...]] = {
     "bi_normalize": ("ipf",),
@@ -112,10 +113,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "conformal.CcmDisplay.from_sets": ("ccm", "ccm_ratios", "coverage_confusion", "confusion_matrix"),
     "conformal.PredictionSets.coverage": ("set_coverage",),
     "conformal.PredictionSets.coverage_by_size": ("set_coverage",),
-    "uncertainty.compare_many": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
+    "uncertainty.compare_many": _COMPARED,
     "uncertainty.equivalence": ("metrics_of_matrices", "paired_errors"),
-    "uncertainty.compare": ("metrics_of_matrices", "paired_replicates", "metrics_of_sums"),
     "metrics.collapse": ("confusion_matrix",),
+    "uncertainty.compare": _COMPARED,
     "metrics.report": ("metrics_of_matrices", "margins"),
     "metrics.from_sums": ("metrics_of_sums",),
     "metrics.from_labels": ("label_margins", "metrics_of_sums"),

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Undefined
+from cmfast.kernels.shared.uncertainty import acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _paired_replicates, _replicated
@@ -215,11 +216,10 @@ def _of_replicates(
     with np.errstate(invalid="ignore"):  # a ratio may be without end in both
         estimate, apart = both[0] - both[1], drawn[:, :, 0] - drawn[:, :, 1]
     of = _replicated.replicated(np.moveaxis(apart, 1, -1), estimate, acceleration)
-    error = _replicated.standard_error(of)
+    low, high, error = _replicated.interval(of, asked.method, asked.level, asked.num_threads)
     if asked.method == "normal":
         low, high, p = _normal(estimate, error, asked.level)
     else:
-        low, high = _replicated.interval(of, asked.method, asked.level)
         p = _replicated.p_value(of, asked.method)
     fields = (*both, estimate, low, high, p, 1.0 - _replicated.share_below(of, 0.0), error, asked.n_replicates - of.n)
     return dict(zip(FIELDS, fields, strict=True))
@@ -256,7 +256,7 @@ def _accelerations(units: _paired_replicates.Units, groups: slice, left_out: np.
     found = []
     for group in range(groups.start, groups.stop):
         some = slice(units.starts[group], units.starts[group + 1])
-        found.append(_replicated.acceleration(np.moveaxis(left_out[some], 0, -1), units.weights[some]))
+        found.append(acceleration(np.moveaxis(left_out[some], 0, -1), units.weights[some], [slice(None)]))
     return np.stack(found)
 
 

@@ -12,7 +12,8 @@ from scipy import stats
 
 import cmfast
 from cmfast import metrics, uncertainty
-from cmfast.uncertainty import _compare, _compare_many, _replicated
+from cmfast.kernels.shared.uncertainty import acceleration
+from cmfast.uncertainty import _compare, _compare_many
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -107,7 +108,7 @@ def test_leaving_out_one_sample_of_each_kind(labels):
         layout = _compare._plan.plan((name,), 3, "present", 1, asked="T")
         asked = _compare._Asked(layout, "bca", 0.95, 2, 0, None)
         units = _compare._paired_replicates.units_of(T._held)
-        found = _replicated.acceleration(_compare._left_out(T, units, asked)[0], units.weights)
+        found = acceleration(_compare._left_out(T, units, asked)[0], units.weights, [slice(None)])
         assert found == pytest.approx(wanted, rel=1e-9)
 
 

@@ -21,6 +21,7 @@ from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_toget
 from cmfast.kernels.cpu.uncertainty.intervals import SECONDS_PER_VALUE, _by_number
 from cmfast.kernels.cpu.uncertainty.paired import _add_line
 from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
+from cmfast.kernels.shared.uncertainty import acceleration
 from cmfast.kernels.status import INVALID, OK
 
 EXACT = 2.0**53  # samples of a replicate that float64 counts exactly
@@ -167,7 +168,7 @@ def _accelerations(units, C, plan, factor, num_threads):
     without = [np.concatenate(parts) for parts in zip(*found, strict=True)]
     rows = [row for part in without for row in (part[np.newaxis] if part.ndim == 1 else part.T)]
     kinds = [slice(*ends) for ends in zip(units.starts[:-1], units.starts[1:], strict=True)]
-    return np.array([_acceleration(row, units.weights * factor, kinds) for row in rows])
+    return acceleration(np.array(rows), units.weights * factor, kinds)
 
 
 def _take(sums, row, i, j, counts):
@@ -176,20 +177,6 @@ def _take(sums, row, i, j, counts):
     places = ((row[right], i[right]), (row, i), (row, j), (row, np.abs(i - j)), (row, np.maximum(i, j)))
     for part, place, more in zip(sums, places, (counts[right], *[counts] * 4), strict=True):
         np.add.at(part, place, more)
-
-
-def _acceleration(without, weights, strata):
-    """Return the acceleration of one number: its mean is one of each stratum (Davison and Hinkley 1997, 5.3)."""
-    squares = cubes = largest = 0.0
-    for stratum in strata:
-        x, w = without[stratum], weights[stratum]
-        known = np.isfinite(x)
-        if w[known].sum() > 0:
-            mean = (w[known] * x[known]).sum() / w[known].sum()
-            away, largest = mean - x[known], max(largest, mean * mean)
-            squares += (w[known] * away**2).sum()
-            cubes += (w[known] * away**3).sum()
-    return cubes / (6.0 * squares**1.5) if squares > 1e-28 * max(1.0, largest) else 0.0
 
 
 def cluster_intervals(M, *, strata, plan, clustered, method, level, n, n_replicates, seed, num_threads=None):
