@@ -18,6 +18,7 @@ from typing import Any
 from cmfast.kernels.cuda._core import module
 
 ARCHITECTURES = ("sm_80", "sm_90")
+HALF = 128  # of the registers that a thread may use, on both
 # CuPy appends this, so it is what kernels are compiled with; and the assembler is to say what it made.
 EXTRA = ("-ftz=true", "--ptxas-options=-v")
 
@@ -125,30 +126,24 @@ def _usage(log: str, name: str) -> Usage:
 
 
 @cache
-def usage(topic: str, architecture: str, most: int | None = None) -> dict[str, Usage]:
-    """Return what every instance of every kernel of a topic takes, or the first `most` of each."""
-    kernels = [kernel for kernel in module.table() if kernel.topic == topic]
-    expressions = [kernel.expression(instance) for kernel in kernels for instance in kernel.instances[:most]]
+def usage(topic: str, architecture: str, most: int | None = None, above: int = 0) -> dict[str, Usage]:
+    """Return what the instances of the kernels of a topic take.
+
+    Every one of them, or the first `most` of each kernel, or those that may use more registers than `above`.
+    """
+    instances = [(k, instance) for k in module.table() if k.topic == topic for instance in k.instances[:most]]
+    expressions = [kernel.expression(instance) for kernel, instance in instances if kernel.ceiling(instance) > above]
     return Program(module.source(topic)).compile(expressions, architecture, module.options(topic))
 
 
 def launched(call: Callable[[Any], Any]) -> list[tuple[str, str]]:
     """Return the kernels that a call launches, by topic and name, as the host that stands for a GPU sees them."""
     import device
+    import instances
 
-    found: dict[tuple[str, str], None] = {}
-    launch = module.Kernel.launch
-
-    def noted(kernel: module.Kernel, instance: Sequence[str], *args: Any, **options: Any) -> None:
-        found[kernel.topic, kernel.expression(instance)] = None
-        launch(kernel, instance, *args, **options)
-
-    module.Kernel.launch = noted  # type: ignore[method-assign]
-    try:
+    with instances.launches() as found:
         call(device.asarray)
-    finally:
-        module.Kernel.launch = launch  # type: ignore[method-assign]
-    return list(found)
+    return [(kernel.topic, kernel.expression(instance)) for kernel, instance in found]
 
 
 def seconds(topic: str, expression: str) -> float:

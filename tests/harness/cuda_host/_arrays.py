@@ -18,7 +18,7 @@ import numpy as np
 from cuda_host._build import MODE
 
 # Bytes before and after each array; none where AddressSanitizer watches, which knows the end of the memory itself.
-RED = 0 if MODE == "address" else 64
+RED = 0 if MODE in ("address", "coverage") else 64
 MARK = 0xA5
 POISON = 0xFF  # NaN of every float, -1 of every integer: nobody may rely on what empty() holds
 

@@ -18,14 +18,17 @@ HEADER = HERE / "cuda_host.h"
 INTERFACE = HERE / "engine.h"
 ENGINE = HERE / "engine.cpp"
 
-# What a process looks for: nothing special, or what a sanitizer or gcov finds. A sanitizer must be preloaded.
+# What a process looks for: nothing special; accesses out of bounds; these, and which lines run; races. A sanitizer must
+# be preloaded. Of what debuggers may know reports need lines alone.
 MODE = os.environ.get("CUDA_HOST_MODE", "")
+_ADDRESS = ("-O1", "-g1", "-fsanitize=address")
 _MODES = {
     "": ("-O1",),
-    "address": ("-O1", "-g", "-fsanitize=address"),
-    "thread": ("-O1", "-g", "-fsanitize=thread", "-DCUDA_HOST_RACES"),
-    "coverage": ("-O0", "--coverage"),
+    "address": _ADDRESS,
+    "coverage": (*_ADDRESS, "--coverage"),
+    "thread": ("-O1", "-g1", "-fsanitize=thread", "-DCUDA_HOST_RACES"),
 }
+_SANITIZERS = {"address": "libasan.so", "coverage": "libasan.so", "thread": "libtsan.so"}
 _FLAGS = (
     "-std=c++20", "-fPIC", "-pthread",
     "-ffp-contract=off",  # the same bits on every machine
@@ -49,9 +52,10 @@ def missing() -> str | None:
 def environment(mode: str) -> dict[str, str]:
     """Return the environment of a process in which kernels are built and run in `mode`."""
     env = {**os.environ, "CUDA_HOST_MODE": mode, "OPENBLAS_NUM_THREADS": "1"}
-    if mode in ("address", "thread"):
-        name = f"lib{mode[0]}san.so"
-        found = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    if mode in _SANITIZERS:
+        found = subprocess.run(
+            ["g++", f"-print-file-name={_SANITIZERS[mode]}"], capture_output=True, text=True, check=True
+        )
         env |= {"LD_PRELOAD": found.stdout.strip(), "ASAN_OPTIONS": "detect_leaks=0"}  # Python leaks at its end
     return env
 
