@@ -11,7 +11,7 @@ Rgb = tuple[int, int, int]
 
 DIAGONAL: Rgb = (214, 110, 24)  # orange and blue, as in figure 4 of Erbani et al.
 OFF_DIAGONAL: Rgb = (20, 72, 160)
-FAINTEST = 0.08  # of a scale: the least that is not nothing, told apart from the blank of nothing
+FAINTEST, FAINTEST_LOG = 0.08, 0.3  # of a scale: the least that is not nothing, told apart from the blank of nothing
 MARKERS = "os^Dv<>"
 # Of Okabe and Ito, How to make figures and presentations that are friendly to colour-blind people, 2008.
 CYCLE: tuple[Rgb, ...] = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233))
@@ -53,9 +53,9 @@ def cycle(ground: np.ndarray) -> list[np.ndarray]:
     return sorted(colours, key=lambda rgb: -abs(float(luminance(rgb) - luminance(ground))) > -0.25)
 
 
-def ramp(ground: np.ndarray, end: np.ndarray, n: int = 256) -> np.ndarray:
-    """Return `n` colours from nearly `ground` to `end`."""
-    t = np.linspace(FAINTEST, 1.0, n)[:, None]
+def ramp(ground: np.ndarray, end: np.ndarray, *, log: bool = False, n: int = 256) -> np.ndarray:
+    """Return `n` colours from nearly `ground` to `end`; of a logarithm the least is more than nearly nothing."""
+    t = np.linspace(FAINTEST_LOG if log else FAINTEST, 1.0, n)[:, None]
     return np.asarray(ground + (end - ground) * t)
 
 

@@ -106,7 +106,7 @@ class ConfusionDisplay:
         Bar-Joseph, Gifford and Jaakkola, Fast optimal leaf ordering for hierarchical clustering, 2001.
         """
         method = _values.options(normalize, on_failure)
-        counts = _values.adopted("M", M)
+        (counts,) = _values.adopted(M=M)
         return cls(_values.drawn(counts, method, order, class_names, groups, on_failure), normalize=method)
 
     @classmethod
@@ -236,8 +236,9 @@ class ConfusionDisplay:
         self.im_, self.diagonal_, self.text_, self.dot_ = found.image, found.diagonal, found.text, found.dot
         return self
 
-    @staticmethod
+    @classmethod
     def compare(
+        cls,
         A: Array,
         B: Array,
         /,

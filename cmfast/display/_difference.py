@@ -134,9 +134,7 @@ def difference(
     level = validate.number("level", level)
     if not 0 < level < 1:
         validate.refuse("level", "above 0 and below 1", level)
-    first, second = _values.adopted("A", A), _values.adopted("B", B)
-    if first.shape != second.shape:
-        validate.refuse("B", f"of shape {first.shape} as A", f"shape {second.shape}")
+    first, second = _values.adopted(A=A, B=B)
     names = class_names
     p = None
     if paired is not None:

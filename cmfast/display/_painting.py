@@ -71,7 +71,7 @@ def paint(ax: Any, drawn: Drawn, look: Look, unit: str) -> Painted:
 
 def _layer(ax: Any, values: np.ndarray, known: np.ndarray, look: Look, end: np.ndarray, colours: Any) -> Any:
     """Paint the cells that are `known` and not zero from nearly the ground to `end`; return the image."""
-    scale = drawing.colour_map(pictures.ramp(colours.ground, end), colours.ground)
+    scale = drawing.colour_map(pictures.ramp(colours.ground, end, log=look.log), colours.ground)
     low, high = drawing.limits(np.where(known, values, 0.0), look.vmin, look.vmax, log=look.log)
     return drawing.layer(ax, values, known & (values > 0), scale, low=low, high=high, log=look.log)
 
@@ -111,8 +111,8 @@ def bar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
     found = figure.colorbar(layer, ax=ax, fraction=0.05, pad=0.03, shrink=0.85, aspect=28)
     found.set_label(label)
     found.outline.set_visible(False)
-    if shares:
-        found.ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
+    unit = 100.0 if shares else 1.0
+    found.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{unit * value:g}"))
 
 
 def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> None:

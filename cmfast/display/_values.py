@@ -50,14 +50,14 @@ def options(normalize: Any, on_failure: Any) -> Method | None:
     return method
 
 
-def adopted(name: str, M: Array) -> np.ndarray:
-    """Return one square matrix on the host."""
-    (array,) = dispatch.adopt(**{name: M})
-    validate.matrices(square=True, **{name: array})
-    shape = dispatch.shape_of(array)
-    if len(shape) != 2:
-        validate.refuse(name, "one matrix, of shape (C, C)", f"shape {shape}")
-    return np.asarray(dispatch.to_host(array))
+def adopted(**matrices: Array) -> list[np.ndarray]:
+    """Return square matrices on the host."""
+    found = dict(zip(matrices, dispatch.adopt(**matrices), strict=True))
+    validate.matrices(square=True, **found)
+    for name, array in found.items():
+        if len(dispatch.shape_of(array)) != 2:
+            validate.refuse(name, "one matrix, of shape (C, C)", f"shape {dispatch.shape_of(array)}")
+    return [np.asarray(dispatch.to_host(array)) for array in found.values()]
 
 
 def class_names(names: Any, C: int) -> list[str]:
