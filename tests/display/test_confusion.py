@@ -219,14 +219,16 @@ def test_from_predictions_counts(kind):
     assert weighted.class_names == ["b", "a"]
 
 
-def test_from_estimator_predicts():
-    from sklearn.dummy import DummyClassifier
+class Yes:
+    def predict(self, X):
+        return np.full(len(X), "yes")
 
-    model = DummyClassifier(strategy="constant", constant="yes").fit([[0], [1]], ["yes", "no"])
-    display = ConfusionDisplay.from_estimator(model, [[0], [1], [2]], ["yes", "no", "no"])
+
+def test_from_estimator_predicts():
+    display = ConfusionDisplay.from_estimator(Yes(), [[0], [1], [2]], np.array(["yes", "no", "no"]))
     assert display.counts.tolist() == [[0, 2], [0, 1]]
     assert display.class_names == ["no", "yes"]
-    for other in (None, DummyClassifier, "model"):
+    for other in (None, Yes, "model"):
         with pytest.raises(TypeError, match=r"from_estimator: estimator must be an object with a method predict, got"):
             ConfusionDisplay.from_estimator(other, [[0]], ["no"])
 
