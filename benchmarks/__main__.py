@@ -36,7 +36,7 @@ PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] =
     "geometry": {"quick": geometry.jobs, "full": geometry.full_jobs},
     "metrics": {"quick": metrics.jobs},
     "uncertainty": {"quick": uncertainty.jobs},
-    "conformal": {"quick": conformal.jobs},
+    "conformal": {"quick": conformal.jobs, "full": conformal.full_jobs},
     "latency": {"quick": latency.jobs},
 }
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars", "pycm", "torchmetrics")

@@ -3,9 +3,11 @@
 import numpy as np
 
 from benchmarks._job import Job, Rival
+from benchmarks._rivals_of_conformal import numpy_problem, numpy_scores, numpy_sets, peers
 from cmfast import conformal
 
 ALPHAS = [0.05, 0.1, 0.2, 0.3]
+CALIBRATING = 20_000  # rows that peers are calibrated with
 
 
 def rows(n, C):
@@ -20,34 +22,61 @@ def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
     n = 500 if small else 100_000
     large = [one for C in (10, 100, 1000) for one in _of_classes(n if C < 1000 or small else n // 5, C)]
-    return [*large, _many(3 if small else 1000, 2 if small else 5), _by_class(2000 if small else 1_000_000)]
+    few = [_shared(500, C) for C in ((10,) if small else (10, 100))]
+    return [*large, *few, _many(3 if small else 1000, 2 if small else 5), _by_class(2000 if small else 1_000_000)]
+
+
+def full_jobs(*, small: bool = False) -> list[Job]:
+    """Return the jobs of some GB."""
+    return [] if small else [*_of_classes(100_000, 1000), _many(1000, 50)]
 
 
 def _many(clients, rounds):
     """Return the job: clients by rounds of 500 rows, half to calibrate with, half to predict, and their counts."""
-    P, y, u = (x.reshape(clients, rounds, 500, *x.shape[1:]) for x in rows(clients * rounds * 500, 10))
-    few = max(1, clients // 100)
+    one_round = rows(clients * 500, 10)
+    P, y, u = (np.tile(x, (rounds, *[1] * (x.ndim - 1))).reshape(clients, rounds, 500, *x.shape[1:]) for x in one_round)
+    few, train, new = max(1, clients // 100), slice(250), slice(250, None)
 
-    def ours(P, y, u, threads=None):
-        train, new, options = slice(250), slice(250, None), {"num_threads": threads}
+    def ours(threads=None):
+        options = {"num_threads": threads}
         s = conformal.scores(P[:, :, train], y[:, :, train], u=u[:, :, train], **options)
         q = conformal.threshold(s, 0.1, **options)
         return conformal.ccm(conformal.prediction_sets(P[:, :, new], q, u=u[:, :, new], **options), **options).G
 
-    def loop():
-        return np.stack([[numpy_counts(P[k, t], y[k, t], u[k, t]) for t in range(rounds)] for k in range(few)])
+    def counts(sets):
+        z = sets.astype(np.float32)
+        return (z.transpose(0, 2, 1) @ z).astype(np.int64)
 
-    want = ours(P, y, u)
+    def numpy_loop():
+        each = [(P[k, t], y[k, t], u[k, t]) for k in range(few) for t in range(rounds)]
+        found = [numpy_problem(p[train], a[train], b[train], p[new], b[new], [0.1]) for p, a, b in each]
+        return np.stack([counts(sets)[0] for sets in found])
+
+    def loop(peer):
+        first = [(P[k, 0], y[k, 0]) for k in range(few)]
+        return np.stack([counts(peer.sets(p[train], a[train], p[new], [0.1]))[0] for p, a in first])
+
+    want = ours()[:few, :, 0]
 
     def check(found):
-        assert (found.reshape(-1, 10, 10) != want.reshape(-1, 10, 10)[: found.size // 100]).mean() < 1e-3
-        return "counts"
+        got = found.reshape(-1, 10, 10)
+        if len(got) == want.shape[0] * rounds:
+            assert (got != want.reshape(-1, 10, 10)).mean() < 1e-3
+            return "counts"
+        if len(got) > len(want):
+            return check(got.reshape(clients, rounds, 10, 10)[:few])
+        size = np.trace(got, axis1=-2, axis2=-1).mean() / 250
+        held = np.trace(want[:, 0], axis1=-2, axis2=-1).mean() / 250
+        assert 0.4 < size / held < 1.5, "another rule, but sets of about the size"
+        return f"{size:.2f} labels to a set, ours {held:.2f}"
 
-    n = clients * rounds
     return Job(
-        "problems", f"{clients:,} clients x {rounds} rounds of 500 x 10", n, "problems",
-        lambda threads: ours(P, y, u, threads), check, P.copy, "copy",
-        [Rival("NumPy, one by one", loop, few * rounds, check)],
+        "problems", f"{clients:,} clients x {rounds} rounds of 500 x 10", clients * rounds, "problems",
+        ours, check, P.sum, "read",
+        [
+            Rival("NumPy, one by one", numpy_loop, few * rounds, check),
+            *(Rival(f"{peer.name}, one by one", lambda peer=peer: loop(peer), few, check) for peer in peers()),
+        ],
     )  # fmt: skip
 
 
@@ -72,26 +101,20 @@ def _by_class(n):
     )  # fmt: skip
 
 
-def numpy_counts(P, y, u):
-    """Calibrate, predict and count for one client in one round."""
-    s = numpy_scores(P[:250], y[:250], u[:250])
-    k = int(np.ceil(251 * 0.9))
-    z = numpy_sets(P[250:], [np.sort(s)[k - 1]], u[250:])[0].astype(np.float32)
-    return (z.T @ z).astype(np.int64)[None]
-
-
 def _of_classes(n, C):
     P, y, u = rows(n, C)
     s = conformal.scores(P, y, u=u)
     q = conformal.threshold(s, ALPHAS)
-    sets = conformal.prediction_sets(P, q, u=u)
-    mask, G = sets.mask, conformal.ccm(sets).G
-    Z = mask[1].astype(np.float32)
-    one = conformal.PredictionSets(sets.packed[1:2], sets.sizes[1:2], C, "allow")
+    mask = conformal.prediction_sets(P, q, u=u).mask
+    half = n // 2
 
     def same_scores(found):
         np.testing.assert_allclose(found, s, atol=1e-9)
         return "scores"
+
+    def like_scores(found):
+        assert abs(found.mean() - s.mean()) < 0.1, "another U"
+        return "scores of other draws"
 
     def same_sets(found):
         got = found if isinstance(found, np.ndarray) else found.mask
@@ -99,49 +122,71 @@ def _of_classes(n, C):
         assert (got != mask).sum() <= max(2 * len(ALPHAS), 1e-5 * mask.size)
         return "sets"
 
-    def same_counts(found):
-        got = found if isinstance(found, np.ndarray) else found.G[0]
-        assert (got == G[1]).all()
-        return "counts"
+    def like_sets(found):
+        size, held = found.sum() / found[..., 0].size, mask.sum() / mask[..., 0].size
+        assert size > held / 3, "another rule and calibration, but no less work"
+        return f"{size:.2f} labels to a set, ours {held:.2f}"
 
     size = f"{n:,} rows, {C} classes"
+    drawn = np.random.default_rng(0)
+    predicting = [
+        (peer, peer.calibrate(P[half:][:CALIBRATING], _all_classes(y[half:][:CALIBRATING], C), ALPHAS))
+        for peer in peers()
+    ]
     return [
         Job(
             "scores", size, n, "rows", lambda threads: conformal.scores(P, y, u=u, num_threads=threads),
-            same_scores, P.copy, "copy", [Rival("NumPy", lambda: numpy_scores(P, y, u), n, same_scores)],
+            same_scores, P.sum, "read", [Rival("NumPy", lambda: numpy_scores(P, y, u), n, same_scores)],
+        ),
+        Job(
+            "scores, own U", size, n, "rows", lambda threads: conformal.scores(P, y, num_threads=threads),
+            like_scores, P.sum, "read", [Rival("NumPy", lambda: numpy_scores(P, y, drawn.random(n)), n, like_scores)],
         ),
         Job(
             "prediction_sets", f"{size}, {len(ALPHAS)} alphas", n, "rows",
             lambda threads: conformal.prediction_sets(P, q, u=u, num_threads=threads),
-            same_sets, P.copy, "copy", [Rival("NumPy", lambda: numpy_sets(P, q, u), n, same_sets)],
+            same_sets, P.sum, "read",
+            [
+                Rival("NumPy", lambda: numpy_sets(P, q, u), n, same_sets),
+                *(Rival(peer.name, lambda peer=peer, known=known: peer.predict(known, P[:half][: peer.rows]),
+                        min(half, peer.rows), like_sets)
+                  for peer, known in predicting),
+            ],
         ),
-        Job(
-            "ccm", size, n, "rows", lambda threads: conformal.ccm(one, num_threads=threads),
-            same_counts, Z.copy, "copy", [Rival("float32 Z.T @ Z", lambda: Z.T @ Z, n, same_counts)],
-        ),
+        _shared(n, C),
     ]  # fmt: skip
 
 
-def numpy_scores(P, y, u):
-    """Sort, add up, pick: what most write."""
-    return np.take_along_axis(_sorted_scores(P, u)[1], _places(P, y), -1)[:, 0]
+def _all_classes(y, C):
+    """Return labels of which each occurs, as far as there are rows: some libraries ask for that."""
+    found, missing = y.copy(), np.setdiff1d(np.arange(C), y)[: len(y)]
+    found[: len(missing)] = missing
+    return found
 
 
-def _places(P, y):
-    order = np.argsort(-P, axis=-1, kind="stable")
-    return (order == y[:, None]).argmax(-1)[:, None]
+def _shared(n, C):
+    """Return the job: how many sets hold both of two classes."""
+    P, _, u = rows(n, C)
+    one = conformal.prediction_sets(P, [0.9], u=u)
+    counts, Z = conformal.ccm(one), one.mask[0].astype(np.float32)
+    rho = counts.correlation(undefined="zero")[0]
 
+    def same_counts(found):
+        got = found if isinstance(found, np.ndarray) else found.G[0]
+        assert (got == counts.G[0]).all()
+        return "counts"
 
-def _sorted_scores(P, u):
-    order = np.argsort(-P, axis=-1, kind="stable")
-    ranked = np.take_along_axis(P, order, -1)
-    return order, ranked.cumsum(-1) - (1 - u[:, None]) * ranked
+    def same_correlation(found):
+        np.testing.assert_allclose(np.nan_to_num(found), rho, atol=1e-5)
+        return "correlation"
 
+    def correlate():
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.corrcoef(Z, rowvar=False)
 
-def numpy_sets(P, q, u):
-    """Sort and add up once, compare with every threshold, put back."""
-    order, s = _sorted_scores(P, u)
-    out = np.empty((len(q), *P.shape), bool)
-    for k, limit in enumerate(q):
-        np.put_along_axis(out[k], order, s <= limit, -1)
-    return out
+    return Job(
+        "ccm", f"{n:,} rows, {C} classes", n, "rows", lambda threads: conformal.ccm(one, num_threads=threads),
+        same_counts, Z.copy, "copy",
+        [Rival("float32 Z.T @ Z", lambda: Z.T @ Z, n, same_counts),
+         Rival("numpy.corrcoef", correlate, n, same_correlation)],
+    )  # fmt: skip

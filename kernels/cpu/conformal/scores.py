@@ -1,6 +1,7 @@
 """How unusual a label is for a row of probabilities: of one label by one pass, of all by their ranking."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -133,14 +134,18 @@ def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
     lac, options = METHODS[method] == LAC, (int(np.rint(lam * UNITS)), k_reg)
     status, few = np.empty(n, np.int8), 0 < C <= _tile.MOST_CLASSES and not lac
     given = (NONE if draws is None else draws, shape[-1], step)
-    run = {"tile": WIDTH if few else 1, "num_threads": num_threads}
-    if labels is not None:
-        out = np.empty(n)
-        kernel = _of_labels if lac else _of_few_labels if few else _of_many_labels
-        args = (flat, labels, *given, *(() if lac else options), out, status)
-        pool.run(kernel, args, n, seconds=n * C * SECONDS_PER_LABEL, **run)
-        return out.reshape(shape), status.reshape(shape)
-    out = np.empty((n, C))
-    kernel, every = (_of_few, options) if few else (_of_all, (lac, *options))
-    pool.run(kernel, (flat, *given, *every, out, status), n, seconds=n * C * SECONDS_PER_RANK, **run)
-    return out.reshape(*shape, C), status.reshape(shape)
+    out = np.empty(n if labels is not None else (n, C))
+    kernel: Any
+    args: tuple[Any, ...]
+    if labels is not None and lac:
+        kernel, args = _of_labels, (flat, labels, *given)
+    elif labels is not None:
+        kernel, args = _of_few_labels if few else _of_many_labels, (flat, labels, *given, *options)
+    elif few:
+        kernel, args = _of_few, (flat, *given, *options)
+    else:
+        kernel, args = _of_all, (flat, *given, lac, *options)
+    seconds = n * C * (SECONDS_PER_RANK if labels is None else SECONDS_PER_LABEL)
+    results, tile = (out, status), WIDTH if few else 1
+    pool.run(kernel, (*args, *results), n, seconds=seconds, tile=tile, num_threads=num_threads)
+    return out.reshape(*shape, *out.shape[1:]), status.reshape(shape)
