@@ -371,7 +371,7 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
         dtype = dispatch.dtype_of(arrays[name])
         kinds[name] = dtype.kind
         if dtype.kind not in _LABEL_KINDS:
-            validate.refuse(name, "integers, bool or strings", validate.kind(arrays[name]), TypeError)
+            validate.refuse_labels(name, arrays[name], "integers, bool or strings")
         if n_classes is not None and dtype.kind not in "bui":
             validate.refuse(name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
     validate.real(sample_weight=arrays["sample_weight"])

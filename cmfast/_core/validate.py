@@ -100,6 +100,13 @@ def kind(array: Any) -> str:
     return f"{text} with {_text.gaps(bad.size, np.unravel_index(bad[0], shape_of(array)), 'nan')}"
 
 
+def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
+    """Refuse what cannot be labels; floats might be, where the function has the option for them."""
+    text = kind(array)
+    floats = dtype_of(array).kind == "f" and "missing" not in text
+    refuse(name, wanted, f"{text}; whole_floats=True takes whole numbers" if floats else text, TypeError)
+
+
 def labelled(y: Any) -> Any:
     """Return labels; a list without any, which NumPy takes for floats, as integers."""
     return np.empty(0, np.int64) if isinstance(y, list | tuple) and not y else y

@@ -26,6 +26,8 @@ def by(
     sample_weight: str | None = None,
     labels: Array | None = None,
     n_classes: int | None = None,
+    ignore_index: int | str | None = None,
+    whole_floats: bool = False,
 ) -> ConfusionCounts[NDArray[Any]]:
     """Count a confusion matrix for every group of a table.
 
@@ -42,6 +44,8 @@ def by(
     labels : array, shape (C,), optional
     n_classes : int, optional
         The classes, as for :class:`ConfusionCounts`.
+    ignore_index, whole_floats
+        As for :meth:`ConfusionCounts.update`.
 
     Returns
     -------
@@ -88,6 +92,8 @@ def by(
         _column(frame, "y_pred", y_pred),
         None if sample_weight is None else _column(frame, "sample_weight", sample_weight),
         column,
+        ignore_index,
+        whole_floats=whole_floats,
     )
 
 

@@ -1,10 +1,12 @@
 """Columns of any labels as numbers: the codes that their library holds where it does, and nothing is sorted twice."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from cmfast._core import dispatch, validate
+from cmfast._core import labels as _labels
 from cmfast._core.adapters import _columns, _text
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._axis import CATEGORIES, FOUND, ORDERED, Axis
@@ -30,12 +32,30 @@ class Codes(NamedTuple):
         return Codes(codes, [self.values[k] for k in places.tolist()], self.declared)
 
 
-def of_labels(name: str, y: Array) -> Codes:
-    """Return a column of labels, of whatever shape."""
-    return coded(name, y, SPAN, "biu", LABELS)
+def of_labels(name: str, y: Array, *, dates: bool = False, floats: bool = False) -> Codes:
+    """Return a column of labels, of whatever shape; of `floats` the error names the option that takes whole ones."""
+    return coded(name, y, SPAN, "biuM" if dates else "biu", LABELS, validate.refuse_labels if floats else _refuse)
 
 
-def coded(name: str, x: Array, span: int, kinds: str, wanted: str) -> Codes:
+def _refuse(name: str, x: Array, wanted: str) -> NoReturn:
+    validate.refuse(name, wanted, validate.kind(x), TypeError)
+
+
+def whole(name: str, y: Array) -> Array:
+    """Return labels that are floats as integers, checked to be whole numbers; any others as they are."""
+    found = dispatch.bare(dispatch.adopt(**{name: validate.labelled(y)})[0])
+    floats = not isinstance(found, _text.Coded) and dispatch.dtype_of(found).kind == "f"
+    return _labels.whole(name, found) if floats else y
+
+
+def coded(
+    name: str,
+    x: Array,
+    span: int,
+    kinds: str,
+    wanted: str,
+    refuse: Callable[[str, Array, str], NoReturn] = _refuse,
+) -> Codes:
     """Return a column as codes; `kinds` are those of NumPy's that it may be of beside text, `wanted` says it."""
     try:
         declared = _columns.categories(name, x)
@@ -50,7 +70,7 @@ def coded(name: str, x: Array, span: int, kinds: str, wanted: str) -> Codes:
         return Codes(x.codes, x.names)
     dtype = dispatch.dtype_of(x)
     if dtype.kind not in kinds:
-        validate.refuse(name, wanted, validate.kind(x), TypeError)
+        refuse(name, x, wanted)
     if dtype.kind == "b":
         return Codes(x, [False, True])
     if dtype.kind in "iu":

@@ -92,7 +92,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
-        self._empty = Held(_samples.classes(labels, n_classes), None, None)
+        self._empty = Held(_samples.classes(labels, n_classes, dates=True), None, None)
         self._held = self._empty
         self._library = "pandas"  # whose tables are made
 
@@ -108,6 +108,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         sample_weight: DeviceT | None = ...,
         groups: Groups = ...,
         ignore_index: int | str | None = ...,
+        whole_floats: bool = ...,
     ) -> "ConfusionCounts[DeviceT]": ...
     @overload
     @classmethod
@@ -121,6 +122,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         sample_weight: ArrayLike | None = ...,
         groups: Groups = ...,
         ignore_index: int | str | None = ...,
+        whole_floats: bool = ...,
     ) -> "ConfusionCounts[NDArray[Any]]": ...
     @classmethod
     def from_labels(
@@ -133,10 +135,11 @@ class ConfusionCounts(State, Generic[ArrayT]):
         sample_weight: Array | None = None,
         groups: Groups = None,
         ignore_index: int | str | None = None,
+        whole_floats: bool = False,
     ) -> "ConfusionCounts[Any]":
         """Count some samples; `labels` and `n_classes` as for the class, everything else as for :meth:`update`."""
         counts = cls(labels=labels, n_classes=n_classes)
-        return counts._updated(y_true, y_pred, sample_weight, groups, ignore_index)
+        return counts._updated(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
 
     def update(
         self,
@@ -146,20 +149,23 @@ class ConfusionCounts(State, Generic[ArrayT]):
         sample_weight: Array | None = None,
         groups: Groups = None,
         ignore_index: int | str | None = None,
+        whole_floats: bool = False,
     ) -> Self:
         """Count more samples. What raises has counted none of them.
 
         Parameters
         ----------
         y_true, y_pred : array
-            Labels of one shape, whatever it is: integers, bool or strings, which dates have to be made; beside NumPy's
-            arrays also columns of pandas, polars or Arrow, whose own codes of categories are used.
+            Labels of one shape, whatever it is: integers, bool, strings or dates; beside NumPy's arrays also columns
+            of pandas, polars or Arrow, whose own codes of categories are used.
         sample_weight : array of the same shape, optional
             What each sample adds to its cell; default 1.
         groups : column, or dict of str to column, optional
             The group of each sample, by labels of any kind; several columns by their names. In every update or in none.
         ignore_index : int or str, optional
             A truth that counts nowhere, whatever was predicted: a label of the kind of the others.
+        whole_floats : bool
+            Take floats for labels, each of which must be a whole number: 2.0 is 2.
 
         Returns
         -------
@@ -172,22 +178,34 @@ class ConfusionCounts(State, Generic[ArrayT]):
             Labels of another kind than before; shapes that differ; missing values; groups where there were none, or of
             other columns; categories in an order that contradicts the one before.
         """
-        return self._updated(y_true, y_pred, sample_weight, groups, ignore_index)
+        return self._updated(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
 
-    def _updated(self, y_true: Array, y_pred: Array, weight: Array | None, groups: Any, ignored: Any = None) -> Self:
-        held = _samples.more(self._held, y_true, y_pred) if weight is groups is ignored is None else None
+    def _updated(
+        self,
+        y_true: Array,
+        y_pred: Array,
+        weight: Array | None,
+        groups: Any,
+        ignored: Any = None,
+        *,
+        whole_floats: bool = False,
+    ) -> Self:
+        held = None
+        if weight is groups is ignored is None and whole_floats is False:
+            held = _samples.more(self._held, y_true, y_pred)
         if held is None:
-            held = merged(self._held, _samples.counted(y_true, y_pred, weight, groups, self._empty.axis, ignored))
+            given = (y_true, y_pred, weight, groups, self._empty.axis, ignored)
+            held = merged(self._held, _samples.counted(*given, whole_floats=whole_floats))
         self._held = held
         return self
 
     @property
-    def labels(self) -> tuple[Any, ...]:
+    def labels(self) -> tuple[Label, ...]:
         """The classes, in the order of rows and columns."""
         return self._held.axis.labels
 
     @property
-    def groups(self) -> tuple[Any, ...] | None:
+    def groups(self) -> tuple[Label | tuple[Label, ...], ...] | None:
         """What the groups are called, in the order of the matrices; None without groups."""
         return None if self._held.keys is None else self._held.keys.labels
 

@@ -24,8 +24,8 @@ class _Samples(NamedTuple):
     shape: tuple[int, ...]
 
 
-def classes(labels: Array | None, n_classes: int | None) -> Axis:
-    """Return the classes that were given, or those to be found."""
+def classes(labels: Array | None, n_classes: int | None, *, dates: bool = False) -> Axis:
+    """Return the classes that were given, which may be `dates`, or those to be found."""
     if n_classes is not None:
         n = validate.count("n_classes", n_classes)
         if labels is not None:
@@ -34,7 +34,7 @@ def classes(labels: Array | None, n_classes: int | None) -> Axis:
     if labels is None:
         return Axis((), FOUND)
     validate.columns(labels=labels)
-    found = _codes.of_labels("labels", labels)
+    found = _codes.of_labels("labels", labels, dates=dates)
     shape = dispatch.shape_of(found.codes)
     if len(shape) != 1 or not shape[0]:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
@@ -45,13 +45,25 @@ def classes(labels: Array | None, n_classes: int | None) -> Axis:
     return Axis(names, LABELS)
 
 
-def counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: Any) -> Held:
+def counted(
+    y_true: Array,
+    y_pred: Array,
+    weight: Array | None,
+    groups: Any,
+    axis: Axis,
+    ignored: Any,
+    *,
+    whole_floats: bool = False,
+) -> Held:
     """Return the counts of samples, of the classes that were given, or of those that occur where none were.
 
     A truth that is `ignored` counts nowhere; None for none.
     """
+    validate.flag("whole_floats", whole_floats)
     validate.columns(y_true=y_true, y_pred=y_pred)
     dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
+    if whole_floats:
+        y_true, y_pred = _codes.whole("y_true", y_true), _codes.whole("y_pred", y_pred)
     if axis.source == IDS:
         return _counted_ids(y_true, y_pred, weight, groups, axis, ignored)
     given = axis if axis.source == LABELS else None
@@ -107,7 +119,9 @@ def _counted_ids(
         sample_weight=weight,
     )
     y_true, y_pred, weight = (None if x is None else dispatch.bare(x) for x in (y_true, y_pred, weight))
-    validate.integer(y_true=y_true, y_pred=y_pred)
+    for name, y in (("y_true", y_true), ("y_pred", y_pred)):
+        if dispatch.dtype_of(y).kind not in "bui":
+            validate.refuse_labels(name, y, "integers")
     validate.real(sample_weight=weight)
     samples = _checked(y_true, y_pred, weight)
     return _tallied(samples, groups, len(axis.labels), axis, ignored)
@@ -139,7 +153,9 @@ def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis, ignored: int | 
 
 def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any) -> Held:
     """Return the counts of labels of any kind: counted by the codes that they come with, and turned afterwards."""
-    columns = [_codes.of_labels(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred))]
+    columns = [
+        _codes.of_labels(name, y, dates=True, floats=True) for name, y in (("y_true", y_true), ("y_pred", y_pred))
+    ]
     if weight is not None:
         validate.columns(sample_weight=weight)
         weight = dispatch.bare(dispatch.adopt(sample_weight=weight)[0])

@@ -41,9 +41,11 @@ def summed(
     arrays = _adopted(given, options)
     coded = [name for name in ("y_true", "y_pred") if isinstance(arrays[name], _text.Coded)]
     texts = [name for name in coded if arrays[name].is_text]
-    validate.integer(
-        **{name: x for name, x in arrays.items() if name != "sample_weight" and not isinstance(x, _text.Coded)}
-    )
+    for name in ("y_true", "y_pred"):
+        if name not in coded and dispatch.dtype_of(arrays[name]).kind not in "bui":
+            validate.refuse_labels(name, arrays[name], "integers")
+    if not isinstance(arrays["groups"], _text.Coded):
+        validate.integer(groups=arrays["groups"])
     validate.real(sample_weight=arrays["sample_weight"])
     shape = validate.same_shape(**arrays)
     if not shape:

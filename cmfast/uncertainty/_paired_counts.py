@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array
+from cmfast._core.annotations import Array, Label
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_samples
@@ -90,12 +90,12 @@ class PairedCounts(State):
         return self._sent(self._held.counts)
 
     @property
-    def labels(self) -> tuple[Any, ...]:
+    def labels(self) -> tuple[Label, ...]:
         """The classes, in order."""
         return self._held.axis.labels
 
     @property
-    def groups(self) -> tuple[Any, ...] | None:
+    def groups(self) -> tuple[Label | tuple[Label, ...], ...] | None:
         """What the groups are called, in order; None without groups."""
         groups, _ = self._held.groups()
         return None if groups is None else groups.labels

@@ -1,5 +1,6 @@
 """Labels as people have them: text of any length, in any container; mixed, missing, huge, in tables and in columns."""
 
+import functools
 import itertools
 import re
 import tracemalloc
@@ -284,14 +285,68 @@ def test_rows_of_different_lengths():
         cmfast.confusion_matrix(endless, endless)
 
 
-@pytest.mark.parametrize(("values", "cure"), [([3, 1], "int"), ([True, False], "int"), ([0.5, np.nan], "float")])
-def test_numbers_as_python_objects_have_a_cure(values, cure):
-    text = (
-        rf"^confusion_matrix: y_true must be an array of numbers, got Python objects .*; give y_true.astype\({cure}\)"
-    )
-    for bad in (np.array(values, object), pd.Series(values, dtype=object)):
+@pytest.mark.parametrize("make", [lambda x: np.array(x, object), lambda x: pd.Series(x, dtype=object)])
+def test_integers_as_python_objects_are_integers(make):
+    """A column of a DataFrame whose rows held something else, too."""
+    for values in (
+        [3, 1, 3],
+        [True, False, True],
+        [2**63, 0, 2**63 + 1],
+        [np.int8(3), 5, np.uint64(7)],
+        [True, 7, -(2**63)],
+    ):
+        other = values[::-1]
+        want = cmfast.confusion_matrix(values, other)
+        assert_same_bits(cmfast.confusion_matrix(make(values), make(other)), want)
+        assert_same_bits(cmfast.confusion_matrix(make(values), other), want)
+        assert_same_bits(cmfast.ConfusionCounts.from_labels(make(values), make(other)).matrix, want)
+        assert metrics.from_labels(make(values), make(other), "accuracy") == metrics.from_labels(
+            values, other, "accuracy"
+        )
+    frame = pd.DataFrame({"y": [1, "x", 2], "p": [1, "x", 1]}).drop(1)
+    assert frame.y.dtype == object
+    assert cmfast.confusion_matrix(frame.y, frame.p, sample_weight=make([2**53 + 1, 1])).tolist() == [
+        [2**53 + 1, 0],
+        [1, 0],
+    ]
+    for values in ([2**64, 1], [-1, 2**63]):
+        with pytest.raises(TypeError, match="y_true must be integers that int64 or uint64 holds together"):
+            cmfast.confusion_matrix(make(values), [0, 1])
+
+
+def test_floats_as_python_objects_have_a_cure():
+    text = r"^confusion_matrix: y_true must be an array of numbers, got Python objects .*; give y_true.astype\(float\)"
+    for bad in (np.array([0.5, np.nan], object), pd.Series([0.5, np.nan], dtype=object)):
         with pytest.raises(TypeError, match=text):
             cmfast.confusion_matrix(bad, bad)
+
+
+@pytest.mark.parametrize("make", [np.array, pd.Series, torch.tensor, list, pl.Series, pa.array])
+def test_floats_that_are_whole_by_an_option_that_the_error_names(make):
+    y, p = [1.0, 3.0, 3.0], [1.0, 3.0, 1.0]
+    of_counts = cmfast.ConfusionCounts.from_labels
+    for call in (cmfast.confusion_matrix, metrics.label_margins, of_counts, functools.partial(of_counts, n_classes=4)):
+        with pytest.raises(
+            TypeError, match=r"y_true must be .*, got dtype float\d\d; whole_floats=True takes whole numb"
+        ):
+            call(make(y), make(p))
+        call(make(y), make(p), whole_floats=True)
+        with pytest.raises(ValueError, match=r"y_pred must be whole numbers, got 0\.5 at 2"):
+            call(make(y), make([1.0, 3.0, 0.5]), whole_floats=True)
+    assert np.array_equal(cmfast.confusion_matrix(make(y), make(p), whole_floats=True), [[1, 0], [1, 1]])
+    counts = of_counts(make(y), make(p), whole_floats=True)
+    assert counts.labels == (1, 3)
+    assert counts.update(make(y), make(p), whole_floats=True).n_samples == 6
+    assert of_counts(["a"], ["b"], whole_floats=True).labels == ("a", "b")
+
+
+def test_groups_of_labels_that_are_floats():
+    frame = pd.DataFrame({"site": ["u", "v", "u"], "y": [1.0, 2.0, 2.0], "p": [1.0, 1.0, 2.0]})
+    counts = cmfast.by(frame, "site", y_true="y", y_pred="p", whole_floats=True)
+    assert (counts.labels, counts.matrix.tolist()) == ((1, 2), [[[1, 0], [0, 1]], [[0, 0], [1, 0]]])
+    assert cmfast.by(frame, "site", y_true="y", y_pred="p", whole_floats=True, ignore_index=2).n_samples == 1
+    with pytest.raises(TypeError, match=r"^by: y_true must be .*whole_floats=True takes whole numbers"):
+        cmfast.by(frame, "site", y_true="y", y_pred="p")
 
 
 # Integers that float64 does not hold
@@ -495,7 +550,7 @@ def test_missing_labels_that_are_floats(make):
     """What pandas makes of a column of integers with gaps."""
     bad = make([1.0, float("nan"), 2.0, float("nan")])
     good = torch.tensor([1] * 4) if make is torch.tensor else [1] * 4
-    gaps = r"dtype float(64|32) with 2 missing \(first: nan at 1\)$"
+    gaps = r"dtype float(64|32) with 2 missing \(first: nan at 1\)($|; scores come first)"
     for op, name, wanted, call in [
         ("confusion_matrix", "y_true", "integers, bool or strings", lambda: cmfast.confusion_matrix(bad, good)),
         ("confusion_matrix", "y_pred", "integers, bool or strings", lambda: cmfast.confusion_matrix(good, bad)),
@@ -801,7 +856,7 @@ def test_groups_of_text(make):
 DAYS = np.array(["2024-01-02", "2024-01-01"], "datetime64[D]")
 
 
-@pytest.mark.parametrize("call", [metrics.from_labels, metrics.label_margins, cmfast.ConfusionCounts.from_labels])
+@pytest.mark.parametrize("call", [metrics.from_labels, metrics.label_margins])
 @pytest.mark.parametrize(
     ("dates", "cure"),
     [
@@ -816,6 +871,21 @@ def test_dates_are_refused_with_what_to_give(call, dates, cure):
     with pytest.raises(TypeError, match=re.escape(cure)):
         call(dates, dates)
     call(list(map(str, dates)), list(map(str, dates)))
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.Series, pl.Series, pa.array])
+def test_counts_of_dates(make):
+    days = np.array(["2024-01-02", "2024-01-01", "2024-01-02"], "datetime64[D]")
+    counts = cmfast.ConfusionCounts.from_labels(make(days), make(days[::-1].copy()))
+    assert counts.labels == tuple(np.unique(days))
+    assert counts.matrix.tolist() == cmfast.confusion_matrix(days, days[::-1]).tolist()
+    assert (counts + counts).update(make(days), make(days)).n_samples == 9
+    assert cmfast.ConfusionCounts.from_json(counts.to_json()) == counts
+    chosen = cmfast.ConfusionCounts(labels=days[:1]).update(make(days), make(days))
+    assert (chosen.labels, chosen.matrix.tolist()) == ((days[0],), [[2]])
+    gap = np.array(["2024-01-02", "NaT"], "datetime64[D]")
+    with pytest.raises(ValueError, match="y_true must be without missing values, got 1 missing"):
+        cmfast.ConfusionCounts.from_labels(make(gap), make(gap))
 
 
 def test_dates_beside_anything_else_are_refused_with_what_to_give():

@@ -28,15 +28,16 @@ def asarray(name: str, x: Any) -> Any:
         return x
     if type(x) is not np.ndarray:
         _refuse(name, x)
-        found = _columns.dictionary(name, x)
-        if found is not None:
-            distinct, codes = found
+        known = _columns.dictionary(name, x)
+        if known is not None:
+            distinct, codes = known
             values = asarray(name, distinct)
             return values.taken(codes) if isinstance(values, _text.Coded) else read_only(values[codes])
         x = _converted(name, _columns.table(x))
     kind = x.dtype.kind
     if kind == "O":
-        return _text.objects(name, x)
+        found = _text.objects(name, x)
+        return read_only(found) if isinstance(found, np.ndarray) else found
     if kind in "UST":
         coded = _text.encode(x)
         if not all(isinstance(text, str | bytes) for text in coded.names):  # StringDType(na_object=...)

@@ -142,12 +142,14 @@ def are_integers(kinds: set[type]) -> bool:
     return bool(kinds) and all(issubclass(kind, int | np.integer | np.bool_) for kind in kinds)
 
 
-def objects(name: str, x: np.ndarray) -> Coded:
-    """Return an array of Python objects, which must be texts of one type; refuse what they are instead.
+def objects(name: str, x: np.ndarray) -> Coded | np.ndarray:
+    """Return an array of Python objects, which must be texts of one type, or integers; refuse what they are instead.
 
     Without any it is text: a column of labels of which none is left.
     """
     kinds = set(map(type, x.flat))
+    if are_integers(kinds):
+        return _integers(name, x, kinds)
     for text, plain in ((str, str.__str__), (bytes, bytes.__bytes__)):
         if all(issubclass(kind, text) for kind in kinds):
             return encode(x, None if kinds == {text} else plain)
@@ -157,9 +159,19 @@ def objects(name: str, x: np.ndarray) -> Coded:
     if is_text(kinds):
         _refuse_mixed(name, x)
     what = ", ".join(sorted(kind.__name__ for kind in kinds))
-    cure = f"; give {name}.astype({'int' if are_integers(kinds) else 'float'})" if numbers else _of_holders(name, kinds)
+    cure = f"; give {name}.astype(float)" if numbers else _of_holders(name, kinds)
     msg = f"{name} must be an array of numbers, got Python objects ({what}){cure}"
     raise TypeError(msg)
+
+
+def _integers(name: str, x: np.ndarray, kinds: set[type]) -> np.ndarray:
+    """Return integers that are Python objects, as those of a column that held something else, exactly."""
+    if all(issubclass(kind, bool | np.bool_) for kind in kinds):
+        return x.astype(np.bool_)
+    try:
+        return x.astype(np.int64)
+    except OverflowError:
+        return exact(name, x)
 
 
 def _of_holders(name: str, kinds: set[type]) -> str:
@@ -215,7 +227,7 @@ def refuse_ragged(name: str, x: Any) -> NoReturn:
 
 
 def exact(name: str, x: Any) -> np.ndarray:
-    """Return lists of integers, of which int64 does not hold all, as uint64."""
+    """Return integers of Python, of which int64 does not hold all, as uint64."""
     values = [int(value) for value in np.array(x, object).flat]
     low, high = min(values), max(values)
     if low < 0 or high >= 2**64:
