@@ -36,6 +36,8 @@ class Column(NamedTuple):
     codes: np.ndarray
     lines: list[int] | None = None
     """Of texts: where each stands first."""
+    order: tuple[Any, ...] = ()
+    """All labels that a file declares, in an order that means something; the same in every block."""
 
 
 def open_npy(path: Path) -> np.ndarray:
@@ -154,7 +156,7 @@ def comparable(path: Path, block: list[Column]) -> list[Column]:
         return block
     if "strings" in kinds:
         raise FileError(path, f"the truth holds {kinds[0]}, but the prediction {kinds[1]}")
-    both = [Column("integers", list(map(int, column.labels)), column.codes) for column in block[:2]]
+    both = [column._replace(kind="integers", labels=list(map(int, column.labels))) for column in block[:2]]
     return [*both, *block[2:]]
 
 
@@ -451,6 +453,14 @@ def _ipc(path: Path) -> Any:
 
 
 def _arrow_labels(path: Path, name: str, column: Any, start: int) -> Column:
+    found = _arrow_values(path, name, column, start)
+    if not getattr(column.type, "ordered", False):
+        return found
+    declared = dict.fromkeys(column.dictionary.to_pylist())
+    return found._replace(order=tuple(value for value in declared if value is not None))
+
+
+def _arrow_values(path: Path, name: str, column: Any, start: int) -> Column:
     import pyarrow as pa
 
     if column.null_count:

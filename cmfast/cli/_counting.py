@@ -10,9 +10,39 @@ from typing import Any
 import numpy as np
 
 import cmfast
+from cmfast._core import labels as _labels
 from cmfast._files import points, tables, texts
 from cmfast._files.output import FileError
 from cmfast.cli._options import bar, compute, sources
+
+
+class Orders:
+    """The orders of categories that a file declares: of the labels, which several columns have, and of others."""
+
+    def __init__(self, source: Path, n_labels: int) -> None:
+        self._source, self._n_labels = source, n_labels
+        self._known: dict[int, tuple[Any, ...]] = {}
+
+    def add(self, columns: list[tables.Column]) -> None:
+        """Take what the columns of a block declare; orders must not contradict each other."""
+        for k, column in enumerate(columns):
+            place = max(k - self._n_labels, -1)  # of all labels together, of every other column by itself
+            known = self._known.get(place, ())
+            if not column.order or column.order == known:
+                continue
+            try:
+                self._known[place] = _labels.agreed("labels", known, column.order)
+            except ValueError as error:
+                raise FileError(self._source, str(error)) from None
+
+    @property
+    def of_labels(self) -> tuple[Any, ...]:
+        """Labels in their order, empty where none is declared."""
+        return self._known.get(-1, ())
+
+    def of_group(self, k: int) -> tuple[Any, ...]:
+        """Return the values of the column `k` behind those of labels in their order."""
+        return self._known.get(k, ())
 
 
 def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], np.ndarray]:
@@ -22,10 +52,12 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
     groups: dict[tuple[Any, ...], int] = {}
     written: list[dict[str, int]] = []  # of csv: the texts of every column, and the line of each
     source = sources(args)[0]
+    orders = Orders(source, n_labels=2)
     for y_true, y_pred, *others in _blocks(args):
         n = len(y_true.codes)
         if n == 0:
             continue
+        orders.add([y_true, y_pred, *others])
         written = _written([y_true, y_pred, *others], written)
         found: dict[Any, int] = {}  # places in this block, which may hold few of all classes
         ids = [_places(column, found) for column in (y_true, y_pred)]
@@ -49,8 +81,8 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
     if written:
         places, groups, total = _read(source, written, places, groups, total)
     _warn_of_strangers(total)
-    labels, label_order = in_order(list(places))
-    group_names, group_order = _groups_in_order(list(groups))
+    labels, label_order = in_order(list(places), orders.of_labels)
+    group_names, group_order = _groups_in_order(list(groups), orders)
     return labels, group_names, total[np.ix_(group_order, label_order, label_order)]
 
 
@@ -114,13 +146,13 @@ def _groups(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any, ...]]
     return list(zip(*values, strict=True)), codes
 
 
-def _groups_in_order(groups: list[tuple[Any, ...]]) -> tuple[list[tuple[Any, ...]], list[int]]:
+def _groups_in_order(groups: list[tuple[Any, ...]], orders: Orders) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return groups sorted by their columns, and where each stood."""
     named: list[list[Any]] = []
     ranked: list[list[int]] = []
-    for column in zip(*groups, strict=True):
+    for k, column in enumerate(zip(*groups, strict=True)):
         values = list(dict.fromkeys(column))
-        names, order = in_order(values)
+        names, order = in_order(values, orders.of_group(k))
         rank = {values[k]: place for place, k in enumerate(order)}
         ranked.append([rank[value] for value in column])
         named.append([names[place] for place in ranked[-1]])
@@ -149,8 +181,19 @@ def _memory() -> int:
         return 1 << 40  # not told: the allocation will
 
 
-def in_order(labels: list[Any]) -> tuple[list[Any], list[int]]:
-    """Return labels sorted, and where each stood: integers where one type of 64 bits holds them all, else strings."""
+def in_order(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[Any], list[int]]:
+    """Return labels in order, and where each stood: those that are `known` in that order, behind them others, sorted.
+
+    They are integers where one type of 64 bits holds them all, else strings.
+    """
+    names, order = _sorted(labels)
+    places = {label: k for k, label in enumerate(known)}
+    ranks = [places.get(labels[k], len(places)) for k in order]
+    turned = sorted(range(len(order)), key=ranks.__getitem__)
+    return [names[k] for k in turned], [order[k] for k in turned]
+
+
+def _sorted(labels: list[Any]) -> tuple[list[Any], list[int]]:
     keys = labels
     if all(isinstance(label, str) and texts.is_integer(label) and len(label) <= texts.DIGITS for label in labels):
         numbers = [int(label) for label in labels]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import cmfast
 from cmfast import cli
 from cmfast._files import tables
 from cmfast.cli import _confusion, _counting
@@ -206,6 +207,45 @@ def test_classes_that_do_not_occur_are_no_classes(run):
     feather.write_feather(pa.table({"t": twice, "p": twice}), "twice.feather")
     found = json.loads(run("confusion", "twice.feather", "--json")[1])
     assert (found["labels"], found["matrix"]) == (["x", "y"], [[2, 0], [0, 1]])
+
+
+SIZES = ["never", "S", "M", "L"]
+
+
+def ordered(labels, sizes=SIZES):
+    return pa.DictionaryArray.from_arrays(pa.array([sizes.index(x) for x in labels], pa.int8()), sizes, ordered=True)
+
+
+@pytest.mark.parametrize("form", ["parquet", "feather"])
+def test_ordered_categories_keep_their_order(run, form, monkeypatch):
+    """Of labels and of groups, in blocks; labels without an order come behind."""
+    monkeypatch.setattr(tables, "ROWS", 2)
+    y, p, site = ["L", "S", "M", "L", "S"], ["L", "M", "M", "S", "S"], ["M", "S", "S", "M", "S"]
+    table = pa.table({"y": ordered(y), "p": ordered(p), "q": [*p[:4], "a"], "site": ordered(site), "one": ["x"] * 5})
+    write = parquet.write_table if form == "parquet" else feather.write_feather
+    write(table, f"t.{form}", **({"row_group_size": 3} if form == "parquet" else {"chunksize": 3}))
+    found = json.loads(run("confusion", f"t.{form}", "--true", "y", "--pred", "p", "--json")[1])
+    assert (found["labels"], found["matrix"]) == (["S", "M", "L"], [[1, 1, 0], [0, 1, 0], [1, 0, 1]])
+    found = json.loads(run("confusion", f"t.{form}", "--true", "y", "--pred", "q", "--json")[1])
+    assert found["labels"] == ["S", "M", "L", "a"]
+    options = ("--true", "y", "--pred", "p", "--by", "site", "--only", "kappa_quadratic", "--json")
+    found = json.loads(run("metrics", f"t.{form}", *options)[1])
+    assert [group["group"] for group in found["groups"]] == ["S", "M"]
+    found = json.loads(
+        run("metrics", f"t.{form}", "--true", "y", "--pred", "p", "--only", "kappa_quadratic", "--json")[1]
+    )
+    places = [[SIZES.index(x) for x in some] for some in (y, p)]
+    assert found["metrics"]["kappa_quadratic"] == cmfast.metrics.from_labels(*places, "kappa_quadratic")
+    options = ("--true", "y", "--pred", "p", "--pred", "q", "--only", "kappa_linear", "--replicates", "9", "--json")
+    assert json.loads(run("compare", f"t.{form}", *options)[1])["labels"] == ["S", "M", "L", "a"]
+
+
+def test_orders_that_contradict_each_other(run):
+    y = ["S", "M"]
+    parquet.write_table(pa.table({"y": ordered(y), "p": ordered(y, SIZES[::-1])}), "t.parquet")
+    status, _, err = run("confusion", "t.parquet")
+    assert status == 2
+    assert "t.parquet: labels must be of ordered categories that agree, got ('never', 'S'," in err
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "feather"])
