@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -128,9 +128,9 @@ def _of_codes(
 def _with_text(options: Options, classes: list[Any]) -> list[Any]:
     """Return classes that are text with the positive one, and two of them, though fewer occur."""
     pos_label = options.pos_label
-    if pos_label is None and options.positive is not None and len(classes) == 1:
-        _refuse_alone(classes[0])
-    if pos_label is None or len(classes) > 1:
+    if pos_label is None:
+        return classes if options.positive is None else list(of_two(classes, options.positive))
+    if len(classes) > 1:
         return classes
     if not isinstance(pos_label, str | bytes):
         validate.refuse(
@@ -141,20 +141,9 @@ def _with_text(options: Options, classes: list[Any]) -> list[Any]:
 
 
 def _with_integers(options: Options, classes: Sequence[int]) -> Sequence[Any]:
-    """Return classes that are integers with the positive one, and two of them, though fewer occur.
-
-    It is 1 of 0 and 1, or of -1 and 1, where nobody says otherwise; of two others nobody can know.
-    """
+    """Return classes that are integers with the positive one, and two of them, though fewer occur."""
     if options.pos_label is None:
-        if options.positive is None or not 0 < len(classes) <= 2:
-            return classes
-        classes = sorted(classes)  # also ordered ones: of two all that an order says is which is which
-        pair = next((pair for pair in ([0, 1], [-1, 1]) if set(classes) <= set(pair)), None)
-        if pair is None and len(classes) == 1:
-            _refuse_alone(classes[0])
-        if pair is None and options.positive == 1:  # which need not be meant: it is the default
-            validate.refuse("pos_label", f"one of the labels {list(classes)}", "None")
-        return classes if pair is None or len(classes) == 2 else pair
+        return classes if options.positive is None else of_two(classes, options.positive)
     if not isinstance(options.pos_label, int | np.integer | np.bool_):
         given = f"{type(options.pos_label).__name__} {validate.shown(options.pos_label)}"
         validate.refuse("pos_label", "an integer, as labels are", given, TypeError)
@@ -170,8 +159,19 @@ def _with_integers(options: Options, classes: Sequence[int]) -> Sequence[Any]:
     return [*found, *[None] * (2 - len(found))]
 
 
-def _refuse_alone(label: Any) -> NoReturn:
-    validate.refuse("pos_label", f"given where {validate.shown(label)} is the only label", "None")
+def of_two(classes: Sequence[Any], positive: int) -> Sequence[Any]:
+    """Return classes in the order in which `positive` is a place, of two where fewer occur, for metrics of two classes.
+
+    Of 0 and 1, and of -1 and 1, 1 is the last; of two other integers nobody can know which is the positive one.
+    """
+    if not 0 < len(classes) <= 2 or (len(classes) == 2 and isinstance(classes[0], str | bytes)):
+        return classes
+    pair = next((pair for pair in ([0, 1], [-1, 1]) if set(classes) <= set(pair)), None)
+    if pair is None and len(classes) == 1:
+        validate.refuse("pos_label", f"given where {validate.shown(classes[0])} is the only label", "None")
+    if pair is None and positive == 1:  # which need not be meant: it is the default
+        validate.refuse("pos_label", f"one of the labels {sorted(classes)}", "None")
+    return pair or sorted(classes)  # also ordered ones: of two all that an order says is which is which
 
 
 def place_of(name: str, label: Any, C: int, classes: Classes) -> int:

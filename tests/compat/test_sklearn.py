@@ -10,6 +10,7 @@ import sklearn.metrics as theirs
 from processes import ROOT, python
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import cross_val_score
 
 import cmfast
@@ -352,6 +353,23 @@ def test_scorers_take_the_positive_class_by_its_label():
         ours.make_scorer("recall_binary", pos_label="sick")(model, X, y)
     for fold, label, want in ((slice(1), "ill", 1), (slice(1), "well", 0), (slice(2, 4), "well", 1)):
         assert ours.make_scorer("recall_binary", pos_label=label)(model, X[fold], y[fold]) == want
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 1), (False, True)])
+def test_folds_of_one_class(low, high):
+    """1 is the positive class, as scikit-learn has it; of other labels it has to be said."""
+    X, y = np.zeros((9, 1)), np.array([low] * 9)
+    for label in (low, high):
+        model = DummyClassifier(strategy="constant", constant=label).fit(X, [low, high] + [label] * 7)
+        for truth in (y, np.array([high] * 9), np.array([low, high, high] * 3)):
+            want = theirs.f1_score(truth, model.predict(X), zero_division=0)
+            assert ours.make_scorer("f1_binary")(model, X, truth) == pytest.approx(want)
+    model = DummyClassifier(strategy="constant", constant=2).fit(X, [1, 2] * 4 + [2])
+    with pytest.raises(ValueError, match=r"pos_label must be one of the labels \[1, 2\], got None"):
+        ours.make_scorer("f1_binary")(model, X, np.array([1, 2, 2] * 3))
+    with pytest.raises(ValueError, match="pos_label must be given where 2 is the only label"):
+        ours.make_scorer("f1_binary")(model, X, np.array([2] * 9))
+    assert ours.make_scorer("f1_binary", pos_label=2)(model, X, np.array([2] * 9)) == 1
 
 
 @pytest.mark.parametrize(

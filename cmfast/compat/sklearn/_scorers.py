@@ -13,7 +13,8 @@ from cmfast.compat.sklearn._matrices import matrix
 from cmfast.compat.sklearn._targets import targets
 from cmfast.metrics import MetricName
 from cmfast.metrics._catalogue import find
-from cmfast.metrics._plan import names_of
+from cmfast.metrics._plan import is_binary, names_of
+from cmfast.metrics._samples import of_two
 
 # Of these the smallest is the best.
 LOSSES = frozenset({"fpr", "fnr", "fdr", "false_omission_rate", "negative_likelihood_ratio", "zero_one_loss"})
@@ -106,6 +107,12 @@ def value_of(
             classes = known if pos_label in known else [*known, pos_label]
             table = np.pad(table, [(0, 2 - len(known))] * 2)
         positive = _place_of(pos_label, classes)
+    elif labels is None and is_binary((metric,)):
+        classes = of_two(known, positive)
+        places = [list(classes).index(label) for label in known]
+        full = np.zeros((len(classes), len(classes)), table.dtype)
+        full[np.ix_(places, places)] = table
+        table = full
     return float(metrics.compute(table, metric, undefined=undefined, positive=positive))
 
 
