@@ -166,6 +166,17 @@ def test_sets_of_smaller_alphas_hold_the_others():
     assert (mask[1:] >= mask[:-1]).all()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_that_are_whole_numbers_are_repeated_scores(seed):
+    """As the documentation has it for covariate shift: the smallest score that has its share of all weights."""
+    rng = np.random.default_rng(seed)
+    s, w, most = rng.integers(0, 30, 25) / 16, rng.integers(0, 9, 25), int(rng.integers(1, 20))
+    for alpha in (Fraction(1, 10), Fraction(3, 10), Fraction(7, 10)):
+        needed = (1 - alpha) * (int(w.sum()) + most)
+        want = min((x for x in s if w[s <= x].sum() >= needed), default=math.inf)
+        assert conformal.threshold(np.append(np.repeat(s, w), [math.inf] * (most - 1)), alpha)[0] == want
+
+
 @pytest.mark.parametrize("by", ["all", "classes", "groups"])
 def test_the_guarantee(by):
     """Coverage of 40 calibrations of 99 scores at alpha = 0.1: 0.9 to 0.91, within five standard errors."""
