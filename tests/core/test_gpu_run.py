@@ -308,6 +308,9 @@ def test_a_sanitizer_sees_every_array_by_itself(monkeypatch, capsys):
     cuda_sweep.sweep_gpu(60.0)
     assert pools == [None, None, None]
     assert capsys.readouterr().out.startswith("gpu: 0 of 1 instances, 1 calls beyond cases, 1 cases, ")
+    cuda_sweep.sweep_gpu(-1.0)  # instances are watched whatever time that takes
+    assert len(pools) == 5
+    assert capsys.readouterr().out.startswith("gpu: 0 of 1 instances, 1 calls beyond cases, 0 cases, ")
 
 
 FOREIGN, HERE = "site-packages/other/library.py", "kernels/cuda/scaling/launch.py"

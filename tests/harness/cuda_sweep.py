@@ -1,8 +1,8 @@
 """Run every CUDA kernel on the cases of the conformance suite in a mode of `cuda_host`, and say what it finds.
 
 ``python tests/harness/cuda_sweep.py thread | coverage``, the latter for lines that do not run and for accesses out of
-bounds; with ``gpu SECONDS`` on a GPU, for its own sanitizer to watch: every instance once, what no case asks for, then
-the first case of every op, the second, and so on until the time is over. Nobody looks at results here.
+bounds; with ``gpu SECONDS`` on a GPU, for its own sanitizer to watch: every instance once, then until the time is over
+what no case asks for, the first case of every op, the second, and so on. Nobody looks at results here.
 """
 
 import subprocess
@@ -67,22 +67,24 @@ def sweep(mode: str) -> None:
 
 
 def sweep_gpu(seconds: float) -> None:
-    """Run on a GPU what there is time for, and say how much that was."""
+    """Launch every instance on a GPU, then do what there is time for; say how much it was, also if it is cut short."""
     import cupy
 
     # In CuPy's pool an overrun of one array lands in the next, where no sanitizer sees it.
     cupy.cuda.set_allocator(None)
     begin, done = time.perf_counter(), Counter[str]()
+    every = {(kernel, instance) for kernel in module.table() for instance in kernel.instances}
     with warnings.catch_warnings(), launches() as launched:
         warnings.simplefilter("ignore")
-        for what in steps_of_gpu(cupy.asarray, launched):
-            done[what] += 1
-            if time.perf_counter() - begin > seconds:
-                break
-        cupy.cuda.Device().synchronize()
-    every = {(kernel, instance) for kernel in module.table() for instance in kernel.instances}
-    said = f"{len(every & launched.keys())} of {len(every)} instances, {done['beyond']} calls beyond cases, "
-    print(f"gpu: {said}{done['case']} cases, {time.perf_counter() - begin:.0f} s")
+        try:
+            for what in steps_of_gpu(cupy.asarray, launched):
+                done[what] += 1
+                if what != "instance" and time.perf_counter() - begin > seconds:
+                    break
+            cupy.cuda.Device().synchronize()
+        finally:
+            said = f"{len(every & launched.keys())} of {len(every)} instances, {done['beyond']} calls beyond cases, "
+            print(f"gpu: {said}{done['case']} cases, {time.perf_counter() - begin:.0f} s", flush=True)
 
 
 def steps_of_gpu(make: Any, launched: Any) -> Iterator[str]:

@@ -110,7 +110,7 @@ def profile(kernel: str, group: str) -> Step:
 
 
 def sanitize(tool: str) -> Step:
-    """Return the step in which a sanitizer watches forty seconds of calls, first one for each instance."""
+    """Return the step in which a sanitizer watches a call for each instance, then others for forty seconds in all."""
     watch = ("compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name", "kernel_substring=cmfast")
     command = (*watch, PYTHON, "tests/harness/cuda_sweep.py", "gpu", "40")
     return Step(f"sanitize:{tool}", 70, command, needs="compute-sanitizer", rest=True)
