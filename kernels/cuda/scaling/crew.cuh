@@ -28,6 +28,12 @@ struct Crew {
   int crews, size, rank;
   unsigned meetings;
 
+  // That of a block which may not be alone: behind the room for reductions and for sums of several threads.
+  __device__ __forceinline__ static Crew& of_block() {
+    CM_DYN_SMEM(double, shared);
+    return *reinterpret_cast<Crew*>(shared + CM_THREADS / 32 + CM_THREADS);
+  }
+
   __device__ __forceinline__ i64 number() const { return blockIdx.x % crews; }
   __device__ __forceinline__ u64* board(int field) const { return boards + 3 * number() + field; }
 
@@ -43,16 +49,34 @@ struct Crew {
     size = int(see(board(1)));
   }
 
-  // What any of them wrote before is there for all of them afterwards.
-  __device__ __forceinline__ void meet() {
-    __syncthreads();
-    if (size == 1) return;
+  // What is asked for everywhere, by whoever is not alone: one copy of each for the compiler to look at. Whoever is
+  // alone has no address that they are given: else it would lie in memory.
+  __device__ __noinline__ void meet_others() {
     if (threadIdx.x == 0) {
       ++meetings;
       add_and_see(board(2), 1);
       while (see(board(2)) < u64(meetings) * size) rest();
     }
     __syncthreads();
+  }
+  template <int W, typename Join>
+  __device__ __noinline__ double agree_with_others(double value, Join join) {
+    double* values = fresh();
+    if (threadIdx.x == 0) values[rank] = value;
+    meet();
+    return team_reduce<W>(int(threadIdx.x) < size ? values[threadIdx.x] : value, join);
+  }
+  __device__ __noinline__ double heed_others(double value) {
+    double* values = fresh();
+    if (rank == 0 && threadIdx.x == 0) values[0] = value;
+    meet();
+    return values[0];
+  }
+
+  // What any of them wrote before is there for all of them afterwards.
+  __device__ __forceinline__ void meet() {
+    __syncthreads();
+    if (size > 1) of_block().meet_others();
   }
 
   // Room that nobody reads any more: what was told there was read before the last meeting.
@@ -62,18 +86,8 @@ struct Crew {
   template <int W, typename Join>
   __device__ __forceinline__ double agree(double value, Join join) {
     value = team_reduce<W>(value, join);
-    if (size == 1) return value;
-    double* values = fresh();
-    if (threadIdx.x == 0) values[rank] = value;
-    meet();
-    return team_reduce<W>(int(threadIdx.x) < size ? values[threadIdx.x] : value, join);
+    return size == 1 ? value : of_block().agree_with_others<W>(value, join);
   }
   // What the first of them says.
-  __device__ __forceinline__ double heed(double value) {
-    if (size == 1) return value;
-    double* values = fresh();
-    if (rank == 0 && threadIdx.x == 0) values[0] = value;
-    meet();
-    return values[0];
-  }
+  __device__ __forceinline__ double heed(double value) { return size == 1 ? value : of_block().heed_others(value); }
 };

@@ -284,11 +284,16 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, doubl
     t.d(j) = 0.0;
   });
   Pace pace;
-  bool newton = quick_sweeps(t, pace, target, max_iter);
-  if (!newton && pace.residual <= target) {
+  bool newton = false;
+  double goal = target;
+#pragma unroll 1
+  for (int turn = 0; turn < 2; ++turn) {
+    newton = quick_sweeps(t, pace, goal, max_iter);
+    if (turn == 1 || newton || !(pace.residual <= target)) break;
     const double hidden = hidden_residual(t, last_width);
     newton = hidden < CM_ROUNDING;
-    if (!newton && pace.residual > hidden) newton = quick_sweeps(t, pace, fmin(target, hidden), max_iter);
+    if (newton || !(pace.residual > hidden)) break;
+    goal = fmin(target, hidden);
   }
   if (!(pace.residual < CM_INF)) {
     each<W>(t.C, [&](int j) { t.y(j) = t.origin(j); });

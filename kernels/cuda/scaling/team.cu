@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
   double* own_lines =
       W == 32 || lines_at >= 0 ? near + W + (LARGE ? CM_CREW_NUMBERS : 0) : lines + i64(self) * lines_size;
   Crew alone{boards, exchange, room, crews, 1, 0, 0};
-  Crew& crew = LARGE ? *reinterpret_cast<Crew*>(near + W) : alone;
+  Crew& crew = LARGE ? Crew::of_block() : alone;
   if constexpr (LARGE) {
     static_assert(sizeof(Crew) <= 8 * CM_CREW_NUMBERS, "the launcher makes room for it");
     if (me == 0) {

@@ -11,6 +11,7 @@
 #define __host__
 #define __constant__ static const
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
 #define CM_DYN_SMEM(T, name) T* name = reinterpret_cast<T*>(cuda_host::shared())
