@@ -220,7 +220,10 @@ def test_from_predictions_counts(kind):
 
 
 class Yes:
+    """An estimator that says yes."""
+
     def predict(self, X):
+        """Return as many of it as there are rows."""
         return np.full(len(X), "yes")
 
 
