@@ -86,7 +86,10 @@ class Right(Scores):
     """
 
     METRIC = "recall"
-    _fill = 0.0
+
+    @property
+    def _fill(self: Any) -> float:
+        return 0.0
 
 
 class RightOfTables(Right):
