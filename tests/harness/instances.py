@@ -393,6 +393,22 @@ def _clusters(kind: str, clustered: bool, method: str | None) -> Call:
     return Call(call, (np.floor(M).astype(TYPES[kind]),), 1e-9)
 
 
+def _redrawn() -> Call:
+    M = _matrices("i64", 4, 24).reshape(3, 8, 4, 4) // 9
+    options = {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0]), "n_replicates": 150}
+    return Call(lambda M: ENTRIES["cluster_replicates"](M, **options), (M,))
+
+
+def _cells_of_clusters() -> Call:
+    def errors(M: Any, W: Any) -> tuple[Any, ...]:
+        given = ((M, {"of": "bi", "clustered": True}), (M, {"of": "col", "strata": [0, 1, 1, 0, 0, 1, 0, 0]}))
+        given = (*given, (W, {"of": "bi", "clustered": True, "n": 9}))  # in shared memory, and not
+        return tuple(part for matrices, asked in given for part in ENTRIES["cluster_cell_errors"](matrices, **asked))
+
+    M, W = _matrices("i64", 4, 24).reshape(3, 8, 4, 4) // 9, _matrices("i64", 30, 3).reshape(1, 3, 30, 30)
+    return Call(errors, (M, W), 1e-7)  # what a residual leaves
+
+
 def _paired_errors() -> Call:
     rng, names = _rng("errors"), ["mcc", "kappa_linear", "f1", "recall_macro"]
     labels = [*(rng.integers(0, 4, 300) for _ in range(3)), rng.integers(0, 20, 300)]
@@ -509,6 +525,8 @@ def scaled(op: str, K: int) -> Call:
 
 CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_cell_errors_matrices": _cell_errors,
+    "cmfast_cluster_replicates_cells": _redrawn,
+    "cmfast_cluster_cell_errors_matrices": _cells_of_clusters,
     "cmfast_cluster_errors_totals": lambda kind: _clusters(kind, True, None),
     "cmfast_cluster_errors_status": lambda: _clusters("double", False, "percentile"),
     "cmfast_cluster_errors_numbers": lambda: _clusters("i64", False, None),

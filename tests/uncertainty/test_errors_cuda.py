@@ -1,4 +1,4 @@
-"""Standard errors on a device: those of the CPU, most of them to the last bit; and faults in the kernels."""
+"""Standard errors on a device: those of the CPU; and faults in the kernels, which calls must show."""
 
 import device
 import numpy as np
@@ -14,7 +14,6 @@ pytestmark = device.marks
 RNG = np.random.default_rng(5)
 COUNTS = RNG.integers(0, 40, (3, 5, 5)) + 60 * np.eye(5, dtype=int)
 NAMES = ["mcc", "recall", "f1_macro", "kappa_quadratic", "gerrity", "geometric_mean", "min_recall"]
-NO_POWERS = [name for name in NAMES if name != "geometric_mean"]  # what pow rounds
 
 
 def errors(M, names=NAMES, **options):
@@ -23,10 +22,9 @@ def errors(M, names=NAMES, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"fixed": "rows"}, {"n": 700}])
-def test_the_bits_are_those_of_the_cpu(options):
-    found = errors(device.asarray(COUNTS), NO_POWERS, **options)
-    for one, other in zip(found, errors(COUNTS, NO_POWERS, **options), strict=True):
-        assert_same_bits(one, other)
+def test_errors_are_those_of_the_cpu_but_for_the_order_of_sums(options):
+    for one, other in zip(errors(device.asarray(COUNTS), **options), errors(COUNTS, **options), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
 
 
 def test_parts_schedules_and_neighbours_change_no_bit(monkeypatch):
@@ -80,12 +78,14 @@ def test_parts_schedules_and_neighbours_change_no_interval_of_clusters(options, 
 
 
 FAULTS = {
-    "units-are-not-used-up": ("cmfast_cluster_intervals_draws", "rest -= units;", ""),
+    "one-replicate": ("cmfast_cluster_replicates_cells", "draw(b, k % n_replicates", "draw(b, 0 * n_replicates"),
+    "scales-that-stay": ("cmfast_cluster_cell_errors_matrices", "direct - P(i, j) *", "direct - 0.5 * P(i, j) *"),
+    "units-are-not-used-up": ("cmfast_cluster_intervals_draws", "rest -= size;", ""),
     "one-mean-of-all-strata": ("cmfast_cluster_errors_numbers", "moved(k) - mean;", "moved(k);"),
     "half-the-acceleration": ("cmfast_cluster_intervals_acceleration", "(6.0 * squares", "(12.0 * squares"),
     "samples-of-one-group": ("cmfast_paired_errors_counts", "(2 * group * C + y)", "(2 * 0 * C + y)"),
     "clusters-that-are-samples": ("cmfast_paired_errors_numbers", "if (clustered)", "if (clustered && 0)"),
-    "a-pivot-that-stays": ("cmfast_cell_errors_matrices", "x = work.line[j];", ""),
+    "a-pivot-that-stays": ("cmfast_cell_errors_matrices", "x = line[j];", ""),
     "half-of-what-a-cell-moves": ("cmfast_cell_errors_matrices", "(1.0 - 2.0 * p * own)", "(1.0 - p * own)"),
     "bent-the-other-way": ("cmfast_cell_errors_matrices", "x * x * x / (m", "-x * x * x / (m"),
     "one-table-for-all": ("cmfast_standard_errors_slopes", "= value(s.C, 1 + part)", "= value(k, 1 + part)"),

@@ -29,13 +29,14 @@ BLOCKS = 1 << 16  # at most; every kernel strides over what is left
 SHARED = 48 << 10  # bytes of shared memory that every device grants without being asked
 
 OPTIONS = ("-std=c++17", "--device-int128")
-# What a topic asks for besides: no fused multiplications where every bit is the CPU's.
+# What a topic asks for besides: no fused multiplications where every bit is the CPU's, or where slopes cancel exactly.
 MORE_OPTIONS = dict.fromkeys(
     (
         "conformal/correlation",
         "conformal/scores",
         "conformal/thresholds",
         "uncertainty/cell_errors",
+        "uncertainty/cluster_cells",
         "uncertainty/clusters",
         "uncertainty/errors",
         "uncertainty/intervals",
@@ -48,7 +49,8 @@ MORE_OPTIONS = dict.fromkeys(
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
-_CELL_SLOPES = "uncertainty/cell_slopes.cuh"
+_CELL_SLOPES, _CLUSTERS = "uncertainty/cell_slopes.cuh", "uncertainty/clusters.cuh"
+_INVERSE = "uncertainty/inverse.cuh"
 _DRAWS, _SUMS, _RISING = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/rising.cuh"
 _SHARE, _PRODUCT = "conformal/share.cuh", "metrics/long_product.cuh"
 _SLOPES = (_PRODUCT, "metrics/class_slopes.cuh", "metrics/total_slopes.cuh", "metrics/slopes.cuh")
@@ -61,7 +63,9 @@ HEADERS = {
     "scaling/group": (_RULES, _QUICK),
     "scaling/single": (_RULES, _QUICK),
     "scaling/team": (_ZEROS, _RULES, *_LARGE),
-    "uncertainty/clusters": (_DRAWS, _SUMS, _CELL_SLOPES),
+    "uncertainty/cell_errors": (_INVERSE,),
+    "uncertainty/cluster_cells": (_DRAWS, _CLUSTERS, _INVERSE),
+    "uncertainty/clusters": (_DRAWS, _CLUSTERS, _SUMS, _CELL_SLOPES),
     "uncertainty/errors": (*_SLOPES, _CELL_SLOPES),
     "uncertainty/intervals": (_RISING, _DRAWS, _SUMS),
     "uncertainty/paired": (_DRAWS, _SUMS),

@@ -1,85 +1,24 @@
 // Standard errors of the cells of normalised matrices, and how single samples bend them: a block for each matrix. The
 // operations, and their order, are those of kernels/cpu/uncertainty/cell_errors.py, which says what they are.
 
-// Square matrices in a row, and how a block goes over the cells of one.
-struct Square {
-  double* first;
-  int size;
-
-  __device__ __forceinline__ double& operator()(int i, int j) const { return first[i * size + j]; }
-  template <typename F>
-  __device__ __forceinline__ void each(F f) const {
-    for (int k = threadIdx.x; k < size * size; k += blockDim.x) f(k / size, k % size);
-  }
-};
-
 // What a block works in; the squares only for matrices that were scaled.
 struct Work {
-  double *t, *p, *doubts, *factors, *line, *other;  // C each
-  double* known;                                    // the total, and what is wrong
-  Square left, inverse, variances, product;         // of C rows, then 2 C each
+  double *t, *p, *doubts;                    // C each
+  double* lines;                             // 3 C
+  double* known;                             // the total, and what is wrong
+  Square left, inverse, variances, product;  // of C rows, then 2 C each
 
   __device__ __forceinline__ Work(double* first, int C)
       : t(first),
         p(t + C),
         doubts(p + C),
-        factors(doubts + C),
-        line(factors + C),
-        other(line + C),
-        known(other + C),
+        lines(doubts + C),
+        known(lines + 3 * C),
         left{known + 2, C},
         inverse{left.first + C * C, 2 * C},
         variances{inverse.first + 4 * C * C, 2 * C},
         product{variances.first + 4 * C * C, 2 * C} {}
 };
-
-// Fill the inverse of [[1, P], [P', 1]]; a column whose pivot is nothing depends on those before it, and is left at 0.
-__device__ __forceinline__ void invert(const Square& P, const Work& work) {
-  const int C = P.size;
-  const Square &L = work.left, &K = work.inverse;
-  K.each([&](int i, int j) { K(i, j) = i == j ? 1.0 : 0.0; });
-  L.each([&](int i, int j) {
-    double x = i == j ? 1.0 : 0.0;
-    for (int k = 0; k < C; ++k) x -= P(k, i) * P(k, j);
-    L(i, j) = x;
-  });
-  for (int k = 0; k < C; ++k) {  // Gauss and Jordan
-    __syncthreads();
-    const double pivot = L(k, k), one = 1.0 / pivot;
-    const bool nothing = pivot <= CM_NO_PIVOT;
-    for (int i = threadIdx.x; i < C; i += blockDim.x) {
-      work.factors[i] = i == k ? 0.0 : L(i, k);
-      work.line[i] = L(k, i) * one;
-      work.other[i] = K(C + k, C + i) * one;
-    }
-    __syncthreads();
-    L.each([&](int i, int j) {
-      double &x = L(i, j), &y = K(C + i, C + j);
-      if (nothing) {
-        if (i == k || j == k) x = y = 0.0;
-      } else if (i == k) {
-        x = work.line[j];
-        y = work.other[j];
-      } else if (work.factors[i] != 0.0) {
-        x -= work.factors[i] * work.line[j];
-        y -= work.factors[i] * work.other[j];
-      }
-    });
-  }
-  __syncthreads();
-  P.each([&](int a, int j) {
-    double x = 0.0;
-    for (int k = 0; k < C; ++k) x -= P(a, k) * K(C + k, C + j);
-    K(a, C + j) = K(C + j, a) = x;
-  });
-  __syncthreads();
-  P.each([&](int a, int i) {
-    double x = a == i ? 1.0 : 0.0;
-    for (int k = 0; k < C; ++k) x -= K(a, C + k) * P(i, k);
-    K(a, i) = x;
-  });
-  __syncthreads();
-}
 
 __device__ __forceinline__ void multiply(const Square& A, const Square& B, const Square& out) {
   out.each([&](int i, int j) {
@@ -95,7 +34,7 @@ template <typename Samples>
 __device__ __forceinline__ void scaled(Samples m, const Square& P, const Work& work, const Square& out) {
   const int C = P.size;
   const Square &K = work.inverse, &N = work.variances, &T = work.product;
-  invert(P, work);
+  invert(P, work.left, work.inverse, work.lines);
   const auto share = [&](int i, int j) { return P(i, j) > 0.0 ? P(i, j) * P(i, j) / m(i, j) : 0.0; };
   N.each([&](int i, int j) {
     double x = 0.0;

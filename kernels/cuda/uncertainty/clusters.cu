@@ -1,28 +1,5 @@
 // Metrics of one classifier whose samples come in clusters, or from strata: as kernels/cpu/uncertainty/clusters.py.
 
-// Matrices of the clusters, or of the strata, of some elements: shape (n, n_parts, C, C), where bad ones hold anything;
-// where the parts of each stratum lie in `order` begins in `starts`. What is drawn are units: parts, if they are
-// `clustered`, else samples, of which those of a cell are alike.
-struct Clusters {
-  const i64* counts;
-  const i64 *order, *starts;
-  i64 n_parts, C;
-  bool clustered;
-
-  __device__ __forceinline__ i64 squares() const { return C * C; }
-  __device__ __forceinline__ const i64* part(i64 b, i64 u) const {
-    return counts + (b * n_parts + order[u]) * squares();
-  }
-  // Kinds of units from the first to before the last part, those that are none among them.
-  __device__ __forceinline__ i64 kinds(i64 first, i64 last) const {
-    return (last - first) * (clustered ? 1 : squares());
-  }
-  // Units of kind k, counted from the first part on.
-  __device__ __forceinline__ i64 units(i64 b, i64 first, i64 k) const {
-    return clustered ? 1 : part(b, first + k / squares())[k % squares()];
-  }
-};
-
 // Sums of the parts of every element, shape (n, C, C), and whether anything in them is no count: a thread for a cell.
 template <typename T>
 __global__ void cmfast_cluster_errors_totals(const T* __restrict__ M, i64 n, i64 n_parts, i64 C, i64* __restrict__ out,
@@ -135,27 +112,9 @@ __global__ void cmfast_cluster_intervals_draws(const i64* __restrict__ counts, c
       t[one] = -1;
       continue;
     }
-    int unit = 0;  // which have streams of their own
-    for (i64 s = 0; s < n_strata; ++s) {
-      i64 rest = 0;
-      const i64 kinds = parts.kinds(starts[s], starts[s + 1]);
-      for (i64 kind = 0; kind < kinds; ++kind) rest += parts.units(b, starts[s], kind);
-      i64 left = wanted >= 0 ? wanted : rest;
-      for (i64 kind = 0; kind < kinds; ++kind) {
-        const i64 units = parts.units(b, starts[s], kind);
-        if (units == 0) continue;
-        Stream stream(seed, b, replicate, unit++);
-        const i64 drawn = binomial(stream, left, double(units) / double(rest));
-        left -= drawn;
-        rest -= units;
-        if (drawn == 0) continue;
-        const i64* cells = parts.part(b, starts[s] + (clustered ? kind : kind / (C * C)));
-        for (i64 c = clustered ? 0 : kind % (C * C); c < (clustered ? C * C : kind % (C * C) + 1); ++c)
-          if (cells[c] > 0)
-            add_samples(clustered ? drawn * cells[c] : drawn, c / C, c % C, d + one, t + one, p + one,
-                        bands ? bands + one : nullptr, bands ? tops + one : nullptr);
-      }
-    }
+    parts.draw(b, replicate, n_strata, wanted, seed, [&](i64 x, i64 i, i64 j) {
+      add_samples(x, i, j, d + one, t + one, p + one, bands ? bands + one : nullptr, bands ? tops + one : nullptr);
+    });
   }
 }
 

@@ -23,7 +23,7 @@ MOST_BYTES = 2**28  # of replicates at a time
 _SCRATCH = batches.team_scratch(str(THREADS))
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """Matrices of clusters, or of strata, as every kernel takes them, the sum of each element, and its status."""
 
     given: dict[str, Any]
@@ -36,7 +36,8 @@ class _Parts(NamedTuple):
         return int(self.given["n_parts"]) * (1 if self.given["clustered"] else int(self.given["C"]) ** 2)
 
 
-def _parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draws: bool) -> _Parts:
+def parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, draws: bool) -> Parts:
+    """Return the :class:`Parts` of matrices ``(..., k, C, C)``; of replicates float64 must hold the samples."""
     xp, (k, C, _) = library(M), M.shape[-3:]
     size, n_strata = math.prod(M.shape[:-3]), int(strata.max(initial=-1)) + 1
     cells = batches.flat_batch(M, 3)
@@ -59,7 +60,7 @@ def _parts_of(M: Any, strata: np.ndarray, n: int | None, *, clustered: bool, dra
             (), size, shared=_SCRATCH, **given, bad=bad, n=size, n_strata=n_strata, draws=draws,
             wanted=-1 if n is None else n, out_totals=total, out_status=status,
         )  # fmt: skip
-    return _Parts(given, total, status)
+    return Parts(given, total, status)
 
 
 def cluster_errors(
@@ -68,7 +69,7 @@ def cluster_errors(
     """Errors of what `plan` makes of the sum of matrices ``(..., k, C, C)``, as ``standard_errors``; the status."""
     del num_threads
     xp, C, batch, kind = library(M), M.shape[-1], M.shape[:-3], batches.result_dtype(M)
-    parts = _parts_of(M, strata, n, clustered=clustered, draws=False)
+    parts = parts_of(M, strata, n, clustered=clustered, draws=False)
     size, n_numbers = len(parts.status), plan.scalars + plan.tables * C
     numbers, classes = slopes(margins_of(parts.total, plan), plan)
     scalars, tables = xp.empty((plan.scalars, size)), xp.empty((plan.tables, size, C))
@@ -84,7 +85,7 @@ def cluster_errors(
     return (*each, parts.status.reshape(batch))
 
 
-def _accelerations(parts: _Parts, plan: Plan, n_strata: int, wanted: int) -> list[Any]:
+def _accelerations(parts: Parts, plan: Plan, n_strata: int, wanted: int) -> list[Any]:
     """Return the acceleration of every number, from what it is without one unit of each kind."""
     xp, (size, C, _) = library(parts.total), parts.total.shape
     n_sums, kinds = 5 if plan.ordered else 3, parts.kinds
@@ -123,7 +124,7 @@ def cluster_intervals(
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
     n_strata, wanted = int(strata.max(initial=-1)) + 1, -1 if n is None else n
-    parts = _parts_of(M, strata, n, clustered=clustered, draws=True)
+    parts = parts_of(M, strata, n, clustered=clustered, draws=True)
     size = len(parts.status)
     *made, _ = values.metrics_of_matrices(parts.total, plan=plan)
     out = [[xp.ascontiguousarray(e, np.float64), *(xp.empty(e.shape) for _ in range(3))] for e in made]

@@ -1,0 +1,161 @@
+// Cells of normalised matrices whose samples come in clusters, or from strata: as
+// kernels/cpu/uncertainty/cluster_cells.py, which says what a unit moves.
+
+// Replicates of the sum of the parts of every element, shape (n, n_replicates, C, C), zeros at first: a thread for
+// each.
+__global__ void cmfast_cluster_replicates_cells(const i64* __restrict__ counts, const i64* __restrict__ order,
+                                                const i64* __restrict__ starts, const signed char* __restrict__ status,
+                                                i64 n, i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted,
+                                                i64 n_replicates, u64 seed, i64* out) {
+  const Clusters parts{counts, order, starts, n_parts, C, clustered != 0};
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 b = k / n_replicates;
+    if (status[b] != CM_CONVERGED) continue;
+    parts.draw(b, k % n_replicates, n_strata, wanted, seed,
+               [&](i64 x, i64 i, i64 j) { out[(k * C + i) * C + j] += x; });
+  }
+}
+
+// What a block works in; the last two squares only for matrices that were scaled.
+struct Work {
+  double *sizes, *doubts;               // C each: what cells are divided by, and whether a row is none
+  double *own, *moved;                  // 2 C each
+  double* lines;                        // 3 C
+  Square mean, squares, left, inverse;  // of C rows, the last one of 2 C
+
+  __device__ __forceinline__ Work(double* first, int C)
+      : sizes(first),
+        doubts(sizes + C),
+        own(doubts + C),
+        moved(own + 2 * C),
+        lines(moved + 2 * C),
+        mean{lines + 3 * C, C},
+        squares{mean.first + C * C, C},
+        left{squares.first + C * C, C},
+        inverse{left.first + C * C, 2 * C} {}
+};
+
+// What one unit brings to a cell.
+struct Unit {
+  const i64* cells;
+  i64 only;  // cell that a sample is in; -1: all of them
+
+  __device__ __forceinline__ double operator()(i64 c) const { return only < 0 ? double(cells[c]) : c == only; }
+};
+
+// Call `use` with what the unit moves in every cell of the normalised matrix P of M.
+template <typename Use>
+__device__ __forceinline__ void move(const Unit& unit, const i64* M, const Square& P, int of, const Work& work,
+                                     Use use) {
+  const int C = P.size;
+  __syncthreads();  // nobody reads any more what the last unit left
+  for (int line = threadIdx.x; line < 2 * C; line += blockDim.x) {
+    double sum = 0.0;
+    for (int k = 0; k < C; ++k) {
+      const int i = line < C ? line : k, j = line < C ? k : line - C;
+      const double x = unit(i64(i) * C + j);
+      if (x > 0.0) sum += of == CM_OF_BI ? P(i, j) * (x / double(M[i64(i) * C + j])) : x;
+    }
+    work.own[line] = sum;
+  }
+  __syncthreads();
+  if (of == CM_OF_BI) {
+    for (int line = threadIdx.x; line < 2 * C; line += blockDim.x) {
+      double sum = 0.0;
+      for (int k = 0; k < 2 * C; ++k) sum += work.inverse(line, k) * work.own[k];
+      work.moved[line] = sum;
+    }
+    __syncthreads();
+  }
+  double all = 0.0;
+  for (int k = 0; k < C && of == CM_OF_ALL; ++k) all += work.own[k];
+  P.each([&](int i, int j) {
+    const double x = unit(i64(i) * C + j), samples = double(M[i64(i) * C + j]);
+    if (of == CM_OF_BI) {
+      const double direct = x > 0.0 ? P(i, j) * (x / samples) : 0.0;
+      use(i, j, direct - P(i, j) * (work.moved[i] + work.moved[C + j]));
+    } else {
+      const double size = work.sizes[of == CM_OF_COL ? j : i];
+      const double brought = of == CM_OF_ALL ? all : work.own[of == CM_OF_ROW ? i : C + j];
+      use(i, j, size > 0.0 ? (x - samples / size * brought) / size : 0.0);
+    }
+  });
+}
+
+// Standard errors and accelerations of the cells that the sums `totals` of all parts are normalised to, and what is
+// wrong with the parts; others that were not normalised are NaN alone. A block for each element; without `memory`, of
+// `words` numbers for each block, it works in shared memory.
+__global__ void cmfast_cluster_cell_errors_matrices(const i64* __restrict__ counts, const i64* __restrict__ order,
+                                                    const i64* __restrict__ starts, const i64* __restrict__ totals,
+                                                    double* normalized, i64 n, i64 n_parts, i64 n_strata, int C, int of,
+                                                    int clustered, i64 wanted, double* memory, i64 words, double* out,
+                                                    double* out_bends, signed char* out_status) {
+  CM_DYN_SMEM(double, held);
+  const Clusters parts{counts, order, starts, n_parts, C, clustered != 0};
+  const Work work(memory ? memory + blockIdx.x * words : held, C);
+  for (i64 b = blockIdx.x; b < n; b += gridDim.x) {
+    const i64 first = b * C * C;
+    const i64* M = totals + first;
+    const Square P{normalized + first, C}, errors{out + first, C}, bends{out_bends + first, C};
+    __syncthreads();  // nobody reads any more what the last matrix left
+    for (int k = threadIdx.x; k < C; k += blockDim.x) {
+      double size = 0.0, doubt = 0.0;
+      for (int j = 0; j < C; ++j) {
+        size += double(M[of == CM_OF_COL ? i64(j) * C + k : i64(k) * C + j]);
+        if (P(k, j) - P(k, j) != 0.0) doubt = 1.0;
+      }
+      work.sizes[k] = size;
+      work.doubts[k] = doubt;
+    }
+    __syncthreads();
+    double doubt = 0.0, total = 0.0;
+    for (int k = 0; k < C; ++k) {
+      doubt += work.doubts[k];
+      total += work.sizes[k];
+    }
+    const bool good = out_status[b] == CM_CONVERGED;
+    __syncthreads();
+    for (int k = threadIdx.x; k < C && of == CM_OF_ALL; k += blockDim.x) work.sizes[k] = total;
+    if (threadIdx.x == 0 && doubt > 0.0) out_status[b] = CM_CONVERGED;
+    if (of == CM_OF_BI && good && doubt == 0.0) invert(P, work.left, work.inverse, work.lines);
+    P.each([&](int i, int j) { errors(i, j) = bends(i, j) = work.squares(i, j) = 0.0; });
+    bool known = good && doubt == 0.0;
+    double fewer = 1.0;  // units than are drawn
+    for (i64 s = 0; s < n_strata && known; ++s) {
+      const i64 from = starts[s], kinds = parts.kinds(from, starts[s + 1]), squares = parts.squares();
+      const auto over_units = [&](auto use) {
+        for (i64 k = 0; k < kinds; ++k) {
+          const double units = double(parts.units(b, from, k));
+          if (!(units > 0.0)) continue;
+          const Unit unit{parts.part(b, from + (clustered ? k : k / squares)), clustered ? -1 : k % squares};
+          use(unit, units);
+        }
+      };
+      i64 some = 0;
+      for (i64 k = 0; k < kinds; ++k) some += parts.units(b, from, k);
+      known = some > (clustered ? 1 : 0);
+      if (!known) break;
+      const double all = double(some), drawn = clustered ? all / (all - 1.0) : 1.0;
+      fewer = wanted >= 0 ? all / double(wanted) : 1.0;
+      P.each([&](int i, int j) { work.mean(i, j) = 0.0; });
+      over_units([&](const Unit& unit, double units) {
+        move(unit, M, P, of, work, [&](int i, int j, double x) { work.mean(i, j) += units * x; });
+      });
+      over_units([&](const Unit& unit, double units) {
+        move(unit, M, P, of, work, [&](int i, int j, double moved) {
+          const double x = moved - work.mean(i, j) / all;
+          work.squares(i, j) += units * x * x;
+          errors(i, j) += units * x * x * fewer * drawn;
+          bends(i, j) += units * x * x * x;
+        });
+      });
+    }
+    // What rounding leaves of a cell that no unit changes is no error, and has no direction.
+    P.each([&](int i, int j) {
+      const double whole = work.squares(i, j);
+      const bool bent = whole > CM_UNMOVED;
+      errors(i, j) = !known ? CM_NAN : bent ? sqrt(errors(i, j)) : 0.0;
+      bends(i, j) = !known ? CM_NAN : bent ? sqrt(fewer) * bends(i, j) / (6.0 * whole * sqrt(whole)) : 0.0;
+    });
+  }
+}

@@ -1,0 +1,62 @@
+"""Cells of normalised matrices whose samples come in clusters, or from strata: replicates, and what each unit moves."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import SHARED, Kernel, library
+from cmfast.kernels.cuda.uncertainty.cell_errors import CODES, DEFINES, threads_of
+from cmfast.kernels.cuda.uncertainty.clusters import parts_of
+
+_REPLICATES = Kernel("uncertainty/cluster_cells", "cmfast_cluster_replicates_cells", registers=104)
+_MATRICES = Kernel("uncertainty/cluster_cells", "cmfast_cluster_cell_errors_matrices", registers=128)
+KERNELS = (_REPLICATES, _MATRICES)
+
+__all__ = ["DEFINES", "KERNELS", "cluster_cell_errors", "cluster_replicates"]
+
+
+def cluster_replicates(
+    M: Any, *, strata: np.ndarray, clustered: bool, n: int | None, n_replicates: int, seed: int,
+    num_threads: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Draw the sum of matrices ``(..., k, C, C)`` of clusters, or of strata, again: int64; and the status."""
+    del num_threads
+    xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
+    parts = parts_of(M, strata, n, clustered=clustered, draws=True)
+    size = len(parts.status)
+    out = xp.zeros((*batch, n_replicates, C, C), np.int64)
+    if out.size:
+        _REPLICATES.launch(
+            (), batches.per_item(size * n_replicates), **parts.given, status=parts.status, n=size,
+            n_strata=int(strata.max(initial=-1)) + 1, wanted=-1 if n is None else n, n_replicates=n_replicates,
+            seed=seed, out=out,
+        )  # fmt: skip
+    return out, parts.status.reshape(batch)
+
+
+def cluster_cell_errors(
+    M: Any, P: Any, *, of: str, strata: np.ndarray, clustered: bool, n: int | None, num_threads: int | None = None
+) -> tuple[Any, ...]:
+    """Errors of the cells `P` that the sum of matrices ``(..., k, C, C)`` is normalised to; accelerations; the status.
+
+    INVALID are those that are no counts; others that were not normalised are NaN alone.
+    """
+    del num_threads
+    xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
+    parts = parts_of(M, strata, n, clustered=clustered, draws=False)
+    size, scaled = len(parts.status), batches.flat_batch(P, 2, np.float64)
+    errors, bends = xp.empty((size, C, C)), xp.empty((size, C, C))
+    if size:
+        words = 9 * C + C * C * (7 if of == "bi" else 2)
+        held, blocks, memory = 8 * words <= SHARED, size, None
+        if not held:
+            blocks = min(size, max(1, batches.MOST_SCRATCH_BYTES // (8 * words)))
+            memory = xp.empty((blocks, words))
+        _MATRICES.launch(
+            (), blocks, shared=8 * words if held else 0, threads=threads_of(C), **parts.given, totals=parts.total,
+            normalized=scaled, n=size, n_strata=int(strata.max(initial=-1)) + 1, of=CODES[of],
+            wanted=-1 if n is None else n, memory=memory, words=words, out=errors, out_bends=bends,
+            out_status=parts.status,
+        )  # fmt: skip
+    return errors.reshape(P.shape), bends.reshape(P.shape), parts.status.reshape(batch)
