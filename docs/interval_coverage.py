@@ -1,33 +1,47 @@
 """Measure how often intervals hold the truth: ``python docs/interval_coverage.py`` writes docs/coverage.md.
 
 For every setting a matrix of shares is the truth. Test sets of n samples are drawn from it, every method makes the
-intervals of every metric for each, and the part of them that holds the true value is counted. What was counted is kept
-beside the page, so that a run that was stopped goes on, and the page can be written anew (``--page``).
+intervals of every metric for each, and those that hold the true value are counted. What was counted is kept beside the
+page, so that a run that was stopped goes on: 1,000 test sets of every setting first, then more. ``--minutes`` ends it
+in time, ``--page`` writes the page of what is there.
+
+All of it, 10,000 test sets of up to ten classes and 200 of a hundred, takes some hours of one core.
 """
 
 import argparse
 import itertools
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cmfast import metrics, uncertainty
+from cmfast.kernels.cpu.uncertainty import intervals
+from cmfast.metrics import _plan
+from cmfast.uncertainty._doubts import doubtful
 
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "coverage.md", HERE / "interval_coverage.json"
 GOOD, LEAST = 0.93, 0.9
 ENOUGH, FEW_SAMPLES = 9, 15  # wrong samples; samples of a class
 METHODS = ("bca", "percentile", "basic", "normal", "posterior", "wilson")
+DRAWN = ("bca", "percentile", "basic")  # of the same replicates
 SIZES = (30, 100, 1000, 10_000, 100_000)
-TOGETHER = 50  # test sets at a time
+REPLICATES = {2: 399, 3: 399, 10: 199, 100: 199}  # by classes
+FEWER = {100: 50}  # so many times fewer test sets, as each takes half a second
+ROUNDS = (1000, 2000, 4000, 10_000)  # test sets of every setting, before any has more
+CHUNK = 500  # test sets that are drawn with one seed
+PRIOR_SETS = 1000
+BINS = (0, 2, 5, 10, 50, 500)  # wrong samples of the table of methods
+SHARE = 0.025  # that an interval cuts off on each side
+NOTHING = 1e-12  # a truth that is an end, as a sum of rounded shares may be, is inside
 SCALARS = tuple(name for name in metrics.SCALARS if "likelihood" not in name and "odds" not in name)
 NAMES = (*SCALARS, "recall", "precision")  # the last two of the last class, which is the rare one
 SHARES = ("accuracy", "zero_one_loss", "recall", "precision")  # that Wilson's interval is for
-
-
 PRIORS = ("unit", "perks", "jeffreys")
+LOW_HIGH = ("low", "high")
 TEXT = """# How often intervals hold the truth
 
 Written by `docs/interval_coverage.py` from what it counted, which is kept in `interval_coverage.json`. For each of
@@ -36,33 +50,39 @@ each:
 
 {much}
 
-2,000 test sets make a share of 95 % known to half a percent, 100 of them to two. A cell of the first table has the
-median over {n_metrics} metrics, and the lowest of them; Wilson's intervals are of the accuracy and its complement
-alone. Green: {good} and more; red: below {least}.
+10,000 test sets make a share of 95 % known to a quarter of a percent, 2,000 to half a percent, 20 to 5. So few
+replicates are enough where ends are at the ranks `.025 (n + 1)` among them: another one would be outside as often as
+the truth should be. A cell of the first table has the median over {n_metrics} metrics, and the lowest of them; Wilson's
+intervals are of the accuracy and its complement alone. Green: {good} and more; red: below {least}.
 
 ![Every metric in every setting](coverage.png)
 
 What follows from it, and what `interval` does about it:
 
-- From some ten wrong samples on, with some ten samples of each class, every method holds what it promises. BCa is
-  there first: with five wrong samples in all it holds 95 % of the accuracy, where the normal and the basic interval
-  hold 88 %. So it is the default.
-- With one or two wrong samples (30 at a recall of .95) every bootstrap fails, and so does the delta method: often
-  nothing is wrong, and then no replicate differs. The posterior holds there, and Wilson's interval for what is a
-  share.
-- A small class decides about averages over classes, and about its own recall: with fewer than five samples of it
-  balanced accuracy, macro F1 or the geometric mean hold 50 to 90 %. The posterior is better, and not good with ten
-  classes.
-- The recall of one class needs right and wrong samples of that class. With ten of a hundred classes' samples each at
-  a recall of .95 most classes have nothing wrong, and a bootstrap gives a point. Wilson's interval is for that.
-- `min_recall` of classes that are about equally good has no interval by any method: the smallest of several noisy
-  numbers is below all of the true ones, however many samples there are.
-- `interval` warns of fewer than five samples wrong or right of those that the metric is of, or fewer
-  than five of a class that enters an average (ten for `"normal"` and `"basic"`).
+{follows}
 
 {head}
 {line}
 {table}
+
+## Which method is the default
+
+The median over all metrics of all settings with so many wrong samples in all, 15 samples of the smallest class or more,
+and up to ten classes; and which part of these numbers is {least} or more.
+
+{default_head}
+{default_line}
+{default}
+
+## What `interval` warns of
+
+Of {n_low:,} numbers below {least}, `interval` warns in most of the test sets of {n_said:,}. The worst others:
+
+| coverage | method | metric | setting |
+|---|---|---|---|
+{unsaid}
+
+Of the {n_fine:,} numbers of {least} and more it warns in most of the test sets of {n_timid:,}.
 
 ## The recall of the smallest class
 
@@ -75,8 +95,7 @@ Where it has fewer than {few} samples on average.
 ## Priors
 
 The posterior with one sample beforehand, half right and half wrong (`"unit"`), one spread evenly (`"perks"`), and
-half a sample in each cell (`"jeffreys"`), which with ten classes is fifty, nearly all of them wrong. 400 test sets
-each, 300 draws.
+half a sample in each cell (`"jeffreys"`), which with ten classes is fifty, nearly all of them wrong.
 
 {priors_head}
 {priors_line}
@@ -91,13 +110,33 @@ each, 300 draws.
 ## The worst with enough samples
 
 Of {n_all:,} numbers where {enough} samples or more are wrong, and the smallest class has {few} or more, {n_late} are
-below
-{least}:
+below {least}:
 
 | coverage | method | metric | setting |
 |---|---|---|---|
 {late}
 """
+
+FOLLOWS = """- From some ten wrong samples on, with some ten samples of each class, every method holds what it promises.
+  BCa is there first: with five wrong samples in all it holds 95 % of the accuracy, where the normal and the basic
+  interval hold 88 %. So it is the default.
+- With one or two wrong samples (30 at a recall of .95) every bootstrap fails, and so does the delta method: often
+  nothing is wrong, and then no replicate differs. The posterior holds there, and Wilson's interval for what is a
+  share.
+- A small class decides about averages over classes, and about its own recall: with fewer than five samples of it
+  balanced accuracy, macro F1 or the geometric mean hold 50 to 90 %. The posterior is better, and not good with ten
+  classes. What counts are the samples that weigh: of a hundred samples, nine of a rare class and none of them wrong,
+  the other classes say nothing of the mean of the recalls.
+- The recall of one class needs right and wrong samples of that class. With ten of a hundred classes' samples each at
+  a recall of .95 most classes have nothing wrong, and a bootstrap gives a point. Wilson's interval is for that.
+- `min_recall` of classes that are about equally good has no interval by any method: the smallest of several noisy
+  numbers is below all of the true ones, however many samples there are.
+- Averages of what bends (`tau`, and precision weighted by the class counts) are moved by chance in every class to the
+  same side: of a hundred classes with few wrong samples each no method holds them.
+- `interval` warns of fewer than five samples wrong or right, in all or of those that weigh, or fewer than five of a
+  class that enters an average (ten for `"normal"` and `"basic"`); of `min_recall` where the two smallest recalls are
+  less than three standard errors apart; of an interval whose middle is half a standard error or more from the
+  estimate. It cannot know of a class of which the test set has no sample."""
 
 
 def shares(n_classes: int, rare: float, recall: float) -> np.ndarray:
@@ -119,40 +158,95 @@ def settings() -> dict[str, tuple[np.ndarray, int]]:
     return found
 
 
-def held(one: uncertainty.Interval, truth: Any, low: Any, high: Any) -> int:
-    """Return how many intervals hold the truth; undefined ones do not."""
-    truth = np.asarray(truth)
-    if low.ndim > 1:
-        low, high, truth = low[:, -1], high[:, -1], truth[-1]
-    # A truth that is an end, as a sum of rounded shares may be, is inside.
-    return int(((low <= truth + 1e-12) & (truth - 1e-12 <= high)).sum())
+def names_of(method: str) -> tuple[str, ...]:
+    """Return the metrics that have such intervals."""
+    return SHARES if method == "wilson" else NAMES
+
+
+def _rows_of(found: dict[str, Any]) -> np.ndarray:
+    """Return a row for each name, of every matrix; of a metric per class what the last class has."""
+    return np.stack([np.asarray(x) if name in SCALARS else np.asarray(x)[:, -1] for name, x in found.items()])
+
+
+def _replicated(M: np.ndarray, replicates: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws of every metric of every matrix, the draws first, and its acceleration."""
+    layout = _plan.plan(NAMES, M.shape[-1], "present", 1, asked="M")
+    given: dict[str, Any] = {"plan": layout.plan, "num_threads": 1}
+    options = {"scheme": "multinomial", "n": None, "prior": np.zeros(M.shape[1:]), "n_replicates": replicates}
+    *draws, _ = intervals.metric_draws(M, **given, **options, seed=seed)
+    cells = M.astype(np.float64)
+    cells.flags.writeable = False
+    bent = intervals._accelerations(cells, 0, len(M), False, layout.plan, 1)
+    bends = [x.reshape(len(M), -1)[:, -1] for x in bent]
+    rows = _rows_of({name: draws[place] for name, place in zip(NAMES, layout.places, strict=True)})
+    return np.moveaxis(rows, -1, 0), np.stack([bends[place] for place in layout.places])
+
+
+def _ends(M: np.ndarray, replicates: int, methods: tuple[str, ...], rng: np.random.Generator) -> Any:
+    """Yield every method, or prior, and both ends of the interval of every metric: a row each, of every matrix."""
+    quiet: dict[str, Any] = {"num_threads": 1, "on_failure": "ignore"}  # it would speak of few samples
+    estimate = _rows_of(metrics.compute(M, list(NAMES), **quiet))
+    rank = SHARE * (replicates + 1) - 1  # from 0; in its place few replicates are no narrower than many
+    between: dict[str, Any] = {"level": 1 - 2 * rank / (replicates - 1), "num_threads": 1}
+    if set(DRAWN) & set(methods):
+        draws, bends = _replicated(M, replicates, int(rng.integers(2**63)))
+        for method in DRAWN[:2]:
+            low, high, *_ = intervals.replicate_intervals(draws, estimate, bends, method=method, **between)
+            yield method, low, high
+        yield "basic", 2 * estimate - high, 2 * estimate - low  # the percentiles, mirrored
+    for method in methods:
+        if method in ("normal", "wilson"):
+            found = uncertainty.interval(M, list(names_of(method)), method=method, **quiet)
+            yield method, *(_rows_of({name: getattr(one, end) for name, one in found.items()}) for end in LOW_HIGH)
+        elif method not in DRAWN:
+            prior = "unit" if method == "posterior" else method
+            made = uncertainty.posterior(M, list(NAMES), prior=prior, n_draws=replicates, rng=rng, **quiet)
+            rows = np.moveaxis(_rows_of({name: one.draws for name, one in made.items()}), -1, 0)
+            yield method, *intervals.replicate_intervals(rows, estimate, method="percentile", **between)[:2]
 
 
 def coverage(
-    P: np.ndarray, n: int, repetitions: int, n_replicates: int, methods: tuple[str, ...] = METHODS, prior: Any = "unit"
-) -> dict[str, dict[str, float]]:
-    """Return for every method and metric which part of the intervals holds the truth."""
-    sets = uncertainty.resample(P, n=n, n_replicates=repetitions, rng=1)
-    truth = metrics.compute(P * n, NAMES)
-    found: dict[str, dict[str, int]] = {m: dict.fromkeys(SHARES if m == "wilson" else NAMES, 0) for m in methods}
-    asked = tuple(method for method in methods if method != "basic")  # which come from percentiles
-    for first, method in itertools.product(range(0, repetitions, TOGETHER), asked):
-        options: dict[str, Any] = {"method": method, "n_replicates": n_replicates, "rng": first, "num_threads": 1}
-        options["on_failure"] = "ignore"  # which says nothing of few samples: that is what is measured
-        if method == "posterior":
-            options["prior"] = prior
-        part = uncertainty.interval(sets[first : first + TOGETHER], list(found[method]), **options)
-        for name, one in part.items():
-            found[method][name] += held(one, truth[name], one.low, one.high)
-            if method == "percentile" and "basic" in methods:  # mirrored
-                found["basic"][name] += held(one, truth[name], 2 * one.estimate - one.high, 2 * one.estimate - one.low)
-    return {m: {name: round(k / repetitions, 4) for name, k in of.items()} for m, of in found.items()}
+    P: np.ndarray, n: int, test_sets: int, replicates: int, seed: Any, methods: tuple[str, ...] = METHODS
+) -> dict[str, np.ndarray]:
+    """Return for every method how many intervals hold the truth, of each metric; undefined ones do not."""
+    rng = np.random.default_rng(seed)
+    drawn = uncertainty.resample(P, n=n, n_replicates=test_sets, rng=rng, num_threads=1)
+    sets, times = np.unique(drawn, axis=0, return_counts=True)  # small ones come again
+    truth = _rows_of(metrics.compute(P[np.newaxis] * n, list(NAMES)))
+    found = {method: np.zeros(len(names_of(method)), np.int64) for method in methods}
+    step = max(1, min(50, 5000 // len(P) ** 2))
+    for first in range(0, len(sets), step):
+        some = slice(first, first + step)
+        for method, low, high in _ends(sets[some], replicates, methods, rng):
+            true = truth if method != "wilson" else truth[[NAMES.index(name) for name in SHARES]]
+            found[method] += ((low <= true + NOTHING) & (true - NOTHING <= high)) @ times[some]
+    return found
 
 
 def expected(setting: str) -> tuple[float, float]:
     """Return how many samples are wrong, and how many there are of the smallest class, on average."""
     P, n = settings()[setting]
     return n * (1 - float(np.trace(P))), n * float(P.sum(1).min())
+
+
+def warned(setting: str) -> dict[str, dict[str, bool]]:
+    """Return for every method and metric whether `interval` warns in most of the test sets."""
+    P, n = settings()[setting]
+    sets = uncertainty.resample(P, n=n, n_replicates=2 if len(P) == 100 else 12, rng=3)
+    found = {}
+    for method in METHODS:
+        names, replicates = list(names_of(method)), REPLICATES[len(P)]
+        made = uncertainty.interval(sets, names, method=method, n_replicates=replicates, on_failure="ignore")
+        by = doubtful(sets, made, method, replicates, n=None, positive=1, num_threads=None)
+        none = np.zeros(len(sets), np.bool_)
+        masks = {name: np.any([fits.get(name, none) for fits in by.values()] or [none], axis=0) for name in names}
+        found[method] = {name: bool(mask.mean() > 0.5) for name, mask in masks.items()}
+    return found
+
+
+def part(one: dict[str, Any], method: str) -> dict[str, float]:
+    """Return which part of the intervals of a setting holds the truth, by metric."""
+    return {name: k / one["test_sets"] for name, k in zip(names_of(method), one["held"][method], strict=True)}
 
 
 def spread(values: list[float]) -> str:
@@ -166,42 +260,67 @@ def page(kept: dict[str, Any], priors: dict[str, Any]) -> str:
     """Return docs/coverage.md: coverage by setting and method, of priors, the worst metrics."""
     done: dict[str, list[str]] = {}
     for setting, one in kept.items():
-        done.setdefault(f"{one['repetitions']:,} test sets and {one['replicates']:,} replicates", []).append(setting)
+        done.setdefault(f"{one['test_sets']:,} test sets and {one['replicates']:,} replicates", []).append(setting)
     much = [
         f"- {what}: {', '.join(sorted({x.partition(',')[0] for x in of}, key=_number))}" for what, of in done.items()
     ]
+    every = {setting: {m: part(one, m) for m in METHODS} for setting, one in kept.items()}
     table = [
         f"| {setting} | {expected(setting)[0]:,.1f} | "
-        + " | ".join(spread([x for name, x in one["held"][m].items() if name in SCALARS]) for m in METHODS)
+        + " | ".join(spread([x for name, x in one[m].items() if name in SCALARS]) for m in METHODS)
         + " |"
-        for setting, one in kept.items()
+        for setting, one in every.items()
     ]
     rare = [
-        f"| {setting} | {expected(setting)[1]:,.1f} | "
-        + " | ".join(f"{one['held'][m]['recall']:.0%}" for m in METHODS)
-        + " |"
-        for setting, one in kept.items()
+        f"| {setting} | {expected(setting)[1]:,.1f} | " + " | ".join(f"{one[m]['recall']:.0%}" for m in METHODS) + " |"
+        for setting, one in every.items()
         if expected(setting)[1] < FEW_SAMPLES
     ]
-    worst = sorted((x, m, name, s) for s, one in kept.items() for m in METHODS for name, x in one["held"][m].items())
+    worst = sorted((x, m, name, s) for s, one in every.items() for m in METHODS for name, x in one[m].items())
     late = [row for row in worst if expected(row[3])[0] >= ENOUGH and expected(row[3])[1] >= FEW_SAMPLES]
-    of_priors = [
-        f"| {setting} | "
-        + " | ".join(spread([x for name, x in one[prior].items() if name in SCALARS]) for prior in PRIORS)
-        + " |"
-        for setting, one in priors.items()
-    ]
+    said = {setting: warned(setting) for setting in every}
+    low = [row for row in worst if row[0] < LEAST]
+    unsaid = [row for row in low if not said[row[3]][row[1]][row[2]]]
+    timid = [row for row in worst[len(low) :] if said[row[3]][row[1]][row[2]]]
+    of_priors = []
+    for setting, one in priors.items():
+        by = [every[setting]["posterior"], *(part(one, prior) for prior in PRIORS[1:])]
+        cells = " | ".join(spread([x for name, x in values.items() if name in SCALARS]) for values in by)
+        of_priors.append(f"| {setting} | {cells} |")
     head = "| setting | {} | " + " | ".join(f"`{m}`" for m in METHODS) + " |"
     line = "|---|---|" + "---|" * len(METHODS)
     return TEXT.format(
         n_settings=len(kept), much="\n".join(much), n_metrics=len(SCALARS), good=f"{GOOD:.0%}", least=f"{LEAST:.0%}",
-        head=head.format("wrong samples"), head_of_rare=head.format("samples of that class"), line=line,
-        table="\n".join(table), rare="\n".join(rare), few=FEW_SAMPLES, enough=ENOUGH,
+        follows=FOLLOWS, head=head.format("wrong samples"), head_of_rare=head.format("samples of that class"),
+        line=line, table="\n".join(table), rare="\n".join(rare), few=FEW_SAMPLES, enough=ENOUGH,
+        default_head="| wrong samples | " + " | ".join(f"`{m}`" for m in METHODS[:-1]) + " |",
+        default_line="|---|" + "---|" * len(METHODS[:-1]), default="\n".join(_by_wrong(every)),
+        n_low=len(low), n_said=len(low) - len(unsaid), unsaid=_rows(_worst(unsaid)[:12]),
+        n_fine=len(worst) - len(low), n_timid=len(timid),
         priors_head="| setting | " + " | ".join(f'`"{prior}"`' for prior in PRIORS) + " |",
         priors_line="|---|" + "---|" * len(PRIORS), of_priors="\n".join(of_priors),
         worst=_rows(_worst(worst)[:12]), late=_rows(_worst(late)[:12]),
         n_late=sum(row[0] < LEAST for row in late), n_all=len(late),
     )  # fmt: skip
+
+
+def _by_wrong(every: dict[str, dict[str, dict[str, float]]]) -> list[str]:
+    """Return the rows of the table of methods: of settings with so many wrong samples."""
+    rows = []
+    for first, last in zip(BINS, (*BINS[1:], np.inf), strict=True):
+        within = [
+            one
+            for setting, one in every.items()
+            if first <= expected(setting)[0] < last and expected(setting)[1] >= FEW_SAMPLES and _number(setting) <= 10
+        ]
+        cells = []
+        for method in METHODS[:-1]:
+            values = np.array([x for one in within for name, x in one[method].items() if name in SCALARS])
+            cells.append(f"{np.median(values):.0%}, {(values >= LEAST).mean():.0%}" if values.size else "")
+        if within:
+            title = f"{first} and more" if last == np.inf else f"{first} to {last}"
+            rows.append(f"| {title} | {' | '.join(cells)} |")
+    return rows
 
 
 def _number(text: str) -> int:
@@ -229,7 +348,7 @@ def heat_map(kept: dict[str, Any]) -> None:
 
     fig, axes = plt.subplots(1, 5, figsize=(16, 10), sharey=True, layout="constrained")
     for ax, method in zip(axes, METHODS[:5], strict=True):
-        shares_held = [[one["held"][method][name] for name in NAMES] for one in kept.values()]
+        shares_held = [list(part(one, method).values()) for one in kept.values()]
         image = ax.imshow(shares_held, cmap="RdYlGn", vmin=0.8, vmax=0.97, aspect="auto", interpolation="nearest")
         ax.set_title(method)
         ax.set_xlabel(f"{len(NAMES)} metrics")
@@ -239,31 +358,54 @@ def heat_map(kept: dict[str, Any]) -> None:
     fig.savefig(HERE / "coverage.png", dpi=80, metadata={"Software": None})
 
 
+def _add(kept: dict[str, Any], setting: str, replicates: int, goal: int, seed: int, methods: tuple[str, ...]) -> None:
+    """Add one chunk of test sets to what is kept of a setting."""
+    P, n = settings()[setting]
+    one = kept.setdefault(setting, {"test_sets": 0, "replicates": replicates, "held": {}})
+    size = min(CHUNK, goal - one["test_sets"])
+    found = coverage(P, n, size, one["replicates"], [seed, one["test_sets"]], methods)
+    for method, more in found.items():
+        before = one["held"].get(method, [0] * len(more))
+        one["held"][method] = [int(a + b) for a, b in zip(before, more, strict=True)]
+    one["test_sets"] += size
+
+
+def measure(most: int, classes: list[int], minutes: float) -> None:
+    """Count until there are `most` test sets of every setting, or the time is over."""
+    every: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {"methods": {}, "priors": {}}
+    end = time.monotonic() + 60 * minutes
+    jobs: list[tuple[str, str, int, int, tuple[str, ...]]] = []
+    for goal in [g for g in ROUNDS if g < most] + [most]:
+        for seed, (setting, (P, n)) in enumerate(settings().items()):
+            jobs.append(("methods", setting, goal // FEWER.get(len(P), 1), seed, METHODS))
+            if goal == ROUNDS[0] and len(P) < 100 and n <= 1000:
+                jobs.append(("priors", setting, min(most, PRIOR_SETS), 1000 + seed, PRIORS[1:]))
+    for kind, setting, goal, seed, methods in jobs:
+        if _number(setting) not in classes:
+            continue
+        kept = every[kind]
+        while kept.get(setting, {}).get("test_sets", 0) < goal:
+            if time.monotonic() > end:
+                return
+            _add(kept, setting, REPLICATES[_number(setting)], goal, seed, methods)
+            KEPT.write_text(json.dumps(every, separators=(",", ":")) + "\n", encoding="utf-8")
+        print(f"{kind}, {setting}: {kept.get(setting, {}).get('test_sets', 0)}", flush=True)
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=10_000, help="test sets of every setting")
-    parser.add_argument("--replicates", type=int, default=2000)
-    parser.add_argument("--classes", type=int, nargs="+", default=[2, 3, 10, 100], help="which numbers of classes")
+    parser.add_argument("--classes", type=int, nargs="+", default=list(REPLICATES), help="which numbers of classes")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="stop then; a later run goes on")
     parser.add_argument("--page", action="store_true", help="write the page of what is kept, and measure nothing")
     args = parser.parse_args()
-    every: dict[str, Any] = json.loads(KEPT.read_text()) if KEPT.exists() else {"methods": {}, "priors": {}}
-    kept, priors = every["methods"], every["priors"]
-    for setting, (P, n) in settings().items():
-        if args.page or setting in kept or len(P) not in args.classes:
-            continue
-        found = coverage(P, n, args.repetitions, args.replicates)
-        kept[setting] = {"repetitions": args.repetitions, "replicates": args.replicates, "held": found}
-        print(
-            f"{setting}: " + ", ".join(f"{m} {np.median(list(of.values())):.2f}" for m, of in found.items()), flush=True
-        )
-        KEPT.write_text(json.dumps(every, separators=(",", ":")) + "\n", encoding="utf-8")
-    for setting, (P, n) in settings().items():
-        if args.page or setting in priors or len(P) not in args.classes or n not in (30, 100, 1000):
-            continue
-        made = {p: coverage(P, n, min(args.repetitions, 400), 300, ("posterior",), p)["posterior"] for p in PRIORS}
-        priors[setting] = made
-        KEPT.write_text(json.dumps(every, separators=(",", ":")) + "\n", encoding="utf-8")
+    if not args.page:
+        measure(args.repetitions, args.classes, args.minutes)
+    every = json.loads(KEPT.read_text())
+    order = [setting for setting in settings() if setting in every["methods"]]
+    kept = {setting: every["methods"][setting] for setting in order}
+    priors = {setting: every["priors"][setting] for setting in order if setting in every["priors"]}
     PAGE.write_text(page(kept, priors), encoding="utf-8")
     heat_map(kept)
 

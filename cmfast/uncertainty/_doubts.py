@@ -163,7 +163,7 @@ def _least(kind: str, counts: Counts, positive: int) -> np.ndarray:
     if kind == "all":
         return whole
     if kind == "classes":
-        smallest = np.where(t > 0, t, np.inf).min(-1)
+        smallest = np.where(t + p > 0, t, np.inf).min(-1)  # none of a class that is predicted is few
         return np.asarray(np.minimum.reduce([whole, smallest, _effective(d, t), _effective(t - d, t)]))
     rest = n[..., None] - t - p + d
     right, wrong = {

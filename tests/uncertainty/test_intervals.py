@@ -263,11 +263,30 @@ def test_a_row_that_may_lose_all_its_samples_says_in_how_many_replicates():
 def test_the_page_of_coverage_counts_what_intervals_hold():
     setting = "2 classes, balanced, recall 0.7, n 100"
     truth, n = interval_coverage.settings()[setting]
-    found = interval_coverage.coverage(truth, n, 100, 200)
-    for method in interval_coverage.METHODS[:5]:
-        assert 0.85 < found[method]["accuracy"] <= 1, method
-        assert 0.85 < found[method]["recall"] <= 1, method
-    kept = {setting: {"repetitions": 100, "replicates": 200, "held": found}}
-    page = interval_coverage.page(kept, {setting: dict.fromkeys(interval_coverage.PRIORS, found["posterior"])})
+    found = interval_coverage.coverage(truth, n, 100, 199, 0, (*interval_coverage.METHODS, "jeffreys"))
+    kept = {"test_sets": 100, "replicates": 199, "held": {method: list(held) for method, held in found.items()}}
+    for method in interval_coverage.METHODS:
+        assert 0.85 < interval_coverage.part(kept, method)["accuracy"] <= 1, method
+        assert 0.85 < interval_coverage.part(kept, method)["recall"] <= 1, method
+    of_priors = {**kept, "held": dict.fromkeys(interval_coverage.PRIORS[1:], found["jeffreys"])}
+    page = interval_coverage.page({setting: kept}, {setting: of_priors})
     assert page.count(f"| {setting} |") >= 17
-    assert "- 100 test sets and 200 replicates: 2 classes" in page
+    assert "- 100 test sets and 199 replicates: 2 classes" in page
+
+
+def test_coverage_is_that_of_the_intervals_of_the_library():
+    """The script draws once for three methods."""
+    sets = uncertainty.resample(SURFACE, n_replicates=3)
+    ends = {
+        name: pair for name, *pair in interval_coverage._ends(sets, 399, ("bca", "basic"), np.random.default_rng(4))
+    }
+    level = 1 - 2 * (0.025 * 400 - 1) / 398
+    for method in ("bca", "percentile", "basic"):
+        found = uncertainty.interval(
+            sets, ["mcc", "recall"], method=method, level=level, n_replicates=399, rng=np.random.default_rng(4)
+        )
+        for name, values in (("mcc", found["mcc"]), ("recall", found["recall"])):
+            row = interval_coverage.NAMES.index(name)
+            last = (..., -1) if name == "recall" else ...
+            np.testing.assert_allclose(ends[method][0][row], values.low[last], rtol=1e-12)
+            np.testing.assert_allclose(ends[method][1][row], values.high[last], rtol=1e-12)
