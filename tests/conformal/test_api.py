@@ -300,6 +300,15 @@ def test_counts_of_many_sets_of_few_classes(C):
     np.testing.assert_array_equal(conformal.ccm(sets).G[0], z.T.astype(np.int64) @ z)
 
 
+@pytest.mark.parametrize("C", [2, 10, 15, 16, 17, 31, 32, 33, 64, 65])
+@pytest.mark.parametrize("n", [1, 63, 65, 250, 4200])
+def test_counts_of_any_number_of_sets(C, n):
+    """Several sets share a word where classes are few."""
+    z = np.random.default_rng([C, n]).random((n, C)) < np.linspace(0.2, 1.0, C)
+    sets = conformal.prediction_sets(np.where(z, 0.5, 0.0), [0.5], method="lac")
+    np.testing.assert_array_equal(conformal.ccm(sets).G[0], z.T.astype(np.int64) @ z)
+
+
 PARTS = [slice(0, 1), slice(1, 1), slice(1, 65), slice(65, 400)]
 
 

@@ -28,11 +28,15 @@ def put_all(words, C):
 
 
 @jit(inner=True, borrows=True)
-def transpose(block):
-    """Exchange rows and columns of 64 words of 64 bits: by halves, quarters, ... of them."""
-    mask, step = np.uint64(0xFFFFFFFF), 32
+def transpose(block, side):
+    """Exchange rows and columns of `side` words, 16, 32 or 64, in every part of them of as many bits.
+
+    By halves, quarters, ... of these parts.
+    """
+    step = side // 2
+    mask = np.uint64(0xFFFFFFFF if side == 64 else 0xFFFF0000FFFF if side == 32 else 0xFF00FF00FF00FF)
     while step:
-        for k in range(0, 64, 2 * step):
+        for k in range(0, side, 2 * step):
             for i in range(k, k + step):
                 a, b = block[i], block[i + step]
                 moved = ((a >> np.uint64(step)) ^ b) & mask

@@ -24,6 +24,7 @@ from cmfast.kernels.status import INVALID, OK
 
 BLOCK = 64 * 64  # samples that are looked at together: 64 words of every class
 MOST_KINDS = 1 << 12  # of sets, where they are counted by kind
+FEW = 16  # classes of which several samples fit into a word: to look at pairs takes longer
 PAIR_COST = 10  # of a step for two labels of a set, in words of 64 samples of two classes
 MOST_PARTS = 8  # of the samples of one batch of sets
 MOST_PART_BYTES = 1 << 26  # for the counts of all parts
@@ -33,14 +34,22 @@ SECONDS_PER_RATIO = 5e-9
 
 @jit(inner=True, borrows=True)
 def _columns(packed, first, count, block, out):
-    """Turn sets of `count` samples from `first` on, a bit per class, into a bit per sample of every class."""
+    """Turn sets of `count` samples from `first` on, a bit per class, into a bit per sample of every class.
+
+    Few classes leave most of a word empty: several samples share one.
+    """
+    C = out.shape[0]
+    side = 16 if C <= 16 else 32 if C <= 32 else 64
     for w in range(packed.shape[1]):
         for k in range(-(-count // 64)):
-            for i in range(64):
-                at = 64 * k + i
-                block[i] = np.uint64(packed[first + at, w]) if at < count else np.uint64(0)
-            _bits.transpose(block)
-            for j in range(min(64, out.shape[0] - 64 * w)):
+            for i in range(side):
+                block[i] = np.uint64(0)
+                for part in range(0, 64, side):
+                    at = 64 * k + part + i
+                    if at < count:
+                        block[i] |= np.uint64(packed[first + at, w]) << np.uint64(part)
+            _bits.transpose(block, side)
+            for j in range(min(64, C - 64 * w)):
                 out[64 * w + j, k] = block[j]
 
 
@@ -103,12 +112,14 @@ def _together(packed, n_parts, out, start, stop):
             continue
         for first in range(low, high, BLOCK):
             count, steps = min(BLOCK, high - first), 0
-            for i in range(count):
+            for i in range(count if C > FEW else 0):
                 sizes[i] = 0
                 for w in range(sets.shape[1]):
                     sizes[i] += popcount(sets[first + i, w])
                 steps += sizes[i] * sizes[i]
-            if PAIR_COST * steps < C * C * (count // 64):  # few labels to a set: a step for each pair of them
+            if C > FEW and PAIR_COST * steps < C * C * (
+                count // 64
+            ):  # few labels to a set: a step for each pair of them
                 for i in range(count):
                     if sizes[i]:
                         size = _members(sets[first + i], members)
