@@ -6,7 +6,7 @@ All wording of errors about arguments lives here. The pattern is ``function: arg
 import math
 import operator
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn, get_args
 
@@ -224,6 +224,21 @@ def meant(given: object, known: Collection[str]) -> str:
 
     near = get_close_matches(str(given), known, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def names(name: str, value: Any, n: int) -> list[Any]:
+    """Return what names `n` things: a sequence that is no text, or an array of one axis."""
+    wanted = f"a sequence of {n} names"
+    array: Any = value
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        found = list(value)
+    elif hasattr(array, "tolist") and getattr(array, "ndim", 0) == 1:
+        found = array.tolist()
+    else:
+        refuse(name, wanted, f"{type(value).__name__} {shown(value)}", TypeError)
+    if len(found) != n:
+        refuse(name, wanted, f"{len(found)}")
+    return found
 
 
 def flag(name: str, value: object) -> None:

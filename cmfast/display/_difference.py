@@ -162,5 +162,5 @@ def _p_values(T: PairedCounts, C: int) -> np.ndarray:
     only = np.zeros((2, C, C), np.int64)
     for table, said in zip(only, (first, second), strict=True):
         np.add.at(table, (truth[apart], said[apart]), counts[apart])
-    found = np.where(only.sum(axis=0) > 0, binomial(*only), np.nan).ravel()
+    found = np.where(only.sum(axis=0) > 0, binomial(only[0], only[1]), np.nan).ravel()
     return np.asarray(np.nan_to_num(holm(found), nan=1.0)).reshape(C, C)

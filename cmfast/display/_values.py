@@ -46,8 +46,8 @@ def options(normalize: Any, on_failure: Any) -> Method | None:
     if normalize is None:
         return None
     validate.choice("normalize", normalize, METHODS)
-    method: Method = SYNONYMS.get(normalize, normalize)
-    return method
+    given: Method = normalize
+    return SYNONYMS.get(given, given)
 
 
 def adopted(**matrices: Array) -> list[np.ndarray]:
@@ -72,15 +72,9 @@ def group_names(names: Any, C: int) -> list[str] | None:
 
 def texts(option: str, names: Any, C: int) -> list[str]:
     """Return names given by an option, one for each of `C`."""
-    wanted = f"a sequence of {C} names"
-    plain = isinstance(names, Sequence) and not isinstance(names, str | bytes)
-    if not plain and not (hasattr(names, "tolist") and getattr(names, "ndim", 0) == 1):
-        validate.refuse(option, wanted, f"{type(names).__name__} {validate.shown(names)}", TypeError)
-    given = list(names) if plain else names.tolist()
-    if len(given) != C:
-        validate.refuse(option, wanted, f"{len(given)}")
+    given = validate.names(option, names, C)
     if any(name is None for name in given):
-        validate.refuse(option, wanted, validate.shown(given), TypeError)
+        validate.refuse(option, f"a sequence of {C} names", validate.shown(given), TypeError)
     return [" ".join(str(name).split()) for name in given]
 
 

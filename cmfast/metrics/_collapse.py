@@ -134,13 +134,7 @@ def collapse(
 
 def _numbered(groups: Any, C: int) -> tuple[tuple[Any, ...], np.ndarray]:
     """Return the names of the groups in the order in which they first occur, and the number of that of each class."""
-    wanted = f"a sequence of {C} names"
-    plain = isinstance(groups, Sequence) and not isinstance(groups, str | bytes)
-    if not plain and not (hasattr(groups, "tolist") and getattr(groups, "ndim", 0) == 1):
-        validate.refuse("groups", wanted, f"{type(groups).__name__} {validate.shown(groups)}", TypeError)
-    given = list(groups) if plain else groups.tolist()
-    if len(given) != C:
-        validate.refuse("groups", wanted, f"{len(given)}")
+    given = validate.names("groups", groups, C)
     number: dict[Any, int] = {}
     for name in given:
         if not _is_name(name):
