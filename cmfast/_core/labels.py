@@ -312,7 +312,8 @@ def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndar
     values, flat = y.reshape(-1), out.reshape(-1)
     low, span = classes[0], classes[-1] - classes[0] + 1
     near = span <= max(NEAR, y.size)
-    known: Any = range(low, low + span) if near else (own := np.unique(values)).tolist()
+    own = values[:0] if near else np.unique(values)
+    known: Any = range(low, low + span) if near else own.tolist()
     table = np.array([*(index.get(value, NOWHERE) for value in known), NOWHERE], out.dtype)
     for start in range(0, y.size, BLOCK):
         some = values[start : start + BLOCK]

@@ -103,16 +103,19 @@ def _of_codes(
     arrays |= {name: dispatch.bare(arrays[name]) for name in ("sample_weight", "groups") if arrays[name] is not None}
     y_true, y_pred, weight, groups = arrays.values()
     found = _labels.counted(y_true, y_pred, None, ignored, weight=weight, groups=groups, **counting)
-    if found is None:
-        truth, guess, occurring = _labels.matched(y_true, y_pred, None, ignored)
-    else:
+    M: Any = None
+    truth: Any = None
+    guess: Any = None
+    if found is not None:
         M, occurring = found
+    else:
+        truth, guess, occurring = _labels.matched(y_true, y_pred, None, ignored)
     complete = _with_text if y_true.is_text else _with_integers
     classes = list(complete(options, occurring))
     C = len(classes)
     check(C, classes)
     places = [classes.index(label) for label in occurring]
-    if found is not None:
+    if M is not None:
         every = [list(range(size)) for size in M.shape[:-2]]
         own = list(range(len(occurring)))
         M = dispatch.moved(M, (*M.shape[:-2], C, C), [*every, own, own], [*every, places, places])
