@@ -152,7 +152,8 @@ def test_what_numpy_must_not_take(name, array):
     wrong = bad_in_numpy(ENTRIES[name].arrays[array])
     if takes_sparse(name, array):
         wrong["sparse"] = (wrong["sparse"][0], ValueError, "must be square")
-    if name.startswith("ConfusionCounts.") and "dates" in wrong:  # which are labels, but of another kind
+    counts = ("ConfusionCounts.", "display.ConfusionDisplay.from_predictions")
+    if name.startswith(counts) and "dates" in wrong:  # which are labels, but of another kind
         wrong["dates"] = (*wrong["dates"][:2], "(integers|times), as y_true, got (integers|times)|dtype datetime64")
     for what, (bad, error, text) in wrong.items():
         if what == "text" and array == "weights":

@@ -763,6 +763,7 @@ ENTRIES: dict[str, Entry] = {
     "pca": _function(cmfast.pca, {"X": X}, others={"n_components": 1}),
     "Projection.transform": Entry(lambda make: cmfast.pca(make(X), 1).transform, {"X": X}),
     "Projection.explain": Entry(lambda make: cmfast.pca(make(X), 1).explain),
+    "Grid.explain": Entry(lambda make: GRID.explain),
     "SparseHistogram.explain": Entry(lambda make: _histogram(make).explain),
     "CellCounts.explain": Entry(lambda make: _cells(make).explain),
     "GcmResult.explain": Entry(lambda make: _embedded(make).explain),
