@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core.adapters import _text
+from cmfast._core.adapters import _lines, _text
 
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
@@ -73,14 +73,16 @@ def categories(name: str, x: Any) -> Categories | None:
     return None
 
 
-def table(x: Any) -> Any:
+def table(name: str, x: Any) -> Any:
     """Return a table of pandas with columns of several types of numbers as one array; anything else as it is.
 
     NumPy would get Python objects from nullable columns, and from bools beside numbers. Gaps are NaN, as in any table.
+    A confusion matrix whose rows and columns are not the same classes is refused.
     """
     pd = sys.modules.get("pandas")
     if pd is None or not isinstance(x, pd.DataFrame):
         return x
+    _lines.check(name, x.index, x.columns)
     dtypes = {getattr(dtype, "numpy_dtype", dtype) for dtype in x.dtypes}
     if not dtypes or not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
         return x

@@ -33,7 +33,7 @@ def asarray(name: str, x: Any) -> Any:
             distinct, codes = known
             values = asarray(name, distinct)
             return values.taken(codes) if isinstance(values, _text.Coded) else read_only(values[codes])
-        x = _converted(name, _columns.table(x))
+        x = _converted(name, _columns.table(name, x))
     kind = x.dtype.kind
     if kind == "O":
         found = _text.objects(name, x)

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from cmfast._core import caller, dispatch
+from cmfast._core.adapters import _lines
 from cmfast.kernels.ops import OPS
 
 HAS_DEVICES = True
@@ -21,11 +22,10 @@ CORE = re.compile(r"\(([^)]*)\)")
 # Axes that no array of the call has.
 NEW = {"C": ("true", "predicted"), "G": ("group",), "n": ("sample",), "2": ("is_true", "is_predicted")}
 NEW |= {"K": ("true_group", "predicted_group")}
-# Words in the names of dimensions that say what is along them, and arguments that are matrices of both.
+# Words in the names of dimensions that say what is along them.
 TRUE = frozenset({"true", "truth", "actual", "gt", "ground", "reference", "observed", "row", "rows"})
 PREDICTED = frozenset({"predicted", "pred", "preds", "prediction", "predictions", "guess", "hat", "col", "cols"})
 PREDICTED |= {"column", "columns"}
-MATRICES = frozenset({"M", "S", "T"})
 BATCHES = ("counting", "normalizing", "scaling", "zeros", "comparison", "metrics", "uncertainty")
 
 
@@ -44,6 +44,8 @@ def asarray(name: str, x: Any) -> Any:
         msg = f"{name} is a lazy xarray.DataArray; numpy.asarray would compute it silently, so call .compute() first"
         raise TypeError(msg)
     _check_rows(name, x.dims)
+    if all(dim in x.coords for dim in x.dims[-2:]) and x.ndim > 1:
+        _lines.check(name, *(x.coords[dim].values.tolist() for dim in x.dims[-2:]))
     found = _inner(x).asarray(name, x.data)
     return x.copy(data=found) if hasattr(found, "ndim") else found
 
@@ -52,7 +54,7 @@ def _check_rows(name: str, dims: Sequence[Any]) -> None:
     """Raise ValueError where names of dimensions say that rows are not the truth, or columns not the prediction."""
     roles: list[str | None] = [None, None, *map(_role, dims)]
     rest, rows, columns = roles[:-2], roles[-2], roles[-1]
-    if name in MATRICES:
+    if name in _lines.MATRICES:
         turned = (rows == "predicted" != columns) or (columns == "true" != rows)
         others = {*rest, rows, columns} >= {"true", "predicted"}
         apart = others and ((rows is None and "true" in rest) or (columns is None and "predicted" in rest))
