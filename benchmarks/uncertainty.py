@@ -77,7 +77,8 @@ def _interval(*, small: bool) -> Job:
         return f"mcc {low:.3f} to {high:.3f}"
 
     def run(threads):
-        found = uncertainty.interval(M, method="percentile", n_replicates=n_replicates, num_threads=threads)["mcc"]
+        options = {"n_replicates": n_replicates, "num_threads": threads, "on_failure": "ignore"}
+        found = uncertainty.interval(M, method="percentile", **options)["mcc"]
         return found.low, found.high
 
     def of_labels():
