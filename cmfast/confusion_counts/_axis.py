@@ -90,6 +90,12 @@ class Axis(NamedTuple):
         merged = partial(_labels.agreed, what) if first.source == second.source == ORDERED else _labels.inserted
         return Axis(merged(first.labels, second.labels), source)
 
+    def described(self) -> str:
+        """Say what the labels are, and whether they were given."""
+        if self.source == IDS:
+            return f"n_classes={len(self.labels)}"
+        return f"{'labels' if self.source == LABELS else 'found labels'} {validate.shown(self.labels)}"
+
     def to_facts(self) -> dict[str, Any]:
         """Return the axis as JSON has it."""
         kind = self.kind

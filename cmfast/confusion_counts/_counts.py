@@ -25,6 +25,7 @@ from cmfast._core.annotations import (
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
+from cmfast.confusion_counts._axis import GROWING
 from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, one_of, parts_of
 from cmfast.metrics import MetricName, _plan
 from cmfast.metrics._names import Names
@@ -567,13 +568,24 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return {**parts, **({} if groups is None else {"groups": groups.tolist()})}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what :meth:`state_dict` returned; the matrix stays where it is."""
+        """Take over what :meth:`state_dict` returned; the matrix stays where it is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            It is of no ConfusionCounts; its classes are not those that these counts were given, where they were.
+        """
         if not isinstance(state_dict, dict):
             validate.refuse("state_dict", "a dict", type(state_dict).__name__, TypeError)
         try:
-            self._held, self._empty = of_parts(state_dict)
+            held, empty = of_parts(state_dict)
         except DamagedError as error:
             validate.fail(f"state_dict is of no ConfusionCounts: {error}")
+        declared = self._empty.axis
+        if declared.source not in GROWING and declared != held.axis:
+            wanted = f"of counts with {declared.described()}, as these were declared"
+            validate.refuse("state_dict", wanted, f"one with {held.axis.described()}")
+        self._held, self._empty = held, empty
 
     def _stored(self) -> dict[str, Any]:
         return parts_of(self._held, on_host=True)

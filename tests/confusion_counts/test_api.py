@@ -574,6 +574,27 @@ def test_states_of_torch():
     assert counts.sync() == counts
 
 
+@pytest.mark.parametrize(
+    ("given", "other", "match"),
+    [
+        ({"n_classes": 2}, {"n_classes": 3}, "with n_classes=2, as these were declared, got one with n_classes=3"),
+        ({"n_classes": 2}, {}, r"with n_classes=2, .*, got one with found labels \(0, 1\)"),
+        ({"labels": [0, 1]}, {"labels": [1, 0]}, r"with labels \(0, 1\), .*, got one with labels \(1, 0\)"),
+        ({"labels": [0, 1]}, {"n_classes": 2}, r"with labels \(0, 1\), .*, got one with n_classes=2"),
+    ],
+)
+def test_a_state_of_other_classes_than_those_declared(given, other, match):
+    state = ConfusionCounts(**other).update([0, 1], [1, 1]).state_dict()
+    counts = ConfusionCounts(**given).update([0], [0])
+    before = counts.to_bytes()
+    with pytest.raises(ValueError, match=rf"^ConfusionCounts\.load_state_dict: state_dict must be of counts {match}$"):
+        counts.load_state_dict(state)
+    assert counts.to_bytes() == before
+    for free in (ConfusionCounts().update(["a"], ["b"]), ConfusionCounts(**other)):  # what is found takes any
+        free.load_state_dict(state)
+        assert free.state_dict()["classes"] == state["classes"]
+
+
 PROCESS = """
 import sys
 import numpy as np, torch, torch.distributed as dist
