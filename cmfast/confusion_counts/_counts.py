@@ -26,8 +26,9 @@ from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
 from cmfast.confusion_counts._axis import GROWING
-from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, merged, of_parts, one_of, parts_of
+from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, for_two, merged, of_parts, one_of, parts_of
 from cmfast.metrics import MetricName, _plan
+from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import Names
 
 if TYPE_CHECKING:
@@ -340,24 +341,37 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`.
 
         But for two, which are labels here and not places: `pos_label`, the positive class of two, in the place of
-        `positive`; and `labels`, the classes that averages are over.
+        `positive`; and `labels`, the classes that averages are over. Without `pos_label` the positive class of two
+        integers that were not declared by `n_classes` is as for :func:`cmfast.metrics.from_labels`: 1 of 0 and 1, and
+        of -1 and 1; of others an error asks for it.
 
         Warns where the labels are text and no truth is ever predicted: nothing can be right.
         """
+        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
+        return self._computed(names, pos_label, labels, options)[0]
+
+    def _computed(
+        self, names: Any, pos_label: Label | None, labels: Sequence[Label] | None, options: dict[str, Any]
+    ) -> tuple[Any, tuple[Label, ...]]:
+        """Return metrics, and the classes that there are for them."""
         _samples.warn_of_strangers(self._held)
-        axis = self._held.axis
+        check_options(**options)
+        held = self._held
+        if _plan.is_binary(_plan.names_of(names)):
+            held, place = for_two(held, options["positive"] if pos_label is None else 0)
+            options = {**options, "positive": place}
+        axis = held.axis
         if pos_label is not None:
-            positive = axis.place_of("pos_label", pos_label)
+            options = {**options, "positive": axis.place_of("pos_label", pos_label)}
             if len(axis.labels) != 2:
                 given = f"{validate.shown(pos_label)} with {len(axis.labels)} classes"
                 validate.refuse("pos_label", "None for other than two classes", given)
-        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         if labels is not None:
             if not isinstance(labels, list | tuple | np.ndarray):
                 validate.refuse("labels", "a list of labels", validate.shown(labels), TypeError)
-            options["labels"] = [axis.place_of("labels", label) for label in labels]
-        M: Any = self.matrix
-        return metrics.compute(M, names, **options)
+            options = {**options, "labels": [axis.place_of("labels", label) for label in labels]}
+        M: Any = held.whole()
+        return metrics.compute(M, names, **options), axis.labels
 
     def report(self, *, labels: Sequence[Label] | None = None, undefined: Undefined = "present") -> metrics.Report:
         """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.
@@ -546,8 +560,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         validate.choice("library", library, _tables.LIBRARIES)
         wanted = names if _plan.is_group(names) or not isinstance(names, str) else [names]
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
-        found = self.compute(cast(Names, wanted), pos_label=pos_label, labels=labels, **options)
-        return _tables.tidy(self._held, found, library, self.labels if labels is None else labels)
+        found, classes = self._computed(wanted, pos_label, labels, options)
+        return _tables.tidy(self._held, found, library, classes if labels is None else labels)
 
     def sync(self, process_group: Any = None) -> Self:
         """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.

@@ -8,8 +8,9 @@ from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
-from cmfast.confusion_counts._axis import FOUND, GROWING, Axis
+from cmfast.confusion_counts._axis import FOUND, GROWING, IDS, Axis
 from cmfast.confusion_counts._keys import Keys
+from cmfast.metrics._samples import of_two
 
 COUNTS = ("<i8", "<f8")
 PARTS: Parts = {
@@ -71,6 +72,22 @@ def one_of(held: Held, place: int) -> Held:
     every = [list(range(C))] * 2
     with dispatch.chosen(M):
         return Held(held.axis, None, dispatch.moved(M[place], (C, C), every, every))
+
+
+def for_two(held: Held, positive: int) -> tuple[Held, int]:
+    """Return counts for metrics of two classes, and the place of the positive one, as `metrics.from_labels` decides.
+
+    So integers that are no class ids must say it, and where 0, 1 or -1 alone was found the other class is added.
+    """
+    labels, source = held.axis.labels, held.axis.source
+    alone = source in GROWING and set(labels) in ({-1}, {0}, {1})
+    if source == IDS or held.axis.kind not in ("booleans", "integers") or not (alone or len(labels) == 2):
+        return held, positive
+    pair = of_two(labels, positive)
+    if alone:
+        both = held._replace(axis=Axis(tuple(pair), source))
+        held = both._replace(matrix=moved(held._replace(matrix=held.whole()), both))
+    return held, held.axis.places[pair[positive]]
 
 
 def parts_of(held: Held, *, on_host: bool) -> dict[str, Any]:
