@@ -1,13 +1,14 @@
 """Confusion matrices from labels."""
 
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast import normalizing
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate, values
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text
@@ -311,7 +312,11 @@ def confusion_matrix(
         matrix = dispatch.counts(matrix, given, axes=sample_axes, classes=list(classes), groups=called)
     if normalize is not None:  # which reports what is bad already, as it would report it of any matrix
         return normalizing.normalize(matrix, normalize, on_failure=on_failure, num_threads=num_threads)
-    failures.report(status, on_failure)
+    why = None
+    if sample_weight is not None:
+        samples = dispatch.shape_of(arrays["sample_weight"])[len(dispatch.shape_of(sample_weight)) - 1 :]
+        why = partial(values.unweighted, sample_weight, samples, groups)
+    failures.report(status, on_failure, why=why)
     return matrix
 
 
@@ -342,7 +347,8 @@ def _sparse(
     weights = None if weight is None else dispatch.to_host(weight)
     matrix = sparse_matrices.counted(truth, guess, weights, n_classes, names, ignored)
     bad = matrix.dtype.kind == "f" and not np.isfinite(matrix.data).all()
-    failures.report(np.int8(Status.INVALID if bad else Status.CONVERGED), on_failure)
+    why = None if weight is None else partial(values.unweighted, weight, dispatch.shape_of(weight), None)
+    failures.report(np.int8(Status.INVALID if bad else Status.CONVERGED), on_failure, why=why)
     return matrix
 
 

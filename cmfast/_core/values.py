@@ -12,18 +12,49 @@ def bad(**arrays: Any) -> str:
     for name, array in arrays.items():
         if array is None:
             continue
-        places = np.argwhere(~(array >= 0) | (array == np.inf))
-        if len(places):
-            found = tuple(places[0])
-            value = array[found]
-            kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
-            return f"{kind} value at {name}{place(found)}"
+        said = first(name, array, ~(array >= 0) | (array == np.inf))
+        if said:
+            return said
     return ""
+
+
+def first(name: str, array: np.ndarray, wrong: np.ndarray, at: tuple[int | str, ...] = ()) -> str:
+    """Name the first value of `array`, which is ``name[at]``, that is `wrong`; "" if there is none."""
+    places = np.argwhere(wrong)
+    if not len(places):
+        return ""
+    found = tuple(places[0])
+    value = array[found]
+    kind = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else "negative"
+    return f"{kind} value at {name}{place((*at, *found))}"
 
 
 def place(index: Any) -> str:
     """Return an index as Python writes it."""
     return f"[{', '.join(str(k) for k in index)}]"
+
+
+def unweighted(weight: Any, samples: tuple[int, ...], groups: Any, index: tuple[int, ...]) -> str:
+    """Say why the matrix at `index` cannot hold its weights, which have `samples` as their last axes.
+
+    Both arrays have these axes as one, and leading axes that broadcast; with `groups` the last of `index` is a group.
+    """
+    weights = _row(weight, index if groups is None else index[:-1])
+    wrong = ~np.isfinite(weights)
+    if groups is not None:
+        wrong = wrong & (_row(groups, index[:-1]) == index[-1])
+    batch = ("...",) if len(dispatch.shape_of(weight)) > 1 else ()  # which matrix it is stands in front of this
+    said = first("sample_weight", weights.reshape(samples), wrong.reshape(samples), batch)
+    return said or "its weights add up to more than fits"
+
+
+def _row(array: Any, index: tuple[int, ...]) -> np.ndarray:
+    """Return what `array`, whose leading axes broadcast, has for one place of the batch, on the host."""
+    sizes = dispatch.shape_of(array)[:-1]
+    own = tuple(0 if size == 1 else k for size, k in zip(sizes, index[len(index) - len(sizes) :], strict=True))
+    with dispatch.chosen(array):
+        row: np.ndarray = dispatch.to_host(array[own])
+    return row
 
 
 def unsummed(M: Any, index: tuple[int, ...]) -> str:

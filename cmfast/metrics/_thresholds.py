@@ -1,11 +1,12 @@
 """Confusion matrices along the thresholds of a score, and the curves, areas and choices that are made of them."""
 
-from typing import Any, overload
+from functools import partial
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate, values
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast.metrics._compute import compute
@@ -57,7 +58,8 @@ def threshold_matrices(
     sample_weight : array, shape (..., n), optional
         What each sample adds; default 1.
     pos_label : int or str, optional
-        The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1.
+        The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1. It may be
+        missing in some rows, and where all labels are the same.
     drop_ties : bool
         Give every threshold once, for one row of y_score. Default: as many as samples, so that rows make one array.
     on_failure : {"warn", "raise", "ignore"}
@@ -72,7 +74,7 @@ def threshold_matrices(
     ------
     TypeError, ValueError
         Arrays that are not real, labels that are no integers, missing labels, tables instead of columns, shapes that
-        differ; `drop_ties` for several rows.
+        differ; a `pos_label` that is none of several labels; `drop_ties` for several rows.
 
     Warns
     -----
@@ -83,7 +85,7 @@ def threshold_matrices(
     -----
     Bad values: a row with a NaN score, a label other than 0, 1 and -1, or a weight that is no finite number (INVALID)
     gives NaN thresholds and empty matrices and is reported as `on_failure` says. Synchronises the device unless
-    `on_failure` is "ignore". Reproducible: same input, same bits.
+    `on_failure` is "ignore" and there is no `pos_label`. Reproducible: same input, same bits.
 
     Examples
     --------
@@ -99,7 +101,7 @@ def threshold_matrices(
             "y_score", "one row of shape (n,) where ties are dropped", f"shape {dispatch.shape_of(arrays[0])}"
         )
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
-    failures.report(status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
     if drop_ties:
         with dispatch.chosen(thresholds):
             keep = thresholds == thresholds  # noqa: PLR0124 - all of them, in the library of the array
@@ -123,6 +125,8 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
             validate.refuse(
                 "pos_label", "one of the labels where they are strings", validate.shown(pos_label), TypeError
             )
+        if pos_label not in y_true.names and len(y_true.names) > 1:
+            _refuse_absent(pos_label, sorted(y_true.names))
         number = y_true.names.index(pos_label) if pos_label in y_true.names else -1
         y_true = dispatch.read_only((y_true.codes == number).astype(np.uint8))
     elif isinstance(pos_label, str):
@@ -135,8 +139,36 @@ def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: obj
         failures.diagnose(doubt)
     if isinstance(pos_label, int):
         with dispatch.chosen(y_true):
-            y_true = y_true == pos_label
+            positive = y_true == pos_label
+            occurs = bool(positive.any())
+        if not occurs:
+            occurring = np.unique(dispatch.to_host(dispatch.bare(y_true))).tolist()
+            if len(occurring) > 1:
+                _refuse_absent(pos_label, occurring)
+        y_true = positive
     return [y_score, y_true, weight]
+
+
+def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
+    """Refuse a positive label that is none of several; where one label occurs alone, it may be the negative one."""
+    near = validate.meant(pos_label, labels) if isinstance(pos_label, str) else ""
+    validate.refuse("pos_label", f"one of the labels {validate.shown(labels)}", f"{validate.shown(pos_label)}{near}")
+
+
+def _why(arrays: list[Any], index: tuple[int, ...]) -> str:
+    """Say why the row of scores at `index` was left out."""
+    score, y, *weight = (dispatch.to_host(dispatch.bare(array)[index]) for array in arrays if array is not None)
+    wrong = np.flatnonzero((y < -1) | (y > 1))
+    if wrong.size:
+        where = f"y_true{values.place((*index, wrong[0]))}"
+        labels = np.unique(y).tolist()
+        several = "pos_label= names the positive"
+        cure = f"give pos_label={labels[1]} if that is positive" if len(labels) == 2 else several
+        return f"label {y[wrong[0]]} at {where} is none of 0, 1 and -1; {cure}"
+    said = values.first("y_score", score, np.isnan(score), index)
+    for one in weight:
+        said = said or values.first("sample_weight", one, ~np.isfinite(one), index)
+    return said or "its weights add up to more than fits"
 
 
 def _check_order(y_score: Array, y_true: Array) -> None:
@@ -150,9 +182,9 @@ def _check_order(y_score: Array, y_true: Array) -> None:
 
 def _curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:
     """Return thresholds and metrics along them."""
-    *arrays, on_failure = *_adopted(*args), args[-1]
+    arrays, on_failure = _adopted(*args), args[-1]
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
-    failures.report(status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
     return (thresholds, *compute(matrices, names, undefined=undefined, on_failure="ignore").values())
 
 
@@ -238,8 +270,9 @@ def precision_recall(
 
 
 def _area(which: int, *args: Any) -> Any:
-    *areas, status = dispatch.call("score_areas", *_adopted(*args))
-    failures.report(status, args[-1], failed=FAILED)
+    arrays = _adopted(*args)
+    *areas, status = dispatch.call("score_areas", *arrays)
+    failures.report(status, args[-1], failed=FAILED, why=partial(_why, arrays))
     return areas[which]
 
 
@@ -382,5 +415,5 @@ def least_cost(
         validate.refuse("cost", "finite", table.tolist())
     arrays = _adopted(y_score, y_true, sample_weight, pos_label, on_failure)
     *found, status = dispatch.call("least_cost", *arrays, cost=table)
-    failures.report(status, on_failure, failed=FAILED)
+    failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))
     return LeastCost(*found)

@@ -172,6 +172,36 @@ def test_no_rows_are_an_answer(groups):
     assert found.shape == (0, 2, 2) if groups is None else (0, 2, 2, 2)
 
 
+@pytest.mark.parametrize(
+    ("shape", "options", "said"),
+    [
+        ((3,), {}, r"INVALID; NaN value at sample_weight\[2\]"),
+        ((3,), {"sparse": True}, r"INVALID; NaN value at sample_weight\[2\]"),
+        ((2, 3), {}, r"1 of 2 matrices.*: 1\): 1 INVALID; NaN value at sample_weight\[..., 2\]"),
+        ((2, 2, 3), {"sample_axes": 2}, r"1 of 2 matrices.*: 1\): 1 INVALID; NaN value at sample_weight\[..., 1, 2\]"),
+        ((6,), {"groups": [0, 1, 1, 0, 0, 1]}, r"2 of 2 matrices.*; NaN value at sample_weight\[3\]"),
+    ],
+)
+def test_a_bad_weight_is_named(shape, options, said):
+    y, weight = np.zeros(shape, int), np.ones(shape)
+    weight.flat[-1] = np.nan
+    given = {"sample_weight": weight}
+    if "groups" in options:
+        weight[3] = np.nan
+        given["groups"] = np.array(options["groups"])
+    options = {name: value for name, value in options.items() if name != "groups"}
+    for make in (np.asarray,) if "sparse" in options else (np.asarray, torch.tensor):
+        arrays = {name: make(array) for name, array in given.items()}
+        with pytest.warns(cmfast.FailureWarning, match=rf"^confusion_matrix: .*{said}$"):
+            cmfast.confusion_matrix(make(y), make(y), n_classes=2, **arrays, **options)
+
+
+def test_weights_that_are_too_many_are_told():
+    for weight in ([1e308, 1e308], [2**62, 2**62]):
+        with pytest.warns(cmfast.FailureWarning, match="INVALID; its weights add up to more than fits$"):
+            cmfast.confusion_matrix([0, 0], [0, 0], sample_weight=weight)
+
+
 def test_integer_weights_are_added_as_integers():
     M = cmfast.confusion_matrix([0, 0, 1], [0, 0, 1], sample_weight=[2**53, 1, 7])
     assert M.dtype == np.int64

@@ -537,6 +537,57 @@ def test_sparse_matrices_with_bad_values():
         metrics.margins(scipy.sparse.csr_array(np.ones((2, 3))))
 
 
+CURVES = {
+    **{name: getattr(metrics, name) for name in ("threshold_matrices", "roc", "precision_recall", "auc")},
+    "average_precision": metrics.average_precision,
+    "least_cost": lambda s, y, **options: metrics.least_cost(s, y, [[0, 1], [1, 0]], **options),
+}
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize(
+    ("labels", "positive", "said"),
+    [
+        (["yes", "no"], "Yes", r"\['no', 'yes'\], got 'Yes'; did you mean 'yes'\?$"),
+        ([1, 2], 3, r"\[1, 2\], got 3$"),
+        (torch.tensor([1, 2]), 3, r"\[1, 2\], got 3$"),
+        ([[0, 1], [1, 1]], 2, r"\[0, 1\], got 2$"),
+    ],
+)
+def test_a_positive_label_that_is_none_of_the_labels_is_refused(curve, labels, positive, said):
+    scores = np.linspace(0, 1, np.size(np.asarray(labels))).reshape(np.shape(np.asarray(labels)))
+    scores = torch.tensor(scores) if isinstance(labels, torch.Tensor) else scores
+    for on_failure in ("warn", "ignore"):
+        with pytest.raises(ValueError, match=r"metrics\.\w+: pos_label must be one of the labels " + said):
+            curve(scores, labels, pos_label=positive, on_failure=on_failure)
+
+
+def test_a_positive_label_may_be_missing_in_a_row_and_where_there_is_one_label():
+    found = metrics.auc([[0.1, 0.2], [0.1, 0.2]], [[1, 2], [1, 1]], pos_label=2)
+    assert found[0] == 1
+    assert np.isnan(found[1])
+    for labels, positive in (([0, 0], 1), ([2, 2], 1), (["no", "no"], "yes"), ([], 1)):
+        assert np.isnan(metrics.auc(np.arange(float(len(labels))), labels, pos_label=positive))
+
+
+@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+def test_rows_of_scores_left_out_say_why(curve):
+    s = np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.3]])
+    y, w = np.array([[0, 1, 1], [1, 0, 1]]), np.ones((2, 3))
+    bad, none = s.copy(), w.copy()
+    bad[1, 2], none[1, 0] = np.nan, -np.inf
+    cases = [
+        ((bad, y), {}, r"NaN value at y_score\[1, 2\]"),
+        ((s, y), {"sample_weight": none}, r"infinite value at sample_weight\[1, 0\]"),
+        ((s, y), {"sample_weight": w * 1e308}, "its weights add up to more than fits"),
+        ((s[0], y[0] + 1), {}, r"label 2 at y_true\[1\] is none of 0, 1 and -1; give pos_label=2 if that is positive"),
+        ((s[0], [0, 1, 2]), {}, r"label 2 at y_true\[2\] is none of 0, 1 and -1; pos_label= names the positive"),
+    ]
+    for arrays, options, said in cases:
+        with pytest.warns(cmfast.FailureWarning, match=rf"rows of scores left out.*: (1|2)?.*INVALID; {said}$"):
+            curve(*arrays, **options)
+
+
 def test_areas_without_one_of_the_classes_are_nan():
     assert np.isnan(metrics.auc([0.5, 0.25], [1, 1]))
     assert metrics.average_precision([0.5, 0.25], [1, 1]) == 1.0

@@ -23,7 +23,9 @@ def threshold_matrices(scores, y, weight):
     bad = np.isnan(s).any(-1) | ((y != 0) & (y != 1) & (y != -1)).any(-1)
     kind = np.float64 if weight is not None and weight.dtype.kind == "f" else np.int64
     if weight is not None:
-        bad = bad | ~(abs(weight.astype(np.float64)).sum(-1) < (2.0**63 if kind is np.int64 else np.inf))
+        with np.errstate(over="ignore"):
+            total = abs(weight.astype(np.float64)).sum(-1)
+        bad = bad | ~(total < (2.0**63 if kind is np.int64 else np.inf))
     # A row that is left out may have weights that are no numbers.
     one = 1 if weight is None else np.where(bad[..., None], 0, np.take_along_axis(weight, order, -1)).astype(kind)
     matrices = np.zeros((*s.shape[:-1], n + 1, 2, 2), kind)
