@@ -9,6 +9,7 @@ and values in nested lists, with "NaN", "Infinity" and "-Infinity" as strings.
 import io
 import json
 import math
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -219,6 +220,7 @@ def read(file: BinaryIO, *classes: type[State]) -> Any:
     if file.read(1) == b"{":
         file.seek(0)
         return _of_facts(_parsed(file.read()), classes)
+    demand(zipfile.is_zipfile(file), "it is neither a JSON object nor npz")
     head = archive.read(file, HEAD, others=True)
     one = _class_of(_parsed(head["class"].tobytes()), int(head["format"]), classes)
     found = archive.read(file, {**HEAD, **one._STORED}, optional=one._OPTIONAL)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 import cmfast
+from cmfast._core import validate
 from cmfast._core.progress import Bar, on_terminal
 from cmfast._files.output import check_target
 
@@ -27,6 +28,15 @@ def misuse(text: str) -> NoReturn:
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Refuse what is not known in the parser that knows what is near."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest:
+            wrong = next((text.partition("=")[0] for text in rest if text.startswith("--")), "")
+            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+            self.error(f"unrecognized arguments: {' '.join(rest)}{validate.meant(wrong, known) if wrong else ''}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the whole usage."""

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import cmfast
-from cmfast._files import states
+from cmfast._files import states, tables
 from cmfast._files.output import FileError, reason
 from cmfast._files.states import State
 
@@ -19,7 +19,10 @@ def read_counts(path: Path, *classes: type[State]) -> Any:
         return states.load_any(path, *classes) if facts is None else cmfast.ConfusionCounts.from_json(json.dumps(facts))
     except ValueError as error:
         said = str(error).removeprefix(f"path {path} ")
-        raise FileError(path, said.partition(": text ")[2] or said) from error  # without the name of what reads it
+        said = said.partition(": text ")[2] or said  # without the name of what reads it
+        of_table = path.suffix.lower() in (*tables.TEXTS, *tables.PARQUET)
+        cure = "; cmfast confusion --json counts a table" if of_table else ""
+        raise FileError(path, said + cure) from error
     except OSError as error:
         raise FileError(path, reason(error)) from error
 

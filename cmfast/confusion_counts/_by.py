@@ -78,7 +78,7 @@ def by(
     library = _columns.library(frame)
     if library is None:
         wanted = "a DataFrame of pandas or polars, or a Table of Arrow"
-        validate.refuse("frame", wanted, type(frame).__name__, TypeError)
+        validate.refuse("frame", wanted, f"{type(frame).__name__}{_cure(frame)}", TypeError)
     named = [keys] if isinstance(keys, str) else keys
     if not isinstance(named, list | tuple) or len(named) == 0:
         validate.refuse("keys", "the name of a column, or a list of them", validate.shown(keys), TypeError)
@@ -97,13 +97,22 @@ def by(
     )
 
 
+def _cure(frame: Any) -> str:
+    """Return the end of a message that says how what is nearly a table becomes one."""
+    if _columns.frame(frame) is not None:  # a table that is not computed yet
+        return "; give frame.collect()"
+    return "; give pandas.DataFrame(frame)" if isinstance(frame, dict) else ""
+
+
 def _column(frame: Any, option: str, name: Any) -> Any:
     """Return the column `name` of a table."""
     names = list(getattr(frame, "column_names", frame.columns))
     if not isinstance(name, str):
         validate.refuse(option, "the name of a column", f"{type(name).__name__} {validate.shown(name)}", TypeError)
     if names.count(name) != 1:
-        known = ", ".join(map(str, names))
-        text = f"{name!r}" if name not in names else f"{name!r}, which {names.count(name)} of them are called"
+        columns = list(map(str, names))
+        known = ", ".join(columns)
+        near = validate.meant(name, columns)
+        text = f"{name!r}, which {names.count(name)} of them are called" if name in names else f"{name!r}{near}"
         validate.refuse(option, f"one of the columns {validate.shown(known, str)}", text)
     return frame[name]

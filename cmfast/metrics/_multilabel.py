@@ -243,7 +243,7 @@ def _form(name: str) -> tuple[str, str]:
     form = find(f"{metric}_binary")
     if form is None or form.metric.high > 1.0:
         wanted = f"{', '.join(OF_SAMPLES)}, or a rate with an average ({', '.join(AVERAGES)}) or without"
-        validate.refuse("names", wanted, validate.shown(name))
+        validate.refuse("names", wanted, f"{validate.shown(name)}{validate.meant(name, (*RATES, *ALL))}")
     return metric, average
 
 

@@ -78,6 +78,9 @@ def is_binary(names: tuple[str, ...]) -> bool:
 
 
 def _refuse(argument: str, name: str) -> NoReturn:
+    if name in GROUPS:
+        given = f"{name!r} in a list; it stands for many names, and alone: {argument}={name!r}"
+        validate.refuse(argument, "metrics", given)
     meant = near(name)
     if meant:
         validate.refuse(argument, "metrics", f"{validate.shown(name)}; did you mean {meant[0]!r}?")

@@ -160,6 +160,7 @@ def test_files_that_do_not_add_up(run):
     cmfast.cell_counts([[0.0]], [0], [0], grid=cmfast.Grid([0.0], [1.0])).save("c.npz")
     cmfast.Grid([0.0], [1.0]).save("grid.json")
     np.savez("other.npz", x=np.ones(3))
+    Path("t.csv").write_text("y_true,y_pred\n0,1\n")
     Path("deep.json").write_text("[" * 100_000)
     Path("normal.json").write_text(json.dumps({"labels": [0], "matrix": [[1.0]], "normalize": "row"}))
     Path("odd.json").write_text(json.dumps({"labels": [0], "matrix": [[1.5]], "normalize": None}))
@@ -169,7 +170,8 @@ def test_files_that_do_not_add_up(run):
         "c.npz": "c.npz: holds CellCounts, but a.json ConfusionCounts",
         "grid.json": f"grid.json: {known}: its class is 'Grid'",
         "other.npz": f"other.npz: {known}: it has no class",
-        "deep.json": f"deep.json: {known}",
+        "deep.json": f"deep.json: {known}: it is neither a JSON object nor npz\n",
+        "t.csv": f"t.csv: {known}: it is neither a JSON object nor npz; cmfast confusion --json counts a table",
         "normal.json": "normal.json: holds a matrix that is normalised",
         "odd.json": "odd.json: ",
         "none.json": "none.json: no such file",

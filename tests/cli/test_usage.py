@@ -101,6 +101,12 @@ def test_columns_that_may_be_the_truth_are_listed(run, suffix):
         assert run(command, name, "--true", "label")[0] == 0
 
 
+def test_options_that_are_nearly_known(run):
+    said = "unrecognized arguments: --truth a; did you mean '--true'? (see cmfast confusion --help)"
+    assert_refused(run("confusion", "t.csv", "--truth", "a"), said)
+    assert_refused(run("merge", "t.npz", "--xyzzy"), "unrecognized arguments: --xyzzy (see cmfast merge --help)")
+
+
 def test_a_matrix_is_not_taken_for_labels(run):
     M = np.array([[5, 1, 0], [2, 7, 1], [0, 1, 9]])
     np.save("M.npy", M)

@@ -250,6 +250,13 @@ def test_tensors_give_tensors():
             "must be metrics, got 'f1_marco'; did you mean 'f1_macro'",
         ),
         (lambda: metrics.compute([[1]], ["mcc", "Kapa"]), ValueError, "did you mean 'kappa'"),
+        (
+            lambda: metrics.compute([[1]], ["scalars", "per_class"]),
+            ValueError,
+            "must be metrics, got 'scalars' in a list; it stands for many names, and alone: names='scalars'$",
+        ),
+        (lambda: metrics.multilabel([[1]], [[1]], ["f1_marco"]), ValueError, "'f1_marco'; did you mean 'f1_macro'"),
+        (lambda: metrics.multilabel([[1]], [[1]], "percision"), ValueError, "did you mean 'precision'"),
         (lambda: metrics.compute([0, 1], [1, 1]), TypeError, "for labels use metrics.from_labels"),
         (lambda: metrics.f1([0, 1], [1, 1]), TypeError, "^metrics.f1: M must be a confusion matrix, got labels; for"),
         (
