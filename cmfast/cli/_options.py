@@ -29,7 +29,9 @@ def misuse(text: str) -> NoReturn:
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # of overloads
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
         """Refuse what is not known in the parser that knows what is near."""
         found, rest = super().parse_known_args(args, namespace)
         if rest:

@@ -10,6 +10,7 @@ from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, S
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import evaluate, evaluate_sums, needs
 from cmfast.metrics._names import MetricName, Names
+from cmfast.metrics._single import of_policy
 
 
 @overload
@@ -60,6 +61,7 @@ def compute(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
+@of_policy
 def compute(
     M: Array,
     /,

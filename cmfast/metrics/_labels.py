@@ -11,6 +11,7 @@ from cmfast.metrics import _plan, _samples
 from cmfast.metrics._evaluate import SUMS, check_options, evaluate_sums
 from cmfast.metrics._margins import Margins
 from cmfast.metrics._names import MetricName, Names
+from cmfast.metrics._single import of_policy
 
 
 @overload
@@ -191,6 +192,7 @@ def from_labels(
     labels: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
+@of_policy
 def from_labels(
     y_true: Array,
     y_pred: Array,

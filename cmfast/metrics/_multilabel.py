@@ -13,6 +13,7 @@ from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import PER_CLASS, find
 from cmfast.metrics._compute import compute
 from cmfast.metrics._names import MetricName
+from cmfast.metrics._single import of_policy
 
 AVERAGES = ("macro", "weighted", "micro", "samples")
 OF_SAMPLES = ("subset_accuracy", "hamming_loss")
@@ -154,6 +155,7 @@ def multilabel(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
+@of_policy
 def multilabel(
     y_true: Array,
     y_pred: Array,

@@ -1,6 +1,6 @@
 """One metric by its name: the body of every function that is a metric."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
@@ -131,12 +131,31 @@ def of_matrices(function: Callable[P, R]) -> Callable[P, R]:
             use = f'metrics.from_labels(y_true, y_pred, "{name}")'
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
         option = next(option for option in options if option not in known)
+        refuse_zero_division(name, options)
         validate.fail(f"metrics.{name}: there is no option {option!r}{validate.meant(option, known)}", TypeError)
 
     @wraps(function)
     def called(*args: P.args, **options: P.kwargs) -> R:
         if len(args) > most or not options_of.issuperset(options):
             refuse(args, options)
+        return function(*args, **options)
+
+    return called
+
+
+def refuse_zero_division(name: str, options: Container[str]) -> None:
+    """Say what takes the place of the option that metrics of other libraries have for 0/0."""
+    if "zero_division" in options:
+        cure = "undefined= says what a 0/0 gives"
+        validate.fail(f"metrics.{name}: there is no option 'zero_division'; {cure}", TypeError)
+
+
+def of_policy(function: Callable[P, R]) -> Callable[P, R]:
+    """Have `function` of any number of metrics say what takes the place of other libraries' `zero_division`."""
+
+    @wraps(function)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        refuse_zero_division(function.__name__, options)
         return function(*args, **options)
 
     return called

@@ -255,8 +255,21 @@ def test_tensors_give_tensors():
             ValueError,
             "must be metrics, got 'scalars' in a list; it stands for many names, and alone: names='scalars'$",
         ),
+        *[
+            (
+                call,
+                TypeError,
+                rf"^metrics\.{name}: there is no option 'zero_division'; undefined= says what a 0/0 gives$",
+            )
+            for name, call in {
+                "compute": lambda: metrics.compute([[1]], "f1", zero_division=0),
+                "f1": lambda: metrics.f1([[1]], zero_division=0),
+                "from_labels": lambda: metrics.from_labels([1], [1], "f1", zero_division=0),
+                "multilabel": lambda: metrics.multilabel([[1]], [[1]], zero_division=0),
+            }.items()
+        ],
         (lambda: metrics.multilabel([[1]], [[1]], ["f1_marco"]), ValueError, "'f1_marco'; did you mean 'f1_macro'"),
-        (lambda: metrics.multilabel([[1]], [[1]], "percision"), ValueError, "did you mean 'precision'"),
+        (lambda: metrics.multilabel([[1]], [[1]], "precisions"), ValueError, "did you mean 'precision'"),
         (lambda: metrics.compute([0, 1], [1, 1]), TypeError, "for labels use metrics.from_labels"),
         (lambda: metrics.f1([0, 1], [1, 1]), TypeError, "^metrics.f1: M must be a confusion matrix, got labels; for"),
         (
