@@ -259,12 +259,17 @@ def _facts(state: State) -> dict[str, Any]:
         if value is None or state._STORED[name] == TEXT:
             facts |= {} if value is None else {name: value}
             continue
-        array = _array(value, *state._STORED[name])
-        values = array.tolist()
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            values = _spelt(values)
-        facts[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "values": values} if array.ndim else values
+        array = array_facts(_array(value, *state._STORED[name]))
+        facts[name] = array if array["shape"] else array["values"]
     return facts
+
+
+def array_facts(array: np.ndarray) -> dict[str, Any]:
+    """Return an array as JSON has it."""
+    values = array.tolist()
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        values = _spelt(values)
+    return {"dtype": array.dtype.newbyteorder("<").str, "shape": list(array.shape), "values": values}
 
 
 def _spelt(values: Any) -> Any:
@@ -295,10 +300,10 @@ def _of_facts(facts: Any, classes: tuple[type[State], ...]) -> Any:
     for name in one._STORED:
         demand(name in facts or name in one._OPTIONAL, f"it has no {name}")
     texts = {name for name, kind in one._STORED.items() if kind == TEXT}
-    return one._of_stored({k: v if k in texts else _of_json(k, v, *one._STORED[k]) for k, v in facts.items()})
+    return one._of_stored({k: v if k in texts else array_of_facts(k, v, *one._STORED[k]) for k, v in facts.items()})
 
 
-def _of_json(name: str, value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:
+def array_of_facts(name: str, value: Any, types: tuple[str, ...], ndim: int) -> np.ndarray:
     """Return an array that JSON describes."""
     if not ndim:
         value = {"dtype": types[0], "shape": [], "values": value}

@@ -23,7 +23,7 @@ from cmfast._core.annotations import (
     Undefined,
 )
 from cmfast._files.archive import DamagedError, Parts
-from cmfast._files.states import State, of_class
+from cmfast._files.states import State, array_facts, array_of_facts, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
 from cmfast.confusion_counts._axis import GROWING
 from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, for_two, merged, of_parts, one_of, parts_of
@@ -576,10 +576,13 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return self._with(_sync.summed(self._held, process_group), self._empty)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was counted as torch checkpoints have it: the matrix in its library, all else as plain values."""
+        """Return what was counted as checkpoints have it: tensors as they are, all else as plain Python values.
+
+        So :func:`torch.load` reads it with ``weights_only=True``, which is its default. An array of NumPy is as
+        :meth:`to_json` has it; one of CuPy stays one.
+        """
         parts = parts_of(self._held, on_host=False)
-        groups = parts.pop("groups", None)
-        return {**parts, **({} if groups is None else {"groups": groups.tolist()})}
+        return {name: array_facts(part) if isinstance(part, np.ndarray) else part for name, part in parts.items()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned; the matrix stays where it is.
@@ -592,7 +595,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         if not isinstance(state_dict, dict):
             validate.refuse("state_dict", "a dict", type(state_dict).__name__, TypeError)
         try:
-            held, empty = of_parts(state_dict)
+            plain = {name for name, part in state_dict.items() if name in PARTS and isinstance(part, dict)}
+            arrays = {name: array_of_facts(name, state_dict[name], *PARTS[name]) for name in plain - {"classes"}}
+            held, empty = of_parts({**state_dict, **arrays})
         except DamagedError as error:
             validate.fail(f"state_dict is of no ConfusionCounts: {error}")
         declared = self._empty.axis

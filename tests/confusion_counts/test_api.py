@@ -607,6 +607,35 @@ def test_states_of_torch():
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"y_true": ["a", "b"], "y_pred": ["a", "a"]},
+        {"y_true": [2, 2**63], "y_pred": [2, 2], "groups": {"x": [1, 2], "y": ["u", "v"]}},
+        {"y_true": [1, 2], "y_pred": [1, 1], "sample_weight": np.array([2**62 + 1, 3])},
+        {"y_true": [1, 2], "y_pred": [1, 1], "sample_weight": [0.1, 5e-324]},
+        {"y_true": np.array(["2026-01-01"], "M8[D]"), "y_pred": np.array(["2026-01-02"], "M8[D]")},
+        {"y_true": [], "y_pred": [], "groups": []},
+    ],
+)
+def test_states_of_numpy_in_checkpoints(given):
+    counts = ConfusionCounts.from_labels(**given)
+    file = io.BytesIO()
+    torch.save(counts.state_dict(), file)
+    file.seek(0)
+    state = torch.load(file, weights_only=True)
+    again = ConfusionCounts()
+    again.load_state_dict(state)
+    assert again == counts
+    assert type(again.matrix) is np.ndarray
+    assert again.matrix.dtype == counts.matrix.dtype
+    for damage in ({"values": [[0.5]]}, {"shape": [3]}, {"dtype": "|O"}):
+        name = "matrix" if counts.groups is None else "matrices"
+        with pytest.raises(ValueError, match=rf"state_dict is of no ConfusionCounts: its {name} "):
+            again.load_state_dict({**state, name: {**state[name], **damage}})
+    assert again == counts
+
+
+@pytest.mark.parametrize(
     ("given", "other", "match"),
     [
         ({"n_classes": 2}, {"n_classes": 3}, "with n_classes=2, as these were declared, got one with n_classes=3"),
