@@ -470,7 +470,11 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return found
 
     def to_xarray(self) -> "xr.DataArray":
-        """Return a DataArray of the counts: dimensions ``true``, ``predicted``, and ``group`` where there are some."""
+        """Return a DataArray of the counts: dimensions ``true``, ``predicted``, and ``group`` where there are some.
+
+        Groups of several columns are a MultiIndex, so that ``sel`` takes any of the columns by its name;
+        ``reset_index("group")`` makes coordinates of them, as files of netCDF need it.
+        """
         found: xr.DataArray = _tables.to_xarray(self._held)
         return found
 

@@ -99,7 +99,11 @@ def to_xarray(held: Held) -> Any:
             while name in coords:  # the classes keep theirs
                 name = f"'{name}'"  # noqa: PLW2901
             coords[name] = ("group", _coordinate([key[c] for key in columns]))
-    return xr.DataArray(dispatch.to_host(held.whole()), coords, dims, name="counts")
+    found = xr.DataArray(dispatch.to_host(held.whole()), coords, dims, name="counts")
+    if held.keys is None or "group" in coords:  # a column of that name is what groups are selected by
+        return found
+    called = [name for name in coords if name not in ("true", "predicted")]
+    return found.set_index(group=called) if len(called) > 1 else found.assign_coords(group=found[called[0]].values)
 
 
 def _coordinate(labels: Any) -> np.ndarray:

@@ -135,6 +135,26 @@ def test_counts_keep_their_classes_beside_groups_of_any_name():
     assert found["site"].values.tolist() == ["x", "y"]
 
 
+@pytest.mark.parametrize("names", [["x", "y"], [3, 1], [False, True]])
+def test_counts_of_a_group_are_selected_by_its_label(names):
+    one = cmfast.ConfusionCounts.from_labels([1, 2, 2], [1, 2, 1], groups=[*names, names[1]])
+    several = cmfast.ConfusionCounts.from_labels(
+        [1, 2, 2], [1, 2, 1], groups={"model": [*names, names[1]], "site": ["u", "u", "v"]}
+    )
+    for name in names:
+        np.testing.assert_array_equal(one.to_xarray().sel(group=name), one.group(name).matrix)
+        found = several.to_xarray().sel(model=name, site="u")
+        np.testing.assert_array_equal(found, several.group((name, "u")).matrix)
+        np.testing.assert_array_equal(several.to_xarray().sel(group=(name, "u")), found)
+    right = metrics.compute(several.to_xarray(), "accuracy")
+    assert float(right.sel(model=names[1], site="v")) == 0
+    assert one.to_xarray().groups.values.tolist() == list(one.groups)
+    named = cmfast.ConfusionCounts.from_labels([1, 2], [1, 2], groups={"group": names, "site": ["u", "v"]}).to_xarray()
+    assert int(named.sel(group=names[1], true=2, predicted=2)) == 1
+    nothing = cmfast.ConfusionCounts.from_labels([], [], groups={"model": [], "site": []}).to_xarray()
+    assert nothing.shape == (0, 0, 0)
+
+
 OF_LABELS = [cmfast.confusion_matrix, cmfast.ConfusionCounts.from_labels, metrics.from_labels, metrics.label_margins]
 
 
