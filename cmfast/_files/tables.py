@@ -290,7 +290,8 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
                     )
                 labels = [row[k].strip() for k in places]
                 if not all(labels):
-                    raise FileError(path, f"line {reader.line_num} has an empty label")
+                    empty = names[places[labels.index("")]]
+                    raise FileError(path, f"line {reader.line_num} has an empty label in column {empty!r}")
                 block.append(labels, reader.line_num)
                 if len(block) == ROWS:
                     yield block.columns()

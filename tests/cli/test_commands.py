@@ -419,7 +419,7 @@ def test_without_pyarrow_the_extra_is_named(cmd, monkeypatch):
         (b"y_true,y_pred\n", "holds no samples"),
         (b"cat,dog\ncat,cat\n", "cannot tell whether the first line (cat,dog)"),
         (b"cat,dog,eel\ncat,cat,cat\n", "cannot tell whether the first line (cat,dog,eel)"),
-        (b"0,1\n1,\n", "line 2 has an empty label"),
+        (b"0,1\n1,\n", "line 2 has an empty label in column '1'"),
         (b"0,1\n1,1,1\n", "line 2 has 3 columns"),
         (b"0\n1\n", "needs two columns"),
         (b"true;pred\n0;1\n", "needs two columns separated by commas, but its first line has 1"),
@@ -429,6 +429,11 @@ def test_without_pyarrow_the_extra_is_named(cmd, monkeypatch):
 def test_a_bad_csv_is_one_line(cmd, text, message):
     Path("bad.csv").write_bytes(text)
     assert_refused(cmd("confusion", "bad.csv", "--quiet"), message)
+
+
+def test_a_csv_with_an_empty_group(cmd):
+    Path("bad.csv").write_bytes(b"m,y_true,y_pred\nx,1,1\n,1,1\n")
+    assert_refused(cmd("confusion", "bad.csv", "--by", "m", "--quiet"), "line 3 has an empty label in column 'm'")
 
 
 def test_labels_that_are_none(cmd):
