@@ -249,7 +249,8 @@ def _metrics_of_sums() -> None:
 
 def _label_margins() -> None:
     weights = (None, _labels(np.float64), _labels())
-    for dtype, weight, groups, ignored in product(LABELS, weights, (None, _labels()), (None, 0)):
+    # int8: places among classes, where labels are other integers than 0, 1, ...
+    for dtype, weight, groups, ignored in product((*LABELS, np.int8), weights, (None, _labels()), (None, 0)):
         options = {"sample_weight": weight, "groups": groups, "ignore_index": ignored}
         cmfast.metrics.label_margins(_labels(dtype), _labels(dtype), **options)
 

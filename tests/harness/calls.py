@@ -129,7 +129,9 @@ def _cluster_cell_errors(M: Any, *, of: Any, clustered: Any = False, strata: Any
     errors = cmfast.uncertainty.standard_error(M, of=of, clustered=clustered, strata=strata, n=n)
     (M,) = dispatch.adopt(M=M)
     exact = {"tol": 1e-13} if of == "bi" else {}
-    P = cmfast.normalize(M.sum(-3), of, on_failure="ignore", **exact)
+    with dispatch.chosen(M):
+        whole = M.sum(-3)
+    P = cmfast.normalize(whole, of, on_failure="ignore", **exact)
     options = {**parts_of(M, clustered, strata, n)._asdict(), "n": n}
     return errors, dispatch.call("cluster_cell_errors", M, P, of=of, **options)[1]
 
