@@ -565,7 +565,7 @@ def test_groups_of_ordered_categories_keep_their_order():
         ),
         ({"frame": pl.LazyFrame({"site": [1]})}, "frame must be a DataFrame .*, got LazyFrame; give frame.collect"),
         ({"keys": "nosite"}, "keys must be one of the columns label, guess, .* got 'nosite'"),
-        ({"keys": "szie"}, "keys must be one of .* got 'szie'; did you mean 'size'"),
+        ({"keys": "sizze"}, "keys must be one of .* got 'sizze'; did you mean 'size'"),
         ({"keys": []}, "keys must be the name of a column, or a list of them"),
         ({"keys": None}, "keys must be the name of a column, or a list of them"),
         ({"keys": ["site", 3]}, "keys must be the name of a column, got int 3"),
