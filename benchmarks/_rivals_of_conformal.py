@@ -6,6 +6,7 @@
 import importlib.util
 import sys
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -46,7 +47,7 @@ def numpy_problem(P, y, u, new, v, alphas):
     return numpy_sets(new, [s[int(np.ceil((len(y) + 1) * (1 - alpha))) - 1] for alpha in alphas], v)
 
 
-class Peer:
+class Peer(ABC):
     """What a library makes of one problem: of a calibration the sets of new rows, as (alpha, row, class).
 
     Attributes
@@ -60,13 +61,13 @@ class Peer:
     name: str
     rows = 2000
 
+    @abstractmethod
     def calibrate(self, P: Any, y: Any, alphas: list[float]) -> Any:
         """Return what `predict` needs to know."""
-        raise NotImplementedError
 
+    @abstractmethod
     def predict(self, known: Any, new: Any) -> Any:
         """Return the sets of new rows."""
-        raise NotImplementedError
 
     def sets(self, P: Any, y: Any, new: Any, alphas: list[float]) -> Any:
         """Return the sets of new rows from a calibration."""

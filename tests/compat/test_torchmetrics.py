@@ -30,7 +30,7 @@ def batches(task, seed=0, n=20):
             yield torch.rand(shape) if probabilities else torch.randint(2, shape), torch.randint(2, shape)
 
 
-def agree(name, task, **options):
+def assert_agree(name, task, **options):
     """Assert that ours gives what torchmetrics gives, for batches and for all of them."""
     options = {"task": task, **BASES[task], **options}
     mine, other = getattr(ours, name)(**options), getattr(theirs, name)(**options)
@@ -48,10 +48,10 @@ def test_scores_are_those_of_torchmetrics(name, task):
     for over in ("global", "samplewise"):
         for ignored in (None, -1, 0):
             for average in ("micro", "macro", "weighted", "none"):
-                agree(name, task, multidim_average=over, ignore_index=ignored, average=average)
+                assert_agree(name, task, multidim_average=over, ignore_index=ignored, average=average)
     if task == "multiclass":
-        agree(name, task, top_k=2, average="macro")
-        agree(name, task, top_k=2, average="micro", ignore_index=1)
+        assert_agree(name, task, top_k=2, average="macro")
+        assert_agree(name, task, top_k=2, average="micro", ignore_index=1)
 
 
 @pytest.mark.parametrize("name", SCORES[:4])
@@ -70,13 +70,13 @@ def test_what_is_undefined_gets_what_was_asked_for(name, zero_division):
 def test_metrics_of_matrices_are_those_of_torchmetrics(task):
     for ignored in (None, -1, 0):
         for normalize in (None, "true", "pred", "all"):
-            agree("ConfusionMatrix", task, normalize=normalize, ignore_index=ignored)
-        agree("MatthewsCorrCoef", task, ignore_index=ignored)
+            assert_agree("ConfusionMatrix", task, normalize=normalize, ignore_index=ignored)
+        assert_agree("MatthewsCorrCoef", task, ignore_index=ignored)
         for average in ("micro", "macro", "weighted", "none"):
-            agree("JaccardIndex", task, average=average, ignore_index=ignored)
+            assert_agree("JaccardIndex", task, average=average, ignore_index=ignored)
         if task != "multilabel":
             for weights in (None, "linear", "quadratic"):
-                agree("CohenKappa", task, weights=weights, ignore_index=ignored)
+                assert_agree("CohenKappa", task, weights=weights, ignore_index=ignored)
 
 
 @pytest.mark.parametrize(
