@@ -26,6 +26,7 @@ from cmfast.cli._options import (
 from cmfast.cli._printing import described, print_json, single
 from cmfast.cli._stored import read_counts
 from cmfast.cli._writing import write_columns
+from cmfast.metrics._plan import is_binary
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Intervals
 from cmfast.uncertainty._intervals import IntervalMethod
@@ -94,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     if args.cluster is not None:
         groups, M, clusters = _clusters(args, groups, M)
     names = metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
+    _check_positive(names, labels)
     values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
     answer = Answer(labels, groups, M, values, failed, _with_ends(args, M, names, clusters), clusters)
@@ -102,6 +104,15 @@ def run(args: argparse.Namespace) -> int:
     if target is None or args.json:
         _printer(args, answer)(args, answer)
     return int(np.any(failed))
+
+
+def _check_positive(names: Sequence[str], labels: list[Any]) -> None:
+    """Refuse metrics of two classes for integers of which nobody knows which is the positive one."""
+    binary = next((name for name in names if is_binary((name,))), None)
+    integers = len(labels) == 2 and all(isinstance(label, int | np.integer) for label in labels)
+    if binary is not None and integers and list(labels) not in ([0, 1], [-1, 1]):
+        each = f"; for each class ask for {binary.removesuffix('_binary')}"
+        misuse(f"--only {binary}: of the labels {labels[0]} and {labels[1]} none is known to be the positive one{each}")
 
 
 def _clusters(

@@ -196,3 +196,28 @@ def test_intervals_of_groups_and_in_files(tmp_path, capsys):
     frame = pd.read_csv(tmp_path / "out.csv")
     np.testing.assert_allclose(frame["mcc low"], found.low)
     assert cli.main(["metrics", str(tmp_path / "M.npy"), "--method", "normal"]) == 2
+
+
+@pytest.mark.parametrize("labels", [(0, 1), (-1, 1), ("no", "yes")])
+def test_binary_metrics_are_of_the_label_that_is_positive(labels, tmp_path, capsys):
+    low, high = labels
+    pairs = [(low, low), (high, high), (high, low), (low, high), (high, high)]
+    path = tmp_path / "two.csv"
+    path.write_text("y_true,y_pred\n" + "".join(f"{y},{p}\n" for y, p in pairs))
+    assert cli.main(["metrics", str(path), "--quiet", "--json", "--only", "precision_binary"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["precision_binary"] == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_of_two_other_integers_none_is_known_to_be_positive(stored, tmp_path, capsys):
+    y, p = [1, 2, 2, 1, 1], [1, 2, 1, 1, 2]
+    path = tmp_path / ("two.json" if stored else "two.csv")
+    if stored:
+        cmfast.ConfusionCounts.from_labels(y, p).save(path)
+    else:
+        path.write_text("y_true,y_pred\n" + "".join(f"{a},{b}\n" for a, b in zip(y, p, strict=True)))
+    assert cli.main(["metrics", str(path), "--only", "f1_binary"]) == 2
+    said = capsys.readouterr().err
+    assert "--only f1_binary: of the labels 1 and 2 none is known to be the positive one" in said
+    assert cli.main(["metrics", str(path), "--quiet", "--json", "--only", "f1"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["f1"] == pytest.approx([2 / 3, 1 / 2])
