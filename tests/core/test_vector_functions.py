@@ -9,7 +9,7 @@ import pytest
 from processes import ROOT, python
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, bits, largest, load, new_lines, splat, store
+from cmfast.kernels.cpu._core.vector import WIDTH, bits, largest, load, new_lines, splat, store, store_numbers
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 
 TINY, LARGEST = 2.0**-1074, math.nextafter(math.inf, 0.0)
@@ -31,6 +31,11 @@ def _exp(lines):
 @jit()
 def _reduced(lines, limit):
     return largest(load(lines, 0)), bits(load(lines, 0) > splat(limit))
+
+
+@jit()
+def _written(lines, numbers, k):
+    store_numbers(numbers, k, load(lines, 0))
 
 
 def _of(kernel, numbers):
@@ -100,3 +105,11 @@ def test_the_largest_lane_and_its_bit(place):
     lines[0, place] = 0.5
     assert _reduced(lines, 0.0) == (0.5, 1 << place)
     assert _reduced(lines, -100.0) == (0.5, 255)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.int8])
+def test_numbers_are_written_where_and_as_what_they_are_wanted(dtype):
+    lines, numbers = new_lines(1), np.full(WIDTH + 3, 7, dtype)
+    lines[0] = [0.0, 1.0, 2.5, -3.0, 100.0, 5.0, 6.0, 127.0]
+    _written(lines, numbers, 2)
+    np.testing.assert_array_equal(numbers, np.array([7, 7, *lines[0], 7]).astype(dtype))

@@ -61,6 +61,11 @@ def load_numbers(numbers, k):
     return numbers[k : k + WIDTH].astype(np.float64)
 
 
+def store_numbers(numbers, k, value):
+    """Write a vector to ``numbers[k : k + 8]`` of a C-contiguous array of float64, int64 or int8, without fractions."""
+    numbers[k : k + WIDTH] = value
+
+
 def fetch(a, row, column):
     """Ask for the cache line of ``a[row, column]``, which may lie outside: nothing is read, nothing waits."""
 
@@ -240,9 +245,8 @@ def _pack(context, builder, sig, args):
 def _halves(builder, value, width):
     """Return the lower and the upper half of a vector of `width` numbers."""
     for first in (0, width // 2):
-        picks = [ir.IntType(32)(first + k) for k in range(width // 2)]
-        kind = ir.VectorType(ir.IntType(32), width // 2)
-        yield builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), ir.Constant(kind, picks))
+        picks = _picks(range(first, first + width // 2))
+        yield builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), picks)
 
 
 def _total(builder, value):
@@ -279,6 +283,9 @@ _NUMBERS_OF = {
 }
 
 
+_KINDS_OF = {types.float64: ir.DoubleType(), types.int64: ir.IntType(64), types.int8: ir.IntType(8)}
+
+
 def _is_table(a, *dtypes):
     return isinstance(a, types.Array) and a.dtype in dtypes and a.ndim == 2 and a.layout == "C"
 
@@ -287,8 +294,12 @@ def _is_lines(a):
     return _is_table(a, types.float64)
 
 
+def _is_list(a, *dtypes):
+    return isinstance(a, types.Array) and a.dtype in dtypes and a.ndim == 1 and a.layout == "C"
+
+
 def _is_numbers(a):
-    return isinstance(a, types.Array) and a.dtype in (types.float32, types.float64) and a.ndim == 1 and a.layout == "C"
+    return _is_list(a, types.float32, types.float64)
 
 
 @infer_global(load)
@@ -312,6 +323,14 @@ class _LoadNumbers(AbstractTemplate):
     def generic(self, args, kws):
         if len(args) == 2 and not kws and _is_numbers(args[0]) and isinstance(args[1], types.Integer):
             return signature(vector, args[0], types.intp)
+        return None
+
+
+@infer_global(store_numbers)
+class _StoreNumbers(AbstractTemplate):
+    def generic(self, args, kws):
+        if len(args) == 3 and not kws and _is_list(args[0], *_KINDS_OF) and args[0].mutable:
+            return signature(types.none, args[0], types.intp, vector)
         return None
 
 
@@ -388,9 +407,23 @@ def _load_numbers(context, builder, sig, args):
     return builder.fpext(value, _VECTOR) if narrow else value
 
 
+@lower_builtin(store_numbers, types.Array, types.intp, vector)
+def _store_numbers(context, builder, sig, args):
+    (kind, *_), (numbers, k, value) = sig.args, args
+    converted = ir.VectorType(_KINDS_OF[kind.dtype], WIDTH)
+    if isinstance(kind.dtype, types.Integer):
+        value = builder.fptosi(value, converted)
+    place = builder.gep(_field(context, builder, kind, numbers, "data"), [k])
+    builder.store(value, builder.bitcast(place, converted.as_pointer()), align=kind.dtype.bitwidth // 8)
+    return context.get_dummy_value()
+
+
+def _picks(places):
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(places)), [ir.IntType(32)(k) for k in places])
+
+
 def _transposed(builder, rows):
     """Transpose eight vectors in three rounds; each exchanges blocks of half the size between pairs of rows."""
-    number = ir.IntType(32)
     for half in (4, 2, 1):
         low = [k + WIDTH - half if k & half else k for k in range(WIDTH)]
         high = [k + half for k in low]
@@ -399,8 +432,7 @@ def _transposed(builder, rows):
             if not k & half:
                 pair = rows[k], rows[k + half]
                 for place, chosen in ((k, low), (k + half, high)):
-                    picks = ir.Constant(ir.VectorType(number, WIDTH), [number(c) for c in chosen])
-                    new[place] = builder.shuffle_vector(*pair, picks)
+                    new[place] = builder.shuffle_vector(*pair, _picks(chosen))
         rows = new
     return rows
 
@@ -477,21 +509,29 @@ def store_narrow(lines, k, a, row, n):
 
 def read_narrow(context, builder, kind, a, rows, n):
     """Return the lines that ``load_narrow`` fills."""
-    lines = [ir.Constant(_VECTOR, ir.Undefined)] * n
-    for w, row in enumerate(cgutils.unpack_tuple(builder, rows, WIDTH)):
-        for j in range(n):
-            cell = builder.load(_number_at(context, builder, kind, a, row, j))
-            lines[j] = builder.insert_element(lines[j], cell, ir.Constant(ir.IntType(32), w))
-    return lines
+    cells, picks = ir.VectorType(ir.DoubleType(), n), _picks([min(k, n - 1) for k in range(WIDTH)])
+    found = []
+    for row in cgutils.unpack_tuple(builder, rows, WIDTH):
+        place = builder.bitcast(_number_at(context, builder, kind, a, row, 0), cells.as_pointer())
+        found.append(
+            builder.shuffle_vector(builder.load(place, align=ALIGNMENT), ir.Constant(cells, ir.Undefined), picks)
+        )
+    return _transposed(builder, found)[:n]
 
 
 def write_narrow(context, builder, kind, a, row, lines):
-    """Write fewer than eight lines as ``store_narrow`` does."""
-    for w in range(WIDTH):
-        there = builder.add(row, ir.Constant(row.type, w))
-        for j, line in enumerate(lines):
-            cell = builder.extract_element(line, ir.Constant(ir.IntType(32), w))
-            builder.store(cell, _number_at(context, builder, kind, a, there, j))
+    """Write fewer than eight lines as ``store_narrow`` does: the rows follow one another, as many vectors as lines."""
+    n = len(lines)
+    for k in range(n):
+        value = lines[0]
+        places = [divmod(k * WIDTH + e, n) for e in range(WIDTH)]  # the lane and the line of each number
+        kept = [lane for lane, _ in places]
+        for j in range(1, n):
+            picks = [WIDTH + lane if line == j else kept[e] for e, (lane, line) in enumerate(places)]
+            value = builder.shuffle_vector(value, lines[j], _picks(picks))
+            kept = list(range(WIDTH))
+        start = _number_at(context, builder, kind, a, row, k * WIDTH)
+        builder.store(value, builder.bitcast(start, _VECTOR.as_pointer()), align=ALIGNMENT)
 
 
 def _number_at(context, builder, kind, value, row, column):

@@ -137,14 +137,14 @@ def written_out(*fields, source=None):
     return unrolled(_unit_tile, kept, source)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def fill(S, k, n, w, value):
     """Write one number to a lane of `n` lines; a slice would take seconds to compile."""
     for i in range(k, k + n):
         S[i, w] = value
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def add_up(S, k, n):
     """Return the sum of `n` lines from line `k` on: four at a time, as each waits for the one before."""
     a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -159,7 +159,7 @@ def add_up(S, k, n):
     return (a + b) + (c + d)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def spell_out(t, straight):
     """Write what is known of a tile without saying, as long as that is not done: `straight` of straight-line code."""
     S = t.S

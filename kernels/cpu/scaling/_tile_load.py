@@ -10,7 +10,7 @@ from cmfast.kernels.shared.scaling import NORMAL, SPAN, TOTALS_RTOL, WIDE
 from cmfast.kernels.status import OK
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def places(first, last, step):
     """Return where the matrices from `first` on stand; past `last` it is repeated."""
     return (
@@ -26,7 +26,7 @@ def places(first, last, step):
 
 
 @written_out("M", line.LOW, line.HIGH, line.GOOD)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def take_cells(t, M, rows):
     """Copy the cells and add the smoothing; note their range, and which lanes have NaN, infinite or negative ones."""
     S = t.S
@@ -67,7 +67,7 @@ def take_cells(t, M, rows):
     store(S, line.GOOD, where((total <= np.inf) & (low >= 0.0) & (high < np.inf), 1.0, splat(0.0)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def find_zeros(t):
     """Note which lanes have cells that are zero, and the smallest of the others."""
     S = t.S
@@ -81,7 +81,7 @@ def find_zeros(t):
         store(S, line.LOW, low)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def is_regular(t):
     """Whether no lane has odd targets, bad cells, empty lines or cells that need to be brought nearer."""
     S = t.S
@@ -92,7 +92,7 @@ def is_regular(t):
     return not some(~_narrow(t))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def begin(t):
     """Set what changes while a tile is solved."""
     S = t.S
@@ -104,14 +104,14 @@ def begin(t):
     store(S, line.ACTIVE, splat(1.0))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _narrow(t):
     """Return the lanes whose cells need not be brought nearer, if their diagonal dominates or not."""
     low, high = load(t.S, line.LOW), load(t.S, line.HIGH)
     return (low >= 1.0 / WIDE) & (high <= WIDE) & (high <= SPAN * low)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _lines_are_positive(t):
     """Whether every row and every column of every lane has a positive cell."""
     S, R, C = t.S, t.R, t.C
@@ -129,7 +129,7 @@ def _lines_are_positive(t):
     return not some(~good)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def invert_targets(t):
     """Note the reciprocals of the row targets."""
     S = t.S
@@ -138,19 +138,19 @@ def invert_targets(t):
         store(S, t.inverse + i, where(u > 0.0, 1.0 / where(u > NORMAL, u, NORMAL), 0.0))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _gather_targets(t, row_sums, col_sums, first, last):
     _gather_lines(t.S, t.u, t.R, row_sums, first, last)
     _gather_lines(t.S, t.v, t.C, col_sums, first, last)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _ones_are_known(t, row_sums, col_sums, first, last):
     store(t.S, line.ODD, splat(0.0))
 
 
 @written_out(line.ODD, source=_ones_are_known)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def take_targets(t, row_sums, col_sums, first, last):
     """Copy the targets and make their totals equal; note where one is not positive, or they are too far apart."""
     _gather_targets(t, row_sums, col_sums, first, last)
@@ -158,7 +158,7 @@ def take_targets(t, row_sums, col_sums, first, last):
     invert_targets(t)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _gather_lines(S, k, n, lines, first, last):
     for i in range(n):
         if lines.step == 0:
@@ -168,7 +168,7 @@ def _gather_lines(S, k, n, lines, first, last):
                 S[k + i, w] = lines.values[min(first + w, last), i]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _survey_targets(t):
     """Make the totals equal by changing the column targets of the input; mark unusual lanes as odd."""
     S = t.S
@@ -192,7 +192,7 @@ def _survey_targets(t):
         store(S, k, load(S, k) * ratio)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _usable(factors, S, targets, order, w):
     """Whether the factors of the lines that are not dropped are positive and finite; `order` is -1 for rows."""
     for k in range(factors.shape[0]):

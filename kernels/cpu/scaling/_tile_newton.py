@@ -19,7 +19,7 @@ has_stalled = jit(inner=True, inline=True)(rules.has_stalled)
 has_ended = jit(inner=True, inline=True)(rules.has_ended)
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True, borrows=True)
 def newton(t, size, limits, passes):
     """Scale every active lane of a tile of square matrices; leaves scaled cells, factors, counts and statuses.
 
@@ -35,7 +35,7 @@ def newton(t, size, limits, passes):
     return passes
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def newton_by_rows(t, limits, passes):
     """Do the same for matrices that are not square."""
     for k in range(passes):
@@ -49,7 +49,7 @@ def newton_by_rows(t, limits, passes):
 
 
 @written_out("x", "P", line.RESIDUAL)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def square_rows(t):
     """Make the rows exact; leave cells, what columns lack and the residual."""
     S, C = t.S, t.C
@@ -83,7 +83,7 @@ def square_rows(t):
     store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _plain_rows(t):
     """Make the rows of matrices that are not square exact."""
     S, R, C = t.S, t.R, t.C
@@ -108,7 +108,7 @@ def _plain_rows(t):
     store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _still_moving(t, limits):
     """Stop the lanes that are done or lost; return whether any goes on."""
     S = t.S
@@ -127,7 +127,7 @@ def _still_moving(t, limits):
     return some(active)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _solve_by_rows(t):
     """Do what ``solve`` does with one row at a time, formed and completed when its turn comes, in registers."""
     S, C = t.S, t.C
@@ -156,7 +156,7 @@ def _solve_by_rows(t):
 
 
 @written_out("d", line.RHO, line.RHO_BEFORE, source=_solve_by_rows)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def solve(t):
     """Solve L d = gaps of the columns by elimination from the last column down; note how wide the step is."""
     C = t.C
@@ -181,7 +181,7 @@ def solve(t):
     _substitute(t)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _take_out(t, k, first):
     """Take column k out of the graph, as far as that concerns the columns from `first` on."""
     S, C = t.S, t.C
@@ -204,7 +204,7 @@ def _take_out(t, k, first):
     store(S, t.d + k, q + add_up(S, F, k) if square else q)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _send_weights(t, k, j):
     """Add what the four columns from k on send to the weights of the columns j and j + 1, the last of them first."""
     S, C = t.S, t.C
@@ -220,7 +220,7 @@ def _send_weights(t, k, j):
             store(S, row + i, fma(d, s, fma(c, r, w)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _send_flows(t, k, j):
     """Do so with the source of column j and its flows: each sends what it has, and takes what the column sends on."""
     S, C = t.S, t.C
@@ -240,7 +240,7 @@ def _send_flows(t, k, j):
         store(S, to + i, fma(load(S, share), p, fma(d, load(S, F + i), flow)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _weigh_block(t, j, k):
     """Do what ``_weigh`` does for the columns from j to j + 3 and from k to k + 3; what k > j gets is never read."""
     S, C = t.S, t.C
@@ -265,7 +265,7 @@ def _weigh_block(t, j, k):
     _store_four(S, W + 3 * C, q, r, s, u)
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _store_four(S, k, a, b, c, d):
     store(S, k, a)
     store(S, k + 1, b)
@@ -273,7 +273,7 @@ def _store_four(S, k, a, b, c, d):
     store(S, k + 3, d)
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _find_flows(t, j):
     """Split what a column lacks into a source and, where it is paired with a row, flows to the columns before it."""
     S, C = t.S, t.C
@@ -287,7 +287,7 @@ def _find_flows(t, j):
     store(S, t.q + j, q)
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _weigh(t, j):
     """W_jk = sum over i of p_ij p_ik / u_i for k < j, four columns at a time: fewer loads for each product."""
     S, C = t.S, t.C
@@ -317,7 +317,7 @@ def _weigh(t, j):
         store(S, W + k, a)
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _take_shares(t, k):
     """Note which share of what column k has its neighbours get when it is taken out of the graph."""
     S, C = t.S, t.C
@@ -328,7 +328,7 @@ def _take_shares(t, k):
         store(S, t.W + j * C + k, load(S, t.W + k * C + j) * r)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _substitute(t):
     """Find the step from the first column up, and centre it."""
     S, C = t.S, t.C
@@ -349,7 +349,7 @@ def _substitute(t):
         store(S, t.d + k, load(S, t.d + k) - middle)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _choose_step(t):
     """Choose how much of the step is taken, without a line search."""
     S = t.S
@@ -363,7 +363,7 @@ def _choose_step(t):
 
 
 @written_out("y")
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def advance(t):
     """Take the step."""
     S, C = t.S, t.C
@@ -374,7 +374,7 @@ def advance(t):
         store(S, t.y + j, where(active, _times_exp(y, step * load(S, t.d + j)), y))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _times_exp(y, z):
     """Positive and close to y * e**z, exact to second order at 0; the size of a step need not be exact, speed counts.
 

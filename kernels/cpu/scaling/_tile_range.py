@@ -12,7 +12,7 @@ from cmfast.kernels.shared.scaling import EQUILIBRATION_ROUNDS, SPAN, VAST, WIDE
 from cmfast.kernels.status import RANGE
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def dominates(t, w):
     """Whether the diagonal of the classes that are not dropped dominates."""
     S, C = t.S, t.C
@@ -31,7 +31,7 @@ def dominates(t, w):
     return True
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def spans_much(t, w):
     """Whether cells lie so far from one another, or from one, that they have to be brought nearer."""
     low, high = t.S[line.LOW, w], t.S[line.HIGH, w]
@@ -69,7 +69,7 @@ def bring_near(t, w, plain):
         _equilibrate(t, w)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _divide_by_powers(t, w):
     S, R, C = t.S, t.R, t.C
     S[line.FAR, w] = 1.0
@@ -79,7 +79,7 @@ def _divide_by_powers(t, w):
             S[t.M + i * C + j, w] = math.ldexp(S[t.M + i * C + j, w], int(power))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _equilibrate(t, w):
     """Bring the cells together: the logarithms of rows and columns get mean zero."""
     S, R, C = t.S, t.R, t.C
@@ -105,7 +105,7 @@ def _equilibrate(t, w):
     _divide_by_powers(t, w)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def undo_powers(t, w, rest):
     """Turn the factors of the equilibrated matrix into those of the input."""
     S = t.S
@@ -119,7 +119,7 @@ def undo_powers(t, w, rest):
             S[line.STATUS, w] = RANGE
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def permute(t, w):
     """Bring column ``order[j]`` to place j, of the cells as they are and, if they are by now, scaled."""
     for i in range(t.R):
@@ -129,7 +129,7 @@ def permute(t, w):
         _permute_line(t, w, k)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _permute_line(t, w, k):
     S = t.S
     for j in range(t.C):

@@ -8,7 +8,7 @@ from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.status import MAX_ITER, RANGE
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def sinkhorn(t, target, still, max_iter, passes):
     """Row step, then column step, until the residual of a whole sweep is at most `target`; at most `passes` sweeps.
 
@@ -30,7 +30,7 @@ def sinkhorn(t, target, still, max_iter, passes):
     return passes
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _sweep(t):
     S, R, C = t.S, t.R, t.C
     active = load(S, line.ACTIVE) != 0.0
@@ -52,7 +52,7 @@ def _sweep(t):
         store(S, t.y + j, where(active, y, load(S, t.y + j)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _measure(t, target, still):
     """Stop the lanes whose rows fit, or no longer move; the columns fit by rounding alone after a column step."""
     S, R, C = t.S, t.R, t.C

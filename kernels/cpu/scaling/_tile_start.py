@@ -11,7 +11,7 @@ from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
 
 
 @written_out(line.PAIRED)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def pair_by_diagonal(t):
     """Pair the lanes whose diagonal dominates: m_ii m_jj > m_ij m_ji for every i and j that are not dropped."""
     S, C = t.S, t.C
@@ -54,7 +54,7 @@ def pair(t, straight, back):
                 _pair_by_search(t, w)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _move_back(t):
     """Bring every column back to its place."""
     S, C = t.S, t.C
@@ -67,7 +67,7 @@ def _move_back(t):
             permute(t, w)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _pair_by_search(t, w):
     """Pair each row with its largest scaled cell if these lie in different columns, else by a positive diagonal."""
     S, C = t.S, t.C
@@ -106,7 +106,7 @@ def _pair_by_search(t, w):
     S[line.PAIRED, w] = 1.0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def begin_with_sweeps(t):
     """Begin where there is no pairing to find."""
     S = t.S
@@ -116,7 +116,7 @@ def begin_with_sweeps(t):
     store(S, line.N_ITER, load(S, line.N_ITER) + load(S, line.ACTIVE) * PLAIN_SWEEPS)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def plain_sweep(t):
     """Do one sweep of Sinkhorn and Knopp on the lanes without a pairing."""
     S, R, C = t.S, t.R, t.C
@@ -140,7 +140,7 @@ def plain_sweep(t):
 
 
 @written_out("x", "y")
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def paired_start(t):
     """Begin where the paired cells alone would be balanced; column factors that were given stay."""
     S, C = t.S, t.C
@@ -156,7 +156,7 @@ def paired_start(t):
 
 
 @written_out("x", "y")
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def paired_sweeps(t):
     """Solve row i and column i together, exactly, for every i: balances the flows that single rows cannot see.
 
@@ -186,7 +186,7 @@ def paired_sweeps(t):
         store(S, t.y + i, where(good, y, load(S, t.y + i)))
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _sums_across(t, i):
     """Return the sums of row i and of column i without their paired cell; the freshest factors come last."""
     S, C = t.S, t.C

@@ -5,7 +5,17 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import absolute, load, some, splat, store, store_block, store_narrow, where
+from cmfast.kernels.cpu._core.vector import (
+    absolute,
+    load,
+    some,
+    splat,
+    store,
+    store_block,
+    store_narrow,
+    store_numbers,
+    where,
+)
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import GAUGE, LANES, PARTS, add_up, example, spell_out, written_out
@@ -16,7 +26,7 @@ TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are fo
 
 
 @written_out(line.MEAN, line.SIMPLE)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def take_mean(t):
     """Find the geometric mean of the factors that the gauge is about; note where their plain product does not tell."""
     S = t.S
@@ -35,7 +45,7 @@ def take_mean(t):
 
 
 @written_out("x", "y", line.GOOD)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def divide_by_mean(t):
     """Divide the factors that the gauge is about by their mean, and multiply the others by it."""
     S = t.S
@@ -50,19 +60,19 @@ def divide_by_mean(t):
     store(S, line.GOOD, where(good, 1.0, splat(0.0)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _divide(S, k, n, mean):
     for i in range(k, k + n):
         store(S, i, load(S, i) / mean)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _multiply(S, k, n, mean):
     for i in range(k, k + n):
         store(S, i, load(S, i) * mean)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def judge(t, bound):
     """Let nothing be OK that was not measured to be."""
     S = t.S
@@ -90,7 +100,7 @@ def find_gauge(t, straight, powers):
                 S[line.MEAN, w], S[line.REST, w] = _geometric_mean(S, t.x, t.u, t.R, t.row_power, w)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _geometric_mean(S, factors, targets, count, powers, w):
     """Geometric mean of the factors that are not dropped, and the power of two that `powers` add to it."""
     product = 1.0
@@ -115,7 +125,7 @@ def _geometric_mean(S, factors, targets, count, powers, w):
     return math.ldexp(mean, power // n), float(whole - power // n)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def scale_cells(t):
     """Scale the cells by the factors."""
     S, C = t.S, t.C
@@ -126,7 +136,7 @@ def scale_cells(t):
 
 
 @written_out(line.RESIDUAL)
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def measure(t):
     """Measure how far the sums of the scaled cells are from the targets."""
     S, R, C = t.S, t.R, t.C
@@ -143,7 +153,7 @@ def measure(t):
     store(S, line.RESIDUAL, residual / load(S, line.TOTAL))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _positive(S, factors, targets, n):
     """Return the lanes whose factors are all positive and finite, but where the target is zero."""
     good = splat(0.0) == 0.0
@@ -153,7 +163,7 @@ def _positive(S, factors, targets, n):
     return good
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def blank_lost(t):
     """Put NaN where there is no answer."""
     S = t.S
@@ -168,7 +178,7 @@ def blank_lost(t):
         store(S, line.RESIDUAL, where(lost, np.nan, load(S, line.RESIDUAL)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def scatter(t, out, out_row, out_col, first, last):
     """Write scaled cells, if wanted, and factors of elements `first` to `last`, where these are few or swapped."""
     S = t.S
@@ -183,7 +193,7 @@ def scatter(t, out, out_row, out_col, first, last):
         _scatter_lines(S, t.P, out, first, last)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _scatter_lines(S, k, out, first, last):
     for c in range(out.shape[1]):
         for b in range(first, min(first + LANES, last + 1)):
@@ -191,21 +201,21 @@ def _scatter_lines(S, k, out, first, last):
 
 
 @written_out()
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def write_cells(t, out, first):
     """Write the scaled cells of a whole tile."""
     _write(t.S, t.P, t.R * t.C, out, first)
 
 
 @written_out()
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def write_factors(t, out_row, out_col, first):
     """Write the factors of a whole tile."""
     _write(t.S, t.x, t.R, out_row, first)
     _write(t.S, t.y, t.C, out_col, first)
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _write(S, k, m, out, first):
     if m < LANES:
         store_narrow(S, k, out, first, m)
@@ -215,7 +225,17 @@ def _write(S, k, m, out, first):
         store_block(S, k + c, out, first, c)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
+def write_numbers(t, residual, n_iter, status, smoothing, first):
+    """Write what is one number for each matrix of a whole tile."""
+    S = t.S
+    store_numbers(residual, first, load(S, line.RESIDUAL))
+    store_numbers(n_iter, first, load(S, line.N_ITER))
+    store_numbers(status, first, load(S, line.STATUS))
+    store_numbers(smoothing, first, load(S, line.AMOUNT))
+
+
+@jit(inner=True, borrows=True)
 def scatter_numbers(t, residual, n_iter, status, smoothing, first, last):
     """Write what is one number for each of the elements `first` to `last`."""
     S = t.S

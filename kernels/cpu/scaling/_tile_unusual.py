@@ -24,7 +24,7 @@ def shrink(t):
             t.S[line.AMOUNT, w] = _pseudo_bayes(t, w)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _pseudo_bayes(t, w):
     """Bishop, Fienberg, Holland: pull the cells towards independence with a weight the data choose; return it."""
     S, R, C = t.S, t.R, t.C
@@ -90,7 +90,7 @@ def admit(parts, t, drop, pseudo_bayes, plain, straight):
     return 0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _has_zero_target(t, w):
     found = False
     for i in range(t.R):
@@ -98,14 +98,14 @@ def _has_zero_target(t, w):
     return found
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _decide(t, w, drop):
     """Look closely at a lane with zero cells or unusual targets."""
     status = _check_lines(t, w, drop)
     return _check_totals(t, w) if status == OK else status
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _sum_lines(t, w):
     """Leave the sums of the rows in `off` and of the columns in `col`; return that of all."""
     S, R, C = t.S, t.R, t.C
@@ -121,7 +121,7 @@ def _sum_lines(t, w):
     return total
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _check_lines(t, w, drop):
     """Set the targets of dropped lines to zero; refuse bad ones."""
     S, R, C = t.S, t.R, t.C
@@ -140,7 +140,7 @@ def _check_lines(t, w, drop):
     return OK
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _check_totals(t, w):
     """Make the totals equal by changing the column targets of the input, clear dropped lines, look for empty ones."""
     S, R, C = t.S, t.R, t.C
@@ -179,7 +179,7 @@ def _check_totals(t, w):
     return OK
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _survey_cells(t, w):
     """Note the range of the cells that are left."""
     S = t.S
@@ -191,7 +191,7 @@ def _survey_cells(t, w):
             S[line.HIGH, w] = max(S[line.HIGH, w], m)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _park(t, w):
     """Put ones into a lane that has no answer: it costs nothing and divides by nothing."""
     S = t.S
@@ -238,7 +238,7 @@ def begin_from(t, start_row, start_col, first, last, paired):
                 S[t.y + j, w] = S[t.v + j, w] / c if S[t.v + j, w] > 0.0 else 1.0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _start_warm(t):
     """Let the row factors follow from column factors that were given."""
     S, C = t.S, t.C
@@ -252,7 +252,7 @@ def _start_warm(t):
             store(S, t.x + i, where(warm, where(u > 0.0, u / total, 0.0), load(S, t.x + i)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _usable(factors, S, targets, order, w):
     """Whether the factors of the lines that are not dropped are positive and finite; `order` is -1 for rows."""
     for k in range(factors.shape[0]):

@@ -31,6 +31,7 @@ from cmfast.kernels.cpu.scaling._tile_store import (
     take_mean,
     write_cells,
     write_factors,
+    write_numbers,
 )
 from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
@@ -131,7 +132,7 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
     return end, 0
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True, borrows=True)
 def _fill(t, p, first, last, size, parts):
     """Fill the tile with the matrices from `first` to `last`; return what it needs."""
     store(t.S, line.AMOUNT, splat(max(p.amount, 0.0)))
@@ -158,7 +159,7 @@ def _fill(t, p, first, last, size, parts):
     return 0
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True, borrows=True)
 def _start(t, p, first, last, size, parts):
     """Find the pairing and the first factors; return what that needs."""
     S = t.S
@@ -178,7 +179,7 @@ def _start(t, p, first, last, size, parts):
     return 0
 
 
-@jit(inner=True)
+@jit(inner=True, inline=True, borrows=True)
 def _leave(t, p, first, end, bound, size, tol, parts):
     """Put the factors in their gauge, measure and write the results; return what that needs.
 
@@ -211,17 +212,21 @@ def _leave(t, p, first, end, bound, size, tol, parts):
     if some(load(S, line.FAR) != 0.0):
         find_gauge(parts, t, size is not None, True)
     blank_lost(t)
-    if t.flip or first + LANES > end:
+    whole = first + LANES <= end
+    if t.flip or not whole:
         scatter(t, p.out, p.out_row, p.out_col, first, end - 1)
     else:
         if p.out.shape[0] > 0:
             write_cells(t, size, p.out, first)
         write_factors(t, size, p.out_row, p.out_col, first)
-    scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, end - 1)
+    if whole:
+        write_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first)
+    else:
+        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, end - 1)
     return 0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _passes_left(t, passes):
     """Return how many passes are left in a moment: it took long to bring cells near."""
     return passes // 2 if some(load(t.S, line.FAR) != 0.0) else passes
