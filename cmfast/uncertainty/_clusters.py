@@ -46,6 +46,12 @@ def parts_of(M: Any, clustered: Any, strata: Any, n: int | None) -> Parts | None
     return Parts(np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64), bool(clustered))
 
 
+def clusters_of(parts: Parts, n: int | None) -> int:
+    """Return by how many clusters is known how far they scatter: one of each stratum says nothing of that."""
+    known = len(parts.strata) - len(np.unique(parts.strata)) + 1
+    return known if n is None else min(n, known)
+
+
 def intervals(
     M: Any, parts: Parts, layout: _plan.PlacedPlan, method: str, level: float, options: dict[str, Any]
 ) -> list[Interval]:

@@ -11,6 +11,7 @@ from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _paired_replicates, _replicated
 from cmfast.uncertainty._comparison import Comparison
+from cmfast.uncertainty._doubts import warn_of_few_clusters
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
 
@@ -110,6 +111,11 @@ def compare(
     OverflowError
         More samples than float64 counts exactly.
 
+    Warns
+    -----
+    DiagnosticWarning
+        Fewer than twelve clusters: of two that are alike one in ten or more is then said to be higher.
+
     Notes
     -----
     Both classifiers see the same draw: what makes a sample hard makes it hard for both, so the difference scatters less
@@ -167,6 +173,8 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
     both = values_of(T, asked.layout.plan, asked.num_threads)
     units = _paired_replicates.units_of(T._held)
     C, G = len(T.labels), len(units.totals)
+    if T.n_clusters is not None:
+        warn_of_few_clusters(units.totals[0] if T.groups is None else units.totals, paired=True)
     if asked.method == "delta":
         clustered, threads = T.n_clusters is not None, asked.num_threads
         errors = _paired_replicates.errors(units, T._home, plan, C, threads, clustered=clustered)

@@ -13,7 +13,7 @@ from cmfast.metrics._catalogue import Form, find
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _cells, _clusters
 from cmfast.uncertainty._cells import CellsOf
-from cmfast.uncertainty._doubts import OF_CLASS, warn_of_doubts
+from cmfast.uncertainty._doubts import OF_CLASS, warn_of_doubts, warn_of_few_clusters
 from cmfast.uncertainty._errors import Of, standard_error
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
@@ -107,8 +107,8 @@ def interval(
         Intervals that hold the truth in less than nine of ten cases, as docs/coverage.md measures: fewer than five
         samples, of those that a metric is of, are right, or wrong, or of a class that enters an average (ten for
         "basic" and "normal"); `min_recall` of classes whose recalls are about the same; replicates that lie to one side
-        of the estimate, as those of an average over many small classes. The message says what to use instead. Not with
-        clusters, and not if `on_failure` is "ignore".
+        of the estimate, as those of an average over many small classes. The message says what to use instead. With
+        clusters: of fewer than twelve alone. Not if `on_failure` is "ignore".
 
     Notes
     -----
@@ -151,15 +151,15 @@ def interval(
     >>> uncertainty.interval(M, ["accuracy", "recall"], method="wilson")["recall"].low.round(3).tolist()
     [0.906, 0.899, 0.746]
 
-    Of four patients, in whom the same mistakes come again; by samples, and by patients:
+    Of twelve patients, in whom the same mistakes come again; by samples, and by patients:
 
-    >>> patients = [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
+    >>> patients = 3 * [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
     >>> by_sample = uncertainty.interval(sum(map(np.array, patients)), "accuracy", method="normal")
     >>> round(float(by_sample.low), 2), round(float(by_sample.high), 2)
-    (0.69, 0.9)
+    (0.74, 0.86)
     >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clustered=True)
     >>> round(float(by_patient.low), 2), round(float(by_patient.high), 2)
-    (0.6, 0.99)
+    (0.69, 0.9)
     """
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
@@ -178,12 +178,14 @@ def interval(
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
         draws = {"n_replicates": n_replicates, "rng": generator}
+        _doubt_clusters(axis, n, on_failure)
         return _cells.intervals(M, of, method, level, scheme, axis, draws, options)
     layout = _plan.plan(wanted, C, undefined, positive, asked="M")
     if axis is not None:
         n_replicates = 0 if method == "normal" else n_replicates
         options |= {"n_replicates": n_replicates, "seed": int(generator.integers(2**63))}
         found = _clusters.intervals(M, axis, layout, method, level, options)
+        _doubt_clusters(axis, n, on_failure)
     elif method in ("normal", "wilson"):
         n_replicates = 0
         made = _normal if method == "normal" else _wilson
@@ -335,6 +337,12 @@ def _parts(M: Any, clustered: Any, strata: Any, n: int | None, method: str, sche
     return parts
 
 
+def _doubt_clusters(parts: _clusters.Parts | None, n: int | None, on_failure: str) -> None:
+    """Warn of clusters that are few."""
+    if parts is not None and parts.clustered and on_failure != "ignore":
+        warn_of_few_clusters(_clusters.clusters_of(parts, n))
+
+
 def _level(level: Any) -> float:
     value = validate.number("level", level)
     if not 0.0 < value < 1.0:
@@ -345,7 +353,7 @@ def _level(level: Any) -> float:
 def _prior(prior: Any, C: int) -> np.ndarray:
     """Return the samples that each cell has beforehand."""
     if isinstance(prior, str):
-        validate.choice("prior", prior, NAMES_OF_PRIORS, "a number or an array")
+        validate.choice("prior", prior, NAMES_OF_PRIORS, "a number, an array, or ")
         if prior in PRIORS:
             return np.full((C, C), PRIORS[prior])
         wrong = 0.5 / max(C * (C - 1), 1)

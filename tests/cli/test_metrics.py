@@ -160,14 +160,14 @@ def test_intervals_of_labels(csv, capsys):
 
 def test_intervals_of_clusters(tmp_path, capsys):
     rng = np.random.default_rng(8)
-    y, p, patient, site = rng.integers(0, 2, 80), rng.integers(0, 2, 80), rng.integers(0, 9, 80), rng.integers(0, 2, 80)
+    y, p, patient, site = (rng.integers(0, k, 400) for k in (2, 2, 20, 2))
     rows = "".join(f"{a},{b},{c},{d}\n" for a, b, c, d in zip(y, p, patient, site, strict=True))
     path = tmp_path / "patients.csv"
     path.write_text("y_true,y_pred,patient,site\n" + rows)
     options = ["metrics", str(path), "--quiet", "--only", "mcc", "recall", "--interval", "--cluster", "patient"]
     assert cli.main([*options, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["interval"]["clusters"] == 9
+    assert said["interval"]["clusters"] == 20
     M = cmfast.confusion_matrix(y, p, groups=patient)
     found = cmfast.uncertainty.interval(M, ["mcc", "recall"], clustered=True)
     assert said["metrics"]["mcc"] == cmfast.metrics.mcc(M.sum(0))
@@ -175,7 +175,7 @@ def test_intervals_of_clusters(tmp_path, capsys):
     np.testing.assert_array_equal(said["ends"]["recall"]["high"], found["recall"].high)
     assert cli.main([*options, "--by", "site"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("95% intervals by bca, 10,000 replicates, of 18 clusters;")
+    assert text.startswith("95% intervals by bca, 10,000 replicates, of 40 clusters;")
     own = cmfast.confusion_matrix(y[site == 1], p[site == 1], groups=patient[site == 1])
     inside = cmfast.uncertainty.interval(own, "mcc", clustered=True)
     assert f"{inside.low:.4f}" in text.partition("site = 1")[2]

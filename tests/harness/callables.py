@@ -280,8 +280,12 @@ def _counted(make: Make) -> cmfast.ConfusionCounts:
     return cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS))
 
 
-def _paired(make: Make) -> cmfast.uncertainty.PairedCounts:
-    return cmfast.uncertainty.paired_counts(make(TRUTH), make(GUESS), make(TRUTH[::-1]), clusters=["a", "b", "b", "c"])
+def _paired(make: Make, **options: Any) -> cmfast.uncertainty.PairedCounts:
+    return cmfast.uncertainty.paired_counts(make(TRUTH), make(GUESS), make(TRUTH[::-1]), **options)
+
+
+def _paired_in_clusters(make: Make) -> cmfast.uncertainty.PairedCounts:
+    return _paired(make, clusters=["a", "b", "b", "c"])
 
 
 def _some_sets(make: Make) -> cmfast.conformal.PredictionSets:
@@ -309,7 +313,7 @@ def _all_compared(make: Make) -> cmfast.uncertainty.Comparisons:
 
 
 STATES = {"CellCounts": _cells, "ConfusionCounts": _counted, "Grid": _grid, "Projection": _axes}
-STATES |= {"uncertainty.PairedCounts": _paired}
+STATES |= {"uncertainty.PairedCounts": _paired_in_clusters}
 STATES |= {"conformal.CcmCounts": _shared, "conformal.CoverageCounts": _covered}
 STATES |= {"conformal.ScoreHistogram": _score_histogram}
 FOLDER = tempfile.TemporaryDirectory(prefix="cmfast-tests-")

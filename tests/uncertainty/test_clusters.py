@@ -100,6 +100,41 @@ def test_what_does_not_go_together_is_refused(options, match):
         uncertainty.interval(PATIENTS, "accuracy", **options)
 
 
+def test_few_clusters_are_surer_than_they_can_be():
+    draws, repetitions = np.random.default_rng(5), 3000
+    for k, low, high in ((2, 0.5, 0.75), (6, 0.8, 0.9), (40, 0.92, 0.96)):
+        wrong = draws.binomial(30, draws.beta(2, 8, (repetitions, k)))
+        M = np.stack([30 - wrong, wrong, 0 * wrong, 0 * wrong], axis=-1).reshape(repetitions, k, 2, 2)
+        found = uncertainty.interval(M, "accuracy", clustered=True, method="normal", on_failure="ignore")
+        assert low < np.mean((found.low <= 0.8) & (found.high >= 0.8)) < high, k
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "bca"},
+        {"method": "normal"},
+        {"of": "bi"},
+        {"strata": np.arange(40) % 2, "some": 12},
+        {"n": 11, "some": 40},
+    ],
+)
+def test_few_clusters_are_warned_of(options):
+    some = PATIENTS[: options.pop("some", 11)]
+    if "strata" in options:
+        options["strata"] = options["strata"][: len(some)]
+    names = [] if "of" in options else ["mcc"]
+    options |= {"clustered": True, "n_replicates": 200}
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters, of which intervals are surer"):
+        uncertainty.interval(some, *names, **options)
+    uncertainty.interval(some, *names, **options, on_failure="ignore")  # which is an error where it warns
+
+
+def test_a_dozen_clusters_are_not_warned_of():
+    assert uncertainty.interval(PATIENTS[:12], "mcc", clustered=True, n_replicates=200).low < 1
+    assert uncertainty.interval(PATIENTS[:2], "mcc", strata=[0, 1], n_replicates=200).low < 1  # samples are drawn
+
+
 def test_one_matrix_is_no_batch_of_clusters():
     with pytest.raises(ValueError, match="M must be of shape"):
         uncertainty.standard_error(PATIENTS[0], "accuracy", clustered=True)

@@ -150,6 +150,23 @@ def test_copies_of_a_sample_say_no_more_than_one(labels):
     assert wrong.standard_error == pytest.approx(wanted.standard_error / np.sqrt(12), rel=0.04)
 
 
+def test_few_clusters_are_warned_of(labels):
+    few, many = (uncertainty.paired_counts(*labels, clusters=np.arange(len(labels[0])) % k) for k in (11, 12))
+    for call in (
+        lambda T: uncertainty.compare(T, "accuracy", n_replicates=100),
+        lambda T: uncertainty.compare(T, "accuracy", method="delta"),
+        lambda T: uncertainty.equivalence(T, "accuracy", margin=0.01),
+        lambda T: uncertainty.compare_many({("a", "b"): T}, "accuracy", n_replicates=100),
+    ):
+        with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters, of which intervals and p-values"):
+            call(few)
+        assert call(many) is not None
+    group, cluster = np.arange(len(labels[0])) % 30 // 25, np.arange(len(labels[0])) % 30
+    both = uncertainty.paired_counts(*labels, groups=group, clusters=cluster)
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters in 1 of 2 groups"):
+        uncertainty.compare(both, "accuracy", n_replicates=100)
+
+
 def test_undefined_replicates_are_left_out_and_counted():
     y, a, b = [0] * 30 + [1], [0] * 25 + [1] * 6, [0] * 30 + [1]
     T = uncertainty.paired_counts(y, a, b)
