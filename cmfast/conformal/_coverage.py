@@ -1,6 +1,7 @@
 """Coverage confusion: how often the sets of one class hold another."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
+from cmfast.conformal import _reasons
 from cmfast.conformal._counts import Counts
 from cmfast.conformal._sets import EmptySets, PredictionSets, labels_of, rule_of_empty
 
@@ -118,5 +120,6 @@ def coverage_confusion(
     packed, y = labels_of(sets, y)
     options = {"n_classes": sets.n_classes, "num_threads": num_threads}
     V, n, status = dispatch.call("coverage_confusion", packed, y, **options)
-    failures.report(status, on_failure, failed="rows left out")
+    why = partial(_reasons.unlabelled, "y", y, sets.n_classes)
+    failures.report(status, on_failure, failed="rows left out", why=why)
     return CoverageCounts(V, n, sets.empty)

@@ -1,5 +1,6 @@
 """Scores: how unusual a label is for a row of probabilities."""
 
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
-from cmfast.conformal import _options
+from cmfast.conformal import _options, _reasons
 from cmfast.conformal._options import ScoreMethod
 
 
@@ -145,5 +146,5 @@ def scores(
     _options.per_row("y", y, rows)
     u = _options.draws(u, rng, rule, P, rows, num_threads)
     found, status = dispatch.call("scores", P, y, u, num_threads=num_threads, **rule.options())
-    failures.report(status, on_failure, failed="rows not scored")
+    failures.report(status, on_failure, failed="rows not scored", why=partial(_reasons.unscored, P, y, u, None, 0))
     return found

@@ -1,6 +1,7 @@
 """Prediction sets: all labels of a row that the threshold does not exclude."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import demand
-from cmfast.conformal import _options
+from cmfast.conformal import _options, _reasons
 from cmfast.conformal._options import ScoreMethod
 
 EmptySets: TypeAlias = Literal["allow", "top1"]
@@ -137,7 +138,8 @@ class PredictionSets:
         validate.on_failure(on_failure)
         packed, y = labels_of(self, y)
         n, covered, status = dispatch.call("set_coverage", packed, y, n_classes=self.n_classes)
-        failures.report(status, on_failure, failed="rows left out")
+        why = partial(_reasons.unlabelled, "y", y, self.n_classes)
+        failures.report(status, on_failure, failed="rows left out", why=why)
         return SizeCoverage(n, covered)
 
     def _parts(self) -> dict[str, str]:
@@ -265,7 +267,8 @@ def prediction_sets(
     packed, sizes, status = dispatch.call(
         "prediction_sets", P, limits, u, groups, empty=empty, num_threads=num_threads, **rule.options()
     )
-    failures.report(status, on_failure, failed="rows given all classes")
+    why = partial(_reasons.unscored, P, None, u, groups, dispatch.shape_of(limits)[-2])
+    failures.report(status, on_failure, failed="rows given all classes", why=why)
     return PredictionSets(packed, sizes, n_classes, empty)
 
 

@@ -2,6 +2,7 @@
 
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
+from cmfast.conformal import _reasons
 from cmfast.kernels.shared.conformal import rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
@@ -184,8 +186,9 @@ def threshold(
         found, status, scored = dispatch.call("threshold", s, labels, n_groups=number, **options)
     if labels is None:
         return found[..., 0]
-    failures.report(scored, on_failure, failed="scores left out")
-    failures.report(status, on_failure, failed=f"{OF[name]} without a threshold of their own")
+    unlabelled, unscored = partial(_reasons.unlabelled, name, labels, number), partial(_reasons.unscored_kind, name)
+    failures.report(scored, on_failure, failed="scores left out", why=unlabelled)
+    failures.report(status, on_failure, failed=f"{OF[name]} without a threshold of their own", why=unscored)
     return found
 
 

@@ -278,6 +278,44 @@ def test_a_bad_label_is_left_out_and_said():
     assert_same_bits(q, conformal.threshold(s[rest], [0.1, 0.3], y=y[rest], n_classes=6))
 
 
+BAD_Y, BAD_U, BAD_GROUPS = Y.copy(), U.copy(), np.zeros(len(Y), np.int64)
+BAD_Y[9], BAD_U[4], BAD_GROUPS[6] = 6, 1.5, 2
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: conformal.scores(np.log(P), Y),
+            r"-\d.* at P\[0, 0\] is no probability; of logits the softmax is meant",
+        ),
+        (lambda: conformal.scores(P[None] * [[[1, np.nan, 1, 1, 1, 1]]]), r"NaN value at P\[0, 0, 1\]"),
+        (lambda: conformal.scores(np.ones((2, 3000))), r"probabilities of P\[0\] add up to more than fits"),
+        (lambda: conformal.scores(P, Y, u=BAD_U), r"1\.5 at u\[4\] is not from 0 to 1"),
+        (lambda: conformal.scores(P, Y, u=np.where(BAD_U > 1, np.nan, U)), r"NaN value at u\[4\]"),
+        (lambda: conformal.scores(P, BAD_Y), r"6 at y\[9\] is none of the 6 classes, 0 to 5"),
+        (
+            lambda: conformal.prediction_sets(P, [[0.9, 0.8]], groups=BAD_GROUPS),
+            r"2 at groups\[6\] is none of the 2 groups, 0 to 1",
+        ),
+        (lambda: conformal.threshold(U, 0.1, y=BAD_Y, n_classes=6), r"6 at y\[9\] is none of the 6 classes"),
+        (lambda: conformal.threshold([0.5], 0.1, y=[0], n_classes=0), r"0 at y\[0\] is none, as there are no classes"),
+        (
+            lambda: conformal.threshold([0.5], 0.1, groups=[1], n_groups=2),
+            "no score is of group 0, so its threshold is infinity",
+        ),
+        (lambda: conformal.prediction_sets(P, [0.9]).coverage(BAD_Y), r"6 at y\[9\] is none of the 6 classes"),
+        (
+            lambda: conformal.coverage_confusion(conformal.prediction_sets(P, [0.9]), BAD_Y),
+            r"6 at y\[9\] is none of the 6 classes",
+        ),
+    ],
+)
+def test_it_is_said_what_is_wrong_with_the_first_bad_value(call, said):
+    with pytest.warns(cmfast.FailureWarning, match=f"; {said}"):
+        call()
+
+
 def test_counts_of_more_sets_than_products_hold():
     """Ten thousand million sets: products of their counts leave int64, correlations do not notice."""
     counts = conformal.ccm(conformal.prediction_sets(P, [0.6], u=U))
