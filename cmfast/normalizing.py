@@ -22,6 +22,7 @@ from cmfast._core.annotations import (
     Solver,
     Start,
 )
+from cmfast._core.lazy import by_block
 from cmfast._core.progress import reporter
 from cmfast.kernels.status import Status
 from cmfast.scaling._functions import OPTIONS, ipf, solve
@@ -205,8 +206,13 @@ def importance_weights(
     by = _method(method, dict(options))
     if by != "bi":
         return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
+    return _by_factors(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options)
+
+
+@by_block(M="RC")
+def _by_factors(M: Array, *, on_failure: OnFailure, **options: Any) -> Any:
     validate.on_failure(on_failure)
-    out, status, why = bi_weights(M, num_threads=num_threads, progress=progress, **options)
+    out, status, why = bi_weights(M, **options)
     failures.report(status, on_failure, failed=FAILED, describe=why, limit_is_answer=True)
     return out
 
@@ -341,6 +347,7 @@ def bi_normalize(
     ).matrix
 
 
+@by_block(M="RC")
 def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
     validate.on_failure(on_failure)
     validate.progress(progress)

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, ArrayT, DeviceT
+from cmfast._core.lazy import by_block
 from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
@@ -178,6 +179,7 @@ def support(
     *,
     num_threads: int | None = ...,
 ) -> Support[NDArray[Any]]: ...
+@by_block(M="RC", row_sums="R", col_sums="C")
 def support(
     M: Array, /, row_sums: Array = None, col_sums: Array = None, *, num_threads: int | None = None
 ) -> Support[Any]:

@@ -1,13 +1,32 @@
 """Which public function was called: its name stands in front of every message, and is put there by `named` alone."""
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
+from typing import Any
+
+_task: ContextVar[tuple[str, str] | None] = ContextVar("cmfast_task", default=None)
 
 
 def named(text: str) -> str:
     """Return `text` with the name of the function that was called in front, once; alone where none was called."""
     front = f"{name()}: ".removeprefix(": ")
-    return text if text.startswith(front) else front + text
+    if text.startswith(front):
+        return text
+    task = _task.get()
+    return front + text + ("" if task is None else task[1])
+
+
+@contextmanager
+def inside(function: str, where: str = "") -> Iterator[None]:
+    """Let messages say that `function` was called, elsewhere or before, and end with which part of its work this is."""
+    token = _task.set((function, where))
+    try:
+        yield
+    finally:
+        _task.reset(token)
 
 
 def name(frame: FrameType | None = None) -> str:
@@ -18,6 +37,9 @@ def name(frame: FrameType | None = None) -> str:
     thread of the call. Others run kernels alone, whose errors are raised again in that thread before they get a name.
     It begins at `frame`, by default that of who asks.
     """
+    task = _task.get()
+    if task is not None:
+        return task[0]
     found = ""
     frame = frame or sys._getframe(1)
     while frame is not None:
@@ -28,6 +50,11 @@ def name(frame: FrameType | None = None) -> str:
             break
         frame = frame.f_back
     return found
+
+
+def public(function: Callable[..., Any]) -> str:
+    """Return the name under which users call `function`, "" if they do not."""
+    return _public(function.__module__, function.__qualname__) or ""
 
 
 def _called(module: str, frame: FrameType) -> tuple[str, str]:

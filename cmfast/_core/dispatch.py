@@ -12,7 +12,7 @@ from cmfast._core import caller
 from cmfast.kernels.loading import load
 
 # Root module of an array's class -> adapter, imported when the first such array comes.
-ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch", "xarray": "_xarray"}
+ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch", "xarray": "_xarray", "dask": "_dask"}
 # Options that decide how large a result is, and how NumPy's ValueError begins for one that is larger than addresses.
 SIZES = ("n_classes", "n_groups", "n_replicates")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
@@ -73,7 +73,7 @@ def _converted(arrays: dict[str, Any], optional: Container[str], op: str | None)
     outer = {adapter(type(array)) for array in given.values()}
     found = {adapter(type(bare(array))) for array in given.values()}
     if len(found) > 1:
-        what = ", ".join(f"{name} from {_library(a)}" for name, a in given.items())
+        what = ", ".join(f"{name} from {library(a)}" for name, a in given.items())
         msg = f"arrays must come from one library, got {what}"
         raise TypeError(caller.named(msg))
     one = next((each for each in outer if each not in found), None) or next(iter(found))  # of what holds the others
@@ -110,7 +110,8 @@ def check_agreement(**arrays: Any) -> None:
             raise ValueError(caller.named(str(error))) from None
 
 
-def _library(array: Any) -> str:
+def library(array: Any) -> str:
+    """Return the name of the library of `array`, for messages."""
     module = type(array).__module__.partition(".")[0]
     return f"a Python {type(array).__name__}" if module == "builtins" else module
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cmfast._core import dispatch
+from cmfast._core.lazy import is_lazy
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
@@ -16,10 +17,14 @@ def readable(cls: C) -> C:
     """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one."""
 
     def __repr__(self: Any) -> str:  # noqa: N807
+        if isinstance(self, tuple) and any(map(is_lazy, self)):
+            return f"<{cls.__name__}: lazy, dask.compute gives it>"
         parts = ", ".join(f"{name} {text}" for name, text in self._parts().items())
         return f"<{cls.__name__}: {parts}>"
 
     def _repr_html_(self: Any) -> str:
+        if isinstance(self, tuple) and any(map(is_lazy, self)):
+            return escape(repr(self))
         return html(cls.__name__, self._parts(), self.explain(), getattr(self, "matrix", None))
 
     for function in (__repr__, _repr_html_):

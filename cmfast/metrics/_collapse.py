@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, sparse, validate
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure
+from cmfast._core.lazy import by_block
 
 
 @reading.readable
@@ -58,6 +59,7 @@ def collapse(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Collapsed[NDArray[Any]]: ...
+@by_block(M="CC")
 def collapse(
     M: Array,
     groups: Sequence[Hashable] | NDArray[Any],

@@ -8,12 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
+from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 
 By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
 
 
+@by_block(M="CC")
 def _run(
     op: str,
     M: Array,

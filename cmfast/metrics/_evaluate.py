@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, sparse, validate, values
 from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
 
@@ -15,6 +16,7 @@ FAILED = "matrices not evaluated"
 SUMS: tuple[str, ...] = ("d", "t", "p", "bands", "tops")
 
 
+@by_block(M="CC")
 def evaluate(
     M: Array,
     names: tuple[str, ...],

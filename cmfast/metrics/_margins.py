@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, reading, sparse, validate, values
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
+from cmfast._core.lazy import by_block
 from cmfast.kernels.status import Status
 
 
@@ -65,6 +66,7 @@ def margins(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Margins[NDArray[Any]]: ...
+@by_block(M="CC")
 def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
     """Diagonal, margins and distance sums of confusion matrices, in one pass.
 

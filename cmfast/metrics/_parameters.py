@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate, values
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 from cmfast.metrics._evaluate import FAILED
@@ -86,6 +87,7 @@ def kappa(
     num_threads: int | None = ...,
 ) -> Floats: ...
 @of_matrices
+@by_block(M="CC")
 def kappa(
     M: Array,
     /,
@@ -174,6 +176,7 @@ def tau_weighted(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@by_block(M="CC")
 def tau_weighted(
     M: Array,
     /,

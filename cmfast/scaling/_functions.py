@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Empty, Floats, OnFailure, Progress, Smoothing, Solver, Start
+from cmfast._core.lazy import by_block
 from cmfast._core.progress import reporter
 from cmfast.scaling import _reasons
 from cmfast.scaling._result import ScalingResult
@@ -56,6 +57,7 @@ def ipf(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> ScalingResult[Floats, Floats]: ...
+@by_block(M="RC", row_sums="R", col_sums="C")
 def ipf(
     M: Array,
     /,
@@ -207,6 +209,7 @@ def ras(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> ScalingResult[None, Floats]: ...
+@by_block(M="RC", row_sums="R", col_sums="C")
 def ras(
     M: Array,
     /,

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Undefined
+from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import MetricName, Names
@@ -15,6 +16,11 @@ from cmfast.uncertainty._clusters import errors, parts_of
 
 Fixed: TypeAlias = Literal["total", "rows"]
 Of: TypeAlias = Literal["metrics"] | CellsOf
+
+
+def _core(values: dict[str, Any]) -> str:
+    """Return which axes of `M` belong together."""
+    return "kCC" if values.get("clustered") or values.get("strata") is not None else "CC"
 
 
 @overload
@@ -113,6 +119,7 @@ def standard_error(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
+@by_block(M=_core)
 def standard_error(
     M: Array,
     names: Any = None,

@@ -1,0 +1,209 @@
+"""Dask arrays: nothing is computed early, any chunks give the bits of NumPy, and messages say which chunk it was."""
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from callables import ENTRIES, call
+from checks import assert_same_bits
+
+import cmfast
+from cmfast import metrics, uncertainty
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+COUNTS = np.random.default_rng(0).integers(1, 50, (7, 2, 3, 3))
+M = COUNTS.astype(np.float64)
+CHUNKS = [(7, 2), (1, 1), ((3, 1, 3), 2), ((0, 5, 0, 2), (2, 0))]
+# What is drawn by the place in the batch, counted over samples, or computed on the host.
+OTHERWISE = {
+    "confusion_matrix", "uncertainty.resample", "uncertainty.interval", "uncertainty.posterior", "uncertainty.bowker",
+    "uncertainty.stuart_maxwell", "contingency.learning_path", "metrics.multilabel", "metrics.threshold_matrices",
+    "metrics.roc", "metrics.precision_recall", "metrics.auc", "metrics.average_precision", "metrics.least_cost",
+    "conformal.scores", "conformal.prediction_sets", "conformal.score_histogram",
+}  # fmt: skip
+BATCHES = [
+    name for name, entry in ENTRIES.items() if entry.batch and name not in OTHERWISE and "Display" not in name
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def lazy(x, chunks=(2,)):
+    """Return an array in chunks along its first axes."""
+    return da.from_array(x, chunks=(*chunks, *x.shape[len(chunks) :]))
+
+
+def never(x):
+    """Return an array like `x` whose values nobody gets."""
+
+    def fail(block):
+        pytest.fail("a block was computed")
+        return block
+
+    return lazy(x).map_blocks(fail, dtype=x.dtype, meta=np.empty((0,) * x.ndim, x.dtype))
+
+
+def leaves(found):
+    """Return the arrays of a result in a list."""
+    if isinstance(found, dict | tuple | list):
+        return [leaf for part in (found.values() if isinstance(found, dict) else found) for leaf in leaves(part)]
+    return [found] if hasattr(found, "shape") else []
+
+
+def assert_as_numpy(function, arrays, chunks=(2,)):
+    """Compare everything about a result with what NumPy's arrays give."""
+    want = function(**arrays)
+    some = {name: lazy(x, chunks if x.ndim > 2 else chunks[: x.ndim - 1]) for name, x in arrays.items()}
+    found = function(**some)
+    assert all(isinstance(leaf, da.Array) for leaf in leaves(found))
+    for leaf, other in zip(leaves(found), leaves(want), strict=True):
+        assert leaf.shape == other.shape
+        assert leaf.dtype == other.dtype
+        assert leaf._meta.ndim == other.ndim
+    (got,) = dask.compute(found)
+    assert type(got) is type(want)
+    for leaf, other in zip(leaves(got), leaves(want), strict=True):
+        assert_same_bits(leaf, other)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_every_function_of_batches_gives_the_bits_of_numpy(name):
+    entry = ENTRIES[name]
+    stacked = {*entry.batch, *(("bands", "tops") if name == "metrics.from_sums" else ())}
+    arrays = {a: np.stack([entry.arrays[a] * k for k in (1, 2, 3, 2, 1)]) for a in stacked}
+    assert_as_numpy(lambda **some: call(entry, **some), arrays, (2,))
+
+
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (cmfast.ipf, ()),
+        (cmfast.support, ()),
+        (cmfast.normalize, ("col",)),
+        (cmfast.importance_weights, ("bi",)),
+        (metrics.compute, ()),
+        (partial(metrics.compute, labels=[2, 0]), (["recall", "mcc"],)),
+        (partial(metrics.kappa, weights=[[0, 1, 2], [1, 0, 1], [4, 2, 0]]), ()),
+        (partial(metrics.most_confused, by="rate"), ()),
+        (metrics.collapse, (["a", "b", "a"],)),
+        (uncertainty.standard_error, ()),
+    ],
+    ids=lambda x: getattr(x, "__name__", None) or getattr(x, "func", type).__name__,
+)
+def test_chunks_do_not_matter(function, options, chunks):
+    def of(M):
+        return function(M, *options)
+
+    assert_as_numpy(of, {"M": M}, chunks)
+    assert_as_numpy(of, {"M": COUNTS.astype(np.float32)}, chunks)
+
+
+def test_one_matrix_and_arrays_of_several_chunks():
+    assert_as_numpy(lambda M: cmfast.ipf(M), {"M": M[0, 0]}, ())  # noqa: PLW0108 (it is positional)
+    assert_as_numpy(lambda M: metrics.accuracy(M), {"M": M[0, 0]}, ())  # noqa: PLW0108
+    want = cmfast.overlap(M, M[:1, 1])
+    found = cmfast.overlap(lazy(M, (3, 1)), da.from_array(M[:1, 1], chunks=(1, 3, 3)))
+    assert_same_bits(found.compute(), want)
+    rows = M.sum(-1)
+    found = cmfast.ipf(lazy(M, (3, 1)), da.from_array(rows, chunks=(2, 2, 3)), lazy(M.sum(-2), (7, 1)))
+    assert_same_bits(found.matrix.compute(), cmfast.ipf(M, rows, M.sum(-2)).matrix)
+
+
+def test_clusters_are_in_one_chunk():
+    assert_as_numpy(lambda M: uncertainty.standard_error(M, "accuracy", clustered=True), {"M": np.stack([M, M + 1], 2)})
+    with pytest.raises(ValueError, match=r"M must be in one chunk along the last 3 axes; give M\.rechunk\({-3: -1, -2"):
+        uncertainty.standard_error(lazy(M, (3, 1)), "accuracy", clustered=True)
+
+
+def test_batches_of_unknown_size():
+    some = lazy(M, (2, 2))
+    some = some[some[:, 0, 0, 0] > 20]
+    assert np.isnan(some.shape[0])
+    assert_same_bits(metrics.mcc(some).compute(), metrics.mcc(M[M[:, 0, 0, 0] > 20]))
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_schedulers(scheduler):
+    with dask.config.set(scheduler=scheduler, num_workers=2):
+        (got,) = dask.compute(cmfast.ipf(lazy(M, (4, 1))))
+    for leaf, other in zip(got, cmfast.ipf(M), strict=True):
+        assert_same_bits(leaf, other)
+
+
+def test_nothing_is_computed_early():
+    cells = never(M)
+    cmfast.bi_normalize(cells)
+    result = cmfast.ipf(cells)
+    assert repr(result) == result._repr_html_().replace("&lt;", "<").replace("&gt;", ">")
+    assert repr(result) == "<ScalingResult: lazy, dask.compute gives it>"
+    metrics.defined(cells, "mcc")
+    with pytest.raises(pytest.fail.Exception, match="a block was computed"):
+        metrics.compute(cells)["mcc"].compute()
+    with pytest.raises(TypeError, match=r"^ScalingResult\.explain: a lazy dask\.array\.core\.Array has no values yet"):
+        result.explain()
+
+
+def test_the_same_call_is_the_same_task():
+    first, second = cmfast.ipf(lazy(M)), cmfast.ipf(lazy(M))
+    assert first.matrix.name == second.matrix.name != cmfast.ipf(lazy(M), tol=1e-6).matrix.name
+    assert first.matrix.name.startswith("ipf-")
+    assert first.matrix.name != cmfast.ras(lazy(M)).row_scale.name
+
+
+def test_blocks_take_one_thread(monkeypatch):
+    asked = []
+    monkeypatch.setattr("cmfast.comparison.validate.num_threads", lambda n: asked.append(n) or n)
+    cmfast.overlap(lazy(M, (7,)), lazy(M, (7,))).compute()
+    cmfast.overlap(lazy(M, (7,)), lazy(M, (7,)), num_threads=2).compute()
+    assert asked == [None, 1, 2, 2]
+
+
+def test_bad_matrices_are_reported_by_the_task():
+    bad = M.copy()
+    bad[4, 1, 0, 0] = np.nan
+    cells = lazy(bad, (2, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = cmfast.bi_normalize(cells)
+        metrics.mcc(cells, on_failure="ignore").compute()
+    with pytest.warns(cmfast.FailureWarning) as caught:
+        got = result.compute()
+    where = "in chunk (2, 1), which begins at index (4, 1)"
+    text = f"bi_normalize: INVALID (element (0, 0) of 2): NaN value at M[0, 0], {where}"
+    assert [str(w.message) for w in caught] == [text]
+    assert_same_bits(got, cmfast.bi_normalize(bad, on_failure="ignore"))
+    text = r"^ipf: INVALID \(element .*, in chunk \(2, 1\), which begins at index \(4, 1\)$"
+    with pytest.raises(cmfast.FailureError, match=text):
+        cmfast.ipf(cells, on_failure="raise").matrix.compute()
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        (lambda: cmfast.bi_normalize(da.ones((4, 3, 3), chunks=(4, 2, 3))),
+         r"bi_normalize: M must be in one chunk along the last 2 axes; give M\.rechunk\({-2: -1, -1: -1}\), got"),
+        (lambda: cmfast.bi_normalize(da.ones((4, 3, 2))), r"bi_normalize: M must be square, .*, got shape \(4, 3, 2\)"),
+        (lambda: metrics.mcc(da.ones(3)), r"metrics\.mcc: M must be of shape \(\.\.\., C, C\), got shape \(3,\)"),
+        (lambda: metrics.mcc(da.ones((3, 3)).astype(complex)), r"metrics\.mcc: M must be real numbers"),
+        (lambda: cmfast.overlap(lazy(M), M), "overlap: arrays must come from one library, got S from dask, T fr"),
+        (lambda: cmfast.overlap(lazy(M), lazy(M[:3])), "overlap: batch shapes do not broadcast, got S:"),
+        (lambda: cmfast.ipf(lazy(M), start=(lazy(M[..., 0]),) * 2), "ipf: start must be without Dask arrays, got some"),
+        (lambda: cmfast.ras(lazy(M), progress=True), "ras: progress must be None with Dask arrays, which have"),
+        (lambda: metrics.mcc(lazy(M), undefined="no"), "metrics.mcc: undefined must be"),
+        (lambda: metrics.compute(lazy(M), ["no"]), "metrics.compute: "),
+        (lambda: uncertainty.resample(lazy(M), n_replicates=2), "uncertainty.resample: M is a lazy dask"),
+        (lambda: metrics.mcc(da.ones((4, 3), chunks=2)[da.ones(4, chunks=2) > 0]),
+         r"metrics\.mcc: M must be of known size; call M\.compute_chunk_sizes\(\)"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(of, text):
+    with pytest.raises((TypeError, ValueError), match=f"^{text}"):
+        of()
