@@ -1,0 +1,75 @@
+"""How Sphinx makes the site of this folder: ``python -m sphinx -W docs docs/_build``."""
+
+import inspect
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+os.environ.setdefault("CMFAST_QUIET", "1")  # a page shows what a function prints, not what was compiled meanwhile
+
+import site_pages  # noqa: E402
+
+import cmfast  # noqa: E402
+
+project, author = "cmfast", "The cmfast developers"
+copyright = author
+version = release = cmfast.__version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "gallery/*", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+templates_path = ["_templates"]
+
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+autodoc_typehints = "none"  # types stand in the docstrings, where shapes do
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False  # the template of a class has them whole
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "pictures",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "min_reported_time": 60,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "within_subsection_order": "FileNameSortKey",
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "cmfast"
+html_show_sourcelink = html_show_copyright = False
+html_static_path: list[str] = []
+html_theme_options = {
+    "navigation_with_keys": True,
+    "show_toc_level": 2,
+    "footer_start": [],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+
+def skipped(app: Any, what: str, name: str, member: object, skip: bool, options: Any) -> bool | None:
+    """Leave out fields and properties, which the docstring of their class describes."""
+    del app, name, skip, options
+    return True if what == "class" and not inspect.isroutine(member) else None
+
+
+def setup(app: Any) -> None:
+    """Write the pages that are made of the code before Sphinx looks which there are."""
+    site_pages.write(HERE)
+    app.connect("autodoc-skip-member", skipped)

@@ -1,0 +1,122 @@
+"""Pages of the site that are made of the code and of what was measured: the reference, and the benchmarks."""
+
+import inspect
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import cmfast
+from cmfast.metrics import METRICS
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "benchmarks" / "results"
+
+# What users import, and what stands above its table.
+MODULES = {
+    "cmfast.metrics": "Every metric of confusion matrices, of one or of millions. ``METRICS`` has a record of each;\n"
+    "``SCALARS``, ``PER_CLASS`` and ``BINARY`` are names, by what they give; ``MetricName`` is the type of a name.",
+    "cmfast.uncertainty": "How far off a metric could be, and which of two classifiers is better.",
+    "cmfast.conformal": "Conformal sets and the conformal correlation matrix.",
+    "cmfast.contingency": "Metrics as surfaces over the contingency space.",
+    "cmfast.display": "Pictures, by matplotlib.",
+    "cmfast.nn": "Bi-normalisation as a layer, and metrics as losses; needs torch.",
+    "cmfast.compat.sklearn": "scikit-learn's metrics, computed by cmfast.",
+    "cmfast.compat.torchmetrics": "torchmetrics' classes, computed by cmfast.",
+}
+PARTS = {  # of `cmfast` itself
+    "Counting": ("confusion_matrix", "ConfusionCounts", "by"),
+    "Scaling": ("bi_normalize", "ipf", "ras", "ScalingResult", "normalize", "importance_weights"),
+    "Zeros": ("support", "Support", "Certificate"),
+    "Comparison": ("overlap", "l1_distance", "kl_divergence"),
+    "Geometry": import_module("cmfast.geometry").__all__,
+    "What went wrong": ("Status", "FailureWarning", "FailureError", "DiagnosticWarning"),
+}
+
+
+def _table(title: str, names: list[str], mark: str = "-") -> list[str]:
+    entries = [f"   {name}" for name in names]
+    return [title, mark * len(title), "", ".. autosummary::", "   :toctree: generated", "", *entries, ""]
+
+
+def package() -> str:
+    """Return the page of `cmfast` itself; every public name is on it or on one of a module."""
+    listed = {name for names in PARTS.values() for name in names}
+    modules = {path.rpartition(".")[2] for path in MODULES}
+    others = sorted(set(cmfast.__all__) - listed - modules - {"__version__"})
+    lines = ["cmfast", "======", "", ".. currentmodule:: cmfast", ""]
+    for title, names in PARTS.items():
+        lines += _table(title, list(names))
+    if others:
+        lines += _table("Others", others)
+    return "\n".join(lines)
+
+
+def _is_of(thing: object, path: str) -> bool:
+    """Return whether this is the page for it: displays are in `cmfast.display` as well, and some things are others'."""
+    if not (inspect.isclass(thing) or inspect.isroutine(thing)) or not thing.__module__.startswith("cmfast."):
+        return False
+    return not any(thing.__module__.startswith(f"{other}.") for other in MODULES if other != path)
+
+
+def module(path: str, purpose: str) -> str:
+    """Return the page of a module."""
+    found = import_module(path)
+    names = [name for name in found.__all__ if _is_of(getattr(found, name), path)]
+    lines = [path, "=" * len(path), "", purpose, "", f".. currentmodule:: {path}", ""]
+    if path != "cmfast.metrics":
+        return "\n".join([*lines, *_table("Contents", names)])
+    metrics = {name for metric in METRICS for name in (metric.name, *metric.aliases)}
+    tables = _table("Several at once", [name for name in names if name not in metrics])
+    return "\n".join([*lines, *tables, *_table("One", [name for name in names if name in metrics])])
+
+
+def benchmarks() -> str:
+    """Return the page of the newest figures of each topic."""
+    lines = [
+        "# Beside rivals",
+        "",
+        "Made of `benchmarks/results`, which `python -m benchmarks --quick` writes. Every result is checked before",
+        "it is timed; ours, the limit and the rivals are measured in turn in one run. A rival that is slow is given a",
+        "part of the work, and its time is scaled up. The limit is what moves the same bytes and computes nothing.",
+        "",
+    ]
+    for path in sorted(RESULTS.glob("*-quick-*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        topic = path.stem.rpartition("-quick-")[2]
+        lines += [f"## {topic.capitalize()}", "", _machine(found["machine"]), ""]
+        lines += ["| job | time | times the limit | rivals: how many times our time |", "|---|---|---|---|"]
+        lines += [_job(job) for job in found["jobs"]]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _machine(found: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    return f"{found['cores']} cores of an {found['cpu']}, Python {found['python']}, {versions}."
+
+
+def _job(job: dict[str, Any]) -> str:
+    ratios = "; ".join(f"{rival['name']} {_short(rival['ratio'])}" for rival in job["rivals"])
+    limit = f"{_short(job['times_limit'])} ({job['limit']})" if job["times_limit"] else ""
+    return f"| {job['job']}: {job['size']} | {_seconds(job['seconds'])} | {limit} | {ratios} |"
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.2g}"
+
+
+def _seconds(seconds: float) -> str:
+    scale, unit = (1, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")
+    return f"{seconds * scale:.3g} {unit}"
+
+
+def write(folder: Path) -> None:
+    """Write all of them below a folder."""
+    pages = {"reference/cmfast.rst": package(), "benchmarks.md": benchmarks()}
+    pages |= {f"reference/{path}.rst": module(path, purpose) for path, purpose in MODULES.items()}
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:  # what did not change is not made anew
+            path.write_text(text, encoding="utf-8")

@@ -1,0 +1,38 @@
+"""The reference of the site leaves nothing out."""
+
+import pkgutil
+from importlib import import_module
+
+import pytest
+import site_pages
+
+import cmfast
+
+TOPICS = [one.name for one in pkgutil.iter_modules(cmfast.__path__) if not one.name.startswith("_")]
+
+
+@pytest.mark.parametrize("topic", sorted({*TOPICS} - {"cli", "compat", "kernels"}))
+def test_every_topic_is_in_the_reference(topic: str) -> None:
+    path = f"cmfast.{topic}"
+    if path in site_pages.MODULES:
+        assert "autosummary" in site_pages.module(path, "")
+    else:
+        assert set(import_module(path).__all__) <= set(site_pages.package().split())
+
+
+def test_every_public_name_has_a_page() -> None:
+    lines = site_pages.package().split()
+    modules = {path.rpartition(".")[2] for path in site_pages.MODULES}
+    assert set(cmfast.__all__) - modules - {"__version__"} <= set(lines)
+    assert {"precision", "compute", "Report"} <= set(site_pages.module("cmfast.metrics", "").split())
+
+
+def test_a_display_has_one_page() -> None:
+    pages = [site_pages.module(path, "").split() for path in site_pages.MODULES]
+    assert sum("CcmDisplay" in page for page in pages) == 1
+
+
+def test_figures_of_every_topic_are_shown() -> None:
+    page = site_pages.benchmarks()
+    assert page.count("\n## ") == len(list(site_pages.RESULTS.glob("*-quick-*.json"))) > 0
+    assert "bi 0.9" in page
