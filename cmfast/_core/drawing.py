@@ -147,6 +147,11 @@ def dots(n: int, pixels: float) -> int:
     return max(1, math.ceil(DOT / pixels)) if pixels > 0 and n else 1
 
 
+def count_classes(axis: Any) -> None:
+    """Have ticks at whole numbers alone."""
+    axis.get_major_locator().set_params(integer=True)
+
+
 def tick_names(ax: Any, names: list[str], cell: float, most: float) -> None:
     """Write names along both axes, as many as can be read."""
     size = min(most, 0.86 * cell)

@@ -134,12 +134,14 @@ class CcmDisplay:
         self.figure_, self.axes_ = drawing.row_of_axes(len(drawn))
         for part, ax in zip(drawn, self.axes_, strict=True):
             part(ax)
+            drawing.count_classes(ax.xaxis)
         return self
 
     def _correlation(self, ax: Any) -> None:
         shown = ax.imshow(self.correlation, cmap=drawing.SIGNED, vmin=-1, vmax=1)
         ax.set_facecolor(UNDEFINED)
         ax.figure.colorbar(shown, ax=ax, shrink=0.8)
+        drawing.count_classes(ax.yaxis)
         ax.set(title="correlation of sets", xlabel="class", ylabel="class")
         if np.isnan(self.correlation).any():
             ax.set_xlabel("class; gray: in no set, or in all")
@@ -151,6 +153,7 @@ class CcmDisplay:
         low, high = drawing.limits(np.asarray(self.confusion, np.float64), None, None, log=True)
         drawing.layer(ax, self.confusion, shown, scale, low=low, high=high, log=True)
         ax.set(title="confusion matrix, log", xlabel="predicted", ylabel="true")
+        drawing.count_classes(ax.yaxis)
 
     def _coverage(self, ax: Any) -> None:
         ax.bar(np.arange(len(self.coverage)), self.coverage, color="0.6")

@@ -25,6 +25,15 @@ def test_everything_is_drawn_side_by_side():
     mpl.pyplot.close("all")
 
 
+def test_classes_are_whole_numbers():
+    sets = conformal.prediction_sets(P[:, :2] / P[:, :2].sum(1, keepdims=True), [0.5], rng=0)
+    display = conformal.CcmDisplay.from_sets(sets, Y % 2, Y % 2).plot()
+    matrices, bars = display.axes_[:2], display.axes_[2:]
+    for axis in [ax.yaxis for ax in matrices] + [ax.xaxis for ax in matrices + bars]:
+        assert (axis.get_ticklocs() % 1 == 0).all()
+    mpl.pyplot.close("all")
+
+
 def test_without_labels_there_are_two_pictures():
     display = conformal.CcmDisplay.from_sets(conformal.prediction_sets(P, [0.5], rng=0)).plot()
     assert len(display.axes_) == 2
