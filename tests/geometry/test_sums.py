@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cmfast
+from cmfast.kernels.cpu.geometry import _keys_sorted
 
 LAST = 2.0**-1074
 
@@ -73,3 +74,24 @@ def test_points_with_keys_that_leave_no_room_for_their_numbers(rng):
         some.values, cmfast.sparse_histogram(bad[kept], grid=grid, weights=weights[kept]).values
     )
     assert some.n_dropped == 10
+
+
+@pytest.mark.parametrize("bad", [False, True])
+@pytest.mark.parametrize("kind", [float, np.float32, int])
+def test_points_that_are_dealt_to_buckets_have_the_sums_of_those_that_are_not(rng, monkeypatch, bad, kind):
+    X, weights = rng.normal(size=(20_000, 2)), (100.0 * rng.normal(size=20_000)).astype(kind)
+    if bad:
+        X[::97, 1] = np.nan
+        weights[0] = 2**30  # of a point without a cell: nothing of the others is rounded off for it
+    grid = cmfast.Grid([0.0, 0.0], [0.3, 0.2])
+    want = cmfast.sparse_histogram(X, grid=grid, weights=weights, on_failure="ignore")
+    monkeypatch.setattr(_keys_sorted, "FEWEST", 100)
+    monkeypatch.setattr(_keys_sorted, "BUCKET", 500)
+    got = cmfast.sparse_histogram(X, grid=grid, weights=weights, on_failure="ignore")
+    np.testing.assert_array_equal(got.cells, want.cells)
+    np.testing.assert_array_equal(got.values, want.values)
+    kept = np.isfinite(X[:, 1])
+    cells, place = np.unique(np.floor(X[kept] / [0.3, 0.2]), axis=0, return_inverse=True)
+    sums = np.bincount(place.reshape(-1), weights[kept], len(cells))
+    np.testing.assert_allclose(got.values, sums, rtol=1e-5, atol=1e-4)
+    assert got.n_dropped == np.count_nonzero(~kept)

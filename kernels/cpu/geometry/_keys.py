@@ -240,15 +240,15 @@ class Keyed:
     def runs(self):
         """Return ``(keys, counts, layout)``: every key once, sorted, and how many points have it."""
         if self._fits:
-            return *self._runs_of(self.points), self._layout
+            return *self._computed(self.points, _keys_sorted.sorted_runs), self._layout
         keys, layout = self.all()
         keys.sort()
         return *_runs.encode(keys, self._num_threads), layout
 
-    def _runs_of(self, points):
+    def _computed(self, points, how, *options):
         fill = filler(points, self._layout, self.every)
         limit = max(volume(self._layout.extent) << points.bits, 1)
-        return _keys_sorted.sorted_runs(fill, len(points.X), limit, self._num_threads, self._progress)
+        return how(fill, len(points.X), limit, *options, self._num_threads, self._progress)
 
     def sorted(self):
         """Return ``(keys, order, layout)``: the keys of points that have a cell, sorted; and the points they are of."""
@@ -259,9 +259,10 @@ class Keyed:
             def numbered(start, stop):
                 return (tags(start, stop) << below) | np.arange(start, stop)
 
-            keys, _ = self._runs_of(self.points._replace(tags=numbered, bits=bits + below))
-            keys = keys if self.every else keys[keys != DROPPED]
-            return keys >> below, keys & ((1 << below) - 1), self._layout
+            points = self.points._replace(tags=numbered, bits=bits + below)
+            keys, order = self._computed(points, _keys_sorted.sorted_keys, below)
+            there = slice(None if self.every else int(np.searchsorted(keys, DROPPED >> below)))
+            return keys[there], order[there], self._layout
         keys, layout = self.all()
         order = np.argsort(keys)
         order = order if self.every else order[: np.count_nonzero(keys != DROPPED)]

@@ -95,6 +95,36 @@ def sorted_runs(fill, n, limit, num_threads=None, progress=None):
     return _runs.joined(_sorted(_dealt(fill, n, limit, num_threads, progress), num_threads))
 
 
+def sorted_keys(fill, n, limit, below, num_threads=None, progress=None):
+    """Return ``(keys, rest)`` of what `fill` computes, in its order: all but its lowest `below` bits, and these."""
+    rest = np.empty(n, np.int64)
+
+    def split(found, rest):
+        found.sort()
+        np.bitwise_and(found, (1 << below) - 1, out=rest)
+        np.right_shift(found, below, out=found)
+
+    if n < FEWEST:
+        found = keys(fill, n, num_threads, progress)
+        split(found, rest)
+        return found, rest
+    dealt, ends = _dealt(fill, n, limit, num_threads, progress)
+    found = np.empty(n, np.int64)
+
+    def work(bucket, start, stop):
+        _collect(dealt, ends, bucket, ROWS, found[start:stop])
+        split(found[start:stop], rest[start:stop])
+
+    pool.run_pieces(work, _bucket_bounds(ends), seconds=n * SECONDS_PER_POINT, num_threads=num_threads)
+    return found, rest
+
+
+def _bucket_bounds(ends):
+    """Return where each bucket begins and ends among the sorted points."""
+    sizes = np.diff(ends, axis=1, prepend=0).sum(axis=0)
+    return list(pairwise([0, *np.cumsum(sizes).tolist()]))
+
+
 def _dealt(fill, n, limit, num_threads, progress):
     """Return the keys of all points, ordered by bucket within each block, and where each bucket ends in each."""
     table, shift = _buckets(fill, n, limit)
@@ -115,8 +145,8 @@ def _dealt(fill, n, limit, num_threads, progress):
 def _sorted(points, num_threads):
     """Return the runs of every bucket of what `_dealt` gave, ``(keys, counts)`` each."""
     dealt, ends = points
-    sizes = np.diff(ends, axis=1, prepend=0).sum(axis=0)
-    parts: list[Any] = [None] * len(sizes)
+    bounds = _bucket_bounds(ends)
+    parts: list[Any] = [None] * len(bounds)
 
     def work(bucket, start, stop):
         found = np.empty(stop - start, np.int64)
@@ -127,6 +157,5 @@ def _sorted(points, num_threads):
         narrow = np.uint32 if stop - start < 2**32 else np.int64
         parts[bucket] = found[:number].copy(), counts[:number].astype(narrow)
 
-    bounds = list(pairwise([0, *np.cumsum(sizes).tolist()]))
     pool.run_pieces(work, bounds, seconds=len(dealt) * SECONDS_PER_POINT, num_threads=num_threads)
     return parts

@@ -12,12 +12,13 @@ PART_BITS = 31
 SECONDS_PER_WEIGHT = 5e-9
 
 
-def sums(weights, starts, num_threads=None):
-    """Sum consecutive weights, from each of `starts` to the next; int64 for integers, else as the floats are."""
+def sums(weights, order, starts, num_threads=None):
+    """Sum ``weights[order]`` from each of `starts` to the next; int64 for integers, else as the floats are."""
     if weights.dtype.kind == "f":
-        return _float_sums(weights, starts, num_threads)
+        return _float_sums(weights, order, starts, num_threads)
     if len(starts) == 0:
         return np.empty(0, np.int64)
+    weights = weights[order]
     low, high = int(weights.min()), int(weights.max())
     if max(-low, high) * len(weights) < 2**63:
         return np.add.reduceat(weights.astype(np.int64), starts)
@@ -31,20 +32,30 @@ def sums(weights, starts, num_threads=None):
     return np.array(total, np.int64)
 
 
-def _float_sums(weights, starts, num_threads):
+def _float_sums(weights, order, starts, num_threads):
     """Sum floats as integers of four parts, then round once; NaN where one is not finite.
 
     What a weight has below 2**-124 of the largest one is rounded off.
     """
     values = np.empty(len(starts))
-    w = weights.astype(np.float64, copy=False)
-    largest = np.max(np.abs(w), initial=0.0, where=np.isfinite(w))
-    bounds = np.append(starts, len(w))
+    w = np.empty(len(order))
     seconds = len(w) * SECONDS_PER_WEIGHT
-    arguments = w, bounds, int(np.frexp(largest)[1]), values
+
+    def gather(_, start, stop):
+        w[start:stop] = weights[order[start:stop]]
+
+    pool.run_pieces(gather, pool.pieces(len(w), seconds), seconds=seconds, num_threads=num_threads)
+    bounds = np.append(starts, len(w))
+    arguments = w, bounds, int(np.frexp(_largest(w))[1]), values
     pool.run(_sum_floats, arguments, len(starts), seconds=seconds, num_threads=num_threads)
     with np.errstate(over="ignore"):
         return values.astype(np.float32 if weights.dtype == np.float32 else np.float64, copy=False)
+
+
+def _largest(w):
+    """Return the largest magnitude of those that are finite."""
+    largest = max(float(w.max(initial=0.0)), -float(w.min(initial=0.0)))
+    return largest if math.isfinite(largest) else np.max(np.abs(w), initial=0.0, where=np.isfinite(w))
 
 
 @jit()

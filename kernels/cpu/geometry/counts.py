@@ -115,8 +115,8 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
         keys, order, layout = keyed.sorted()
         n_dropped = len(X) - len(keys)
         first = keyed.first_without_cell() if n_dropped else ()
-        starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1)) if len(keys) else np.empty(0, np.int64)
-        values = _sums.sums(weights[order], starts, num_threads)
+        starts = np.flatnonzero(np.append(len(keys) > 0, keys[1:] != keys[:-1]))
+        values = _sums.sums(weights, order, starts, num_threads)
         keys = keys[starts]
     status = None
     if values.dtype.kind == "f":
