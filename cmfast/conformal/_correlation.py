@@ -1,5 +1,6 @@
 """The conformal correlation matrix: counts of sets that two classes share, which add, and what is read off them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
@@ -186,7 +187,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
     (*batch, n, _) = dispatch.shape_of(sets.packed)
-    room = 8 * sets.n_classes**2 * int(np.prod(batch, dtype=object))
+    room = 8 * sets.n_classes**2 * math.prod(batch)
     with validate.room(room, n_classes=sets.n_classes):
         G = dispatch.call("ccm", sets.packed, n_classes=sets.n_classes, num_threads=num_threads)
     return CcmCounts(dispatch.sent(np.full(batch, n, np.int64), dispatch.bare(sets.packed)), G, sets.empty)

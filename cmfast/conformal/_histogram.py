@@ -1,5 +1,6 @@
 """Calibration without sharing scores: how many there are in each cell of a fixed grid."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -154,6 +155,6 @@ def score_histogram(
     shape = dispatch.shape_of(s)
     if not shape:
         validate.refuse("s", "of shape (..., n)", f"shape {shape}")
-    with validate.room(8 * (bins + 1) * int(np.prod(shape[:-1], dtype=object)), bins=bins):
+    with validate.room(8 * (bins + 1) * math.prod(shape[:-1]), bins=bins):
         counts = dispatch.call("score_histogram", s, bins=bins, width=top / bins, num_threads=num_threads)
     return ScoreHistogram(counts, top)

@@ -1,5 +1,6 @@
 """Thresholds: the score that a label of a new row may have at most."""
 
+import math
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -182,7 +183,7 @@ def threshold(
     wanted = ranks(alphas, range(n, n + 1) if labels is None else range(n + 1))
     options = {"ranks": wanted, "turn": turn(alphas), "num_threads": num_threads}
     asking = {"n_classes" if name == "y" else "n_groups": number}
-    with validate.room(8 * number * len(alphas) * int(np.prod(shape[:-1], dtype=object)), **asking):
+    with validate.room(8 * number * len(alphas) * math.prod(shape[:-1]), **asking):
         found, status, scored = dispatch.call("threshold", s, labels, n_groups=number, **options)
     if labels is None:
         return found[..., 0]

@@ -142,7 +142,7 @@ def _join(halves, w, words):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _pick(P, count, eight):
+def _pick(count, eight):
     """Copy the labels that matter, filled up with zeros; return how many a row has at most."""
     tile, kept, words, C, most = eight.tile, eight.kept, eight.words, len(eight.tile), 0
     _mark(tile, eight.cuts, eight.halves)
@@ -163,7 +163,7 @@ def _pick(P, count, eight):
             word, j = words[w, k], 64 * k
             while word:
                 lowest = word & -word
-                kept[size, w] = share(P[eight.rows[w], j + popcount(lowest - 1)])
+                kept[size, w] = tile[j + popcount(lowest - 1), w]
                 size += 1
                 word ^= lowest
     return most
@@ -250,7 +250,7 @@ def _fill(P, u, groups, q, n, step, penalty, k_reg, top1, eight, room, results, 
         return
     _limit(eight, q, count, penalty, k_reg)
     _pivot(eight.tile, eight.flags, eight.limits, A, eight.cuts)
-    most = _pick(P, count, eight)
+    most = _pick(count, eight)
     _network.sort(eight.kept, -(-most // WIDTH) * WIDTH)
     _score(eight.kept, most, eight.draws, penalty, k_reg, eight.found)
     for a in range(A):
