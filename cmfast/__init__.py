@@ -38,14 +38,17 @@ from cmfast.zeros import Certificate, Support, support
 
 if TYPE_CHECKING:
     from cmfast import display
+    from cmfast._report import HtmlReport, report
 else:
 
     def __getattr__(name):
-        """Load pictures, which stand on everything else, when they are first asked for."""
-        if name != "display":
+        """Load pictures and reports, which stand on everything else, when they are first asked for."""
+        if name == "display":
+            return import_module("cmfast.display")
+        if name not in ("HtmlReport", "report"):
             msg = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(msg)
-        return import_module("cmfast.display")
+        return getattr(import_module("cmfast._report"), name)
 
 
 __all__ = [
@@ -59,6 +62,7 @@ __all__ = [
     "GcmDiagnostics",
     "GcmResult",
     "Grid",
+    "HtmlReport",
     "PcaAccumulator",
     "Projection",
     "ScalingResult",
@@ -87,6 +91,7 @@ __all__ = [
     "overlap",
     "pca",
     "ras",
+    "report",
     "sparse_histogram",
     "support",
     "uncertainty",

@@ -1,7 +1,7 @@
 """The report as one self-contained page: nothing is fetched, so it can be mailed and kept."""
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._demo import figures, words
+from cmfast._pages import parts
 
 Numbers = dict[str, Any]
 Matrices = Mapping[str, np.ndarray]
@@ -19,64 +20,12 @@ WIDTH_COLUMNS = ("overlap", "guaranteed", "null", "origin_spread")
 CURVE_COLOURS = {"overlap": "#2457c5", "guaranteed": "#8aa6e0", "permuted": "#c0322b"}
 SHOWN_PAIRS = 12
 
-STYLE = """
-:root{color-scheme:light}
-*{box-sizing:border-box}
-body{margin:0;background:#f6f7f9;color:#1c2430;
-font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Liberation Sans",sans-serif}
-main{max-width:1080px;margin:0 auto;padding:36px 20px 60px}
-h1{font-size:30px;line-height:1.2;margin:0 0 8px;letter-spacing:-.4px}
-h2{font-size:21px;margin:44px 0 6px;letter-spacing:-.2px}
-p{margin:6px 0 12px;max-width:74ch}
-.lead{font-size:17.5px;color:#39424f}
-.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(215px,1fr));gap:14px;margin:24px 0 8px}
-.fact{background:#fff;border:1px solid #e3e7ed;border-radius:10px;padding:14px 16px}
-.fact b{display:block;font-size:25px;line-height:1.25;letter-spacing:-.4px}
-.fact span{font-size:13.5px;line-height:1.4;color:#5d6878;display:block}
-figure{background:#fff;border:1px solid #e3e7ed;border-radius:10px;margin:14px 0;padding:18px 18px 12px}
-figcaption{margin-top:14px;border-top:1px solid #eceff3;padding-top:8px;font-size:15px;color:#39424f}
-figcaption p{max-width:96ch;margin:4px 0}
-.maps{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(290px,100%),1fr));gap:16px 22px}
-.two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr));gap:20px 36px}
-svg{display:block;width:100%;height:auto;font-family:inherit}
-.legend{align-self:center}
-table{border-collapse:collapse;font-size:14px;width:100%}
-th,td{padding:5px 10px;text-align:right;border-bottom:1px solid #eceff3;font-variant-numeric:tabular-nums;
-white-space:nowrap}
-th:first-child,td:first-child{text-align:left}
-th{color:#5d6878;font-weight:600}
-.wide{overflow-x:auto}
-code{font:14px ui-monospace,"Liberation Mono",Menlo,monospace;background:#eceff3;border-radius:4px;padding:1px 5px}
-footer{margin-top:44px;font-size:13.5px;color:#5d6878}
-@media(max-width:560px){main{padding:22px 12px 40px}h1{font-size:24px}figure{padding:14px 12px 10px}
-th,td{padding:5px 6px;font-size:13px}}
-"""
-
 
 def whole(numbers: Numbers, matrices: Matrices) -> str:
     """Return the page."""
     sections = (_head, _data, _normalisation, _geometry, _bootstrap, _foot)
     body = "".join(section(numbers, matrices) for section in sections)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>cmfast demo</title><style>{STYLE}</style></head><body><main>{body}</main></body></html>\n"
-    )
-
-
-def _figure(pictures: str, *paragraphs: str) -> str:
-    caption = "".join(f"<p>{escape(text)}</p>" for text in paragraphs)
-    return f"<figure>{pictures}<figcaption>{caption}</figcaption></figure>"
-
-
-def _two(left: str, right: str) -> str:
-    return f'<div class="two"><div>{left}</div><div class="wide">{right}</div></div>'
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    first = "<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in head) + "</tr>" if head else ""
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table>{first}{body}</table>"
+    return parts.document("cmfast demo", body, dark=False)
 
 
 def _maps(shown: dict[str, tuple[str, np.ndarray]]) -> str:
@@ -107,16 +56,13 @@ def _head(numbers: Numbers, matrices: Matrices) -> str:
             f"{words.seconds(timings['bootstrap_bi_normalising'])}"
         ),
     }
-    cards = "".join(
-        f'<div class="fact"><b>{escape(value)}</b><span>{escape(text)}</span></div>' for value, text in facts.items()
-    )
     return (
         "<header><h1>Which classes does a network really confuse?</h1>"
         '<p class="lead">A confusion matrix mixes two things: which classes look alike to a network, and which are '
         "merely frequent. Bi-normalisation divides the second one out. Here it is put to the test on real handwritten "
         "digits: one network learns from an imbalanced set, its twin from a balanced one, and we ask which way of "
         "normalising the first one's matrix comes closest to the second one's.</p>"
-        f'<div class="facts">{cards}</div></header>'
+        f"{parts.facts(facts)}</header>"
     )
 
 
@@ -129,7 +75,7 @@ def _data(numbers: Numbers, matrices: Matrices) -> str:
     }
     bars = figures.class_sizes(sizes, SET_COLOURS, "Pictures per class")
     pictures = figures.pictures(matrices["pictures"], "One picture of each class")
-    return f"<h2>1. The data</h2>{_figure(_two(bars, pictures), words.data(numbers))}"
+    return f"<h2>1. The data</h2>{parts.figure(parts.two(bars, pictures), words.data(numbers))}"
 
 
 def _normalisation(numbers: Numbers, matrices: Matrices) -> str:
@@ -162,9 +108,9 @@ def _normalisation(numbers: Numbers, matrices: Matrices) -> str:
     )
     return (
         "<h2>2. Four ways to normalise one matrix</h2>"
-        + _figure(_maps(shown), words.matrices(numbers))
-        + _figure(_two(overlap_bars, kl_bars), f"{words.verdict(numbers)} {words.divergence(numbers)}")
-        + _figure(_two(_smoothing_curve(numbers), _normalisation_table(numbers)), words.smoothing(numbers))
+        + parts.figure(_maps(shown), words.matrices(numbers))
+        + parts.figure(parts.two(overlap_bars, kl_bars), f"{words.verdict(numbers)} {words.divergence(numbers)}")
+        + parts.figure(parts.two(_smoothing_curve(numbers), _normalisation_table(numbers)), words.smoothing(numbers))
     )
 
 
@@ -189,7 +135,7 @@ def _normalisation_table(numbers: Numbers) -> str:
             v = numbers["normalisation"][measure][name]
             row += [f"{v['shown']:.3f}", f"{v['mean']:.3f} ± {v['sd']:.3f}"]
         rows.append(row)
-    return _table(("", "overlap", "mean ± sd", "KL", "mean ± sd"), rows)
+    return parts.table(("", "overlap", "mean ± sd", "KL", "mean ± sd"), rows)
 
 
 def _geometry(numbers: Numbers, matrices: Matrices) -> str:
@@ -212,7 +158,7 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> str:
         title="The width of the cells decides (bi)",
         x_title="cell width, in units of Scott's rule",
     )
-    widths = _table(
+    widths = parts.table(
         ("width", "cells", "overlap", "guaranteed", "permuted", "origin"),
         [(f"{w['factor']:g}", f"{w['cells']:,}", *(f"{w[key]:.3f}" for key in WIDTH_COLUMNS)) for w in by],
     )
@@ -222,9 +168,9 @@ def _geometry(numbers: Numbers, matrices: Matrices) -> str:
         f"projected on their {numbers['settings']['components']} main axes, that space is cut into cells by Scott's "
         "rule, and in every cell we see how much of a true class and of a predicted class is there: the overlap of "
         "these clouds is the geometric confusion matrix.</p>"
-        + _figure(_two(table, figures.decided(g["matched"])), words.geometry(numbers), words.decided(numbers))
-        + _figure(_maps(shown), words.clouds(numbers))
-        + _figure(_two(curve, widths), words.widths(numbers))
+        + parts.figure(parts.two(table, figures.decided(g["matched"])), words.geometry(numbers), words.decided(numbers))
+        + parts.figure(_maps(shown), words.clouds(numbers))
+        + parts.figure(parts.two(curve, widths), words.widths(numbers))
     )
 
 
@@ -252,7 +198,8 @@ def _bootstrap(numbers: Numbers, matrices: Matrices) -> str:
         ("Truth inside the interval", f"{100 * b['balanced_inside_interval']:.0f} % of the confusions"),
     ]
     picture = figures.intervals(rows, title=f"The {SHOWN_PAIRS} largest confusions")
-    return f"<h2>4. How sure are the numbers?</h2>{_figure(_two(picture, _table((), facts)), words.bootstrap(numbers))}"
+    both = parts.two(picture, parts.table((), facts))
+    return f"<h2>4. How sure are the numbers?</h2>{parts.figure(both, words.bootstrap(numbers))}"
 
 
 def _foot(numbers: Numbers, matrices: Matrices) -> str:

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._files import tables, texts
-from cmfast._files.output import FileError
 from cmfast.cli import _screen
-from cmfast.cli._counting import Orders, in_order
+from cmfast.cli._columns import in_names, ranked, read
 from cmfast.cli._metrics import metric_names, policy
-from cmfast.cli._options import Parser, bar, compute, misuse, natural_number, whole_number
+from cmfast.cli._options import Parser, compute, misuse, natural_number, whole_number
 from cmfast.cli._printing import described, print_json, single
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Comparison, McNemar, PairedCounts
@@ -113,16 +111,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _counted(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], PairedCounts]:
     """Return labels, groups and counts of a table, which is read once, in blocks."""
-    values, codes, orders = _read(args)
+    more = (*(args.by or ()), *([] if args.cluster is None else [args.cluster]))
+    values, codes, orders = read(args, (args.true, *args.pred, *more), n_labels=3)
     labels = list(dict.fromkeys(label for own in values[:3] for label in own))
-    classes, order = _in_order(labels, orders.of_labels)
-    sides = [_ranked(own, order, one) for own, one in zip(values[:3], codes[:3], strict=True)]
+    classes, order = in_names(labels, orders.of_labels)
+    sides = [ranked(own, order, one) for own, one in zip(values[:3], codes[:3], strict=True)]
     named: dict[str, Any] = {}
     names = []
     for k, (own, one) in enumerate(zip(values[3:], codes[3:], strict=True)):
-        group, order = _in_order(list(dict.fromkeys(own)), orders.of_group(k))
+        group, order = in_names(list(dict.fromkeys(own)), orders.of_group(k))
         names.append(group)
-        named[str(k)] = _ranked(own, order, one)
+        named[str(k)] = ranked(own, order, one)
     options: dict[str, Any] = {}
     if args.cluster is not None:
         options["clusters"] = named.popitem()[1]
@@ -132,49 +131,6 @@ def _counted(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]]
     places = [place if isinstance(place, tuple) else (place,) for place in T.groups or ()]
     groups = [tuple(names[k][at] for k, at in enumerate(place)) for place in places]
     return classes, groups or [()], T
-
-
-def _in_order(values: list[Any], known: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """Return what values are called, and themselves, in order."""
-    names, order = in_order(values, known)
-    return names, [values[k] for k in order]
-
-
-def _ranked(values: list[Any], order: list[Any], codes: np.ndarray) -> np.ndarray:
-    """Return codes of values as places in `order`."""
-    places = {value: k for k, value in enumerate(order)}
-    ranked: np.ndarray = np.array([places[value] for value in values], np.int32)[codes]
-    return ranked
-
-
-def _read(args: argparse.Namespace) -> tuple[list[list[Any]], np.ndarray, Orders]:
-    """Return the different values of every column, which of them every row has, and what orders the file declares."""
-    more = (*(args.by or ()), *([] if args.cluster is None else [args.cluster]))
-    wanted = (args.true, *args.pred, *more)
-    known: list[dict[Any, int]] = [{} for _ in wanted]
-    lines: list[dict[str, int]] = [{} for _ in wanted]
-    parts = [np.empty((len(wanted), 0), np.int32)]
-    of_csv, orders = False, Orders(args.input, n_labels=3)
-    tick = bar(args, args.command) or (lambda done, total: None)
-    for block in tables.iter_columns(args.input, wanted, header=args.header, tick=tick):
-        ids = []
-        orders.add(block)
-        for column, places, first in zip(block, known, lines, strict=True):
-            of_csv = of_csv or column.lines is not None
-            for text, line in zip(column.labels, column.lines or (), strict=False):
-                first.setdefault(text, line)
-            own = [places.setdefault(label, len(places)) for label in column.labels]
-            ids.append(np.array(own, np.int32)[column.codes])
-        parts.append(np.stack(ids))
-    codes = np.concatenate(parts, axis=1)
-    if not codes.shape[1]:
-        raise FileError(args.input, "holds no samples")
-    if of_csv:
-        y, *both = lines[:3]
-        truths, guesses = texts.labels(args.input, y, both[1] | both[0])
-        said = [truths, guesses, guesses, *(texts.groups(args.input, own) for own in lines[3:])]
-        return [[means[text] for text in own] for means, own in zip(said, known, strict=True)], codes, orders
-    return [list(own) for own in known], codes, orders
 
 
 def _print(args: argparse.Namespace, answer: Answer, at: tuple[int, ...]) -> None:

@@ -26,6 +26,7 @@ from cmfast.cli import (
     _merge,
     _metrics,
     _normalize,
+    _report,
     _screen,
     _warmup,
 )
@@ -36,6 +37,7 @@ COMMANDS: dict[str, tuple[ModuleType, str]] = {
     "confusion": (_confusion, "count a confusion matrix from a table of labels"),
     "metrics": (_metrics, "metrics of a table of labels, or of a file of matrices"),
     "compare": (_compare, "two classifiers on the same samples: differences, how sure they are, which is higher"),
+    "report": (_report, "a page on one model or two: matrices, metrics, differences, groups, all with intervals"),
     "merge": (_merge, "add up counts of parts"),
     "gcm": (_gcm, "geometric confusion matrix of embeddings"),
     "conformal": (_conformal, "conformal sets of a file of probabilities, and which classes share them"),

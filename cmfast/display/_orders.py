@@ -54,10 +54,11 @@ def _within(M: np.ndarray, own: np.ndarray, order: str) -> np.ndarray:
     return clustered(shares[np.ix_(own, own)])
 
 
-def clustered(shares: np.ndarray) -> np.ndarray:
+def clustered(shares: np.ndarray, *, turned: bool = True) -> np.ndarray:
     """Return the order of the leaves of a tree of classes, of which those that are confused with each other are near.
 
-    Average linkage on one less the mean of both shares; at every branch the order in which neighbours are nearest.
+    Average linkage on one less the mean of both shares; where branches are `turned`, which of many classes takes
+    seconds, at every one the order in which neighbours are nearest.
     """
     from scipy.cluster.hierarchy import leaves_list, linkage
 
@@ -66,7 +67,7 @@ def clustered(shares: np.ndarray) -> np.ndarray:
     most = upper.max(initial=0.0)
     if not most:  # nothing is near anything
         return np.arange(len(shares))
-    return np.asarray(leaves_list(linkage(1.0 - upper / most, "average", optimal_ordering=True)))
+    return np.asarray(leaves_list(linkage(1.0 - upper / most, "average", optimal_ordering=turned)))
 
 
 def blocks(M: np.ndarray, most: int) -> list[range]:

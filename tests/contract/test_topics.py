@@ -21,14 +21,15 @@ ANY = "|".join([*TOPICS, "confusion_counts", "contingency"])  # two that have no
 FLOORS = [
     r"cmfast\.(cli|compat|nn|_demo|_warmup|__main__)\b",
     r"cmfast$",
+    r"cmfast\._report\b",
     r"cmfast\.display\b",
     rf"cmfast\.({ANY})\b",
-    r"cmfast\.(_core|_files)\b",
+    r"cmfast\.(_core|_files|_pages)\b",
     rf"cmfast\.kernels\.(cpu|cuda)\.({ANY})\b",
     r"cmfast\.kernels(\.(cpu|cuda)(\._core\b|$)|\.(shared|loading|ops|status)\b|$)|cmfast\._version$",
 ]
 UPWARDS = {"cmfast._core.caller": {"cmfast"}}  # asks by which names users know what was called, where something is said
-FOR_TYPES_ALONE = {"cmfast": {"cmfast.display"}}  # imports at run time when they are first asked for
+FOR_TYPES_ALONE = {"cmfast": {"cmfast.display", "cmfast._report"}}  # imports at run time when they are first asked for
 
 
 @pytest.mark.parametrize("op", OPS)

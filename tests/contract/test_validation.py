@@ -152,7 +152,7 @@ def test_what_numpy_must_not_take(name, array):
     wrong = bad_in_numpy(ENTRIES[name].arrays[array])
     if takes_sparse(name, array):
         wrong["sparse"] = (wrong["sparse"][0], ValueError, "must be square")
-    counts = ("ConfusionCounts.", "display.ConfusionDisplay.from_predictions")
+    counts = ("ConfusionCounts.", "display.ConfusionDisplay.from_predictions", "report")
     if name.startswith(counts) and "dates" in wrong:  # which are labels, but of another kind
         wrong["dates"] = (*wrong["dates"][:2], "(integers|times), as y_true, got (integers|times)|dtype datetime64")
     for what, (bad, error, text) in wrong.items():
@@ -221,6 +221,7 @@ OF_RESULTS = (
     "CellCounts",
     "CellAccumulator",
     "ConfusionCounts.",
+    "HtmlReport",
     "PcaAccumulator",
     "Support",
     "Projection",

@@ -29,7 +29,7 @@ NAMESPACES |= {"display.": cmfast.display}
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
-    "WidthCurve", "CellCounts", "DiagnosticWarning", "FailureError", "FailureWarning",
+    "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "uncertainty.Interval", "uncertainty.Intervals", "uncertainty.Posterior",
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
@@ -541,6 +541,13 @@ def _of_picture(function: Callable[..., Any], arrays: dict[str, np.ndarray], **r
     return _function(function, arrays, **options)
 
 
+PAGE = os.path.join(FOLDER.name, "page.html")  # noqa: PTH118
+
+
+def _page_of(make: Make) -> Callable[..., Any]:
+    return cmfast.report(make(TRUTH), make(GUESS), n_replicates=20).save
+
+
 def _pictured(make: Make) -> cmfast.display.ConfusionDisplay:
     return cmfast.display.ConfusionDisplay.from_matrix(make(COUNTS), groups=["a", "b"])
 
@@ -850,6 +857,12 @@ ENTRIES: dict[str, Entry] = {
     "contingency.PathDisplay.plot": Entry(
         lambda make: cmfast.contingency.PathDisplay.from_matrices(np.stack([M, M])).plot, free=frozenset({"ax"})
     ),
+    "report": _function(
+        cmfast.report, LABELS, others={"n_replicates": 20},
+        free=frozenset({"groups", "labels", "embeddings", "scores", "title"}),  # these have tests of their own
+    ),
+    "HtmlReport.save": Entry(_page_of, others={"path": PAGE}, wrong={"force": NO_BOOL}),
+    "HtmlReport.to_dict": Entry(lambda make: _page_of(make).__self__.to_dict),
     "display.ConfusionDisplay.from_matrix": _of_picture(cmfast.display.ConfusionDisplay.from_matrix, {"M": COUNTS}),
     "display.ConfusionDisplay.from_predictions": _of_picture(
         cmfast.display.ConfusionDisplay.from_predictions, SAMPLES, optional=frozenset({"sample_weight"}),

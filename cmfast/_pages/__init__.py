@@ -1,0 +1,1 @@
+"""What pages have in common, that of the demo and those of reports: one file each, in which nothing is fetched."""

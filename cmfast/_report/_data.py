@@ -1,0 +1,41 @@
+"""What the script of a report reads: counts packed, factors of the scaling, names, orders."""
+
+import zlib
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cmfast._report._facts import Model
+from cmfast.display import _orders
+
+MANY = 200  # classes beyond which a page holds no geometric matrix, and no tree is turned
+
+
+def packed(M: np.ndarray) -> dict[str, Any]:
+    """Return an array as the smallest integers that hold it (else float32), deflated, in base64."""
+    whole = M.dtype.kind in "iub"
+    kind = next((k for k in ("u1", "u2", "u4") if whole and M.max(initial=0) <= np.iinfo(k).max), "f4")
+    cells = np.ascontiguousarray(M, np.dtype(f"<{kind}"))
+    return {"kind": kind, "cells": b64encode(zlib.compress(cells.tobytes(), 9)).decode()}
+
+
+def of_models(models: Sequence[Model], labels: Sequence[str], geometric: np.ndarray | None) -> dict[str, Any]:
+    """Return all of it."""
+    parts: list[dict[str, Any]] = []
+    for one in models:
+        scaled = one.scaled
+        lines = {"rows": _few_digits(scaled.rows), "cols": _few_digits(scaled.cols), "smoothing": scaled.smoothing}
+        parts.append({"name": one.name, **packed(one.M), **lines})
+    facts: dict[str, Any] = {"labels": list(labels), "models": parts}
+    shares = models[0].M / np.maximum(models[0].M.sum(axis=1, keepdims=True), 1)
+    facts["clustered"] = _orders.clustered(shares, turned=len(labels) <= MANY)
+    if geometric is not None and len(labels) <= MANY:
+        facts["geometric"] = packed(geometric)
+    return facts
+
+
+def _few_digits(line: np.ndarray) -> list[float]:
+    """Return factors with as many digits as a screen can show of their product."""
+    return [float(f"{value:.6g}") for value in line.tolist()]

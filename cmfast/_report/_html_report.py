@@ -1,0 +1,66 @@
+"""What ``cmfast.report`` returns."""
+
+import os
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from cmfast._core import validate
+from cmfast._files.output import FileError, check_target, plain, replacing
+
+
+class HtmlReport:
+    """A report as one page of HTML, which needs nothing else: no server, no network. Made by :func:`cmfast.report`.
+
+    Attributes
+    ----------
+    html : str
+        The page.
+    """
+
+    def __init__(self, html: str, facts: dict[str, Any]) -> None:
+        self.html = html
+        self._facts = facts
+
+    def save(self, path: str | os.PathLike[str], /, *, force: bool = True) -> Path:
+        """Write the page to a file, whole or not at all, and return where it is.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file; its folder exists.
+        force : bool
+            Whether to replace a file that exists.
+
+        Raises
+        ------
+        TypeError, OSError
+            No path; a file that cannot be written, or exists.
+        """
+        validate.flag("force", force)
+        if not isinstance(path, str | os.PathLike):
+            validate.refuse("path", "a str or path-like", type(path).__name__, TypeError)
+        try:
+            target = check_target(Path(path), force=force)
+        except FileError as error:
+            raise OSError(str(error)) from None
+        with replacing(target, force=force) as file:
+            file.write(self.html.encode())
+        return target
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers of the page as dicts, lists, strings and Python's own numbers; None for undefined."""
+        facts: dict[str, Any] = plain(self._facts)
+        return facts
+
+    def __repr__(self) -> str:
+        names = ", ".join(one["name"] for one in self._facts["models"])
+        size = f"{len(self.html.encode()) / 1000:,.0f} kB"
+        return f"<HtmlReport: {names}, {len(self._facts['labels'])} classes, {size}>"
+
+    def _repr_html_(self) -> str:
+        """Show the page in a notebook, in a frame of its own, so that neither's style is the other's."""
+        return (
+            f'<iframe title="{escape(self._facts["title"])}" srcdoc="{escape(self.html)}" sandbox="allow-scripts" '
+            'style="width:100%;height:80vh;border:1px solid #8888"></iframe>'
+        )

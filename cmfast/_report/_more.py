@@ -1,0 +1,112 @@
+"""What a report says beyond one model: two of them, groups, geometry, prediction sets."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast import conformal, uncertainty
+from cmfast._core import dispatch, validate
+from cmfast._report._facts import FEW, LARGEST, WHOLE, Asked, Notes, Scaled, named, of_whole
+from cmfast._report._samples import Counted
+from cmfast.geometry import geometric_confusion_matrix
+
+ALPHA = 0.1  # of prediction sets
+
+
+def two_models(counted: Counted, asked: Asked, notes: Notes) -> dict[str, Any] | None:
+    """Return how two models differ on the same samples; None of one model."""
+    T = counted.paired
+    if T is None:
+        return None
+    names = [named(name) for name in counted.matrices]
+    wanted: Any = list(WHOLE)
+    method = "bca" if len(counted.labels) <= FEW else "delta"
+    options: dict[str, Any] = {"method": method, "level": asked.level, "rng": asked.seed}
+    with notes.taken():
+        found = uncertainty.compare(
+            T, wanted, n_replicates=asked.n_replicates, num_threads=asked.num_threads, **options
+        )
+        right = uncertainty.mcnemar(T)
+    fields = ("first", "second", "difference", "low", "high", "p_value")
+    flips = [
+        {"true": named(one.truth), "first": named(one.first), "second": named(one.second), "count": one.n_samples}
+        for one in T.flips(LARGEST)
+    ]
+    values = {name: {key: getattr(one, key) for key in fields} for name, one in found.items()}
+    verdicts = {name: one.verdict() for name, one in found.items()}
+    only = {"only_first": right.only_first, "only_second": right.only_second, "p_value": right.p_value}
+    return {"models": names, "metrics": values, "verdicts": verdicts, "right": only, "flips": flips}
+
+
+def groups(counted: Counted, asked: Asked, notes: Notes) -> dict[str, Any] | None:
+    """Return metrics of every group, for every model; None without groups."""
+    if not counted.by_group:
+        return None
+    found: dict[str, Any] = {}
+    for name, (_, M) in counted.by_group.items():
+        with notes.taken():
+            values = of_whole(M, asked)
+        found[name] = {"samples": M.sum(axis=(1, 2)), "metrics": values}
+    keys = next(iter(counted.by_group.values()))[0]
+    names = [named(", ".join(map(str, key)) if isinstance(key, tuple) else key) for key in keys]
+    return {"by": [named(name) for name in counted.group_names], "groups": names, "models": found}
+
+
+def geometry(
+    X: Any, y: np.ndarray, guess: np.ndarray, scaled: Scaled, asked: Asked, notes: Notes
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Return what the classes' overlap in space says, and the geometric matrix; of the first model."""
+    (X,) = dispatch.adopt(embeddings=X)
+    X = np.asarray(dispatch.to_host(X))
+    if X.ndim != 2 or len(X) != len(y):
+        validate.refuse("embeddings", f"of shape ({len(y)}, n), a row per sample", f"shape {X.shape}")
+    known = (y >= 0) & (guess >= 0)
+    C = len(scaled.rows)
+    options: dict[str, Any] = {"n_classes": C, "rng": asked.seed, "num_threads": asked.num_threads}
+    with notes.taken():
+        found = geometric_confusion_matrix(
+            X[known], y[known], guess[known], smoothing=scaled.smoothing or None, **options
+        )
+    d = found.diagnostics
+    names = ("overlap", "guaranteed", "null_overlap", "null_sd", "missing_mass")
+    numbers = {name: float(getattr(d, name)) for name in names}
+    numbers |= {"points": d.n_points, "cells": d.n_cells, "alone": d.singleton_fraction}
+    G = np.asarray(found.matrix)
+    total = G.sum()
+    return numbers | {"verdict": d.explain()}, G * (C / total if total else 1.0)
+
+
+def sets(scores: Any, y: np.ndarray, labels: list[str], asked: Asked, notes: Notes) -> dict[str, Any]:
+    """Return what prediction sets hold that are calibrated on one half of the samples, for the other half."""
+    (P,) = dispatch.adopt(scores=scores)
+    P = np.asarray(dispatch.to_host(P))
+    if P.shape != (len(y), len(labels)):
+        wanted = f"of shape ({len(y)}, {len(labels)}), a row per sample and a column per class"
+        validate.refuse("scores", wanted, f"shape {P.shape}")
+    known = np.flatnonzero(y >= 0)
+    order = np.random.default_rng(asked.seed).permutation(known)
+    one, other = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+    rule: dict[str, Any] = {"rng": asked.seed, "num_threads": asked.num_threads}
+    with notes.taken():
+        q = conformal.threshold(conformal.scores(P[one], y[one], **rule), [ALPHA])
+        found = conformal.prediction_sets(P[other], q, **rule)
+        rates = conformal.coverage_confusion(found, y[other], on_failure="ignore").rates()[0]
+        coverage, counts = float(found.coverage(y[other])[0]), conformal.ccm(found, num_threads=asked.num_threads)
+    sizes = np.bincount(np.asarray(found.sizes).ravel(), minlength=len(labels) + 1)
+    facts: dict[str, Any] = {"alpha": ALPHA, "calibration": len(one), "samples": len(other), "threshold": float(q[0])}
+    facts |= {"coverage": coverage, "mean_size": float(np.mean(found.sizes)), "sizes": sizes}
+    facts["coverage_by_class"] = np.diagonal(rates)
+    facts["pairs"] = _together(np.asarray(counts.correlation())[0], np.asarray(counts.G)[0], labels)
+    return facts
+
+
+def _together(rho: np.ndarray, G: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:
+    """Return the pairs of classes that stand in one set most often beyond what chance would do."""
+    first, second = np.triu_indices(len(rho), 1)
+    values = np.where(np.isnan(rho[first, second]), -np.inf, rho[first, second])
+    order = np.argsort(-values, kind="stable")[:LARGEST]
+    return [
+        {"first": labels[i], "second": labels[j], "correlation": rho[i, j], "sets": int(G[i, j])}
+        for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)
+        if not np.isnan(rho[i, j]) and G[i, j]
+    ]

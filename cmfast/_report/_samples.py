@@ -1,0 +1,70 @@
+"""Labels of any kind as counts: of one model or of two, and of groups."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import confusion_counts, uncertainty
+from cmfast._core import dispatch, validate
+from cmfast.confusion_counts import _codes
+
+MOST_MODELS = 2
+
+
+class Counted(NamedTuple):
+    """What all sections are made of."""
+
+    labels: tuple[Any, ...]
+    matrices: dict[str, np.ndarray]
+    """Of every model by its name."""
+    paired: uncertainty.PairedCounts | None
+    by_group: dict[str, tuple[tuple[Any, ...], np.ndarray]]
+    """By model: what the groups are called, and a matrix of each."""
+    group_names: tuple[str, ...]
+
+
+def models(y_pred: Any) -> dict[str, Any]:
+    """Return the predictions by the name of the model."""
+    if not isinstance(y_pred, Mapping) or not y_pred:
+        return {"model": y_pred}
+    if len(y_pred) > MOST_MODELS:
+        wanted = f"an array, or those of one model or of {MOST_MODELS} by their names"
+        validate.refuse("y_pred", wanted, f"a dict of {len(y_pred)}")
+    names = [str(name) for name in y_pred]
+    if len(set(names)) < len(names):
+        validate.refuse("y_pred", "models of different names", validate.shown(names))
+    return dict(zip(names, y_pred.values(), strict=True))
+
+
+def counted(y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any) -> Counted:
+    """Count all there is to count."""
+    names = list(predictions)
+    paired = None
+    if len(names) == MOST_MODELS:
+        paired = uncertainty.paired_counts(y_true, *predictions.values(), labels=labels)
+        known = paired.labels
+        matrices = dict(zip(names, (paired.first, paired.second), strict=True))
+    else:
+        counts = confusion_counts.ConfusionCounts.from_labels(y_true, predictions[names[0]], labels=labels)
+        known, matrices = counts.labels, {names[0]: counts.matrix}
+    if not known:
+        validate.refuse("y_true", "samples, at least one", "none")
+    host = {name: np.asarray(dispatch.to_host(M)) for name, M in matrices.items()}
+    by_group: dict[str, tuple[tuple[Any, ...], np.ndarray]] = {}
+    columns: tuple[str, ...] = ()
+    if groups is not None:
+        for name, y in predictions.items():
+            found = confusion_counts.ConfusionCounts.from_labels(y_true, y, labels=list(known), groups=groups)
+            by_group[name] = (found.groups or (), np.asarray(dispatch.to_host(found.matrix)))
+            columns = found.group_names
+    return Counted(known, host, paired, by_group, columns)
+
+
+def ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:
+    """Return the place of every sample's label among `labels`, -1 for another."""
+    found = _codes.of_labels(name, column, dates=True, floats=True)
+    places = {label: k for k, label in enumerate(labels)}
+    known = np.array([places.get(value, -1) for value in found.values], np.int64)
+    out: np.ndarray = known[np.asarray(dispatch.to_host(found.codes)).ravel()]
+    return out

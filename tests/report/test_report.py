@@ -1,0 +1,221 @@
+"""Reports: what is in the page, that nothing in it comes from elsewhere, and that labels are only ever text."""
+
+import json
+import re
+import zlib
+from base64 import b64decode
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import cmfast
+from cmfast import metrics, uncertainty
+
+RNG = np.random.default_rng(0)
+EVIL = ["</script><script>alert(1)</script>", "<!-- <script>", "a & \"b' <i>", "]]>\u2028", "\ud800", "  two\nlines "]
+N = 600
+Y = RNG.integers(0, 4, N)
+A = np.where(RNG.random(N) < 0.8, Y, RNG.integers(0, 4, N))
+B = np.where(RNG.random(N) < 0.7, Y, RNG.integers(0, 4, N))
+NAMES = np.array(["cat", "dog", "eel", "fox"])
+VOID = {"meta", "input", "br"}
+
+
+class Page(HTMLParser):
+    """Elements of a page: every one ends where it should."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.text, self.scripts = [], [], [], {}
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        """Note an element."""
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append((tag, dict(attrs)))
+
+    def handle_startendtag(self, tag, attrs):
+        """Note an element without an end, as in SVG."""
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        """Check that it is the last that began."""
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        """Note texts, and what scripts hold."""
+        if self.open and self.open[-1][0] == "script":
+            name = self.open[-1][1].get("id", "code")
+            self.scripts[name] = self.scripts.get(name, "") + data
+        elif self.open and self.open[-1][0] != "style":
+            self.text.append(data)
+
+
+def stored(page):
+    """Return what the script of a page reads."""
+    return json.loads(Page(page.html).scripts["data"])
+
+
+def unpacked(part, C):
+    """Return the counts of a model as the script finds them."""
+    kind = {"u1": "u1", "u2": "<u2", "u4": "<u4", "f4": "<f4"}[part["kind"]]
+    return np.frombuffer(zlib.decompress(b64decode(part["cells"])), kind).reshape(C, C)
+
+
+@pytest.fixture(scope="module")
+def both():
+    """Return a page with everything."""
+    return cmfast.report(
+        NAMES[Y], {"a": NAMES[A], "b": NAMES[B]}, groups={"site": np.array(["x", "y"])[np.arange(N) % 2]},
+        embeddings=RNG.normal(size=(N, 2)) + Y[:, None], scores=0.3 * RNG.dirichlet(np.ones(4), N) + 0.7 * np.eye(4)[A],
+        n_replicates=200, title="Two models",
+    )  # fmt: skip
+
+
+def test_the_script_finds_the_counts_and_the_scaling(both):
+    facts = stored(both)
+    assert facts["labels"] == NAMES.tolist()
+    assert [one["name"] for one in facts["models"]] == ["a", "b"]
+    for one, guess in zip(facts["models"], (A, B), strict=True):
+        M = unpacked(one, 4)
+        np.testing.assert_array_equal(M, cmfast.confusion_matrix(Y, guess, n_classes=4))
+        scaled = np.array(one["rows"])[:, None] * (M + one["smoothing"]) * one["cols"]
+        np.testing.assert_allclose(scaled, cmfast.bi_normalize(M), rtol=1e-4)
+    assert sorted(facts["clustered"]) == [0, 1, 2, 3]
+    assert unpacked(facts["geometric"], 4).sum() == pytest.approx(4, rel=1e-5)
+
+
+def test_the_numbers_are_those_of_the_functions(both):
+    facts = both.to_dict()
+    M = cmfast.confusion_matrix(Y, A, n_classes=4)
+    one = facts["models"][0]
+    wanted = uncertainty.interval(M, ["accuracy", "f1_macro"], n_replicates=200)
+    for name, interval in wanted.items():
+        given = one["metrics"][name]
+        assert (given["estimate"], given["low"], given["high"]) == pytest.approx(interval[:3])
+    np.testing.assert_array_equal(one["classes"]["precision"], metrics.compute(M, "precision"))
+    first = one["confusions"][0]
+    i, j = NAMES.tolist().index(first["true"]), NAMES.tolist().index(first["predicted"])
+    off = M - np.diag(np.diagonal(M))
+    assert first["count"] == off.max() == M[i, j]
+    assert first["balanced"] == pytest.approx(cmfast.bi_normalize(M)[i, j])
+    assert first["low"] < first["row"] == M[i, j] / M[i].sum() < first["high"]
+    T = uncertainty.paired_counts(NAMES[Y], NAMES[A], NAMES[B])
+    found = uncertainty.compare(T, "mcc", n_replicates=200)
+    assert facts["comparison"]["metrics"]["mcc"]["difference"] == pytest.approx(float(found.difference))
+    assert facts["comparison"]["flips"][0]["count"] == T.flips(1)[0].n_samples
+    assert facts["groups"]["groups"] == ["x", "y"]
+    assert facts["groups"]["models"]["b"]["samples"] == [300, 300]
+    assert facts["sets"]["calibration"] + facts["sets"]["samples"] == N
+    assert facts["geometry"]["points"] == N
+    json.dumps(facts, allow_nan=False)
+
+
+def test_sections_and_tables_have_heads(both):
+    page = Page(both.html)
+    text = " ".join(page.text)
+    for heading in ("The matrix", "What balancing changes", "How good, and how sure", "Largest confusions", "Classes",
+                    "a or b?", "Groups", "Geometry", "Prediction sets"):  # fmt: skip
+        assert heading in page.text, heading
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("h1") == 1
+    assert tags.count("h2") == tags.count("section") == 9
+    assert tags.count("caption") == tags.count("table") - 1  # that which the script fills has a heading above
+    assert all(facts.get("scope") in ("row", "col") for tag, facts in page.tags if tag == "th")
+    assert all(facts.get("aria-label") for tag, facts in page.tags if tag == "svg")
+    assert "nan" not in re.findall(r"\w+", text.lower())
+
+
+def test_nothing_is_fetched(both):
+    for word in ("http", "src=", "href=", "<link", "@import", "url(", "fetch(", "import("):
+        assert word not in both.html, word
+
+
+def test_labels_are_only_ever_text():
+    labels = np.array(EVIL)
+    y, guess = labels[RNG.integers(0, 6, 90)], labels[RNG.integers(0, 6, 90)]
+    found = cmfast.report(y, {"<m>": guess}, groups={"<g>": labels[np.arange(90) % 6]}, title="<h1>", n_replicates=20)
+    page = Page(found.html)
+    assert [facts.get("id") for tag, facts in page.tags if tag == "script"] == ["data", None]
+    assert not {"i", "g", "m"} & {tag for tag, _ in page.tags}
+    assert stored(found)["labels"][0] == sorted(EVIL)[0].strip().replace("\n", " ")
+    assert "<!--" not in found.html
+    assert "two lines" in page.text
+    assert "<h1>" in page.text
+    found.html.encode()
+    frame = Page(found._repr_html_())
+    assert [tag for tag, _ in frame.tags] == ["iframe"]
+    assert frame.tags[0][1]["srcdoc"] == found.html
+    assert frame.tags[0][1]["sandbox"] == "allow-scripts"
+
+
+@pytest.mark.parametrize("make", [list, pd.Series, pl.Series, lambda y: pd.Categorical(y, NAMES[::-1], ordered=True)])
+def test_columns_of_any_library(make):
+    found = cmfast.report(make(NAMES[Y].tolist()), make(NAMES[A].tolist()), n_replicates=20)
+    M = unpacked(stored(found)["models"][0], 4)
+    order = [NAMES.tolist().index(name) for name in stored(found)["labels"]]
+    np.testing.assert_array_equal(M, cmfast.confusion_matrix(Y, A, n_classes=4)[np.ix_(order, order)])
+
+
+def test_classes_that_leave_no_scaling_are_smoothed_and_it_is_said():
+    found = cmfast.report([0, 0, 1, 1, 2], [0, 1, 1, 1, 1], n_replicates=20)
+    one = found.to_dict()["models"][0]
+    assert (one["status"], one["smoothing"]) == ("ZERO_LINE", 1 / 3)
+    assert "0.333 was added to every cell beforehand, as its zeros leave no such matrix otherwise" in found.html
+    assert one["classes"]["precision"][2] is None
+    asked = cmfast.report([0, 0, 1, 1], [0, 1, 1, 1], smoothing=0.5, n_replicates=20)
+    assert "0.5 was added to every cell beforehand, as was asked" in asked.html
+
+
+def test_one_class_and_nothing_confused():
+    found = cmfast.report(["a", "a"], ["a", "a"], n_replicates=20)
+    assert "model confuses nothing" in found.html
+    Page(found.html)
+
+
+def test_a_thousand_classes_are_small():
+    C, n = 1000, 100_000
+    y = RNG.integers(0, C, n)
+    guess = np.where(RNG.random(n) < 0.7, y, RNG.integers(0, C, n))
+    found = cmfast.report(y, guess)
+    assert len(found.html.encode()) < 1_000_000
+    np.testing.assert_array_equal(
+        unpacked(stored(found)["models"][0], C), cmfast.confusion_matrix(y, guess, n_classes=C)
+    )
+
+
+def test_what_functions_warn_of_is_said_in_the_page():
+    found = cmfast.report([0, 1, 1, 0], [0, 1, 1, 1], n_replicates=20)
+    assert found.to_dict()["notes"]
+    assert found.to_dict()["notes"][0] in "".join(Page(found.html).text)
+
+
+def test_files(both, tmp_path, monkeypatch):
+    path = both.save(tmp_path / "r.html")
+    assert path.read_text(encoding="utf-8") == both.html
+    with pytest.raises(OSError, match="exists already"):
+        both.save(str(path), force=False)
+    assert repr(both).startswith("<HtmlReport: a, b, 4 classes, ")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (
+            {"y_pred": dict.fromkeys("abc", A)},
+            "y_pred must be an array, or those of one model or of 2 by their names, ",
+        ),
+        ({"y_pred": {1: A, "1": B}}, "y_pred must be models of different names"),
+        ({"embeddings": np.ones((3, 2))}, r"embeddings must be of shape \(600, n\)"),
+        ({"scores": np.ones((N, 3))}, r"scores must be of shape \(600, 4\)"),
+        ({"y_true": [], "y_pred": []}, "y_true must be samples, at least one, got none"),
+    ],
+)
+def test_what_is_refused(given, text):
+    with pytest.raises(ValueError, match=f"^report: {text}"):
+        cmfast.report(**{"y_true": Y, "y_pred": A, **given})
