@@ -32,7 +32,7 @@
     geometric: ["Geometric", (a, i, j) => data.g[i * C + j]],
   };
   const ratio = (x, of) => (of ? x / of : 0);
-  const state = { kind: "count", model: 0, order: "given", filter: "", log: false, at: null, view: null };
+  const state = { kind: "count", model: 0, order: "given", filter: "", log: C > 100, at: null, view: null };
   let models, shown;
   const value = (i, j) => {
     const f = KINDS[state.kind][1];
@@ -106,8 +106,8 @@
     pen.font = "12px system-ui, sans-serif";
     const rows = shown.slice(r, r + h), cols = shown.slice(c, c + w);
     const reach = (list) => Math.min(0.24 * width, Math.max(24, ...list.slice(0, 400).map((i) => pen.measureText(names[i]).width + 10)));
-    const left = reach(rows), widest = reach(cols), side = width - left - 4;
-    const top = w && widest < side / w ? 22 : Math.max(22, widest);
+    const left = reach(rows), side = width - left - 4;
+    const top = cols.every((j) => pen.measureText(names[j]).width < side / w - 4) ? 22 : reach(cols);
     Object.assign(canvas, { width: width * dense, height: (top + side + 4) * dense });
     canvas.style.height = `${top + side + 4}px`;
     pen.setTransform(dense, 0, 0, dense, 0, 0);
@@ -281,7 +281,7 @@
     parts.push(make("label", {}, make("span", { textContent: "Filter classes" }), make("input", {
       type: "search", id: "filter", oninput: (e) => { state.filter = e.target.value; arrange(); say(); },
     })));
-    parts.push(make("label", {}, make("input", { type: "checkbox", id: "log", onchange: (e) => { state.log = e.target.checked; draw(); } }), " small ones too"));
+    parts.push(make("label", {}, make("input", { type: "checkbox", id: "log", checked: state.log, onchange: (e) => { state.log = e.target.checked; draw(); } }), " small ones too"));
     parts.push(make("span", {}, button("+", "Zoom in", () => zoom(0.5)), " ", button("−", "Zoom out", () => zoom(2)), " ", button("All", "Show all", whole)));
     get("controls").append(...parts);
   }
@@ -378,6 +378,7 @@
     }));
     if (data.geometric) data.g = await unpacked(data.geometric);
     get("viewer").hidden = false;
+    get("stage").style.maxWidth = `${Math.min(820, 200 + 90 * C)}px`;
     controls();
     pointers();
     arrange();
