@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
-_task: ContextVar[tuple[str, str] | None] = ContextVar("cmfast_task", default=None)
+_task: ContextVar[tuple[str, str, bool] | None] = ContextVar("cmfast_task", default=None)
 
 
 def named(text: str) -> str:
@@ -20,9 +20,12 @@ def named(text: str) -> str:
 
 
 @contextmanager
-def inside(function: str, where: str = "") -> Iterator[None]:
-    """Let messages say that `function` was called, elsewhere or before, and end with which part of its work this is."""
-    token = _task.set((function, where))
+def inside(function: str, where: str = "", *, is_part: bool = False) -> Iterator[None]:
+    """Let messages say that `function` was called, elsewhere or before, and end with where in its work this is.
+
+    `is_part` says that what it is called with are some of the samples.
+    """
+    token = _task.set((function, where, is_part))
     try:
         yield
     finally:
@@ -50,6 +53,12 @@ def name(frame: FrameType | None = None) -> str:
             break
         frame = frame.f_back
     return found
+
+
+def has_part() -> bool:
+    """Whether this call has some of the samples only, of which nothing follows for the whole."""
+    task = _task.get()
+    return task is not None and task[2]
 
 
 def public(function: Callable[..., Any]) -> str:

@@ -108,6 +108,8 @@ def announce(text: str, on_failure: OnFailure, status: Any = None) -> None:
 
 def diagnose(text: str) -> None:
     """Warn with `text` that the result of a call needs care; the warning points at the first frame outside cmfast."""
+    if caller.has_part():
+        return
     warnings.warn(caller.named(text), DiagnosticWarning, stacklevel=_outside())
 
 

@@ -40,3 +40,20 @@ def is_lazy(x: object) -> bool:
     """Whether `x` is an array of Dask's."""
     dask = sys.modules.get("dask.array")
     return dask is not None and isinstance(x, dask.Array)
+
+
+def are_lazy(*arrays: object) -> bool:
+    """Whether any of `arrays` is one of Dask's."""
+    return "dask.array" in sys.modules and any(map(is_lazy, arrays))
+
+
+def sums(function: Callable[..., Any], arrays: dict[str, Any], n_samples: int | None, **values: Any) -> Any:
+    """Return, as Dask arrays, the integers that `function` counts of samples, along the last axes of Dask arrays."""
+    return load("cmfast._core.adapters._dask").sums(function, arrays, n_samples, values)
+
+
+def merged(
+    function: Callable[..., Any], merge: Any, arrays: dict[str, Any], cores: dict[str, int], **values: Any
+) -> Any:
+    """Return, as a Delayed, what `merge` makes of what `function` returns of all parts of the points."""
+    return load("cmfast._core.adapters._dask").merged(function, arrays, cores, values, merge)

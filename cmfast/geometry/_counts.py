@@ -4,7 +4,7 @@ from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, labels, lazy, validate
 from cmfast._core.annotations import Array, OnFailure, PointsT, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry import _binning
@@ -107,7 +107,18 @@ def cell_counts(
     ([[0, 0], [2, -1]], [2, 1])
     """
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
+    if lazy.are_lazy(X, y_true, y_pred):
+        lazily: CellCounts = _of_chunks(
+            {"X": X, "y_true": y_true, "y_pred": y_pred}, grid=grid, n_classes=n_classes, **options
+        )
+        return lazily
     return _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, **options)
+
+
+def _of_chunks(arrays: dict[str, Any], **options: Any) -> Any:
+    """Return the lazy counts of Dask arrays, chunk by chunk."""
+    labels.check_known(n_classes=options["n_classes"], groups=None, n_groups=None, sample_weight=None)
+    return lazy.merged(cell_counts, CellCounts.merge, arrays, {"X": 1, "y_true": 0, "y_pred": 0}, **options)
 
 
 @overload

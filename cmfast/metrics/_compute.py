@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
-from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import SUMS, evaluate, evaluate_sums, needs
+from cmfast.metrics._evaluate import evaluate, needs, of_sums
 from cmfast.metrics._names import MetricName, Names
 from cmfast.metrics._single import of_policy
 
@@ -261,21 +260,8 @@ def from_sums(
     if _plan.is_group(names):
         there = {name for name in ("bands", "tops") if sums[name] is not None}
         wanted = tuple(name for name in wanted if there.issuperset(needs(name)))
-    found = _of_sums(wanted, undefined, positive, on_failure, num_threads, labels, **sums)
+    found = of_sums(wanted, undefined, positive, on_failure, num_threads, labels, **sums)
     return _plan.as_asked(names, wanted, found)
-
-
-@by_block(**dict.fromkeys(SUMS, "C"))
-def _of_sums(
-    names: tuple[str, ...],
-    undefined: Undefined,
-    positive: int,
-    on_failure: OnFailure,
-    num_threads: int | None,
-    labels: Sequence[int] | None,
-    **sums: Array,
-) -> list[Any]:
-    return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels)
 
 
 @overload

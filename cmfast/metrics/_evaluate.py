@@ -75,6 +75,21 @@ def evaluate_sums(
     return _placed(found, layout, chosen)
 
 
+@by_block(**dict.fromkeys(SUMS, "C"))
+def of_sums(
+    names: tuple[str, ...],
+    undefined: Undefined,
+    positive: int,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    labels: Sequence[int] | None,
+    why: Callable[[tuple[int, ...]], str] | None = None,
+    **sums: Array,
+) -> list[Any]:
+    """Return what :func:`evaluate_sums` does, also of Dask arrays."""
+    return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why)
+
+
 def _unlike_a_matrix(sums: dict[str, Any], index: tuple[int, ...]) -> str:
     """Say why the sums at `index` are those of no matrix."""
     one = {name: dispatch.to_host(array)[index] for name, array in sums.items() if array is not None}

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import dispatch
 from cmfast._core.annotations import Array, DeviceT, Floats, Label, Undefined
 from cmfast.metrics import _plan, _samples
-from cmfast.metrics._evaluate import SUMS, check_options, evaluate_sums
+from cmfast.metrics._evaluate import SUMS, check_options, of_sums
 from cmfast.metrics._margins import Margins
 from cmfast.metrics._names import MetricName, Names
 from cmfast.metrics._single import of_policy
@@ -282,7 +282,7 @@ def from_labels(
     sums, classes = _samples.summed(given, options, check)
     place, chosen = placed(dispatch.shape_of(sums.diagonal)[-1], classes)
     parts = dict(zip(SUMS, sums, strict=False))
-    found = evaluate_sums(parts, wanted, undefined, place, "warn", num_threads, chosen, _unsummed)
+    found = of_sums(wanted, undefined, place, "warn", num_threads, chosen, _unsummed, **parts)
     return _plan.as_asked(names, wanted, found)
 
 

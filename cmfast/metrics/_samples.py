@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array
@@ -38,6 +38,8 @@ def summed(
     `check` sees the number of classes, and what they are called, as soon as it is known.
     """
     threads = validate.num_threads(options.num_threads)
+    if lazy.are_lazy(*given.values()):
+        return _of_chunks(given, options, check), None
     arrays = _adopted(given, options)
     coded = [name for name in ("y_true", "y_pred") if isinstance(arrays[name], _text.Coded)]
     texts = [name for name in coded if arrays[name].is_text]
@@ -71,6 +73,24 @@ def summed(
         return _of_integers(arrays, ignored, options, check, counting)
     check(n_classes, None)
     return _of(arrays, n_classes=n_classes, ignored=ignored, **counting), None
+
+
+def _of_chunks(given: dict[str, Array], options: Options, check: Callable[[int, Classes], object]) -> Margins[Any]:
+    """Return the lazy sums of Dask arrays, chunk by chunk."""
+    some = {name: given[name] for name in ("groups", "sample_weight")}
+    _labels.check_known(n_classes=options.n_classes, n_groups=options.n_groups, **some, most_bytes=4)
+    check(validate.count("n_classes", options.n_classes), None)
+    axes = None if options.sample_axes is None else validate.count("sample_axes", options.sample_axes, least=1)
+    found: Margins[Any] = lazy.sums(_of_part, given, axes, **options._asdict())
+    return found
+
+
+def _of_part(
+    y_true: Array, y_pred: Array, sample_weight: Array | None = None, groups: Array | None = None, **options: Any
+) -> Margins[Any]:
+    """Return the sums of some of the samples."""
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+    return summed(given, Options(**options))[0]
 
 
 def _adopted(given: dict[str, Array], options: Options) -> dict[str, Any]:

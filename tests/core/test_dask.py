@@ -130,14 +130,6 @@ def test_batches_of_unknown_size():
     assert_same_bits(metrics.mcc(some).compute(), metrics.mcc(M[M[:, 0, 0, 0] > 20]))
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
-def test_schedulers(scheduler):
-    with dask.config.set(scheduler=scheduler, num_workers=2):
-        (got,) = dask.compute(cmfast.ipf(lazy(M, (4, 1))))
-    for leaf, other in zip(got, cmfast.ipf(M), strict=True):
-        assert_same_bits(leaf, other)
-
-
 def test_nothing_is_computed_early():
     cells = never(M)
     cmfast.bi_normalize(cells)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from inspect import BoundArguments, Parameter
 from itertools import accumulate, count
 from math import isnan
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+import dask  # noqa: TID251
 import dask.array as da  # noqa: TID251
 import numpy as np
 from dask.layers import ArrayBlockIdDep  # noqa: TID251
@@ -16,6 +17,7 @@ from cmfast._core import caller, dispatch, validate
 from cmfast._core.lazy import is_lazy
 
 HAS_DEVICES = False
+SPLIT = 8  # states that are merged at a time
 
 
 def asarray(name: str, x: Any) -> NoReturn:
@@ -52,15 +54,17 @@ class Block:
     values: dict[str, Any]
     arrays: tuple[str, ...]
     starts: tuple[tuple[float, ...], ...]
+    is_part: bool = False
 
     def __call__(self, place: tuple[int, ...], *blocks: Any) -> Any:
-        """Return the one array of what the function returns, or a tuple of all."""
+        """Return all that the function returns."""
         given = dict(zip(self.arrays, map(_unpacked, blocks), strict=True))
-        with caller.inside(self.name, self._where(place)):
-            found = list(_leaves(call(self.function, self.positional, self.values | given)))
-        return found[0] if len(found) == 1 else tuple(found)
+        with caller.inside(self.name, self._where(place), is_part=self.is_part):
+            return [call(self.function, self.positional, self.values | given)]  # no array, of which Dask would ask more
 
     def _where(self, place: tuple[int, ...]) -> str:
+        if not place:
+            return ""
         first = tuple(at[k] for at, k in zip(self.starts, place, strict=True))
         from_ = "" if any(map(isnan, first)) else f", which begins at index {tuple(map(int, first))}"
         return f", in chunk {tuple(map(int, place))}{from_}"
@@ -78,90 +82,72 @@ def _unpacked(block: Any) -> Any:
     return block
 
 
-def batches(function: Callable[..., Any], bound: BoundArguments, cores: dict[str, Any]) -> Any:
-    """Return what `function` returns, with a Dask array in the place of each of its arrays.
+class Tasks(NamedTuple):
+    """A call for every block of a loop over leading axes: what a call gives, by block, and like what that is."""
 
-    What that is, and which shapes and types it has, a call with a batch of none tells, which also checks the arguments.
+    name: str
+    every: Any
+    loop: tuple[int, ...]
+    sample: Any
+
+
+def tasks(
+    function: Callable[..., Any],
+    positional: tuple[str, ...],
+    values: dict[str, Any],
+    cores: dict[str, int],
+    like: Callable[[Any, int], Any],
+    *,
+    is_part: bool = False,
+) -> Tasks:
+    """Return a task for every block of the arrays that `cores` names, with the number of axes behind those of the loop.
+
+    What it will give, and which shapes and types that has, the call with arrays that `like` makes tells, which also
+    checks the arguments.
     """
-    name = caller.name() or caller.public(function)
-    with caller.inside(name):
-        positional, values = _arguments(bound)
-        known = {key: core(values) if callable(core) else core for key, core in cores.items()}
-        return _batches(function, name, positional, values, known)
-
-
-def _batches(
-    function: Callable[..., Any], name: str, positional: tuple[str, ...], values: dict[str, Any], cores: dict[str, str]
-) -> Any:
-    arrays = _arrays(values, cores)
+    name = caller.name()
+    arrays = _lazy(values, cores)
     for key, x in arrays.items():
-        if any(map(isnan, x.shape[max(x.ndim - len(cores[key]), 0) :])):
+        if any(map(isnan, x.shape[max(x.ndim - cores[key], 0) :])):
             validate.refuse(key, f"of known size; call {key}.compute_chunk_sizes()", f"shape {x.shape}")
-    like = {key: _none_of(x, len(cores[key])) for key, x in arrays.items()}
-    sample = _checked(function, positional, values, arrays, like)
-    for key, x in arrays.items():
-        _check_chunks(key, x, len(cores[key]))
-
-    shapes = {key: x.shape[: x.ndim - len(cores[key])] for key, x in arrays.items()}
+    sample = _checked(function, positional, values, arrays, {key: like(x, cores[key]) for key, x in arrays.items()})
+    shapes = {key: x.shape[: x.ndim - cores[key]] for key, x in arrays.items()}
     if not any(isnan(n) for shape in shapes.values() for n in shape):
         validate.batch(**shapes)
 
-    n_batch = max(x.ndim - len(cores[key]) for key, x in arrays.items())
-    numbers = count(n_batch)
+    n_loop = max(map(len, shapes.values()))
+    numbers = count(n_loop)
     pairs: list[Any] = []
     for key, x in arrays.items():
-        own = x.ndim - len(cores[key])
-        pairs += [x, (*range(n_batch - own, n_batch), *(next(numbers) for _ in cores[key]))]
-    loop = tuple(range(n_batch))
-    chunks, aligned = da.core.unify_chunks(*pairs)
-    pairs[::2] = aligned
-    batch = tuple(chunks[k] for k in loop)
-    starts = tuple(tuple(accumulate(sizes, initial=0))[:-1] for sizes in batch)
-    block = Block(function, name, positional, _for_blocks(values, arrays), tuple(arrays), starts)
-
-    leaves = list(_leaves(sample))
-    place = (ArrayBlockIdDep(batch), loop)
-    options = {"align_arrays": False, "concatenate": None}
-    if len(leaves) == 1:
-        lazy = [_blocks(block, n_batch, leaves[0], *place, *pairs, token=name, **options)]
-    else:
-        meta = np.empty((0,) * n_batch, object)
-        every = da.blockwise(block, loop, *place, *pairs, token=name, dtype=object, meta=meta, **options)
-        lazy = [_blocks(_part, n_batch, leaf, every, loop, k, None, token=name) for k, leaf in enumerate(leaves)]
-    return _rebuilt(sample, iter(lazy))
+        _check_chunks(key, x, cores[key])
+        pairs += [x, (*range(n_loop - len(shapes[key]), n_loop), *(next(numbers) for _ in range(cores[key])))]
+    chunks, pairs[::2] = da.core.unify_chunks(*pairs)
+    loop = tuple(range(n_loop))
+    sizes = tuple(chunks[k] for k in loop)
+    starts = tuple(tuple(accumulate(each, initial=0))[:-1] for each in sizes)
+    threads = values.get("num_threads")
+    options = values | dict.fromkeys(arrays) | {"num_threads": 1 if threads is None else threads}
+    block = Block(function, name, positional, options, tuple(arrays), starts, is_part)
+    every = da.blockwise(
+        block, loop, ArrayBlockIdDep(sizes), loop, *pairs,
+        token=name, dtype=object, meta=np.empty((0,) * n_loop, object), align_arrays=False, concatenate=None,
+    )  # fmt: skip
+    return Tasks(name, every, loop, sample)
 
 
-def _arguments(bound: BoundArguments) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Return the names of what has to be given by position, and the values of all that was given, by name."""
-    parameters = bound.signature.parameters
-    values: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        values |= value if parameters[name].kind is Parameter.VAR_KEYWORD else {name: value}
-    kinds = {name: parameter.kind for name, parameter in parameters.items()}
-    return tuple(name for name in values if kinds.get(name) is Parameter.POSITIONAL_ONLY), values
-
-
-def _arrays(values: dict[str, Any], cores: dict[str, str]) -> dict[str, Any]:
+def _lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
     """Return the arrays by name; refuse other libraries, Dask arrays in place of options, and what workers cannot."""
     arrays = {name: x for name, x in values.items() if name in cores and x is not None}
     if not all(map(is_lazy, arrays.values())):
         what = ", ".join(f"{name} from {dispatch.library(x)}" for name, x in arrays.items())
         validate.fail(f"arrays must come from one library, got {what}", TypeError)
     for name, value in values.items():
-        if name not in arrays and any(map(is_lazy, _leaves(value))):
+        if name not in arrays and any(map(is_lazy, leaves(value))):
             validate.refuse(name, "without Dask arrays", "some; call dask.compute first", TypeError)
     if values.get("progress"):
-        validate.refuse(
-            "progress", "None with Dask arrays, which have dask.diagnostics.ProgressBar", values["progress"]
-        )
+        bar = "None with Dask arrays, which have dask.diagnostics.ProgressBar"
+        validate.refuse("progress", bar, values["progress"])
     return arrays
-
-
-def _none_of(x: Any, n_core: int) -> Any:
-    """Return an array in the library of the blocks of `x`, with a batch of none; if it is no batch, as large as it."""
-    if x.ndim < n_core:
-        return np.broadcast_to(np.zeros((), x.dtype), x.shape)
-    return np.zeros_like(x._meta, shape=(0, *x.shape[x.ndim - n_core :]))
 
 
 def _checked(
@@ -171,7 +157,7 @@ def _checked(
     arrays: dict[str, Any],
     like: dict[str, Any],
 ) -> Any:
-    """Return what `function` returns of batches of none; what it refuses has the shape that was given."""
+    """Return what `function` returns of nothing; what it refuses has the shape that was given."""
     try:
         return call(function, positional, values | like)
     except (TypeError, ValueError) as error:
@@ -184,7 +170,7 @@ def _checked(
 
 
 def _check_chunks(name: str, x: Any, n_core: int) -> None:
-    """Check that every matrix of `x` is in one chunk."""
+    """Check that what belongs together is in one chunk."""
     if any(len(sizes) > 1 for sizes in x.chunks[x.ndim - n_core :]):
         last = ", ".join(f"{k}: -1" for k in range(-n_core, 0))
         axes = "axis" if n_core == 1 else f"{n_core} axes"
@@ -192,42 +178,138 @@ def _check_chunks(name: str, x: Any, n_core: int) -> None:
         validate.refuse(name, wanted, f"chunks {x.chunks[x.ndim - n_core :]}")
 
 
-def _for_blocks(values: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a task: one thread, for Dask runs as many tasks as there are cores."""
-    threads = values.get("num_threads")
-    return values | dict.fromkeys(arrays) | {"num_threads": 1 if threads is None else threads}
+def batches(function: Callable[..., Any], bound: BoundArguments, cores: dict[str, Any]) -> Any:
+    """Return what `function` of a batch returns, with a Dask array in the place of each of its arrays."""
+    with caller.inside(caller.name() or caller.public(function)):
+        positional, values = _arguments(bound)
+        known = {key: len(core(values) if callable(core) else core) for key, core in cores.items()}
+        found = tasks(function, positional, values, known, _no_batch)
+    lazy = (_part(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(leaves(found.sample)))
+    return rebuilt(found.sample, lazy)
 
 
-def _blocks(function: Callable[..., Any], n_batch: int, leaf: Any, *pairs: Any, **options: Any) -> Any:
-    """Return the Dask array of what is like `leaf`, which has a batch of none."""
-    core = leaf.shape[1:]
-    axes = dict(zip(range(n_batch, n_batch + len(core)), core, strict=True))
-    # Its axes must not be those of the arrays that are used up.
-    fresh = {-1 - k: n for k, n in axes.items()}
-    meta = np.empty_like(leaf, shape=(0,) * (n_batch + len(core)))
-    return da.blockwise(function, (*range(n_batch), *fresh), *pairs, new_axes=fresh, meta=meta, **options)
+def _arguments(bound: BoundArguments) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the names of what has to be given by position, and the values of all that was given, by name."""
+    parameters = bound.signature.parameters
+    values: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        values |= value if parameters[name].kind is Parameter.VAR_KEYWORD else {name: value}
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    return tuple(name for name in values if kinds.get(name) is Parameter.POSITIONAL_ONLY), values
 
 
-def _part(parts: tuple[Any, ...], k: int) -> Any:
-    return parts[k]
+def _no_batch(x: Any, n_core: int) -> Any:
+    """Return an array in the library of the blocks of `x`, with a batch of none; if it is no batch, as large as it."""
+    if x.ndim < n_core:
+        return np.broadcast_to(np.zeros((), x.dtype), x.shape)
+    return np.zeros_like(x._meta, shape=(0, *x.shape[x.ndim - n_core :]))
 
 
-def _leaves(found: Any) -> Iterator[Any]:
-    """Yield the arrays of a result, in the order in which :func:`_rebuilt` takes them."""
+def _part(found: Tasks, k: int, leaf: Any, core: tuple[int, ...], n_samples: int = 0) -> Any:
+    """Return the Dask array of result number `k` of all blocks, like `leaf` and of shape `core` behind the batch.
+
+    The last `n_samples` axes of the loop are used up, and have size 1 in it.
+    """
+    # Axes that no array of the call has.
+    fresh = {-1 - axis: n for axis, n in enumerate(core)}
+    meta = np.empty_like(leaf, shape=(0,) * (len(found.loop) + len(core)))
+    used = found.loop[len(found.loop) - n_samples :]
+    return da.blockwise(
+        _taken, (*found.loop, *fresh), found.every, found.loop, k, None, len(found.loop), None, len(used), None,
+        new_axes=fresh, adjust_chunks={axis: (1,) * found.every.numblocks[axis] for axis in used}, meta=meta,
+        token=found.name,
+    )  # fmt: skip
+
+
+def _taken(found: list[Any], k: int, n_loop: int, n_samples: int) -> Any:
+    """Return array number `k` of what one task gave, with an axis for each that was used up."""
+    x = list(leaves(found[0]))[k]
+    if not n_samples:
+        return x
+    n_batch = n_loop - n_samples
+    return x.reshape(x.shape[:n_batch] + (1,) * n_samples + x.shape[n_batch:])
+
+
+def sums(function: Callable[..., Any], arrays: dict[str, Any], n_samples: int | None, values: dict[str, Any]) -> Any:
+    """Return what `function` counts of samples, which are along the last axes of the arrays: added up over all chunks.
+
+    Whatever it returns has to be integers, so the order does not matter; of statuses (int8) the largest is taken.
+    """
+    cores = dict.fromkeys(arrays, 0)
+    _check_samples({name: x.shape[-(n_samples or x.ndim) :] for name, x in _lazy(arrays, cores).items()})
+    found = tasks(function, (), arrays | values, cores, _no_samples, is_part=True)
+    n_loop = len(found.loop)
+    used = n_loop if n_samples is None else n_samples
+    lazy = []
+    for k, leaf in enumerate(leaves(found.sample)):
+        part = _part(found, k, leaf, leaf.shape[n_loop - used :], used)
+        axes = tuple(range(n_loop - used, n_loop))
+        options = {"axis": axes, "dtype": leaf.dtype, "split_every": SPLIT}
+        is_status = leaf.dtype == np.int8
+        lazy.append(da.reduction(part, _largest, _largest, **options) if is_status else part.sum(**options))
+    return rebuilt(found.sample, iter(lazy))
+
+
+def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
+    """Check that all arrays have as many samples, as far as that is known; others would be repeated."""
+    first = next(iter(sizes.values()))
+    for name, size in sizes.items():
+        if len(size) != len(first) or any(n != m for n, m in zip(size, first, strict=True) if not isnan(n + m)):
+            wanted, given = (" x ".join(map(str, some)) for some in (first, size))
+            validate.refuse(name, f"of {wanted} samples as {next(iter(sizes))}", given)
+
+
+def _largest(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return the largest along axes that hold something, of a batch that may hold nothing."""
+    return x.max(axis=axis, keepdims=keepdims) if x.size else x.sum(axis=axis, keepdims=keepdims, dtype=x.dtype)
+
+
+def _no_samples(x: Any, n_core: int) -> Any:
+    """Return an array in the library of the blocks of `x` with as many axes, and nothing in those of the loop."""
+    n_loop = max(x.ndim - n_core, 0)
+    return np.zeros_like(x._meta, shape=((0,) * n_loop + x.shape[n_loop:]))
+
+
+def merged(
+    function: Callable[..., Any], arrays: dict[str, Any], cores: dict[str, int], values: dict[str, Any], merge: Any
+) -> Any:
+    """Return, as a Delayed, what `merge` makes of the lists of what `function` returns of parts of the points."""
+    _check_samples({name: x.shape[:1] for name, x in _lazy(arrays, cores).items()})
+    found = tasks(function, (), arrays | values, cores, _no_samples, is_part=True)
+    parts = list(found.every.to_delayed().ravel())
+    once = dask.delayed(_merged, pure=True)
+    while len(parts) > 1:
+        parts = [
+            once(merge, parts[k : k + SPLIT]) if len(parts[k : k + SPLIT]) > 1 else parts[k]
+            for k in range(0, len(parts), SPLIT)
+        ]
+    return dask.delayed(_only, pure=True)(parts[0])
+
+
+def _merged(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
+    return [merge([part for (part,) in parts])]
+
+
+def _only(found: list[Any]) -> Any:
+    return found[0]
+
+
+def leaves(found: Any) -> Iterator[Any]:
+    """Yield the arrays of a result, in the order in which :func:`rebuilt` takes them."""
     if hasattr(found, "shape"):
         yield found
     elif isinstance(found, dict | tuple | list):
         for part in found.values() if isinstance(found, dict) else found:
-            yield from _leaves(part)
+            yield from leaves(part)
 
 
-def _rebuilt(found: Any, arrays: Iterator[Any]) -> Any:
+def rebuilt(found: Any, arrays: Iterator[Any]) -> Any:
     """Return a result with others in the place of its arrays."""
     if hasattr(found, "shape"):
         return next(arrays)
     if isinstance(found, dict):
-        return {key: _rebuilt(part, arrays) for key, part in found.items()}
+        return {key: rebuilt(part, arrays) for key, part in found.items()}
     if isinstance(found, tuple | list):
-        parts = [_rebuilt(part, arrays) for part in found]
+        parts = [rebuilt(part, arrays) for part in found]
         return type(found)(*parts) if hasattr(found, "_fields") else type(found)(parts)
     return found
