@@ -1,4 +1,4 @@
-"""How Sphinx makes the site of this folder: ``python -m sphinx -W docs docs/_build``."""
+"""How Sphinx makes the site of this folder: ``python -m sphinx -W docs site``."""
 
 import inspect
 import os
@@ -25,7 +25,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "gallery/*", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+exclude_patterns = ["gallery/*", "sg_execution_times.rst", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["colon_fence"]

@@ -30,6 +30,7 @@ PARTS = {  # of `cmfast` itself
     "Zeros": ("support", "Support", "Certificate"),
     "Comparison": ("overlap", "l1_distance", "kl_divergence"),
     "Geometry": import_module("cmfast.geometry").__all__,
+    "A page on your own models": ("report", "HtmlReport"),
     "What went wrong": ("Status", "FailureWarning", "FailureError", "DiagnosticWarning"),
 }
 
