@@ -103,6 +103,9 @@ def test_a_first_call_waits_for_few_kernels():
     calls = nvrtc.first_calls()
     found = [name for _, name in nvrtc.launched(calls["bi_normalize, 10x10"])]
     assert [name for name in found if "team" not in name] == ["cmfast_ipf_group<10>", "cmfast_ipf_queue"]
+    for size, large in (("40x40", "false"), ("100x100", "true")):
+        first = [f"cmfast_ipf_team<256, {large}, true>", "cmfast_ipf_queue"]
+        assert [name for _, name in nvrtc.launched(calls[f"bi_normalize, {size}"])][:2] == first
     found = nvrtc.launched(calls["cell_counts, gcm of a row"])
     assert len({module.unit(*each) for each in found}) < len(found)
 

@@ -171,7 +171,7 @@ def first_calls() -> dict[str, Callable[[Any], Any]]:
         return lambda make: cmfast.bi_normalize(make(rng.random((9, C, C)) + 1))
 
     return {
-        **{f"bi_normalize, {C}x{C}": scale(C) for C in (3, 10, 16, 32)},
+        **{f"bi_normalize, {C}x{C}": scale(C) for C in (3, 10, 16, 32, 40, 100)},
         "confusion_matrix": lambda make: cmfast.confusion_matrix(make(y), make(y), n_classes=10),
         "cell_counts": cells,
         "cell_counts, gcm of a row": lambda make: cmfast.gcm(cells(make), "row"),

@@ -140,6 +140,7 @@ def handed_on(monkeypatch, M, *targets, **options):
 
     scaling_team_solve = team.solve
     monkeypatch.setattr(team, "solve", solve)
+    monkeypatch.setattr(team, "is_loaded", lambda problem: True)  # else it is not called where nothing is left
     got = cmfast.ipf(*map(device.asarray, (M, *targets)), on_failure="ignore", **options)
     monkeypatch.undo()
     (queue,) = queues
@@ -163,6 +164,25 @@ def test_only_what_is_hard_is_handed_on_in_order(monkeypatch, size):
     got, queue = handed_on(monkeypatch, M, max_iter=2)
     assert queue == list(range(70))
     assert handed_on(monkeypatch, M[:5])[1] == []
+
+
+@pytest.mark.parametrize(("size", "slow"), [(33, []), (66, [5])])
+def test_blocks_leave_zeros_cells_far_apart_and_slow_sweeps(monkeypatch, size, slow):
+    rng = np.random.default_rng(0)
+    M = rng.random((8, size, size)) + 0.1
+    M[1, 1, 2] = M[2] = 0.0  # of which the second has nothing to solve
+    M[3, 0, 0] = np.nan
+    M[4] = 10.0 ** rng.uniform(-40, 40, (size, size))
+    M[5] = confusions(rng, size)
+    M[6] *= np.exp(rng.normal(size=size))
+    got, queue = handed_on(monkeypatch, M)
+    assert queue == [1, 4, *slow]
+    assert_agree(cmfast.ipf(M, on_failure="ignore"), got, 1e-7)
+    assert handed_on(monkeypatch, M[1:2], smoothing=0.5)[1] == []
+    start = device.asarray(got.row_scale.get()[6:]), device.asarray(got.col_scale.get()[6:])
+    again, queue = handed_on(monkeypatch, M[6:], start=start)
+    assert queue == []
+    assert (again.n_iter.get() < got.n_iter.get()[6:]).all()
 
 
 @pytest.mark.parametrize("size", range(1, 33))
@@ -266,8 +286,9 @@ def cold(monkeypatch):
     device.settle()
 
 
-def test_easy_matrices_do_not_wait_for_the_compiler(cold):
-    M = np.random.default_rng(0).random((50, 4, 4)) + 0.1
+@pytest.mark.parametrize("C", [4, 40, 70])
+def test_easy_matrices_do_not_wait_for_the_compiler(cold, C):
+    M = np.random.default_rng(0).random((5, C, C)) + 0.1
     got = cmfast.bi_normalize(device.asarray(M))
     assert not cold.is_set()
     np.testing.assert_allclose(device.host(got), cmfast.bi_normalize(M), rtol=1e-7)
@@ -341,8 +362,8 @@ def of_any_size(rng, C):
 
 @pytest.fixture
 def team_alone(monkeypatch):
-    """Keep easy matrices from the kernel that would take them first."""
-    monkeypatch.setattr(launch.group, "takes", lambda problem: False)
+    """Keep easy matrices from the kernels that would take them first."""
+    monkeypatch.setattr(launch, "_first_of_two", lambda problem: None)
 
 
 @pytest.mark.usefixtures("team_alone")

@@ -58,24 +58,29 @@ def takes(problem: Problem) -> bool:
     return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) <= MOST and not p.plain and p.amount >= 0.0
 
 
-def solve(problem: Problem) -> tuple[Any, Any]:
-    """Scale what takes few steps; return the numbers of the other matrices, in order, and how many they are.
-
-    Returns
-    -------
-    array of int64, shape (n,)
-        What stands behind the others has no meaning.
-    array of int64, shape (1,)
-    """
-    p, xp = problem, library(problem.cells)
-    left = xp.empty(p.n, np.int8)
+def solve(problem: Problem) -> Any:
+    """Scale what takes few steps; return 1 for every other matrix, 0 for these: an array of int8, shape (n,)."""
+    p = problem
+    left = library(p.cells).empty(p.n, np.int8)
     if max(p.R, p.C) <= single.MOST:
         single.launch(p, left)
     else:
         _launch(p, left)
-    ends = xp.cumsum(left, dtype=np.int64)
-    queue = xp.empty(p.n, np.int64)
-    _QUEUE.launch((), -(-p.n // THREADS), threads=THREADS, left=left, ends=ends, n=p.n, queue=queue)
+    return left
+
+
+def queued(left: Any) -> tuple[Any, Any]:
+    """Return the numbers of the matrices that are left, in order, and how many they are.
+
+    Returns
+    -------
+    array of int64, shape (n,)
+        What stands behind them has no meaning.
+    array of int64, shape (1,)
+    """
+    xp, n = library(left), len(left)
+    ends, queue = xp.cumsum(left, dtype=np.int64), xp.empty(n, np.int64)
+    _QUEUE.launch((), -(-n // THREADS), threads=THREADS, left=left, ends=ends, n=n, queue=queue)
     return queue, ends[-1:]
 
 

@@ -273,8 +273,9 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
   }
 }
 
-// Sweeps, then Newton's method where they would be slow or leave small cells wrong; returns a status.
-template <int W>
+// Sweeps, then Newton's method where they would be slow or leave small cells wrong; returns a status. An EASY instance
+// has the sweeps alone.
+template <bool EASY, int W>
 __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, double last_width, i64 max_iter, int rescue,
                                            i64* done) {
   const double target = goals.target;
@@ -295,14 +296,18 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, doubl
     if (newton || !(pace.residual > hidden)) break;
     goal = fmin(target, hidden);
   }
-  if (!(pace.residual < CM_INF)) {
-    each<W>(t.C, [&](int j) { t.y(j) = t.origin(j); });
-    row_step(t);
-    newton = true;
-  }
   *done = pace.k;
+  newton |= !(pace.residual < CM_INF);
   if (!newton) return pace.residual <= fmax(target, goals.still) ? CM_CONVERGED : CM_MAX_ITER;
-  const int status = newton_large(t, goals, last_width, max_iter, rescue, done);
-  if (status == CM_RANGE) *done = 0;
-  return status;
+  if constexpr (EASY) {
+    return LEFT;
+  } else {
+    if (!(pace.residual < CM_INF)) {
+      each<W>(t.C, [&](int j) { t.y(j) = t.origin(j); });
+      row_step(t);
+    }
+    const int status = newton_large(t, goals, last_width, max_iter, rescue, done);
+    if (status == CM_RANGE) *done = 0;
+    return status;
+  }
 }

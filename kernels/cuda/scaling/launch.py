@@ -1,6 +1,7 @@
 """Matrix scaling to given margins: ``ipf`` and ``ras``, what they are asked and what they return."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,12 @@ def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:
     size = max(1, problem.n) if progress is None else PROGRESS_MATRICES
     for first in range(0, problem.n, size):
         part = problem.part(first, min(first + size, problem.n))
-        if not group.takes(part):
+        first_of_two = _first_of_two(part)
+        if first_of_two is None:
             team.solve(part)
         else:
-            queue, length = group.solve(part)
+            team.is_loaded(part)  # else a thread begins to compile it while this one compiles the first
+            queue, length = group.queued(first_of_two(part))
             # The second kernel takes seconds to compile, and few matrices need it: until it is there, ask how many do.
             if not may_ask or team.is_loaded(part) or int(length.get()[0]):  # synchronises
                 team.solve(part, queue, length)
@@ -89,6 +92,13 @@ def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:
             progress(done, problem.n)
     if progress is not None and problem.n == 0:
         progress(0, 0)
+
+
+def _first_of_two(problem: Problem) -> Callable[[Problem], Any] | None:
+    """Return what says which matrices are left to the kernel that takes all, if anything comes before that."""
+    if group.takes(problem):
+        return group.solve
+    return team.solve_easy if team.takes_easy(problem) else None
 
 
 def _lines(a: Any, batch: tuple[int, ...]) -> Lines:

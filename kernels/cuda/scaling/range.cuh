@@ -139,11 +139,18 @@ __device__ __forceinline__ void equilibrate(Tile<W>& t) {
   divide_by_powers(t);
 }
 
+__device__ __forceinline__ bool is_outside(double low, double high) { return low < 1.0 / CM_WIDE || high > CM_WIDE; }
+
+// Whether the cells, from `low` to `high`, can stay as they are.
+template <int W>
+__device__ __forceinline__ bool is_near(const Tile<W>& t, double low, double high) {
+  return !is_outside(low, high) && !(high > CM_VAST * low) && (!(high > CM_SPAN * low) || (t.R == t.C && dominates(t)));
+}
+
 // Take powers of two out of the cells, which is exact; with a pairing where one is wanted and exists.
 template <int W>
 __device__ __forceinline__ void bring_near(Tile<W>& t, bool plain, double low, double high) {
-  const bool outside = low < 1.0 / CM_WIDE || high > CM_WIDE;
-  if (!outside && !(high > CM_VAST * low) && (!(high > CM_SPAN * low) || (t.R == t.C && dominates(t)))) return;
+  if (is_near(t, low, high)) return;
   if (t.R == t.C && !plain) {
     take_logarithms(t);
     if (assign(t)) {
@@ -161,5 +168,5 @@ __device__ __forceinline__ void bring_near(Tile<W>& t, bool plain, double low, d
       return;
     }
   }
-  if (outside) equilibrate(t);
+  if (is_outside(low, high)) equilibrate(t);
 }

@@ -3,6 +3,9 @@
 //
 // The steps and rules are those of kernels/cpu: _tile.py and _newton.py for small matrices, _single.py for LARGE ones.
 // A result depends on its matrix alone, whoever took it.
+//
+// What few matrices ask for is most of what there is to compile. So blocks have an EASY instance without it, which
+// comes first and says what it has left: matrices with zeros, cells far apart, sweeps that are no use.
 
 // ---- loading ----
 
@@ -237,7 +240,7 @@ __device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
 // A matrix and its targets, row_sums_step and so on being zero where all share one; results go to the same number.
 // Where the parts of a tile lie is counted in numbers: from the start of the team's shared memory, or below zero, as
 // ~place, from the start of its own scratch.
-template <int W, bool LARGE>
+template <int W, bool LARGE, bool EASY>
 __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 32 ? 1 : 2)
     cmfast_ipf_team(const float* floats, const double* doubles, i64 m_step, const double* row_sums, i64 row_sums_step,
                     const double* col_sums, i64 col_sums_step, const double* start_row, i64 start_row_step,
@@ -246,8 +249,9 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
                     int rescue, const i64* queue, const i64* length, i64 n, u64* next, int crew_size, u64* boards,
                     i64 room, double* exchange, i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size,
                     double* lines, i64 shared_size, i64 scratch_size, double* scratch, i64 network_size, i64 flow_at,
-                    i64* network, float* out_floats, double* out_doubles, double* out_row, double* out_col,
-                    double* out_residual, i64* out_n_iter, signed char* out_status, double* out_smoothing) {
+                    i64* network, signed char* left, float* out_floats, double* out_doubles, double* out_row,
+                    double* out_col, double* out_residual, i64* out_n_iter, signed char* out_status,
+                    double* out_smoothing) {
   CM_DYN_SMEM(double, shared);
   const int me = zeros::rank<W>(), teams = blockDim.x / W, team = threadIdx.x / W;
   const int crews = gridDim.x / crew_size;
@@ -256,7 +260,6 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
   const auto place = [&](i64 at) {
     return at >= 0 ? near + W + (LARGE ? CM_CREW_NUMBERS : 0) + at : scratch + i64(slot) * scratch_size + ~at;
   };
-  i64 *memory = network + i64(slot) * network_size, *flow = flow_at ? memory + flow_at : nullptr;
   double* own_lines =
       W == 32 || lines_at >= 0 ? near + W + (LARGE ? CM_CREW_NUMBERS : 0) : lines + i64(self) * lines_size;
   Crew alone{boards, exchange, room, crews, 1, 0, 0};
@@ -316,25 +319,41 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
     bool limit = false;
     i64 done = 0;
     if (seen.good && smoothing > 0.0) each_cell(t, t.R, t.C, [&](int i, int j) { t.M(i, j) += smoothing; });
-    if (seen.good && smoothing < 0.0) amount = pseudo_bayes(t, seen.high);
+    if constexpr (!EASY)
+      if (seen.good && smoothing < 0.0) amount = pseudo_bayes(t, seen.high);
     if (status == CM_CONVERGED) status = check_targets(t, flip, drop && bi, seen.zero && !(smoothing > 0.0), &changed);
     if (status == CM_CONVERGED && seen.zero && smoothing == 0.0 && !plain) {
-      status = look_at_zeros(t, flip, memory, flow);
-      limit = status == CM_LIMIT_ONLY;
-      if (limit) status = CM_CONVERGED;
-      changed |= limit;
+      if constexpr (EASY) {
+        status = LEFT;
+      } else {
+        i64* memory = network + i64(slot) * network_size;
+        status = look_at_zeros(t, flip, memory, flow_at ? memory + flow_at : nullptr);
+        limit = status == CM_LIMIT_ONLY;
+        if (limit) status = CM_CONVERGED;
+        changed |= limit;
+      }
     }
+    if (status == CM_CONVERGED && changed) seen = survey(t);
+    if constexpr (EASY)
+      if (status == CM_CONVERGED && !is_near(t, seen.low, seen.high)) status = LEFT;
     if (status == CM_CONVERGED) {
-      if (changed) seen = survey(t);
-      bring_near(t, plain, seen.low, seen.high);
+      if constexpr (!EASY) bring_near(t, plain, seen.low, seen.high);
       begin(t, flip ? first_cols : first_rows, flip ? first_rows : first_cols, plain || !(LARGE || t.chosen));
       each<W>(t.R, [&](int i) { t.root(i) = t.u(i) > 0.0 ? 1.0 / sqrt(t.u(i)) : 0.0; });
-      if (plain)
-        status = sinkhorn(t, goals, max_iter, &done);
-      else if constexpr (LARGE)
-        status = solve_large(t, goals, last_width, max_iter, rescue, &done);
-      else
+      if (!EASY && plain) {
+        if constexpr (!EASY) status = sinkhorn(t, goals, max_iter, &done);
+      } else if constexpr (LARGE) {
+        status = solve_large<EASY>(t, goals, last_width, max_iter, rescue, &done);
+      } else {
         status = newton(t, goals, last_width, max_iter, &done);
+      }
+    }
+    if constexpr (EASY) {
+      if (me == 0 && crew.rank == 0) left[b] = status == LEFT;
+      if (status == LEFT) {
+        meet_all(t);  // before the tile is filled again
+        continue;
+      }
     }
     if (status <= CM_MAX_ITER) {
       residual = finish(t, flip);

@@ -1,4 +1,8 @@
-"""Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp, a block or a crew each."""
+"""Scaling of the matrices of a batch that a queue names, whatever they hold: by a warp, a block or a crew each.
+
+Above 32 lines most matrices need little of that, and what they need takes the compiler less than half the time. So an
+instance that has no more takes all of them first, and says which ones are left.
+"""
 
 from typing import Any
 
@@ -26,7 +30,14 @@ DEFINES = {
     "PIECE_ROWS": PIECE_ROWS,
 }
 
-_TEAM = Kernel("scaling/team", "cmfast_ipf_team", (("32", "false"), ("256", "false"), ("256", "true")), (168, 255, 255))
+_INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # width, and whether matrices are large
+_EASY = tuple((*each, "true") for each in _INSTANCES[1:])
+_TEAM = Kernel(
+    "scaling/team",
+    "cmfast_ipf_team",
+    (*((*each, "false") for each in _INSTANCES), *_EASY),
+    (168, 255, 255, 255, 255),
+)
 KERNELS = (_TEAM,)
 
 
@@ -35,9 +46,28 @@ def is_loaded(problem: Problem) -> bool:
     return _TEAM.is_loaded(_instance(problem), problem.cells)
 
 
-def _instance(problem: Problem) -> tuple[str, str]:
+def _instance(problem: Problem, *, easy: bool = False) -> tuple[str, str, str]:
     width = WARP if max(problem.R, problem.C) <= WARP else THREADS
-    return str(width), "true" if problem.is_large else "false"
+    return str(width), "true" if problem.is_large else "false", "true" if easy else "false"
+
+
+def takes_easy(problem: Problem) -> bool:
+    """Return whether `solve_easy` does anything with matrices of this shape, under these rules."""
+    p = problem
+    return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) > WARP and not p.plain and p.amount >= 0.0
+
+
+def solve_easy(problem: Problem) -> Any:
+    """Scale matrices without zeros that sweeps, or a few steps of Newton's method, bring to their end.
+
+    Returns
+    -------
+    array of int8, shape (n,)
+        1 for every other matrix, of whose results none is written.
+    """
+    left = library(problem.cells).empty(problem.n, np.int8)
+    _launch(problem, None, None, left)
+    return left
 
 
 def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
@@ -52,9 +82,12 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     length : array of int64, shape (1,), optional
         How many of them there are: only the device knows.
     """
+    if problem.n > 0:
+        _launch(problem, queue, length, None)
+
+
+def _launch(problem: Problem, queue: Any, length: Any, left: Any) -> None:
     p, R, C = problem, problem.R, problem.C
-    if p.n == 0:
-        return
     xp = library(p.cells)
     width = WARP if max(R, C) <= WARP else THREADS
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
@@ -65,20 +98,20 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
     told = max(rows, -(-rows // PIECE_ROWS) * cols, THREADS)
     places, shared, lines, scratch = _places(width, rows, cols, room - first, sums, is_plain=p.plain, is_crew=crew > 1)
     teams = min(MOST_WARPS if width == WARP else 1, room // (first + shared), p.n)  # of a block
-    network, flow_at = _network(p)
+    network, flow_at = (0, 0) if left is not None else _network(p)
     most = LARGE_SCRATCH_BYTES if p.is_large else batches.MOST_SCRATCH_BYTES
     blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
     slots = blocks * teams  # where cells lie
     own = batches.team_scratch(str(width)) + 8 * teams * (first + shared)
     _TEAM.launch(
-        _instance(p), blocks * crew, shared=own, threads=teams * width,
+        _instance(p, easy=left is not None), blocks * crew, shared=own, threads=teams * width,
         **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
         queue=queue, length=length, next=xp.zeros(1, np.uint64),
         crew_size=crew, boards=xp.zeros(3 * blocks, np.uint64) if crew > 1 else None,
         room=told, exchange=xp.empty(2 * told * blocks) if crew > 1 else None,
         **places, lines_size=lines, lines=None if places["lines_at"] >= 0 else xp.empty(slots * crew * lines),
         shared_size=first + shared, scratch_size=scratch, scratch=xp.empty(slots * scratch),
-        network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64),
+        network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64), left=left,
     )  # fmt: skip
 
 

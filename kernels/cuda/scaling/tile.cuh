@@ -1,6 +1,8 @@
 // One matrix under work, the numbers it needs, and how a team of W threads, a warp or a block, goes over its cells.
 // Sums are added in an order that the shape of the matrix decides alone.
 
+constexpr int LEFT = -1;  // in place of a status: an instance that is not EASY is to begin anew
+
 // Numbers of a matrix, wherever there is room for them: shared memory, else global. R rows and C columns as it is
 // solved: Newton's unknowns belong on the shorter side. The rest of a row of cells is never read: an odd length lets a
 // warp read a column without two of its lanes asking one bank of shared memory.
