@@ -57,10 +57,10 @@ def open_rows(
     path, features, tick
         As for :func:`open_points`.
     label : str, optional
-        File of the labels; a column of the table.
+        File of the labels; a column of the table, where text names one of the columns that are rows.
     """
     if path.suffix.lower() in TABLES:
-        names, X, labels = _table(path, [] if label is None else [label], features, tick)
+        names, X, labels = _table(path, [] if label is None else [label], features, tick, by_name=True)
         return names, X, labels[0] if labels else None
     return None, open_array(path, tick=tick), None if label is None else open_array(Path(label), tick=tick)
 
@@ -127,9 +127,9 @@ def free_bytes() -> int:
 
 
 def _table(
-    path: Path, of_labels: list[str], features: list[str] | None, tick: Tick
+    path: Path, of_labels: list[str], features: list[str] | None, tick: Tick, *, by_name: bool = False
 ) -> tuple[list[str], np.ndarray, list[np.ndarray]]:
-    """Return the names of the columns with features, these, and the columns of labels."""
+    """Return the names of the columns with features, these, and those of labels, `by_name` of the former."""
     tables.needs("pyarrow", path)
     names, total, parts = tables.arrow_batches(path)
     labels = [tables.column_named(path, names, name) for name in of_labels]
@@ -139,6 +139,7 @@ def _table(
         wanted = [k for k in range(len(names)) if k not in labels]
     if not wanted:
         raise FileError(path, "has no columns but the labels")
+    classes = [names[k] for k in wanted]
     with Scratch() as X, ExitStack() as stack:
         ids = [stack.enter_context(Scratch()) for _ in labels]
         done = 0
@@ -149,7 +150,8 @@ def _table(
             named = [(names[k], column) for k, column in zip([*wanted, *labels], columns, strict=True)]
             with tables.understood(path, "not readable"):
                 points = np.concatenate([_numbers(path, *each) for each in named[: len(wanted)]], axis=1)
-                found = [_classes(path, name, column, done) for name, column in named[len(wanted) :]]
+                known = classes if by_name and points.shape[1] == len(classes) else None
+                found = [_classes(path, name, column, done, known) for name, column in named[len(wanted) :]]
             X.append(points)
             for one, block in zip(ids, found, strict=True):
                 one.append(block)
@@ -157,7 +159,7 @@ def _table(
             tick(done, total)
         if not done:
             raise FileError(path, "has no rows")
-        return [names[k] for k in wanted], X.mapped(), [one.mapped() for one in ids]
+        return classes, X.mapped(), [one.mapped() for one in ids]
 
 
 def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
@@ -185,16 +187,35 @@ def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
     return numbers.astype(np.float32 if narrow else np.float64, copy=False).reshape(-1, length)
 
 
-def _classes(path: Path, name: str, column: Any, start: int) -> np.ndarray:
+def _classes(path: Path, name: str, column: Any, start: int, known: list[str] | None) -> np.ndarray:
+    """Return class ids; of text the places among the `known` names."""
     import pyarrow as pa
 
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise FileError(path, f"row {start + row}: a label is missing in column {name!r}")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if known is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return _places(path, name, column, start, known)
     if not pa.types.is_integer(column.type):
         raise FileError(path, f"column {name!r} must hold class ids 0, 1, ..., but is {column.type}")
     ids: np.ndarray = column.to_numpy(zero_copy_only=False)
     if ids.dtype == np.uint64 and (large := np.flatnonzero(ids >> 63)).size:
         row = int(large[0])
         raise FileError(path, f"row {start + row} of column {name!r} holds {ids[row]}, which is no class id")
+    return ids.astype(np.int64)
+
+
+def _places(path: Path, name: str, column: Any, start: int, known: list[str]) -> np.ndarray:
+    """Return where every label of a column stands among the `known` names."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = pc.index_in(column, value_set=pa.array(known, column.type))
+    if places.null_count:
+        row = int(np.argmax(places.is_null().to_numpy(zero_copy_only=False)))
+        label, names = column[row].as_py(), ", ".join(known)
+        raise FileError(path, f"row {start + row}: label {label!r} of column {name!r} names no other column ({names})")
+    ids: np.ndarray = places.to_numpy(zero_copy_only=False)
     return ids.astype(np.int64)

@@ -1,6 +1,7 @@
 """``cmfast conformal``: prediction sets of a file of probabilities, and how often classes share one."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,11 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--calibration", type=Path, required=True, metavar="FILE", help="the same of rows whose labels are known"
     )
-    parser.add_argument("--labels", metavar="Y", help="npy or zarr (n,) of the labels of FILE; a column of a table")
+    parser.add_argument(
+        "--labels",
+        metavar="Y",
+        help="npy or zarr (n,) of the class ids of FILE; a column of a table, ids or names of columns",
+    )
     parser.add_argument("--calibration-labels", metavar="Y", help="the same of the calibration; default: as --labels")
     parser.add_argument(
         "--features", nargs="+", metavar="COLUMN", help="columns of tables with the probabilities; default: all others"
@@ -77,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
     counts = conformal.ccm(sets, num_threads=args.threads)
     if target is not None:
         counts.save(target)
-    facts = _facts(args, sets, counts, q, y)
+    columns = of_new if of_new is not None and len(of_new) == P.shape[1] else None  # or one column of lists
+    facts = {"columns": columns, **_facts(args, sets, counts, q, y)}
     if args.json:
         options = {"lam": args.lam, "k_reg": args.k_reg, "randomised": rule["randomised"] and args.method != "lac"}
         options |= {"seed": args.seed, "by_class": args.by_class, "empty": args.empty}
@@ -123,7 +129,11 @@ def _read(
     """Return the names of the columns, probabilities and labels; None without."""
     tick = (lambda done, total: None) if args.quiet else Bar("read", "rows")
     table = path.suffix.lower() in points.TABLES
-    return points.open_rows(path, labels, args.features if table else None, tick=tick)
+    names, P, y = points.open_rows(path, labels, args.features if table else None, tick=tick)
+    if y is not None and (y.dtype.kind not in "bui" or y.shape != P.shape[:1]):
+        wanted = f"of shape {P.shape[:1]} with class ids 0, 1, ..., as {path} has rows"
+        misuse(f"{labels} must be {wanted}, but is {y.shape} of {y.dtype}")
+    return names, P, y
 
 
 def _facts(args: argparse.Namespace, sets: Any, counts: Any, q: np.ndarray, y: np.ndarray | None) -> dict[str, Any]:
@@ -155,12 +165,13 @@ def _print(calibration: int, facts: dict[str, Any]) -> None:
         limit = "by class" if isinstance(one["threshold"], list) else f"{one['threshold']:.6f}"
         numbers = [("-" if x is None else f"{x:.4f}") for x in (one["coverage"], one["mean_size"], one["empty"])]
         cells = f"{numbers[0]:>8}  {numbers[1]:>9}  {numbers[2]:>7}"
-        print(f"{one['alpha']:<7g} {limit:>9}  {cells}  {_screen.shown(_pairs(np.array(one['correlation'])))}")
+        pairs = _pairs(np.array(one["correlation"]), facts["columns"] or range(facts["classes"]))
+        print(f"{one['alpha']:<7g} {limit:>9}  {cells}  {_screen.shown(pairs)}")
 
 
-def _pairs(rho: np.ndarray) -> str:
+def _pairs(rho: np.ndarray, names: Sequence[object]) -> str:
     """Return the three pairs of the highest correlation."""
     first, second = np.triu_indices(len(rho), 1)
     values = rho[first, second]
     order = [k for k in np.argsort(-values, kind="stable") if not np.isnan(values[k])][:3]
-    return ", ".join(f"{first[k]}-{second[k]} {values[k]:+.2f}" for k in order) or "none defined"
+    return ", ".join(f"{names[first[k]]}-{names[second[k]]} {values[k]:+.2f}" for k in order) or "none defined"

@@ -1,6 +1,7 @@
 """The command ``cmfast conformal``."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def test_tables(tmp_path, capsys, files):
     assert cli.main(["conformal", new, "--labels", "label", "--calibration", cal, "--json", "--quiet"]) == 0
     of_tables = json.loads(capsys.readouterr().out)
     assert cli.main([*files, "--json"]) == 0
-    assert of_tables == json.loads(capsys.readouterr().out)
+    assert of_tables == json.loads(capsys.readouterr().out) | {"columns": list("abcd")}
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,51 @@ def test_tables_without_labels(tmp_path, capsys):
     assert (found["alphas"][0]["coverage"], found["alphas"][0]["mean_size"]) == (None, sizes.mean())
     options = {"lam": 0.0, "k_reg": 0, "randomised": True, "seed": 0, "by_class": False, "empty": "allow"}
     assert {name: found[name] for name in options} == options
+
+
+@pytest.mark.parametrize("kind", [str, "category"])
+def test_labels_of_tables_may_name_columns(tmp_path, capsys, kind):
+    """What a classifier calls its classes is what columns of probabilities are called."""
+    command = frames(tmp_path)
+    assert cli.main(command) == 0
+    want = capsys.readouterr().out
+    assert re.search("[a-d]-[a-d] [+-]", want)
+    known = pd.DataFrame(P[:200], columns=list("abcd")).assign(
+        label=pd.Series(np.array(list("abcd"))[Y[:200]], dtype=kind)
+    )
+    known.to_parquet(tmp_path / "cal.parquet")
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out == want
+    known.assign(label=known.label.astype(str).replace("b", "x")).to_parquet(tmp_path / "cal.parquet")
+    assert cli.main(command) == 2
+    row = list(Y).index(1)
+    assert f"row {row}: label 'x' of column 'label' names no other column (a, b, c, d)" in capsys.readouterr().err
+
+
+def test_probabilities_in_a_column_of_lists(tmp_path, capsys, files):
+    """Which has one name for all classes: labels cannot be names."""
+    command = frames(tmp_path)
+    for name, part in (("cal", slice(200)), ("new", slice(200, 300))):
+        frame = (
+            pd.DataFrame({"p": list(P[part]), "label": Y[part]})
+            if name == "cal"
+            else pd.DataFrame({"p": list(P[part])})
+        )
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    assert cli.main(command) == 0
+    found = capsys.readouterr().out
+    assert cli.main([files[0], files[1], *files[4:]]) == 0
+    assert found == capsys.readouterr().out
+    pd.DataFrame({"p": list(P[:200]), "label": ["p"] * 200}).to_parquet(tmp_path / "cal.parquet")
+    assert cli.main(command) == 2
+    assert "column 'label' must hold class ids" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("bad", [np.array(list("abcd"))[Y[:200]], Y[:199], Y[:200] * 1.0, Y[:200, None]])
+def test_files_of_labels_that_are_none_are_named(files, capsys, tmp_path, bad):
+    np.save(tmp_path / "ycal.npy", bad)
+    assert cli.main(files) == 2
+    assert "ycal.npy must be of shape (200,) with class ids 0, 1, ..." in capsys.readouterr().err
 
 
 def test_columns_that_differ_are_refused(tmp_path, capsys):
