@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from checks import assert_same_bits
 
+import cmfast
 from cmfast import conformal
 
 pytestmark = device.marks
@@ -54,3 +55,12 @@ def test_nothing_waits_where_failures_are_ignored():
         sets = conformal.prediction_sets(P, q, u=u, on_failure="ignore")
         conformal.ccm(sets).correlation()
         conformal.coverage_confusion(sets, y, on_failure="ignore")
+
+
+def test_it_is_said_there_what_is_wrong_with_the_first_bad_value():
+    P, y, u = RNG.dirichlet(np.ones(4), (2, 5)), np.zeros((2, 5), np.int64), np.full((2, 5), 0.5)
+    y[1, 2], u[0, 4] = 4, 2.0
+    with pytest.warns(cmfast.FailureWarning, match=r": 2 INVALID; 2 at u\[0, 4\] is not from 0 to 1"):
+        conformal.scores(device.asarray(P), device.asarray(y), u=device.asarray(u))
+    with pytest.warns(cmfast.FailureWarning, match=r": 1 INVALID; 4 at y\[1, 2\] is none of the 4 classes, 0 to 3"):
+        conformal.scores(device.asarray(P), device.asarray(y))
