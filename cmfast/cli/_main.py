@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from types import ModuleType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import cmfast
 from cmfast._core import compiling
@@ -32,18 +32,45 @@ from cmfast.cli import (
 )
 from cmfast.cli._options import Parser, UsageError, worded
 
-COMMANDS: dict[str, tuple[ModuleType, str]] = {
-    "normalize": (_normalize, "normalise a file of confusion matrices"),
-    "confusion": (_confusion, "count a confusion matrix from a table of labels"),
-    "metrics": (_metrics, "metrics of a table of labels, or of a file of matrices"),
-    "compare": (_compare, "two classifiers on the same samples: differences, how sure they are, which is higher"),
-    "report": (_report, "a page on one model or two: matrices, metrics, differences, groups, all with intervals"),
-    "merge": (_merge, "add up counts of parts"),
-    "gcm": (_gcm, "geometric confusion matrix of embeddings"),
-    "conformal": (_conformal, "conformal sets of a file of probabilities, and which classes share them"),
-    "info": (_info, "versions, threads, cache folder, GPU: what a bug report needs"),
-    "warmup": (_warmup, "compile now what first calls would compile"),
-    "demo": (_demo, "the whole story on real data: a report, numbers and matrices"),
+
+class Command(NamedTuple):
+    """What a command is, in a line, and how it is called."""
+
+    module: ModuleType
+    summary: str
+    example: str
+
+
+COMMANDS = {
+    "demo": Command(_demo, "the whole story on real data: a report, numbers and matrices", "--out cmfast-demo"),
+    "report": Command(
+        _report,
+        "a page on one model or two: matrices, metrics, differences, groups, all with intervals",
+        "t.parquet --true label --pred new --pred old --by site -o report.html",
+    ),
+    "confusion": Command(
+        _confusion, "count a confusion matrix from a table of labels", "t.csv --true label --pred new"
+    ),
+    "metrics": Command(
+        _metrics, "metrics of a table of labels, or of a file of matrices", "t.csv --true label --pred new --interval"
+    ),
+    "compare": Command(
+        _compare,
+        "two classifiers on the same samples: differences, how sure they are, which is higher",
+        "t.csv --true label --pred new --pred old",
+    ),
+    "normalize": Command(
+        _normalize, "normalise a file of confusion matrices", "matrices.npy -o bi.npy --method bi --smoothing 0.5"
+    ),
+    "merge": Command(_merge, "add up counts of parts", "monday.json tuesday.json -o both.json"),
+    "gcm": Command(_gcm, "geometric confusion matrix of embeddings", "X.npy --labels y.npy --pred p.npy"),
+    "conformal": Command(
+        _conformal,
+        "conformal sets of a file of probabilities, and which classes share them",
+        "new.npy --calibration known.npy --calibration-labels y.npy --alpha 0.1",
+    ),
+    "info": Command(_info, "versions, threads, cache folder, GPU: what a bug report needs", ""),
+    "warmup": Command(_warmup, "compile now what first calls would compile", ""),
 }
 
 
@@ -69,6 +96,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    if not (sys.argv[1:] if argv is None else argv):
+        print(overview())
+        return 0
     try:
         args = _parser().parse_args(argv)
     except SystemExit as done:  # --help and --version have been printed
@@ -86,11 +116,19 @@ def _run(argv: Sequence[str] | None) -> int:
                 _say(f"warning: {worded(message, vars(args))}")
 
 
+def overview() -> str:
+    """Return what there is to do, with an example of each."""
+    lines = ["Confusion matrices, fast and exact. What there is, with an example each:", ""]
+    for name, command in COMMANDS.items():
+        lines += [f"  {command.summary}", f"    $ {f'cmfast {name} {command.example}'.rstrip()}", ""]
+    return "\n".join([*lines, "cmfast COMMAND --help: all that a command takes."])
+
+
 def _parser() -> Parser:
     parser = Parser(prog="cmfast", description="Confusion matrices, fast and exact.")
     parser.add_argument("--version", action="version", version=f"cmfast {cmfast.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, (module, summary) in COMMANDS.items():
+    for name, (module, summary, _) in COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         command.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
         command.set_defaults(run=module.run, command=name)

@@ -214,7 +214,7 @@ def test_an_unreadable_file_is_one_line(cmd, name):
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        ((), "COMMAND"),
+        (("--quiet",), "COMMAND"),
         (("frobnicate",), "frobnicate"),
         (("normalize",), "required: IN.npy"),
         (("normalize", "good.npy"), "-o"),

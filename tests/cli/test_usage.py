@@ -1,6 +1,7 @@
 """What people type in their first hour: the right answer, or a line that says what to type instead."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import get_args
 
@@ -10,7 +11,7 @@ from commands import assert_refused
 
 from cmfast import cli
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
-from cmfast.cli import _counting
+from cmfast.cli import _counting, _main
 from cmfast.geometry._embedding import RULES
 
 ROWS = [("cat", "dog", "A"), ("cat", "cat", "B"), ("dog", "dog", "A"), ("dog", "cat", "A")]
@@ -211,3 +212,15 @@ def test_two_columns_of_text_are_taken(run, tmp_path, rows, labels, accuracy):
 def test_two_columns_that_say_nothing_of_their_names_are_refused(run, tmp_path, rows):
     (tmp_path / "t.csv").write_text(rows)
     assert_refused(run("metrics", "t.csv"), "cannot tell whether the first line")
+
+
+def test_without_a_command_it_says_what_there_is(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["cmfast"])
+    assert cli.main([]) == cli.main() == 0
+    out, err = capsys.readouterr()
+    assert (out.count("\n\n  "), err) == (2 * len(_main.COMMANDS), "")
+    assert max(map(len, out.splitlines())) <= 100
+    examples = [line.removeprefix("    $ cmfast ") for line in out.splitlines() if "$" in line]
+    assert len(set(examples)) == len(_main.COMMANDS)
+    for example in examples:
+        assert _main._parser().parse_args(shlex.split(example)).command == example.split()[0]

@@ -169,10 +169,11 @@ class Tab:
     def _own(self) -> list[dict[str, Any]]:
         return [event for event in self._browser.events if event.get("sessionId") == self._session]
 
-    def picture(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        size = self.tell("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+    def picture(self, path: Path, selector: str = "html") -> None:
+        """Write a picture of an element; of the whole page, if none is named."""
+        code = f"""(() => {{ const b = document.querySelector({json.dumps(selector)}).getBoundingClientRect();
+            return [b.x + scrollX, b.y + scrollY, b.width, b.height]; }})()"""
+        clip = dict(zip(("x", "y", "width", "height"), self.js(code), strict=True)) | {"scale": 1}
         shot = self.tell("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(b64decode(shot["data"]))
 
