@@ -1,0 +1,96 @@
+"""Dask arrays on a cluster of two processes: a worker that dies, labels that are wrong, and what is given up."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+
+import cmfast
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+RNG = np.random.default_rng(19)
+N = 4000
+Y, P = RNG.integers(0, 4, (2, N))
+X = RNG.normal(size=(N, 3))
+GRID = cmfast.Grid.regular(X, bins=6)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Return a client of two workers, which are processes that are started again when they die."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": "1GiB"}
+    with (
+        distributed.LocalCluster(**options, silence_logs="CRITICAL") as cluster,
+        distributed.Client(cluster) as found,
+    ):
+        yield found
+
+
+def lazy(*arrays):
+    """Return arrays in twenty chunks."""
+    return [da.from_array(x, chunks=(N // 20, *x.shape[1:])) for x in arrays]
+
+
+def fatal(y, once):
+    """Return labels of which one chunk kills the worker that makes it, the first time."""
+
+    def die(block, block_info=None):
+        if block_info[0]["chunk-location"] == (13,) and not once.exists():
+            once.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    return y.map_blocks(die, meta=y._meta)
+
+
+def test_a_worker_that_dies_changes_no_bit(client, tmp_path):
+    y, p, points = lazy(Y, P, X)
+    matrix = cmfast.confusion_matrix(y, p, n_classes=4)
+    assert_same_bits(client.compute(matrix).result(), cmfast.confusion_matrix(Y, P, n_classes=4))
+    once = tmp_path / "died"
+    cells = cmfast.cell_counts(points, fatal(y, once), p, grid=GRID, n_classes=4)
+    assert client.compute(cells).result() == cmfast.cell_counts(X, Y, P, grid=GRID, n_classes=4)
+    assert once.exists()
+
+
+def test_wrong_labels_fail_in_our_words(client):
+    bad = Y.copy()
+    bad[N // 2] = 9
+    y, p = lazy(bad, P)
+    where = r"got 1 outside \(first: 9 at 0\), in chunk \(10,\), which begins at index \(2000,\)$"
+    with pytest.raises(ValueError, match=rf"^confusion_matrix: y_true must be in 0\.\.3, {where}"):
+        client.compute(cmfast.confusion_matrix(y, p, n_classes=4)).result()
+    M = np.ones((6, 2, 2))
+    M[4, 0, 0] = np.nan
+    found = cmfast.ipf(da.from_array(M, chunks=(2, 2, 2)), on_failure="raise")
+    with pytest.raises(
+        cmfast.FailureError, match=r"^ipf: INVALID .*, in chunk \(2,\), which begins at index \(4,\)$"
+    ) as e:
+        client.compute(found.matrix).result()
+    assert e.value.status.tolist() == [cmfast.Status.INVALID, 0]
+
+
+def test_what_is_given_up_leaves_nothing(client):
+    def slow(block):
+        time.sleep(0.05)
+        return block
+
+    def held():
+        return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+
+    before = held()
+    y, p = lazy(Y, P)
+    future = client.compute(cmfast.confusion_matrix(y.map_blocks(slow, meta=y._meta), p, n_classes=4))
+    while held() == before:
+        time.sleep(0.01)
+    future.cancel()
+    until = time.monotonic() + 30
+    while held() > before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert held() <= before
+    assert future.cancelled()
