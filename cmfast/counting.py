@@ -200,6 +200,9 @@ def confusion_matrix(
     Arrays of xarray give one of dimensions ``true``, ``predicted`` and ``group``, with classes and names of groups as
     coordinates. They are matched by position: raises where coordinates or the order of dimensions differ.
 
+    Dask arrays give one that is lazy: the counts of every chunk, added up. `n_classes` or `labels` has to be given
+    then, `n_groups` with groups, and weights are integers; labels that raise do so when they are computed.
+
     Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels without `whole_floats`,
     `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
 

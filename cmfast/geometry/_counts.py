@@ -92,7 +92,7 @@ def cell_counts(
     Synchronises the device. Reproducible: same points, same bits, in any order, for any number of threads, and for any
     parts merged in any order. Memory: 8 bytes per point and at most 28 per distinct triple at work, of which 16 are
     kept. (Where cells, labels and predictions need more than 63 bits, cells are ranked: slower, about 80 bytes per
-    point.)
+    point.) Of Dask arrays, with `n_classes`, it is a ``dask.delayed.Delayed`` of the counts of all chunks, merged.
 
     References
     ----------
