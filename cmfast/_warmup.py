@@ -116,6 +116,15 @@ def _scaling_gradient() -> None:
             dispatch.call("scaling_gradient", M, M, of_row, of_col, *known)
 
 
+def _ipf_of_logits() -> None:
+    sums = np.array([3.0, 2.0, 1.0])
+    for dtype, spread in product(FLOATS, (1.0, 1000.0)):
+        L = spread * _matrix(dtype)
+        cmfast.ipf(L, logits=True)
+        cmfast.ipf(L, sums, sums[::-1], logits=True)
+    cmfast.ipf(np.where(np.tri(3) > 0.0, 1000.0 * np.eye(3), -np.inf), logits=True)
+
+
 def _comparison_gradient() -> None:
     for one, other in product(FLOATS, FLOATS):
         arrays = _matrix(one), _matrix(other), np.array(1.0)
@@ -365,6 +374,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "comparison_gradient": _comparison_gradient,
     "metrics_gradient": _metrics_gradient,
     "normalizing_gradient": _normalizing_gradient,
+    "ipf_of_logits": _ipf_of_logits,
     "scaling_gradient": _scaling_gradient,
     "support": _support,
     "column_ranges": _columns,
@@ -419,7 +429,7 @@ CALLS: dict[str, Callable[[], object]] = {
 
 # Ops that share kernels: two processes would both compile them. Those that take longest for all types come first.
 TOGETHER: tuple[tuple[str, ...], ...] = (
-    ("ipf", "ras", "normalize", "importance_weights", "scaling_gradient"),
+    ("ipf", "ras", "normalize", "importance_weights", "ipf_of_logits", "scaling_gradient"),
     ("metrics_of_matrices", "metrics_of_sums"),
     ("margins", "most_confused", "one_vs_rest", "confusion_fractions"),
     tuple(op for op, entry in OPS.items() if entry.topic == "geometry"),

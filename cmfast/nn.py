@@ -19,8 +19,6 @@ from cmfast.normalizing import bi_normalize
 
 __all__ = ["BiNormalize", "MetricLoss", "soft_confusion_matrix"]
 
-SWEEPS = 3  # in logarithms, after which the cells that matter are near those of the result
-
 
 class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is not looked at
     """Make rows and columns of a batch of square matrices sum to one: a layer without parameters.
@@ -28,10 +26,10 @@ class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is not looked
     Parameters
     ----------
     logits : bool
-        The input are logarithms of the cells, of any size: no exponential of them is taken before they are brought near
-        those of the result.
+        The input are logarithms of the cells, of any size: no exponential of them is taken that float64 does not hold.
+        On the CPU.
     smoothing, tol, solver, on_failure
-        See :func:`cmfast.ipf`; not ``"pseudo-bayes"``, which has no gradient.
+        See :func:`cmfast.ipf`; no smoothing of logits, and not ``"pseudo-bayes"``, which has no gradient.
 
     Notes
     -----
@@ -58,29 +56,17 @@ class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is not looked
         on_failure: OnFailure = "warn",
     ) -> None:
         super().__init__()
-        self.logits = logits
         self.options: dict[str, Any] = {
-            "smoothing": smoothing, "tol": tol, "solver": solver, "on_failure": on_failure,
+            "logits": logits, "smoothing": smoothing, "tol": tol, "solver": solver, "on_failure": on_failure,
         }  # fmt: skip
 
     def forward(self, M: Any) -> Any:
         """Return the scaled matrices, of shape (..., C, C) as `M`."""
-        return bi_normalize(_near(M) if self.logits else M, **self.options)
+        return bi_normalize(M, **self.options)
 
     def extra_repr(self) -> str:
         """Return what stands between the parentheses where the layer is printed."""
-        given = {"logits": self.logits, **self.options}
-        return ", ".join(f"{name}={value!r}" for name, value in given.items())
-
-
-def _near(logits: Any) -> Any:
-    """Return the exponentials, each row and column times a factor of its own, which the result does not depend on."""
-    with torch.no_grad():
-        shift = torch.zeros_like(logits)
-        for _ in range(SWEEPS):
-            for axis in (-1, -2):
-                shift = shift + (logits - shift).logsumexp(axis, keepdim=True)
-    return (logits - shift).exp()
+        return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
 
 def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:

@@ -263,6 +263,7 @@ def bi_normalize(
     max_iter: int | None = ...,
     solver: Solver = ...,
     start: Start = ...,
+    logits: bool = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
@@ -278,6 +279,7 @@ def bi_normalize(
     max_iter: int | None = ...,
     solver: Solver = ...,
     start: Start = ...,
+    logits: bool = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
@@ -292,6 +294,7 @@ def bi_normalize(
     max_iter: int | None = None,
     solver: Solver = "auto",
     start: Start = None,
+    logits: bool = False,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
@@ -304,8 +307,8 @@ def bi_normalize(
     Parameters
     ----------
     M : array, shape (..., C, C)
-        Nonnegative.
-    smoothing, empty, tol, max_iter, solver, start, on_failure, num_threads, progress
+        Nonnegative; with `logits` the logarithms of the cells, of any size.
+    smoothing, empty, tol, max_iter, solver, start, logits, on_failure, num_threads, progress
         See :func:`ipf`.
 
     Returns
@@ -341,6 +344,7 @@ def bi_normalize(
         max_iter=max_iter,
         solver=solver,
         start=start,
+        logits=logits,
         on_failure=on_failure,
         num_threads=num_threads,
         progress=progress,

@@ -69,6 +69,12 @@ OPS: dict[str, Op] = {
         rtol=(1e-6, 1e-11),
         gradient="scaling_gradient",
     ),
+    "ipf_of_logits": Op(
+        "scaling.logits",
+        "(R,C),(R),(C)->(R,C),(R),(C),(),(),(),()",
+        rtol=(1e-6, 1e-11),
+        gradient="scaling_gradient",
+    ),
     # Of what the margins of a result were rounded to: a last step further than the forward pass.
     "scaling_gradient": Op(
         "scaling.gradient", "(R,C),(R,C),(R),(C),(R),(C),(R,C),(),()->(R,C),(R),(C)", rtol=(1e-6, 1e-9)

@@ -31,6 +31,7 @@ SECONDS = {
     "importance_weights": 1.0,
     "ipf": 4.0,
     "ras": 4.0,
+    "ipf_of_logits": 5.0,
     "comparison_gradient": 1.0,
     "metrics_gradient": 5.0,
     "normalizing_gradient": 1.0,

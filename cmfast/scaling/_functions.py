@@ -36,6 +36,7 @@ def ipf(
     max_iter: int | None = ...,
     solver: Solver = ...,
     start: Start = ...,
+    logits: bool = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
@@ -53,6 +54,7 @@ def ipf(
     max_iter: int | None = ...,
     solver: Solver = ...,
     start: Start = ...,
+    logits: bool = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
@@ -70,6 +72,7 @@ def ipf(
     max_iter: int | None = None,
     solver: Solver = "auto",
     start: Start = None,
+    logits: bool = False,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
@@ -105,6 +108,12 @@ def ipf(
         so that small cells are right and not only the sums.
     start : ScalingResult or (row_scale, col_scale), optional
         Factors to start from, for instance those of a similar matrix; ignored where one is not positive and finite.
+    logits : bool
+        `M` holds the natural logarithms of the cells, of any sign and size, -inf for zeros: cells that no float64 holds
+        are scaled too. `row_scale` and `col_scale` are logarithms then, with the mean of `row_scale` at zero, and
+        ``matrix = exp(row_scale[..., :, None] + M + col_scale[..., None, :])``. Of a result in which
+        cells of less than 1e-130 alone connect some lines to the others, these factors and cells are not determined.
+        Without `smoothing` and `start`; on the CPU.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices that have no answer (see Notes).
     num_threads : int, optional
@@ -155,6 +164,13 @@ def ipf(
            [41.76,  6.24]])
     >>> cmfast.Status(result.status), bool(result.residual < 1e-9)
     (<Status.CONVERGED: 0>, True)
+
+    Of logarithms:
+
+    >>> result = cmfast.ipf([[0.0, 2000.0], [3000.0, 4998.0]], logits=True)
+    >>> result.matrix.round(6), result.row_scale
+    (array([[0.377541, 0.622459],
+           [0.622459, 0.377541]]), array([ 1499.5, -1499.5]))
     """
     validate.on_failure(on_failure)
     result, describe = solve(
@@ -168,6 +184,7 @@ def ipf(
         max_iter=max_iter,
         solver=solver,
         start=start,
+        logits=logits,
         num_threads=num_threads,
         progress=progress,
     )
@@ -294,6 +311,7 @@ def solve(
     max_iter: int | None = None,
     solver: Solver = "auto",
     start: Start = None,
+    logits: bool = False,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> tuple[ScalingResult[Any, Any], Callable[[tuple[int, ...]], str]]:
@@ -304,6 +322,10 @@ def solve(
         options = _checked(smoothing, empty, tol, max_iter, solver)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
+    validate.flag("logits", logits)
+    if logits:
+        _refuse_with_logits(smoothing, start)
+        kernel = "ipf_of_logits"
     if row_sums is col_sums is start is None:
         arrays = [dispatch.adopt_one("M", M, kernel), None, None, None, None]
     else:
@@ -311,9 +333,21 @@ def solve(
         arrays = dispatch.adopt(optional=VECTORS, op=kernel, M=M, row_sums=row_sums, col_sums=col_sums, **factors)
     batch = _shapes(*arrays)
     report = reporter(progress, "matrices")
-    out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
-    result: ScalingResult[Any, Any] = ScalingResult(*out) if kernel == "ipf" else ScalingResult(None, *out)
-    return result, lambda index: _reasons.unscaled(index, batch, arrays[:3], result, options)
+    if logits:
+        given = {name: value for name, value in options.items() if name != "smoothing"}
+        out = dispatch.call(kernel, *arrays[:3], **given, num_threads=num_threads, progress=report)
+    else:
+        out = dispatch.call(kernel, *arrays, **options, num_threads=num_threads, progress=report)
+    result: ScalingResult[Any, Any] = ScalingResult(None, *out) if kernel == "ras" else ScalingResult(*out)
+    reason = _reasons.unscaled_logits if logits else _reasons.unscaled
+    return result, lambda index: reason(index, batch, arrays[:3], result, options)
+
+
+def _refuse_with_logits(smoothing: Any, start: Any) -> None:
+    if smoothing is not None:
+        validate.refuse("smoothing", "None with logits=True, as in numpy.logaddexp(M, log(smoothing))", repr(smoothing))
+    if start is not None:
+        validate.refuse("start", "None with logits=True", type(start).__name__)
 
 
 def _checked(smoothing: Any, empty: Any, tol: Any, max_iter: Any, solver: Any) -> dict[str, Any]:

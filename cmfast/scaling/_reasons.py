@@ -12,6 +12,7 @@ from cmfast.scaling._result import ScalingResult
 from cmfast.zeros import support
 
 SMOOTH = "smoothing= makes a scaling exist"
+SHOWN = 600.0  # between logarithms of cells that are looked at for a reason
 OUT_OF_RANGE = "a weight leaves the range of the result"
 
 
@@ -62,6 +63,25 @@ def unscaled(
         cells = f"1 positive cell, {where}," if len(dead) == 1 else f"{len(dead)} positive cells, first {where},"
         return f"no scaling exists, and this limit takes {cells} to zero; {SMOOTH}"
     return f"{allowed.explain()}; {SMOOTH}"
+
+
+def unscaled_logits(
+    index: tuple[int, ...],
+    batch: tuple[int, ...],
+    arrays: list[Any],
+    result: ScalingResult[Any, Any],
+    options: dict[str, Any],
+) -> str:
+    """Say so of a matrix that is given by the logarithms of its cells."""
+    L = _element(arrays[0], batch, 2, index).astype(np.float64)
+    with np.errstate(all="ignore"):
+        cells = np.exp(np.maximum(L - L.max(-1, keepdims=True, initial=-np.inf), -SHOWN))
+        known = result._replace(col_scale=np.exp(dispatch.to_host(result.col_scale)))
+    cells[np.isneginf(L)] = 0.0
+    bad = np.isnan(L) | np.isposinf(L)
+    said = unscaled(index, batch, [np.where(bad, L, cells), *arrays[1:]], known, options)
+    reason, _, advice = said.rpartition("; ")
+    return reason if "smoothing=" in advice else said  # which logarithms do not have
 
 
 def smoothed(M: np.ndarray, smoothing: float | str | None) -> np.ndarray:

@@ -29,7 +29,7 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     matrix : array, shape (..., R, C), or None
         The scaled matrices, float32 if `M` (and the targets given) are float32, else float64. None from :func:`ras`.
     row_scale, col_scale : array of float64, shape (..., R) and (..., C)
-        The factors, gauged so that the geometric mean of `row_scale` is one.
+        The factors, gauged so that the geometric mean of `row_scale` is one; of ``logits=True`` their logarithms.
     residual : array of float64, shape (...)
         L1 distance of the row sums and column sums from their targets over the total of the targets, recomputed from
         `M` and the factors before any rounding to float32.

@@ -181,4 +181,35 @@ def _gradient(rng, name, M, row_sums=None, col_sums=None, *, factors=True, fails
     return Case(name, (M, G, of_row, of_col, *targets), {**TIGHT, **options}, fails=fails)
 
 
-CASES = {"ipf": list(_cases()), "ras": list(_cases()), "scaling_gradient": list(_gradient_cases())}
+def _logits():
+    rng = np.random.default_rng(20265)
+    L, wide = 3.0 * rng.normal(size=(11, 3, 3)), 2.0 * rng.normal(size=(3, 5))
+    zeros, bad = L[:3].copy(), L[:4].copy()
+    zeros[0, 0, 1] = zeros[2, 2, 0] = -np.inf
+    bad[0, 1, 1], bad[1, 0, 2], bad[3, 1] = np.nan, np.inf, -np.inf
+    far = np.array([1.0, 40.0, 2.0, 70.0])[:, None, None] * L[4:8]  # some are halved
+    yield Case("single", (L[0],), TIGHT)
+    yield Case("1x1", (np.array([[-3000.0]]),), TIGHT)
+    yield Case("batch", (L,), TIGHT)
+    yield Case("integers", (np.array([[4, -2], [0, 1]]),), TIGHT)
+    yield Case("batch-of-none", (np.empty((0, 4, 4)),), TIGHT)
+    yield Case("batch-of-batches", (L[:6].reshape(2, 3, 3, 3),), TIGHT)
+    yield Case("float32", (L.astype(np.float32),), TIGHT)
+    yield Case("zeros", (zeros,), TIGHT)
+    yield Case("bad", (bad,), TIGHT, fails=True)
+    yield Case("shifted", (L[:2] + 3000.0 * rng.normal(size=(2, 3, 1)) - 2000.0 * rng.normal(size=(2, 1, 3)),), TIGHT)
+    yield Case("far", (far,), TIGHT)
+    yield Case("far-zeros", (np.where(zeros > -np.inf, 60.0 * zeros, zeros),), TIGHT)
+    yield Case("wide", (wide, U, V), TIGHT)
+    yield Case("tall-far", (80.0 * wide.T, V, U), TIGHT)
+    yield Case("targets-broadcast", (wide, MORE_U, MORE_V), TIGHT)
+    yield Case("zero-targets", (wide, ZERO_U, ZERO_V), TIGHT)
+    yield Case("zero-targets-far", (80.0 * wide, ZERO_U, ZERO_V), TIGHT)
+
+
+CASES = {
+    "ipf": list(_cases()),
+    "ras": list(_cases()),
+    "scaling_gradient": list(_gradient_cases()),
+    "ipf_of_logits": list(_logits()),
+}

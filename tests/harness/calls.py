@@ -229,6 +229,7 @@ ENTRIES: dict[str, Any] = {
     "replicate_intervals": _cell_intervals,
     "weighted_kappa": cmfast.metrics.kappa,
     "comparison_gradient": _comparison_gradient,
+    "ipf_of_logits": lambda *args, **options: cmfast.ipf(*args, logits=True, **options),
     "metrics_gradient": _metrics_gradient,
     "normalizing_gradient": _normalizing_gradient,
     "scaling_gradient": _scaling_gradient,

@@ -128,25 +128,25 @@ def _gap(P, u, v):
     return rows + sum(abs(sum(line) - t) for line, t in zip(zip(*P, strict=True), v, strict=True))
 
 
-def _limit(A, u, v):
+def _limit(A, u, v, close=CLOSE):
     """Return the factors of the limit; lines with target zero get zero."""
     x, y = [Decimal(0)] * len(u), [Decimal(0)] * len(v)
     rows, cols = [i for i, t in enumerate(u) if t], [j for j, t in enumerate(v) if t]
     if rows:
         B, r, c = [[A[i][j] for j in cols] for i in rows], [u[i] for i in rows], [v[j] for j in cols]
-        for lines, part, out in zip((rows, cols), _newton(B, r, c), (x, y), strict=True):
+        for lines, part, out in zip((rows, cols), _newton(B, r, c, close), (x, y), strict=True):
             for k, factor in zip(lines, part, strict=True):
                 out[k] = factor
     return x, y
 
 
-def _newton(A, u, v):
+def _newton(A, u, v, close):
     n, total = len(v), sum(u)
     y = [Decimal(1)] * n
     for _ in range(1000):
         x = [t / sum(a * b for a, b in zip(line, y, strict=True)) for t, line in zip(u, A, strict=True)]
         P = [[f * a * b for a, b in zip(line, y, strict=True)] for f, line in zip(x, A, strict=True)]
-        if _gap(P, u, v) <= CLOSE * total:
+        if _gap(P, u, v) <= close * total:
             return x, y
         sums = [sum(line) for line in zip(*P, strict=True)]
         # The dual is flat along a common factor of y, so the first column stays where it is.
@@ -247,4 +247,51 @@ def _loss(given, weights, smoothing, empty, ones):
     return total
 
 
-ORACLES = {"scaling_gradient": gradient, "ipf": scale, "ras": lambda *args, **options: scale(*args, **options)[1:]}
+MANY_DIGITS = 500  # for cells of e**-900
+
+
+def scale_logits(L, row_sums=None, col_sums=None, **options):
+    """Return what ``ipf`` promises of exponentials of L, whose factors come as logarithms, however large L is."""
+    L = np.asarray(L)
+    given = [np.asarray(a) for a in (row_sums, col_sums) if a is not None]
+    cells = np.where(np.isneginf(L), 0.0, np.where(np.isfinite(L), 1.0, np.nan))  # their zeros, and what is bad
+    matrix, row, col, residual, n_iter, status, smoothing = scale(cells, row_sums, col_sums, **options)
+    R, C = L.shape[-2:]
+    u, v = given if given else (np.ones(R), np.ones(C))
+    L, u, v = (np.broadcast_to(a, status.shape + a.shape[a.ndim - n :]) for a, n in ((L, 2), (u, 1), (v, 1)))
+    for index in np.argwhere(status == CONVERGED):
+        at = tuple(index)
+        with localcontext(prec=MANY_DIGITS):
+            matrix[at], row[at], col[at] = _limit_of_logits(*(a[at].tolist() for a in (L, u, v)))
+    at_most = np.where(status == CONVERGED, max(options.get("tol", 1e-9), 2e-15), np.nan)
+    residual, n_iter = Within(np.where(status == CONVERGED, 0.0, np.nan), at_most), Within(n_iter.low, 50 * n_iter.high)
+    f32 = all(a.dtype == np.float32 for a in (L, *given))
+    return matrix.astype(np.float32 if f32 else np.float64), row, col, residual, n_iter, status, smoothing
+
+
+def _limit_of_logits(L, u, v):
+    """Return the limit and the logarithms of its factors, by cells of which none is larger than one."""
+    u, v = [Decimal(t) for t in u], [Decimal(t) for t in v]
+    v = [t * sum(u) / sum(v) for t in v]
+    L = [[Decimal(x) for x in line] for line in L]
+    tops = [max(line) for line in L]
+    L = [[x - top for x in line] for line, top in zip(L, tops, strict=True)]
+    sides = [max(line) for line in zip(*L, strict=True)]
+    A = [[(x - side).exp() for x, side in zip(line, sides, strict=True)] for line in L]
+    kept = [[a if s and t else Decimal(0) for a, t in zip(line, v, strict=True)] for line, s in zip(A, u, strict=True)]
+    x, y = _limit(kept, u, v, Decimal(10) ** -(MANY_DIGITS * 3 // 4))
+    P = [[float(f * a * g) for a, g in zip(line, y, strict=True)] for f, line in zip(x, A, strict=True)]
+    row = [t.ln() - top if t else None for t, top in zip(x, tops, strict=True)]
+    col = [t.ln() - side if t else None for t, side in zip(y, sides, strict=True)]
+    there = [t for t in row if t is not None]
+    mean = sum(there) / len(there)
+    rows = [-math.inf if t is None else float(t - mean) for t in row]
+    return P, rows, [-math.inf if t is None else float(t + mean) for t in col]
+
+
+ORACLES = {
+    "scaling_gradient": gradient,
+    "ipf": scale,
+    "ras": lambda *args, **options: scale(*args, **options)[1:],
+    "ipf_of_logits": scale_logits,
+}

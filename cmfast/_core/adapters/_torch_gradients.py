@@ -4,6 +4,7 @@ Nothing is recorded where no tensor requires a gradient. What is kept for the wa
 caller has anyway; the way back is an op itself, and has no gradient of its own.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -146,6 +147,26 @@ def _of_ras(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> An
     return (*(found if targets else (*found, None, None)), None, None)
 
 
+def _of_logits(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
+    """Return the gradients by those in the cells of the scaled matrix, whose own factors are ones.
+
+    A line with a target of zero has no cells there: its own are taken, near one.
+    """
+    matrix, row, col, status = kept
+    targets = bool(needed[1] or needed[2])
+    cells, no_row, no_col = matrix, row == -math.inf, col == -math.inf
+    if targets and bool((no_row.any() | no_col.any()).item()):
+        L, there = arrays[0].double(), no_row[..., :, None] | no_col[..., None, :]
+        row, col = row.masked_fill(no_row, 0.0), col.masked_fill(no_col, 0.0)
+        row = row - torch.where(no_row, (L + col[..., None, :]).amax(-1), 0.0)
+        col = col - torch.where(no_col, (L + row[..., :, None]).amax(-2), 0.0)
+        cells = torch.where(there, (L + row[..., :, None] + col[..., None, :]).exp(), matrix.double())
+    factors = (~no_row).double(), (~no_col).double()
+    nothing = torch.zeros_like(status, dtype=torch.float64)
+    found = known.gradient(cells, *grads[:3], *factors, matrix, status, nothing, targets=targets)
+    return (found[0] * cells, *(found[1:] if targets else (None, None)))
+
+
 def _of_comparison(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     del kept, needed
     return known.gradient(*arrays, grads[0], of=known.op)
@@ -189,6 +210,7 @@ def _stacked(grads: Any, shape: Any, axis: int, like: Any) -> Any:
 BACKWARDS: dict[str, Callable[..., Any]] = {
     "ipf": _of_ipf,
     "ras": _of_ras,
+    "ipf_of_logits": _of_logits,
     "overlap": _of_comparison,
     "l1_distance": _of_comparison,
     "kl_divergence": _of_comparison,
@@ -196,5 +218,9 @@ BACKWARDS: dict[str, Callable[..., Any]] = {
     "importance_weights": _of_weights,
     "metrics_of_matrices": _of_metrics,
 }
-KEPT = {"ipf": (0, 1, 2, 5, 6), "ras": (0, 1, 4, 5)}  # results by their places
-DIFFERENTIABLE = {"ipf": 3, "ras": 2}  # the first results of those that have others, which are not integers
+KEPT = {"ipf": (0, 1, 2, 5, 6), "ras": (0, 1, 4, 5), "ipf_of_logits": (0, 1, 2, 5)}  # results by their places
+DIFFERENTIABLE = {
+    "ipf": 3,
+    "ras": 2,
+    "ipf_of_logits": 3,
+}  # the first results of those that have others, which are not integers

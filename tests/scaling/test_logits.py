@@ -1,0 +1,113 @@
+"""Scaling of logarithms of cells: what callers rely on beside what the oracle says."""
+
+import numpy as np
+import pytest
+import torch
+from checks import assert_same_bits
+from torch.autograd import gradcheck
+
+import cmfast
+
+TIGHT = {"logits": True, "tol": 1e-13}
+
+
+def logits(*shape, scale=1.0):
+    return scale * np.random.default_rng(5).normal(size=shape)
+
+
+def test_cells_in_range_are_those_of_ipf():
+    L = logits(9, 5, 5, scale=3.0)
+    found, want = cmfast.ipf(L, **TIGHT), cmfast.ipf(np.exp(L), tol=1e-13)
+    np.testing.assert_allclose(found.matrix, want.matrix, rtol=1e-11)
+    np.testing.assert_allclose(found.row_scale, np.log(want.row_scale), atol=1e-11)
+    np.testing.assert_allclose(found.col_scale, np.log(want.col_scale), atol=1e-11)
+    assert_same_bits(cmfast.bi_normalize(L, **TIGHT), found.matrix)
+
+
+@pytest.mark.parametrize("scale", [100.0, 1e4, 1e9])
+def test_any_range(scale):
+    """A matrix of the sums wanted that is the exponential of a sum of three is the answer, whoever found it."""
+    L = logits(6, 7, 7, scale=scale)
+    result = cmfast.ipf(L, **TIGHT)
+    assert not result.status.any()
+    np.testing.assert_allclose(result.matrix.sum(-1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(result.matrix.sum(-2), 1.0, rtol=1e-12)
+    sums = result.row_scale[..., :, None] + L + result.col_scale[..., None, :]
+    np.testing.assert_allclose(result.matrix, np.exp(sums), rtol=1e-14 * scale, atol=1e-15 * scale)
+
+
+def test_the_same_bits_for_any_neighbours():
+    L = logits(10, 4, 4, scale=2.0)
+    L[3] *= 1e3
+    L[7] *= 200.0
+    L[5, 0, 0] = np.nan
+    whole = cmfast.ipf(L, **TIGHT, on_failure="ignore")
+    for part in (slice(0, 1), slice(2, 4), slice(5, 10)):
+        some = cmfast.ipf(L[part], **TIGHT, on_failure="ignore", num_threads=1)
+        for one, other in zip(some, whole, strict=True):
+            assert_same_bits(one, other[part])
+
+
+def test_a_limit_of_logarithms_far_apart():
+    L = np.array([[0.0, 2000.0, 1.0], [-np.inf, 500.0, -3000.0], [-np.inf, 0.0, 7000.0]])
+    with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY: no scaling exists, .* to zero$"):
+        result = cmfast.ipf(L, logits=True)
+    np.testing.assert_allclose(result.matrix, np.eye(3), atol=1e-12)
+    assert np.isnan(result.row_scale).all()
+
+
+def test_what_has_no_answer_says_why():
+    bad, empty = np.zeros((2, 2)), np.full((2, 2), -1e4)
+    bad[1, 0], empty[:, 1] = np.inf, -np.inf
+    for L, said in ((bad, r"infinite value at M\[1, 0\]$"), (empty, r"column 1 is empty but its target is 1$")):
+        with pytest.raises(cmfast.FailureError, match=said):
+            cmfast.bi_normalize(L, logits=True, on_failure="raise")
+    for options, said in (
+        ({"smoothing": 0.1}, "logaddexp"),
+        ({"start": (np.ones(2), np.ones(2))}, "start must be None"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            cmfast.bi_normalize(bad, logits=True, **options)
+
+
+def tensor(*shape, scale):
+    return torch.from_numpy(logits(*shape, scale=scale)).requires_grad_()
+
+
+def test_gradients():
+    L = tensor(2, 4, 4, scale=1.0)
+    assert gradcheck(lambda L: cmfast.ipf(L, **TIGHT)[:3], L)
+    G = torch.from_numpy(logits(2, 4, 4))
+    (found,) = torch.autograd.grad((cmfast.bi_normalize(L, **TIGHT) * G).sum(), L)
+    (want,) = torch.autograd.grad((cmfast.bi_normalize(L.exp(), tol=1e-13) * G).sum(), L)
+    torch.testing.assert_close(found, want, rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_in_targets_of_which_some_are_zero():
+    L, G = tensor(3, 4, scale=2.0), torch.from_numpy(logits(3, 4))
+    rows = torch.tensor([2.0, 0.0, 1.0], dtype=torch.float64, requires_grad=True)
+    cols = torch.tensor([0.5, 1.5, 0.0, 1.0], dtype=torch.float64, requires_grad=True)
+    found, want = (
+        torch.autograd.grad((cmfast.ipf(M, rows, cols, tol=1e-13, **options).matrix * G).sum(), (L, rows, cols))
+        for M, options in ((L, {"logits": True}), (L.exp(), {}))
+    )
+    for one, other in zip(found, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_of_logarithms_far_apart():
+    """Of two classes there is one number: a logit of half the sum of the diagonal less the rest."""
+    L = torch.tensor([[1000.0, 4000.0], [-2001.0, 998.0]], dtype=torch.float64, requires_grad=True)
+    P = cmfast.bi_normalize(L, **TIGHT)
+    p = torch.sigmoid(torch.tensor(-0.5, dtype=torch.float64))
+    torch.testing.assert_close(P[0, 0], p, rtol=1e-11, atol=0.0)
+    (found,) = torch.autograd.grad(P[0, 0], L)
+    slope = 0.5 * p * (1 - p)
+    torch.testing.assert_close(found, slope * torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).double(), rtol=1e-11, atol=0.0)
+
+
+def test_single_precision():
+    L = logits(4, 5, 5, scale=30.0).astype(np.float32)
+    found = cmfast.bi_normalize(L, **TIGHT)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, cmfast.bi_normalize(L.astype(np.float64), **TIGHT), rtol=1e-6, atol=1e-44)
