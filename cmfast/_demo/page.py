@@ -42,20 +42,22 @@ def _maps(shown: dict[str, tuple[str, np.ndarray]]) -> str:
 def _head(numbers: Numbers, matrices: Matrices) -> str:
     overlap, geometry = numbers["normalisation"]["overlap"], numbers["geometry"]["matched"]["bi"]
     timings, repeats = numbers["timings"], numbers["settings"]["repeats"]
-    rival = words.best_but(overlap, "bi")
-    facts = {
-        f"{overlap['bi']['mean']:.2f} vs {overlap[rival]['mean']:.2f}": (
-            f"overlap with the balanced truth, bi against {rival}, the next best; mean of {repeats} repetitions"
+    rival, took = words.best_but(overlap, "bi"), words.seconds(timings["bootstrap_bi_normalising"])
+    facts = [
+        (
+            f"{overlap['bi']['mean']:.2f} vs {overlap[rival]['mean']:.2f}",
+            f"overlap with the balanced truth, bi against {rival}, the next best; mean of {repeats} repetitions",
         ),
-        f"{overlap['bi']['best_in']} of {repeats}": "repetitions in which bi comes closest of all four",
-        f"{geometry['guaranteed']['mean']:.2f} of {geometry['overlap']['mean']:.2f}": (
-            "of the overlap with the geometric matrix was guaranteed before looking"
+        (f"{overlap['bi']['best_in']} of {repeats}", "repetitions in which bi comes closest of all four"),
+        (
+            f"{geometry['guaranteed']['mean']:.2f} of {geometry['overlap']['mean']:.2f}",
+            "of the overlap with the geometric matrix was guaranteed before looking",
         ),
-        f"{timings['bootstrap_matrices_per_second']:,.0f} /s": (
-            f"bi-normalised: {numbers['bootstrap']['resamples']:,} matrices in "
-            f"{words.seconds(timings['bootstrap_bi_normalising'])}"
+        (
+            f"{timings['bootstrap_matrices_per_second']:,.0f} /s",
+            f"bi-normalised: {numbers['bootstrap']['resamples']:,} matrices in {took}",
         ),
-    }
+    ]
     return (
         "<header><h1>Which classes does a network really confuse?</h1>"
         '<p class="lead">A confusion matrix mixes two things: which classes look alike to a network, and which are '

@@ -49,11 +49,9 @@ def two(left: str, right: str) -> str:
     return f'<div class="two"><div>{left}</div><div class="wide">{right}</div></div>'
 
 
-def facts(shown: dict[str, str]) -> str:
+def facts(shown: Sequence[tuple[str, str]]) -> str:
     """Return large numbers with what each is."""
-    cards = "".join(
-        f'<div class="fact"><b>{escape(v)}</b><span>{escape(text)}</span></div>' for v, text in shown.items()
-    )
+    cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(text)}</span></div>' for v, text in shown)
     return f'<div class="facts">{cards}</div>'
 
 

@@ -25,11 +25,12 @@ def whole(facts: Facts, matrices: list[np.ndarray], data: dict[str, Any]) -> str
 
 
 def _head(facts: Facts) -> str:
-    cards = {f"{facts['samples']:,}": "samples", f"{len(facts['labels']):,}": "classes"}
+    cards = [(f"{facts['samples']:,}", "samples"), (f"{len(facts['labels']):,}", "classes")]
     for one in facts["models"]:
         value = one["metrics"]["accuracy"]
         ends = parts.shares_between(value["low"], value["high"])
-        cards[f"{100 * value['estimate']:.1f} % right"] = f"{one['name']}; {100 * facts['level']:g} % interval {ends}"
+        said = f"{one['name']}; {100 * facts['level']:g} % interval {ends}"
+        cards.append((f"{100 * value['estimate']:.1f} % right", said))
     return (
         f"<header><h1>{escape(facts['title'])}</h1>"
         f'<p class="lead">{escape(_words.lead(facts))}</p>{parts.facts(cards)}</header>'

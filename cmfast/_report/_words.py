@@ -92,8 +92,8 @@ def moved(confusions: list[Facts]) -> list[Facts]:
 def intervals(facts: Facts) -> str:
     """Say what intervals are of."""
     return (
-        f"Intervals hold {100 * facts['level']:g} % of what other test sets of this size would show. They know the "
-        "chance in the samples alone, not that of another training."
+        f"Of test sets like this one, {100 * facts['level']:g} % have intervals that hold the true value. They know "
+        "the chance in the samples alone, not that of another training."
     )
 
 

@@ -219,3 +219,10 @@ def test_files(both, tmp_path, monkeypatch):
 def test_what_is_refused(given, text):
     with pytest.raises(ValueError, match=f"^report: {text}"):
         cmfast.report(**{"y_true": Y, "y_pred": A, **given})
+
+
+def test_every_number_at_the_top_has_its_place():
+    """Also where two of them read the same."""
+    page = cmfast.report([0, 1, 1], {"a": [0, 1, 0], "b": [0, 1, 0]}, labels=[0, 1, 2], n_replicates=10)
+    cards = re.findall('<div class="fact"><b>([^<]*)</b>', page.html)
+    assert cards == ["3", "3", "66.7 % right", "66.7 % right"]
