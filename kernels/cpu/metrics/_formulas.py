@@ -69,7 +69,7 @@ SCOTT_PI, GWET_AC1, KRIPPENDORFF = int(Total.SCOTT_PI), int(Total.GWET_AC1), int
 DEFINED = int(Mode.DEFINED)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def make_values(plan, S, C):
     """Make the values for every class, NaN where they are 0/0, and the sums over the classes that averages are made of.
 
@@ -100,7 +100,7 @@ def make_values(plan, S, C):
         store(S, at + WEIGHT, weights)
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _uncorrected(code, square, S, C, k):
     """Return a value of class `k` that is not corrected for chance; `square` is that of beta."""
     if code == RECALL:
@@ -130,7 +130,7 @@ def _uncorrected(code, square, S, C, k):
     )
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _rate(code, square, d, t, p, missed, false, not_true, not_predicted, rejected):
     """Return a rate of one 2x2 table, from its numbers."""
     above, below = d, t  # the recall
@@ -164,7 +164,7 @@ def _rate(code, square, d, t, p, missed, false, not_true, not_predicted, rejecte
     return above / below
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _corrected_for_chance(code, S, C, k):
     """Return a value of class `k` that is corrected for chance."""
     covariance, t, not_true = load(S, COVARIANCES * C + k), load(S, ROW * C + k), load(S, NOT_TRUE * C + k)
@@ -190,14 +190,14 @@ def _corrected_for_chance(code, S, C, k):
     return _determined(truth, p * not_predicted, value) if determined else value
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _determined(truth, prediction, x):
     """One degenerate margin: the limit of a correlation is 0 from every direction. Two: there is none."""
     none_true, none_predicted = truth == 0.0, prediction == 0.0
     return where(none_true & none_predicted, np.nan, where(none_true | none_predicted, 0.0, x))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def make_totals(sums, at, S, C, products, ordered):
     """Make the numbers of whole matrices, NaN where they are 0/0."""
     one = TABLES * C
@@ -229,7 +229,7 @@ def make_totals(sums, at, S, C, products, ordered):
             store(S, out + code, load(sums, at + ORDERED_LINE + code - LINEAR))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def finish(plan, sums, at, S, C, out, first, count):
     """Run the other steps, and write what they make of the matrices from `first` on to the scalars and tables of `out`.
 

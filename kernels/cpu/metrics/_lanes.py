@@ -46,7 +46,7 @@ def largest_total(C, ordered):
     return float(math.isqrt(2**53 // (2 * max(1, C - 1) ** 2 if ordered else 1)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def derive(sums, at, plan, S, C):
     """Fill the tables and the numbers that no formula need make again, from the tile whose first line is `at`."""
     n, one = load(sums, at + TOTAL_LINE), TABLES * C
@@ -90,7 +90,7 @@ def derive(sums, at, plan, S, C):
     store(S, one + WRONG, wrong)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def pool_classes(S, C, members):
     """Add up the tables of the classes that averages are of, as if they were one class."""
     for table in range(TABLES):

@@ -25,7 +25,7 @@ from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
 from cmfast.kernels.cpu.metrics._passes import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def fill_lane(sums, whole, at, plan, S, base, C, w):
     """Fill lane `w` of the lines `S` from `base` on, and the tile whose first line is `at`, from its int64."""
     n, right = whole[at + TOTAL_LINE, w], np.int64(0)
@@ -48,7 +48,7 @@ def fill_lane(sums, whole, at, plan, S, base, C, w):
         sums[k, w] = whole[k, w]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _margin_products(whole, at, S, base, C, w):
     zero = np.uint64(0)
     n, one = whole[at + TOTAL_LINE, w], base + TABLES * C
@@ -68,7 +68,7 @@ def _margin_products(whole, at, S, base, C, w):
     S[one + CHANCE, w] = _int128.to_float(ch, cl)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _ordered_products(whole, at, sums, C, w):
     zero = np.uint64(0)
     n = whole[at + TOTAL_LINE, w]
@@ -106,7 +106,7 @@ def _ordered_products(whole, at, sums, C, w):
     sums[at + QUADRATIC_LINE, w] = _int128.to_float(eh, el) / expected
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _rounded_ordered_products(whole, at, sums, C, w):
     """Products beyond two words, in float64 (totals near 2**63 with many classes)."""
     n = np.float64(whole[at + TOTAL_LINE, w])
@@ -133,7 +133,7 @@ def _rounded_ordered_products(whole, at, sums, C, w):
     sums[at + QUADRATIC_LINE, w] = (expected - far) / expected
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _gerrity(whole, at, C, w):
     n = whole[at + TOTAL_LINE, w]
     score, low, high = 0.0, 0.0, 0.0

@@ -79,7 +79,7 @@ def scratch_lines(C):
     return CHUNK if C <= NARROW else C
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _is_unusual(sums, at, usual):
     n, status = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE)
     return some((status == float(OK)) & ((n > usual.most) | ((n > 0.0) & (n < usual.least))))
@@ -119,7 +119,7 @@ def load_few(M, C, ordered, usual, sums, cells, start, stop):
     return unusual
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def transpose(M, first, last, column, count, cells):
     """Bring `count` cells of eight matrices, none beyond `last`, side by side; return whether any may be negative."""
     if count < WIDTH:
@@ -149,7 +149,7 @@ def transpose(M, first, last, column, count, cells):
     return some(least < 0.0)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_columns(cells, C, begin, end, sums, at):
     """Add the rows of eight matrices from `begin` to `end` to their column sums."""
     p, top = at + FIRST + 2 * C, at + FIRST + 4 * C
@@ -162,7 +162,7 @@ def _add_columns(cells, C, begin, end, sums, at):
         store(sums, p + j, column)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_rows(M, first, cells, C, begin, end, sums, at):
     """Fill the sums of the rows from `begin` to `end`, after those of the columns."""
     d, t, top = at + FIRST, at + FIRST + C, at + FIRST + 4 * C
@@ -181,7 +181,7 @@ def _add_rows(M, first, cells, C, begin, end, sums, at):
     store(sums, at + TOTAL_LINE, n)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_bands(cells, C, begin, end, sums, at):
     """Add the rows from `begin` to `end` to the mass at each distance from the diagonal."""
     band = at + FIRST + 3 * C
@@ -275,7 +275,7 @@ def load_exactly(M, C, most, sums, start, stop):
                 sums[at + STATUS_LINE, w] = status
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _sum_exactly(M, b, C, w, whole, at):
     """Fill lane `w` with the sums of nonnegative counts, in int64; return HUGE, or INVALID if the total exceeds it."""
     left = np.int64(MOST)
@@ -315,7 +315,7 @@ def load_sums(given, exact, usual, sums, start, stop):
     return unusual
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _load_given(given, exact, most, b, w, sums, at):
     d, t, p, band, top = given
     C, whole = t.shape[1], sums.view(np.int64)
@@ -348,7 +348,7 @@ def _load_given(given, exact, most, b, w, sums, at):
                 sums[at + FIRST + part * C + k, w] = five[part]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _adds_up(parts, b, n, slack):
     """Whether the mass of matrix `b` in `parts` is all there is; they may have no rows."""
     if len(parts) == 0:

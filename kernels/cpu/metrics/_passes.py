@@ -32,7 +32,7 @@ def derive_ordered(sums, C):
         _gerrity(sums, at, C)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _weighted_kappas(sums, at, C):
     n = load(sums, at + TOTAL_LINE)
     below_t, below_p, chance, apart = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -61,7 +61,7 @@ def _weighted_kappas(sums, at, C):
     store(sums, at + QUADRATIC_LINE, (expected - n * far) / expected)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _gerrity(sums, at, C):
     """Gerrity 1992 from sums: the reward of cell (i, j) depends on min(i, j), on max(i, j) and on abs(i - j) alone."""
     n = load(sums, at + TOTAL_LINE)

@@ -132,7 +132,7 @@ def _write_margins(sums, blank, out, out_total, out_status, start, stop):
                     out[part, b, k] = _entry(sums, whole, at + FIRST + part * C + k, w, code, blank)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _entry(sums, whole, line, w, code, blank):
     if code == OK:
         return type(blank)(sums[line, w])
@@ -358,7 +358,7 @@ def _weighted_kappa(M, W, sums, fill, out, out_status, start, stop):
         out[b] = np.nan if bad else _disagreement(M, b, W, truth, prediction, n, fill)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _disagreement(M, b, W, truth, prediction, n, fill):
     C = len(truth)
     met, expected = 0.0, 0.0
@@ -371,7 +371,7 @@ def _disagreement(M, b, W, truth, prediction, n, fill):
     return (expected - met) / expected if expected > 0.0 else fill
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _weighs(W):
     """Whether `W` is a table of disagreement: nothing negative or without end, zeros on the diagonal."""
     for i in range(W.shape[0]):

@@ -57,7 +57,7 @@ def dense_step(M, u, x, y, q, paired, d):
     _substitute(graph, r, d)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _cells(M, graph, u, x, y):
     R, C = M.shape
     flat, width = graph.flat, graph.per * WIDTH
@@ -70,7 +70,7 @@ def _cells(M, graph, u, x, y):
             to[j] = 0.0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _weights(graph, R, C):
     """W_jk = sum over i of q_ij q_ik for k < j, four rows and two lines at a time."""
     S, flat, per, W = graph.S, graph.flat, graph.per, graph.W
@@ -105,7 +105,7 @@ def _weights(graph, R, C):
                 store(S, w + 3 * per + 1, d1)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _flows(graph, u):
     """F_jk = P_jk - P_kj for k < j."""
     flat, width, F = graph.flat, graph.per * WIDTH, graph.F * WIDTH
@@ -116,7 +116,7 @@ def _flows(graph, u):
             to[k] = root * flat[j * width + k] - math.sqrt(u[k]) * flat[k * width + j]
 
 
-@jit(inner=True, fastmath=SUM)
+@jit(inner=True, fastmath=SUM, borrows=True)
 def _panel(graph, k0, k1, paired, q, d, r):
     """Eliminate the nodes from k1 - 1 down to k0 within their own rows."""
     flat, width = graph.flat, graph.per * WIDTH
@@ -139,7 +139,7 @@ def _panel(graph, k0, k1, paired, q, d, r):
         d[k] = q[k] + flow
 
 
-@jit(inner=True, fastmath=SUM)
+@jit(inner=True, fastmath=SUM, borrows=True)
 def _substitute(graph, r, d):
     flat, width, W = graph.flat, graph.per * WIDTH, graph.W * WIDTH
     d[0] = 0.0
@@ -151,7 +151,7 @@ def _substitute(graph, r, d):
         d[k] = (d[k] + total) * r[k]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _take(graph, k0, k, k1, paired):
     """Let row k take what the nodes above it in the panel send; past its end nothing is ever read."""
     S, flat, per, W, F, P = graph
@@ -168,7 +168,7 @@ def _take(graph, k0, k, k1, paired):
         store(S, F + k * per + column, f)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _update(graph, k0, k1):
     """Add what the panel sends between the nodes below it."""
     S, flat, per, W, _, P = graph
@@ -196,7 +196,7 @@ def _update(graph, k0, k1):
             store(S, w + 3 * per + 1, d1)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _update_flows(graph, k0, k1):
     """As :func:`_update`, and the flows: F_jk += p_j F_pivot,k - p_k F_pivot,j."""
     _update(graph, k0, k1)

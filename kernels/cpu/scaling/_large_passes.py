@@ -61,7 +61,7 @@ def survey(M):
     return lowest, highest, smallest == 0.0, smallest < 0.0 or strange != 0.0
 
 
-@jit(inner=True, fastmath=SUM)
+@jit(inner=True, fastmath=SUM, borrows=True)
 def _dot(a, b):
     total = 0.0
     for k in range(a.shape[0]):
@@ -259,7 +259,7 @@ def row_pass(matrix, x, y, off, sums, paired, start, stop):
                 _add_cells(cols[block], M[i], y, x[i])
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_cells(out, m, y, x):
     for j in range(m.shape[0]):
         out[j] += x * m[j] * y[j]
@@ -280,7 +280,7 @@ def diagonal(matrix, x, y, sums, paired, start, stop):
             cols[block, top] += x[i] * M[i, top] * y[top] * rest / u[i]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _largest(m, y):
     best, most = 0, -1.0
     for j in range(m.shape[0]):
@@ -289,7 +289,7 @@ def _largest(m, y):
     return best
 
 
-@jit(inner=True, fastmath=SUM)
+@jit(inner=True, fastmath=SUM, borrows=True)
 def _add_lacks(out, m, y, x, u):
     """Add p (u - p) / u for each cell p of a row; return the sum of the cells."""
     total, share = 0.0, 1.0 / u
@@ -317,7 +317,7 @@ def product(matrix, x, y, z, sums, paired, start, stop):
             _add_differences(cols[block], M[i], y, z, middle + share, x[i])
 
 
-@jit(inner=True, fastmath=SUM)
+@jit(inner=True, fastmath=SUM, borrows=True)
 def _lean(m, y, z, middle):
     """Sum of m_j y_j (z_j - middle)."""
     total = 0.0
@@ -326,7 +326,7 @@ def _lean(m, y, z, middle):
     return total
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_differences(out, m, y, z, middle, x):
     for j in range(m.shape[0]):
         out[j] += x * m[j] * y[j] * (z[j] - middle)

@@ -75,7 +75,7 @@ def _prune(cells, row_sums, col_sums, drop, bi, out, codes, parts):
     return 0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _plausible(cells, positive, u, v, rows, cols, drop):
     """Whether there is a zero and nothing simpler is wrong, which the solver reports; note the positive cells."""
     R, C = positive.shape
@@ -122,7 +122,7 @@ def _plausible(cells, positive, u, v, rows, cols, drop):
     return good  # else a line is empty without the dropped ones
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _decide_equal(cells, k, drop, reach, leads, places, out, b):
     """Clear what dies in square matrix `k`; return OK, LIMIT_ONLY or INFEASIBLE.
 
@@ -173,7 +173,7 @@ def _decide_equal(cells, k, drop, reach, leads, places, out, b):
     return code
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _match(reach, present, places):
     """Give every present row a column that it reaches, in the first line of `places`; return whether that is possible.
 
@@ -212,7 +212,7 @@ def _match(reach, present, places):
     return True
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _strongly_connected(reach, present):
     """Whether the first class reaches all the others, and they it."""
     n = len(reach)
@@ -230,7 +230,7 @@ def _strongly_connected(reach, present):
     return there == present and back == present
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _close(reach):
     """Make `reach` transitive (Warshall)."""
     n = len(reach)

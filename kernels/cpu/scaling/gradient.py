@@ -38,7 +38,7 @@ SECONDS_PER_CELL = 5e-9
 CHUNK = 1 << 15  # cells of some matrices, which stay in the cache
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _gather(S, k, a, rows):
     """Fill lines from `k` on with the numbers of eight matrices."""
     n = a.shape[1]
@@ -50,7 +50,7 @@ def _gather(S, k, a, rows):
         load_block(S, k + c, a, rows, c)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _scatter(S, k, a, first, last):
     n = a.shape[1]
     if first + WIDTH > last + 1:
@@ -65,7 +65,7 @@ def _scatter(S, k, a, first, last):
             store_block(S, k + c, a, first, c)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _scale(S, R, C, by_row, by_col, M, P, x, y, root):
     """Make the scaled cells over the root of their row's sum, and these roots."""
     for i in range(R):
@@ -83,7 +83,7 @@ def _scale(S, R, C, by_row, by_col, M, P, x, y, root):
             store(S, at, load(S, at) * one)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _send(S, R, C, by_row, by_col, P, root, s, t):
     """Subtract from the sources `t` of the columns what the sources `s` of the rows send there."""
     for j in range(C):
@@ -110,7 +110,7 @@ def _couple(S, R, C, by_row, by_col, G, P, W, F):
             store(S, F + j * C + k, flow)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _eliminate(S, C, W, F, share, q, d):
     """Solve for the columns' part `d` by star-mesh elimination, of flows between columns and sources `q` in them."""
     for k in range(C - 1, 0, -1):
@@ -137,7 +137,7 @@ def _eliminate(S, C, W, F, share, q, d):
         store(S, d + k, found * load(S, W + k * C + k))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _rows_of(S, R, C, by_row, by_col, G, P, root, s, d, a):
     """Make the rows' part `a`; leave ``G - a - b`` in place of the cells.
 
@@ -163,7 +163,7 @@ def _rows_of(S, R, C, by_row, by_col, G, P, root, s, d, a):
         store(S, a + i, middle + mean)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _of_zero_targets(S, R, C, by_row, by_col, M, G, x, y, root, col, a, d):
     """Make the parts of rows and columns whose targets are zero: what their first unit would bring."""
     for i in range(R):
@@ -184,7 +184,7 @@ def _of_zero_targets(S, R, C, by_row, by_col, M, G, x, y, root, col, a, d):
         store(S, d + j, where(load(S, col + j) == 0.0, there, load(S, d + j)))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_up(S, R, C, by_row, by_col, P, root, col):
     """Make the sums of the columns."""
     for j in range(C):
@@ -194,7 +194,7 @@ def _add_up(S, R, C, by_row, by_col, P, root, col):
         store(S, col + j, found)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _gauge(S, R, C, flip, root, col, a, d):
     """Shift both parts so that the columns' mean over the mass is zero: their targets take the total of the rows'."""
     mean, total = splat(0.0), splat(0.0)

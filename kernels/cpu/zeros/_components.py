@@ -30,7 +30,7 @@ def cut(unmet, slack, reach, fed, rows, cols):
                 depth = _visit(fed[j], seen, stack, depth)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _visit(found, seen, stack, depth):
     """Put what is in `found` and not in `seen` on the stack and into `seen`; return the new depth."""
     for w in range(len(seen)):
@@ -95,7 +95,7 @@ def _finishing_order(row_caps, reach, fed):
     return order[:n]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _next_row(reached, fed, seen_rows, seen_cols):
     """Return a row not seen yet that feeds one of the columns in `reached`, or -1; close columns without one."""
     while True:
@@ -108,7 +108,7 @@ def _next_row(reached, fed, seen_rows, seen_cols):
         mark(seen_cols, j)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
     """Give `block` to every line from which `root` can be reached, as far as it has none (the second half)."""
     mark(seen, root)
@@ -128,7 +128,7 @@ def _collect(root, block, users, feeds, seen, stack, row_block, col_block):
                     depth = _visit(users[j], seen, stack, depth)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def mark_dead(positive, row_block, col_block, dead):
     """Mark the positive cells between different blocks; return whether there are any."""
     R, C = positive.shape

@@ -62,7 +62,7 @@ def capacities(u, v):
     return row_caps, col_caps, np.int64(SLACK * math.ldexp(max(U, V), shift)), False
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _capacity(target, equal, whole, shift):
     if equal or target == 0.0:
         return np.int64(target > 0.0)
@@ -85,7 +85,7 @@ def pack(positive, row_caps, col_caps):
     return reach, users
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add(flow, fed, i, j, amount):
     """Let row i send `amount` more (or, below zero, less) into column j."""
     positive = amount > 0
@@ -98,7 +98,7 @@ def _add(flow, fed, i, j, amount):
         fed[j, i >> 5] &= ~(1 << (i & 31))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def greedy(positive, unmet, spare, flow, fed):
     """Send what can be sent directly, through the diagonal first; return what is left."""
     R, C = positive.shape
@@ -181,7 +181,7 @@ def _spread(level, seen, sets, following, following_seen):
     return some != 0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _find_path(root, depth, reach, spare, fed, levels, path):
     """Find a shortest path from row `root` to a spare column; lines that lead nowhere leave their level."""
     (level_rows, level_cols), (path_rows, path_cols) = levels, path
@@ -209,7 +209,7 @@ def _find_path(root, depth, reach, spare, fed, levels, path):
     return False
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _shift(depth, path, unmet, spare, flow, fed):
     """Send as much along the path as it takes."""
     path_rows, path_cols = path
@@ -247,7 +247,7 @@ def weigh(row_caps, col_caps, slack, flow, fed, words):
     return feeds
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def starved(missing, caps):
     """Whether a line lacks half of its target or more: no rounding error, however small that target is."""
     found = False

@@ -15,28 +15,28 @@ for _bit in range(WORD):
     _PLACE[((_DE_BRUIJN << _bit) & 0xFFFFFFFF) >> 27] = _bit
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def lowest(word):
     """Return the place of the lowest bit of a word that is not zero."""
     return _PLACE[(((word & -word) * _DE_BRUIJN) & 0xFFFFFFFF) >> 27]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def has(members, k):
     return (members[k >> 5] >> (k & 31)) & 1 != 0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def mark(members, k):
     members[k >> 5] |= 1 << (k & 31)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def drop(members, k):
     members[k >> 5] &= ~(1 << (k & 31))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def first_common(a, b):
     """Return the smallest member of both `a` and `b`, or -1."""
     for w in range(len(a)):
@@ -46,7 +46,7 @@ def first_common(a, b):
     return -1
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def first_new(a, seen):
     """Return the smallest member of `a` that is not in `seen`, or -1."""
     for w in range(len(a)):

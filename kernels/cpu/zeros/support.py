@@ -28,7 +28,7 @@ class Answers(NamedTuple):
     sums: Any
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _look(M, positive):
     """Read the matrix once; return its number of zeros, or -1 if a cell is NaN, infinite or negative."""
     R, C = M.shape
@@ -42,7 +42,7 @@ def _look(M, positive):
     return zeros if good else -1
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _check_targets(u, v):
     """Make the total of `v` equal to that of `u`; return the status that follows."""
     U, V = 0.0, 0.0
@@ -62,7 +62,7 @@ def _check_targets(u, v):
     return status
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _mark_empty_lines(positive, u, v, rows, cols):
     """Mark empty rows with a target, else all rows if some column with a target is empty; and what they reach.
 
@@ -92,7 +92,7 @@ def _mark_empty_lines(positive, u, v, rows, cols):
     return found
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _all_positive(targets):
     good = True
     for target in targets:
