@@ -337,7 +337,11 @@ def generator(rng: Any) -> "np.random.Generator":
     """Return the generator that the option ``rng=`` is or seeds."""
     if isinstance(rng, np.random.Generator):
         return rng
-    return np.random.default_rng(count("rng", rng, most=None))
+    try:
+        return np.random.default_rng(count("rng", rng, most=None))
+    except TypeError:
+        given = f"{type(rng).__name__} {shown(rng)}"
+        refuse("rng", "an integer or a numpy.random.Generator", given, TypeError)
 
 
 def on_failure(value: object) -> None:

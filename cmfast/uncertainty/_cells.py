@@ -3,11 +3,11 @@
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
-from cmfast._core import dispatch, failures
+from cmfast._core import dispatch
 from cmfast.normalizing import normalize
 from cmfast.uncertainty._clusters import Parts
-from cmfast.uncertainty._resample import resample
 from cmfast.uncertainty._results import Interval
+from cmfast.uncertainty._unfit import fit, report
 
 CellsOf: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]
 
@@ -24,7 +24,6 @@ def intervals(
 ) -> Interval:
     """Return the intervals of the cells of a normalised matrix; `draws` are `n_replicates` and `rng`."""
     threads = options["num_threads"]
-    quiet = {"on_failure": "ignore", "num_threads": threads}
     rows = scheme == "rows"
     if method == "normal":
         estimate, error = _with_errors(M, of, parts, rows=rows, options=options)
@@ -32,13 +31,21 @@ def intervals(
         with dispatch.chosen(M):
             none = (error != error) & (error == error)  # noqa: PLR0124 - no replicate was undefined
             return Interval(estimate, estimate - z * error, estimate + z * error, error, none)
-    drawn = _drawn(M, parts, "row_multinomial" if rows else scheme, draws, options)
-    estimate, replicates = normalize(_whole(M, parts), of, **quiet), normalize(drawn, of, **quiet)
+    estimate = normalize(_whole(M, parts), of, on_failure=options["on_failure"], num_threads=threads)
+    drawn, status = _drawn(M, parts, "row_multinomial" if rows else scheme, draws, options)
+    with dispatch.chosen(M):  # of what has no estimate it was said
+        status = status * (estimate == estimate).all(-1).all(-1)  # noqa: PLR0124
+    report(status, options["on_failure"], "matrices without intervals", M, clustered=parts is not None)
+    replicates = normalize(drawn, of, on_failure="ignore", num_threads=threads)
     bends = _errors(M, estimate, of, parts, rows=rows, bent=True, options=options)[1] if method == "bca" else None
     ends = dispatch.call(
         "replicate_intervals", replicates, estimate, bends, method=method, level=level, num_threads=threads
     )
-    return Interval(estimate, *ends)
+    with dispatch.chosen(M):
+        low, high, error, n_undefined = ends
+        n_undefined = n_undefined + (draws["n_replicates"] - n_undefined) * (status != 0)[..., None, None]
+        known = fit(status, 2)
+        return Interval(estimate, low * known, high * known, error * known, n_undefined)
 
 
 def errors(M: Any, of: Any, parts: Parts | None, *, rows: bool, options: dict[str, Any]) -> Any:
@@ -55,14 +62,12 @@ def _whole(M: Any, parts: Parts | None) -> Any:
 
 
 def _drawn(M: Any, parts: Parts | None, scheme: Any, draws: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return replicates of the matrix."""
-    given = {"n": options["n"], "num_threads": options["num_threads"]}
+    """Return replicates of the matrix, and the status."""
+    given = {"n": options["n"], "num_threads": options["num_threads"], "n_replicates": draws["n_replicates"]}
+    given["seed"] = int(draws["rng"].integers(2**63))
     if parts is None:
-        return resample(M, scheme=scheme, **draws, **given, on_failure=options["on_failure"])
-    seed, count = int(draws["rng"].integers(2**63)), draws["n_replicates"]
-    drawn, status = dispatch.call("cluster_replicates", M, **parts._asdict(), **given, n_replicates=count, seed=seed)
-    failures.report(status, options["on_failure"], failed="matrices without intervals")
-    return drawn
+        return dispatch.call("resample", M, None, scheme=scheme, **given)
+    return dispatch.call("cluster_replicates", M, **parts._asdict(), **given)
 
 
 def _errors(
@@ -80,5 +85,5 @@ def _with_errors(M: Any, of: Any, parts: Parts | None, *, rows: bool, options: d
     threads, on_failure = options["num_threads"], options["on_failure"]
     estimate = normalize(_whole(M, parts), of, on_failure=on_failure, num_threads=threads)
     error, _, status = _errors(M, estimate, of, parts, rows=rows, bent=False, options=options)
-    failures.report(status, on_failure, failed="matrices without standard errors")
+    report(status, on_failure, "matrices without standard errors", M, clustered=parts is not None)
     return estimate, error

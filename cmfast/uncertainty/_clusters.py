@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, validate
 from cmfast.metrics import _plan
 from cmfast.uncertainty._results import Interval
+from cmfast.uncertainty._unfit import report
 
 LABELS = "biuSU"  # kinds of arrays that name strata
 
@@ -63,7 +64,7 @@ def intervals(
         n_replicates=0 if normal else options["n_replicates"], seed=options["seed"],
         num_threads=options["num_threads"],
     )  # fmt: skip
-    failures.report(status, options["on_failure"], failed="matrices without intervals")
+    report(status, options["on_failure"], "matrices without intervals", M, clustered=True)
     made = [Interval(*found[5 * place : 5 * place + 5]) for place in layout.places]
     if not normal:
         return made
@@ -79,7 +80,7 @@ def intervals(
 def errors(M: Any, parts: Parts, layout: _plan.PlacedPlan, options: dict[str, Any]) -> list[Any]:
     """Return the standard errors of every name."""
     *found, status = _errors(M, parts, layout, options["n"], options["num_threads"])
-    failures.report(status, options["on_failure"], failed="matrices without standard errors")
+    report(status, options["on_failure"], "matrices without standard errors", M, clustered=True)
     return [found[place] for place in layout.places]
 
 

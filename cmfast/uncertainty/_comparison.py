@@ -6,6 +6,8 @@ import numpy as np
 
 from cmfast._core import reading, validate
 
+PLURALS = {"group": "groups", "class": "classes"}
+
 
 @reading.readable
 class Comparison(NamedTuple):
@@ -55,7 +57,8 @@ class Comparison(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         if np.ndim(self.difference):
-            return {self.name: reading.shape(self.difference, 0), "p": reading.most(self.p_value)}
+            each = " of ".join(f"{len(labels)} {PLURALS[axis]}" for axis, labels in reversed(self.axes.items()))
+            return {f"{self.name} of": each, "p": reading.most(self.p_value)}
         between = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
         return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}"}
 

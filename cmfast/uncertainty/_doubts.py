@@ -90,12 +90,12 @@ def doubtful(
     out: dict[str, dict[str, np.ndarray]] = {}
     if method not in FEW or not counts.d.size:
         return out
+    are_counts = (whole > 0) & ((t == np.rint(t)).all(-1) | (n is not None))  # else there are no intervals
     if n is not None:
         factor = np.asarray(n / np.where(counts.n > 0, counts.n, np.inf))
         counts = Counts(d * factor[..., None], t * factor[..., None], p * factor[..., None], whole * factor)
     for name, one in found.items():
-        known = ~np.isnan(np.asarray(dispatch.to_host(one.low), np.float64))
-        rest = (counts.n > 0) & known.reshape(*counts.n.shape, -1).any(-1)
+        rest = are_counts
         for reason, mask in (
             ("few", _are_few(name, counts, method, positive)),
             ("close", _are_close(name, counts)),

@@ -4,7 +4,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import by_block
 from cmfast.metrics import _plan
@@ -13,6 +13,7 @@ from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _cells
 from cmfast.uncertainty._cells import CellsOf
 from cmfast.uncertainty._clusters import errors, parts_of
+from cmfast.uncertainty._unfit import report
 
 Fixed: TypeAlias = Literal["total", "rows"]
 Of: TypeAlias = Literal["metrics"] | CellsOf
@@ -246,5 +247,5 @@ def standard_error(
         return _plan.as_asked(names, wanted, errors(M, parts, layout, given))
     options = {"plan": layout.plan, "rows": fixed == "rows", "n": n}
     *found, status = dispatch.call("standard_errors", M, **options, num_threads=num_threads)
-    failures.report(status, on_failure, failed="matrices without standard errors")
+    report(status, on_failure, "matrices without standard errors", M)
     return _plan.as_asked(names, wanted, [found[place] for place in layout.places])

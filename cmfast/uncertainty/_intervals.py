@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
@@ -16,6 +16,7 @@ from cmfast.uncertainty._cells import CellsOf
 from cmfast.uncertainty._doubts import OF_CLASS, warn_of_doubts, warn_of_few_clusters
 from cmfast.uncertainty._errors import Of, standard_error
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
+from cmfast.uncertainty._unfit import fit, report
 
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 IntervalScheme: TypeAlias = Literal["multinomial", "rows", "dirichlet"]
@@ -197,7 +198,7 @@ def interval(
             scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"], prior=mass,
             n_replicates=n_replicates, seed=int(generator.integers(2**63)), num_threads=options["num_threads"],
         )  # fmt: skip
-        failures.report(status, on_failure, failed=FAILED)
+        report(status, on_failure, FAILED, M)
         found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.places]
     each = dict(zip(wanted, found, strict=True))
     if axis is None:
@@ -296,7 +297,7 @@ def posterior(
         "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, n_replicates=n_draws,
         seed=int(generator.integers(2**63)), num_threads=options["num_threads"],
     )  # fmt: skip
-    failures.report(status, on_failure, failed="matrices without a posterior")
+    report(status, on_failure, "matrices without a posterior", M)
     return _plan.as_asked(names, wanted, [Posterior(found[place]) for place in layout.places])
 
 
@@ -398,7 +399,11 @@ def _values(M: Any, names: tuple[str, ...], options: dict[str, Any]) -> dict[str
 def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]) -> list[Interval]:
     del fixed
     of = [_samples(name) for name in names]  # refused before anything is computed
-    values = _values(M, names, options)
+    values = _values(M, names, {**options, "on_failure": "ignore"})
+    given = {"n": options["n"], "num_threads": options["num_threads"]}
+    nothing = _plan.plan((), dispatch.shape_of(M)[-1], "present", 1, asked="M").plan
+    (status,) = dispatch.call("standard_errors", M, plan=nothing, rows=False, **given)  # whether they are counts
+    report(status, options["on_failure"], FAILED, M)
     sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
     z = NormalDist().inv_cdf(0.5 + level / 2)
     found = []
@@ -416,8 +421,9 @@ def _wilson(M: Any, names: tuple[str, ...], level: float, fixed: str, options: d
                 size = size * (options["n"] / (whole if size.ndim == whole.ndim else sums.total))
             middle, spread = value * size + z * z / 2, value * (1.0 - value) * size
             reach = z * (spread + z * z / 4) ** 0.5
-            low, high = ((middle + end) / (size + z * z) for end in (-reach, reach))
-            error = spread**0.5 / (size + (size == 0.0))
+            own = fit(status, len(value.shape) - len(status.shape))
+            low, high = (own * (middle + end) / (size + z * z) for end in (-reach, reach))
+            error = own * (spread**0.5 / (size + (size == 0.0)))
             found.append(Interval(value, low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, _none(value)))
     return found
 

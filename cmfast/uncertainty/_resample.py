@@ -6,8 +6,9 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate, values
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
+from cmfast.uncertainty._unfit import unfit
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
 
@@ -136,13 +137,5 @@ def resample(
 
 def _why(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
     """Say why nothing was drawn from the matrix at `index`, and what helps."""
-    some = {"M": M, "missed": missed}
-    at = values.place(index) if index else ""
-    one = {f"{name}{at}": np.asarray(dispatch.to_host(x))[index] for name, x in some.items() if x is not None}
-    found = values.bad(**one)
-    if not found and not sum(float(x.sum()) for x in one.values()):
-        found = f"M{at} holds no samples to draw from"
-    elif not found and any((x != np.rint(x)).any() for x in one.values()):
-        size = "" if scheme == "row_multinomial" else "n=, the number of samples in a replicate, or "
-        found = f"its cells are fractions; give {size}the counts that they came from"
-    return f"{found or 'its cells add up to more than fits'}; its replicates are 0"
+    size = "" if scheme == "row_multinomial" else "n=, the number of samples in a replicate, or "
+    return f"{unfit(index, f'{size}the counts that they came from', M=M, missed=missed)}; its replicates are 0"

@@ -193,7 +193,7 @@ def test_words():
     y = np.arange(400) % 2
     T = uncertainty.paired_counts(y, y, np.where(np.arange(400) % 10 < 2, 1 - y, y), groups=np.arange(400) // 200)
     found = uncertainty.compare(T, "accuracy")
-    assert repr(found) == "<Comparison: accuracy 1, a batch of 2, p at most 0.0002>"
+    assert repr(found) == "<Comparison: accuracy of 2 groups, p at most 0.0002>"
     assert found.verdict(0) == "the first is higher"
     assert found.explain().startswith(
         "accuracy of group 0, of 2 the most certain: 1.0000 and 0.8000, the difference is +0.2"

@@ -216,6 +216,65 @@ def test_neighbours_and_bad_values():
     np.testing.assert_array_equal(found.low[0], uncertainty.interval(SURFACE, "mcc", n_replicates=50).low)
 
 
+@pytest.mark.parametrize("method", ["bca", "normal", "wilson", "posterior"])
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (SURFACE / 1000, "its cells are fractions; give n=, the number of samples, or the counts that they came from"),
+        (SURFACE - 11.0, r"negative value at M\[1\]\[1, 0\]"),
+    ],
+)
+def test_why_there_is_no_interval(method, other, why):
+    stack, options = np.stack([SURFACE, other]), {"method": method, "n_replicates": 50, "on_failure": "warn"}
+    with pytest.warns(cmfast.FailureWarning, match=why) as said:
+        found = uncertainty.interval(stack, ["accuracy"], **options)["accuracy"]
+    assert len(said) == 1  # and nothing of few samples
+    assert np.isnan([found.low[1], found.high[1], found.standard_error[1]]).all()
+    assert found.low[0] == uncertainty.interval(SURFACE, "accuracy", **options).low
+    with pytest.raises(cmfast.FailureError, match=why):
+        uncertainty.interval(stack, "accuracy", **{**options, "on_failure": "raise"})
+
+
+@pytest.mark.parametrize("call", [uncertainty.standard_error, uncertainty.posterior])
+def test_why_there_is_nothing_else(call):
+    with pytest.warns(cmfast.FailureWarning, match="its cells are fractions; give n="):
+        call(SURFACE / 1000, "mcc")
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at M\[0, 0\]"):
+        call([[np.nan, 1], [2, 3]], "mcc")
+
+
+@pytest.mark.parametrize("of", ["row", "bi"])
+@pytest.mark.parametrize("method", ["percentile", "bca", "normal"])
+def test_why_there_are_no_cells(of, method):
+    stack = np.stack([SURFACE, SURFACE / 1000])
+    with pytest.warns(cmfast.FailureWarning, match="its cells are fractions") as said:
+        found = uncertainty.interval(stack, of=of, method=method, n_replicates=60)
+    assert len(said) == 1
+    for part in (found.low, found.high, found.standard_error):
+        assert np.isnan(part[1]).all()
+        assert np.isfinite(part[0]).all()
+    assert (found.n_undefined[1] == (0 if method == "normal" else 60)).all()
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at M\[0, 1\]") as said:
+        uncertainty.interval([[5, np.nan], [1, 3]], of=of, method=method, n_replicates=60)
+    assert len(said) == 1
+
+
+def test_cells_without_a_scaling_are_said_once():
+    empty = [[5, 1, 0], [2, 6, 0], [0, 0, 0]]
+    with pytest.warns(cmfast.FailureWarning, match="row 2 is empty") as said:
+        found = uncertainty.interval(empty, of="bi", n_replicates=60)
+    assert len(said) == 1
+    assert np.isnan(found.low).all()
+
+
+def test_what_is_wrong_with_options():
+    for prior in ("jefreys", "none"):
+        with pytest.raises(ValueError, match="prior must be a number, an array, or one of 'unit', 'perks'"):
+            uncertainty.interval(SURFACE, "mcc", prior=prior)
+    with pytest.raises(TypeError, match=r"rng must be an integer or a numpy.random.Generator, got NoneType"):
+        uncertainty.interval(SURFACE, "mcc", rng=None)
+
+
 def test_several_names_show_themselves():
     found = uncertainty.interval(SURFACE, ["mcc", "f1"], n_replicates=200)
     assert repr(found) == "<Intervals: 2 metrics, 95% by bca, 200 replicates>"

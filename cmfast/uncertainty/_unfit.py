@@ -1,0 +1,41 @@
+"""Why nothing can be said of a matrix: in words, once it has failed."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, values
+from cmfast._core.annotations import OnFailure
+
+
+def report(status: Any, on_failure: OnFailure, failed: str, M: Any, *, clustered: bool = False) -> None:
+    """Report the matrices of which nothing can be said, and why, of the first; `n` is no help with clusters."""
+    helps = f"{'' if clustered else 'n=, the number of samples, or '}the counts that they came from"
+    failures.report(status, on_failure, failed=failed, why=partial(unfit, helps=helps, M=M))
+
+
+def fit(status: Any, axes: int = 0) -> Any:
+    """Return 1 for every matrix of status OK, else NaN: to be multiplied by, with so many axes more."""
+    good = 1.0 * (status == 0)
+    with np.errstate(invalid="ignore"):
+        return (good / good)[(..., *[None] * axes)]
+
+
+def unfit(index: tuple[int, ...], helps: str, **arrays: Any) -> str:
+    """Say what keeps the arrays at `index` from being counts; `helps` says what to give in place of fractions."""
+    at = values.place(index) if index else ""
+    some = ((name, array) for name, array in arrays.items() if array is not None)
+    one = {f"{name}{at}": _one(array, index) for name, array in some}
+    found = values.bad(**one)
+    if not found and not sum(float(array.sum()) for array in one.values()):
+        found = f"M{at} holds no samples to draw from"
+    elif not found and any((array != np.rint(array)).any() for array in one.values()):
+        found = f"its cells are fractions; give {helps}"
+    return found or "its cells add up to more than fits"
+
+
+def _one(array: Any, index: tuple[int, ...]) -> np.ndarray:
+    """Return what is at a place of the batch, on the host."""
+    with dispatch.chosen(array):
+        return np.asarray(dispatch.to_host(array[index] if index else array))
