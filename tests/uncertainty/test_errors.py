@@ -65,6 +65,20 @@ def test_a_class_that_nobody_saw_is_a_constant():
     assert np.isnan(uncertainty.standard_error(M, "recall")[3])
 
 
+@pytest.mark.parametrize("undefined", ["present", "nan", "zero"])
+def test_a_neighbour_without_samples_of_a_class_changes_no_bit(undefined):
+    """Averages of eight matrices all of whose classes have a value are made in a shorter way, of the same bits."""
+    draws = np.random.default_rng(8)
+    stack = draws.poisson(6, (16, 3, 3)) + np.eye(3, dtype=int)
+    stack[9] = [[5, 1, 0], [2, 6, 0], [0, 0, 0]]
+    stack[11] = 0
+    found = uncertainty.standard_error(stack, "scalars", undefined=undefined)
+    for k in (0, 8, 9, 10):
+        alone = uncertainty.standard_error(np.stack([stack[k]] * 8), "scalars", undefined=undefined)
+        for name, error in alone.items():
+            np.testing.assert_array_equal(error, np.full(8, found[name][k]), err_msg=name)
+
+
 def test_scaling_the_counts_by_four_halves_the_errors():
     for name, error in uncertainty.standard_error(SURFACE, "scalars").items():
         if name != "krippendorff_alpha":  # which knows how few samples there are

@@ -2,8 +2,8 @@
 
 A metric is a function of five sums per class and of the total, so its slope in a cell is a sum of few numbers: that in
 the row sum, in the column sum, on the diagonal in the diagonal, and, where the order of the classes matters, in the
-band and the top of the cell. These slopes are 5 C + 1 lines, whatever the metric: diagonal, row, column, band, top of
-each class, then the total.
+band and the top of the cell. These slopes are lines, of one plan the same for every metric: diagonal, row, column of
+each class; band and top of each, if any metric of the plan is made of them; then the total.
 
 What belongs to one class is calculated in numbers that carry their slopes along: tuples of a value and of its slopes
 in ``d``, ``t``, ``p`` and ``n``. Where a metric is undefined, or has no slope, the line of the total is NaN; a class
@@ -13,9 +13,9 @@ whose value is filled enters an average as a constant, for it has no samples tha
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import load, some, splat, sqrt, store, where
 from cmfast.kernels.cpu.metrics._gradients_classes import value_of_class
-from cmfast.kernels.cpu.metrics._gradients_totals import gerrity, weighted_kappa, whole
+from cmfast.kernels.cpu.metrics._gradients_totals import PRODUCTS, add_up, gerrity, weighted_kappa, whole
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, FIRST, SUMS, TOTAL_LINE
 from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
 
@@ -28,19 +28,20 @@ MARKEDNESS = int(Value.MARKEDNESS)
 WEIGHTED, MIN = int(Over.WEIGHTED), int(Over.MIN)
 GEOMETRIC, TAU, ADJUSTED = int(Over.GEOMETRIC), int(Over.TAU), int(Over.ADJUSTED)
 PICK, MICRO = int(Over.PICK), int(Over.MICRO)
+OF_ALL = (int(Over.MEAN), GEOMETRIC, TAU, ADJUSTED)  # which ask less where all classes have a value
 LINEAR, QUADRATIC = int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY = int(Total.GERRITY)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
 
 
-def lines_of(C):
-    """Return the lines of the slopes of one number of a matrix."""
-    return SUMS * C + 1
+def lines_of(C, ordered):
+    """Return the lines of the slopes of one number of a matrix; the last is that of the total."""
+    return (SUMS if ordered else SUMS - 2) * C + 1
 
 
 def working_lines(C, plan):
     """Return the lines that :func:`differentiate` works in: a value of every class, and the registers."""
-    return CARRIED * C + plan.registers
+    return CARRIED * C + plan.registers + PRODUCTS
 
 
 # --- reductions over the classes --------------------------------------------------------------------------------------
@@ -59,13 +60,47 @@ def _enters(plan, sums, cell, C, k, x):
 
 
 @jit(inner=True)
-def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row):
-    """Fill the slopes of a reduction of the values in `V`, from line `row` of `G` on; return what it is."""
+def _reduce_all(code, sums, at, C, V, G, row, end):
+    """Do as `_reduce` where every class enters an average with a value of its own: the same bits, with less to ask."""
+    total, square, number = splat(0.0), splat(0.0), splat(float(C))
+    for k in range(C):
+        x = load(V, k * CARRIED)
+        total = total + x
+        if code == TAU:
+            square = square + (1.0 - x) * (1.0 - x)
+    mean, each = total / number, 1.0 / number
+    result = mean
+    if code == GEOMETRIC:
+        result = load(sums, at + AGAIN_LINE + GEOMETRIC - MIN)
+    elif code == TAU:
+        away = sqrt(square / number)
+        result, each = 1.0 - away, each / away
+    elif code == ADJUSTED:
+        result = where(number > 1.0, (mean - 1.0 / number) / (1.0 - 1.0 / number), splat(np.nan))
+        each = 1.0 / (number - 1.0)
+    of_total = splat(0.0)
+    for k in range(C):
+        share = each
+        if code == GEOMETRIC:
+            share = each * (result / load(V, k * CARRIED))
+        elif code == TAU:
+            share = each * (1.0 - load(V, k * CARRIED))
+        store(G, row + k, share * load(V, k * CARRIED + 1))
+        store(G, row + C + k, share * load(V, k * CARRIED + 2))
+        store(G, row + 2 * C + k, share * load(V, k * CARRIED + 3))
+        of_total = of_total + share * load(V, k * CARRIED + 4)
+    store(G, end, of_total + result * 0.0)
+    return result
+
+
+@jit(inner=True)
+def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
+    """Fill the slopes of a reduction of the values in `V`, in lines `row` to `end` of `G`; return what it is."""
     n, limited = load(sums, at + TOTAL_LINE), value == DOOLITTLE or value > MARKEDNESS
     if code == PICK:
         for part in range(3):
             store(G, row + part * C + pick, load(V, pick * CARRIED + 1 + part))
-        store(G, row + SUMS * C, load(V, pick * CARRIED + 4))
+        store(G, end, load(V, pick * CARRIED + 4))
         return load(V, pick * CARRIED)
     number, total, weights, weighted, square = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     least, ties = splat(np.inf), splat(0.0)
@@ -75,15 +110,17 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row):
         x = where(x == x, x, fill)  # noqa: PLR0124 - NaN alone is not
         x = where(member > 0.0, x, 0.0)
         number, total = number + member, total + x
-        weight = member * load(sums, cell + C)
-        weights, weighted = weights + weight, weighted + where(weight > 0.0, weight * x, 0.0)
-        square = square + member * (1.0 - x) * (1.0 - x)
-        if code == MIN:
+        if code == WEIGHTED:
+            weight = member * load(sums, cell + C)
+            weights, weighted = weights + weight, weighted + where(weight > 0.0, weight * x, 0.0)
+        elif code == TAU:
+            square = square + member * (1.0 - x) * (1.0 - x)
+        elif code == MIN:
             x = where(member > 0.0, x, splat(np.inf))
             ties = where(x < least, 1.0, where(x == least, ties + 1.0, ties))
             least = where(x < least, x, least)
-    mean, away = total / number, sqrt(square / number)
-    result = mean
+    mean = total / number
+    result, away = mean, splat(0.0)
     if code == WEIGHTED:
         result = weighted / weights
     elif code == MIN:
@@ -91,10 +128,11 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row):
     elif code == GEOMETRIC:
         result = load(sums, at + AGAIN_LINE + GEOMETRIC - MIN)
     elif code == TAU:
+        away = sqrt(square / number)
         result = 1.0 - away
     elif code == ADJUSTED:
         result = where(number > 1.0, (mean - 1.0 / number) / (1.0 - 1.0 / number), splat(np.nan))
-    undefined = result * 0.0  # or NaN
+    undefined, of_total = result * 0.0, splat(0.0)  # or NaN
     each = 1.0 / number
     if code == WEIGHTED:
         each = 1.0 / weights
@@ -127,15 +165,15 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row):
         for part in range(4):
             slope = where(enters, share * load(V, k * CARRIED + 1 + part), splat(0.0))
             if part == 3:
-                undefined = undefined + slope
+                of_total = of_total + slope
             else:
                 store(G, row + part * C + k, slope + direct if part == 1 else slope)
-    store(G, row + SUMS * C, undefined)
+    store(G, end, of_total + undefined)
     return result
 
 
 @jit(inner=True)
-def _pool(plan, code, square, sums, at, C, G, row):
+def _pool(plan, code, square, sums, at, C, G, row, end):
     """Do as `_reduce` for the value of the sum of the 2x2 tables of the classes."""
     d, t, p, number = splat(0.0), splat(0.0), splat(0.0), 0.0
     for k in range(C):
@@ -148,57 +186,78 @@ def _pool(plan, code, square, sums, at, C, G, row):
             store(G, row + k, x[1])
             store(G, row + C + k, x[2])
             store(G, row + 2 * C + k, x[3])
-    store(G, row + SUMS * C, number * x[4])
+    store(G, end, number * x[4])
     return x[0]
+
+
+@jit(inner=True)
+def _clear(plan, kind, code, C, G, row, end):
+    """Zero the lines that a step leaves alone."""
+    some = (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY)
+    for line in range(row if some else row + (SUMS - 2) * C, end):
+        store(G, line, splat(0.0))
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
 @jit(inner=True)
-def differentiate(plan, sums, at, C, S, G, T):
+def differentiate(plan, sums, at, C, size, S, G, T):
     """Fill the slopes of every register of a plan, and of its values of one class.
 
-    `G` has ``lines_of(C)`` lines for each register, `T` four for each class of each table: slopes in d, t, p and n.
+    `G` has `size` lines for each register (:func:`lines_of`), `T` four for each class of each table: slopes in d, t, p
+    and n.
     `S` is worked in. The numbers that need another pass over the classes, or their order, are in the tile already.
     """
     steps, params = plan.steps, plan.params
     n, values = load(sums, at + TOTAL_LINE), CARRIED * C
-    value, square, filled = 0, 1.0, np.nan
+    value, square, filled, known, all_known = 0, 1.0, np.nan, False, False
     for step in range(len(steps)):
         kind, code, target, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3], steps[step, 4]
         fill = params[step, 0]
         if kind == VALUE:
             value, square, filled = code, params[step, 1] * params[step, 1], fill
+            every = n == n  # noqa: PLR0124 - NaN alone is not
             for k in range(C):
                 cell = at + FIRST + k
-                x = value_of_class(value, square, load(sums, cell), load(sums, cell + C), load(sums, cell + 2 * C), n)
+                d, t, p = load(sums, cell), load(sums, cell + C), load(sums, cell + 2 * C)
+                x = value_of_class(value, square, d, t, p, n)
+                every = every & (x[0] == x[0])
+                if plan.mode == PRESENT:
+                    every = every & ((t > 0.0) | (p > 0.0))
                 store(S, k * CARRIED, x[0])
                 store(S, k * CARRIED + 1, x[1])
                 store(S, k * CARRIED + 2, x[2])
                 store(S, k * CARRIED + 3, x[3])
                 store(S, k * CARRIED + 4, x[4])
+            all_known = value < DOOLITTLE and len(plan.members) == 0 and not some(~every)
             continue
         if kind == EACH:
             for k in range(C):
                 for part in range(4):
                     store(T, (target * C + k) * 4 + part, load(S, k * CARRIED + 1 + part))
             continue
-        row = target * (SUMS * C + 1)
-        for line in range(row, row + SUMS * C + 1):
-            store(G, line, splat(0.0))
+        row = target * size
+        end = row + size - 1
+        if kind in (REDUCE, STEP_TOTAL):
+            _clear(plan, kind, code, C, G, row, end)
         made = splat(0.0)
         if kind == REDUCE and code == MICRO:
-            made = _pool(plan, value, square, sums, at, C, G, row)
+            made = _pool(plan, value, square, sums, at, C, G, row, end)
+        elif kind == REDUCE and all_known and code in OF_ALL:
+            made = _reduce_all(code, sums, at, C, S, G, row, end)
         elif kind == REDUCE:
-            made = _reduce(plan, code, a, value, filled, sums, at, C, S, G, row)
+            made = _reduce(plan, code, a, value, filled, sums, at, C, S, G, row, end)
         elif kind == STEP_TOTAL:
             if LINEAR <= code <= QUADRATIC:
                 weighted_kappa(code, sums, at, C, G, row)
             elif code == GERRITY:
                 gerrity(sums, at, C, G, row)
             else:
-                whole(code, sums, at, C, G, row)
+                if not known:
+                    add_up(sums, at, C, S, values + plan.registers)
+                    known = True
+                whole(code, sums, at, C, S, values + plan.registers, G, row, end)
         else:
             first, second = splat(0.5), splat(0.0)  # a number from [-1, 1] to [0, 1]
             if kind == HARMONIC:
@@ -206,9 +265,9 @@ def differentiate(plan, sums, at, C, S, G, T):
                 both = (x + y) * (x + y)
                 first, second = 2.0 * y * y / both, 2.0 * x * x / both
                 made = 2.0 * x * y / (x + y)
-            for line in range(SUMS * C + 1):
-                slope = first * load(G, a * (SUMS * C + 1) + line)
+            for line in range(size):
+                slope = first * load(G, a * size + line)
                 if kind == HARMONIC:
-                    slope = slope + second * load(G, b * (SUMS * C + 1) + line)
+                    slope = slope + second * load(G, b * size + line)
                 store(G, row + line, slope)
         store(S, values + target, where(made != made, fill, made))  # noqa: PLR0124

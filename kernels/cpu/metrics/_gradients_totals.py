@@ -11,12 +11,13 @@ ACCURACY, JACCARD_MICRO = int(Total.ACCURACY), int(Total.JACCARD_MICRO)
 SPECIFICITY_MICRO, MCC, KAPPA = int(Total.SPECIFICITY_MICRO), int(Total.MCC), int(Total.KAPPA)
 PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY, ERROR = int(Total.GERRITY), int(Total.ERROR)
+PRODUCTS = 5  # lines of sums that several numbers are made of
 SCOTT_PI, GWET_AC1 = int(Total.SCOTT_PI), int(Total.GWET_AC1)
 
 
 @jit(inner=True)
-def whole(code, sums, at, C, G, row):
-    """Fill the slopes of a number that is a function of the total, of the hits and of products of margins."""
+def add_up(sums, at, C, S, line):
+    """Fill five lines of `S`: the hits, n a - e, and the sums of products of margins, which any number is made of."""
     n = load(sums, at + TOTAL_LINE)
     hits, both, truth, prediction, chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for k in range(C):
@@ -27,6 +28,21 @@ def whole(code, sums, at, C, G, row):
         truth = truth + t * (n - t)
         prediction = prediction + p * (n - p)
         chance = chance + t * (n - p)
+    store(S, line, hits)
+    store(S, line + 1, both)
+    store(S, line + 2, truth)
+    store(S, line + 3, prediction)
+    store(S, line + 4, chance)
+
+
+@jit(inner=True)
+def whole(code, sums, at, C, S, line, G, row, end):
+    """Fill the slopes of a number that is a function of the total and of what :func:`add_up` has left in `S`.
+
+    Those in the total are line `end`.
+    """
+    n, hits, both = load(sums, at + TOTAL_LINE), load(S, line), load(S, line + 1)
+    truth, prediction, chance = load(S, line + 2), load(S, line + 3), load(S, line + 4)
     wrong, others = n - hits, float(C - 1)
     # Slopes in the hits, in n a - e, in the three sums of products, in the total.
     of_hits, of_both, of_truth, of_prediction, of_chance = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -75,7 +91,7 @@ def whole(code, sums, at, C, G, row):
         store(G, row + C + k, of_truth * (n - 2.0 * t) + of_chance * (n - p) - of_both * p)
         store(G, row + 2 * C + k, of_prediction * (n - 2.0 * p) - of_chance * t - of_both * t)
     of_total = of_total + of_both * hits + (of_truth + of_prediction + of_chance) * n
-    store(G, row + SUMS * C, of_total)
+    store(G, end, of_total)
 
 
 @jit(inner=True)

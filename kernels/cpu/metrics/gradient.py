@@ -11,6 +11,7 @@ from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store, where
 from cmfast.kernels.cpu.metrics import _gradients, _passes, values
+from cmfast.kernels.cpu.metrics._gradients_totals import PRODUCTS
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.kernels.status import OK
@@ -19,31 +20,31 @@ SECONDS_PER_CELL = 1e-9
 
 
 @jit()
-def _pull(sums, C, plan, S, of_scalars, of_tables, out, start, stop):
-    """Fill the gradients of the matrices from `start` to before `stop`; `S` is worked in."""
+def _pull(sums, C, size, plan, S, of_scalars, of_tables, out, start, stop):
+    """Fill the gradients of the matrices from `start` to before `stop`, of `size` slopes a number; `S` is worked in."""
     plan = Plan(*plan)
-    slopes, per_class = plan.registers * (SUMS * C + 1), plan.tables * C * 4
-    work = _gradients.CARRIED * C + plan.registers
+    slopes, per_class = plan.registers * size, plan.tables * C * 4
+    work = _gradients.CARRIED * C + plan.registers + PRODUCTS
     G, T = S[work : work + slopes], S[work + slopes : work + slopes + per_class]
     mixed = S[work + slopes + per_class :]
     for first in range(start, stop, WIDTH):
         count, at = min(WIDTH, stop - first), (first - start) // WIDTH * (FIRST + SUMS * C)
-        _gradients.differentiate(plan, sums, at, C, S[:work], G, T)
+        _gradients.differentiate(plan, sums, at, C, size, S[:work], G, T)
         good = where(load(sums, at + STATUS_LINE) == float(OK), 0.0, splat(np.nan))
-        for line in range(SUMS * C + 1):
+        for line in range(size):
             store(mixed, line, good)
-        given = SUMS * C + 1
+        given = size
         for register in range(plan.scalars):
             for w in range(WIDTH):
                 mixed[given, w] = of_scalars[min(first + w, stop - 1), register]
-            _add(mixed, G, register * (SUMS * C + 1), C, load(mixed, given))
+            _add(mixed, G, register * size, size, load(mixed, given))
         for table in range(plan.tables):
             for k in range(C):
                 for w in range(WIDTH):
                     mixed[given, w] = of_tables[min(first + w, stop - 1), table, k]
-                _add_class(mixed, T, (table * C + k) * 4, C, k, load(mixed, given))
+                _add_class(mixed, T, (table * C + k) * 4, C, k, size - 1, load(mixed, given))
         for i in range(C):
-            rest = load(mixed, C + i) + load(mixed, SUMS * C)
+            rest = load(mixed, C + i) + load(mixed, size - 1)
             for j in range(C):
                 g = rest + load(mixed, 2 * C + j)
                 if i == j:
@@ -56,26 +57,27 @@ def _pull(sums, C, plan, S, of_scalars, of_tables, out, start, stop):
 
 
 @jit(inner=True)
-def _add(mixed, G, row, C, given):
+def _add(mixed, G, row, size, given):
     """Add the slopes of a number of the matrix times `given`; where that is zero, whatever they are."""
-    for line in range(SUMS * C + 1):
+    for line in range(size):
         more = where(given == 0.0, splat(0.0), given * load(G, row + line))
         store(mixed, line, load(mixed, line) + more)
 
 
 @jit(inner=True)
-def _add_class(mixed, T, row, C, k, given):
+def _add_class(mixed, T, row, C, k, end, given):
     """Do so for a number of one class, of which slopes that are NaN are those of a constant: it was filled in."""
     for part in range(4):
         slope = load(T, row + part)
         unmoved = (given == 0.0) | (slope != slope)  # noqa: PLR0124 - NaN alone differs from itself
-        line = SUMS * C if part == 3 else part * C + k
+        line = end if part == 3 else part * C + k
         store(mixed, line, load(mixed, line) + where(unmoved, splat(0.0), given * slope))
 
 
 def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
     """Gradient in the cells of what `plan` makes, of those in its scalars and in its results per class."""
     C, batch = M.shape[-1], M.shape[:-2]
+    own = _gradients.lines_of(C, plan.ordered)
     size, given = math.prod(batch), values.cells_of(M)
     out, steps = np.empty((size, C * C), batches.result_dtype(M)), tuple(plan)
     of_scalars = np.ascontiguousarray(of_scalars, np.float64).reshape(size, plan.scalars)[:]
@@ -88,10 +90,10 @@ def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
             _passes.derive_ordered(sums, C)
         if plan.again:
             _passes.reduce_again(sums, C, steps)
-        _pull(sums, C, steps, S, of_scalars, of_tables, out, start, stop)
+        _pull(sums, C, own, steps, S, of_scalars, of_tables, out, start, stop)
 
     fill = values.filler(given, C, plan.ordered, (0.0, np.inf))
-    lines = _gradients.working_lines(C, plan) + (plan.registers + 1) * _gradients.lines_of(C) + plan.tables * C * 4 + 1
+    lines = _gradients.working_lines(C, plan) + (plan.registers + 1) * own + plan.tables * C * 4 + 1
     seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_CELL
     values.over_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=lines)
     return out.reshape(M.shape)

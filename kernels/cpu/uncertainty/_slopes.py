@@ -26,7 +26,8 @@ def of_class(slopes, k, y, guess):
 def slopes(M, plan, num_threads):
     """Return the slopes of all scalars of matrices, 5 C + 1 numbers each, and of the numbers of classes, four each."""
     C, size, given, steps = M.shape[-1], len(M), values.cells_of(M), tuple(plan)
-    registers, per_class = plan.registers * _gradients.lines_of(C), plan.tables * C * 4
+    given_lines, all_lines = _gradients.lines_of(C, plan.ordered), _gradients.lines_of(C, True)
+    registers, per_class = plan.registers * given_lines, plan.tables * C * 4
     scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
     lines, shaped = _margins.lines_of(C), _shaped(plan)
 
@@ -35,7 +36,7 @@ def slopes(M, plan, num_threads):
         for first in range(start, stop, WIDTH):
             tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
             G, T = _margins.aligned_lines(registers), _margins.aligned_lines(per_class)
-            _differentiate(sums[tile * lines : (tile + 1) * lines], C, steps, shaped, S, G, T)
+            _differentiate(sums[tile * lines : (tile + 1) * lines], C, given_lines, steps, shaped, S, G, T)
             scalars[first : first + count], tables[first : first + count] = G.T[:count], T.T[:count]
 
     fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
@@ -43,4 +44,8 @@ def slopes(M, plan, num_threads):
     values.over_blocks(
         fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=_gradients.working_lines(C, plan)
     )
-    return scalars.reshape(size, plan.registers, _gradients.lines_of(C)), tables.reshape(size, plan.tables, C, 4)
+    found = scalars.reshape(size, plan.registers, given_lines)
+    if not plan.ordered:
+        none = np.zeros((size, plan.registers, all_lines - given_lines))
+        found = np.concatenate([found[..., :-1], none, found[..., -1:]], axis=-1)
+    return found, tables.reshape(size, plan.tables, C, 4)

@@ -11,14 +11,14 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _passes, values
 from cmfast.kernels.cpu.metrics._margins import CHUNK, FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose
 from cmfast.kernels.shared.metrics import ORDERED, Plan, Step
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_CELL = 4e-10  # of one register
-SLOPE_BYTES = 2**20  # of the slopes of some tiles
+SLOPE_BYTES = 2**19  # of the slopes of some tiles: half of a second cache, which holds their matrices besides
 
 
 @jit()
@@ -35,16 +35,16 @@ def _round_huge(sums, C):
 
 
 @jit()
-def _differentiate(sums, C, plan, shaped, S, G, T):
-    """Fill the slopes of every tile."""
+def _differentiate(sums, C, size, plan, shaped, S, G, T):
+    """Fill the slopes of every tile, `size` of them for a register."""
     plan = Plan(*plan)
-    registers, tables = plan.registers * (SUMS * C + 1), plan.tables * C * 4
+    registers, tables = plan.registers * size, plan.tables * C * 4
     for tile in range(len(sums) // (FIRST + SUMS * C)):
         at = tile * (FIRST + SUMS * C)
         G_of, T_of = G[tile * registers : (tile + 1) * registers], T[tile * tables : (tile + 1) * tables]
-        _gradients.differentiate(plan, sums, at, C, S, G_of, T_of)
+        _gradients.differentiate(plan, sums, at, C, size, S, G_of, T_of)
         for register in range(plan.scalars):  # the mean over the samples becomes 0: then nothing cancels
-            row, mean = register * (SUMS * C + 1), splat(0.0)
+            row, mean = register * size, splat(0.0)
             for k in range(C):  # one after another they would wait for each other
                 d = load(G_of, row + k) * load(sums, at + FIRST + k)
                 t = load(G_of, row + C + k) * load(sums, at + FIRST + C + k)
@@ -53,7 +53,8 @@ def _differentiate(sums, C, plan, shaped, S, G, T):
             for line in range(3 * C, SUMS * C if shaped[register] else 3 * C):
                 mean = mean + load(G_of, row + line) * load(sums, at + FIRST + line)
             mean = mean / load(sums, at + TOTAL_LINE)
-            store(G_of, row + SUMS * C, load(G_of, row + SUMS * C) * 0.0 - mean)  # a constant, or NaN
+            end = row + size - 1
+            store(G_of, end, load(G_of, end) * 0.0 - mean)  # a constant, or NaN
 
 
 @jit(inner=True, borrows=True)
@@ -70,18 +71,18 @@ def _add(cells, line, G, slopes, base, low, high, total):
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_row(cells, line, G, row, i, C):
+def _variance_of_row(cells, line, G, row, size, i, C):
     """Return what a row adds to the variance of a register whose slopes depend on no order of the classes."""
-    base, slopes = load(G, row + C + i) + load(G, row + SUMS * C), row + 2 * C
+    base, slopes = load(G, row + C + i) + load(G, row + size - 1), row + 2 * C
     right = base + load(G, slopes + i) + load(G, row + i)
     variance = _add(cells, line, G, slopes, base, 0, i, load(cells, line + i) * (right * right))
     return _add(cells, line, G, slopes, base, i + 1, C, variance)
 
 
 @jit(inner=True, borrows=True)
-def _variance_of_any_row(cells, line, kept, G, row, i, C, shaped, rows, t):
+def _variance_of_any_row(cells, line, kept, G, row, size, i, C, shaped, rows, t):
     """Do so for any register; with `rows`, every row has a mean of its own."""
-    base, mean, variance = load(G, row + C + i) + load(G, row + SUMS * C), splat(0.0), splat(0.0)
+    base, mean, variance = load(G, row + C + i) + load(G, row + size - 1), splat(0.0), splat(0.0)
     for j in range(C):
         store(kept, j, base + load(G, row + 2 * C + j))
     store(kept, i, load(kept, i) + load(G, row + i))
@@ -99,18 +100,19 @@ def _variance_of_any_row(cells, line, kept, G, row, i, C, shaped, rows, t):
 
 
 @jit()
-def _spread(M, sums, C, shaped, rows, n, cells, work, G, T, out, start, stop):
+def _spread(M, sums, C, size, shaped, rows, n, whole, cells, work, G, T, out, start, stop):
     """Make standard errors of the slopes; `shaped` says of which registers they depend on the order of the classes.
 
-    Below zero, `n` says that the cells are counts, which they must be then. `cells` has the lines of some rows.
+    Below zero, `n` says that the cells are counts, which they must be then: if they are not, by their type, `whole`
+    already. A register has `size` slopes. `cells` has the lines of some rows.
     """
     scalars, tables, status = out
-    size, together = FIRST + SUMS * C, max(1, len(cells) // max(C, 1))
-    slopes, values_of = len(G) * size // max(len(sums), 1), len(T) * size // max(len(sums), 1)
+    lines, together = FIRST + SUMS * C, max(1, len(cells) // max(C, 1))
+    slopes, values_of = len(G) * lines // max(len(sums), 1), len(T) * lines // max(len(sums), 1)
     kept, column, found = work[:C], work[C : 2 * C], work[2 * C :]
     for first in range(start, stop, WIDTH):
         tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
-        at, G_of, T_of = tile * size, G[tile * slopes : (tile + 1) * slopes], T[tile * values_of :]
+        at, G_of, T_of = tile * lines, G[tile * slopes : (tile + 1) * slopes], T[tile * values_of :]
         total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
         factor = total / n if n >= 0.0 else splat(1.0)
         for register in range(len(shaped)):
@@ -120,17 +122,17 @@ def _spread(M, sums, C, shaped, rows, n, cells, work, G, T, out, start, stop):
         for begin in range(0, C, together):
             end = min(begin + together, C)
             transpose(M, first, stop - 1, begin * C, (end - begin) * C, cells)
-            for k in range((end - begin) * C if n < 0.0 else 0):
+            for k in range((end - begin) * C if n < 0.0 and not whole else 0):
                 x = load(cells, k)
                 good = good & (x == floor(x))
             for i in range(begin, end):
                 line, t = (i - begin) * C, load(sums, at + FIRST + C + i)
                 for register in range(len(shaped)):
-                    row = register * (SUMS * C + 1)
+                    row = register * size
                     if rows or shaped[register]:
-                        more = _variance_of_any_row(cells, line, kept, G_of, row, i, C, shaped[register], rows, t)
+                        more = _variance_of_any_row(cells, line, kept, G_of, row, size, i, C, shaped[register], rows, t)
                     else:
-                        more = _variance_of_row(cells, line, G_of, row, i, C)
+                        more = _variance_of_row(cells, line, G_of, row, size, i, C)
                     store(found, register, load(found, register) + more)
                 for j in range(C if rows else 0):  # of binomial counts in a column
                     if j != i:
@@ -139,7 +141,9 @@ def _spread(M, sums, C, shaped, rows, n, cells, work, G, T, out, start, stop):
         for register in range(len(shaped)):
             x = sqrt(load(found, register) * factor)
             store(found, register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
-            for w in range(count):
+            if count == WIDTH:
+                store_row(scalars, register, first, load(found, register))
+            for w in range(count if count < WIDTH else 0):
                 scalars[register, first + w] = found[register, w]
         for table in range(tables.shape[0]):
             for k in range(C):
@@ -187,7 +191,8 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     scalars, tables = np.empty((plan.scalars, size), kind), np.empty((plan.tables, size, C), kind)
     status = np.empty(size, np.int8)
     out, steps, lines = (scalars, tables, status), tuple(plan), _margins.lines_of(C)
-    slopes, per_class = plan.registers * _gradients.lines_of(C), plan.tables * C * 4
+    own, counts = _gradients.lines_of(C, plan.ordered), given.dtype.kind != "f"
+    slopes, per_class = plan.registers * own, plan.tables * C * 4
     together = max(1, SLOPE_BYTES // (8 * WIDTH * max(1, slopes + per_class)))  # tiles
     shaped, n = _shaped(plan), -1.0 if n is None else float(n)
     rooms = _gradients.working_lines(C, plan), max(CHUNK, C), 2 * C + plan.scalars + 1
@@ -200,9 +205,9 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             part = sums[tile * lines : (tile + -(-(last - first) // WIDTH)) * lines]
             tiles = len(part) // lines
             G, T = S[ends[2] :][: tiles * slopes], S[ends[2] + together * slopes :][: tiles * per_class]
-            _differentiate(part, C, steps, shaped, S[: ends[0]], G, T)
+            _differentiate(part, C, own, steps, shaped, S[: ends[0]], G, T)
             cells, work = S[ends[0] : ends[1]], S[ends[1] : ends[2]]
-            _spread(given, part, C, shaped, rows, n, cells, work, G, T, out, first, last)
+            _spread(given, part, C, own, shaped, rows, n, counts, cells, work, G, T, out, first, last)
 
     fill = values.filler(given, C, plan.ordered, (0.0, float(_margins.EXACT)))
 
