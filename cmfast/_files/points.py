@@ -212,7 +212,8 @@ def _places(path: Path, name: str, column: Any, start: int, known: list[str]) ->
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    places = pc.index_in(column, value_set=pa.array(known, column.type))
+    options = pc.SetLookupOptions(pa.array(known, column.type))
+    places = pc.call_function("index_in", [column], options)
     if places.null_count:
         row = int(np.argmax(places.is_null().to_numpy(zero_copy_only=False)))
         label, names = column[row].as_py(), ", ".join(known)

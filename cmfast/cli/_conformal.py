@@ -171,7 +171,7 @@ def _print(calibration: int, facts: dict[str, Any]) -> None:
 
 def _pairs(rho: np.ndarray, names: Sequence[object]) -> str:
     """Return the three pairs of the highest correlation."""
-    first, second = np.triu_indices(len(rho), 1)
+    first, second = (places.tolist() for places in np.triu_indices(len(rho), 1))
     values = rho[first, second]
     order = [k for k in np.argsort(-values, kind="stable") if not np.isnan(values[k])][:3]
     return ", ".join(f"{names[first[k]]}-{names[second[k]]} {values[k]:+.2f}" for k in order) or "none defined"
