@@ -18,7 +18,7 @@ def packed(M: np.ndarray) -> dict[str, Any]:
     whole = M.dtype.kind in "iub"
     kind = next((k for k in ("u1", "u2", "u4") if whole and M.max(initial=0) <= np.iinfo(k).max), "f4")
     cells = np.ascontiguousarray(M, np.dtype(f"<{kind}"))
-    return {"kind": kind, "cells": b64encode(zlib.compress(cells.tobytes(), 9)).decode()}
+    return {"kind": kind, "cells": b64encode(zlib.compress(cells.tobytes())).decode()}
 
 
 def of_models(models: Sequence[Model], labels: Sequence[str], geometric: np.ndarray | None) -> dict[str, Any]:

@@ -33,11 +33,8 @@
   };
   const ratio = (x, of) => (of ? x / of : 0);
   const state = { kind: "count", model: 0, order: "given", filter: "", log: C > 100, at: null, view: null };
-  let models, shown;
-  const value = (i, j) => {
-    const f = KINDS[state.kind][1];
-    return state.model < models.length ? f(models[state.model], i, j) : f(models[0], i, j) - f(models[1], i, j);
-  };
+  let models, shown, values, top; // all cells of what is shown, and the ends of its scales
+  const value = (i, j) => values[i * C + j];
   const signed = () => state.model >= models.length && state.kind !== "geometric";
   const percent = (v) => (100 * v).toFixed(Math.abs(v) < 0.0995 ? 1 : 0);
   const short = (v) => {
@@ -75,20 +72,22 @@
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
 
-  // The largest cell of the whole matrix, beside the diagonal and on it, so that colours keep their meaning on the way in.
-  function scales() {
+  // Scales end at the largest cell of the whole matrix, beside the diagonal and on it: colours keep their meaning on the way in.
+  function prepare() {
+    const f = KINDS[state.kind][1], [a, b] = signed() ? models : [models[Math.min(state.model, models.length - 1)]];
     let beside = 0, on = 0;
-    for (const i of shown) for (const j of shown) {
-      const v = Math.abs(value(i, j));
-      if (i === j && !signed()) on = Math.max(on, v);
-      else beside = Math.max(beside, v);
+    values = new Float64Array(C * C);
+    for (let i = 0, k = 0; i < C; i++) for (let j = 0; j < C; j++, k++) {
+      const v = (values[k] = b ? f(a, i, j) - f(b, i, j) : f(a, i, j));
+      if (i === j && !b) on = Math.max(on, v);
+      else beside = Math.max(beside, Math.abs(v));
     }
     const shares = state.kind !== "count" && state.kind !== "geometric";
-    return { beside: beside || 1, on: shares ? 1 : on || 1 };
+    top = { beside: beside || 1, on: shares ? 1 : on || 1 };
   }
 
   function painter() {
-    const top = scales(), ground = rgb("--card"), ends = ["--off", "--diagonal", "--less", "--more"].map(rgb);
+    const ground = rgb("--card"), ends = ["--off", "--diagonal", "--less", "--more"].map(rgb);
     const part = (v, most) => (state.log ? Math.log1p((99 * v) / most) / Math.log(100) : v / most);
     const colour = (v, same) => {
       if (!v) return null;
@@ -96,37 +95,52 @@
       const t = part(Math.abs(v), same && !signed() ? top.on : top.beside);
       return mix(ground, end, Math.min(1, 0.08 + 0.92 * t));
     };
-    return { top, ground, colour };
+    return { ground, colour };
   }
 
   let place = null; // where the cells are, in pixels of the screen
-  function draw() {
+  function draw(again) { // the same cells: only what lies over them is new
     if (!shown) return;
+    const same = again === "again";
     const { r, c, h, w } = state.view, width = canvas.clientWidth || 600, dense = devicePixelRatio || 1;
     pen.font = "12px system-ui, sans-serif";
     const rows = shown.slice(r, r + h), cols = shown.slice(c, c + w);
     const reach = (list) => Math.min(0.24 * width, Math.max(24, ...list.slice(0, 400).map((i) => pen.measureText(names[i]).width + 10)));
     const left = reach(rows), side = width - left - 4;
-    const top = cols.every((j) => pen.measureText(names[j]).width < side / w - 4) ? 22 : reach(cols);
-    Object.assign(canvas, { width: width * dense, height: (top + side + 4) * dense });
-    canvas.style.height = `${top + side + 4}px`;
+    const head = cols.every((j) => pen.measureText(names[j]).width < side / w - 4) ? 22 : reach(cols);
+    Object.assign(canvas, { width: width * dense, height: (head + side + 4) * dense });
+    canvas.style.height = `${head + side + 4}px`;
     pen.setTransform(dense, 0, 0, dense, 0, 0);
-    place = { left, top, side, x: side / (w || 1), y: side / (h || 1) };
+    place = { left, top: head, side, x: side / (w || 1), y: side / (h || 1) };
     const paint = painter();
-    fill(rows, cols, paint, side * dense);
+    fill(rows, cols, paint, side * dense, same);
     pen.strokeStyle = css("--line");
-    pen.strokeRect(left, top, side, side);
+    pen.strokeRect(left, head, side, side);
     texts(rows, cols, paint);
     if (state.at) outline();
-    legend(paint.top);
+    if (same) return;
+    legend();
     largest(rows, cols);
   }
 
   // Of cells that are smaller than two pixels several become one, which shows the largest of them.
-  function fill(rows, cols, paint, pixels) {
+  function fill(rows, cols, paint, pixels, same) {
     const step = (n) => Math.max(1, Math.ceil((2 * n) / pixels));
     const [a, b] = [step(rows.length), step(cols.length)];
     const [high, wide] = [Math.ceil(rows.length / a) || 1, Math.ceil(cols.length / b) || 1];
+    if (!same) dots(rows, cols, paint, a, b, high, wide);
+    pen.imageSmoothingEnabled = false;
+    pen.fillStyle = css("--card");
+    pen.fillRect(place.left, place.top, place.side, place.side);
+    pen.save();
+    pen.beginPath();
+    pen.rect(place.left, place.top, place.side, place.side);
+    pen.clip();
+    pen.drawImage(off, place.left, place.top, place.x * wide * b, place.y * high * a);
+    pen.restore();
+  }
+
+  function dots(rows, cols, paint, a, b, high, wide) {
     const best = new Float64Array(high * wide), same = new Uint8Array(high * wide);
     rows.forEach((i, y) => cols.forEach((j, x) => {
       const k = Math.floor(y / a) * wide + Math.floor(x / b), v = value(i, j);
@@ -140,16 +154,6 @@
     });
     Object.assign(off, { width: wide, height: high });
     off.getContext("2d").putImageData(image, 0, 0);
-    pen.imageSmoothingEnabled = false;
-    pen.fillStyle = css("--card");
-    pen.fillRect(place.left, place.top, place.side, place.side);
-    const full = [(place.x * wide * b), (place.y * high * a)];
-    pen.save();
-    pen.beginPath();
-    pen.rect(place.left, place.top, place.side, place.side);
-    pen.clip();
-    pen.drawImage(off, place.left, place.top, ...full);
-    pen.restore();
   }
 
   function texts(rows, cols, paint) {
@@ -197,7 +201,7 @@
     pen.lineWidth = 1;
   }
 
-  function legend(top) {
+  function legend() {
     const end = (v) => (state.kind === "count" ? Math.round(v).toLocaleString("en") : `${percent(v)} %`);
     const bar = (from, to) => make("i", { style: `background:linear-gradient(90deg,var(${from}),var(${to}))` });
     const parts = signed()
@@ -248,7 +252,7 @@
     const [r, c] = [clamp(v.r, state.at[0] - v.h + 1, state.at[0]), clamp(v.c, state.at[1] - v.w + 1, state.at[1])];
     state.view = { ...v, r, c };
     say();
-    draw();
+    draw(r === v.r && c === v.c ? "again" : "");
   }
 
   function zoom(factor) {
@@ -264,7 +268,7 @@
 
   function controls() {
     const choice = (kind, [name]) => make("label", {}, make("input", {
-      type: "radio", name: "kind", value: kind, checked: kind === state.kind, onchange: () => { state.kind = kind; draw(); say(); },
+      type: "radio", name: "kind", value: kind, checked: kind === state.kind, onchange: () => { state.kind = kind; prepare(); draw(); say(); },
     }), name);
     const kinds = Object.entries(KINDS).filter(([kind]) => kind !== "geometric" || data.g);
     const select = (title, options, changed) => make("label", {}, make("span", { textContent: title }),
@@ -275,7 +279,7 @@
     const parts = [make("fieldset", {}, make("legend", { textContent: "Show" }), make("div", { className: "choices" }, ...kinds.map((one) => choice(...one))))];
     if (models.length > 1) {
       const which = [...models.map((a, k) => [k, a.name]), [models.length, `${models[0].name} less ${models[1].name}`]];
-      parts.push(select("Model", which, (k) => { state.model = +k; arrange(); say(); }));
+      parts.push(select("Model", which, (k) => { state.model = +k; prepare(); arrange(); say(); }));
     }
     parts.push(select("Order", orders, (name) => { state.order = name; arrange(); say(); }));
     parts.push(make("label", {}, make("span", { textContent: "Filter classes" }), make("input", {
@@ -293,7 +297,10 @@
       const inside = x >= 0 && y >= 0 && x < place.side && y < place.side;
       return inside || from ? [Math.floor(y / place.y) + state.view.r, Math.floor(x / place.x) + state.view.c] : null;
     };
-    const limits = ([k, l]) => [Math.max(state.view.r, Math.min(state.view.r + state.view.h - 1, k)), Math.max(state.view.c, Math.min(state.view.c + state.view.w - 1, l))];
+    const limits = ([k, l]) => {
+      const { r, c, h, w } = state.view;
+      return [Math.max(r, Math.min(r + h - 1, k)), Math.max(c, Math.min(c + w - 1, l))];
+    };
     canvas.addEventListener("pointerdown", (e) => {
       const found = at(e);
       if (!found || e.button) return;
@@ -312,21 +319,23 @@
       say();
     });
     const frame = () => {
-      draw();
+      draw("again");
       const [r, c] = [Math.min(from[0], next[0]), Math.min(from[1], next[1])];
       pen.fillStyle = "rgba(120,120,120,.35)";
       pen.fillRect(place.left + (c - state.view.c) * place.x, place.top + (r - state.view.r) * place.y,
         (Math.abs(from[1] - next[1]) + 1) * place.x, (Math.abs(from[0] - next[0]) + 1) * place.y);
     };
     canvas.addEventListener("pointerup", () => {
+      let moved = false;
       if (from && next && (from[0] !== next[0] || from[1] !== next[1])) {
         const [h, w] = [0, 1].map((k) => Math.abs(from[k] - next[k]) + 1);
         state.view = { r: Math.min(from[0], next[0]), c: Math.min(from[1], next[1]), h, w };
         state.at = null;
+        moved = true;
         say();
       }
       from = next = null;
-      draw();
+      draw(moved ? "" : "again");
     });
     canvas.addEventListener("dblclick", whole);
     canvas.addEventListener("keydown", (e) => {
@@ -381,8 +390,9 @@
     get("stage").style.maxWidth = `${Math.min(820, 200 + 90 * C)}px`;
     controls();
     pointers();
+    prepare();
     arrange();
-    new ResizeObserver(() => draw()).observe(get("stage"));
+    new ResizeObserver(draw).observe(get("stage"));
     for (const query of ["(prefers-color-scheme:dark)", "print"]) matchMedia(query).addEventListener("change", draw);
     for (const when of ["beforeprint", "afterprint"]) addEventListener(when, draw);
     document.documentElement.dataset.ready = "yes";
