@@ -76,9 +76,9 @@ def headed(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, 
     )
 
 
-def number(value: float, form: str = ".3f") -> str:
-    """Return a number; a dash where there is none."""
-    return NOTHING if math.isnan(value) else format(value, form)
+def number(value: float, form: str = "z.3f") -> str:
+    """Return a number; a dash where there is none, and nothing below zero that is written as zero."""
+    return NOTHING if math.isnan(value) else f"{value:{form}}"
 
 
 def share(value: float) -> str:

@@ -126,6 +126,7 @@ def _written(
     if embeddings is not None:
         guess = _samples.ids("y_pred", next(iter(predictions.values())), counted.labels)
         facts["geometry"], geometric = _more.geometry(embeddings, y, guess, models[0].scaled, asked, notes)
+        facts["geometry"]["drawn"] = len(names) <= _data.MANY
     if scores is not None:
         facts["sets"] = _more.sets(scores, y, names, asked, notes)
     facts["notes"] = notes.found

@@ -3,12 +3,15 @@
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from cmfast._pages import parts
 from cmfast._pages.forest import forest
 from cmfast._report import _words
 
 Facts = dict[str, Any]
 MOST_LINES = 40  # that are shown at once
+MOST_SIZES = 12
 SIDE_BY_SIDE = ("accuracy", "balanced_accuracy", "f1_macro")
 
 
@@ -30,7 +33,7 @@ def _comparison(one: Facts, facts: Facts) -> str:
             _words.METRICS[name],
             parts.number(v["first"]),
             parts.number(v["second"]),
-            parts.number(v["difference"], "+.3f"),
+            parts.number(v["difference"], "+z.3f"),
             parts.between(v["low"], v["high"], "+.3f"),
             parts.number(v["p_value"], ".3g"),
         )
@@ -89,13 +92,20 @@ def _geometry(one: Facts, facts: Facts) -> str:
         ("alone in a cell", parts.share(one["alone"])),
     ]
     table = parts.headed("Geometric confusion matrix against the balanced one", ("", "value"), rows)
-    return f"<section><h2>Geometry</h2>{parts.figure(table, _words.GEOMETRY, one['verdict'])}</section>"
+    said = _words.geometry(facts, drawn=one["drawn"])
+    return f"<section><h2>Geometry</h2>{parts.figure(table, said, one['verdict'])}</section>"
 
 
 def _sets(one: Facts, facts: Facts) -> str:
     sizes = [(f"{k}", f"{int(n):,}") for k, n in enumerate(one["sizes"]) if n]
+    head = ("labels in a set", "sets")
+    if len(sizes) > MOST_SIZES:
+        every = np.repeat(np.arange(len(one["sizes"])), one["sizes"])
+        found = np.quantile(every, (0, 0.25, 0.5, 0.75, 1), method="lower").tolist()
+        names = ("the smallest", "a quarter, at most", "half, at most", "three quarters, at most", "the largest")
+        head, sizes = ("sets", "labels in a set"), [(name, f"{n:,}") for name, n in zip(names, found, strict=True)]
     pairs = [
-        (f"{p['first']} and {p['second']}", f"{p['sets']:,}", parts.number(float(p["correlation"]), "+.2f"))
+        (f"{p['first']} and {p['second']}", f"{p['sets']:,}", parts.number(float(p["correlation"]), "+z.2f"))
         for p in one["pairs"]
     ]
     by_class = [
@@ -105,7 +115,7 @@ def _sets(one: Facts, facts: Facts) -> str:
     if len(by_class) > MOST_LINES:
         classes = f"<details><summary>Coverage of {len(by_class):,} classes</summary>{classes}</details>"
     tables = parts.two(
-        parts.headed("Sizes of the sets", ("labels in a set", "sets"), sizes),
+        parts.headed("Sizes of the sets", head, sizes),
         parts.headed("Classes that share sets", ("classes", "sets with both", "correlation"), pairs),
     )
     return f"<section><h2>Prediction sets</h2>{parts.figure(tables + classes, _words.sets(one))}</section>"

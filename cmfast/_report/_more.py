@@ -108,5 +108,5 @@ def _together(rho: np.ndarray, G: np.ndarray, labels: list[str]) -> list[dict[st
     return [
         {"first": labels[i], "second": labels[j], "correlation": rho[i, j], "sets": int(G[i, j])}
         for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True)
-        if not np.isnan(rho[i, j]) and G[i, j]
+        if rho[i, j] > 0 and G[i, j]
     ]

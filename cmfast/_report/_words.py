@@ -115,8 +115,10 @@ def groups(one: Facts) -> str:
         values = model["metrics"]["accuracy"]["estimate"]
         worst, best = int(values.argmin()), int(values.argmax())
         names = one["groups"]
-        low, high = (f"{100 * values[k]:.1f} % of {names[k]}" for k in (worst, best))
-        said.append(f"{name} is right in {low} and {high}")
+        said.append(
+            f"{name} is right least often in {names[worst]} ({100 * values[worst]:.1f} %) and most often in "
+            f"{names[best]} ({100 * values[best]:.1f} %)"
+        )
     return f"{'; '.join(said)}. Groups of few samples have wide intervals."
 
 
@@ -125,9 +127,14 @@ def sets(one: Facts) -> str:
     return (
         f"Each set holds its label with a probability of {100 * (1 - one['alpha']):g} %, calibrated on "
         f"{one['calibration']:,} samples; of the {one['samples']:,} others {100 * one['coverage']:.1f} % of the sets "
-        f"hold it, with {one['mean_size']:.2f} labels on average. Classes that share sets are those that the model "
-        "cannot tell apart."
+        f"hold it, with {one['mean_size']:.2f} labels on average. Classes that share sets more often than by chance "
+        "are those that the model cannot tell apart."
     )
+
+
+def geometry(facts: Facts, *, drawn: bool) -> str:
+    """Say how to read the geometric matrix, and where it is seen."""
+    return f"{GEOMETRY} It is one of those to choose above, of {facts['models'][0]['name']}." if drawn else GEOMETRY
 
 
 def making(facts: Facts) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 import cmfast
 from cmfast import metrics, uncertainty
+from cmfast._pages import parts
 
 RNG = np.random.default_rng(0)
 EVIL = ["</script><script>alert(1)</script>", "<!-- <script>", "a & \"b' <i>", "]]>\u2028", "\ud800", "  two\nlines "]
@@ -170,6 +171,24 @@ def test_classes_that_leave_no_scaling_are_smoothed_and_it_is_said():
     assert one["classes"]["precision"][2] is None
     asked = cmfast.report([0, 0, 1, 1], [0, 1, 1, 1], smoothing=0.5, n_replicates=20)
     assert "0.5 was added to every cell beforehand, as was asked" in asked.html
+
+
+def test_of_many_sizes_of_sets_quartiles_are_shown():
+    C = 60
+    y = RNG.integers(0, C, 2000)
+    P = np.concatenate([RNG.dirichlet(np.full(C, share), 1000) for share in (0.02, 2.0)])  # sure, and not
+    found = cmfast.report(y, P.argmax(axis=1), scores=P, n_replicates=20)
+    every = np.repeat(np.arange(C + 1), found.to_dict()["sets"]["sizes"])
+    assert len(every) == 1000
+    text = Page(found.html).text
+    assert text[text.index("half, at most") + 1] == str(np.sort(every)[499])
+    assert {one["correlation"] > 0 for one in found.to_dict()["sets"]["pairs"]} <= {True}
+
+
+def test_nothing_is_below_zero_and_written_as_zero():
+    assert parts.number(-1e-9) == "0.000"
+    assert parts.number(-1e-9, "+z.2f") == "+0.00"
+    assert parts.number(float("nan")) == parts.NOTHING
 
 
 def test_one_class_and_nothing_confused():
