@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast import normalizing
-from cmfast._core import dispatch, failures, lazy, validate, values
+from cmfast._core import chunks, dispatch, failures, lazy, validate, values
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Integers, Method, OnFailure
-from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["confusion_matrix"]
 
 ONE_AXIS = 1
-NARROW = 8  # bytes: sums of integers of fewer leave int64 after 2**31 samples at the earliest
 _LABEL_KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 
 
@@ -201,7 +199,8 @@ def confusion_matrix(
     coordinates. They are matched by position: raises where coordinates or the order of dimensions differ.
 
     Dask arrays give one that is lazy: the counts of every chunk, added up. `n_classes` or `labels` has to be given
-    then, `n_groups` with groups, and weights are integers; labels that raise do so when they are computed.
+    then, `n_groups` with groups; labels that raise do so when they are computed. Sums of float weights are then rounded
+    once: their last bits may not be those of NumPy's arrays, but are the same for any chunks.
 
     Agrees with ``sklearn.metrics.confusion_matrix``, except: floats are refused as labels without `whole_floats`,
     `labels` must be unique, and where none of them occurs the matrix is zero instead of an error.
@@ -248,14 +247,13 @@ def confusion_matrix(
             _refuse_outside(*outside)
         return matrix
     if lazy.are_lazy(y_true, y_pred, sample_weight, groups):
-        found = _of_chunks(
-            {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}, on_failure,
-            n_classes=n_classes, labels=labels, n_groups=n_groups, ignore_index=ignore_index, sample_axes=sample_axes,
-            whole_floats=whole_floats, sparse=sparse, num_threads=num_threads,
-        )  # fmt: skip
+        arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+        known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
+        known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
+        lazily = chunks.matrices(confusion_matrix, arrays, on_failure, {**known, "num_threads": num_threads})
         if normalize is None:
-            return found
-        return normalizing.normalize(found, normalize, on_failure=on_failure, num_threads=num_threads)
+            return lazily
+        return normalizing.normalize(lazily, normalize, on_failure=on_failure, num_threads=num_threads)
     if n_groups is not None:
         n_groups = validate.count("n_groups", n_groups)
         if groups is None:
@@ -332,32 +330,6 @@ def confusion_matrix(
         why = partial(values.unweighted, sample_weight, samples, groups)
     failures.report(status, on_failure, why=why)
     return matrix
-
-
-def _of_chunks(arrays: dict[str, Any], on_failure: OnFailure, **options: Any) -> Any:
-    """Return the lazy counts of Dask arrays, chunk by chunk."""
-    if options["sparse"]:
-        validate.refuse("sparse", "False with Dask arrays", "True")
-    known = {name: options[name] for name in ("n_classes", "labels", "n_groups")}
-    weight = arrays["sample_weight"]
-    _labels.check_known(**known, groups=arrays["groups"], sample_weight=weight)
-    axes = options["sample_axes"]
-    axes = None if axes is None else validate.count("sample_axes", axes, least=1)
-    if weight is None or dispatch.dtype_of(weight).itemsize < NARROW:
-        return lazy.sums(confusion_matrix, arrays, axes, **options)
-    halved = [arrays | {"sample_weight": half} for half in halves.split(weight)]
-    low, high = (lazy.sums(confusion_matrix, some, axes, **options) for some in halved)
-    return _joined(low, high, on_failure=on_failure, num_threads=options["num_threads"])
-
-
-@lazy.by_block(low="CC", high="CC")
-def _joined(low: Any, high: Any, *, on_failure: OnFailure, num_threads: int | None) -> Any:
-    """Return the sums of weights whose halves were summed; nothing here is worth a second thread."""
-    del num_threads
-    table, good = halves.join(low, high)
-    good = good.all(axis=(-2, -1))
-    failures.report((~good * np.int8(Status.INVALID)).astype(np.int8), on_failure)
-    return table * good[..., None, None]
 
 
 def _sparse(

@@ -30,20 +30,13 @@ def are_plain(y_true: Any, y_pred: Any) -> bool:
     )
 
 
-def check_known(
-    *, n_classes: Any, labels: Any = None, groups: Any, n_groups: Any, sample_weight: Any, most_bytes: int = 8
-) -> None:
-    """Check that the shape of counts of Dask arrays follows from the options, and that their weights are integers."""
+def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_groups: Any = None) -> None:
+    """Check that the shape of counts of Dask arrays follows from the options."""
     if n_classes is None and labels is None:
         wanted = "given with Dask arrays, whose labels are not looked at before they are counted"
         validate.refuse("n_classes", wanted, "None")
     if groups is not None and n_groups is None:
         validate.refuse("n_groups", "given with groups that are a Dask array", "None")
-    if sample_weight is not None:
-        dtype = dispatch.dtype_of(sample_weight)
-        if dtype.kind not in "bui" or dtype.itemsize > most_bytes:
-            wanted = f"integers of at most {8 * most_bytes} bits where it is a Dask array"
-            validate.refuse("sample_weight", wanted, f"dtype {dtype}", TypeError)
 
 
 def whole(name: str, y: Any) -> Any:

@@ -117,7 +117,7 @@ def cell_counts(
 
 def _of_chunks(arrays: dict[str, Any], **options: Any) -> Any:
     """Return the lazy counts of Dask arrays, chunk by chunk."""
-    labels.check_known(n_classes=options["n_classes"], groups=None, n_groups=None, sample_weight=None)
+    labels.check_known(n_classes=options["n_classes"])
     return lazy.merged(cell_counts, CellCounts.merge, arrays, {"X": 1, "y_true": 0, "y_pred": 0}, **options)
 
 

@@ -12,6 +12,8 @@ from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array
 from cmfast.metrics._margins import Margins
 
+MOST_BYTES = 4  # of weights that are summed chunk by chunk, in int64
+
 # Labels of the classes in order, None for one that nobody has named; or None: they are 0, 1, ...
 Classes: TypeAlias = list[Any] | None
 
@@ -77,8 +79,11 @@ def summed(
 
 def _of_chunks(given: dict[str, Array], options: Options, check: Callable[[int, Classes], object]) -> Margins[Any]:
     """Return the lazy sums of Dask arrays, chunk by chunk."""
-    some = {name: given[name] for name in ("groups", "sample_weight")}
-    _labels.check_known(n_classes=options.n_classes, n_groups=options.n_groups, **some, most_bytes=4)
+    _labels.check_known(n_classes=options.n_classes, groups=given["groups"], n_groups=options.n_groups)
+    weight = given["sample_weight"]
+    dtype = None if weight is None else dispatch.dtype_of(weight)
+    if dtype is not None and (dtype.kind not in "bui" or dtype.itemsize > MOST_BYTES):
+        validate.refuse("sample_weight", "integers of at most 32 bits with Dask arrays", f"dtype {dtype}", TypeError)
     check(validate.count("n_classes", options.n_classes), None)
     axes = None if options.sample_axes is None else validate.count("sample_axes", options.sample_axes, least=1)
     found: Margins[Any] = lazy.sums(_of_part, given, axes, **options._asdict())

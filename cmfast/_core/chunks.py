@@ -1,0 +1,87 @@
+"""Confusion matrices of Dask arrays: integers that are added up over the chunks, also where the weights are floats."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, labels, lazy, validate
+from cmfast._core.annotations import OnFailure
+from cmfast.kernels.shared import halves
+from cmfast.kernels.status import Status
+
+NARROW = 8  # bytes: sums of integers of fewer leave int64 after 2**31 samples at the earliest
+DIGITS, BITS = 4, 24  # of a weight that is a float; sums of a digit leave int64 after 2**38 samples
+
+
+def matrices(count: Callable[..., Any], arrays: dict[str, Any], on_failure: OnFailure, options: dict[str, Any]) -> Any:
+    """Return the lazy matrices that `count` gives for chunks of labels, added up."""
+    if options["sparse"]:
+        validate.refuse("sparse", "False with Dask arrays", "True")
+    known = {name: options[name] for name in ("n_classes", "labels", "n_groups")}
+    weight = arrays["sample_weight"]
+    labels.check_known(**known, groups=arrays["groups"])
+    axes = options["sample_axes"]
+    axes = None if axes is None else validate.count("sample_axes", axes, least=1)
+
+    def added(weight: Any) -> Any:
+        return lazy.sums(count, arrays | {"sample_weight": weight}, axes, **options)
+
+    if not lazy.are_lazy(weight):  # None, or of another library, which is refused
+        return added(weight)
+    dtype = dispatch.dtype_of(weight)
+    rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
+    if dtype.kind == "f":
+        top = abs(_finite(weight)).max()
+        digits = {f"d{k}": added(weight.map_blocks(_digit, top, k, dtype=np.int64)) for k in range(DIGITS)}
+        bad = added((weight != _finite(weight)).astype(np.int8))
+        return _of_digits(**digits, bad=bad, top=top, **rest)
+    if dtype.itemsize < NARROW:
+        return added(weight)
+    low, high = map(added, halves.split(weight))
+    return _of_halves(low, high, **rest)
+
+
+@lazy.by_block(low="CC", high="CC")
+def _of_halves(low: Any, high: Any, *, on_failure: OnFailure, num_threads: int | None) -> Any:
+    """Return the sums of integers whose halves were summed; nothing here is worth a second thread."""
+    del num_threads
+    table, good = halves.join(low, high)
+    good = good.all(axis=(-2, -1))
+    failures.report((~good * np.int8(Status.INVALID)).astype(np.int8), on_failure)
+    return table * good[..., None, None]
+
+
+def _finite(x: Any) -> Any:
+    """Return an array of any library with 0 in the place of what is not finite."""
+    return np.where(np.isfinite(x), x, 0)
+
+
+def _digit(weight: Any, top: Any, k: int) -> Any:
+    """Return digit `k` of weights, whose first stands just below the power of two above the largest, `top`.
+
+    What is below 2**-96 of that is rounded off.
+    """
+    rest = np.ldexp(_finite(weight.astype(np.float64)), -np.frexp(top.astype(np.float64))[1])
+    for _ in range(k):
+        rest = np.ldexp(rest, BITS)
+        rest -= np.rint(rest)
+    return np.rint(np.ldexp(rest, BITS)).astype(np.int64)
+
+
+@lazy.by_block(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")
+def _of_digits(
+    *, d0: Any, d1: Any, d2: Any, d3: Any, bad: Any, top: Any, on_failure: OnFailure, num_threads: int | None
+) -> Any:
+    """Return the sums of floats whose digits were summed, each rounded once."""
+    del num_threads
+    total: Any = 0
+    for digit in (d0, d1, d2, d3):
+        total = total * 2**BITS + dispatch.to_host(digit).astype(object)  # Python's integers
+    exponent = np.frexp(np.asarray(dispatch.to_host(top), np.float64))[1] - DIGITS * BITS
+    with np.errstate(over="ignore"):
+        table = np.ldexp(np.asarray(total, np.float64), exponent[..., None, None])
+    wrong = (dispatch.to_host(bad) != 0) | ~np.isfinite(table)
+    spoilt = wrong.any(axis=(-2, -1))
+    failures.report((spoilt * np.int8(Status.INVALID)).astype(np.int8), on_failure)
+    return dispatch.sent(np.where(spoilt[..., None, None], np.nan, table), d0)
