@@ -48,12 +48,12 @@ OPS: dict[str, Op] = {
     "overlap": Op("comparison", "(R,C),(R,C)->()", BOTH, gradient="comparison_gradient"),
     "l1_distance": Op("comparison", "(R,C),(R,C)->()", BOTH, gradient="comparison_gradient"),
     "kl_divergence": Op("comparison", "(R,C),(R,C)->()", BOTH, gradient="comparison_gradient"),
-    "comparison_gradient": Op("comparison", "(R,C),(R,C),()->(R,C),(R,C)", rtol=(1e-5, 1e-9)),
+    "comparison_gradient": Op("comparison", "(R,C),(R,C),()->(R,C),(R,C)", BOTH, rtol=(1e-5, 1e-9)),
     "normalize": Op("normalizing", "(R,C)->(R,C)", BOTH, rtol=(1e-6, 1e-12), gradient="normalizing_gradient"),
     "importance_weights": Op(
         "normalizing", "(R,C),(R),(C),()->(R,C)", BOTH, rtol=(1e-6, 1e-12), gradient="normalizing_gradient"
     ),
-    "normalizing_gradient": Op("normalizing", "(R,C),(R,C)->(R,C)", rtol=(1e-5, 1e-12)),
+    "normalizing_gradient": Op("normalizing", "(R,C),(R,C)->(R,C)", BOTH, rtol=(1e-5, 1e-12)),
     # Newton's last step decides how many digits small cells have; the cases ask for tol=1e-13.
     "ipf": Op(
         "scaling.launch",

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.comparison import CODES_OF_COMPARISONS, KL, L1
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 SECONDS_PER_CELL = 2e-9
@@ -128,10 +129,6 @@ def kl_divergence(S, T, *, num_threads=None):
     return _compare(_kl_divergence, S, T, num_threads)
 
 
-OVERLAP, L1, KL = range(3)
-CODES = {"overlap": OVERLAP, "l1_distance": L1, "kl_divergence": KL}
-
-
 @jit(inline=True)
 def _slopes(code, x, y):
     """Return the slopes of the term of two shares in the first and in the second; a tie has the mean of both sides."""
@@ -175,5 +172,7 @@ def comparison_gradient(S, T, G, *, of, num_threads=None):
     G = batches.flat_batch(G.astype(np.float64, copy=False), 0)
     out = np.empty((n, P.shape[1])), np.empty((n, P.shape[1]))
     seconds = 4 * out[0].size * SECONDS_PER_CELL
-    pool.run(_comparison_gradient, (P, Q, G, CODES[of], *out), n, seconds=seconds, num_threads=num_threads)
+    pool.run(
+        _comparison_gradient, (P, Q, G, CODES_OF_COMPARISONS[of], *out), n, seconds=seconds, num_threads=num_threads
+    )
     return tuple(a.astype(kind, copy=False).reshape(*batch, *shape) for a, kind in zip(out, kinds, strict=True))

@@ -1,4 +1,4 @@
-// Overlap, L1 distance and KL divergence of pairs of matrices, each divided by its own total.
+// Overlap, L1 distance and KL divergence of pairs of matrices, each divided by its own total; and their gradients.
 
 // Whether a reciprocal is a normal number: a product with it is as good as a quotient then, and a quarter of the
 // work.
@@ -68,4 +68,56 @@ __global__ void cmfast_kl_divergence_pairs(const T* __restrict__ P, int p_step, 
                                            i64 cells, i64 n, T* __restrict__ out,
                                            signed char* __restrict__ out_status) {
   compare<T, W>(P, p_step, Q, q_step, cells, n, CM_INF, out, out_status, kl_term);
+}
+
+// Slopes of the term of two shares in the first and in the second.
+struct Slopes {
+  double first, second;
+};
+
+// A tie has the mean of both sides.
+__device__ __forceinline__ Slopes slopes_of(int of, double x, double y) {
+  if (of == CM_KL) {
+    if (x == 0.0) return {y > 0.0 ? -CM_INF : 0.0, 0.0};
+    return {log(x / y), -x / y};
+  }
+  const double side = x < y ? 0.5 : x > y ? -0.5 : 0.0;
+  if (of == CM_L1) return {-2.0 * side, 2.0 * side};
+  return {0.5 + side, 0.5 - side};
+}
+
+template <typename T, int W>
+__global__ void cmfast_comparison_gradient_pairs(const T* __restrict__ P, int p_step, const T* __restrict__ Q,
+                                                 int q_step, const double* __restrict__ G, i64 cells, i64 n, int of,
+                                                 T* __restrict__ out_s, T* __restrict__ out_t) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const i64 b = team.matrix();
+    const T* p = P + b * p_step * cells;
+    const T* q = Q + b * q_step * cells;
+    double s = 0.0, t = 0.0;
+    bool bad = false;
+    for (i64 k = team.rank; k < cells; k += W) {
+      const double x = widen(p[k]), y = widen(q[k]);
+      bad |= !(x >= 0.0 && y >= 0.0);
+      s += x;
+      t += y;
+    }
+    s = team_sum<W>(s);
+    t = team_sum<W>(t);
+    const bool good = !team_any<W>(bad) && s > 0.0 && s < CM_INF && t > 0.0 && t < CM_INF;
+    double mean = 0.0, other = 0.0;
+    for (i64 k = team.rank; k < cells; k += W) {
+      const double x = widen(p[k]) / s, y = widen(q[k]) / t;
+      const Slopes slopes = slopes_of(of, x, y);
+      mean += x > 0.0 ? x * slopes.first : 0.0;
+      other += y * slopes.second;
+    }
+    mean = team_sum<W>(mean);
+    other = team_sum<W>(other);
+    for (i64 k = team.mine() ? team.rank : cells; k < cells; k += W) {
+      const Slopes slopes = slopes_of(of, widen(p[k]) / s, widen(q[k]) / t);
+      out_s[b * cells + k] = narrow<T>(good ? G[b] * ((slopes.first - mean) / s) : CM_NAN);
+      out_t[b * cells + k] = narrow<T>(good ? G[b] * ((slopes.second - other) / t) : CM_NAN);
+    }
+  }
 }

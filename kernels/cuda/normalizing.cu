@@ -1,4 +1,5 @@
-// Division by totals, row sums or column sums, and the weights that do the same sample by sample.
+// Division by totals, row sums or column sums, and the weights that do the same sample by sample; and
+// the gradients of both.
 
 // What the cells of a line are multiplied with: shrink first, then 1 / total.
 struct Share {
@@ -126,5 +127,55 @@ __global__ void cmfast_importance_weights_factors(const double* __restrict__ row
     }
     const int status = in_range<W>(q, R * C, team, wild);
     if (team.mine() && team.rank == 0 && scaled) out_status[team.matrix()] = status;
+  }
+}
+
+// What a cell adds to the mean that the gradients of its line are taken from.
+__device__ __forceinline__ double pull(double x, double g, double total, int of_weights) {
+  return of_weights ? g / total : g * (x / total);
+}
+
+template <typename T>
+__device__ __forceinline__ T line_gradient(double g, double mean, double total, int of_weights, bool bad) {
+  const double found = (of_weights ? -mean : g - mean) / total;
+  return narrow<T>(bad ? CM_NAN : total > 0.0 ? found : 0.0);
+}
+
+// Gradients in the cells, of those in the shares of lines or in their weights; zero in a line without mass.
+template <typename T, int W>
+__global__ void cmfast_normalizing_gradient_lines(const T* __restrict__ M, const T* __restrict__ G, i64 R, i64 C,
+                                                  int lines, int of_weights, i64 n, T* __restrict__ out) {
+  for (Team<W> team(n); team.more(); team.next()) {
+    const T* p = M + team.matrix() * R * C;
+    const T* g = G + team.matrix() * R * C;
+    T* q = out + team.matrix() * R * C;
+    bool bad = any_bad<W>(p, team.rank, R * C);
+    if (lines == CM_COL) {
+      bool far = false;
+      for (i64 j = team.rank; j < C; j += W) {
+        double total = 0.0;
+        for (i64 i = 0; i < R; ++i) total += widen(p[i * C + j]);
+        far |= !(total < CM_INF);
+      }
+      bad |= team_any<W>(far);
+      for (i64 j = team.mine() ? team.rank : C; j < C; j += W) {
+        double total = 0.0, mean = 0.0;
+        for (i64 i = 0; i < R; ++i) total += widen(p[i * C + j]);
+        for (i64 i = 0; i < R; ++i) mean += pull(widen(p[i * C + j]), widen(g[i * C + j]), total, of_weights);
+        for (i64 i = 0; i < R; ++i) q[i * C + j] = line_gradient<T>(widen(g[i * C + j]), mean, total, of_weights, bad);
+      }
+      continue;
+    }
+    const i64 count = lines == CM_ALL ? R * C : C;
+    for (i64 first = 0; first < R * C; first += count) bad |= !(line_sum<W>(p + first, team.rank, count, 1.0) < CM_INF);
+    for (i64 first = 0; first < R * C; first += count) {
+      const double total = line_sum<W>(p + first, team.rank, count, 1.0);
+      double mean = 0.0;
+      for (i64 k = first + team.rank; k < first + count; k += W)
+        mean += pull(widen(p[k]), widen(g[k]), total, of_weights);
+      mean = team_sum<W>(mean);
+      for (i64 k = team.mine() ? first + team.rank : R * C; k < first + count; k += W)
+        q[k] = line_gradient<T>(widen(g[k]), mean, total, of_weights, bad);
+    }
   }
 }

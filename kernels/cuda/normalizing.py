@@ -19,7 +19,13 @@ _WEIGHTS = Kernel("normalizing", "cmfast_importance_weights_lines", _BY_LINE, re
 _FACTORS = Kernel(
     "normalizing", "cmfast_importance_weights_factors", tuple(product(("float", "double"), batches.WIDTHS))
 )
-KERNELS = (_NORMALIZE, _WEIGHTS, _FACTORS)
+_GRADIENT = Kernel(
+    "normalizing",
+    "cmfast_normalizing_gradient_lines",
+    tuple(product(("float", "double"), batches.WIDTHS)),
+    registers=72,
+)
+KERNELS = (_NORMALIZE, _WEIGHTS, _FACTORS, _GRADIENT)
 
 
 def _by_line(kernel: Kernel, M: Any, method: str, given: tuple[Any, ...] | None = None) -> tuple[Any, Any]:
@@ -77,6 +83,24 @@ def importance_weights(
             R=R, C=C, n=n, out=out, out_status=status,
         )  # fmt: skip
     return _with_progress(progress, M, (out.reshape(M.shape), status.reshape(M.shape[:-2])))
+
+
+def normalizing_gradient(
+    M: Any, G: Any, *, method: str, of_weights: bool = False, num_threads: int | None = None
+) -> Any:
+    """Gradient in the cells, of that in the normalised matrix or in the weights; zero in a line without mass."""
+    del num_threads
+    R, C = M.shape[-2:]
+    n, dtype = math.prod(M.shape[:-2]), batches.result_dtype(M)
+    out = library(M).empty(M.shape, dtype)
+    if out.size:
+        width = batches.width(R * C if method == "all" else C)
+        _GRADIENT.launch(
+            (NAMES[dtype], width), batches.blocks(n, width), shared=batches.team_scratch(width),
+            M=batches.flat_batch(batches.as_floating(M), 2), G=batches.flat_batch(G, 2, dtype),
+            R=R, C=C, lines=CODES_OF_LINES[method], of_weights=of_weights, n=n, out=out,
+        )  # fmt: skip
+    return out
 
 
 def _with_progress(progress: Any, M: Any, result: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -101,6 +101,26 @@ def _compared(op: str) -> Callable[..., Call]:
     return call
 
 
+def _compared_back(kind: str, width: str) -> Call:
+    M = _matrices(kind, _by_cells(width))
+    G = _rng(kind, width).normal(size=len(M))
+
+    def gradient(S: Any, T: Any, G: Any) -> Any:
+        return dispatch.call("comparison_gradient", *dispatch.adopt(S=S, T=T, G=G), of="overlap")
+
+    return Call(gradient, (M, M[::-1].copy(), G), _rtol("comparison_gradient", kind))
+
+
+def _normalized_back(kind: str, width: str) -> Call:
+    M = _matrices(kind, _by_lines(width))
+    G = _rng(kind, width).normal(size=M.shape).astype(M.dtype)
+
+    def gradient(M: Any, G: Any) -> Any:
+        return dispatch.call("normalizing_gradient", *dispatch.adopt(M=M, G=G), method="row")
+
+    return Call(gradient, (M, G), _rtol("normalizing_gradient", kind))
+
+
 def _normalized(kind: str, result: str, width: str) -> Call:
     return Call(lambda M: cmfast.normalize(M, "row"), (_matrices(kind, _by_lines(width)),), _rtol("normalize", result))
 
@@ -541,6 +561,8 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_paired_replicates_sums": _paired,
     **{f"cmfast_paired_errors_{what}": _paired_errors for what in ("counts", "numbers")},
     **{f"cmfast_{op}_pairs": _compared(op) for op in ("overlap", "l1_distance", "kl_divergence")},
+    "cmfast_comparison_gradient_pairs": _compared_back,
+    "cmfast_normalizing_gradient_lines": _normalized_back,
     "cmfast_normalize_lines": _normalized,
     "cmfast_importance_weights_lines": _weights_of_lines,
     "cmfast_importance_weights_factors": _weights_of_factors,

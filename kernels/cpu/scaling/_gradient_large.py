@@ -1,4 +1,7 @@
-"""The gradient of scaling one large matrix: the graph on its columns, eliminated in panels as for a Newton step."""
+"""The gradient of scaling one large matrix: conjugate gradients, as many passes as a few sweeps take.
+
+Where these are slow, or would cost digits, the graph on the columns is eliminated in panels as for a Newton step.
+"""
 
 import math
 
@@ -17,6 +20,7 @@ from cmfast.kernels.cpu.scaling._large_elimination import (
     _update_flows,
     _weights,
 )
+from cmfast.kernels.cpu.scaling._large_passes import SUM
 from cmfast.kernels.cpu.scaling._large_rows import Rows
 from cmfast.kernels.shared.scaling import DENSE
 from cmfast.kernels.status import LIMIT_ONLY, OK
@@ -116,40 +120,45 @@ def differentiate(part, R, C, results, num_threads=None):
     flip = R < C
     for b in range(len(out)):
         pool.checkpoint()
-        x, y = row[b] if status[b] in (OK, LIMIT_ONLY) else np.full(R, np.nan), col[b]
+        if status[b] not in (OK, LIMIT_ONLY) or np.isnan(row[b]).any():
+            for result in results:
+                result[b : b + 1] = np.nan
+            continue
+        x, y = row[b], col[b]
         gradient = G[b].reshape(R, C) if len(G) else np.zeros((R, C), M.dtype)
         s, t = (of_row[b], of_col[b]) if len(of_row) else (np.zeros(R), np.zeros(C))
-        cells = M[b * m_step].reshape(R, C)
+        cells, into = M[b * m_step].reshape(R, C), out[b].reshape(R, C)
         given = (cells, gradient, x, y, s, t)
         if flip:
             given = (np.ascontiguousarray(cells.T), np.ascontiguousarray(gradient.T), y, x, t, s)
-        found, rows, cols = _of_one(*given, float(amount[b]), flip, num_threads)
-        out[b] = (found.T if flip else found).reshape(-1)
+        found = np.empty((C, R)) if flip else into
+        rows, cols = _of_one(*given, float(amount[b]), flip, found, num_threads)
+        if flip:
+            into[:] = found.T
         if len(out_row):
             out_row[b], out_col[b] = (cols, rows) if flip else (rows, cols)
 
 
-def _of_one(M, G, x, y, s, t, amount, flip, num_threads):
-    """Return the gradient in the cells, in the row sums and in the column sums."""
+def _of_one(M, G, x, y, s, t, amount, flip, out, num_threads):
+    """Write the gradient in the cells; return those in the row sums and in the column sums."""
     R, C = M.shape
-    per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
-    cells, of_cells, root = new_lines(per * R), new_lines(per * R), np.empty(R)
-    _load(M, amount, x, y, G, cells, of_cells, root)
-    Q, D = (lines[: R * per].reshape(R, per * WIDTH)[:, :C] for lines in (cells, of_cells))
-    one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
-    u, v = root * root, root @ Q
-    q = t - (s * one) @ Q
-    d = _approach(Q, D, root, v, q, num_threads) if DENSE < C and (v > 0.0).all() and (u > 0.0).all() else None
-    if d is None:
-        d = _solve(cells, of_cells, q, R, C)
-    out, a = np.empty((R, C)), np.empty(R)
-    _finish(M, x, y, G, Q, root, s, d, out, a)
+    found = _approach(M + amount if amount else M, G, x, y, s, t, out, num_threads) if C > DENSE else None
+    if found is None:
+        per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
+        cells, of_cells, root, a = new_lines(per * R), new_lines(per * R), np.empty(R), np.empty(R)
+        _load(M, amount, x, y, G, cells, of_cells, root)
+        Q = cells[: R * per].reshape(R, per * WIDTH)[:, :C]
+        one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
+        d = _solve(cells, of_cells, t - (s * one) @ Q, R, C)
+        _finish(M, x, y, G, Q, root, s, d, out, a)
+        found = a, d, root * root, root @ Q
+    a, d, u, v = found
     total = u.sum()
     mean = 0.0 if total == 0.0 else -(u @ a) / total if flip else (v @ d) / total
     a, d = a + mean, d - mean
     if not (u.all() and v.all()):
         _of_zero_targets(M + amount, G, x, y, u, v, a, d)
-    return out, a, d
+    return a, d
 
 
 def _solve(cells, of_cells, q, R, C):
@@ -168,18 +177,91 @@ def _solve(cells, of_cells, q, R, C):
     return d
 
 
-def _approach(Q, D, root, v, q, num_threads):
-    """Return the columns' part by conjugate gradients; None where they are slow, or would cost digits."""
-    R, C = Q.shape
-    P = np.ascontiguousarray(root[:, None] * Q)
-    one = np.ones(R), np.ones(C)
-    rows = Rows(P, root * root, v, num_threads)
-    scale = rows.column_sums(_large_passes.diagonal, *one, rows.sums, False)
+@jit(inner=True, fastmath=SUM)
+def _lean(m, y, z, middle):
+    """Sum of the cells times what the numbers are more than `middle`."""
+    total = 0.0
+    for j in range(m.shape[0]):
+        total += m[j] * y[j] * (z[j] - middle)
+    return total
+
+
+@jit(inner=True, fastmath=SUM)
+def _total(m, y):
+    total = 0.0
+    for j in range(m.shape[0]):
+        total += m[j] * y[j]
+    return total
+
+
+@jit()
+def _sources(matrix, x, y, G, u, sums, more, start, stop):
+    """Make the sums of the rows, and by blocks those of the columns, of the cells and of what their gradients lack.
+
+    That is less the mean of the row: what the rows send to the columns.
+    """
+    M, _, _ = matrix
+    cols, _, rows = sums
+    R, C = M.shape
+    for block in range(start, stop):
+        cols[block], more[block] = 0.0, 0.0
+        to, lacks = cols[block], more[block]
+        for i in range(block * rows, min(R, (block + 1) * rows)):
+            m, g = M[i], G[i]
+            total = _total(m, y)
+            u[i] = x[i] * total
+            middle = _lean(m, y, g, 0.0) / total
+            middle += _lean(m, y, g, middle) / total
+            for j in range(C):
+                p = x[i] * m[j] * y[j]
+                to[j] += p
+                lacks[j] += p * (g[j] - middle)
+
+
+@jit()
+def _end(matrix, x, y, G, s, d, out, a, rows, start, stop):
+    """Make the rows' part, and the gradient in the cells, of blocks of rows."""
+    M, u, _ = matrix
+    R, C = M.shape
+    z = np.empty(C)
+    for i in range(start * rows, min(R, stop * rows)):
+        m, share = M[i], x[i] / u[i]
+        for j in range(C):
+            z[j] = G[i, j] - d[j]
+        middle = share * _lean(m, y, z, 0.0)
+        mean = share * _lean(m, y, z, middle) + s[i] / u[i]
+        for j in range(C):
+            out[i, j] = ((z[j] - middle) - mean) * (x[i] * y[j])
+        a[i] = middle + mean
+
+
+def _approach(M, G, x, y, s, t, out, num_threads):
+    """Do all by conjugate gradients, and return both parts and the sums; None where they are slow, or cost digits."""
+    R, C = M.shape
+    u, a = np.empty(R), np.empty(R)
+    rows = Rows(M, np.ones(R), np.ones(C), num_threads)
+    more = np.empty(rows.sums.cols.shape)
+    v = rows.column_sums(_sources, x, y, G, u, rows.sums, more)
+    if not ((u > 0.0).all() and (v > 0.0).all()):
+        return None
+    rows.matrix = rows.matrix._replace(u=u, v=v)
+    r = more.sum(0) + t
+    if s.any():
+        r -= rows.times(s / u * x) * y
+    d = _columns(rows, x, y, r)
+    if d is None:
+        return None
+    rows.run(_end, x, y, G, s, d, out, a, rows.sums.rows)
+    return a, d, u, v
+
+
+def _columns(rows, x, y, r):
+    """Return the columns' part by conjugate gradients, of what is sent to the columns; None as above."""
+    C = len(y)
+    scale = rows.column_sums(_large_passes.diagonal, x, y, rows.sums, False)
     if not (scale > 0.0).all():
         return None
-    mean = D.sum(1) / root
-    r = q + (root[:, None] * (D - mean[:, None] * Q)).sum(0)
-    r -= r.mean()
+    r = r - r.mean()
     goal, d, z = SMALLEST * abs(r).sum(), np.zeros(C), r / scale
     p, rz = z, r @ z
     turns: list[float] = []
@@ -187,7 +269,7 @@ def _approach(Q, D, root, v, q, num_threads):
     for _ in range(C // 3):
         if abs(r).sum() <= goal:
             return d if _is_well_posed(turns, lengths) else None
-        Lp = rows.column_sums(_large_passes.product, *one, p, rows.sums, False)
+        Lp = rows.column_sums(_large_passes.product, x, y, p, rows.sums, False)
         alpha = rz / (p @ Lp)
         if not 0.0 < alpha < np.inf:
             return None
