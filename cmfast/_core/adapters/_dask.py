@@ -182,7 +182,7 @@ def batches(function: Callable[..., Any], bound: BoundArguments, cores: dict[str
     """Return what `function` of a batch returns, with a Dask array in the place of each of its arrays."""
     with caller.inside(caller.name() or caller.public(function)):
         positional, values = _arguments(bound)
-        known = {key: len(core(values) if callable(core) else core) for key, core in cores.items()}
+        known = {key: len(core if isinstance(core, str) else core(values)) for key, core in cores.items()}
         found = tasks(function, positional, values, known, _no_batch)
     lazy = (_part(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(leaves(found.sample)))
     return rebuilt(found.sample, lazy)
