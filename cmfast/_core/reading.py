@@ -17,13 +17,13 @@ def readable(cls: C) -> C:
     """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one."""
 
     def __repr__(self: Any) -> str:  # noqa: N807
-        if isinstance(self, tuple) and any(map(is_lazy, self)):
+        if _is_lazy(self):
             return f"<{cls.__name__}: lazy, dask.compute gives it>"
         parts = ", ".join(f"{name} {text}" for name, text in self._parts().items())
         return f"<{cls.__name__}: {parts}>"
 
     def _repr_html_(self: Any) -> str:
-        if isinstance(self, tuple) and any(map(is_lazy, self)):
+        if _is_lazy(self):
             return escape(repr(self))
         return html(cls.__name__, self._parts(), self.explain(), getattr(self, "matrix", None))
 
@@ -31,6 +31,10 @@ def readable(cls: C) -> C:
         if function.__name__ not in vars(cls) or function is __repr__:  # every named tuple has one, which shows all
             setattr(cls, function.__name__, function)
     return cls
+
+
+def _is_lazy(result: object) -> bool:
+    return isinstance(result, tuple) and any(map(is_lazy, result))
 
 
 def html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:

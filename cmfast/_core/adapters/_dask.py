@@ -8,9 +8,10 @@ from itertools import accumulate, count
 from math import isnan
 from typing import Any, NamedTuple, NoReturn
 
-import dask  # noqa: TID251
 import dask.array as da  # noqa: TID251
 import numpy as np
+from dask.array.core import unify_chunks  # noqa: TID251
+from dask.delayed import delayed  # noqa: TID251
 from dask.layers import ArrayBlockIdDep  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
@@ -121,7 +122,7 @@ def tasks(
     for key, x in arrays.items():
         _check_chunks(key, x, cores[key])
         pairs += [x, (*range(n_loop - len(shapes[key]), n_loop), *(next(numbers) for _ in range(cores[key])))]
-    chunks, pairs[::2] = da.core.unify_chunks(*pairs)
+    chunks, pairs[::2] = unify_chunks(*pairs)
     loop = tuple(range(n_loop))
     sizes = tuple(chunks[k] for k in loop)
     starts = tuple(tuple(accumulate(each, initial=0))[:-1] for each in sizes)
@@ -277,13 +278,13 @@ def merged(
     _check_samples({name: x.shape[:1] for name, x in _lazy(arrays, cores).items()})
     found = tasks(function, (), arrays | values, cores, _no_samples, is_part=True)
     parts = list(found.every.to_delayed().ravel())
-    once = dask.delayed(_merged, pure=True)
+    once = delayed(_merged, pure=True)
     while len(parts) > 1:
         parts = [
             once(merge, parts[k : k + SPLIT]) if len(parts[k : k + SPLIT]) > 1 else parts[k]
             for k in range(0, len(parts), SPLIT)
         ]
-    return dask.delayed(_only, pure=True)(parts[0])
+    return delayed(_only, pure=True)(parts[0])
 
 
 def _merged(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
