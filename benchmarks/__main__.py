@@ -16,6 +16,7 @@ from benchmarks import (
     conformal,
     counting,
     geometry,
+    gradients,
     latency,
     metrics,
     normalizing,
@@ -37,6 +38,7 @@ PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] =
     "metrics": {"quick": metrics.jobs},
     "uncertainty": {"quick": uncertainty.jobs},
     "conformal": {"quick": conformal.jobs, "full": conformal.full_jobs},
+    "gradients": {"quick": gradients.jobs, "full": gradients.full_jobs},
     "latency": {"quick": latency.jobs},
 }
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars", "pycm", "torchmetrics")
