@@ -341,7 +341,7 @@ def generator(rng: Any) -> "np.random.Generator":
         return np.random.default_rng(count("rng", rng, most=None))
     except TypeError:
         given = f"{type(rng).__name__} {shown(rng)}"
-        refuse("rng", "an integer or a numpy.random.Generator", given, TypeError)
+        refuse("rng", "an integer or a Generator of NumPy", given, TypeError)
 
 
 def on_failure(value: object) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import metrics, uncertainty
+from cmfast._core import caller
 from cmfast._core.failures import DiagnosticWarning, FailureWarning
 from cmfast.kernels.status import Status
 from cmfast.scaling import ras
@@ -44,7 +45,7 @@ class Notes:
         for one in caught:
             if not issubclass(one.category, DiagnosticWarning | FailureWarning):
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-            elif (text := str(one.message).removeprefix("report: ")) not in self.found:
+            elif (text := str(one.message).removeprefix(f"{caller.name()}: ")) not in self.found:
                 self.found.append(text)
 
 

@@ -169,8 +169,8 @@ def ipf(
 
     >>> result = cmfast.ipf([[0.0, 2000.0], [3000.0, 4998.0]], logits=True)
     >>> result.matrix.round(6), result.row_scale
-    (array([[0.377541, 0.622459],
-           [0.622459, 0.377541]]), array([ 1499.5, -1499.5]))
+    (array([[0.268941, 0.731059],
+           [0.731059, 0.268941]]), array([ 1499.5, -1499.5]))
     """
     validate.on_failure(on_failure)
     result, describe = solve(

@@ -63,7 +63,7 @@ def test_every_op_has_calls():
 def test_ops_that_share_kernels_are_one_job():
     found = _warmup.groups(OPS)
     assert sorted(op for group in found for op in group) == sorted(OPS)
-    assert set(found[0]) == {"ipf", "ras", "normalize", "importance_weights", "scaling_gradient"}
+    assert set(found[0]) == {"ipf", "ras", "normalize", "importance_weights", "ipf_of_logits", "scaling_gradient"}
     assert _warmup.groups(["ras", "overlap"]) == [["ras"], ["overlap"]]
 
 

@@ -99,7 +99,7 @@ def _quartiles(X: Any) -> Any:
 
 def _interval(*args: Any, **options: Any) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)  # of few samples
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)  # of few samples, of few clusters
         return cmfast.uncertainty.interval(*args, **options)
 
 
@@ -205,7 +205,7 @@ ENTRIES: dict[str, Any] = {
     "cell_errors": _cell_errors,
     "cluster_cell_errors": _cluster_cell_errors,
     "cluster_errors": cmfast.uncertainty.standard_error,
-    "cluster_intervals": cmfast.uncertainty.interval,
+    "cluster_intervals": _interval,
     "cluster_replicates": _cluster_replicates,
     "confusion_fractions": cmfast.metrics.confusion_fractions,
     "label_margins": cmfast.metrics.label_margins,

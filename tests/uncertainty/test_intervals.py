@@ -271,7 +271,7 @@ def test_what_is_wrong_with_options():
     for prior in ("jefreys", "none"):
         with pytest.raises(ValueError, match="prior must be a number, an array, or one of 'unit', 'perks'"):
             uncertainty.interval(SURFACE, "mcc", prior=prior)
-    with pytest.raises(TypeError, match=r"rng must be an integer or a numpy.random.Generator, got NoneType"):
+    with pytest.raises(TypeError, match=r"rng must be an integer or a Generator of NumPy, got NoneType"):
         uncertainty.interval(SURFACE, "mcc", rng=None)
 
 
