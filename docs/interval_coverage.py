@@ -5,7 +5,7 @@ intervals of every metric for each, and those that hold the true value are count
 page, so that a run that was stopped goes on: 1,000 test sets of every setting first, then more. ``--minutes`` ends it
 in time, ``--page`` writes the page of what is there.
 
-All of it, 10,000 test sets of up to ten classes and 200 of a hundred, takes some hours of one core.
+All of it, 10,000 test sets of up to ten classes and 200 of a hundred, takes two or three hours of one core.
 """
 
 import argparse
@@ -50,7 +50,7 @@ each:
 
 {much}
 
-10,000 test sets make a share of 95 % known to a quarter of a percent, 2,000 to half a percent, 20 to 5. So few
+10,000 test sets make a share of 95 % known to a quarter of a percent, 200 to one and a half. So few
 replicates are enough where ends are at the ranks `.025 (n + 1)` among them: another one would be outside as often as
 the truth should be. A cell of the first table has the median over {n_metrics} metrics, and the lowest of them; Wilson's
 intervals are of the accuracy and its complement alone. Green: {good} and more; red: below {least}.
