@@ -48,7 +48,7 @@ def forest(ax: Any, names: list[str], estimate: Any, low: Any, high: Any) -> Any
     rows = np.arange(len(names))[::-1]
     lines = ax.hlines(rows, low, high, color="C0", linewidth=2)
     ax.plot(estimate, rows, "o", color="C0")
-    ax.set_yticks(rows, names)
+    ax.set_yticks(rows, names, parse_math=False)
     ax.set_ylim(-0.6, len(rows) - 0.4)
     return lines
 
@@ -166,6 +166,7 @@ def tick_names(ax: Any, names: list[str], cell: float, most: float) -> None:
 def write(ax: Any, places: Any, names: list[str], room: float, size: float) -> None:
     """Write names at places along both axes, upwards where `room`, in points, is too narrow for them."""
     wide = max(map(len, names), default=0) * WIDTH * size > 0.95 * room
-    ax.set_xticks(places, names, fontsize=size, rotation=90 if wide else 0)
-    ax.set_yticks(places, names, fontsize=size)
+    look = {"fontsize": size, "parse_math": False}  # a $ is a $: names come from data
+    ax.set_xticks(places, names, rotation=90 if wide else 0, **look)
+    ax.set_yticks(places, names, **look)
     ax.tick_params(length=0 if len(places) == len(names) and room > 10 else 2, which="major")

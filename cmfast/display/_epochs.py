@@ -139,7 +139,7 @@ class StripDisplay:
         found = []
         for ax, k in zip(self.axes_, some, strict=True):
             found.append(_painting.paint(ax, self._drawn[k], look, ""))
-            ax.set_title(self.names[k], fontsize="small")
+            ax.set_title(self.names[k], fontsize="small", parse_math=False)
             ax.label_outer()
         for ax in axes[len(some) :]:
             ax.remove()
@@ -155,7 +155,7 @@ class StripDisplay:
         size = min(8.0, 0.86 * 72.0 * SIDE / max(n, 1))
         if size >= drawing.SMALLEST:
             for ax in self.axes_[::across]:
-                ax.set_yticks(range(n), _painting.shortened(self._drawn[0].names), fontsize=size)
+                ax.set_yticks(range(n), _painting.shortened(self._drawn[0].names), fontsize=size, parse_math=False)
                 ax.tick_params(length=0)
 
 
@@ -259,9 +259,11 @@ class CellsDisplay:
             look["linestyle"] = ("-", "--", ":")[n // len(cycle) % 3]
             self.lines_ += ax.plot(at, scale * row, label=label, markersize=4, linewidth=1.5, **look)
         step = max(1, -(-len(at) // 12))
-        ax.set_xticks(at[::step], self.names[::step])
+        ax.set_xticks(at[::step], self.names[::step], parse_math=False)
         ax.set(xlabel="checkpoint", ylabel=self._unit, ylim=(0, None))
         if self.lines_:
-            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", frameon=False)
+            legend = ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize="small", frameon=False)
+            for text in legend.get_texts():
+                text.set_parse_math(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import to_rgb
 
 import cmfast
-from cmfast.display import ConfusionDisplay
+from cmfast.display import CellsDisplay, ConfusionDisplay, StripDisplay
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -29,6 +29,22 @@ def texts(display):
 
 def names(display):
     return [label.get_text() for label in display.ax_.get_yticklabels()]
+
+
+def test_a_dollar_in_a_name_is_a_dollar():
+    names_ = ["$0-$10k", "$\\frac{$", "> $20k"]
+    stack = np.stack([M, M.T])
+    drawn = [
+        ConfusionDisplay.from_matrix(M, class_names=names_).plot(),
+        ConfusionDisplay.from_matrix(M, class_names=NAMES, groups=names_).plot(),
+        ConfusionDisplay.compare(M, M.T, class_names=names_).plot(),
+        StripDisplay.from_matrices(stack, class_names=names_, names=names_[:2]).plot(),
+        CellsDisplay.from_matrices(stack, class_names=names_, names=names_[:2]).plot(),
+    ]
+    for display in drawn:
+        display.figure_.canvas.draw()  # refuses formulas that are none
+        texts_ = [text for text in display.figure_.findobj(mpl.text.Text) if "$" in text.get_text()]
+        assert not any(text.get_parse_math() for text in texts_)
 
 
 def test_contract_of_scikit_learn():
