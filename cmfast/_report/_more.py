@@ -46,7 +46,11 @@ def groups(counted: Counted, asked: Asked, notes: Notes) -> dict[str, Any] | Non
     for name, (_, M) in counted.by_group.items():
         with notes.taken():
             values = of_whole(M, asked)
-        found[name] = {"samples": M.sum(axis=(1, 2)), "metrics": values}
+        samples = M.sum(axis=(1, 2))
+        for ends in values.values():
+            for key, numbers in ends.items():
+                ends[key] = np.where(samples > 0, numbers, np.nan)  # of no samples nothing is known
+        found[name] = {"samples": samples, "metrics": values}
     keys = next(iter(counted.by_group.values()))[0]
     names = [named(", ".join(map(str, key)) if isinstance(key, tuple) else key) for key in keys]
     return {"by": [named(name) for name in counted.group_names], "groups": names, "models": found}

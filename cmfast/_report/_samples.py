@@ -66,5 +66,5 @@ def ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:
     found = _codes.of_labels(name, column, dates=True, floats=True)
     places = {label: k for k, label in enumerate(labels)}
     known = np.array([places.get(value, -1) for value in found.values], np.int64)
-    out: np.ndarray = known[np.asarray(dispatch.to_host(found.codes)).ravel()]
+    out: np.ndarray = known[np.asarray(dispatch.to_host(found.codes)).ravel().astype(np.int64)]  # of bool no mask
     return out

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 Facts = dict[str, Any]
 
 METRICS = {
@@ -113,13 +115,15 @@ def groups(one: Facts) -> str:
     said = []
     for name, model in one["models"].items():
         values = model["metrics"]["accuracy"]["estimate"]
-        worst, best = int(values.argmin()), int(values.argmax())
+        if np.isnan(values).all():
+            continue
+        worst, best = int(np.nanargmin(values)), int(np.nanargmax(values))
         names = one["groups"]
         said.append(
             f"{name} is right least often in {names[worst]} ({100 * values[worst]:.1f} %) and most often in "
             f"{names[best]} ({100 * values[best]:.1f} %)"
         )
-    return f"{'; '.join(said)}. Groups of few samples have wide intervals."
+    return "; ".join(said) + ". " * bool(said) + "Groups of few samples have wide intervals."
 
 
 def sets(one: Facts) -> str:

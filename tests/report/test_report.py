@@ -214,6 +214,29 @@ def test_what_functions_warn_of_is_said_in_the_page():
     assert found.to_dict()["notes"][0] in "".join(Page(found.html).text)
 
 
+def test_labels_that_are_bool_have_scores_and_points():
+    y, guess = Y > 1, A > 1
+    scores = np.stack([~guess, guess], axis=1) * 0.6 + 0.2
+    points = Y[:, None] + RNG.normal(size=(N, 2))
+    found = cmfast.report(y, guess, scores=scores, embeddings=points, n_replicates=20).to_dict()
+    ones = cmfast.report(1 * y, 1 * guess, scores=scores, embeddings=points, n_replicates=20).to_dict()
+    for section in ("sets", "geometry"):
+        for name, value in ones[section].items():
+            if name != "pairs":  # which name the classes
+                np.testing.assert_equal(found[section][name], value)
+
+
+def test_of_a_group_without_samples_nothing_is_said():
+    found = cmfast.report(Y, A, labels=[0, 1, 2], groups=NAMES[Y], n_replicates=20)
+    one = found.to_dict()["groups"]["models"]["model"]
+    assert one["samples"][3] == 0
+    assert all(ends[key][3] is None for ends in one["metrics"].values() for key in ends)
+    text = " ".join(Page(found.html).text)
+    assert "right least often" in text
+    assert "least often in fox" not in text
+    assert "nan" not in text
+
+
 def test_files(both, tmp_path, monkeypatch):
     path = both.save(tmp_path / "r.html")
     assert path.read_text(encoding="utf-8") == both.html
