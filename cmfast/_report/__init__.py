@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array
-from cmfast._report import _data, _facts, _more, _page, _samples
+from cmfast._report import _data, _extra_sections, _facts, _more, _page, _samples
 from cmfast._report._html_report import HtmlReport
 
 __all__ = ["HtmlReport", "report"]
@@ -113,22 +113,22 @@ def _written(
     asked: _facts.Asked,
 ) -> HtmlReport:
     """Compute what is said, and say it."""
-    notes = _facts.Notes()
     names = [_facts.named(label) for label in counted.labels]
-    models = [_facts.model(_facts.named(name), M, names, asked, notes) for name, M in counted.matrices.items()]
+    models = [_facts.model(_facts.named(name), M, names, asked) for name, M in counted.matrices.items()]
     facts: dict[str, Any] = {"title": title or "Confusion report", "labels": names, "level": asked.level}
     facts["samples"] = int(models[0].M.sum())
     facts["models"] = [one.facts for one in models]
-    facts["comparison"] = _more.two_models(counted, asked, notes)
-    facts["groups"] = _more.groups(counted, asked, notes)
+    facts["comparison"] = _more.two_models(counted, asked)
+    facts["groups"] = _more.groups(counted, asked)
     y = _samples.ids("y_true", y_true, counted.labels) if embeddings is not None or scores is not None else np.empty(0)
     geometric = None
     if embeddings is not None:
         guess = _samples.ids("y_pred", next(iter(predictions.values())), counted.labels)
-        facts["geometry"], geometric = _more.geometry(embeddings, y, guess, models[0].scaled, asked, notes)
+        facts["geometry"], geometric = _more.geometry(embeddings, y, guess, models[0].scaled, asked)
         facts["geometry"]["drawn"] = len(names) <= _data.MANY
     if scores is not None:
-        facts["sets"] = _more.sets(scores, y, names, asked, notes)
-    facts["notes"] = notes.found
+        facts["sets"] = _more.sets(scores, y, names, asked)
+    sections = [*facts["models"], *(facts[name] for name in _extra_sections.NAMES if facts.get(name))]
+    facts["notes"] = list(dict.fromkeys(note for section in sections for note in section["notes"]))
     matrices = [one.M for one in models]
     return HtmlReport(_page.whole(facts, matrices, _data.of_models(models, names, geometric)), facts)

@@ -10,6 +10,7 @@ from cmfast._pages.forest import forest
 from cmfast._report import _words
 
 Facts = dict[str, Any]
+NAMES = ("comparison", "groups", "geometry", "sets")
 MOST_LINES = 40  # that are shown at once
 MOST_SIZES = 12
 SIDE_BY_SIDE = ("accuracy", "balanced_accuracy", "f1_macro")
@@ -17,8 +18,8 @@ SIDE_BY_SIDE = ("accuracy", "balanced_accuracy", "f1_macro")
 
 def all_of(facts: Facts) -> list[str]:
     """Return those that there is something to say in."""
-    found = {"comparison": _comparison, "groups": _groups, "geometry": _geometry, "sets": _sets}
-    return [section(facts[name], facts) for name, section in found.items() if facts.get(name)]
+    found = zip(NAMES, (_comparison, _groups, _geometry, _sets), strict=True)
+    return [section(facts[name], facts) for name, section in found if facts.get(name)]
 
 
 def _comparison(one: Facts, facts: Facts) -> str:
@@ -45,7 +46,7 @@ def _comparison(one: Facts, facts: Facts) -> str:
     changed = parts.headed("Where they say different things most often", ("truth", first, second, "samples"), flips)
     said = _words.comparison(one)
     return (
-        f"<section><h2>{escape(first)} or {escape(second)}?</h2>{parts.figure(picture + table, said)}"
+        f"<section><h2>{escape(first)} or {escape(second)}?</h2>{parts.figure(picture + table, said, *one['notes'])}"
         f"<h3>Flips</h3>{changed}</section>"
     )
 
@@ -71,7 +72,7 @@ def _groups(one: Facts, facts: Facts) -> str:
             f"<h3>{escape(name)}: accuracy</h3>{forest(rows, f'{name}: accuracy of groups')}" if len(rows) <= 40 else ""
         )
         pieces.append(f"{few}{parts.headed(f'{name}: groups', head, lines, sorts=True)}")
-    return f"<section><h2>Groups</h2>{parts.figure(''.join(pieces), _words.groups(one))}</section>"
+    return f"<section><h2>Groups</h2>{parts.figure(''.join(pieces), _words.groups(one), *one['notes'])}</section>"
 
 
 def _with_ends(value: Facts, g: int) -> tuple[str, str]:
@@ -93,7 +94,8 @@ def _geometry(one: Facts, facts: Facts) -> str:
     ]
     table = parts.headed("Geometric confusion matrix against the balanced one", ("", "value"), rows)
     said = _words.geometry(facts, drawn=one["drawn"])
-    return f"<section><h2>Geometry</h2>{parts.figure(table, said, one['verdict'])}</section>"
+    notes = [note for note in one["notes"] if note not in one["verdict"] and one["verdict"] not in note]
+    return f"<section><h2>Geometry</h2>{parts.figure(table, said, one['verdict'], *notes)}</section>"
 
 
 def _sets(one: Facts, facts: Facts) -> str:
@@ -118,4 +120,4 @@ def _sets(one: Facts, facts: Facts) -> str:
         parts.headed("Sizes of the sets", head, sizes),
         parts.headed("Classes that share sets", ("classes", "sets with both", "correlation"), pairs),
     )
-    return f"<section><h2>Prediction sets</h2>{parts.figure(tables + classes, _words.sets(one))}</section>"
+    return f"<section><h2>Prediction sets</h2>{parts.figure(tables + classes, _words.sets(one), *one['notes'])}</section>"

@@ -32,7 +32,7 @@ class Asked:
 
 @dataclass
 class Notes:
-    """What the functions below warned of, once each: the page says it."""
+    """What functions warned of, once each: the page says it where it says what they found."""
 
     found: list[str] = field(default_factory=list)
 
@@ -80,15 +80,15 @@ def named(label: object) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") or "(empty)"
 
 
-def model(name: str, M: np.ndarray, labels: Sequence[str], asked: Asked, notes: Notes) -> Model:
+def model(name: str, M: np.ndarray, labels: Sequence[str], asked: Asked) -> Model:
     """Return everything that is said of one matrix."""
-    scaled = scaling(M, asked)
+    scaled, notes = scaling(M, asked), Notes()
     with notes.taken():
         whole = of_whole(M, asked)
     classes = _of_classes(M, scaled, asked)
     found: dict[str, Any] = {"name": name, "right": int(np.trace(M)), "metrics": whole, "classes": classes}
     found |= {"smoothing": scaled.smoothing, "asked": asked.smoothing is not None, "status": scaled.why}
-    found["confusions"] = _confusions(M, scaled, labels, asked)
+    found |= {"confusions": _confusions(M, scaled, labels, asked), "notes": notes.found}
     return Model(name, M, scaled, found)
 
 

@@ -13,12 +13,12 @@ from cmfast.geometry import geometric_confusion_matrix
 ALPHA = 0.1  # of prediction sets
 
 
-def two_models(counted: Counted, asked: Asked, notes: Notes) -> dict[str, Any] | None:
+def two_models(counted: Counted, asked: Asked) -> dict[str, Any] | None:
     """Return how two models differ on the same samples; None of one model."""
     T = counted.paired
     if T is None:
         return None
-    names = [named(name) for name in counted.matrices]
+    names, notes = [named(name) for name in counted.matrices], Notes()
     wanted: Any = list(WHOLE)
     method = "bca" if len(counted.labels) <= FEW else "delta"
     options: dict[str, Any] = {"method": method, "level": asked.level, "rng": asked.seed}
@@ -35,14 +35,16 @@ def two_models(counted: Counted, asked: Asked, notes: Notes) -> dict[str, Any] |
     values = {name: {key: getattr(one, key) for key in fields} for name, one in found.items()}
     verdicts = {name: one.verdict() for name, one in found.items()}
     only = {"only_first": right.only_first, "only_second": right.only_second, "p_value": right.p_value}
-    return {"models": names, "metrics": values, "verdicts": verdicts, "right": only, "flips": flips}
+    said = {"verdicts": verdicts, "right": only, "flips": flips, "notes": notes.found}
+    return {"models": names, "metrics": values} | said
 
 
-def groups(counted: Counted, asked: Asked, notes: Notes) -> dict[str, Any] | None:
+def groups(counted: Counted, asked: Asked) -> dict[str, Any] | None:
     """Return metrics of every group, for every model; None without groups."""
     if not counted.by_group:
         return None
     found: dict[str, Any] = {}
+    notes = Notes()
     for name, (_, M) in counted.by_group.items():
         with notes.taken():
             values = of_whole(M, asked)
@@ -53,11 +55,12 @@ def groups(counted: Counted, asked: Asked, notes: Notes) -> dict[str, Any] | Non
         found[name] = {"samples": samples, "metrics": values}
     keys = next(iter(counted.by_group.values()))[0]
     names = [named(", ".join(map(str, key)) if isinstance(key, tuple) else key) for key in keys]
-    return {"by": [named(name) for name in counted.group_names], "groups": names, "models": found}
+    by = [named(name) for name in counted.group_names]
+    return {"by": by, "groups": names, "models": found, "notes": notes.found}
 
 
 def geometry(
-    X: Any, y: np.ndarray, guess: np.ndarray, scaled: Scaled, asked: Asked, notes: Notes
+    X: Any, y: np.ndarray, guess: np.ndarray, scaled: Scaled, asked: Asked
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Return what the classes' overlap in space says, and the geometric matrix; of the first model."""
     (X,) = dispatch.adopt(embeddings=X)
@@ -65,7 +68,7 @@ def geometry(
     if X.ndim != 2 or len(X) != len(y):
         validate.refuse("embeddings", f"of shape ({len(y)}, n), a row per sample", f"shape {X.shape}")
     known = (y >= 0) & (guess >= 0)
-    C = len(scaled.rows)
+    C, notes = len(scaled.rows), Notes()
     options: dict[str, Any] = {"n_classes": C, "rng": asked.seed, "num_threads": asked.num_threads}
     with notes.taken():
         found = geometric_confusion_matrix(
@@ -77,10 +80,10 @@ def geometry(
     numbers |= {"points": d.n_points, "cells": d.n_cells, "alone": d.singleton_fraction}
     G = np.asarray(found.matrix)
     total = G.sum()
-    return numbers | {"verdict": d.explain()}, G * (C / total if total else 1.0)
+    return numbers | {"verdict": d.explain(), "notes": notes.found}, G * (C / total if total else 1.0)
 
 
-def sets(scores: Any, y: np.ndarray, labels: list[str], asked: Asked, notes: Notes) -> dict[str, Any]:
+def sets(scores: Any, y: np.ndarray, labels: list[str], asked: Asked) -> dict[str, Any]:
     """Return what prediction sets hold that are calibrated on one half of the samples, for the other half."""
     (P,) = dispatch.adopt(scores=scores)
     P = np.asarray(dispatch.to_host(P))
@@ -91,6 +94,7 @@ def sets(scores: Any, y: np.ndarray, labels: list[str], asked: Asked, notes: Not
     order = np.random.default_rng(asked.seed).permutation(known)
     one, other = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     rule: dict[str, Any] = {"rng": asked.seed, "num_threads": asked.num_threads}
+    notes = Notes()
     with notes.taken():
         q = conformal.threshold(conformal.scores(P[one], y[one], **rule), [ALPHA])
         found = conformal.prediction_sets(P[other], q, **rule)
@@ -101,7 +105,7 @@ def sets(scores: Any, y: np.ndarray, labels: list[str], asked: Asked, notes: Not
     facts |= {"coverage": coverage, "mean_size": float(np.mean(found.sizes)), "sizes": sizes}
     facts["coverage_by_class"] = np.diagonal(rates)
     facts["pairs"] = _together(np.asarray(counts.correlation())[0], np.asarray(counts.G)[0], labels)
-    return facts
+    return facts | {"notes": notes.found}
 
 
 def _together(rho: np.ndarray, G: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:

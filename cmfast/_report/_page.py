@@ -97,7 +97,7 @@ def _metrics(facts: Facts) -> str:
         ]
         table = parts.headed(one["name"], ("metric", "value", f"{100 * facts['level']:g} % interval"), lines)
         pieces.append(parts.two(picture, table))
-    said = [_words.intervals(facts), *facts["notes"]]
+    said = dict.fromkeys([_words.intervals(facts), *(note for one in facts["models"] for note in one["notes"])])
     return f"<section><h2>How good, and how sure</h2>{parts.figure(''.join(pieces), *said)}</section>"
 
 

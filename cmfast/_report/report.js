@@ -207,7 +207,9 @@
     const parts = signed()
       ? [[`second more −${end(top.beside)}`, "--less", "--card", ""], ["", "--card", "--more", `${end(top.beside)} first more`]]
       : [["right 0", "--card", "--diagonal", end(top.on)], ["confused 0", "--card", "--off", end(top.beside)]];
-    get("legend").replaceChildren(...parts.map(([a, from, to, b]) => make("span", {}, a, bar(from, to), b)));
+    const of = signed() ? `${models[0].name} less ${models[1].name}` : models[state.kind === "geometric" ? 0 : state.model].name;
+    const said = [models.length > 1 ? of : "", KINDS[state.kind][0].toLowerCase(), state.log ? "by the logarithm" : ""];
+    get("legend").replaceChildren(make("span", { id: "what", textContent: said.filter(Boolean).join(", ") }), ...parts.map(([a, from, to, b]) => make("span", {}, a, bar(from, to), b)));
   }
 
   // The same in words: a table for who does not see the picture, and for who wants it in order.

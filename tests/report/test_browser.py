@@ -93,6 +93,18 @@ def test_every_normalisation_is_drawn(tab):
     assert "first more" in tab.js("document.getElementById('legend').textContent")
 
 
+def test_what_is_drawn_is_said_also_in_print(tab):
+    said_ = "(document.getElementById('what').checkVisibility() && document.getElementById('what').textContent)"
+    assert tab.js(said_) == "a, counts"
+    choose(tab, "model", 1)
+    tab.click("label:has([value=bi])")
+    tab.click("#log")
+    assert tab.js(said_) == "b, balanced, by the logarithm"
+    choose(tab, "model", 2)
+    tab.tell("Emulation.setEmulatedMedia", media="print", features=[])
+    assert tab.js(said_) == "a less b, balanced, by the logarithm"
+
+
 def test_the_largest_are_those_of_the_matrix(tab):
     M = cmfast.confusion_matrix(Y, A) * ~np.eye(6, dtype=bool)
     i, j = np.unravel_index(M.argmax(), M.shape)

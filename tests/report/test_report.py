@@ -214,6 +214,17 @@ def test_what_functions_warn_of_is_said_in_the_page():
     assert found.to_dict()["notes"][0] in "".join(Page(found.html).text)
 
 
+def test_warnings_are_said_where_they_belong():
+    logits = np.log(np.eye(4)[A] + 0.1)
+    found = cmfast.report(Y, A, groups=np.arange(N) // 6, scores=logits, n_replicates=200)
+    sections = dict(re.findall(r"<section><h2>(.*?)</h2>(.*?)</section>", found.html, re.DOTALL))
+    assert "no probability" in sections["Prediction sets"]
+    assert "hold the truth less often" in sections["Groups"]
+    assert len(found.to_dict()["notes"]) == 3
+    assert not any("less often" in text or "no probability" in text
+                   for name, text in sections.items() if name not in ("Prediction sets", "Groups"))  # fmt: skip
+
+
 def test_labels_that_are_bool_have_scores_and_points():
     y, guess = Y > 1, A > 1
     scores = np.stack([~guess, guess], axis=1) * 0.6 + 0.2
