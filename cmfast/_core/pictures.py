@@ -106,3 +106,11 @@ def short(value: float) -> str:
         if abs(value) < 999.5 * factor:
             return f"{value / factor:.{1 if abs(value) < 9.95 * factor else 0}f}{unit}"
     return f"{value:.0e}"
+
+
+def tick(value: float) -> str:
+    """Return a number on a scale, all of its digits: 12500 as 12.5k."""
+    for unit, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= factor and abs(value) >= 1e4:
+            return f"{value / factor:g}{unit}"
+    return f"{value:g}"

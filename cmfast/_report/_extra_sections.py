@@ -120,4 +120,5 @@ def _sets(one: Facts, facts: Facts) -> str:
         parts.headed("Sizes of the sets", head, sizes),
         parts.headed("Classes that share sets", ("classes", "sets with both", "correlation"), pairs),
     )
-    return f"<section><h2>Prediction sets</h2>{parts.figure(tables + classes, _words.sets(one), *one['notes'])}</section>"
+    said = [_words.sets(one), *one["notes"]]
+    return f"<section><h2>Prediction sets</h2>{parts.figure(tables + classes, *said)}</section>"

@@ -10,6 +10,7 @@ from cmfast.display._values import Drawn, defined
 
 Text: TypeAlias = Literal["value", "triple", "none"]
 LONGEST = 26  # characters of a name
+BAR = 0.65  # inches of a scale with its numbers and its label
 KEYS = {3: "in a cell: count, % of its row, % of its column", 2: "in a cell: count, % of its row"}
 
 
@@ -105,14 +106,29 @@ def lay_out(
 
 def bar(ax: Any, layer: Any, label: str, *, shares: bool) -> None:
     """Draw the scale of a layer beside the matrix, or several, of shares in percent."""
-    from matplotlib.ticker import FuncFormatter  # noqa: TID251
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: TID251
 
-    figure = ax[0].figure if isinstance(ax, list) else ax.figure
-    found = figure.colorbar(layer, ax=ax, fraction=0.05, pad=0.03, shrink=0.85, aspect=28)
+    first = ax[0] if isinstance(ax, list) else ax
+    figure, room = first.figure, 0.05
+    if figure.get_layout_engine() is None:  # nothing else keeps room for numbers and the label
+        room = min(0.3, max(room, BAR / (first.get_window_extent().width / figure.dpi)))
+    found = figure.colorbar(layer, ax=ax, fraction=room, pad=0.06, shrink=0.85, aspect=28)
     found.set_label(label)
     found.outline.set_visible(False)
+    whole = not shares and np.all(np.mod(layer.get_array().compressed(), 1) == 0)
+    if whole and isinstance(found.ax.yaxis.get_major_locator(), MaxNLocator):
+        found.ax.yaxis.get_major_locator().set_params(integer=True)
     unit = 100.0 if shares else 1.0
-    found.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{unit * value:g}"))
+    found.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: pictures.tick(unit * value)))
+    found.ax.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between(unit * value, layer.norm)))
+
+
+def _between(value: float, norm: Any) -> str:
+    """Return the text of a tick between the powers of ten: of a short scale all have one, of a long one none."""
+    decades = np.log10(norm.vmax / norm.vmin)
+    first = round(value / 10.0 ** np.floor(np.log10(value)))
+    written = decades < 0.7 or (decades < 2 and first in (2, 5))
+    return pictures.tick(value) if written else ""
 
 
 def _pool(ax: Any, image: Any, diagonal: Any, values: np.ndarray, dot: int) -> None:

@@ -1,5 +1,7 @@
 """Pictures of confusion matrices: what is drawn is what was computed, and it can be read."""
 
+from itertools import pairwise
+
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -288,3 +290,34 @@ def test_values_are_written_as_asked_for():
         "0.93",
         "0.03",
     ]
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize": "row"}, {"class_names": ["barbera", "barolo", "grignolino"]}])
+@pytest.mark.parametrize("managed", [True, False])
+def test_scales_do_not_overlap(options, managed):
+    ax = None if managed else plt.figure(figsize=(5, 4)).subplots()
+    display = ConfusionDisplay.from_matrix([[3, 1, 4], [0, 15, 1], [2, 1, 18]], **options).plot(ax=ax)
+    display.figure_.canvas.draw()
+    boxes = sorted((one.get_tightbbox() for one in display.figure_.axes), key=lambda box: box.x0)
+    assert len(boxes) == 3
+    assert all(a.x1 <= b.x0 for a, b in pairwise(boxes))
+
+
+def written(bar):
+    """Return what is written beside a scale."""
+    bar.figure.canvas.draw()
+    found = [*bar.yaxis.get_majorticklabels(), *bar.yaxis.get_minorticklabels()]
+    return [text.get_text() for text in found]
+
+
+def test_scales_are_written_in_whole_samples_short_numbers_and_percent():
+    def right(M, **options):
+        display = ConfusionDisplay.from_matrix(M).plot(**options)
+        return written(display.diagonal_.colorbar.ax)
+
+    assert right([[2, 1], [1, 1]]) == ["0", "1", "2"]
+    assert "1G" in right([[10**9, 1], [1, 10**8]])
+    assert "0.5" in right([[1.5, 1], [1, 1]])
+    display = ConfusionDisplay.from_matrix([[60, 40], [5, 95]], normalize="row").plot(log=True)
+    found = set(written(display.im_.colorbar.ax))  # also what lies beyond its ends
+    assert {"5", "10", "20"} <= found <= {"", "1", "2", "5", "10", "20", "50", "100"}
