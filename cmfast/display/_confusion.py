@@ -1,6 +1,7 @@
 """A picture of one confusion matrix. ``from_*`` compute, ``plot`` draws."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -51,6 +52,10 @@ class ConfusionDisplay:
     """
 
     def __init__(self, drawn: _values.Drawn, *, normalize: str | None = None) -> None:
+        given: Any = drawn
+        if not isinstance(given, _values.Drawn):
+            wanted = "what from_matrix makes of a matrix: ConfusionDisplay.from_matrix(M)"
+            validate.refuse("drawn", wanted, type(given).__name__, TypeError)
         self._drawn = drawn
         self._normalize = normalize
         self.counts, self.shares, self.order = drawn.counts, drawn.shares, drawn.order
@@ -219,14 +224,15 @@ class ConfusionDisplay:
         colorbar : bool
             Whether to draw the scales.
         values_format : str, optional
-            How to write values, as ``format`` takes it: ".2f".
+            How to write values, as ``format`` takes it: ".2f", and "d" or "," of counts that are integers.
 
         Returns
         -------
         ConfusionDisplay
             Itself; `ax_`, `figure_`, `im_`, `diagonal_`, `text_` and `dot_` are set. Nothing is shown.
         """
-        look = looked(text, log, vmin, vmax, own_diagonal, colorbar, values_format)
+        look = looked(text, log, vmin, vmax, own_diagonal, colorbar)
+        look = replace(look, values_format=written(values_format, 1 if self._drawn.whole else 0.5))
         bars = (1 + look.own_diagonal) * look.colorbar
         size = _painting.size(self._drawn, bars=bars, cell=0.85 if text == "triple" else 0.5)
         ax = drawing.axes(ax, size, "compressed")
@@ -346,7 +352,7 @@ class ConfusionDisplay:
         return [type(self)(part, normalize=self._normalize) for part in parts]
 
 
-def looked(text: Any, log: Any, vmin: Any, vmax: Any, own_diagonal: Any, colorbar: Any, values_format: Any) -> Look:
+def looked(text: Any, log: Any, vmin: Any, vmax: Any, own_diagonal: Any, colorbar: Any) -> Look:
     """Check how a matrix is to look."""
     validate.choice("text", text, get_args(Text))
     for name, value in (("log", log), ("own_diagonal", own_diagonal), ("colorbar", colorbar)):
@@ -355,11 +361,17 @@ def looked(text: Any, log: Any, vmin: Any, vmax: Any, own_diagonal: Any, colorba
     high = None if vmax is None else validate.positive("vmax", vmax)
     if low is not None and not low < (np.inf if high is None else high):
         validate.refuse("vmin", "finite" if high is None else f"below vmax, {high:g}", f"{low:g}")
-    if values_format is not None:
-        if not isinstance(values_format, str):
-            validate.refuse("values_format", "a str", type(values_format).__name__, TypeError)
-        try:
-            format(0.5, values_format)
-        except ValueError:
-            validate.refuse("values_format", "a format of numbers, as '.2f'", repr(values_format))
-    return Look(text, log, low, high, own_diagonal, colorbar, values_format)
+    return Look(text, log, low, high, own_diagonal, colorbar)
+
+
+def written(values_format: Any, example: float) -> str | None:
+    """Check how values are to be written that are like `example`."""
+    if values_format is None:
+        return None
+    if not isinstance(values_format, str):
+        validate.refuse("values_format", "a str", type(values_format).__name__, TypeError)
+    try:
+        format(example, values_format)
+    except ValueError:
+        validate.refuse("values_format", "a format of numbers, as '.2f'", repr(values_format))
+    return values_format

@@ -227,7 +227,8 @@ def _text(drawn: Drawn, values: np.ndarray, i: int, j: int, lines: int, look: Lo
     """Return the text of a cell in so many lines."""
     if look.text != "triple":
         if look.values_format is not None:
-            return format(values[i, j].item(), look.values_format)
+            value = drawn.counts[i, j] if drawn.whole else values[i, j]
+            return format(value.item(), look.values_format)
         return pictures.short(values[i, j]) if drawn.shares is None else pictures.percent(values[i, j])
     totals = (drawn.row_sums[i], drawn.col_sums[j])[: lines - 1]
     shares = [f"{pictures.percent(drawn.counts[i, j] / total) or '<0.1'} %" for total in totals]

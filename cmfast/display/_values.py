@@ -31,6 +31,11 @@ class Drawn:
         """Return the same with other shares."""
         return replace(self, shares=shares)
 
+    @property
+    def whole(self) -> bool:
+        """Whether what is painted are integers."""
+        return self.shares is None and self.counts.dtype.kind in "biu"
+
     def part(self, places: Any) -> "Drawn":
         """Return some of the lines."""
         at = np.ix_(places, places)

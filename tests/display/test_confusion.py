@@ -321,3 +321,16 @@ def test_scales_are_written_in_whole_samples_short_numbers_and_percent():
     display = ConfusionDisplay.from_matrix([[60, 40], [5, 95]], normalize="row").plot(log=True)
     found = set(written(display.im_.colorbar.ax))  # also what lies beyond its ends
     assert {"5", "10", "20"} <= found <= {"", "1", "2", "5", "10", "20", "50", "100"}
+
+
+def test_integers_are_written_as_integers():
+    display = ConfusionDisplay.from_matrix(1000 * M)
+    assert texts(display.plot(values_format="d"))[0] == ["420000", "15000", ""]
+    assert texts(display.plot(values_format=","))[0] == ["420,000", "15,000", ""]
+    with pytest.raises(ValueError, match=r"a format of numbers, as '\.2f', got 'd'"):
+        ConfusionDisplay.from_matrix(M, normalize="row").plot(values_format="d")
+
+
+def test_a_matrix_is_no_display():
+    with pytest.raises(TypeError, match=r"ConfusionDisplay.from_matrix\(M\), got ndarray"):
+        ConfusionDisplay(M)
