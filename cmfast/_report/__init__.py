@@ -120,14 +120,16 @@ def _written(
     facts["models"] = [one.facts for one in models]
     facts["comparison"] = _more.two_models(counted, asked)
     facts["groups"] = _more.groups(counted, asked)
-    y = _samples.ids("y_true", y_true, counted.labels) if embeddings is not None or scores is not None else np.empty(0)
+    y = guess = np.empty(0)
+    if embeddings is not None or scores is not None:
+        y = _samples.ids("y_true", y_true, counted.labels)
+        guess = _samples.ids("y_pred", next(iter(predictions.values())), counted.labels)
     geometric = None
     if embeddings is not None:
-        guess = _samples.ids("y_pred", next(iter(predictions.values())), counted.labels)
         facts["geometry"], geometric = _more.geometry(embeddings, y, guess, models[0].scaled, asked)
         facts["geometry"]["drawn"] = len(names) <= _data.MANY
     if scores is not None:
-        facts["sets"] = _more.sets(scores, y, names, asked)
+        facts["sets"] = _more.sets(scores, y, guess, names, asked)
     sections = [*facts["models"], *(facts[name] for name in _extra_sections.NAMES if facts.get(name))]
     facts["notes"] = list(dict.fromkeys(note for section in sections for note in section["notes"]))
     matrices = [one.M for one in models]

@@ -11,6 +11,7 @@ from cmfast._report._samples import Counted
 from cmfast.geometry import geometric_confusion_matrix
 
 ALPHA = 0.1  # of prediction sets
+LEAST_ALIKE = 0.5  # share of samples whose largest score should be that of the answer
 
 
 def two_models(counted: Counted, asked: Asked) -> dict[str, Any] | None:
@@ -83,18 +84,19 @@ def geometry(
     return numbers | {"verdict": d.explain(), "notes": notes.found}, G * (C / total if total else 1.0)
 
 
-def sets(scores: Any, y: np.ndarray, labels: list[str], asked: Asked) -> dict[str, Any]:
+def sets(scores: Any, y: np.ndarray, guess: np.ndarray, labels: list[str], asked: Asked) -> dict[str, Any]:
     """Return what prediction sets hold that are calibrated on one half of the samples, for the other half."""
     (P,) = dispatch.adopt(scores=scores)
     P = np.asarray(dispatch.to_host(P))
     if P.shape != (len(y), len(labels)):
         wanted = f"of shape ({len(y)}, {len(labels)}), a row per sample and a column per class"
         validate.refuse("scores", wanted, f"shape {P.shape}")
+    notes = Notes()
+    _compare_answers(P, guess, labels, notes)
     known = np.flatnonzero(y >= 0)
     order = np.random.default_rng(asked.seed).permutation(known)
     one, other = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     rule: dict[str, Any] = {"rng": asked.seed, "num_threads": asked.num_threads}
-    notes = Notes()
     with notes.taken():
         q = conformal.threshold(conformal.scores(P[one], y[one], **rule), [ALPHA])
         found = conformal.prediction_sets(P[other], q, **rule)
@@ -106,6 +108,17 @@ def sets(scores: Any, y: np.ndarray, labels: list[str], asked: Asked) -> dict[st
     facts["coverage_by_class"] = np.diagonal(rates)
     facts["pairs"] = _together(np.asarray(counts.correlation())[0], np.asarray(counts.G)[0], labels)
     return facts | {"notes": notes.found}
+
+
+def _compare_answers(P: np.ndarray, guess: np.ndarray, labels: list[str], notes: Notes) -> None:
+    """Note that scores are hardly those of the answers: columns in another order give no error, only other sets."""
+    known = guess >= 0
+    alike = float(np.mean(P.argmax(axis=1)[known] == guess[known])) if known.any() else 1.0
+    if alike >= LEAST_ALIKE:
+        return
+    first = ", ".join(labels[:3]) + " and so on" * (len(labels) > 3)
+    found = f"the largest score is that of the answer in {100 * alike:.0f} % of the samples only"
+    notes.found.append(f"{found}: are these this model's scores, with columns in the order of the classes ({first})?")
 
 
 def _together(rho: np.ndarray, G: np.ndarray, labels: list[str]) -> list[dict[str, Any]]:

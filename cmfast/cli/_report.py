@@ -38,7 +38,8 @@ def add_options(parser: Parser) -> None:
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
     parser.add_argument("--embeddings", type=Path, metavar="X", help="npy or zarr (n, m): where the samples lie")
-    parser.add_argument("--scores", type=Path, metavar="P", help="npy or zarr (n, C): probabilities of the classes")
+    what = "npy or zarr (n, C): probabilities of the classes of the table, sorted"
+    parser.add_argument("--scores", type=Path, metavar="P", help=what)
     parser.add_argument("--title", metavar="TEXT", help="of the page")
     parser.add_argument("--smoothing", type=positive_number, metavar="EPS", help="bi: a number added to every cell")
     parser.add_argument("--level", type=share, default=0.95, metavar="L", help="of the intervals (default: 0.95)")

@@ -214,6 +214,16 @@ def test_what_functions_warn_of_is_said_in_the_page():
     assert found.to_dict()["notes"][0] in "".join(Page(found.html).text)
 
 
+def test_scores_in_another_order_than_the_classes_are_noticed():
+    P = np.eye(4)[A] * 0.6 + 0.1
+    right, wrong = (cmfast.report(NAMES[Y], NAMES[A], scores=S, n_replicates=20) for S in (P, P[:, [1, 2, 3, 0]]))
+    assert right.to_dict()["sets"]["notes"] == []
+    (note,) = wrong.to_dict()["sets"]["notes"]
+    assert note.startswith("the largest score is that of the answer in 0 % of the samples only")
+    assert "(cat, dog, eel and so on)" in note
+    assert note in "".join(Page(wrong.html).text)
+
+
 def test_warnings_are_said_where_they_belong():
     logits = np.log(np.eye(4)[A] + 0.1)
     found = cmfast.report(Y, A, groups=np.arange(N) // 6, scores=logits, n_replicates=200)
