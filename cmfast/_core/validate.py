@@ -104,7 +104,9 @@ def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
     """Refuse what cannot be labels; floats might be, where the function has the option for them."""
     text = kind(array)
     floats = dtype_of(array).kind == "f" and "missing" not in text
-    refuse(name, wanted, f"{text}; whole_floats=True takes whole numbers" if floats else text, TypeError)
+    pictured = caller.name().startswith(("display.", "report"))  # those have no such option
+    cure = ".astype(int) makes labels of whole numbers" if pictured else "whole_floats=True takes whole numbers"
+    refuse(name, wanted, f"{text}; {cure}" if floats else text, TypeError)
 
 
 def labelled(y: Any) -> Any:

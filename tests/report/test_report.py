@@ -14,6 +14,7 @@ import pytest
 import cmfast
 from cmfast import metrics, uncertainty
 from cmfast._pages import parts
+from cmfast.display import ConfusionDisplay
 
 RNG = np.random.default_rng(0)
 EVIL = ["</script><script>alert(1)</script>", "<!-- <script>", "a & \"b' <i>", "]]>\u2028", "\ud800", "  two\nlines "]
@@ -289,3 +290,11 @@ def test_every_number_at_the_top_has_its_place():
     page = cmfast.report([0, 1, 1], {"a": [0, 1, 0], "b": [0, 1, 0]}, labels=[0, 1, 2], n_replicates=10)
     cards = re.findall('<div class="fact"><b>([^<]*)</b>', page.html)
     assert cards == ["3", "3", "66.7 % right", "66.7 % right"]
+
+
+def test_of_floats_it_is_said_what_makes_labels_of_them():
+    words = r"got dtype float64; \.astype\(int\) makes labels of whole numbers$"
+    with pytest.raises(TypeError, match=r"^report: y_true must be .*" + words):
+        cmfast.report(1.0 * Y, 1.0 * A)
+    with pytest.raises(TypeError, match=r"^display\.ConfusionDisplay\.from_predictions: y_true must be .*" + words):
+        ConfusionDisplay.from_predictions(1.0 * Y, A)
