@@ -7,8 +7,8 @@ import cmfast
 
 rng = np.random.default_rng(0)
 n = 400_000
-frame = pd.DataFrame({"model": rng.integers(0, 20, n), "site": rng.integers(0, 200, n), "label": rng.integers(0, 4, n)})
-skill = 0.6 + 0.015 * frame["model"]
+frame = pd.DataFrame({"model": rng.integers(0, 200, n), "site": rng.integers(0, 20, n), "label": rng.integers(0, 4, n)})
+skill = 0.6 + 0.0015 * frame["model"]
 frame["guess"] = np.where(rng.random(n) < skill, frame["label"], rng.integers(0, 4, n))
 frame[["label", "guess"]] = frame[["label", "guess"]].map(["ant", "bee", "cat", "dog"].__getitem__).astype("category")
 
