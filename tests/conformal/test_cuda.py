@@ -53,8 +53,10 @@ def test_nothing_waits_where_failures_are_ignored():
         s = conformal.scores(P, y, u=u, on_failure="ignore")
         q = conformal.threshold(s, [0.1, 0.4])
         sets = conformal.prediction_sets(P, q, u=u, on_failure="ignore")
-        conformal.ccm(sets).correlation()
-        conformal.coverage_confusion(sets, y, on_failure="ignore")
+        correlation = conformal.ccm(sets).correlation()
+        covered = conformal.coverage_confusion(sets, y, on_failure="ignore")
+    assert (correlation.shape, covered.V.shape) == ((2, 4, 4), (2, 4, 4))
+    assert device.host(covered.n).sum(-1).tolist() == [9, 9]
 
 
 def test_it_is_said_there_what_is_wrong_with_the_first_bad_value():

@@ -20,7 +20,7 @@ from cmfast.kernels.cpu.scaling._large_elimination import (
     _update_flows,
     _weights,
 )
-from cmfast.kernels.cpu.scaling._large_passes import SUM
+from cmfast.kernels.cpu.scaling._large_passes import dot, lean
 from cmfast.kernels.cpu.scaling._large_rows import Rows
 from cmfast.kernels.shared.scaling import DENSE
 from cmfast.kernels.status import LIMIT_ONLY, OK
@@ -177,23 +177,6 @@ def _solve(cells, of_cells, q, R, C):
     return d
 
 
-@jit(inner=True, fastmath=SUM)
-def _lean(m, y, z, middle):
-    """Sum of the cells times what the numbers are more than `middle`."""
-    total = 0.0
-    for j in range(m.shape[0]):
-        total += m[j] * y[j] * (z[j] - middle)
-    return total
-
-
-@jit(inner=True, fastmath=SUM)
-def _total(m, y):
-    total = 0.0
-    for j in range(m.shape[0]):
-        total += m[j] * y[j]
-    return total
-
-
 @jit()
 def _sources(matrix, x, y, G, u, sums, more, start, stop):
     """Make the sums of the rows, and by blocks those of the columns, of the cells and of what their gradients lack.
@@ -208,10 +191,10 @@ def _sources(matrix, x, y, G, u, sums, more, start, stop):
         to, lacks = cols[block], more[block]
         for i in range(block * rows, min(R, (block + 1) * rows)):
             m, g = M[i], G[i]
-            total = _total(m, y)
+            total = dot(m, y)
             u[i] = x[i] * total
-            middle = _lean(m, y, g, 0.0) / total
-            middle += _lean(m, y, g, middle) / total
+            middle = lean(m, y, g, 0.0) / total
+            middle += lean(m, y, g, middle) / total
             for j in range(C):
                 p = x[i] * m[j] * y[j]
                 to[j] += p
@@ -228,8 +211,8 @@ def _end(matrix, x, y, G, s, d, out, a, rows, start, stop):
         m, share = M[i], x[i] / u[i]
         for j in range(C):
             z[j] = G[i, j] - d[j]
-        middle = share * _lean(m, y, z, 0.0)
-        mean = share * _lean(m, y, z, middle) + s[i] / u[i]
+        middle = share * lean(m, y, z, 0.0)
+        mean = share * lean(m, y, z, middle) + s[i] / u[i]
         for j in range(C):
             out[i, j] = ((z[j] - middle) - mean) * (x[i] * y[j])
         a[i] = middle + mean

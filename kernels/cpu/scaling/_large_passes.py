@@ -62,7 +62,8 @@ def survey(M):
 
 
 @jit(inner=True, fastmath=SUM, borrows=True)
-def _dot(a, b):
+def dot(a, b):
+    """Sum of products."""
     total = 0.0
     for k in range(a.shape[0]):
         total += a[k] * b[k]
@@ -224,7 +225,7 @@ def paired_sweep(matrix, x, y):
             x[first + t] = kept[t]
         for i in range(first, last):
             m = M[i, i]
-            a = _dot(M[i, :i], y[:i]) + _dot(M[i, i + 1 :], y[i + 1 :])
+            a = dot(M[i, :i], y[:i]) + dot(M[i, i + 1 :], y[i + 1 :])
             b = sums[i - first]
             for k in range(first, last):
                 b += x[k] * M[k, i] if k != i else 0.0
@@ -249,13 +250,13 @@ def row_pass(matrix, x, y, off, sums, paired, start, stop):
         cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
             if paired:
-                s = _dot(M[i, :i], y[:i]) + _dot(M[i, i + 1 :], y[i + 1 :])
+                s = dot(M[i, :i], y[:i]) + dot(M[i, i + 1 :], y[i + 1 :])
                 x[i] = u[i] / (s + M[i, i] * y[i])
                 off[i] = x[i] * s
                 _add_cells(cols[block, :i], M[i, :i], y[:i], x[i])
                 _add_cells(cols[block, i + 1 :], M[i, i + 1 :], y[i + 1 :], x[i])
             else:
-                x[i] = u[i] / _dot(M[i], y)
+                x[i] = u[i] / dot(M[i], y)
                 _add_cells(cols[block], M[i], y, x[i])
 
 
@@ -312,13 +313,13 @@ def product(matrix, x, y, z, sums, paired, start, stop):
     for block in range(start, stop):
         cols[block] = 0.0
         for i in range(block * rows, min(R, (block + 1) * rows)):
-            middle = z[i] if paired else x[i] * _dot(M[i], yz) / u[i]
-            share = x[i] / u[i] * _lean(M[i], y, z, middle)
+            middle = z[i] if paired else x[i] * dot(M[i], yz) / u[i]
+            share = x[i] / u[i] * lean(M[i], y, z, middle)
             _add_differences(cols[block], M[i], y, z, middle + share, x[i])
 
 
 @jit(inner=True, fastmath=SUM, borrows=True)
-def _lean(m, y, z, middle):
+def lean(m, y, z, middle):
     """Sum of m_j y_j (z_j - middle)."""
     total = 0.0
     for j in range(m.shape[0]):
