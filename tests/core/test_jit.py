@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numba import typeof
+from numba import njit, typeof
 from numba.core.caching import NullCache
 from processes import ROOT, python
 
-from cmfast.kernels.cpu._core import jit
+from cmfast.kernels.cpu._core import jit, steps
 
 CALLEE = """
 from cmfast.kernels.cpu._core.jit import jit
@@ -79,7 +79,7 @@ def copy(tmp_path, monkeypatch):
     for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu, core):
         (folder / "__init__.py").touch()
     (tmp_path / "cmfast" / "_version.py").write_text((ROOT / "cmfast" / "_version.py").read_text())
-    for name in ("jit.py", "inner.py"):
+    for name in ("jit.py", "inner.py", "steps.py"):
         (core / name).write_text((ROOT / "kernels" / "cpu" / "_core" / name).read_text())
     (cpu / "caller.py").write_text(CALLER)
     (cpu / "callee.py").write_text(CALLEE.format(factor=2.0))
@@ -215,6 +215,17 @@ def test_what_only_kernels_call_is_kept_but_is_no_machine_code(folder):
             assert not found.library._codegen._engine.is_symbol_defined(found.fndesc.llvm_func_name)
             assert found.library.serialize_using_object_code()[1] == "bitcode"
     assert len(list(folder.rglob("*.nbc"))) == 2
+
+
+def test_steps_that_find_nothing_are_left_out(folder):
+    """A name that Numba does not know would leave nothing out."""
+    counts = []
+    for decorate in (njit, jit.jit()):
+        function = decorate(half)
+        assert function(ONE) == ONE / 2
+        [found] = function.overloads.values()
+        counts.append(len(found.metadata["pipeline_times"]["nopython"]))
+    assert counts[0] - counts[1] == len(steps.NEEDLESS)
 
 
 def test_older_sources_have_another_folder(folder, monkeypatch):

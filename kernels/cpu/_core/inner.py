@@ -12,8 +12,10 @@ import numba.core.typed_passes as passes  # noqa: TID251
 from llvmlite import binding
 from numba import _dynfunc  # noqa: TID251
 from numba.core.codegen import JITCodeLibrary  # noqa: TID251
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder  # noqa: TID251
+from numba.core.compiler import CompileResult  # noqa: TID251
 from numba.core.compiler_machinery import register_pass  # noqa: TID251
+
+from cmfast.kernels.cpu._core import steps
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba is untyped
@@ -55,18 +57,18 @@ def _entry(fndesc: Any, env: Any, library: _Library) -> Any:
     return _dynfunc.make_function(fndesc.lookup_module(), fndesc.qualname, fndesc.qualname, 0, env, (library,))
 
 
-class Compiler(CompilerBase):  # type: ignore[misc]  # Numba is untyped
-    """Numba's compiler, up to the code that kernels link."""
+class Compiler(steps.Compiler):
+    """The compiler of kernels, up to the code that they link."""
 
     def define_pipelines(self) -> list[Any]:
-        """Return Numba's steps, with one of them ours."""
-        steps = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        if [step for step, _ in steps.passes].count(passes.NativeLowering) != 1:
+        """Return the steps of kernels, with one of them ours."""
+        [found] = super().define_pipelines()
+        if [step for step, _ in found.passes].count(passes.NativeLowering) != 1:
             msg = f"Numba {numba.__version__} lowers functions in another way than those that cmfast knows"
             raise RuntimeError(msg)
-        steps.passes = [(_Lowering if step is passes.NativeLowering else step, text) for step, text in steps.passes]
-        steps.finalize()
-        return [steps]
+        found.passes = [(_Lowering if step is passes.NativeLowering else step, text) for step, text in found.passes]
+        found.finalize()
+        return [found]
 
 
 def rebuild(target_context: Any, payload: tuple[Any, ...]) -> CompileResult:

@@ -37,6 +37,7 @@ from numba.core.runtime import rtsys  # noqa: TID251
 
 from cmfast._version import __version__
 from cmfast.kernels.cpu._core import inner as inner_functions
+from cmfast.kernels.cpu._core import steps
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -141,8 +142,11 @@ class _Result(CompileResultCacheImpl):  # type: ignore[misc]  # Numba is untyped
     _locator_classes = (_Locator,)
 
     def reduce(self, data: Any) -> Any:
-        """Leave out environments without constants: nothing is read from them, and their modules would be imported."""
-        *head, environments = super().reduce(data)
+        """Leave out environments without constants: nothing is read from them, and their modules would be imported.
+
+        And the types in words, which nobody asks for.
+        """
+        *head, environments = super().reduce(data._replace(type_annotation=""))
         return (*head, tuple(one for one in environments if one.consts))
 
 
@@ -263,6 +267,7 @@ def jit(
         msg = f"fastmath: {sorted(fastmath)} has flags that break NaN"
         raise ValueError(msg)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+    options["pipeline_class"] = steps.Compiler
     if inner:
         options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": inner_functions.Compiler}
         if fastmath:
