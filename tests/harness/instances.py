@@ -588,6 +588,8 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_cell_counts_labels": lambda label: _cells("double", label),
     "cmfast_cell_counts_indices": _ranked,
     "cmfast_cell_counts_number": lambda: _cells(C=2, n=9000),
+    "cmfast_cell_counts_runs": lambda key: _cells(key=key, n=9000),
+    "cmfast_cell_counts_starts": lambda key: _cells(key=key, n=9000),
     "cmfast_decode_cells_rows": _cells,
     "cmfast_merge_cells_numbers": _merged,
     "cmfast_pair_counts_add": _pairs_of_cells,

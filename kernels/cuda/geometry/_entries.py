@@ -58,12 +58,11 @@ def entries(keys: Any, bits: int, order: Any = None) -> Entries:
     The keys need not be distinct.
     """
     keys = keys if order is None else keys[order]
-    runs = _runs.starts(keys)
-    keys = keys[runs]
-    xp, cells = library(keys), keys >> bits
-    first = _runs.starts(cells)
+    runs, keys = _runs.starts_and_keys(keys)
+    xp = library(keys)
+    first, cells = _runs.starts_and_keys(keys >> bits)
     end = xp.zeros(1, np.int64) + len(keys)
-    return Entries(order, runs, keys, keys & ((1 << bits) - 1), xp.concatenate([first, end]), cells[first])
+    return Entries(order, runs, keys, keys & ((1 << bits) - 1), xp.concatenate([first, end]), cells)
 
 
 class Sides(NamedTuple):

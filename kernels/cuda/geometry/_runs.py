@@ -1,4 +1,6 @@
-"""Sorted keys as runs, and exact sums over them: all of it sorts, scans and gathers of the array library.
+"""Sorted keys as runs, and exact sums over them.
+
+Two kernels find where runs begin; the rest are sorts, scans and gathers of the array library.
 
 Sums of integers are differences of running totals. These may wrap around: modulo 2**64 the difference is still exact.
 """
@@ -7,8 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cuda._core import sorting
-from cmfast.kernels.cuda._core.module import library
+from cmfast.kernels.cuda._core import batches, sorting
+from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+
+RUN_KEYS = 16  # of every thread, in a tile: all of them are read before one is looked at
+
+_NUMBER = Kernel("geometry/counts", "cmfast_cell_counts_runs", (("int",), ("i64",)))
+_STARTS = Kernel("geometry/counts", "cmfast_cell_counts_starts", (("int",), ("i64",)))
+KERNELS = (_NUMBER, _STARTS)
 
 
 def key_type(n_keys: int) -> np.dtype[Any]:
@@ -31,8 +39,30 @@ def heads(keys: Any) -> Any:
 
 
 def starts(keys: Any) -> Any:
-    """Return the first position of every run of sorted `keys`; synchronises, as their number must be known."""
-    return library(keys).flatnonzero(heads(keys))
+    """Return the first position of every run of sorted integers; synchronises, as their number must be known."""
+    return _begin(keys, with_keys=False)[0]
+
+
+def starts_and_keys(keys: Any) -> tuple[Any, Any]:
+    """Return the first position of every run of sorted integers, and its key, int64; synchronises."""
+    return _begin(keys, with_keys=True)
+
+
+def _begin(keys: Any, *, with_keys: bool) -> tuple[Any, Any]:
+    xp, n = library(keys), len(keys)
+    tiles = -(-n // (THREADS * RUN_KEYS))
+    if not n:
+        return xp.zeros(0, np.int64), xp.zeros(0, np.int64)
+    instance, numbers = (NAMES[keys.dtype],), xp.empty(tiles, np.int64)
+    _NUMBER.launch(instance, tiles, shared=batches.team_scratch(str(THREADS)), keys=keys, n=n, tiles=tiles, out=numbers)
+    ends = xp.cumsum(numbers, dtype=np.int64)
+    first = xp.empty(int(ends[-1]), np.int64)  # synchronises
+    found = xp.empty(len(first), np.int64) if with_keys else None
+    _STARTS.launch(
+        instance, tiles, shared=4 * (THREADS // 32),
+        keys=keys, n=n, tiles=tiles, before=ends - numbers, out_first=first, out_keys=found,
+    )  # fmt: skip
+    return first, found
 
 
 def sums(values: Any, first: Any) -> Any:
@@ -66,16 +96,15 @@ def numbers(first: Any, n: int) -> Any:
 
 def encode(keys: Any) -> tuple[Any, Any]:
     """Return ``(keys, counts)`` of the runs of sorted `keys`, int64."""
-    first = starts(keys)
-    return keys[first].astype(np.int64, copy=False), lengths(first, len(keys))
+    first, found = starts_and_keys(keys)
+    return found, lengths(first, len(keys))
 
 
 def merge(keys: Any, counts: Any, n_keys: int) -> tuple[Any, Any]:
     """Return the runs of keys below `n_keys`, in any order, that stand for `counts` each."""
     places = order(keys, n_keys)
-    keys = keys[places]
-    first = starts(keys)
-    return keys[first], sums(counts[places], first)
+    first, found = starts_and_keys(keys[places])
+    return found, sums(counts[places], first)
 
 
 def rank(values: Any) -> tuple[Any, Any]:

@@ -119,6 +119,58 @@ __global__ void cmfast_cell_counts_number(const int* __restrict__ keys, i64 n, i
     if (keys[k] < n_keys) atomicAdd(&out[keys[k]], u64(1));
 }
 
+// Whether a run of sorted keys begins at k.
+template <typename K>
+__device__ __forceinline__ bool begins(const K* keys, i64 k, i64 n) {
+  return k < n && (k == 0 || keys[k] != keys[k - 1]);
+}
+
+// Sorted keys in tiles, one per block at a time: CM_RUN_KEYS times 32 consecutive ones are a warp's, whose lanes look
+// at neighbours. How many runs begin in each tile,
+template <typename K>
+__global__ void cmfast_cell_counts_runs(const K* __restrict__ keys, i64 n, i64 tiles, i64* __restrict__ out) {
+  for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const i64 start = (tile * CM_THREADS + threadIdx.x / 32 * 32) * CM_RUN_KEYS + threadIdx.x % 32;
+    int number = 0;
+#pragma unroll
+    for (int r = 0; r < CM_RUN_KEYS; ++r) number += begins(keys, start + 32 * r, n);
+    number = team_sum<CM_THREADS>(number);
+    if (threadIdx.x == 0) out[tile] = number;
+  }
+}
+
+// and where they do, with their keys if these are asked for; `before` is how many runs begin in tiles further ahead.
+template <typename K>
+__global__ void cmfast_cell_counts_starts(const K* __restrict__ keys, i64 n, i64 tiles, const i64* __restrict__ before,
+                                          i64* __restrict__ out_first, i64* __restrict__ out_keys) {
+  CM_DYN_SMEM(int, of_warp);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    const i64 start = (tile * CM_THREADS + warp * 32) * CM_RUN_KEYS + lane;
+    unsigned heads[CM_RUN_KEYS];
+    int number = 0;
+#pragma unroll
+    for (int r = 0; r < CM_RUN_KEYS; ++r) {
+      heads[r] = __ballot_sync(CM_ALL_LANES, begins(keys, start + 32 * r, n));
+      number += __popc(heads[r]);
+    }
+    __syncthreads();  // nobody still reads the numbers of the last tile
+    if (lane == 0) of_warp[warp] = number;
+    __syncthreads();
+    i64 at = before[tile];
+    for (int w = 0; w < warp; ++w) at += of_warp[w];
+#pragma unroll
+    for (int r = 0; r < CM_RUN_KEYS; ++r) {
+      if (heads[r] >> lane & 1) {
+        const i64 to = at + __popc(heads[r] & ((1u << lane) - 1));
+        out_first[to] = start + 32 * r;
+        if (out_keys) out_keys[to] = keys[start + 32 * r];
+      }
+      at += __popc(heads[r]);
+    }
+  }
+}
+
 // The confusion matrix of runs; HELD: in shared memory first, so that blocks do not wait for each other.
 template <bool HELD>
 __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,

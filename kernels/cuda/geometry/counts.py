@@ -21,7 +21,8 @@ RUNS = 1 << 6  # per thread that count together in shared memory
 _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
 _NUMBER = Kernel("geometry/counts", "cmfast_cell_counts_number", registers=32)
 KERNELS = (_PAIRS, _NUMBER)
-DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING)}  # that are found of a table of weights
+# Numbers that are found of a table of weights; keys of a thread in a tile.
+DEFINES = {"SUMMARY_NUMBERS": len(_weights.NOTHING), "RUN_KEYS": _runs.RUN_KEYS}
 
 Outside = tuple[str, int | None, int, list[tuple[int, int]]]
 
@@ -183,12 +184,12 @@ def sparse_histogram(
     else:
         order = sorting.order(keys, n_keys)[: len(keys) - n_dropped]
         keys = keys[order]
-        starts = _runs.starts(keys)
+        starts, cells = _runs.starts_and_keys(keys)
         if weights.dtype.kind == "f":
             values, status = counting.sums_of_groups(weights[order], _runs.numbers(starts, len(keys)), len(starts))
         else:
             values = _integer_sums(weights[order], starts)
-        keys = keys[starts].astype(np.int64, copy=False)
+        keys = cells
     if progress is not None:
         progress(len(X), len(X))
     info = (found.low, found.extent, n_groups, n_dropped, first)
