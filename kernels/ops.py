@@ -97,7 +97,7 @@ OPS: dict[str, Op] = {
     "min_overlap": Op("geometry.histograms", "(k),(k),(l),(l)->(G,H)", BOTH),
     "margins": Op("metrics.values", "(C,C)->(C),(C),(C),(C),(C),()", BOTH),
     "metrics_of_matrices": Op("metrics.values", "(C,C)->*", BOTH, rtol=(1e-6, 1e-12), gradient="metrics_gradient"),
-    "metrics_gradient": Op("metrics.gradient", "(C,C),(s),(t,C)->(C,C)", rtol=(1e-5, 1e-9)),
+    "metrics_gradient": Op("metrics.gradient", "(C,C),(s),(t,C)->(C,C)", BOTH, rtol=(1e-5, 1e-9)),
     # A difference of two sums over all cells: absolute 1e-13, so relative to a value near zero less.
     "weighted_kappa": Op("metrics.values", "(C,C),(C,C)->()", BOTH, rtol=(1e-6, 1e-10)),
     "metrics_of_sums": Op("metrics.values", "(C),(C),(C),(C),(C)->*", BOTH, rtol=(1e-6, 1e-12)),

@@ -17,6 +17,7 @@ from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
 from cmfast.kernels.ops import OPS
+from cmfast.metrics._plan import plan as plan_of
 
 N = 37  # matrices: several blocks of the smallest teams, and a number that nothing divides
 
@@ -119,6 +120,18 @@ def _normalized_back(kind: str, width: str) -> Call:
         return dispatch.call("normalizing_gradient", *dispatch.adopt(M=M, G=G), method="row")
 
     return Call(gradient, (M, G), _rtol("normalizing_gradient", kind))
+
+
+def _metrics_back(kind: str = "double") -> Call:
+    M, plan = _matrices(kind, 5), plan_of(("mcc", "gerrity", "f1_macro", "recall"), 5, "present", 1, asked="M").plan
+    rng = _rng(kind, "metrics")
+    given = rng.normal(size=(len(M), plan.scalars)), rng.normal(size=(len(M), plan.tables, 5))
+
+    def gradient(M: Any, of_scalars: Any, of_tables: Any) -> Any:
+        given = dispatch.adopt(M=M, of_scalars=of_scalars, of_tables=of_tables)
+        return dispatch.call("metrics_gradient", *given, plan=plan)
+
+    return Call(gradient, (M, *given), _rtol("metrics_gradient", kind))
 
 
 def _normalized(kind: str, result: str, width: str) -> Call:
@@ -563,6 +576,8 @@ CALLS: dict[str, Callable[..., Call]] = {
     **{f"cmfast_{op}_pairs": _compared(op) for op in ("overlap", "l1_distance", "kl_divergence")},
     "cmfast_comparison_gradient_pairs": _compared_back,
     "cmfast_normalizing_gradient_lines": _normalized_back,
+    "cmfast_metrics_gradient_mix": _metrics_back,
+    "cmfast_metrics_gradient_cells": _metrics_back,
     "cmfast_normalize_lines": _normalized,
     "cmfast_importance_weights_lines": _weights_of_lines,
     "cmfast_importance_weights_factors": _weights_of_factors,

@@ -8,7 +8,8 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
 from cmfast.kernels.cuda.metrics import values
-from cmfast.kernels.cuda.uncertainty.errors import margins_of, slopes
+from cmfast.kernels.cuda.metrics.slopes import margins_of
+from cmfast.kernels.cuda.uncertainty.errors import slopes
 from cmfast.kernels.cuda.uncertainty.intervals import _NAMES, _by_number, _summarize, _sums
 from cmfast.kernels.shared.metrics import Plan
 

@@ -1,14 +1,14 @@
 """Standard errors of metrics: the delta method, from exact slopes in every cell."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda._core.resident import resident
-from cmfast.kernels.cuda.metrics import values
+from cmfast.kernels.cuda.metrics.slopes import CARRIED, THREADS, Margins, bytes_of, lines_of, margins_of
 from cmfast.kernels.shared.metrics import Plan
 
 _FRACTIONS = Kernel("uncertainty/errors", "cmfast_standard_errors_fractions")
@@ -16,45 +16,7 @@ _SLOPES = Kernel("uncertainty/errors", "cmfast_standard_errors_slopes", register
 _NUMBERS = Kernel("uncertainty/errors", "cmfast_standard_errors_numbers", (("1",), ("32",)), 88)
 _CLASSES = Kernel("uncertainty/errors", "cmfast_standard_errors_classes")
 KERNELS = (_FRACTIONS, _SLOPES, _NUMBERS, _CLASSES)
-_THREADS = 64  # of a block that differentiates
-_CARRIED = 5  # numbers of a value of one class: itself and its slopes
 NARROW = 32  # classes up to which a thread goes over a matrix by itself
-
-
-class Margins(NamedTuple):
-    """Sums of matrices in float64, (n, C) each, totals and status (n,); bands and tops only for a plan that is ordered.
-
-    What no matrix has is NaN or 0, as its status says.
-    """
-
-    d: Any
-    t: Any
-    p: Any
-    bands: Any
-    tops: Any
-    totals: Any
-    status: Any
-
-    def some(self, first: int, last: int) -> "Margins":
-        """Return those of some matrices."""
-        return Margins(*(None if part is None else part[first:last] for part in self))
-
-
-def margins_of(M: Any, plan: Plan) -> Margins:
-    """Return the sums of matrices (n, C, C); what float64 does not hold exactly is rounded."""
-    *sums, status = values.sums_of(M, ordered=plan.ordered)
-    d, t, p, bands, tops, totals = (None if part is None else part.astype(np.float64, copy=False) for part in sums)
-    return Margins(d, t, p, bands, tops, totals, status)
-
-
-def lines_of(C: int, plan: Plan) -> int:
-    """Return the lines of slopes of one number of a matrix: diagonal, row and column of each class, the total."""
-    return (5 if plan.ordered else 3) * C + 1
-
-
-def bytes_of(C: int, plan: Plan) -> int:
-    """Return the bytes of the slopes of one matrix, and of what they are made in."""
-    return 8 * (plan.registers * (lines_of(C, plan) + 1) + 4 * plan.tables * C + _CARRIED * (C + 1))
 
 
 def slopes(sums: Margins, plan: Plan) -> tuple[Any, Any]:
@@ -69,9 +31,9 @@ def slopes(sums: Margins, plan: Plan) -> tuple[Any, Any]:
         members = resident(sums.t, plan.members) if len(plan.members) else None
         steps, params = (resident(sums.t, a) for a in (plan.steps, plan.params))
         _SLOPES.launch(
-            (), -(-n // _THREADS), threads=_THREADS, **sums._asdict(), C=C, n=n,
+            (), -(-n // THREADS), threads=THREADS, **sums._asdict(), C=C, n=n,
             steps=steps, n_steps=len(plan.steps), params=params, members=members, mode=plan.mode, pooled=plan.pooled,
-            n_scalars=plan.scalars, work=xp.empty((_CARRIED * (C + 1) + plan.registers, n)),
+            n_scalars=plan.scalars, work=xp.empty((CARRIED * (C + 1) + plan.registers, n)),
             out_numbers=numbers, out_classes=classes,
         )  # fmt: skip
     return numbers, classes

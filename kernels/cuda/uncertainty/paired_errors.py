@@ -6,7 +6,8 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import THREADS, Kernel, library
-from cmfast.kernels.cuda.uncertainty.errors import margins_of, slopes
+from cmfast.kernels.cuda.metrics.slopes import margins_of
+from cmfast.kernels.cuda.uncertainty.errors import slopes
 from cmfast.kernels.shared.metrics import Plan
 
 _COUNTS = Kernel("uncertainty/paired_errors", "cmfast_paired_errors_counts")
