@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core import dispatch, drawing, validate
 from cmfast._core.annotations import Array
 from cmfast.contingency._path import learning_path
-from cmfast.contingency._surface import is_signed, metric_of, metric_surface
+from cmfast.contingency._surface import lowest, metric_of, metric_surface
 from cmfast.metrics import MetricName, margins
 
 
@@ -64,7 +64,7 @@ class SurfaceDisplay:
         size : int
             Nodes along each axis.
         rescale : bool
-            Map metrics with the range [-1, 1] to [0, 1].
+            Map metrics with the range [-1, 1] to [0, 1], and a weighted tau to its normalised form.
 
         Returns
         -------
@@ -73,7 +73,7 @@ class SurfaceDisplay:
         """
         r = validate.positive("r", r)
         surface = metric_surface(metric, r, size, rescale=rescale)
-        low = 0.0 if rescale or not is_signed(metric_of(metric)) else -1.0
+        low = 0.0 if rescale else lowest(metric_of(metric))
         return cls(surface, metric=metric, r=r, low=low)
 
     def plot(self, *, ax: Any = None, levels: int = 11, colorbar: bool = True) -> "SurfaceDisplay":

@@ -8,6 +8,7 @@ import numpy as np
 from cmfast._core import reading, validate
 from cmfast._core.annotations import Floats
 from cmfast.metrics import MetricName, compute
+from cmfast.metrics._catalogue import find
 from cmfast.metrics._plan import names_of
 
 Nodes: TypeAlias = Literal["nodes", "midpoints"]
@@ -70,13 +71,18 @@ def _values(metric: MetricName, r: np.ndarray, axis: np.ndarray, *, rescale: boo
     values: np.ndarray = compute(M, metric, undefined="zero", on_failure="raise")
     if values.ndim == M.ndim - 1:  # one per class
         values = values[..., 1]
-    return (values + 1.0) / 2.0 if rescale and is_signed(metric) else values
+    low = lowest(metric)
+    return (values - low) / (1.0 - low) if rescale and low < 1.0 else values
 
 
-def is_signed(metric: MetricName) -> bool:
-    """Whether total disagreement of two equal classes is below 0, so that the range is [-1, 1]."""
-    value = compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
-    return bool(np.min(value) < 0.0)
+def lowest(metric: MetricName) -> float:
+    """Return where the scale of a metric begins, which ends at 1.
+
+    That is -1 where total disagreement of two equal classes is below 0, else 0; of a weighted tau it is that itself.
+    """
+    form, value = find(metric), compute(np.array([[0.0, 1.0], [1.0, 0.0]]), metric, undefined="zero")
+    least = float(np.min(value))
+    return least if form is not None and form.weights else -1.0 if least < 0.0 else 0.0
 
 
 def metric_surface(
@@ -100,7 +106,7 @@ def metric_surface(
     grid : {"nodes", "midpoints"}
         ``linspace(0, 1, size)``, which the source takes and which has the edges; or ``(i + 1/2) / size``.
     rescale : bool
-        Map metrics with the range [-1, 1] to [0, 1].
+        Map metrics with the range [-1, 1] to [0, 1], and a weighted tau to its normalised form.
 
     Returns
     -------
@@ -154,7 +160,8 @@ def imbalance_sensitivity(
     size : int
         Panels or nodes along each axis; even for "gauss".
     rescale : bool
-        Map metrics with the range [-1, 1] to [0, 1] first, which makes the result lie in [0, 1].
+        Map metrics with the range [-1, 1] to [0, 1] first, and a weighted tau to its normalised form, which makes the
+        result lie in [0, 1].
 
     Returns
     -------

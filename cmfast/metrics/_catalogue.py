@@ -140,6 +140,14 @@ METRICS = (
     _over_recall("geometric_mean", Over.GEOMETRIC, "(product of K recalls)^(1/K)", "gm"),
     _over_recall("tau", Over.TAU, "1 - sqrt(mean of (1 - recall)^2)"),
     Metric(
+        "tau_weighted",
+        "1 - sqrt(mean of w (1 - recall)^2), w the weights",
+        "a recall is",
+        low=-math.inf,
+        value=Value.RECALL,
+        over=Over.TAU_WEIGHTED,
+    ),
+    Metric(
         "f1_of_macro",
         "2 P R / (P + R) of macro precision P and recall R, 0 if both are 0",
         "P or R is",
@@ -205,11 +213,12 @@ AVERAGES = {"macro": Over.MEAN, "weighted": Over.WEIGHTED}
 
 
 class Form(NamedTuple):
-    """What a name means: a metric of the table, how it is averaged, the beta of F-beta."""
+    """What a name means: a metric of the table, how it is averaged, the beta of F-beta, the weights of a tau."""
 
     metric: Metric
     average: Averaging | None = None
     beta: float = 1.0
+    weights: tuple[float, ...] = ()
 
     @property
     def per_class(self) -> bool:
@@ -233,12 +242,13 @@ def _forms() -> dict[str, Form]:
                 forms[f"{name}_weighted"] = Form(metric, "weighted")
                 forms[f"{name}_micro"] = Form(metric, "micro")
                 forms[f"{name}_binary"] = Form(metric, "binary")
-    return {name: form for name, form in forms.items() if form.metric.name != "fbeta"}
+    return {name: form for name, form in forms.items() if form.metric.name not in ("fbeta", "tau_weighted")}
 
 
 FORMS = _forms()
-_PRECISION, _RECALL, _FBETA = (
-    next(metric for metric in METRICS if metric.name == name) for name in ("precision", "recall", "fbeta")
+_PRECISION, _RECALL, _FBETA, _TAU_WEIGHTED = (
+    next(metric for metric in METRICS if metric.name == name)
+    for name in ("precision", "recall", "fbeta", "tau_weighted")
 )
 LARGE = 1e100  # its square times any count is finite; a larger beta gives no other number
 
@@ -310,10 +320,14 @@ def near(name: str) -> list[str]:
 def find(name: str) -> Form | None:
     """Return what `name` means, or None. F-beta is ``fbeta_<beta>``, with or without an average.
 
-    Its limits are other metrics: ``fbeta_0`` is precision, ``fbeta_inf`` recall.
+    Its limits are other metrics: ``fbeta_0`` is precision, ``fbeta_inf`` recall. The weighted tau has a weight for each
+    class in its name: ``tau_weighted_1_5``.
     """
     if name in FORMS:
         return FORMS[name]
+    if name.startswith("tau_weighted_"):
+        weights = _weights(name.removeprefix("tau_weighted_"))
+        return Form(_TAU_WEIGHTED, weights=weights) if weights else None
     if not name.startswith("fbeta_"):
         return None
     number, _, average = name.removeprefix("fbeta_").partition("_")
@@ -326,3 +340,12 @@ def find(name: str) -> Form | None:
     metric = {0.0: _PRECISION, math.inf: _RECALL}.get(beta, _FBETA)
     beta = min(max(beta, 1.0 / LARGE), LARGE) if metric is _FBETA else 1.0
     return Form(metric, average or None, beta)  # type: ignore[arg-type]
+
+
+def _weights(text: str) -> tuple[float, ...]:
+    """Return the numbers, finite and not below 0, that `text` has between underscores; none, if it is anything else."""
+    try:
+        weights = tuple(map(float, text.split("_")))
+    except ValueError:
+        return ()
+    return weights if all(0.0 <= weight < math.inf for weight in weights) else ()

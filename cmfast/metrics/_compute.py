@@ -81,8 +81,8 @@ def compute(
         Rows are the truth. Counts or any normalisation of them; or one matrix of scipy.sparse.
     names : str or list of str, optional
         Names out of ``metrics.SCALARS``, ``metrics.PER_CLASS``, ``metrics.BINARY`` (two classes only), their aliases,
-        and ``fbeta_<beta>``. See the table in the documentation. Or ``"scalars"``, the default, or ``"per_class"``: all
-        with one number per matrix, or per class.
+        ``fbeta_<beta>``, and ``tau_weighted_<weight>_<weight>...`` with a weight for each class. See the table in the
+        documentation. Or ``"scalars"``, the default, or ``"per_class"``: all with one number per matrix, or per class.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, and which classes enter an average (see Notes).
     positive : {1, 0}

@@ -173,5 +173,11 @@ MetricName: TypeAlias = Literal[
     "fbeta_2_weighted",
     "fbeta_2_micro",
     "fbeta_2_binary",
+    "tau_weighted_1_2",
+    "tau_weighted_1_5",
+    "tau_weighted_1_10",
+    "tau_weighted_2_1",
+    "tau_weighted_5_1",
+    "tau_weighted_10_1",
 ]
 Names: TypeAlias = list[MetricName] | tuple[MetricName, ...] | Literal["scalars", "per_class"] | None

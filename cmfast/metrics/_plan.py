@@ -81,6 +81,9 @@ def _refuse(argument: str, name: str) -> NoReturn:
     if name in GROUPS:
         given = f"{name!r} in a list; it stands for many names, and alone: {argument}={name!r}"
         validate.refuse(argument, "metrics", given)
+    if name == "tau_weighted":
+        given = f"{name!r}, which needs a weight for each class in its name: 'tau_weighted_1_5' for two of them"
+        validate.refuse(argument, "metrics", given)
     meant = near(name)
     if meant:
         validate.refuse(argument, "metrics", f"{validate.shown(name)}; did you mean {meant[0]!r}?")
@@ -139,6 +142,8 @@ def plan(
             own = form.metric.name + ("_ovr" if form.metric.kind == "binary" else "")
             wanted = f"of 2 classes for {name} (per class: {own}, mean: {own}_macro)"
             validate.refuse(asked, wanted, f"{C} classes")
+        if form is not None and form.weights and len(form.weights) != C:
+            validate.refuse(asked, f"of {len(form.weights)} classes for {name}", f"{C} classes")
     members = np.empty(0)
     if labels is not None:
         members = np.zeros(C)
@@ -165,7 +170,8 @@ def plan_tau_weighted(weights: np.ndarray, v: float, *, normalize: bool, undefin
     """Return the plan of the weighted tau alone."""
     recall = FORMS["recall"].metric
     given = fill(recall, undefined)
-    steps: list[Codes] = [(Step.VALUE, Value.RECALL, 0, 0, 0), (Step.REDUCE, Over.TAU_WEIGHTED, 0, int(normalize), 0)]
+    over = Over.TAU_NORMALIZED if normalize else Over.TAU_WEIGHTED
+    steps: list[Codes] = [(Step.VALUE, Value.RECALL, 0, 0, 0), (Step.REDUCE, over, 0, 0, 0)]
     members = np.empty(0)
     return _plan(steps, [(given, 1.0), (given, v)], weights, members, undefined, scalars=1, tables=0, registers=1)
 
@@ -191,6 +197,7 @@ class _Planner:
         per_value: dict[tuple[Value, float], list[Row]] = {}
         totals: list[Row] = []
         combined: list[Row] = []
+        weights: list[float] = []
         for form in [*self.tables, *self.order]:
             metric, given = form.metric, fill(form.metric, self.undefined)
             target = self.tables.index(form) if form.per_class else self.order[form]
@@ -202,7 +209,9 @@ class _Planner:
                 totals.append(((Step.TOTAL, int(code), target, 0, 0), (given, 0.0)))
             elif metric.value is not None:
                 rows = per_value.setdefault((metric.value, form.beta), [])
-                rows.append(((*self._reduction(form), target, self.positive, 0), (given, 0.0)))
+                first = len(weights) if form.weights else self.positive
+                rows.append(((*self._reduction(form), target, first, 0), (given, 1.0 if form.weights else 0.0)))
+                weights += form.weights
         steps: list[Row] = []
         for (value, beta), rows in per_value.items():
             given = math.nan if self.undefined in ("nan", "strict") else self._fill_of_value(value)
@@ -211,7 +220,7 @@ class _Planner:
         plan = _plan(
             [row for row, _ in steps],
             [params for _, params in steps],
-            np.empty(0),
+            np.array(weights, np.float64),
             self.members,
             self.undefined,
             scalars=len(self.scalars),

@@ -146,8 +146,9 @@ def _is_bent(name: str, counts: Counts) -> np.ndarray:
         return np.zeros(counts.n.shape, np.bool_)
     t = np.where(counts.t > 0, counts.t, np.inf)
     miss = (1.0 - counts.d / t) * (counts.t > 0)
-    spread = miss * (1.0 - miss) / t
-    return np.asarray(spread.sum(-1) > BENT * np.sqrt((4.0 * miss * miss * spread).sum(-1)))
+    own = np.array(form.weights or 1.0)
+    spread = own * miss * (1.0 - miss) / t
+    return np.asarray(spread.sum(-1) > BENT * np.sqrt((4.0 * own * miss * miss * spread).sum(-1)))
 
 
 def _kind(name: str) -> str:

@@ -80,13 +80,16 @@ class Over(IntEnum):
     GEOMETRIC = 3
     TAU = 4
     """One minus the root mean square distance of the values from one."""
-    TAU_WEIGHTED = 5
+    TAU_NORMALIZED = 5
+    """TAU with a weight for each class, scaled such that all wrong gives 0, then raised to a power."""
     ADJUSTED = 6
     """Mean, moved and scaled so that chance gives 0 and perfection 1."""
     PICK = 7
     """The value of one class."""
     MICRO = 8
     """The value of the sum of the 2x2 tables of the classes, whichever enter other averages."""
+    TAU_WEIGHTED = 9
+    """TAU with a weight for each class, which has no lower bound, times a factor."""
 
 
 class Total(IntEnum):
@@ -116,7 +119,7 @@ PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE, Total.SCOTT_PI, Tota
 """The totals that need products of margins."""
 
 
-AGAIN = frozenset({Over.MIN, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED})
+AGAIN = frozenset({Over.MIN, Over.GEOMETRIC, Over.TAU, Over.TAU_NORMALIZED})
 """The reductions that are no sums, all of them of recalls."""
 
 
@@ -138,15 +141,15 @@ class Plan(NamedTuple):
     steps : array of int64, shape (steps, 5)
         ``Step``, code, target (a register; for EACH the table), two arguments.
     params : array of float64, shape (steps, 2)
-        What a 0/0 becomes; a parameter (beta of F-beta, v of the weighted tau).
+        What a 0/0 becomes; a parameter (beta of F-beta, v of a weighted tau).
     rows : array of int64, shape (steps, 7)
         The same for who makes all values first, then the rest, those of a kind side by side: the five codes of a step
         (of a VALUE, the first argument says whether a weighted mean is made of it), which value it is or is made of,
         its row in `params`.
     values : int
         How many steps make values.
-    weights : array of float64, shape (C,) or (0,)
-        Class weights of the weighted tau.
+    weights : array of float64, shape (k C,)
+        Class weights of each weighted tau; the first argument of such a step says where its own begin.
     members : array of float64, shape (C,) or (0,)
         1 for the classes that averages are of, 0 for the others; empty: of all.
     mode : int

@@ -116,6 +116,8 @@ def _matrices():
             for undefined in ("nan", "strict", "zero", "one"):
                 yield Case(f"{name}-{undefined}", (M, EVERY), {"undefined": undefined}, fails=fails)
         yield from _subsets(name, M, fails)
+        if name in ("bad", "degenerate", "degenerate-fractions", "huge-counts", "1x1", "float32", "tiles"):
+            yield from _weights(name, M, fails)
         if M.shape[-1] == 2:
             yield Case(f"{name}-binary", (M, BINARY), fails=fails)
     rng = np.random.default_rng(6)
@@ -124,6 +126,20 @@ def _matrices():
         for undefined in ("present", "nan", "one"):
             options = {"positive": positive, "undefined": undefined}
             yield Case(f"binary-{positive}-{undefined}", (binary, BINARY), options)
+
+
+def of_weights(C):
+    """Return names with weights of `C` classes in them."""
+    given = ("1", "0.25", "5", "0")[:C]
+    return (f"tau_weighted_{'_'.join(given)}", "tau", "recall", f"tau_weighted_{'_'.join(given[::-1])}")
+
+
+def _weights(name, M, fails):
+    """Yield two taus with weights, beside others of the same recalls."""
+    C = M.shape[-1]
+    for undefined in ("present", "nan", "strict", "one"):
+        yield Case(f"{name}-weights-{undefined}", (M, of_weights(C)), {"undefined": undefined}, fails=fails)
+    yield Case(f"{name}-weights-some", (M, of_weights(C)), {"labels": [C - 1, 0][: min(2, C)]}, fails=fails)
 
 
 def _subsets(name, M, fails):

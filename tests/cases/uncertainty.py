@@ -3,7 +3,7 @@
 import numpy as np
 
 from cases._case import Case
-from cases.metrics import BINARY, EVERY
+from cases.metrics import BINARY, EVERY, of_weights
 
 
 def _cases():
@@ -60,6 +60,7 @@ def _with_slopes():
     for fixed in ("total", "rows"):
         yield Case(f"{fixed}-all", (counts[:1], names), {"fixed": fixed})
         yield Case(f"{fixed}-degenerate", (degenerate, names), {"fixed": fixed})
+        yield Case(f"{fixed}-weights", (degenerate, of_weights(3)), {"fixed": fixed})
         yield Case(f"{fixed}-bad-first-middle-last", (bad, few), {"fixed": fixed}, fails=True)
         yield Case(f"{fixed}-binary", (counts[:3, :2, :2], BINARY), {"fixed": fixed})
         yield Case(f"{fixed}-shares", (counts[:2] / 7.0, few), {"fixed": fixed, "n": 300})

@@ -19,7 +19,7 @@ CLOSED = {
     "precision": lambda r: 1 / 2 - ((1 - r * r) / 2 * math.log(1 + r) + r * r / 2 * math.log(r) + r / 2) / r,
     "f1": lambda r: 2 * (log_part(2) - log_part(1)) - 2 / r * (log_part(1 + r) - log_part(1)),
 }
-AGNOSTIC = ["recall", "balanced_accuracy", "geometric_mean", "tss", "youden_j", "peirce", "tau"]
+AGNOSTIC = ["recall", "balanced_accuracy", "geometric_mean", "tss", "youden_j", "peirce", "tau", "tau_weighted_1_5"]
 
 
 @pytest.mark.parametrize("r", [2.0, 5.0, 100.0])
@@ -57,6 +57,11 @@ def test_surface_of_single_matrices(metric):
 def test_rescaling():
     plain = contingency.metric_surface("mcc", 3, 5)
     np.testing.assert_allclose(contingency.metric_surface("mcc", 3, 5, rescale=True), (plain + 1) / 2)
+    weighted = contingency.metric_surface("tau_weighted_1_5", 3, 5)
+    np.testing.assert_allclose(weighted.min(), 1 - np.sqrt(3))
+    scaled = contingency.metric_surface("tau_weighted_1_5", 3, 5, rescale=True)
+    tpr, tnr = np.meshgrid(np.linspace(0, 1, 5), np.linspace(0, 1, 5), indexing="ij")
+    np.testing.assert_allclose(scaled, 1 - np.sqrt(((1 - tnr) ** 2 + 5 * (1 - tpr) ** 2) / 6), atol=1e-15)
     same = contingency.metric_surface("f1", 3, 5)
     np.testing.assert_array_equal(contingency.metric_surface("f1", 3, 5, rescale=True), same)
 

@@ -154,6 +154,8 @@ def test_every_function_is_its_row_of_the_table():
                 assert getattr(metrics, name)([[5, 1], [2, 4]]) == metrics.compute([[5, 1], [2, 4]], name)
             elif name == "fbeta":
                 assert_close(metrics.fbeta(M, 2), metrics.compute(M, "fbeta_2"))
+            elif name == "tau_weighted":
+                assert_same_bits(metrics.tau_weighted(M, [1, 2.5, 0]), metrics.compute(M, "tau_weighted_1_2.5_0"))
             elif not name.endswith("_ovr") and not iskeyword(name):
                 assert_close(getattr(metrics, name)(M), metrics.compute(M, name))
     assert len(set(metrics.SCALARS)) == len(metrics.SCALARS)

@@ -156,6 +156,21 @@ def test_names_of_elsewhere_are_answered_by_ours(name, meant):
             call([[1, 0], [0, 1]], name)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("tau_weighted", "which needs a weight for each class in its name: 'tau_weighted_1_5' for two of them"),
+        ("tau_weighted_1_-5", "names must be metrics"),
+        ("tau_weighted_1_inf", "names must be metrics"),
+        ("tau_weighted_1_", "names must be metrics"),
+        ("tau_weighted_1_2_3", "M must be of 3 classes for tau_weighted_1_2_3, got 2 classes"),
+    ],
+)
+def test_weights_of_classes_in_a_name(name, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        metrics.compute([[1, 0], [0, 1]], name)
+
+
 def test_what_metrics_are_called_elsewhere_is_no_name_of_one():
     for name, meant in _catalogue.CALLED.items():
         assert _catalogue.find(name) is None

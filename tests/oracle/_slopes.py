@@ -64,6 +64,7 @@ def _has_slopes(name, cells, undefined, positive):
     everyone = undefined in ("strict", "zero", "one")
     entering = [k for k in range(len(t)) if everyone or t[k] > 0 or (undefined != "nan" and p[k] > 0)]
     recalls = [_ratio(d[k], t[k]) for k in entering]
+    base = "tau" if base.startswith("tau_weighted_") else base
     if base in ("balanced_accuracy", "tau", "geometric_mean", "min_recall", "balanced_accuracy_adjusted"):
         if value is None or (base == "balanced_accuracy_adjusted" and len(recalls) < 2):
             return False

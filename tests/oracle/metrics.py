@@ -146,7 +146,7 @@ class _Average:
             inside = [k for k in inside if values[k] is not None]
         if supported_only:
             inside = [k for k in inside if t[k] > 0]
-        self.weights = [t[k] for k in inside]
+        self.inside, self.weights = inside, [t[k] for k in inside]
         filled = [fill if values[k] is None else values[k] for k in inside]
         self.values = None if None in filled or not filled else filled
 
@@ -201,6 +201,10 @@ def _scalar(name, cells, sums, undefined, fill, labels):
     covariance = n * a - sum((x * y for x, y in zip(t, p, strict=True)), Fraction(0))
     truth = sum((x * (n - x) for x in t), Fraction(0))
     recalls = _Average([_ratio(x, y) for x, y in zip(d, t, strict=True)], sums, undefined, fill=fill, labels=labels)
+    if name.startswith("tau_weighted_"):
+        own = [Fraction(weight) for weight in name.removeprefix("tau_weighted_").split("_")]
+        own = [own[k] for k in recalls.inside]
+        return recalls.over(lambda v: 1 - _root(sum(w * (1 - x) ** 2 for w, x in zip(own, v, strict=True)) / len(v)))
     simple = {
         "zero_one_loss": lambda: _ratio(n - a, n),
         "scott_pi": lambda: _agreement(name, cells, sums),

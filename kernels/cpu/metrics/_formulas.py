@@ -61,6 +61,7 @@ GILBERT, DOOLITTLE = int(Value.GILBERT), int(Value.DOOLITTLE)
 MARKEDNESS = int(Value.MARKEDNESS)
 MEAN, WEIGHTED, MIN = int(Over.MEAN), int(Over.WEIGHTED), int(Over.MIN)
 ADJUSTED, PICK, MICRO = int(Over.ADJUSTED), int(Over.PICK), int(Over.MICRO)
+TAU_WEIGHTED = int(Over.TAU_WEIGHTED)
 ACCURACY, JACCARD_MICRO = int(Total.ACCURACY), int(Total.JACCARD_MICRO)
 SPECIFICITY_MICRO, MCC, KAPPA = int(Total.SPECIFICITY_MICRO), int(Total.MCC), int(Total.KAPPA)
 PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
@@ -230,6 +231,24 @@ def make_totals(sums, at, S, C, products, ordered):
 
 
 @jit(inner=True, borrows=True)
+def _weighted_tau(plan, S, C, value, first, factor, fill):
+    """Return `factor` times one minus the root of the mean square distance from one, each times a weight from `first`.
+
+    The values are in the lines from `value` on; where undefined they are `fill`.
+    """
+    square = splat(0.0)
+    for k in range(C):
+        x = load(S, value + SINGLE + k)
+        defined = x == x  # noqa: PLR0124 - NaN alone is not
+        inside = load(S, MEMBER * C + k) > 0.0
+        if plan.mode == DEFINED:
+            inside = inside & defined
+        away = 1.0 - where(inside, where(defined, x, fill), 1.0)
+        square = square + plan.weights[first + k] * (away * away)
+    return factor - factor * sqrt(square / load(S, value + MEMBERS))
+
+
+@jit(inner=True, borrows=True)
 def finish(plan, sums, at, S, C, out, first, count):
     """Run the other steps, and write what they make of the matrices from `first` on to the scalars and tables of `out`.
 
@@ -275,6 +294,9 @@ def finish(plan, sums, at, S, C, out, first, count):
                 chance = 1.0 / members
                 adjusted = (load(S, value + SUM) / members - chance) / (1.0 - chance)
                 made = where(members >= 2.0, adjusted, np.nan)
+            elif code == TAU_WEIGHTED:
+                filled = params[rows[rows[row, 5], 6], 0]
+                made = _weighted_tau(plan, S, C, value, a, params[rows[row, 6], 1], filled)
             else:
                 made = load(sums, at + AGAIN_LINE + code - MIN)
         elif step == STEP_TOTAL:

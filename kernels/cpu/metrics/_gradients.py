@@ -27,7 +27,7 @@ DOOLITTLE = int(Value.DOOLITTLE)
 MARKEDNESS = int(Value.MARKEDNESS)
 WEIGHTED, MIN = int(Over.WEIGHTED), int(Over.MIN)
 GEOMETRIC, TAU, ADJUSTED = int(Over.GEOMETRIC), int(Over.TAU), int(Over.ADJUSTED)
-PICK, MICRO = int(Over.PICK), int(Over.MICRO)
+PICK, MICRO, TAU_WEIGHTED = int(Over.PICK), int(Over.MICRO), int(Over.TAU_WEIGHTED)
 OF_ALL = (int(Over.MEAN), GEOMETRIC, TAU, ADJUSTED)  # which ask less where all classes have a value
 LINEAR, QUADRATIC = int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY = int(Total.GERRITY)
@@ -115,6 +115,8 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
             weights, weighted = weights + weight, weighted + where(weight > 0.0, weight * x, 0.0)
         elif code == TAU:
             square = square + member * (1.0 - x) * (1.0 - x)
+        elif code == TAU_WEIGHTED:
+            square = square + member * plan.weights[pick + k] * (1.0 - x) * (1.0 - x)
         elif code == MIN:
             x = where(member > 0.0, x, splat(np.inf))
             ties = where(x < least, 1.0, where(x == least, ties + 1.0, ties))
@@ -127,7 +129,7 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
         result = least + total * 0.0
     elif code == GEOMETRIC:
         result = load(sums, at + AGAIN_LINE + GEOMETRIC - MIN)
-    elif code == TAU:
+    elif code in (TAU, TAU_WEIGHTED):
         away = sqrt(square / number)
         result = 1.0 - away
     elif code == ADJUSTED:
@@ -136,7 +138,7 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
     each = 1.0 / number
     if code == WEIGHTED:
         each = 1.0 / weights
-    elif code == TAU:
+    elif code in (TAU, TAU_WEIGHTED):
         each = each / away
     elif code == ADJUSTED:
         each = 1.0 / (number - 1.0)
@@ -160,6 +162,8 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
             share = where(member > 0.0, share * (result / x), splat(0.0))
         elif code == TAU:
             share = where(member > 0.0, share * (1.0 - x), splat(0.0))
+        elif code == TAU_WEIGHTED:
+            share = where(member > 0.0, share * (plan.weights[pick + k] * (1.0 - x)), splat(0.0))
         undefined = undefined + share * 0.0
         enters = (share > 0.0) & known
         for part in range(4):

@@ -18,9 +18,9 @@ from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, FIRST, ORDERED_LINE,
 from cmfast.kernels.shared.metrics import Mode, Over, Plan, Step, Value
 
 LINEAR_LINE, QUADRATIC_LINE, GERRITY_LINE = range(ORDERED_LINE, ORDERED_LINE + 3)
-MIN_LINE, GEOMETRIC_LINE, TAU_LINE, TAU_WEIGHTED_LINE = range(AGAIN_LINE, AGAIN_LINE + 4)
+MIN_LINE, GEOMETRIC_LINE, TAU_LINE, TAU_NORMALIZED_LINE = range(AGAIN_LINE, AGAIN_LINE + 4)
 VALUE, REDUCE = int(Step.VALUE), int(Step.REDUCE)
-RECALL, TAU_WEIGHTED = int(Value.RECALL), int(Over.TAU_WEIGHTED)
+RECALL, TAU_NORMALIZED = int(Value.RECALL), int(Over.TAU_NORMALIZED)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
 
 
@@ -89,12 +89,12 @@ def reduce_again(sums, C, plan):
     """Reduce the recalls in ways that are no sums of them, in every tile; NaN where there is no answer."""
     plan = Plan(*plan)
     rows, params, weights = plan.rows, plan.params, plan.weights
-    fill, parameter, normalize = 0.0, 1.0, 0
+    fill, power, normalize = 0.0, 1.0, False
     for row in range(len(rows)):
         if rows[row, 0] == VALUE and rows[row, 1] == RECALL:
             fill = params[rows[row, 6], 0]
-        if rows[row, 0] == REDUCE and rows[row, 1] == TAU_WEIGHTED:
-            parameter, normalize = params[rows[row, 6], 1], rows[row, 3]
+        if rows[row, 0] == REDUCE and rows[row, 1] == TAU_NORMALIZED:
+            power, normalize = params[rows[row, 6], 1], True
     for at in range(0, len(sums), FIRST + SUMS * C):
         least, members = splat(np.inf), splat(0.0)
         product, exponents = splat(1.0), splat(0.0)
@@ -119,17 +119,15 @@ def reduce_again(sums, C, plan):
             product = where(y > 0.0, mantissa(y), y)
             exponents = exponents + where(y > 0.0, exponent(y), 0.0) - where(small, UPWARD_BITS, splat(0.0))
             away = 1.0 - value
-            own = weights[k - at - FIRST] if len(weights) > 0 else 1.0
+            own = weights[k - at - FIRST] if normalize else 1.0
             square = square + own * (away * away)
             weight = weight + where(inside, own, splat(0.0))
         some = members > 0.0
         store(sums, at + MIN_LINE, where(some, least, np.nan))
         store(sums, at + TAU_LINE, 1.0 - sqrt(square / members))
-        distance = parameter - parameter * sqrt(square / members)
         share = 1.0 - sqrt(square / weight)
         # Logarithm and exponential stand here once, for what no plan asks together: they are long to compile.
-        logarithm = log(where(share < 0.0, 0.0, share) if normalize > 0 else product)
-        power = parameter * logarithm if normalize > 0 else (logarithm + exponents * LN2) / members
-        mean = where(some, exp(power), np.nan)
+        logarithm = log(where(share < 0.0, 0.0, share) if normalize else product)
+        mean = where(some, exp(power * logarithm if normalize else (logarithm + exponents * LN2) / members), np.nan)
         store(sums, at + GEOMETRIC_LINE, mean)
-        store(sums, at + TAU_WEIGHTED_LINE, mean if normalize > 0 else where(some, distance, np.nan))
+        store(sums, at + TAU_NORMALIZED_LINE, mean)

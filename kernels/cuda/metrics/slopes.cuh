@@ -9,7 +9,7 @@ constexpr int CARRIED = 5;  // numbers of a value of one class: itself and its s
 
 struct Differentiated {
   const Sums& s;
-  const double* members;
+  const double *weights, *members;
   int mode;
   Lines values;  // of every class, then of all of them together
   int code;
@@ -65,7 +65,7 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
     G[s.rest()] = value(pick, 4);
     return value(pick);
   }
-  double number = 0.0, total = 0.0, weights = 0.0, weighted = 0.0, squares = 0.0, least = CM_INF, ties = 0.0;
+  double number = 0.0, total = 0.0, weight = 0.0, weighted = 0.0, squares = 0.0, least = CM_INF, ties = 0.0;
   LongProduct product;
   for (i64 k = 0; k < s.C; ++k) {
     double x = value(k);
@@ -74,9 +74,9 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
     x = x == x ? x : fill;
     number += 1.0;
     total += x;
-    weights += s.t[k];
+    weight += s.t[k];
     if (s.t[k] > 0.0) weighted += s.t[k] * x;
-    squares += (1.0 - x) * (1.0 - x);
+    squares += (how == CM_OVER_TAU_WEIGHTED ? weights[pick + k] : 1.0) * (1.0 - x) * (1.0 - x);
     if (how == CM_OVER_GEOMETRIC) product.times(x);
     ties = x < least ? 1.0 : x == least ? ties + 1.0 : ties;
     if (x < least) least = x;
@@ -85,12 +85,13 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
   double result = mean, each = 1.0 / number;
   switch (how) {
     case CM_OVER_WEIGHTED:
-      result = weighted / weights;
-      each = 1.0 / weights;
+      result = weighted / weight;
+      each = 1.0 / weight;
       break;
     case CM_OVER_MIN: result = least + total * 0.0; break;
     case CM_OVER_GEOMETRIC: result = number > 0.0 ? product.mean(number) : CM_NAN; break;
     case CM_OVER_TAU:
+    case CM_OVER_TAU_WEIGHTED:
       result = 1.0 - away;
       each = each / away;
       break;
@@ -119,6 +120,7 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
         break;
       case CM_OVER_GEOMETRIC: share = member > 0.0 ? share * (result / x) : 0.0; break;
       case CM_OVER_TAU: share = member > 0.0 ? share * (1.0 - x) : 0.0; break;
+      case CM_OVER_TAU_WEIGHTED: share = member > 0.0 ? share * (weights[pick + k] * (1.0 - x)) : 0.0; break;
       default: break;
     }
     undefined += share * 0.0;
@@ -134,10 +136,10 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
 // The slopes of every register of a plan, of its values of one class (four each: in d, t, p and n), from sums. `work`
 // has CARRIED lines for each class and for all together, then one for each register.
 __device__ __forceinline__ void differentiate(const Sums& s, const i64* steps, int n_steps, const double* params,
-                                              const double* members, int mode, bool pooled, const Lines& work,
-                                              const Lines& of_numbers, const Lines& of_classes) {
+                                              const double* weights, const double* members, int mode, bool pooled,
+                                              const Lines& work, const Lines& of_numbers, const Lines& of_classes) {
   const i64 lines = s.rest() + 1, registers = CARRIED * (s.C + 1);
-  Differentiated values{s, members, mode, work, 0, 1.0, CM_NAN};
+  Differentiated values{s, weights, members, mode, work, 0, 1.0, CM_NAN};
   for (int at = 0; at < n_steps; ++at) {
     const i64 kind = steps[5 * at], target = steps[5 * at + 2], a = steps[5 * at + 3], b = steps[5 * at + 4];
     const int code = int(steps[5 * at + 1]);

@@ -334,7 +334,9 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
     if (own > 0.0) weighted += own * x;
     weight += own;
     if (!(x >= least) && least == least) least = x;
-    const double part = how == CM_OVER_TAU_WEIGHTED ? weights[k] : 1.0;
+    const double part = how == CM_OVER_TAU_WEIGHTED     ? weights[pick + k]
+                        : how == CM_OVER_TAU_NORMALIZED ? weights[k]
+                                                        : 1.0;
     square += part * ((1.0 - x) * (1.0 - x));
     share += part;
     product.times(x);
@@ -350,7 +352,7 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
     default: break;
   }
   if (!(members > 0.0)) return CM_NAN;
-  if (pick == 0) return parameter - parameter * root;
+  if (how == CM_OVER_TAU_WEIGHTED) return parameter - parameter * root;
   const double near = 1.0 - sqrt(square / share);
   return near != near ? near : pow(fmax(near, 0.0), parameter);
 }

@@ -21,15 +21,15 @@ __global__ void cmfast_standard_errors_slopes(const double* __restrict__ d, cons
                                               const double* __restrict__ tops, const double* __restrict__ totals,
                                               const signed char* __restrict__ status, i64 C, i64 n,
                                               const i64* __restrict__ steps, int n_steps,
-                                              const double* __restrict__ params, const double* __restrict__ members,
-                                              int mode, int pooled, int n_scalars, double* work, double* out_numbers,
-                                              double* out_classes) {
+                                              const double* __restrict__ params, const double* __restrict__ weights,
+                                              const double* __restrict__ members, int mode, int pooled, int n_scalars,
+                                              double* work, double* out_numbers, double* out_classes) {
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x) {
     if (status[b] != CM_CONVERGED) continue;
     const Sums s{d + b * C, t + b * C, p + b * C, bands ? bands + b * C : nullptr, tops ? tops + b * C : nullptr,
                  C,         totals[b]};
     const Lines numbers{out_numbers + b, n}, classes{out_classes + b, n};
-    differentiate(s, steps, n_steps, params, members, mode, pooled, Lines{work + b, n}, numbers, classes);
+    differentiate(s, steps, n_steps, params, weights, members, mode, pooled, Lines{work + b, n}, numbers, classes);
     const i64 rest = s.rest();
     for (int k = 0; k < n_scalars; ++k) {
       const Lines G{&numbers[k * (rest + 1)], n};

@@ -29,11 +29,11 @@ def slopes(sums: Margins, plan: Plan) -> tuple[Any, Any]:
     classes = xp.empty((plan.tables, C, 4, n))
     if n:
         members = resident(sums.t, plan.members) if len(plan.members) else None
-        steps, params = (resident(sums.t, a) for a in (plan.steps, plan.params))
+        steps, params, weights = (resident(sums.t, a) for a in (plan.steps, plan.params, plan.weights))
         _SLOPES.launch(
             (), -(-n // THREADS), threads=THREADS, **sums._asdict(), C=C, n=n,
-            steps=steps, n_steps=len(plan.steps), params=params, members=members, mode=plan.mode, pooled=plan.pooled,
-            n_scalars=plan.scalars, work=xp.empty((CARRIED * (C + 1) + plan.registers, n)),
+            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, members=members, mode=plan.mode,
+            pooled=plan.pooled, n_scalars=plan.scalars, work=xp.empty((CARRIED * (C + 1) + plan.registers, n)),
             out_numbers=numbers, out_classes=classes,
         )  # fmt: skip
     return numbers, classes
