@@ -1,0 +1,82 @@
+"""Examples on engines: what each of them counts in parts has the bits of one process, and those of a plain loop."""
+
+import os
+import runpy
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import engine
+import numpy as np
+import pytest
+from processes import ROOT, python
+from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
+
+import cmfast
+
+FOLDER = ROOT / "examples" / "engines"
+ENGINES = ("on_ray", "on_spark", "on_torch_distributed")  # that start processes of their own
+
+
+def looped(y, p, n_classes):
+    """Return the counts of a plain loop."""
+    found = np.zeros((n_classes, n_classes), np.int64)
+    for pair in zip(y, p, strict=True):
+        found[pair] += 1
+    return found
+
+
+def ran(example):
+    """Return what an example has named, run in this process."""
+    if why := engine.missing(example):
+        pytest.skip(why)
+    return runpy.run_path(str(FOLDER / f"{example}.py"))
+
+
+def assert_counted(counts):
+    """Assert that these are the counts of all digits, as one process makes them."""
+    X, y = load_digits(return_X_y=True)
+    p = GaussianNB().fit(X[::2], y[::2]).predict(X)
+    points = cmfast.pca(X, 3).transform(X)
+    assert counts == cmfast.cell_counts(points, y, p, grid=counts.grid, n_classes=10)
+    np.testing.assert_array_equal(counts.confusion_matrix(), looped(y, p, 10))
+
+
+def test_every_example_is_run_and_shown():
+    names = {path.stem for path in FOLDER.glob("*.py")}
+    assert names == set(engine.NEEDS)
+    page = (ROOT / "docs" / "howto" / "engines.md").read_text(encoding="utf-8")
+    assert not [name for name in names if f"examples/engines/{name}.py" not in page]
+
+
+@pytest.mark.parametrize("example", ["federated_http", "on_dask"])
+def test_parts_add_up_to_the_counts_of_one_process(example, capsys):
+    assert_counted(ran(example)["counts"])
+    assert ("400 " in capsys.readouterr().out) == (example == "federated_http")  # damaged counts are refused
+
+
+def test_blocks_of_xarray_have_the_matrices_of_one_process():
+    found = ran("with_xarray")
+    truth, guess, matrices = (found[name] for name in ("truth", "guess", "matrices"))
+    assert matrices.dims == ("model", "region", "true", "predicted")
+    for m, region in np.ndindex(2, 3):
+        one = looped(truth.values[region], guess.values[m, region], 4)
+        np.testing.assert_array_equal(matrices.values[m, region], one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ENGINES)
+def test_processes_add_up_to_the_counts_of_one(example, tmp_path):
+    if why := engine.missing(example):
+        pytest.skip(why)
+    command = [str(ROOT / "tests" / "harness" / "engine.py"), str(FOLDER / f"{example}.py"), str(tmp_path / "out.npz")]
+    if example == "on_torch_distributed":
+        command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", *command]
+    home = tmp_path / "home"  # engines keep tokens and logs there
+    home.mkdir()
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    with TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as short:  # names of sockets are no longer
+        found = {"HOME": str(home), "XDG_CACHE_HOME": cache, "PYSPARK_PYTHON": sys.executable, "RAY_TMPDIR": short}
+        python(*command, cwd=tmp_path, **found)
+    assert_counted(cmfast.CellCounts.load(tmp_path / "out.npz"))
