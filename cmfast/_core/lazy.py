@@ -1,7 +1,7 @@
 """Functions of Dask arrays: nothing is computed when they are called, and each block is a call of the same function."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from inspect import Signature, signature
 from itertools import chain
@@ -47,13 +47,61 @@ def are_lazy(*arrays: object) -> bool:
     return "dask.array" in sys.modules and any(map(is_lazy, arrays))
 
 
+def is_awaited(x: object) -> bool:
+    """Whether `x` is what Dask has yet to compute and is no array: a state of points, say."""
+    dask = sys.modules.get("dask.delayed")
+    return dask is not None and isinstance(x, dask.Delayed)
+
+
+def later(function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function of states take states that Dask has yet to compute: it is called when they are there."""
+
+    @wraps(function)
+    def called(*args: P.args, **options: P.kwargs) -> R:
+        if "dask.delayed" in sys.modules and any(map(is_awaited, _within(chain(args, options.values())))):
+            out: R = awaited(called, *args, **options)  # by its name, under which workers find it
+            return out
+        return function(*args, **options)
+
+    return called
+
+
+def _within(values: Iterable[object]) -> Iterator[object]:
+    """Yield values, and those in lists of them."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from value
+        else:
+            yield value
+
+
+def awaited(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
+    return load("cmfast._core.adapters._dask").awaited(function, args, options)
+
+
 def sums(function: Callable[..., Any], arrays: dict[str, Any], n_samples: int | None, **values: Any) -> Any:
     """Return, as Dask arrays, the integers that `function` counts of samples, along the last axes of Dask arrays."""
     return load("cmfast._core.adapters._dask").sums(function, arrays, n_samples, values)
 
 
 def merged(
-    function: Callable[..., Any], merge: Any, arrays: dict[str, Any], cores: dict[str, int], **values: Any
+    function: Callable[..., Any],
+    merge: Any,
+    arrays: dict[str, Any],
+    cores: dict[str, int],
+    *,
+    known: "dict[str, tuple[Any, Any]] | None" = None,
+    **values: Any,
 ) -> Any:
-    """Return, as a Delayed, what `merge` makes of what `function` returns of all parts of the points."""
-    return load("cmfast._core.adapters._dask").merged(function, arrays, cores, values, merge)
+    """Return, as a Delayed, what `merge` makes of what `function` returns of all parts of the points.
+
+    `known` has values that are Delayed, each with one of its kind that the arguments can be checked with.
+    """
+    return load("cmfast._core.adapters._dask").merged(function, arrays, cores, values, merge, known or {})
+
+
+def read_again(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
+    """Return the Dask arrays as others, which are computed once more when `after` is known: none is held until then."""
+    found: dict[str, Any] = load("cmfast._core.adapters._dask").read_again(arrays, after)
+    return found

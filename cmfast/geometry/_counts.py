@@ -2,6 +2,7 @@
 
 from typing import Any, overload
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, labels, lazy, validate
@@ -58,7 +59,7 @@ def cell_counts(
     y_true, y_pred : array of int, shape (N,)
         Labels and predictions: class ids ``0, ..., n_classes - 1``.
     grid : Grid
-        The cells, m axes.
+        The cells, m axes. For Dask arrays also one that has yet to be computed, as ``Grid.scott`` of them is.
     n_classes : int, optional
         Default: the largest id in either, plus one.
     on_failure : {"warn", "raise", "ignore"}
@@ -115,10 +116,16 @@ def cell_counts(
     return _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, **options)
 
 
-def _of_chunks(arrays: dict[str, Any], **options: Any) -> Any:
+def _of_chunks(arrays: dict[str, Any], *, grid: Any, n_classes: Any, **options: Any) -> Any:
     """Return the lazy counts of Dask arrays, chunk by chunk."""
-    labels.check_known(n_classes=options["n_classes"])
-    return lazy.merged(cell_counts, CellCounts.merge, arrays, {"X": 1, "y_true": 0, "y_pred": 0}, **options)
+    labels.check_known(n_classes=n_classes)
+    options |= {"n_classes": n_classes}
+    cores = {"X": 1, "y_true": 0, "y_pred": 0}
+    if not lazy.is_awaited(grid):
+        return lazy.merged(cell_counts, CellCounts.merge, arrays, cores, grid=grid, **options)
+    m = validate.points(X=arrays["X"])[1]
+    known = {"grid": (grid, Grid(np.zeros(m), np.ones(m)))}
+    return lazy.merged(cell_counts, CellCounts.merge, lazy.read_again(arrays, grid), cores, known=known, **options)
 
 
 @overload

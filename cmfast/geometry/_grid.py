@@ -5,10 +5,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, lazy, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State
+from cmfast.geometry import _chunked
 from cmfast.geometry._rules import Columns, read_only
 
 
@@ -233,7 +234,8 @@ class Grid(State):
         -----
         sigma is the standard deviation with divisor N, of positions on a scale of 2**20 steps between the smallest and
         the largest value, summed as integers; widths are rounded to 24 significant bits. So the same points give the
-        same bits in any order and for any number of threads: reproducible.
+        same bits in any order and for any number of threads: reproducible. Of a Dask array it is a
+        ``dask.delayed.Delayed`` of the grid, the same bits for any chunks, in two passes over the points.
 
         Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
 
@@ -249,6 +251,9 @@ class Grid(State):
         """
         if n is not None:
             n = validate.count("n", n, least=1)
+        if lazy.are_lazy(X):
+            lazily: Self = _chunked.grid(cls, "scott", X, n, on_failure=on_failure, num_threads=num_threads)
+            return lazily
         columns = Columns(X, on_failure, num_threads)
         return cls(columns.low, columns.scott(n))
 
@@ -342,7 +347,8 @@ class Grid(State):
         Notes
         -----
         Bad values: a row that is not finite is left out, and reported once. Synchronises the device.
-        Reproducible: same points, same bits, in any order and for any number of threads.
+        Reproducible: same points, same bits, in any order and for any number of threads. Of a Dask array it is a
+        ``dask.delayed.Delayed`` of the grid.
 
         Examples
         --------
@@ -350,6 +356,9 @@ class Grid(State):
         >>> cmfast.Grid.regular([[0.0], [1.0], [3.0]], bins=2)
         Grid(origin=[0.0], width=[1.5000000000000002])
         """
+        if lazy.are_lazy(X):
+            lazily: Self = _chunked.grid(cls, "regular", X, bins, on_failure=on_failure, num_threads=num_threads)
+            return lazily
         columns = Columns(X, on_failure, num_threads)
         return cls(columns.low, columns.regular(bins))
 

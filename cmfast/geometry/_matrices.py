@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import ArrayT, Empty, OnFailure, Smoothing
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._diagnostics import GcmDiagnostics, describe, warned
@@ -11,6 +11,7 @@ from cmfast.geometry._limits import MOST_CLASSES
 from cmfast.geometry._weights import is_list, options_of_bi
 
 
+@lazy.later
 def gcm(
     cells: CellCounts[ArrayT],
     /,
@@ -61,7 +62,7 @@ def gcm(
     :func:`cmfast.bi_normalize`; where only the limit of a scaling exists they are those of that limit, which counts as
     success and warns, as there. Synchronises the device. Reproducible: weights are rounded to integers once and
     all sums are sums of integers, so the bits do not depend on threads, chunks or the order of the points. Elementwise,
-    ``weights * M <= gcm``.
+    ``weights * M <= gcm``. Of counts that Dask has yet to compute it is a ``dask.delayed.Delayed`` of the matrix.
 
     References
     ----------
@@ -85,6 +86,7 @@ def gcm(
     return found
 
 
+@lazy.later
 def diagnose(
     cells: CellCounts,
     /,
@@ -158,6 +160,7 @@ def diagnose(
     return warned(describe(cells, found, out, generator, single=not is_list(weights)))
 
 
+@lazy.later
 def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on_failure: OnFailure = "warn") -> ArrayT:
     """Overlap of every histogram of `a` with every histogram of `b`.
 

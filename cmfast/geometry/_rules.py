@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from decimal import Decimal, localcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,18 +18,48 @@ MOST_WIDTH = float(np.ldexp(2.0**WIDTH_BITS - 1, 1024 - WIDTH_BITS))
 MOST_BINS = 2**53  # more could not be told apart
 
 
-class Columns:
-    """Adopted points with the range of their columns, from which every rule starts."""
+class Spread(NamedTuple):
+    """Smallest and largest value of every column over rows that are finite throughout, how many these are, and all."""
 
-    def __init__(self, X: Array, on_failure: OnFailure, num_threads: int | None) -> None:
+    low: np.ndarray
+    high: np.ndarray
+    n: int
+    n_rows: int
+
+
+def spread(X: Array, num_threads: int | None) -> Spread:
+    """Return the spread of points."""
+    low, high, n = dispatch.call("column_ranges", X, num_threads=num_threads)
+    return Spread(dispatch.to_host(low), dispatch.to_host(high), int(n), dispatch.shape_of(X)[0])
+
+
+def moments(X: Array, found: Spread, num_threads: int | None) -> list[list[int]]:
+    """Return the sums over points that Scott's rule needs: integers, which add up over parts of the points."""
+    options = {"low": tuple(map(float, found.low)), "high": tuple(map(float, found.high))}
+    sums: list[list[int]] = dispatch.call("column_moments", X, **options, num_threads=num_threads).tolist()
+    return sums
+
+
+class Columns:
+    """The spread of points, from which every rule starts; for some it needs the points, or what was summed of them."""
+
+    def __init__(
+        self,
+        X: Array,
+        on_failure: OnFailure,
+        num_threads: int | None,
+        *,
+        found: Spread | None = None,
+        sums: list[list[int]] | None = None,
+    ) -> None:
         validate.on_failure(on_failure)
         self.num_threads = validate.num_threads(num_threads)
-        (self.X,) = dispatch.adopt(X=X)
-        validate.points(X=self.X)
-        low, high, self.n = dispatch.call("column_ranges", self.X, num_threads=self.num_threads)
-        self.low: np.ndarray = dispatch.to_host(low)
-        self.high: np.ndarray = dispatch.to_host(high)
-        n_rows = dispatch.shape_of(self.X)[0]
+        if found is None:
+            (self.X,) = dispatch.adopt(X=X)
+            validate.points(X=self.X)
+            found = spread(self.X, self.num_threads)
+        self._spread, self._sums = found, sums
+        self.low, self.high, self.n, n_rows = found
         if self.n == 0:
             given = f"{n_rows} rows, none of them finite" if n_rows else "no rows"
             validate.refuse("X", "points with at least one finite row", given)
@@ -50,8 +80,7 @@ class Columns:
 
     def scott(self, n: int | None) -> list[float]:
         """Return the widths of Scott's rule; 1 on a constant axis."""
-        options = {"low": tuple(map(float, self.low)), "high": tuple(map(float, self.high))}
-        sums = dispatch.call("column_moments", self.X, **options, num_threads=self.num_threads).tolist()
+        sums = moments(self.X, self._spread, self.num_threads) if self._sums is None else self._sums
         width = []
         for low, high, first, upper, lower in zip(self.low, self.high, *sums, strict=True):
             if not high > low:

@@ -56,6 +56,9 @@ def test_a_worker_that_dies_changes_no_bit(client, tmp_path):
     cells = cmfast.cell_counts(points, fatal(y, once), p, grid=GRID, n_classes=4)
     assert client.compute(cells).result() == cmfast.cell_counts(X, Y, P, grid=GRID, n_classes=4)
     assert once.exists()
+    (held,) = client.persist([points])
+    for given in (points, held):
+        assert client.compute(cmfast.Grid.scott(given)).result() == cmfast.Grid.scott(X)
 
 
 def test_wrong_labels_fail_in_our_words(client):

@@ -104,9 +104,11 @@ def test_schedulers(scheduler):
     cells = cmfast.cell_counts(points, y, p, grid=GRID, n_classes=4)
     batch = Y.reshape(-1, 2, 2)
     result = cmfast.ipf(da.from_array(batch, chunks=(50, 2, 2)), on_failure="ignore")
+    chosen = cmfast.gcm(cmfast.cell_counts(points, y, p, grid=cmfast.Grid.scott(points), n_classes=4), "row")
     with dask.config.set(scheduler=scheduler, num_workers=2):
         matrix, result = dask.compute(matrix, result)
-        cells = cells.compute()
+        cells, chosen = cells.compute(), chosen.compute()
+    assert_same_bits(chosen, cmfast.gcm(cmfast.cell_counts(X, Y, P, grid=cmfast.Grid.scott(X)), "row"))
     assert_same_bits(matrix, cmfast.confusion_matrix(Y, P, n_classes=4))
     assert cells == cmfast.cell_counts(X, Y, P, grid=GRID, n_classes=4)
     for part, other in zip(result, cmfast.ipf(batch, on_failure="ignore"), strict=True):

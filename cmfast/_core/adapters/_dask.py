@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from inspect import BoundArguments, Parameter
-from itertools import accumulate, count
+from itertools import accumulate, chain, count
 from math import isnan
 from typing import Any, NamedTuple, NoReturn
 
 import dask.array as da  # noqa: TID251
 import numpy as np
 from dask.array.core import unify_chunks  # noqa: TID251
+from dask.base import tokenize  # noqa: TID251
 from dask.delayed import delayed  # noqa: TID251
+from dask.graph_manipulation import bind  # noqa: TID251
 from dask.layers import ArrayBlockIdDep  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
@@ -55,11 +57,14 @@ class Block:
     values: dict[str, Any]
     arrays: tuple[str, ...]
     starts: tuple[tuple[float, ...], ...]
+    known: tuple[str, ...] = ()
     is_part: bool = False
 
     def __call__(self, place: tuple[int, ...], *blocks: Any) -> Any:
-        """Return all that the function returns."""
-        given = dict(zip(self.arrays, map(_unpacked, blocks), strict=True))
+        """Return all that the function returns; behind the blocks are the values that had to be computed first."""
+        n = len(self.arrays)
+        given = dict(zip(self.arrays, map(_unpacked, blocks[:n]), strict=True))
+        given |= zip(self.known, blocks[n:], strict=True)
         with caller.inside(self.name, self._where(place), is_part=self.is_part):
             return [call(self.function, self.positional, self.values | given)]  # no array, of which Dask would ask more
 
@@ -99,19 +104,22 @@ def tasks(
     cores: dict[str, int],
     like: Callable[[Any, int], Any],
     *,
+    known: dict[str, tuple[Any, Any]] | None = None,
     is_part: bool = False,
 ) -> Tasks:
     """Return a task for every block of the arrays that `cores` names, with the number of axes behind those of the loop.
 
     What it will give, and which shapes and types that has, the call with arrays that `like` makes tells, which also
-    checks the arguments.
+    checks the arguments; for values of which nothing is `known` yet but one of their kind, with that.
     """
     name = caller.name()
     arrays = _lazy(values, cores)
     for key, x in arrays.items():
         if any(map(isnan, x.shape[max(x.ndim - cores[key], 0) :])):
             validate.refuse(key, f"of known size; call {key}.compute_chunk_sizes()", f"shape {x.shape}")
-    sample = _checked(function, positional, values, arrays, {key: like(x, cores[key]) for key, x in arrays.items()})
+    known = known or {}
+    alike = values | {key: one for key, (_, one) in known.items()}
+    sample = _checked(function, positional, alike, arrays, {key: like(x, cores[key]) for key, x in arrays.items()})
     shapes = {key: x.shape[: x.ndim - cores[key]] for key, x in arrays.items()}
     if not any(isnan(n) for shape in shapes.values() for n in shape):
         validate.batch(**shapes)
@@ -128,9 +136,10 @@ def tasks(
     starts = tuple(tuple(accumulate(each, initial=0))[:-1] for each in sizes)
     threads = values.get("num_threads")
     options = values | dict.fromkeys(arrays) | {"num_threads": 1 if threads is None else threads}
-    block = Block(function, name, positional, options, tuple(arrays), starts, is_part)
+    block = Block(function, name, positional, options, tuple(arrays), starts, tuple(known), is_part)
+    first = chain.from_iterable((value, None) for value, _ in known.values())
     every = da.blockwise(
-        block, loop, ArrayBlockIdDep(sizes), loop, *pairs,
+        block, loop, ArrayBlockIdDep(sizes), loop, *pairs, *first,
         token=name, dtype=object, meta=np.empty((0,) * n_loop, object), align_arrays=False, concatenate=None,
     )  # fmt: skip
     return Tasks(name, every, loop, sample)
@@ -272,12 +281,15 @@ def _no_samples(x: Any, n_core: int) -> Any:
 
 
 def merged(
-    function: Callable[..., Any], arrays: dict[str, Any], cores: dict[str, int], values: dict[str, Any], merge: Any
+    function: Callable[..., Any],
+    arrays: dict[str, Any],
+    cores: dict[str, int],
+    values: dict[str, Any],
+    merge: Any,
+    known: dict[str, tuple[Any, Any]],
 ) -> Any:
     """Return, as a Delayed, what `merge` makes of the lists of what `function` returns of parts of the points."""
-    _check_samples({name: x.shape[:1] for name, x in _lazy(arrays, cores).items()})
-    found = tasks(function, (), arrays | values, cores, _no_samples, is_part=True)
-    parts = list(found.every.to_delayed().ravel())
+    parts = _parts(function, arrays, cores, values, known)
     once = delayed(_merged, pure=True)
     while len(parts) > 1:
         parts = [
@@ -287,12 +299,44 @@ def merged(
     return delayed(_only, pure=True)(parts[0])
 
 
+def _parts(
+    function: Callable[..., Any],
+    arrays: dict[str, Any],
+    cores: dict[str, int],
+    values: dict[str, Any],
+    known: dict[str, tuple[Any, Any]],
+) -> list[Any]:
+    """Return a Delayed for each part of the points, of a list of what `function` returns."""
+    _check_samples({name: x.shape[:1] for name, x in _lazy(arrays, cores).items()})
+    found = tasks(function, (), arrays | values, cores, _no_samples, known=known, is_part=True)
+    return list(found.every.to_delayed().ravel())
+
+
 def _merged(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[Any]:
     return [merge([part for (part,) in parts])]
 
 
 def _only(found: list[Any]) -> Any:
     return found[0]
+
+
+def awaited(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
+    name = caller.name() or caller.public(function)
+    key = f"{name}-{tokenize(function, name, args, options)}"
+    return delayed(_called, pure=True)(function, name, list(args), options, dask_key_name=key)
+
+
+def _called(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:
+    with caller.inside(name):
+        return function(*args, **options)
+
+
+def read_again(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
+    """Return the arrays with tasks of their own, which begin when `after` is known."""
+    given = [x for x in arrays.values() if x is not None]
+    found = iter(bind(given, after, seed=tokenize(after)))
+    return {name: None if x is None else next(found) for name, x in arrays.items()}
 
 
 def leaves(found: Any) -> Iterator[Any]:

@@ -1,0 +1,118 @@
+"""Points in Dask arrays: grids, axes, histograms, geometric matrices; any chunks give the same bits."""
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+
+import cmfast
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+RNG = np.random.default_rng(7)
+N = 1000
+Y = RNG.integers(0, 4, N)
+P = np.where(RNG.random(N) < 0.7, Y, RNG.integers(0, 4, N))
+X = (RNG.normal(size=(N, 3)) + Y[:, None]) * [1.0, 40.0, 1e-3]
+CHUNKS = [(300,), (N,), ((1,) * 5 + (N - 5,),), ((0, 500, 0, 500),)]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def lazy(*arrays, chunks=(300,)):
+    """Return arrays in chunks along their first axis."""
+    return [da.from_array(x, chunks=(*chunks, *x.shape[1:])) for x in arrays]
+
+
+def never(*arrays):
+    """Return arrays like these whose values nobody gets."""
+
+    def fail(block):
+        pytest.fail("a block was computed")
+        return block
+
+    return [x.map_blocks(fail, meta=x._meta) for x in lazy(*arrays)]
+
+
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+def test_grids_and_what_follows_from_them(chunks):
+    points, y, p = lazy(X, Y, P, chunks=chunks)
+    grid = cmfast.Grid.scott(points)
+    want = cmfast.Grid.scott(X)
+    assert grid.compute() == want
+    assert cmfast.Grid.scott(points, 50).compute() == cmfast.Grid.scott(X, 50)
+    assert cmfast.Grid.regular(points, bins=[2, 3, 4]).compute() == cmfast.Grid.regular(X, bins=[2, 3, 4])
+    cells = cmfast.cell_counts(points, y, p, grid=grid, n_classes=4)
+    counted = cmfast.cell_counts(X, Y, P, grid=want)
+    assert cells.compute() == counted
+    assert_same_bits(cmfast.gcm(cells, ["bi", "row"]).compute(), cmfast.gcm(counted, ["bi", "row"]))
+    found = cmfast.diagnose(cells, "row").compute()
+    assert str(found) == str(cmfast.diagnose(counted, "row"))
+    of_labels, of_predictions = cells.label_histogram(), cells.prediction_histogram("row")
+    overlap = cmfast.min_overlap(of_labels, of_predictions).compute()
+    assert_same_bits(overlap, cmfast.min_overlap(counted.label_histogram(), counted.prediction_histogram("row")))
+
+
+def test_the_same_call_is_the_same_task():
+    (points,) = lazy(X)
+    assert cmfast.Grid.scott(points).key == cmfast.Grid.scott(points).key != cmfast.Grid.scott(points, 7).key
+    assert cmfast.Grid.scott(points).key.startswith("Grid.scott-")
+
+
+def test_no_chunk_is_held_from_one_pass_to_the_next():
+    """A chunk that two passes need is made twice, the second time when the first pass is over."""
+    made = []
+
+    def note(block, block_info=None):
+        made.append(block_info[0]["chunk-location"][0])
+        return block
+
+    (points,) = lazy(X)
+    cmfast.Grid.scott(points.map_blocks(note, meta=points._meta)).compute()
+    assert sorted(made[:4]) == sorted(made[4:]) == [0, 1, 2, 3]
+
+
+def test_bad_points_are_reported_once():
+    lost = X.copy()
+    lost[[5, 700], 1] = np.nan, np.inf
+    (points,) = lazy(lost)
+    with pytest.warns(cmfast.FailureWarning, match=r"^Grid\.scott: 2 of 1000 rows left out: not finite$"):
+        found = cmfast.Grid.scott(points).compute()
+    assert found == cmfast.Grid.scott(lost, on_failure="ignore")
+    with pytest.raises(cmfast.FailureError, match=r"^Grid\.regular: 2 of 1000 rows left out"):
+        cmfast.Grid.regular(points, bins=2, on_failure="raise").compute()
+    with pytest.raises(ValueError, match=r"^Grid\.scott: X must be points with at least one finite row, got 1000 rows"):
+        cmfast.Grid.scott(points * np.nan).compute()
+
+
+def test_nothing_is_computed_early():
+    points, y, p = never(X, Y, P)
+    grid = cmfast.Grid.scott(points)
+    cells = cmfast.cell_counts(points, y, p, grid=grid, n_classes=4)
+    cmfast.diagnose(cells)
+    with pytest.raises(pytest.fail.Exception, match="a block was computed"):
+        cmfast.gcm(cells, "bi").compute()
+
+
+X_, Y_, P_ = lazy(X, Y, P)
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        (lambda: cmfast.Grid.scott(X_[:, 0]), r"Grid\.scott: X must be of shape \(N, m\) .*, got shape \(1000,\)"),
+        (lambda: cmfast.Grid.scott(X_.rechunk((300, 2))), r"Grid\.scott: X must be in one chunk along the last axis"),
+        (lambda: cmfast.Grid.regular(X_.astype(complex), bins=2), r"Grid\.regular: X must be real numbers"),
+        (lambda: cmfast.Grid.scott(X_, on_failure="no"), r"Grid\.scott: on_failure must be"),
+        (lambda: cmfast.Grid.freedman_diaconis(X_), r"Grid\.freedman_diaconis: X is a lazy dask\.array\.core\.Array"),
+        (lambda: cmfast.cell_counts(X_, Y_, P_ / 2, grid=cmfast.Grid.scott(X_), n_classes=4),
+         "cell_counts: y_pred must be integers, got dtype float64"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(of, text):
+    with pytest.raises((TypeError, ValueError), match=f"^{text}"):
+        of()
