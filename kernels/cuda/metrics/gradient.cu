@@ -3,15 +3,13 @@
 // Mix the slopes of every number of a matrix, a thread for each matrix: what a cell takes from its diagonal, its row,
 // its column, from its band and its top where the order of the classes matters, and from the total. Zero times a slope
 // is zero, whatever it is; a slope of one class that is NaN is that of a constant, which was filled in.
-__global__ void cmfast_metrics_gradient_mix(const double* __restrict__ d, const double* __restrict__ t,
-                                            const double* __restrict__ p, const double* __restrict__ bands,
-                                            const double* __restrict__ tops, const double* __restrict__ totals,
-                                            const signed char* __restrict__ status, i64 C, i64 n,
-                                            const i64* __restrict__ steps, int n_steps,
-                                            const double* __restrict__ params, const double* __restrict__ members,
-                                            int mode, int pooled, int n_scalars, int n_tables,
-                                            const double* __restrict__ of_scalars, const double* __restrict__ of_tables,
-                                            double* work, double* numbers, double* classes, double* out_mixed) {
+__global__ void cmfast_metrics_gradient_mix(
+    const double* __restrict__ d, const double* __restrict__ t, const double* __restrict__ p,
+    const double* __restrict__ bands, const double* __restrict__ tops, const double* __restrict__ totals,
+    const signed char* __restrict__ status, i64 C, i64 n, const i64* __restrict__ steps, int n_steps,
+    const double* __restrict__ params, const double* __restrict__ weights, const double* __restrict__ members, int mode,
+    int pooled, int n_scalars, int n_tables, const double* __restrict__ of_scalars,
+    const double* __restrict__ of_tables, double* work, double* numbers, double* classes, double* out_mixed) {
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x) {
     const Sums s{d + b * C, t + b * C, p + b * C, bands ? bands + b * C : nullptr, tops ? tops + b * C : nullptr,
                  C,         totals[b]};
@@ -21,7 +19,7 @@ __global__ void cmfast_metrics_gradient_mix(const double* __restrict__ d, const 
     for (i64 line = 0; line < lines; ++line) mixed[line] = good ? 0.0 : CM_NAN;
     if (!good) continue;
     const Lines G{numbers + b, n}, T{classes + b, n};
-    differentiate(s, steps, n_steps, params, members, mode, pooled, Lines{work + b, n}, G, T);
+    differentiate(s, steps, n_steps, params, weights, members, mode, pooled, Lines{work + b, n}, G, T);
     for (int k = 0; k < n_scalars; ++k) {
       const double given = of_scalars[b * n_scalars + k];
       for (i64 line = 0; line < lines && given != 0.0; ++line) mixed[line] += given * G[k * lines + line];

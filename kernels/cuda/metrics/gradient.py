@@ -27,15 +27,15 @@ def metrics_gradient(M: Any, of_scalars: Any, of_tables: Any, *, plan: Plan, num
     of_scalars = xp.ascontiguousarray(of_scalars, np.float64).reshape(size, plan.scalars)
     of_tables = xp.ascontiguousarray(of_tables, np.float64).reshape(size, plan.tables, C)
     members = resident(M, plan.members) if len(plan.members) else None
-    steps, params = (resident(M, a) for a in (plan.steps, plan.params))
+    steps, params, weights = (resident(M, a) for a in (plan.steps, plan.params, plan.weights))
     together = max(1, batches.MOST_SCRATCH_BYTES // (bytes_of(C, plan) + 8 * lines))
     for first in range(0, size, together):
         last = min(first + together, size)
         n, mixed = last - first, xp.empty((last - first, lines))
         _MIX.launch(
             (), -(-n // THREADS), threads=THREADS, **sums.some(first, last)._asdict(), C=C, n=n,
-            steps=steps, n_steps=len(plan.steps), params=params, members=members, mode=plan.mode, pooled=plan.pooled,
-            n_scalars=plan.scalars, n_tables=plan.tables, of_scalars=of_scalars[first:last],
+            steps=steps, n_steps=len(plan.steps), params=params, weights=weights, members=members, mode=plan.mode,
+            pooled=plan.pooled, n_scalars=plan.scalars, n_tables=plan.tables, of_scalars=of_scalars[first:last],
             of_tables=of_tables[first:last], work=xp.empty((CARRIED * (C + 1) + plan.registers, n)),
             numbers=xp.empty((plan.registers, lines, n)), classes=xp.empty((plan.tables, C, 4, n)), out_mixed=mixed,
         )  # fmt: skip
