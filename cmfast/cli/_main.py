@@ -27,6 +27,7 @@ from cmfast.cli import (
     _metrics,
     _normalize,
     _report,
+    _reproduce,
     _screen,
     _warmup,
 )
@@ -68,6 +69,9 @@ COMMANDS = {
         _conformal,
         "conformal sets of a file of probabilities, and which classes share them",
         "new.npy --calibration known.npy --calibration-labels y.npy --alpha 0.1",
+    ),
+    "reproduce": Command(
+        _reproduce, "the papers that the library stands on, computed again: what holds, what fails", "glossary --quick"
     ),
     "info": Command(_info, "versions, threads, cache folder, GPU: what a bug report needs", ""),
     "warmup": Command(_warmup, "compile now what first calls would compile", ""),

@@ -1,0 +1,45 @@
+"""``cmfast reproduce``: the papers that the library stands on, computed again, with what they do not say.
+
+A paper is a module of its name, or a folder, with ``reproduce(*, quick, progress, **options) -> Reproduction``. It
+imports what is heavy only when it is called.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What can be reproduced, in a line; what it takes beside NumPy; options of its own."""
+
+    summary: str
+    needs: tuple[str, ...] = ()
+    """Modules of other libraries."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By the name of the keyword, what the parser is told of the option; a default is None."""
+
+
+PAPERS = {
+    "glossary": Paper("every table of a glossary of confusion matrices in infrastructure inspection", ("matplotlib",)),
+}
+
+
+def missing(name: str) -> list[str]:
+    """Return the names of the distributions that a paper needs and does not find."""
+    return [DISTRIBUTIONS[module] for module in PAPERS[name].needs if find_spec(module) is None]
+
+
+def run(name: str, out: Path, *, quick: bool, **options: Any) -> dict[str, Any]:
+    """Reproduce a paper, write its files into the folder `out`, and return what ``results.json`` holds."""
+    from cmfast._core.progress import Bar
+    from cmfast._reproduce import _files
+
+    folder = _files.prepared(out)
+    made = import_module(f"cmfast._reproduce.{name}").reproduce(quick=quick, progress=Bar, **options)
+    return _files.write(made, folder)

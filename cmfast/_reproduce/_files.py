@@ -1,0 +1,83 @@
+"""The files of a reproduction: a page, all numbers, every picture by itself; all of them or none."""
+
+import json
+import os
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from cmfast._files.output import FileError, plain, replacing, to_json
+from cmfast._pages import parts
+from cmfast._reproduce import _page
+from cmfast._reproduce._frame import Picture, Reproduction
+
+REPORT, RESULTS = "report.html", "results.json"
+
+
+def prepared(out: Path) -> Path:
+    """Make the folder, before minutes of work are spent on results that have no place.
+
+    An earlier reproduction is replaced; a folder that holds anything else is not touched.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FileError(out, "is a file, give the name of a folder") from None
+    except OSError as error:
+        raise FileError(out, f"cannot be made ({error.strerror})") from error
+    if not os.access(out, os.W_OK):
+        raise FileError(out, "no permission to write into this folder")
+    earlier = _written(out)
+    if others := sorted(path.name for path in out.iterdir() if path.name not in earlier):
+        raise FileError(out / others[0], "is not of an earlier reproduction, choose another folder")
+    return out
+
+
+def _written(folder: Path) -> list[str]:
+    """Return the names of the files that an earlier reproduction has written."""
+    try:
+        names = json.loads((folder / RESULTS).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def write(made: Reproduction, folder: Path) -> dict[str, Any]:
+    """Write the page, ``results.json`` and a file for each picture; return the numbers."""
+    pictures = made.pictures()
+    files = [REPORT, *made.pages, *(picture.file for picture in pictures), RESULTS]
+    numbers: dict[str, Any] = plain(
+        {
+            "reproduction": made.name,
+            "title": made.title,
+            "source": made.source,
+            "settings": made.settings,
+            "claims": [vars(claim) for claim in made.claims],
+            "figures": {picture.name: picture.numbers for picture in pictures},
+            "numbers": made.numbers,
+            "files": files,
+            "timings": made.timings,
+        }
+    )
+    content = {RESULTS: to_json(numbers).encode()}
+    content |= {picture.file: _alone(picture) for picture in pictures}
+    content |= {name: page.encode() for name, page in made.pages.items()}
+    content[REPORT] = _page.whole(made).encode()
+    stale = set(_written(folder)).difference(files)
+    with ExitStack() as stack:  # each takes its place when all have been written, the numbers last
+        for name, data in content.items():
+            stack.enter_context(replacing(folder / name)).write(data)
+    for name in stale:
+        (folder / name).unlink(missing_ok=True)
+    return numbers
+
+
+def _alone(picture: Picture) -> bytes:
+    """Return a picture as a file, in which the page's colours and type are its own."""
+    if isinstance(picture.image, bytes):
+        return picture.image
+    root = parts.source("cmfast._pages", "page.css").split("}")[0]
+    colours = dict(re.findall(r"--(\w+):(#\w+)", root))
+    text = re.sub(r"var\(--(\w+)\)", lambda found: colours[found[1]], picture.image)
+    return text.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1).encode()

@@ -1,0 +1,134 @@
+"""What a paper's reproduction is made of: claims with a verdict, and sections of tables and pictures with numbers."""
+
+import io
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from cmfast._core import drawing
+
+Progress = Callable[[str, str], Callable[[int, int], object]]
+"""Makes the progress bar of a stage from its label and its unit."""
+
+_VERDICT = re.compile(r"holds|fails|(holds|fails) where .+")
+_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+
+
+def kind(verdict: str) -> str:
+    """Return how a verdict is coloured and counted: holds, fails, or partly."""
+    return verdict if verdict in {"holds", "fails"} else "partly"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says, and what came out."""
+
+    text: str
+    """The claim, in a sentence."""
+    where: str
+    """Its place in the paper."""
+    verdict: str
+    """"holds", "fails", or either with "where ..." behind it."""
+    found: str
+    """What came out, in a sentence with its figures."""
+    figures: dict[str, Any] = field(default_factory=dict)
+    """The numbers behind it."""
+    seeds: Sequence[int] = ()
+    """Of the draws that it stands on."""
+
+    def __post_init__(self) -> None:
+        if not _VERDICT.fullmatch(self.verdict):
+            msg = f"verdict must be holds, fails, or either with where, got {self.verdict!r}"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers as text: a heading for every column, the first column names the rows."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture as SVG, or as PNG where matplotlib draws it, with the numbers that it shows."""
+
+    name: str
+    """Of its file and of its numbers: words of small letters, with underscores."""
+    image: str | bytes
+    numbers: dict[str, Any]
+    says: str = ""
+    """What is to be seen, for those who cannot see it; an SVG says that itself."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            msg = f"name must be small letters and digits, with underscores, got {self.name!r}"
+            raise ValueError(msg)
+
+    @property
+    def file(self) -> str:
+        """The name of its file."""
+        return f"{self.name}.{'svg' if isinstance(self.image, str) else 'png'}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: what is said first, what is shown, what is said of that."""
+
+    title: str
+    shown: Sequence[Table | Picture]
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+
+
+@dataclass
+class Reproduction:
+    """A paper, computed again."""
+
+    name: str
+    """As the command calls it."""
+    title: str
+    source: str
+    """Authors, title, year, where it is to be had."""
+    lead: str
+    """What the paper is about and what came out, in a few sentences."""
+    claims: Sequence[Claim]
+    sections: Sequence[Section]
+    settings: dict[str, Any]
+    """Everything that can change a result, seeds too."""
+    numbers: dict[str, Any] = field(default_factory=dict)
+    """What is in no picture and behind no claim."""
+    pages: dict[str, str] = field(default_factory=dict)
+    """Further pages, by the names of their files."""
+    timings: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage: all that differs between two runs."""
+
+    def pictures(self) -> list[Picture]:
+        """Return the pictures, in their order; every name occurs once."""
+        found = [part for section in self.sections for part in section.shown if isinstance(part, Picture)]
+        names = [picture.name for picture in found]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            msg = f"pictures of one name: {', '.join(twice)}"
+            raise ValueError(msg)
+        return found
+
+
+def png(figure: Any, dpi: int = 90) -> bytes:
+    """Return a figure of matplotlib as PNG, the same bytes in every run, and close it."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
+    drawing.pyplot().close(figure)
+    return out.getvalue()
+
+
+@contextmanager
+def timed(timings: dict[str, float], stage: str) -> Iterator[None]:
+    """Add the seconds of a block to the timings."""
+    started = time.perf_counter()
+    yield
+    timings[stage] = timings.get(stage, 0.0) + time.perf_counter() - started

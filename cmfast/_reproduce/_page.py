@@ -1,0 +1,75 @@
+"""A reproduction as one self-contained page: nothing is fetched, so it can be mailed and kept."""
+
+import base64
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+import cmfast
+from cmfast._pages import parts
+from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
+
+STYLE = (
+    ".claims td,.claims th{white-space:normal;text-align:left;vertical-align:top}.claims td:nth-child(2){width:14%}"
+    ".claims td:nth-child(3){width:16%;font-weight:600}.holds{color:#1f7a4d}.fails{color:#c0322b}.partly{color:#a56a00}"
+    "img{display:block;max-width:100%;height:auto}.shown{display:grid;gap:20px 36px;"
+    "grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr))}"
+)
+
+
+def whole(made: Reproduction) -> str:
+    """Return the page."""
+    body = _head(made) + _claims(made.claims) + "".join(map(_section, made.sections)) + _foot(made)
+    return parts.document(f"cmfast reproduce {made.name}", body, dark=False, style=STYLE)
+
+
+def _head(made: Reproduction) -> str:
+    counted = Counter(kind(claim.verdict) for claim in made.claims)
+    words = {"holds": "claims hold", "fails": "claims fail", "partly": "claims hold in part, the table says where"}
+    facts = [(f"{counted[name]} of {len(made.claims)}", text) for name, text in words.items() if counted[name]]
+    return (
+        f"<header><h1>{escape(made.title)}</h1><p>{escape(made.source)}</p>"
+        f'<p class="lead">{escape(made.lead)}</p>{parts.facts(facts)}</header>'
+    )
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return ""
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("The paper says", "where", "verdict", "found"))
+    rows = "".join(
+        f'<tr><td>{escape(claim.text)}</td><td>{escape(claim.where)}</td><td class="{kind(claim.verdict)}">'
+        f"{escape(claim.verdict)}</td><td>{escape(claim.found)}</td></tr>"
+        for claim in claims
+    )
+    return f'<h2>Claims</h2><figure class="claims wide"><table><tr>{head}</tr>{rows}</table></figure>'
+
+
+def _section(section: Section) -> str:
+    before = "".join(f"<p>{escape(text)}</p>" for text in section.before)
+    shown = "".join(f"<div>{_part(part)}</div>" for part in section.shown)
+    picture = parts.figure(f'<div class="shown">{shown}</div>', *section.after) if section.shown else ""
+    return f"<h2>{escape(section.title)}</h2>{before}{picture}"
+
+
+def _part(part: Table | Picture) -> str:
+    if isinstance(part, Table):
+        return parts.headed(part.caption, part.head, part.rows)
+    if isinstance(part.image, str):
+        return part.image
+    return f'<img alt="{escape(part.says)}" src="data:image/png;base64,{base64.b64encode(part.image).decode()}">'
+
+
+def _foot(made: Reproduction) -> str:
+    asked = " --quick" if made.settings.get("quick") else ""
+    seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in made.timings.items())
+    return (
+        "<footer><h2>How this was made</h2>"
+        f"<p>The same again: <code>cmfast reproduce {escape(made.name)}{asked}</code>. All numbers are in "
+        "<code>results.json</code>, every picture in a file of its own, beside this page.</p>"
+        f"<p>Time: {escape(seconds)}.</p>"
+        f"<p>cmfast {cmfast.__version__}, Python {platform.python_version()}, NumPy {np.__version__}.</p></footer>"
+    )

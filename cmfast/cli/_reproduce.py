@@ -1,0 +1,54 @@
+"""``cmfast reproduce``: the papers that the library stands on, computed again."""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cmfast import _reproduce as reproduction
+from cmfast.cli._options import Parser, misuse
+from cmfast.cli._printing import print_json
+
+
+def add_options(parser: Parser) -> None:
+    """Add what the command takes, and what each paper takes beside that."""
+    said = "; ".join(f"{name}: {paper.summary}" for name, paper in reproduction.PAPERS.items())
+    parser.add_argument("name", choices=list(reproduction.PAPERS), metavar="NAME", help=said)
+    parser.add_argument("--quick", action="store_true", help="at most a minute: fewer repetitions")
+    what = "folder for the page, the numbers and the pictures, default cmfast-NAME"
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help=what)
+    for name, paper in reproduction.PAPERS.items():
+        if paper.options:
+            group = parser.add_argument_group(f"options of {name}")
+            for keyword, about in paper.options.items():
+                group.add_argument(f"--{keyword.replace('_', '-')}", dest=keyword, **about)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the page."""
+    own = {keyword for paper in reproduction.PAPERS.values() for keyword in paper.options}
+    given = {keyword for keyword in own if getattr(args, keyword) is not None}
+    if strange := sorted(given.difference(reproduction.PAPERS[args.name].options)):
+        misuse(f"--{strange[0].replace('_', '-')} is no option of {args.name}")
+    if missing := reproduction.missing(args.name):
+        misuse(f'reproduce {args.name} needs {" and ".join(missing)}: pip install "cmfast[demo,plot]"')
+    out = args.output or Path(f"cmfast-{args.name}")
+    options = {keyword: getattr(args, keyword) for keyword in sorted(given)}
+    numbers = reproduction.run(args.name, out, quick=args.quick, **options)
+    if args.json:
+        print_json(numbers)
+    else:
+        print(_table(numbers, out))
+    return 0
+
+
+def _table(numbers: dict[str, Any], out: Path) -> str:
+    """Return the claims as lines for the terminal."""
+    from cmfast._reproduce._frame import kind
+
+    counted = Counter(kind(claim["verdict"]) for claim in numbers["claims"])
+    lines = [numbers["title"], ""]
+    for claim in numbers["claims"]:
+        lines += [f"{claim['verdict']}: {claim['text']} ({claim['where']})", f"    {claim['found']}"]
+    said = f"Claims: {counted['holds']} that hold, {counted['fails']} that fail, {counted['partly']} in part."
+    return "\n".join([*lines, "", said, f"The page: {out / 'report.html'}"])

@@ -1,0 +1,160 @@
+"""Papers, computed again: what a page of claims is made of, its files, and the command."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from cmfast import _reproduce
+from cmfast._files.output import FileError
+from cmfast._pages.svg import INK, Svg
+from cmfast._reproduce import _files, _frame
+from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table
+from cmfast.cli import main
+
+
+def drawn():
+    svg = Svg(40, 20, "a line")
+    svg.line(0, 10, 40, 10, INK)
+    return str(svg)
+
+
+def made(*pictures, **more):
+    """Return a small reproduction."""
+    claims = [
+        Claim("One is <one>.", "section 1", "holds", "1.00", {"one": np.float64(1)}, seeds=(0, 1)),
+        Claim("Two is three.", "section 2", "fails", "2.00"),
+        Claim("All is well.", "section 3", "holds where it is small", "below 5"),
+    ]
+    sections = [Section("Lines", [*pictures, Table("Numbers", ["", "x"], [["a", "1"]])], ["Before."], ["After."])]
+    options = {"settings": {"quick": True, "seed": 3}, "timings": {"all_of_it": 1.25}, **more}
+    return Reproduction("glossary", "A paper", "Somebody, 2020", "It says much.", claims, sections, **options)
+
+
+def test_the_files_hold_all_of_it_and_nothing_is_fetched(tmp_path):
+    folder = _files.prepared(tmp_path / "new" / "folder")
+    pictures = Picture("a_line", drawn(), {"y": [10]}), Picture("dots", b"\x89PNG", {"n": 2}, "two dots")
+    numbers = _files.write(made(*pictures, pages={"more.html": "<p>more</p>"}), folder)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(numbers["files"])
+    assert numbers["files"] == ["report.html", "more.html", "a_line.svg", "dots.png", "results.json"]
+    assert json.loads((folder / "results.json").read_text()) == numbers
+    assert numbers["figures"] == {"a_line": {"y": [10]}, "dots": {"n": 2}}
+    assert numbers["claims"][0]["figures"] == {"one": 1.0}
+    page = (folder / "report.html").read_text()
+    for text in ("One is &lt;one&gt;.", "holds where it is small", "1 of 3", "--quick", "1.2 s", "After.", "<svg"):
+        assert text in page, text
+    assert re.findall(r'(?:src|href)="(.{0,21})', page) == ["data:image/png;base64"]
+    alone = (folder / "a_line.svg").read_text()
+    assert "var(" not in alone
+    assert ET.fromstring(alone).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_an_earlier_one_is_replaced_and_nothing_else(tmp_path):
+    _files.write(made(Picture("a_line", drawn(), {})), _files.prepared(tmp_path))
+    _files.write(made(Picture("other", drawn(), {})), _files.prepared(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other.svg", "report.html", "results.json"]
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileError, match=r"mine\.txt: is not of an earlier reproduction"):
+        _files.prepared(tmp_path)
+
+
+def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
+    before = _files.replacing
+    opened = []
+
+    def full_disk(target):
+        opened.append(target)
+        if len(opened) == 3:
+            raise OSError(28, "No space left on device")
+        return before(target)
+
+    monkeypatch.setattr(_files, "replacing", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        _files.write(made(Picture("a_line", drawn(), {})), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("verdict", ["true", "holds sometimes", "fails where ", ""])
+def test_a_verdict_is_one_of_four(verdict):
+    with pytest.raises(ValueError, match="verdict must be"):
+        Claim("", "", verdict, "")
+
+
+def test_pictures_have_names_of_their_own(tmp_path):
+    with pytest.raises(ValueError, match="name must be small letters"):
+        Picture("A line", "", {})
+    with pytest.raises(ValueError, match="pictures of one name: a_line"):
+        _files.write(made(*[Picture("a_line", drawn(), {})] * 2), tmp_path)
+
+
+def without_times(folder):
+    """Return the content of all files, but for what differs between two runs."""
+    found = {path.name: path.read_bytes() for path in folder.iterdir()}
+    found["results.json"] = {k: v for k, v in json.loads(found["results.json"]).items() if k != "timings"}
+    found["report.html"] = re.sub(rb"<p>Time: .*?</p>", b"", found["report.html"])
+    return found
+
+
+@pytest.mark.parametrize("name", ["glossary"])
+def test_two_runs_are_identical_but_for_times(name, tmp_path):
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        assert main(["reproduce", name, "--quick", "-o", str(folder)]) == 0
+    one, two = map(without_times, folders)
+    assert one == two
+    assert len(one["results.json"]["claims"]) >= 1
+
+
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def reproduce(*, quick, progress, **options):
+        asked.append((quick, options))
+        return made()
+
+    monkeypatch.setattr("cmfast._reproduce.glossary.reproduce", reproduce)
+    assert main(["reproduce", "glossary"]) == 0
+    out = capsys.readouterr().out
+    assert "fails: Two is three. (section 2)\n    2.00" in out
+    assert "Claims: 1 that hold, 1 that fail, 1 in part." in out
+    assert (tmp_path / "cmfast-glossary" / "report.html").is_file()
+    assert main(["reproduce", "glossary", "--quick", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reproduction"] == "glossary"
+    assert asked == [(False, {}), (True, {})]
+
+
+def test_what_is_missing_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cmfast._reproduce.find_spec", lambda name: None)
+    assert main(["reproduce", "glossary"]) == 2
+    assert capsys.readouterr().err == 'cmfast: reproduce glossary needs matplotlib: pip install "cmfast[demo,plot]"\n'
+    assert main(["reproduce", "gloss"]) == 2
+    assert "invalid choice: 'gloss'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_paper_has_options_of_its_own(tmp_path, capsys, monkeypatch):
+    other = _reproduce.Paper("another", options={"the_data": {"metavar": "FILE", "help": "what it reads"}})
+    monkeypatch.setitem(_reproduce.PAPERS, "other", other)
+    asked = []
+    monkeypatch.setattr(_reproduce, "run", lambda name, out, **options: asked.append((name, options)) or {})
+    assert main(["reproduce", "other", "--the-data", "x.npy", "--json"]) == 0
+    assert asked == [("other", {"quick": False, "the_data": "x.npy"})]
+    assert main(["reproduce", "glossary", "--the-data", "x.npy"]) == 2
+    assert "--the-data is no option of glossary" in capsys.readouterr().err
+    assert main(["reproduce", "--help"]) == 0
+    assert "options of other:" in capsys.readouterr().out
+
+
+def test_times_add_up():
+    timings = {}
+    for _ in range(2):
+        with _frame.timed(timings, "work"):
+            pass
+    assert list(timings) == ["work"]
+    assert set(_reproduce.DISTRIBUTIONS).issuperset(
+        need for paper in _reproduce.PAPERS.values() for need in paper.needs
+    )
