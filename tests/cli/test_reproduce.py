@@ -2,17 +2,28 @@
 
 import json
 import re
+import time
 import xml.etree.ElementTree as ET
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from cmfast import _reproduce
+from cmfast._core import drawing
 from cmfast._files.output import FileError
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _files, _frame
-from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table
+from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
 from cmfast.cli import main
+
+SMALL = {"glossary": {"n": 2000}}  # what makes each quicker than quick
+DRAWN = {"glossary": "cmfast._reproduce.glossary._practice.png"}
+
+
+def silent(label, unit):
+    """Make a progress bar that shows nothing."""
+    return lambda done, total: None
 
 
 def drawn():
@@ -97,14 +108,26 @@ def without_times(folder):
     return found
 
 
-@pytest.mark.parametrize("name", ["glossary"])
-def test_two_runs_are_identical_but_for_times(name, tmp_path):
+@pytest.mark.parametrize("name", SMALL)
+def test_two_runs_are_identical_but_for_times(name, tmp_path, monkeypatch):
+    if name in DRAWN:  # which matplotlib would do for seconds
+        monkeypatch.setattr(DRAWN[name], lambda figure: b"PNG")
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
-        assert main(["reproduce", name, "--quick", "-o", str(folder)]) == 0
+        reproduce = import_module(f"cmfast._reproduce.{name}").reproduce
+        _files.write(reproduce(quick=True, progress=silent, **SMALL[name]), _files.prepared(folder))
     one, two = map(without_times, folders)
     assert one == two
-    assert len(one["results.json"]["claims"]) >= 1
+    verdicts = {kind(claim["verdict"]) for claim in one["results.json"]["claims"]}
+    assert verdicts >= {"holds", "fails"}
+    assert all(one["results.json"]["figures"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _reproduce.PAPERS)
+def test_the_quick_run(name, tmp_path):
+    assert main(["reproduce", name, "--quick", "-o", str(tmp_path)]) == 0
+    assert json.loads((tmp_path / "results.json").read_text())["settings"]["quick"] is True
 
 
 def test_the_command(tmp_path, capsys, monkeypatch):
@@ -149,12 +172,24 @@ def test_a_paper_has_options_of_its_own(tmp_path, capsys, monkeypatch):
     assert "options of other:" in capsys.readouterr().out
 
 
+def test_a_figure_is_the_same_bytes_twice():
+    pyplot = drawing.pyplot()
+    images = []
+    for _ in range(2):
+        figure, ax = pyplot.subplots(figsize=(1, 1))
+        ax.plot([0, 1])
+        images.append(_frame.png(figure))
+    assert images[0] == images[1]
+    assert images[0].startswith(b"\x89PNG")
+    assert not pyplot.get_fignums()
+
+
 def test_times_add_up():
     timings = {}
     for _ in range(2):
         with _frame.timed(timings, "work"):
-            pass
-    assert list(timings) == ["work"]
+            time.sleep(0.01)
+    assert timings["work"] >= 0.02
     assert set(_reproduce.DISTRIBUTIONS).issuperset(
         need for paper in _reproduce.PAPERS.values() for need in paper.needs
     )

@@ -1,0 +1,41 @@
+"""A glossary of confusion matrices in infrastructure inspection: every table of it, with its errors."""
+
+from cmfast._reproduce._frame import Progress, Reproduction
+
+
+def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Reproduction:
+    """Recompute the tables of the glossary; `n` are the samples of its draws."""
+    from cmfast._reproduce._frame import timed
+    from cmfast._reproduce.glossary import _practice, _printed
+
+    n = n or (20_000 if quick else 1_000_000)
+    replicates = 1_000 if quick else 10_000
+    timings: dict[str, float] = {}
+    tick = progress("glossary", "parts")
+    with timed(timings, "claims"):
+        claims = _printed.all_of_them()
+        tick(1, 4)
+        sections = _practice.triple_cells()
+        tick(2, 4)
+        for found, shown in (_practice.hierarchy(), ([], _practice.checkpoints()), (_practice.ceiling(n), []),
+                             _practice.thresholds(n), _practice.snippet()):  # fmt: skip
+            claims += found
+            sections += shown
+    tick(3, 4)
+    with timed(timings, "report"):
+        page = _practice.report(replicates)
+    tick(4, 4)
+    return Reproduction(
+        name="glossary",
+        title="A glossary of confusion matrices, recomputed",
+        source="TarmacView, glossary of infrastructure inspection, entry Confusion matrix",
+        lead=(
+            "Every figure that the entry says of its matrices, computed from the printed counts, and what it advises, "
+            "done. The report that it recommends is grades_report.html, as cmfast report makes it."
+        ),
+        claims=claims,
+        sections=sections,
+        settings={"quick": quick, "n": n, "n_replicates": replicates},
+        pages={"grades_report.html": page},
+        timings=timings,
+    )

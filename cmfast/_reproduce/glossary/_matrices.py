@@ -1,0 +1,49 @@
+"""The matrices of the glossary, as they are printed; and draws for what it says without numbers."""
+
+import numpy as np
+
+SURFACES = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])
+SURFACE_NAMES = ["asphalt", "concrete", "composite"]
+FOUR_SURFACES = np.array([[564, 6, 24, 6], [10, 465, 20, 5], [48, 28, 312, 12], [5, 10, 5, 480]])
+FOUR_NAMES = [*SURFACE_NAMES, "gravel"]
+GRADES = np.array([[315, 28, 7, 0], [36, 237, 24, 3], [0, 30, 152, 18], [0, 0, 16, 134]])
+GRADE_NAMES = ["good", "fair", "poor", "failed"]
+DEFECTS = np.array(
+    [
+        [820, 30, 5, 40, 10, 95],
+        [15, 440, 20, 5, 15, 5],
+        [0, 10, 285, 5, 20, 0],
+        [25, 0, 5, 145, 60, 15],
+        [5, 5, 15, 35, 180, 10],
+        [65, 0, 0, 10, 15, 1910],
+    ]
+)
+DEFECT_NAMES = ["hairline", "structural", "spalling", "efflorescence", "corrosion", "intact"]
+CATEGORIES = ["crack", "crack", "spalling", "discoloration", "discoloration", "intact"]
+TRIVIAL = np.array([[9500, 0], [500, 0]])  # intact, crack: always "intact"
+
+CHECKPOINT_SEED, ANNOTATOR_SEED, SCORE_SEED = 1, 2, 3
+
+
+def earlier_checkpoint() -> np.ndarray:
+    """Return defects as a model might have confused them before: three tenths of the answers by chance."""
+    shares = DEFECTS / DEFECTS.sum(axis=1, keepdims=True)
+    early = 0.7 * shares + 0.3 / len(shares)
+    rng = np.random.default_rng(CHECKPOINT_SEED)
+    return np.stack([rng.multinomial(n, row) for n, row in zip(DEFECTS.sum(axis=1), early, strict=True)])
+
+
+def two_annotators(n: int, agreement: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the true of two grades and what two people say, who err alone and equally often, so that they agree so."""
+    right = (1 + np.sqrt(2 * agreement - 1)) / 2  # right**2 + (1 - right)**2 is the agreement
+    rng = np.random.default_rng(ANNOTATOR_SEED)
+    truth = rng.integers(0, 2, n)
+    one, other = np.where(rng.random((2, n)) < right, truth, 1 - truth)
+    return truth, one, other
+
+
+def crack_scores(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return probabilities of a crack, and cracks that occur as often as they say; a fifth are cracks."""
+    rng = np.random.default_rng(SCORE_SEED)
+    probability = rng.beta(0.4, 1.6, n)
+    return probability, (rng.random(n) < probability).astype(np.int64)
