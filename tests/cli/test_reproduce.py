@@ -5,9 +5,11 @@ import re
 import time
 import xml.etree.ElementTree as ET
 from importlib import import_module
+from runpy import run_path
 
 import numpy as np
 import pytest
+from processes import ROOT
 
 from cmfast import _reproduce
 from cmfast._core import drawing
@@ -193,3 +195,13 @@ def test_times_add_up():
     assert set(_reproduce.DISTRIBUTIONS).issuperset(
         need for paper in _reproduce.PAPERS.values() for need in paper.needs
     )
+
+
+def test_the_page_of_the_claims_is_made_of_what_is_kept(tmp_path):
+    script = run_path(str(ROOT / "docs" / "reproduced.py"))
+    kept = json.loads(script["KEPT"].read_text())
+    assert script["PAGE"].read_text() == script["page"](kept)
+    _files.write(made(), tmp_path)
+    script["keep"](tmp_path, kept)
+    assert "| All is well. | section 3 | holds where it is small | below 5 |" in script["page"](kept)
+    assert "1 claims hold, 1 fail, 1 in part." in script["page"](kept)

@@ -1,30 +1,25 @@
 """What the sources print and what is right: each test holds the right value and names the printed one.
 
-The sources: a glossary of confusion matrices in infrastructure inspection; Foucart's notebook 4.4.2.3 (normalised
-matrices; its tables are in test_uncertainty.py); Ahmadzadeh et al., Contingency Space; Perlo et al., Characterizing
-the performance of classification models through conformal correlation matrices. ``docs/errata.md`` is the list.
+The sources: Erbani et al., On the Normalization of Confusion Matrices; a glossary of confusion matrices in
+infrastructure inspection; Foucart's notebook 4.4.2.3 (normalised matrices; its tables are in test_uncertainty.py);
+Ahmadzadeh et al., Contingency Space; Perlo et al., Characterizing the performance of classification models through conformal correlation
+matrices. ``docs/errata.md`` is the list.
 """
+
+from math import comb
 
 import numpy as np
 import pytest
 
 import cmfast
 from cmfast import conformal, contingency, metrics
+from cmfast._reproduce.glossary import _matrices
 
-SURFACES = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])  # asphalt, concrete, composite
-GRADES = np.array([[315, 28, 7, 0], [36, 237, 24, 3], [0, 30, 152, 18], [0, 0, 16, 134]])  # good, fair, poor, failed
-DEFECTS = np.array(
-    [
-        [820, 30, 5, 40, 10, 95],
-        [15, 440, 20, 5, 15, 5],
-        [0, 10, 285, 5, 20, 0],
-        [25, 0, 5, 145, 60, 15],
-        [5, 5, 15, 35, 180, 10],
-        [65, 0, 0, 10, 15, 1910],
-    ]
-)
+SURFACES, GRADES, DEFECTS, TRIVIAL = _matrices.SURFACES, _matrices.GRADES, _matrices.DEFECTS, _matrices.TRIVIAL
 HAIRLINE, EFFLORESCENCE, CORROSION, INTACT = 0, 3, 4, 5
-TRIVIAL = np.array([[9500, 0], [500, 0]])
+SECOND_TEAM = np.array(  # of the notebook: not detected, and four classes; the first row is what is no cell
+    [[0, 962, 629, 5, 285], [824, 6240, 88, 0, 57], [500, 162, 7131, 4, 6], [10, 1, 18, 133, 10], [115, 16, 1, 11, 164]]
+)
 FINLEY = np.array([[2680, 72], [23, 28]])  # tornadoes, 1884; the second class is "tornado"
 
 
@@ -32,6 +27,76 @@ def rates(M):
     """Return tp, fn, fp, tn of class 1."""
     (tn, fp), (fn, tp) = M
     return tp, fn, fp, tn
+
+
+# The normalisation
+
+
+def test_the_overlap_of_proportional_matrices_is_one():
+    assert cmfast.overlap(SURFACES, 3 * SURFACES) == 1
+
+
+def test_bi_is_not_always_closest_to_the_balanced_matrix():
+    """One network, a test set with a tenth of the composites: it is as it was, but bi is not."""
+    balanced = SURFACES / SURFACES.sum(axis=1, keepdims=True)
+    imbalanced = balanced * [[1000], [1000], [100]]
+    row, bi = (cmfast.normalize(imbalanced, method) for method in ("row", "bi"))
+    assert cmfast.overlap(row, balanced) == pytest.approx(1)
+    ceiling = cmfast.overlap(cmfast.bi_normalize(balanced), balanced)
+    assert cmfast.overlap(bi, balanced) == pytest.approx(ceiling)
+    assert ceiling < 0.995
+    assert cmfast.kl_divergence(balanced, row) == pytest.approx(0)
+    assert cmfast.kl_divergence(balanced, bi) > 1e-3
+    # What the definition says: of all doubly stochastic matrices it is closest to what it is made of.
+    other = bi + 0.01 * np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+    assert cmfast.kl_divergence(bi, imbalanced) < cmfast.kl_divergence(other, imbalanced)
+
+
+def test_a_small_constant_is_not_small_in_what_is_bi_normalised():
+    M = np.array([[1.0, 1.0], [0.0, 1.0]])
+    for eps, confused in ((0.5, 0.366), (1e-3, 0.0307), (1e-6, 0.000999)):
+        assert cmfast.normalize(M, "bi", smoothing=eps)[1, 0] == pytest.approx(confused, rel=3e-3)
+
+
+def test_the_sums_that_are_asked_for_are_those_of_the_result():
+    u, v = [500, 300, 200], [400, 300, 300]
+    Q = cmfast.ipf(SURFACES, u, v).matrix
+    np.testing.assert_allclose(Q.sum(axis=1), u)
+    np.testing.assert_allclose(Q.sum(axis=0), v)
+    assert SURFACES.sum(axis=1).tolist() != u
+
+
+def test_a_constant_changes_no_derivative():
+    M, P, h = SURFACES / 1000, np.full((3, 3), 1 / 9), 1e-6
+    less = np.eye(3)[:1].T * np.eye(3)[0] * h  # a step along the first cell
+
+    def slope(f):
+        return (f(P + less) - f(P - less)) / (2 * h)
+
+    kl = slope(lambda P: (P * np.log(P / M)).sum())
+    assert slope(lambda P: (P * np.log(P / M)).sum() - 1) == pytest.approx(kl, abs=1e-7)
+    assert kl == pytest.approx(np.log(P / M)[0, 0] + 1, abs=1e-7)
+    assert slope(lambda P: (P * np.log(P / M)).sum() - P.sum()) == pytest.approx(np.log(P / M)[0, 0], abs=1e-7)
+
+
+def test_the_right_factor_belongs_to_the_prediction():
+    found = cmfast.ipf(SURFACES)
+    left, right = found.row_scale, found.col_scale
+    np.testing.assert_allclose((left[:, None] * right * SURFACES).sum(axis=1), 1)
+    by_truth = (left * right)[:, None] * SURFACES  # printed
+    assert abs(by_truth.sum(axis=1) - 1).max() > 0.01
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_clusters_and_the_matrix_must_be_of_one_set():
+    y = np.arange(3)
+    points = 10.0 * y[:, None]  # a cell for each
+    grid = cmfast.Grid([0.0], [1.0])
+    found = cmfast.geometric_confusion_matrix(
+        points, y, (y + 1) % 3, weights="all", n_components=None, grid=grid, on_failure="ignore"
+    )
+    np.testing.assert_allclose(found.matrix, cmfast.confusion_matrix(y, (y + 1) % 3) / 3)
+    assert cmfast.overlap(found.matrix, cmfast.confusion_matrix(y, y)) == 0  # another set, on which it is right
 
 
 # The glossary
@@ -87,6 +152,29 @@ def test_the_matthews_coefficient_does_not_use_all_cells():
     assert metrics.mcc(moved) == metrics.mcc(SURFACES)
 
 
+def test_the_map_of_the_glossary_paints_no_confusion_red():
+    red_to_green = pytest.importorskip("matplotlib").colormaps["RdYlGn"]
+    empty, confused = red_to_green(0.0), red_to_green(1.0)  # red, green, blue, opacity
+    assert empty[0] > 0.6
+    assert empty[1] < 0.1
+    assert confused[0] < 0.1
+    assert confused[1] > 0.4
+
+
+def test_rows_of_a_class_that_does_not_occur_are_no_shares():
+    M = np.array([[3, 1], [0, 0]])
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(M / M.sum(axis=1)[:, np.newaxis]).sum() == 2
+    assert metrics.confusion_fractions(M).tolist() == [[0.75, 0.25], [0, 0]]
+
+
+def test_a_perfect_model_exceeds_the_agreement_of_two_annotators():
+    right = (1 + np.sqrt(0.7)) / 2  # of each, of two grades, on their own
+    both = [[right**2, right * (1 - right)], [right * (1 - right), (1 - right) ** 2]]  # right or wrong, of each
+    assert metrics.accuracy(both) == pytest.approx(0.85)
+    assert right == pytest.approx(0.918, abs=1e-3)
+
+
 # The notebook (its printed tables: test_uncertainty.py)
 
 
@@ -97,6 +185,13 @@ def test_an_unsupported_class_leaves_the_recall_alone_not_the_precision_too():
     P, R = (found[name][supported].mean() for name in ("precision", "recall"))
     assert round(2 * P * R / (P + R), 4) == 0.8025  # what its code gives
     assert round(float(metrics.f1_of_macro(M, undefined="nan")), 4) == 0.6468
+
+
+def test_the_simulation_draws_true_proportions_not_predicted_ones():
+    true, predicted = SECOND_TEAM[1:].sum(axis=1), SECOND_TEAM[:, 1:].sum(axis=0)
+    shares = true / true.sum(), predicted / predicted.sum()
+    np.testing.assert_allclose(shares[0], [0.47, 0.50, 0.01, 0.02], atol=0.005)
+    assert shares[1][3] / shares[0][3] == pytest.approx(1.66, abs=0.01)
 
 
 # Contingency space
@@ -178,6 +273,62 @@ def test_other_metrics_than_tau_have_a_form_for_many_classes():
     assert two["peirce"] == pytest.approx(metrics.tss(FINLEY))
 
 
+def test_the_form_with_r_is_not_the_matrix_of_rates():
+    tp, fn, fp, tn = rates(FINLEY)
+    r, tpr, tnr = (tn + fp) / (tp + fn), tp / (tp + fn), tn / (tn + fp)
+    with_r, without = ([[k * tnr, k * (1 - tnr)], [1 - tpr, tpr]] for k in (r, 1))
+    assert metrics.accuracy(with_r) == pytest.approx(metrics.accuracy(FINLEY))
+    assert [round(float(metrics.accuracy(M)), 2) for M in (with_r, without)] == [0.97, 0.76]
+
+
+def test_a_costly_miss_weighs_the_recall_of_the_positives():
+    misses, alarms = [[9, 1], [5, 5]], [[5, 5], [1, 9]]
+    assert metrics.tau(misses) == metrics.tau(alarms)
+    dear = [metrics.tau_weighted(M, [1, 4]) for M in (misses, alarms)]  # of negatives (x), of positives (y)
+    cheap = [metrics.tau_weighted(M, [4, 1]) for M in (misses, alarms)]
+    assert dear[0] < dear[1]
+    assert cheap[0] > cheap[1]
+
+
+def test_ratios_of_many_classes_are_over_the_smallest():
+    sizes, x = np.array([100, 200, 400]), np.array([0.9, 0.5, 0.25])
+    assert (sizes / sizes[0] >= 1).all()
+    assert not (sizes[0] / sizes >= 1).all()  # printed
+    recalled = sizes * x
+    right, printed = (np.sum(r * x) / r.sum() for r in (sizes / sizes[0], sizes[0] / sizes))
+    assert right == pytest.approx(recalled.sum() / sizes.sum())  # the accuracy
+    assert abs(printed - right) > 0.1
+
+
+def test_surfaces_are_not_all_between_zero_and_one():
+    for name in ("mcc", "kappa", "tss"):
+        assert contingency.metric_surface(name, size=5)[0, 0] == -1
+
+
+def test_tau_is_one_minus_a_distance_and_none_itself():
+    perfect, worst = [[5, 0], [0, 5]], [[0, 5], [5, 0]]
+    assert metrics.tau(perfect) == 1  # both points are equal: a distance would be 0
+    assert metrics.tau(worst) == 0  # and they are apart
+
+    def constant(a, b):
+        return 1.0
+
+    points = [(0.1, 0.9), (0.5, 0.5)]
+    assert all(constant(a, b) == constant(b, a) >= 0 for a in points for b in points)
+    assert constant(points[0], points[0]) != 0
+
+
+def test_the_printed_p_is_no_value_of_the_test():
+    n = 100
+    exact = [
+        2 * sum((-1) ** (j - 1) * comb(2 * n, n - j * k) for j in range(1, n // k + 1)) / comb(2 * n, n)
+        for k in range(1, n + 1)
+    ]
+    around = [p for p in exact if 1e-48 < p < 1e-46]
+    assert [f"{p:.2e}" for p in around] == ["5.04e-47", "1.82e-48"]
+    assert f"{2 * np.exp(-2 * n / 2):.1e}" == "7.4e-44"  # asymptotic, of samples that do not overlap at all
+
+
 def test_a_high_true_negative_rate_means_few_false_alarms_not_few_misses():
     quiet = [[990, 10], [90, 10]]
     assert metrics.specificity(quiet)[1] == 0.99
@@ -232,6 +383,18 @@ def test_sets_do_not_tell_the_confusion_matrix():
 def test_a_higher_dirichlet_parameter_makes_clients_alike():
     spread = [np.random.default_rng(0).dirichlet(np.full(10, a), 500).std() for a in (0.1, 1.0, 10.0)]
     assert spread[0] > spread[1] > spread[2]
+
+
+def test_the_slight_decreases_are_of_8_and_10_percent():
+    before, after = np.array([0.808, 0.630, 0.511]), np.array([0.742, 0.570, 0.493])
+    assert (100 * (before - after) / before).round().tolist() == [8, 10, 4]
+
+
+def test_the_calibration_needs_labels():
+    """One model, two truths of the rows that calibrate: other sets of the same new rows."""
+    P = np.tile([[0.6, 0.4], [0.4, 0.6]], (20, 1))
+    thresholds = [conformal.threshold(conformal.scores(P, y), 0.1)[0] for y in (P.argmax(-1), P.argmin(-1))]
+    assert thresholds[0] < thresholds[1]
 
 
 def test_fractions_of_few_rows_give_the_counts_away():

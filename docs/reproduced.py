@@ -1,0 +1,76 @@
+"""Write ``reproduced.md`` of what ``cmfast reproduce`` found: ``python docs/reproduced.py [FOLDER ...]``.
+
+Each folder is the output of a full run; its claims replace those of its paper in ``reproduced.json``, and the page is
+made of that file. Without a folder only the page is written.
+"""
+
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cmfast._reproduce import PAPERS
+from cmfast._reproduce._frame import kind
+
+HERE = Path(__file__).parent
+KEPT = HERE / "reproduced.json"
+PAGE = HERE / "reproduced.md"
+HEAD = """# The papers, reproduced
+
+Every claim of the papers that this library stands on, computed again by `cmfast reproduce NAME`: whether it holds,
+where not, and what came out. The command writes a page with pictures, all numbers as JSON and every picture by itself; two
+runs are the same but for their times. With `--quick` it takes at most a minute and says less surely what is said here.
+
+Made by `python docs/reproduced.py`. Misprints are in [what the sources print](errata.md).
+"""
+
+
+def page(kept: dict[str, Any]) -> str:
+    """Return the page."""
+    parts = [HEAD]
+    for name in PAPERS:
+        if name not in kept:
+            continue
+        paper = kept[name]
+        count = Counter(kind(claim["verdict"]) for claim in paper["claims"])
+        settings = ", ".join(f"{key} {_said(value)}" for key, value in paper["settings"].items() if key != "quick")
+        parts.append(
+            f"## {paper['title']}\n\n{paper['source']}. `cmfast reproduce {name}`"
+            + (f" ({settings})" if settings else "")
+            + f": {count['holds']} claims hold, {count['fails']} fail, {count['partly']} in part.\n\n"
+            "| claim | where | verdict | found |\n|---|---|---|---|\n" + "\n".join(map(_row, paper["claims"])) + "\n"
+        )
+    return "\n".join(parts)
+
+
+def _said(value: Any) -> str:
+    return ", ".join(map(_said, value)) if isinstance(value, list) else f"{value}"
+
+
+def _row(claim: dict[str, Any]) -> str:
+    seeds = claim["seeds"]
+    drawn = "" if not seeds else f" (seed {seeds[0]})" if len(seeds) == 1 else f" ({len(seeds)} seeds)"
+    cells = claim["text"], claim["where"], claim["verdict"], claim["found"] + drawn
+    return "| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |"
+
+
+def keep(folder: Path, kept: dict[str, Any]) -> None:
+    """Replace the claims of the paper that a folder holds."""
+    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    wanted = ("text", "where", "verdict", "found", "seeds")
+    claims = [{key: claim[key] for key in wanted} for claim in found["claims"]]
+    kept[found["reproduction"]] = {key: found[key] for key in ("title", "source", "settings")} | {"claims": claims}
+
+
+def main(folders: list[str]) -> None:
+    """Write both files."""
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    for folder in folders:
+        keep(Path(folder), kept)
+    KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.write_text(page(kept), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
