@@ -19,8 +19,9 @@ PAGE = HERE / "reproduced.md"
 HEAD = """# The papers, reproduced
 
 Every claim of the papers that this library stands on, computed again by `cmfast reproduce NAME`: whether it holds,
-where not, and what came out. The command writes a page with pictures, all numbers as JSON and every picture by itself; two
-runs are the same but for their times. With `--quick` it takes at most a minute and says less surely what is said here.
+where not, and what came out. The command writes a page with pictures, all numbers as JSON and every picture by itself;
+two runs are the same but for their times. With `--quick` it takes at most a minute and says less surely what is said
+here.
 
 Made by `python docs/reproduced.py`. Misprints are in [what the sources print](errata.md).
 """

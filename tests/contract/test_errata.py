@@ -2,8 +2,8 @@
 
 The sources: Erbani et al., On the Normalization of Confusion Matrices; a glossary of confusion matrices in
 infrastructure inspection; Foucart's notebook 4.4.2.3 (normalised matrices; its tables are in test_uncertainty.py);
-Ahmadzadeh et al., Contingency Space; Perlo et al., Characterizing the performance of classification models through conformal correlation
-matrices. ``docs/errata.md`` is the list.
+Ahmadzadeh et al., Contingency Space; Perlo et al., Characterizing the performance of classification models through
+conformal correlation matrices. ``docs/errata.md`` is the list.
 """
 
 from math import comb
