@@ -27,6 +27,7 @@ class Paper:
 
 PAPERS = {
     "glossary": Paper("every table of a glossary of confusion matrices in infrastructure inspection", ("matplotlib",)),
+    "uncertainty": Paper("a notebook on normalised matrices of four teams: tables, widths, and who is better"),
 }
 
 

@@ -19,7 +19,7 @@ from cmfast._reproduce import _files, _frame
 from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
 from cmfast.cli import main
 
-SMALL = {"glossary": {"n": 2000}}  # what makes each quicker than quick
+SMALL = {"glossary": {"n": 2000}, "uncertainty": {"n_replicates": 200}}  # what makes each quicker than quick
 DRAWN = {"glossary": "cmfast._reproduce.glossary._practice.png"}
 
 
