@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-DISTRIBUTIONS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib"}
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "PIL": "pillow"}
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Paper:
 PAPERS = {
     "glossary": Paper("every table of a glossary of confusion matrices in infrastructure inspection", ("matplotlib",)),
     "uncertainty": Paper("a notebook on normalised matrices of four teams: tables, widths, and who is better"),
+    "normalization": Paper("both experiments on four data sets, by paired intervals", ("sklearn", "PIL")),
 }
 
 

@@ -1,0 +1,72 @@
+"""Letters drawn by arithmetic: strokes, turned, sheared and blurred at random; no font, no library."""
+
+import numpy as np
+
+SIZE = 10  # pixels of a side
+SHARPNESS = 14.0
+NOISE = 0.35
+
+Strokes = tuple[np.ndarray, ...]
+
+
+def _line(*points: tuple[float, float]) -> np.ndarray:
+    return np.array(points)
+
+
+def _arc(x: float, y: float, rx: float, ry: float, start: float, end: float) -> np.ndarray:
+    angles = np.radians(np.linspace(start, end, 9))
+    return np.stack([x + rx * np.cos(angles), y + ry * np.sin(angles)], axis=-1)
+
+
+_BACK = _line((0.2, 0.0), (0.2, 1.0))
+_ROUND = _arc(0.5, 0.5, 0.4, 0.5, 0, 360)
+_OPEN = _arc(0.5, 0.5, 0.4, 0.5, 45, 315)
+_BOWL = _arc(0.2, 0.25, 0.55, 0.25, -90, 90)
+# Chosen in families that look alike, so that there is something to confuse: x to the right, y down.
+ALPHABET: dict[str, Strokes] = {
+    "O": (_ROUND,),
+    "Q": (_ROUND, _line((0.6, 0.7), (0.95, 1.05))),
+    "C": (_OPEN,),
+    "G": (_OPEN, _line((0.55, 0.55), (0.8, 0.55), (0.8, 0.85))),
+    "D": (_BACK, _arc(0.2, 0.5, 0.6, 0.5, -90, 90)),
+    "P": (_BACK, _BOWL),
+    "R": (_BACK, _BOWL, _line((0.35, 0.5), (0.8, 1.0))),
+    "B": (_BACK, _BOWL, _arc(0.2, 0.75, 0.6, 0.25, -90, 90)),
+    "E": (_BACK, _line((0.8, 0.0), (0.2, 0.0)), _line((0.7, 0.5), (0.2, 0.5)), _line((0.8, 1.0), (0.2, 1.0))),
+    "F": (_BACK, _line((0.8, 0.0), (0.2, 0.0)), _line((0.7, 0.5), (0.2, 0.5))),
+}
+
+
+def draw(letter: str, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return `count` pictures of a letter, (count, SIZE, SIZE) from 0 to 1 before their noise."""
+    pieces = np.concatenate([np.stack([s[:-1], s[1:]], axis=1) for s in ALPHABET[letter]])  # (pieces, 2 ends, 2)
+    moved = _moved(pieces - 0.5, count, rng)
+    centres = (np.stack(np.meshgrid(np.arange(SIZE), np.arange(SIZE)), axis=-1) + 0.5) / SIZE - 0.5
+    distance = _distance(centres.reshape(-1, 2), moved)
+    width = rng.uniform(0.03, 0.09, (count, 1))
+    ink = 1 / (1 + np.exp(SHARPNESS * (distance - width) / width.mean()))
+    noisy = ink + rng.normal(0, NOISE, ink.shape)
+    pictures: np.ndarray = noisy.reshape(count, SIZE, SIZE).astype(np.float32)
+    return pictures
+
+
+def _moved(pieces: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the pieces of a letter, turned, sheared, scaled and shifted anew for each of `count` pictures."""
+    angle, shear = rng.normal(0, np.radians(10), count), rng.normal(0, 0.15, count)
+    scale, shift = rng.uniform(0.55, 0.8, (count, 2)), rng.normal(0, 0.05, (count, 2))
+    turn = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], axis=-1).reshape(count, 2, 2)
+    turn[:, :, 1] += shear[:, None] * turn[:, :, 0]
+    moved: np.ndarray = np.einsum("nab,nb,peb->npea", turn, scale, pieces) + shift[:, None, None]
+    return moved
+
+
+def _distance(points: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+    """Return how far each point is from the nearest piece of each picture, (pictures, points)."""
+    nearest = np.full((len(pieces), len(points)), np.inf)
+    for start, end in pieces.transpose(1, 2, 0, 3):
+        along = end - start
+        from_start = points[None] - start[:, None]
+        share = np.einsum("npa,na->np", from_start, along) / (along**2).sum(-1)[:, None]
+        apart = from_start - np.clip(share, 0, 1)[..., None] * along[:, None]
+        np.minimum(nearest, np.sqrt((apart**2).sum(-1)), out=nearest)
+    return nearest

@@ -1,0 +1,109 @@
+"""Experiment 1: which normalisation of an imbalanced matrix comes closest to the balanced one, and how close it can."""
+
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+import cmfast
+from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._reproduce.normalization import paired
+from cmfast._reproduce.normalization.training import STOPS, Settings
+
+MEASURES = ("overlap", "kl")
+
+
+def compare(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: Settings) -> dict[str, Any]:
+    """Return everything about experiment 1, by data set, stop, smoothing and level.
+
+    `truth` are the balanced matrices (data sets, stops, repetitions, C, C), `skewed` the imbalanced ones with a level
+    before the repetitions. Every normalisation and every measure is one call for all of them.
+    """
+    by_smoothing = {f"{eps:g}": _measures(truth, skewed, eps, settings) for eps in settings.smoothings}
+    out: dict[str, Any] = {}
+    for d, name in enumerate(names):
+        out[name] = {"samples": _samples(truth[d], skewed[d], settings)}
+        for s, stop in enumerate(STOPS):
+            out[name][stop] = {eps: _levels(found, (d, s), settings) for eps, found in by_smoothing.items()}
+    return out
+
+
+def _measures(
+    truth: np.ndarray, skewed: np.ndarray, eps: float, settings: Settings
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return, by method: overlap and divergence of every skewed matrix, its ceiling, what its weights are worth."""
+    aim = truth[:, :, None]
+    out: dict[str, dict[str, np.ndarray]] = {key: {} for key in (*MEASURES, "ceiling", "effective", "variance")}
+    for method in NORMALIZATIONS:
+        options: dict[str, Any] = {"tol": settings.tol} if method == "bi" else {}
+        smooth: dict[str, Any] = {"smoothing": eps} if method == "bi" else {}
+        out["overlap"][method] = cmfast.overlap(cmfast.normalize(skewed, method, **options, **smooth), aim)
+        # Without the constant a cell that is empty in one matrix alone would make the divergence infinite.
+        out["kl"][method] = cmfast.kl_divergence(aim + eps, cmfast.normalize(skewed + eps, method, **options))
+        out["ceiling"][method] = cmfast.overlap(cmfast.normalize(truth, method, **options, **smooth), truth)
+        weights = cmfast.importance_weights(skewed, method, **options, **smooth)
+        out["effective"][method], out["variance"][method] = weighed(skewed, weights)
+    return out
+
+
+def weighed(M: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the effective share of the samples under weights, and the variance of the weights, their mean being one.
+
+    The effective number of samples is Kish's: the square of the sum of all weights over the sum of their squares.
+    """
+    n = M.sum(axis=(-2, -1))
+    first, second = (weights * M).sum(axis=(-2, -1)), (weights**2 * M).sum(axis=(-2, -1))
+    share = first**2 / second / n
+    return share, 1 / share - 1
+
+
+def _levels(found: dict[str, dict[str, np.ndarray]], at: tuple[int, int], settings: Settings) -> list[dict[str, Any]]:
+    out = []
+    for k, alpha in enumerate(settings.levels):
+        values = {key: {m: v[at][k] for m, v in found[key].items()} for key in (*MEASURES, "effective", "variance")}
+        level: dict[str, Any] = {"alpha": alpha}
+        for key in MEASURES:
+            largest = key == "overlap"
+            level[key] = paired.spread(values[key], largest=largest)
+            level[f"{key}_of_bi_against_best"] = paired.against_best(
+                values[key], "bi", settings.interval, largest=largest
+            )
+        level["ceiling"] = {m: v[at].mean() for m, v in found["ceiling"].items()}
+        level["effective_share"] = {m: v.mean() for m, v in values["effective"].items()}
+        level["variance_of_weights"] = {m: v.mean() for m, v in values["variance"].items()}
+        out.append(level)
+    return out
+
+
+def changes(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: Settings) -> dict[str, Any]:
+    """Return what becomes of the early overlaps from the first level to the last: paired over the repetitions."""
+    eps = settings.smoothings[0]
+    found = _measures(truth[:, :1], skewed[:, :1], eps, settings)
+    out: dict[str, Any] = {}
+    for d, name in enumerate(names):
+        overlap = {m: v[d, 0] for m, v in found["overlap"].items()}
+        rival = np.max([overlap[m] for m in NORMALIZATIONS if m != "bi"], axis=0)
+        gap = overlap["bi"] - rival
+        out[name] = {
+            "loss": {m: paired.interval(v[0] - v[-1], settings.interval) for m, v in overlap.items()},
+            "gap": paired.interval(gap[-1] - gap[0], settings.interval),
+            "rank_correlation_of_effective_share": {
+                m: float(spearmanr(found["effective"][m][d, 0].ravel(), overlap[m].ravel()).statistic)
+                for m in NORMALIZATIONS
+                if m != "all"  # its weights are all alike
+            },
+        }
+    return out
+
+
+def _samples(truth: np.ndarray, skewed: np.ndarray, settings: Settings) -> dict[str, Any]:
+    """Return how many samples there were and how often the networks were right, by stop."""
+    share = np.trace(skewed, axis1=-2, axis2=-1) / skewed.sum(axis=(-2, -1))
+    right = np.trace(truth, axis1=-2, axis2=-1) / truth.sum(axis=(-2, -1))
+    return {
+        "balanced_test": int(truth[0, 0].sum()),
+        "imbalanced_test": skewed[0].sum(axis=(-2, -1)).mean(axis=1),
+        "accuracy_balanced": {stop: right[s].mean() for s, stop in enumerate(STOPS)},
+        "accuracy_imbalanced": {stop: share[s].mean(axis=1) for s, stop in enumerate(STOPS)},
+        "empty_cells": {stop: (skewed[s] == 0).sum(axis=(-2, -1)).mean(axis=1) for s, stop in enumerate(STOPS)},
+    }

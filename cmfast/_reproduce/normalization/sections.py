@@ -1,0 +1,132 @@
+"""The pictures and tables of the page: figures 3 to 6 of the paper, and what stands beside them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import cmfast
+from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._demo import figures
+from cmfast._reproduce._frame import Picture, Section, Table
+from cmfast._reproduce.normalization.training import STOPS, Settings
+
+Numbers = dict[str, Any]
+
+
+def laid_out(
+    first: Numbers, second: Numbers, matrices: tuple[np.ndarray, np.ndarray], settings: Settings
+) -> list[Section]:
+    """Return the sections of the page."""
+    eps = f"{settings.smoothings[0]:g}"
+    axes = f"{settings.components[0]} axes"
+    return [
+        Section(
+            "Experiment 1: the overlap with the balanced matrix (Fig. 3a)",
+            [_by_level(f"recovered_{name}", name, _means(found["early"][eps])) for name, found in first.items()],
+            ["From left to right more heterogeneous. Networks stop as the paper's do."],
+            ["The ceiling of bi, below one, is what it reaches where the matrix is the balanced one already."],
+        ),
+        Section("The same in numbers", [_recovery(first, stop, e) for stop in STOPS for e in first_keys(first)]),
+        Section("One instance (Fig. 4)", _instance(list(first), matrices, settings)),
+        Section(
+            "Experiment 2: the overlap with geometric matrices (Figs. 3b, 3c and 5)",
+            [
+                _by_level(f"clouds_{name}_{g}", f"{name}: {g}", _clouds(found[axes][eps]["levels"], g))
+                for name, found in second.items()
+                for g in NORMALIZATIONS
+            ],
+            after=["Guaranteed and permuted: what sparse cells and mere occupancy give."],
+        ),
+        Section("The same in numbers, with their own normalisation", _geometry(second)),
+    ]
+
+
+def first_keys(first: Numbers) -> list[str]:
+    """Return the smoothing constants."""
+    return list(next(iter(first.values()))["early"])
+
+
+def _means(levels: list[Numbers]) -> dict[str, dict[str, float]]:
+    return {
+        f"{level['alpha']:g}": {m: float(level["overlap"][m]["mean"]) for m in NORMALIZATIONS}
+        | {"ceiling of bi": float(level["ceiling"]["bi"])}
+        for level in levels
+    }
+
+
+def _clouds(levels: list[Numbers], g: str) -> dict[str, dict[str, float]]:
+    return {
+        f"{level['alpha']:g}": {m: float(v) for m, v in level["normalised"][g]["overlap"].items()}
+        | {key: float(level["matched"][g][key]) for key in ("guaranteed", "null")}
+        for level in levels
+    }
+
+
+def _by_level(name: str, title: str, values: dict[str, dict[str, float]]) -> Picture:
+    series: dict[str, Sequence[float]] = {
+        m: [level[m] for level in values.values()] for m in next(iter(values.values()))
+    }
+    colours = figures.METHOD_COLOURS | {"ceiling of bi": "#8aa6e0", "guaranteed": "#8aa6e0", "null": "#c0322b"}
+    image = figures.lines(list(values), series, colours, title=title, x_title="concentration alpha")
+    return Picture(name, image, {"by_alpha": values})
+
+
+def _recovery(first: Numbers, stop: str, eps: str) -> Table:
+    rows = []
+    for name, found in first.items():
+        for level in found[stop][eps]:
+            rival = level["overlap_of_bi_against_best"]
+            row = [f"{name}, {level['alpha']:g}", *(f"{level['overlap'][m]['mean']:.3f}" for m in NORMALIZATIONS)]
+            row += [
+                f"{level['ceiling']['bi']:.3f}",
+                f"{rival['mean']:+.3f} ({rival['low']:+.3f} to {rival['high']:+.3f})",
+            ]
+            row += [f"{level['kl'][m]['mean']:.3f}" for m in NORMALIZATIONS]
+            row += [f"{100 * level['effective_share']['bi']:.1f} %", f"{level['variance_of_weights']['bi']:.1f}"]
+            rows.append(row)
+    head = ["data, alpha", *NORMALIZATIONS, "ceiling of bi", "bi less best other", *(f"KL {m}" for m in NORMALIZATIONS)]
+    head += ["effective share, bi", "variance of weights, bi"]
+    return Table(f"Networks that stop {stop}, M + {eps} before bi", head, rows)
+
+
+def _instance(names: list[str], matrices: tuple[np.ndarray, np.ndarray], settings: Settings) -> list[Picture]:
+    truth, skewed = (M[0, 0] for M in matrices)
+    k = min(range(len(settings.levels)), key=lambda k: abs(settings.levels[k] - 0.3))
+    M1, M2 = truth[0], skewed[k, 0]
+    shown: dict[str, np.ndarray] = {"balanced": M1}
+    for m in NORMALIZATIONS:
+        smooth: dict[str, Any] = {"smoothing": settings.smoothings[0]} if m == "bi" else {}
+        shown[m] = cmfast.normalize(M2, m, **smooth)
+    out = []
+    for title, S in shown.items():
+        text = f"{names[0]}, alpha {settings.levels[k]:g}: overlap {float(cmfast.overlap(S, M1)):.3f}"
+        image = figures.heatmap(S * (len(S) / S.sum()), title=title, subtitle=text, off_diagonal_max=0.25)
+        out.append(Picture(f"instance_{title}", image, {"matrix": S}))
+    return out
+
+
+def _geometry(second: Numbers) -> list[Table]:
+    head = [
+        "data, alpha",
+        "norm(M)",
+        "W o M",
+        "guaranteed",
+        "permuted",
+        "pattern",
+        "its null",
+        "missing mass",
+        "unmixed",
+    ]
+    out = []
+    for axes, found in next(iter(second.values())).items():
+        for eps in found:
+            rows = []
+            for name in second:
+                for level in second[name][axes][eps]["levels"]:
+                    bi, own = level["matched"]["bi"], level["normalised"]["bi"]["overlap"]["bi"]
+                    values = [own, *(bi[key] for key in ("overlap", "guaranteed", "null", "pattern", "pattern_null"))]
+                    values += [level["missing_mass_bi"], level["unmixed"]]
+                    rows.append([f"{name}, {level['alpha']:g}", *(f"{v:.3f}" for v in values)])
+            out.append(Table(f"bi, {axes}, M + {eps}", head, rows))
+    return out
