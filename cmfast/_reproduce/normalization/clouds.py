@@ -87,7 +87,8 @@ def _pairs(
 ) -> dict[str, np.ndarray]:
     """Return the overlap of every normalisation (last but one axis) with every geometric matrix (last)."""
     bi: dict[str, Any] = {"smoothing": eps, "tol": settings.tol}
-    norms = [cmfast.normalize(M, method, **(bi if method == "bi" else {})) for method in NORMALIZATIONS]
+    none: dict[str, Any] = {}
+    norms = [cmfast.normalize(M, method, **(bi if method == "bi" else none)) for method in NORMALIZATIONS]
     N = np.stack(np.broadcast_arrays(*norms), axis=-3)
     return {
         "weighted": cmfast.overlap(W[..., :, None, :, :], G[..., None, :, :, :]),

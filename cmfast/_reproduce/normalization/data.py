@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,8 +83,8 @@ def digits() -> Pool:
     """Return scikit-learn's digits, each turned by 0, 90, 180 and 270 degrees; the turns of one are a block."""
     from sklearn.datasets import load_digits
 
-    images, target = load_digits(return_X_y=True)
-    pictures = images.reshape(-1, 8, 8).astype(np.float32) / 16
+    found: Any = load_digits()
+    pictures, target = found.images.astype(np.float32) / 16, found.target
     X = np.concatenate([np.rot90(pictures, k, axes=(1, 2)) for k in range(4)])
     classes = tuple(map(str, range(10)))
     return Pool(
@@ -112,7 +112,7 @@ def code() -> Pool:
             lines += groups[k]
             labels += [c] * len(groups[k])
             blocks += [len(blocks)] * len(groups[k])
-    hashed = HashingVectorizer(analyzer="char", ngram_range=(2, 4), n_features=FEATURES, lowercase=False)
+    hashed: Any = HashingVectorizer(analyzer="char", ngram_range=(2, 4), n_features=FEATURES, lowercase=False)
     X = hashed.transform(lines).toarray() * LENGTH
     return Pool("code", "lines of code by package", X.astype(np.float32), np.array(labels), np.array(blocks), PACKAGES)
 

@@ -17,7 +17,7 @@ class Perceptron:
 
         # Typed loosely: scikit-learn's annotations, read off its defaults, know batch_size as a string only.
         options: dict[str, Any] = {"solver": "sgd", "momentum": MOMENTUM, "batch_size": BATCH, "alpha": DECAY}
-        self._network = MLPClassifier((HIDDEN,), random_state=seed, learning_rate_init=RATE, **options)
+        self._network: Any = MLPClassifier((HIDDEN,), random_state=seed, learning_rate_init=RATE, **options)
         self._classes = np.arange(n_classes)
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:

@@ -88,12 +88,17 @@ def changes(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], setti
             "loss": {m: paired.interval(v[0] - v[-1], settings.interval) for m, v in overlap.items()},
             "gap": paired.interval(gap[-1] - gap[0], settings.interval),
             "rank_correlation_of_effective_share": {
-                m: float(spearmanr(found["effective"][m][d, 0].ravel(), overlap[m].ravel()).statistic)
+                m: _rank_correlation(found["effective"][m][d, 0].ravel(), overlap[m].ravel())
                 for m in NORMALIZATIONS
                 if m != "all"  # its weights are all alike
             },
         }
     return out
+
+
+def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    found: Any = spearmanr(a, b)
+    return float(found.statistic)
 
 
 def _samples(truth: np.ndarray, skewed: np.ndarray, settings: Settings) -> dict[str, Any]:
