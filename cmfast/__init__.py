@@ -32,6 +32,7 @@ from cmfast.geometry import (
     width_curve,
 )
 from cmfast.kernels.status import Status
+from cmfast.margins import MarginsResult, ipf_nd
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
@@ -63,6 +64,7 @@ __all__ = [
     "GcmResult",
     "Grid",
     "HtmlReport",
+    "MarginsResult",
     "PcaAccumulator",
     "Projection",
     "ScalingResult",
@@ -83,6 +85,7 @@ __all__ = [
     "geometric_confusion_matrix",
     "importance_weights",
     "ipf",
+    "ipf_nd",
     "kl_divergence",
     "l1_distance",
     "metrics",

@@ -125,6 +125,13 @@ def _ipf_of_logits() -> None:
     cmfast.ipf(np.where(np.tri(3) > 0.0, 1000.0 * np.eye(3), -np.inf), logits=True)
 
 
+def _ipf_nd() -> None:
+    """Call it on a small table and on one whose step a library solves."""
+    for n in (2, 9):
+        M = np.ones((n, n, n))
+        cmfast.ipf_nd(M, [((0, 1), M.sum(2)), ((0, 2), M.sum(1)), ((1, 2), M.sum(0))])
+
+
 def _comparison_gradient() -> None:
     for one, other in product(FLOATS, FLOATS):
         arrays = _matrix(one), _matrix(other), np.array(1.0)
@@ -376,6 +383,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "normalizing_gradient": _normalizing_gradient,
     "ipf_of_logits": _ipf_of_logits,
     "scaling_gradient": _scaling_gradient,
+    "ipf_nd": _ipf_nd,
     "support": _support,
     "column_ranges": _columns,
     "column_moments": _columns,

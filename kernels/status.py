@@ -9,7 +9,8 @@ class Status(IntEnum):
     """Outcome of one element of a batch; arrays of it are int8.
 
     Codes 0 and 2 count as success (:attr:`ok`). What the result holds: ``CONVERGED`` the answer, ``MAX_ITER`` the last
-    iterate, ``LIMIT_ONLY`` the exact limit (factors NaN), every other code NaN.
+    iterate, ``LIMIT_ONLY`` the exact limit (factors NaN), ``UNDETERMINED`` a table whose sums are right while the
+    digits of its targets do not say what all of its cells are, every other code NaN.
 
     Examples
     --------
@@ -25,6 +26,7 @@ class Status(IntEnum):
     INVALID = 5
     ZERO_LINE = 6
     RANGE = 7
+    UNDETERMINED = 8
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
@@ -49,3 +51,4 @@ TOTALS = int(Status.TOTALS)
 INVALID = int(Status.INVALID)
 ZERO_LINE = int(Status.ZERO_LINE)
 RANGE = int(Status.RANGE)
+UNDETERMINED = int(Status.UNDETERMINED)

@@ -29,6 +29,7 @@ NAMESPACES |= {"display.": cmfast.display}
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
+    "MarginsResult",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "uncertainty.Interval", "uncertainty.Intervals", "uncertainty.Posterior",
@@ -499,6 +500,11 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "drop_ties": (True, False),
     "pos_label": (None, 0, 1, np.int8(1), -1, 7),
     "cost": ([[0, 1], [2, 0]], np.ones((2, 2))),
+    "margins": (
+        Made(lambda make: [(0, make(ONES)), ((1,), make(np.array([0.5, 1.5])))]),
+        Made(lambda make: [((1, 0), make(M.T)), ((), make(np.array(M.sum())))]),
+    ),
+    "ndim": (None, 2, np.int8(2)),
 }
 
 TARGETS = {"M": M, "row_sums": ONES, "col_sums": ONES}
@@ -596,6 +602,20 @@ ENTRIES: dict[str, Entry] = {
     "ras": _function(cmfast.ras, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})),
     "support": _function(
         cmfast.support, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})
+    ),
+    "ipf_nd": _of_matrix(
+        cmfast.ipf_nd,
+        others={"margins": Made(lambda make: [(0, make(M.sum(1))), ((1,), make(M.sum(0)))])},
+        wrong={
+            "margins": (None, 3, "x", [], {}, [1], [(0,)], [(0.5, ONES)], [((0, 0), M)], [(-1, ONES)], [(32, ONES)]),
+            "ndim": integers(2, none=True, most=32),
+            "smoothing": (*NO_NUMBER, 0, -1.0, "pseudo-bayes"),
+        },
+    ),
+    "MarginsResult.explain": Entry(
+        lambda make: cmfast.ipf_nd(make(np.stack([M, M])), [(0, make(M.sum(1))), (1, make(M.sum(0)))]).explain,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),
     "Support.explain": Entry(
         lambda make: cmfast.support(make(np.stack([M, M]))).explain,

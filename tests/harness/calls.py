@@ -150,6 +150,10 @@ def _scaling_gradient(
     return dispatch.call("scaling_gradient", M, G, of_row, of_col, *known, num_threads=num_threads)
 
 
+def _ipf_nd(M: Any, *targets: Any, axes: Any, **options: Any) -> Any:
+    return cmfast.ipf_nd(M, list(zip(axes, targets, strict=True)), **options)
+
+
 def _comparison_gradient(S: Any, T: Any, G: Any, *, of: str, num_threads: Any = None) -> Any:
     return dispatch.call("comparison_gradient", *dispatch.adopt(S=S, T=T, G=G), of=of, num_threads=num_threads)
 
@@ -230,6 +234,7 @@ ENTRIES: dict[str, Any] = {
     "weighted_kappa": cmfast.metrics.kappa,
     "comparison_gradient": _comparison_gradient,
     "ipf_of_logits": lambda *args, **options: cmfast.ipf(*args, logits=True, **options),
+    "ipf_nd": _ipf_nd,
     "metrics_gradient": _metrics_gradient,
     "normalizing_gradient": _normalizing_gradient,
     "scaling_gradient": _scaling_gradient,
@@ -269,6 +274,7 @@ PARTS: dict[str, Any] = {
     "metric_draws": lambda found: [one.draws for one in found.values()],
     "metric_intervals": lambda found: [part for one in found.values() for part in one],
     "support": lambda found: (*found[:-1], *found.certificate),
+    "ipf_nd": lambda r: (r.table, *r.achieved, r.status),
     "cell_counts": lambda r: (r.cells, r.labels, r.predictions, r.counts),
     "column_ranges": lambda r: r[:2],
     "decode_cells": lambda r: (r.cells, r.labels, r.predictions),

@@ -1,0 +1,106 @@
+"""What scaling tables to margins returns."""
+
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch, reading, validate
+from cmfast._core.annotations import ArrayT
+from cmfast.kernels.status import Status
+
+MEANING = {
+    Status.CONVERGED: "the margins are met, measured again on what is returned, and so are the cells that they fix",
+    Status.MAX_ITER: "not converged; this is the last iterate, give a larger max_iter=",
+    Status.LIMIT_ONLY: "no factors exist; this is the exact limit, with some positive cells at zero",
+    Status.INFEASIBLE: "no nonnegative table with these zeros has these margins",
+    Status.TOTALS: "two margins disagree on the axes that they share, or on the total",
+    Status.INVALID: "a cell or target is infinite or negative, or a cell is NaN",
+    Status.ZERO_LINE: "a line of a margin is empty but its target is not",
+    Status.RANGE: "factors or cells leave the range of float64",
+    Status.UNDETERMINED: "the margins are met, but the digits of their targets do not say what all cells are",
+}
+
+
+@reading.readable
+class MarginsResult(NamedTuple, Generic[ArrayT]):
+    """What :func:`ipf_nd` returns.
+
+    Attributes
+    ----------
+    table : array, shape of the tables
+        Scaled; float32 if the tables and all targets are float32, else float64.
+    factors : list of array of float64
+        One for each margin, in its shape: `table` is what was given times the factors of the lines of a cell. Each but
+        the first has the geometric mean one, where it was given for all of its lines. Where margins share axes other
+        factors give the same table; these have the least sum of squares of their logarithms, but for that mean, unless
+        many zeros make them slow to find. NaN with LIMIT_ONLY: none exist.
+    achieved : list of array of float64
+        The margins of `table`, added up before any rounding to float32.
+    residual : array of float64, shape (...)
+        The largest L1 distance of a margin from its target over the sum of that. Where :func:`ipf` adds those of both
+        margins, this is between a half of that and all of it.
+    cell_error : array of float64, shape (...)
+        About how far off a cell may be, relative to itself: what rounding the targets once moves, and the last step.
+    n_iter : array of int64, shape (...)
+        Passes over the table: one for each margin of a sweep, one for each Newton step.
+    status : array of int8, shape (...)
+        Codes of :class:`cmfast.Status`.
+    """
+
+    table: ArrayT
+    factors: list[ArrayT]
+    achieved: list[ArrayT]
+    residual: ArrayT
+    cell_error: ArrayT
+    n_iter: ArrayT
+    status: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        shape, batch = dispatch.shape_of(self.table), dispatch.shape_of(self.status)
+        return {
+            "of": " x ".join(map(str, shape[len(batch) :]))
+            + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
+            "margins": str(len(self.factors)),
+            "status": reading.statuses(self.status),
+            "residual": reading.most(self.residual),
+            "cell error": reading.most(self.cell_error),
+            "passes": reading.most(self.n_iter, ","),
+        }
+
+    def explain(self, index: int | tuple[int, ...] | None = None) -> str:
+        """Say in words what became of the tables, or of one.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Place in the batch; default: one line for every status that occurs.
+
+        Returns
+        -------
+        str
+            One sentence per line.
+
+        Raises
+        ------
+        TypeError, IndexError
+            `index` is not one place in the batch.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.ipf_nd([[1.0, 2.0], [3.0, 4.0]], [((0, 1), [[1.0, 1.0], [1.0, 1.0]])]).explain()
+        'CONVERGED: the margins are met, measured again on what is returned, and so are the cells that they fix'
+        """
+        codes = np.asarray(dispatch.to_host(self.status))
+        if index is not None:
+            return _sentence(codes[validate.place(index, codes.shape)])
+        if codes.ndim == 0:
+            return _sentence(codes)
+        found, number = np.unique(codes, return_counts=True)
+        lines = [f"{n:,} {_sentence(code)}" for n, code in zip(number.tolist(), found, strict=True)]
+        return "\n".join(lines) or "no tables"
+
+
+def _sentence(code: Any) -> str:
+    status = Status(int(code))
+    return f"{status.name}: {MEANING[status]}"

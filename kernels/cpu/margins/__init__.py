@@ -1,0 +1,1 @@
+"""Tables of any number of axes, scaled to margins over any of them."""

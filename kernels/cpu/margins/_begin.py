@@ -1,0 +1,164 @@
+"""Look at the targets and cells of one table, and list what may be positive."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._table import (
+    CELLS,
+    LEVENBERG,
+    PASSES,
+    PROBED,
+    REMOVED,
+    RESIDUAL,
+    STEPS,
+    TOTAL,
+    UNKNOWNS,
+    WIDTH,
+    WIDTH_BEFORE,
+)
+from cmfast.kernels.shared.scaling import TOTALS_RTOL
+from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS, ZERO_LINE
+
+ROUNDS = 8  # of making margins agree, each with every other
+EVEN = 1e-14  # difference that is rounding
+NUDGE = 1e-13  # of Levenberg's method, relative to the sums of lines
+
+
+@jit(inner=True)
+def begin(t, cells, layout, targets, smoothing):
+    """Fill a table; return OK, or why it has no answer. `targets` are changed to agree."""
+    status = _check(cells, targets)
+    if status == OK:
+        status = _reconcile(layout, targets)
+    if status != OK:
+        return status
+    _number(t, layout, targets)
+    _list(t, cells, layout, targets, smoothing)
+    t.multipliers[:] = 0.0
+    t.step[:] = 0.0
+    t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED] = 0, 0, 0
+    t.state[RESIDUAL], t.state[WIDTH], t.state[WIDTH_BEFORE] = np.inf, np.inf, np.inf
+    t.state[PROBED], t.state[LEVENBERG] = 0.0, NUDGE
+    return _empty_line(t, layout, targets)
+
+
+@jit(inner=True)
+def _check(cells, targets):
+    for x in cells:
+        if not 0.0 <= x < np.inf:
+            return INVALID
+    total = 0.0
+    for m in targets:
+        if m < 0.0 or m == np.inf:
+            return INVALID
+        if m > 0.0:
+            total += m
+    return OK if total < np.inf else RANGE
+
+
+@jit(inner=True)
+def _reconcile(layout, targets):
+    """Multiply margins so that they agree with those before them on what they share; TOTALS if they are too far off."""
+    for number in range(ROUNDS):
+        changed = False
+        for p in range(len(layout.pairs)):
+            a, b, n = layout.pairs[p, 0], layout.pairs[p, 1], layout.pairs[p, 2]
+            one = _shared_sums(layout, targets, a, layout.pairs[p, 3], n)
+            other = _shared_sums(layout, targets, b, layout.pairs[p, 4], n)
+            for k in range(n):
+                gap, least = abs(one[k] - other[k]), max(one[k], other[k])
+                if gap > TOTALS_RTOL * least and number == 0:
+                    return TOTALS
+                other[k] = one[k] / other[k] if gap > EVEN * least else 1.0
+                changed |= other[k] != 1.0
+            start, to = layout.offsets[b], layout.pairs[p, 4]
+            for k in range(layout.offsets[b + 1] - start):
+                targets[start + k] *= other[layout.shared[to + k]]
+        if not changed:
+            break
+    return OK
+
+
+@jit(inner=True)
+def _shared_sums(layout, targets, b, place, n):
+    """Return the sums of a margin over what it shares; NaN where it is not known."""
+    found = np.zeros(n)
+    start = layout.offsets[b]
+    for k in range(layout.offsets[b + 1] - start):
+        found[layout.shared[place + k]] += targets[start + k]
+    return found
+
+
+@jit(inner=True)
+def _number(t, layout, targets):
+    """Give numbers to the lines whose multipliers are looked for, and add up the targets of every margin."""
+    n = 0
+    t.state[TOTAL] = np.inf
+    known = np.ones(len(t.totals), np.bool_)
+    for b in range(len(t.totals)):
+        t.totals[b] = 0.0
+        for k in range(layout.offsets[b], layout.offsets[b + 1]):
+            if targets[k] >= 0.0:
+                t.totals[b] += targets[k]
+            else:
+                known[b] = False
+        if known[b]:
+            t.state[TOTAL] = min(t.state[TOTAL], t.totals[b])
+    n_closed = layout.offsets[1]
+    for b in range(1, len(t.totals)):
+        implied = False  # by a margin before it that has all of its axes
+        for a in range(b):
+            implied |= layout.within[b] == a and known[a]
+        for k in range(layout.offsets[b], layout.offsets[b + 1]):
+            t.numbers[k] = -1
+            if targets[k] > 0.0 and not implied:
+                t.wanted[n], t.margin[n], t.numbers[k] = targets[k], b, n
+                n += 1
+    for k in range(n_closed):
+        t.numbers[k], t.closed[k] = -1, targets[k]
+    t.wanted[n], t.margin[n] = 0.0, 0
+    t.counts[UNKNOWNS] = n
+    for k in range(n_closed, len(t.numbers)):
+        if t.numbers[k] < 0:
+            t.numbers[k] = n
+
+
+@jit(inner=True)
+def _list(t, cells, layout, targets, smoothing):
+    """List the cells that may be positive: none has a line whose target is zero."""
+    n, line = 0, -1
+    for k in range(len(layout.places)):
+        at = layout.places[k]
+        value = cells[at] + smoothing
+        alive = value > 0.0
+        for b in range(layout.lines.shape[1]):
+            alive &= targets[layout.lines[k, b]] != 0.0
+        while line < layout.lines[k, 0]:
+            line += 1
+            t.first[line] = n
+        if not alive:
+            continue
+        t.q[n], t.places[n], t.codes[n, 0] = value, at, layout.lines[k, 0]
+        for b in range(1, layout.lines.shape[1]):
+            t.codes[n, b] = t.numbers[layout.lines[k, b]]
+        n += 1
+    while line < len(t.closed):
+        line += 1
+        t.first[line] = n
+    t.counts[CELLS] = n
+
+
+@jit(inner=True)
+def _empty_line(t, layout, targets):
+    """Return ZERO_LINE where a line with a target has no cell."""
+    used = np.zeros(len(t.wanted), np.bool_)
+    for c in range(t.counts[CELLS]):
+        for b in range(1, t.codes.shape[1]):
+            used[t.codes[c, b]] = True
+    for k in range(t.counts[UNKNOWNS]):
+        if not used[k]:
+            return ZERO_LINE
+    for line in range(len(t.closed)):
+        if t.closed[line] > 0.0 and t.first[line + 1] == t.first[line]:
+            return ZERO_LINE
+    return OK

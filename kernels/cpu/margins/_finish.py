@@ -1,0 +1,119 @@
+"""What is returned of one table, and how far it is off, measured again on that."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._table import CELLS, UNKNOWNS
+
+MOST_ROUNDS = 300  # of conjugate gradients
+EXACT = 1e-13  # part of the logarithms that may be left
+
+
+@jit()
+def finish(t, layout, targets, first, out, factors, achieved):
+    """Write the table, its factors and the sums that it has; return the residual, infinite where a cell vanished.
+
+    `first` is the margin whose factors take what all others leave.
+    """
+    out[:], factors[:], achieved[:] = 0.0, 1.0, 0.0
+    vanished = False
+    for c in range(t.counts[CELLS]):
+        out[t.places[c]] = t.x[c]
+        vanished |= not 0.0 < t.x[c] < np.inf
+    for k in range(len(layout.places)):
+        for b in range(layout.lines.shape[1]):
+            achieved[layout.lines[k, b]] += out[layout.places[k]]
+    worst = 0.0
+    for b in range(len(t.totals)):
+        missed = 0.0
+        for k in range(layout.offsets[b], layout.offsets[b + 1]):
+            if targets[k] >= 0.0:
+                missed += abs(achieved[k] - targets[k])
+        worst = max(worst, missed / t.totals[b] if t.totals[b] > 0.0 else missed)
+    _shorten(t)
+    n_closed = len(t.closed)
+    for k in range(len(factors)):
+        if k < n_closed:
+            factors[k] = t.lift[k] if t.closed[k] > 0.0 else 0.0
+        else:
+            factors[k] = t.multipliers[t.numbers[k]]
+    _gauge(layout, targets, first, factors)
+    for k in range(len(factors)):
+        factors[k] = math.exp(factors[k]) if targets[k] != 0.0 else 0.0
+        vanished |= not factors[k] < np.inf or (factors[k] == 0.0 and targets[k] != 0.0)
+    return np.inf if vanished else worst
+
+
+@jit(inner=True)
+def _shorten(t):
+    """Replace the multipliers by the shortest that scale the cells in the same way, by conjugate gradients."""
+    n, closed = t.counts[UNKNOWNS], len(t.closed)
+    found, r, p, product = (
+        np.zeros(closed + n + 1),
+        np.zeros(closed + n + 1),
+        np.zeros(closed + n + 1),
+        np.zeros(closed + n + 1),
+    )
+    p[:closed], p[closed:] = t.lift, t.multipliers[: n + 1]
+    _twice(t, p, r)
+    p[:] = r
+    left = (r * r).sum()
+    goal, rounds = EXACT * EXACT * left, 0
+    while left > goal and rounds < MOST_ROUNDS:
+        square = _twice(t, p, product)
+        if not square > 0.0:
+            break
+        length = left / square
+        found += length * p
+        r -= length * product
+        before, left = left, (r * r).sum()
+        p *= left / before
+        p += r
+        rounds += 1
+    if left <= goal:
+        t.lift[:] = found[:closed]
+        t.multipliers[:n] = found[closed : closed + n]
+
+
+@jit(inner=True, borrows=True)
+def _twice(t, y, out):
+    """Add to every line what its cells get by `y`; return the sum of the squares of that."""
+    n, closed, square = t.counts[UNKNOWNS], len(t.closed), 0.0
+    out[:] = 0.0
+    for c in range(t.counts[CELLS]):
+        line = t.codes[c, 0]
+        asked = t.closed[line] > 0.0
+        z = y[line] if asked else 0.0
+        for b in range(1, t.codes.shape[1]):
+            z += y[closed + t.codes[c, b]]
+        square += z * z
+        if asked:
+            out[line] += z
+        for b in range(1, t.codes.shape[1]):
+            if t.codes[c, b] < n:
+                out[closed + t.codes[c, b]] += z
+    return square
+
+
+@jit(inner=True, borrows=True)
+def _gauge(layout, targets, first, factors):
+    """Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known."""
+    start, stop = layout.offsets[first], layout.offsets[first + 1]
+    for k in range(start, stop):
+        if not targets[k] >= 0.0:
+            return
+    for b in range(len(layout.offsets) - 1):
+        total, number, known = 0.0, 0, b != first
+        for k in range(layout.offsets[b], layout.offsets[b + 1]):
+            known &= targets[k] >= 0.0
+            if targets[k] > 0.0:
+                total, number = total + factors[k], number + 1
+        if not known or number == 0:
+            continue
+        mean = total / number
+        for k in range(layout.offsets[b], layout.offsets[b + 1]):
+            factors[k] -= mean
+        for k in range(start, stop):
+            factors[k] += mean

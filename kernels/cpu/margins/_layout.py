@@ -1,0 +1,75 @@
+"""Which cells of a table stand in which lines of its margins; the same for every table of a shape."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+Axes = tuple[tuple[int, ...], ...]
+
+
+class Layout(NamedTuple):
+    """Cells sorted by the lines of the largest margin, which is the first here and is closed exactly.
+
+    Lines are numbered through all margins, in the order of `order`.
+    """
+
+    order: np.ndarray  # (margins,) which margin of the caller stands where
+    offsets: np.ndarray  # (margins + 1,) number of the first line of each
+    places: np.ndarray  # (cells,) which cell of the table stands where
+    lines: np.ndarray  # (cells, margins) int32
+    pairs: np.ndarray  # (pairs, 5) two margins, lines of what they share, where `shared` begins for each
+    shared: np.ndarray  # line of a margin -> line of what it shares with another one
+    within: np.ndarray  # (margins,) margin before this one that has all of its axes, or -1
+
+
+@lru_cache(64)
+def dense(shape: tuple[int, ...], axes: Axes) -> Layout:
+    """Return the layout of all cells of tables of a shape."""
+    n = math.prod(shape)
+    coordinates = np.unravel_index(np.arange(n), shape) if shape else ()
+    return layout(shape, axes, coordinates)
+
+
+def layout(shape: tuple[int, ...], axes: Axes, coordinates: Sequence[np.ndarray]) -> Layout:
+    """Return the layout of the cells that stand at `coordinates`, an array for each axis."""
+    sizes = [math.prod(shape[axis] for axis in of) for of in axes]
+    order = np.array(sorted(range(len(axes)), key=lambda b: -sizes[b]), np.int64)
+    offsets = np.concatenate([[0], np.cumsum([sizes[b] for b in order])]).astype(np.int64)
+    n = len(coordinates[0]) if shape else 1
+    numbers = [_numbers([coordinates[axis] for axis in axes[b]], [shape[axis] for axis in axes[b]], n) for b in order]
+    places = np.argsort(numbers[0], kind="stable")
+    lines = np.empty((len(places), len(axes)), np.int32)
+    for b, number in enumerate(numbers):
+        lines[:, b] = number[places] + offsets[b]
+    pairs, shared = _overlaps(shape, [axes[b] for b in order])
+    within = [next((a for a in range(b) if set(axes[order[b]]) <= set(axes[order[a]])), -1) for b in range(len(axes))]
+    return Layout(order, offsets, places, lines, pairs, shared, np.array(within, np.int64))
+
+
+def _numbers(coordinates: list[np.ndarray], sizes: list[int], n: int) -> np.ndarray:
+    """Return the lines of `n` cells, counted along the last axis first."""
+    found = np.zeros(n, np.int64)
+    for coordinate, size in zip(coordinates, sizes, strict=True):
+        found = found * size + coordinate
+    return found
+
+
+def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what every two margins share: their common axes, if only the total."""
+    pairs, shared, start = [], [np.empty(0, np.int64)], 0
+    for a, b in combinations(range(len(axes)), 2):
+        common = [axis for axis in axes[a] if axis in axes[b]]
+        begins = []
+        for of in (axes[a], axes[b]):
+            sizes = [shape[axis] for axis in of]
+            n = math.prod(sizes)
+            own = np.unravel_index(np.arange(n), sizes) if sizes else ()
+            shared.append(_numbers([own[of.index(axis)] for axis in common], [shape[axis] for axis in common], n))
+            begins.append(start)
+            start += n
+        pairs.append((a, b, math.prod(shape[axis] for axis in common), *begins))
+    return np.array(pairs, np.int64).reshape(-1, 5), np.concatenate(shared)

@@ -1,0 +1,167 @@
+"""Sweeps while they are quick, else Newton's method on the multipliers of all margins but one, which is closed exactly.
+
+The equations of a step are solved by whoever calls: :func:`opened` and :func:`stepped` return when they have formed
+them, and the step is taken when they are called again.
+
+Length of a step: along it the third derivative of the dual is at most the second times the most that the step raises
+a cell, in logarithms. So a full step that raises none by more than ``SAFE_WIDTH`` decreases the dual for certain, and
+so does a longer one shortened to ``log(1 + width) / width``.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._begin import NUDGE, begin
+from cmfast.kernels.cpu.margins._passes import add_up, close, curve, sweep, widths
+from cmfast.kernels.cpu.margins._proofs import refutes, remove
+from cmfast.kernels.cpu.margins._table import (
+    CELLS,
+    LEVENBERG,
+    PASSES,
+    PROBED,
+    RESIDUAL,
+    STEPS,
+    UNKNOWNS,
+    WIDTH,
+    WIDTH_BEFORE,
+)
+from cmfast.kernels.shared.scaling import (
+    CLOSE,
+    NEWTON_STEPS,
+    PATIENT_SWEEPS,
+    PLAIN_SWEEPS,
+    SAFE_WIDTH,
+    STANDING,
+)
+from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
+
+SOLVE = -1  # the step is to be solved for
+PROOFS_FROM = 3  # steps until it is asked what they prove
+PROBES = 4
+UNIT = 1.1e-16  # by which targets are rounded
+MOST_ERROR = 1e-4  # of a cell of a table that counts as solved
+
+
+@jit()
+def opened(t, cells, layout, targets, smoothing, tol, last_width, max_iter):
+    """Begin with a table; return SOLVE, or its status."""
+    status = begin(t, cells, layout, targets, smoothing)
+    if status != OK:
+        return status
+    close(t)
+    add_up(t)
+    t.counts[PASSES] = 1
+    if t.counts[UNKNOWNS] == 0:
+        t.state[WIDTH] = 0.0
+    else:
+        _sweep_on(t, tol)
+    return _judged(t, tol, last_width, max_iter)
+
+
+@jit(inner=True)
+def _sweep_on(t, tol):
+    """Sweep a few times, and further while that will not take many more."""
+    number, left = 0, 0.0
+    while number < PLAIN_SWEEPS or (t.state[RESIDUAL] > tol and left <= PATIENT_SWEEPS):
+        before = t.state[RESIDUAL]
+        sweep(t)
+        add_up(t)
+        number += 1
+        t.counts[PASSES] += t.codes.shape[1]
+        shrinks = 0.0 < t.state[RESIDUAL] < before < np.inf
+        left = math.log(tol / t.state[RESIDUAL]) / math.log(t.state[RESIDUAL] / before) if shrinks else np.inf
+
+
+@jit()
+def stepped(t, tol, last_width, max_iter):
+    """Take the step that was solved for; return SOLVE, or the status."""
+    n = t.counts[UNKNOWNS]
+    for k in range(n):
+        t.step[k] *= t.scale[k]
+    t.step[n] = 0.0
+    t.state[LEVENBERG] = NUDGE
+    t.counts[STEPS] += 1
+    t.counts[PASSES] += 1
+    highest, widest = widths(t)
+    if not widest < np.inf:
+        return RANGE
+    if t.counts[STEPS] >= PROOFS_FROM and (widest > CLOSE or t.state[RESIDUAL] > tol):
+        before = t.counts[CELLS]
+        if refutes(t, t.step_lift, t.step) or refutes(t, t.lift, t.multipliers) or remove(t):
+            return INFEASIBLE
+        if t.counts[CELLS] < before:  # what is left begins anew: some of it may have shrunk with what is gone
+            highest, widest = 0.0, np.inf
+            t.step[:], t.multipliers[:] = 0.0, 0.0
+    length = 1.0 if highest <= SAFE_WIDTH else max(SAFE_WIDTH, math.log1p(highest)) / highest
+    t.state[WIDTH_BEFORE], t.state[WIDTH] = t.state[WIDTH], widest
+    for k in range(n):
+        t.multipliers[k] += length * t.step[k]
+    close(t)
+    add_up(t)
+    return _judged(t, tol, last_width, max_iter)
+
+
+@jit(inner=True)
+def _judged(t, tol, last_width, max_iter):
+    """Return OK where margins and cells are right, MAX_ITER or RANGE; else form the equations of the next step."""
+    residual, width = t.state[RESIDUAL], t.state[WIDTH]
+    if not residual < np.inf:
+        return RANGE
+    stalled = width < CLOSE and width >= STANDING * t.state[WIDTH_BEFORE]
+    if residual <= tol and (width <= last_width or stalled):
+        t.state[PROBED] = width if stalled and width > last_width else width * width
+        return OK
+    if t.counts[PASSES] >= max_iter or t.counts[STEPS] >= NEWTON_STEPS:
+        return MAX_ITER
+    form(t)
+    return SOLVE
+
+
+@jit()
+def form(t):
+    """Form the equations of a step."""
+    curve(t)
+    for k in range(t.counts[UNKNOWNS]):
+        t.step[k] = t.scale[k] * (t.wanted[k] - t.sums[k])
+
+
+@jit()
+def disturb(t, number):
+    """Round the targets at random, in a way that depends on nothing but `number`: the step is to be solved for that."""
+    n, word = t.counts[UNKNOWNS], np.uint64(number + 1)
+    for k in range(n):
+        word = _next(word)
+        t.step[k] = _sign(word) * UNIT * t.sums[k]
+    for line in range(len(t.closed)):
+        word = _next(word)
+        by = _sign(word) * UNIT
+        for c in range(t.first[line], t.first[line + 1] if t.closed[line] > 0.0 else t.first[line]):
+            for b in range(1, t.codes.shape[1]):
+                k = t.codes[c, b]
+                if k < n:
+                    t.step[k] -= by * t.x[c]
+    for k in range(n):
+        t.step[k] *= t.scale[k]
+
+
+@jit(inner=True, inline=True)
+def _next(word):
+    return word * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+
+
+@jit(inner=True, inline=True)
+def _sign(word):
+    return 1.0 if word >> np.uint64(63) else -1.0
+
+
+@jit()
+def disturbed(t):
+    """Note how far the cells move by what was solved for."""
+    n = t.counts[UNKNOWNS]
+    for k in range(n):
+        t.step[k] *= t.scale[k]
+    t.step[n] = 0.0
+    _, widest = widths(t)
+    t.state[PROBED] = max(t.state[PROBED], widest)

@@ -1,0 +1,134 @@
+"""Passes over the cells of one table."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, RESIDUAL, UNKNOWNS
+
+
+@jit(inner=True, borrows=True)
+def close(t):
+    """Scale the cells by the multipliers of all unknowns, and every closed line to its target."""
+    m = t.codes.shape[1]
+    for line in range(len(t.closed)):
+        start, stop = t.first[line], t.first[line + 1]
+        top = -np.inf
+        for c in range(start, stop):
+            z = 0.0
+            for b in range(1, m):
+                z += t.multipliers[t.codes[c, b]]
+            t.x[c] = z
+            top = max(top, z)
+        if not t.closed[line] >= 0.0:  # nothing is asked of it
+            t.lift[line] = 0.0
+            for c in range(start, stop):
+                t.x[c] = t.q[c] * math.exp(t.x[c])
+            continue
+        total = 0.0
+        for c in range(start, stop):
+            t.x[c] = t.q[c] * math.exp(t.x[c] - top)
+            total += t.x[c]
+        factor = t.closed[line] / total if stop > start else 0.0
+        t.lift[line] = math.log(factor) - top if stop > start else 0.0
+        for c in range(start, stop):
+            t.x[c] *= factor
+
+
+@jit(inner=True, borrows=True)
+def add_up(t):
+    """Add the cells up by unknown; measure how far their margins are off."""
+    n = t.counts[UNKNOWNS]
+    t.sums[: n + 1] = 0.0
+    for c in range(t.counts[CELLS]):
+        for b in range(1, t.codes.shape[1]):
+            t.sums[t.codes[c, b]] += t.x[c]
+    worst, missed, of = 0.0, 0.0, 0
+    for k in range(n):
+        if t.margin[k] != of:
+            of, missed = t.margin[k], 0.0
+        missed += abs(t.sums[k] - t.wanted[k])
+        worst = max(worst, missed / t.totals[of]) if missed < np.inf else np.inf
+    t.state[RESIDUAL] = worst
+
+
+@jit(inner=True, borrows=True)
+def sweep(t):
+    """Scale every margin but the closed one to its targets, one after the other, and then that."""
+    n = t.counts[UNKNOWNS]
+    for b in range(1, t.codes.shape[1]):
+        t.sums[: n + 1] = 0.0
+        for c in range(t.counts[CELLS]):
+            t.sums[t.codes[c, b]] += t.x[c]
+        for k in range(n):
+            if t.margin[k] == b:
+                t.sums[k] = t.wanted[k] / t.sums[k]
+                t.multipliers[k] += math.log(t.sums[k])
+        t.sums[n] = 1.0
+        for c in range(t.counts[CELLS]):
+            t.x[c] *= t.sums[t.codes[c, b]]
+    close(t)
+
+
+@jit(inner=True)
+def curve(t):
+    """Form the second derivatives by the unknowns, the closed lines eliminated; nudged so that they have a root.
+
+    They are scaled by the sums of the lines. A multiplier that others can stand for has none, and its gradient is zero.
+    """
+    n, m, S = t.counts[UNKNOWNS], t.codes.shape[1], t.curvature
+    S[:n, :n] = 0.0
+    of_line, touched, seen = np.zeros(n), np.empty(n, np.int64), np.zeros(n, np.bool_)
+    for line in range(len(t.closed)):
+        number = 0
+        for c in range(t.first[line], t.first[line + 1]):
+            for b in range(1, m):
+                k = t.codes[c, b]
+                if k == n:
+                    continue
+                for a in range(1, b + 1):
+                    j = t.codes[c, a]
+                    if j < n:
+                        S[k, j] += t.x[c]
+                of_line[k] += t.x[c]
+                if not seen[k]:
+                    seen[k], touched[number], number = True, k, number + 1
+        is_closed = t.closed[line] > 0.0
+        for i in range(number):
+            k = touched[i]
+            part = of_line[k] / t.closed[line]
+            for j in range(i + 1 if is_closed else 0):
+                low, high = min(k, touched[j]), max(k, touched[j])
+                S[high, low] -= part * of_line[touched[j]]
+        for i in range(number):
+            seen[touched[i]], of_line[touched[i]] = False, 0.0
+    for k in range(n):
+        t.scale[k] = 1.0 / math.sqrt(t.sums[k])
+        for j in range(k + 1):
+            S[k, j] *= t.scale[k] * t.scale[j]
+        S[k, k] += t.state[LEVENBERG]
+
+
+@jit(inner=True, borrows=True)
+def widths(t):
+    """Undo the closing of lines in the step; return the most that it raises a cell, and the most it changes one.
+
+    In logarithms. A line that is closed takes back what the step adds to it on average.
+    """
+    m = t.codes.shape[1]
+    highest, widest = 0.0, 0.0
+    for line in range(len(t.closed)):
+        least, most, mean = np.inf, -np.inf, 0.0
+        for c in range(t.first[line], t.first[line + 1]):
+            z = 0.0
+            for b in range(1, m):
+                z += t.step[t.codes[c, b]]
+            least, most = min(least, z), max(most, z)
+            mean += t.x[c] * z
+        t.step_lift[line] = 0.0
+        if t.first[line + 1] > t.first[line]:
+            t.step_lift[line] = -mean / t.closed[line] if t.closed[line] > 0.0 else 0.0
+            most, least = most + t.step_lift[line], least + t.step_lift[line]
+            highest, widest = max(highest, most), max(widest, most, -least)
+    return highest, widest

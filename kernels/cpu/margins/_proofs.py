@@ -1,0 +1,130 @@
+"""What multipliers prove when they run away: that no table has the margins, or that some cells are zero in all that do.
+
+Multiply the lines by any numbers y, and let z be what a cell gets by its lines. In a table with the margins m and the
+total T the sum of z over the cells is m . y, so m . y is at most T times the largest z, or there is no such table; and
+a cell is at most (T max z - m . y) / (max z - z). Newton's steps, and the multipliers, become such y wherever there is
+one: what runs away is what proves it.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._table import CELLS, REMOVED, TOTAL, UNKNOWNS
+
+CERTAIN = 1e-9  # part of the sums that a gap must be, and part of its lines that a cell may have that counts as zero
+BELOW = 0.1  # the largest z that such a cell must be
+
+
+@jit(inner=True, borrows=True)
+def _reach(t, lift, y):
+    """Return the largest z, T times it, m . y and the sum of its magnitudes."""
+    top, product, size = -np.inf, 0.0, 0.0
+    for line in range(len(lift)):
+        if t.closed[line] > 0.0:
+            product += t.closed[line] * lift[line]
+            size += abs(t.closed[line] * lift[line])
+        for c in range(t.first[line], t.first[line + 1]):
+            top = max(top, _z(t, lift, y, c))
+    for k in range(t.counts[UNKNOWNS]):
+        product += t.wanted[k] * y[k]
+        size += abs(t.wanted[k] * y[k])
+    # Without a total nothing bounds a table but what no cell adds to.
+    most = t.state[TOTAL] * top if t.state[TOTAL] < np.inf else 0.0 if top <= 0.0 else np.inf
+    return top, most, product, size
+
+
+@jit(inner=True, borrows=True)
+def _z(t, lift, y, c):
+    z = lift[t.codes[c, 0]]
+    for b in range(1, t.codes.shape[1]):
+        z += y[t.codes[c, b]]
+    return z
+
+
+@jit(inner=True, borrows=True)
+def refutes(t, lift, y):
+    """Return whether numbers prove that there is no table; keep them if so."""
+    _, most, product, size = _reach(t, lift, y)
+    if not product - most > CERTAIN * size:
+        return False
+    _keep(t, lift, y)
+    return True
+
+
+@jit(inner=True, borrows=True)
+def _keep(t, lift, y):
+    for k in range(len(lift)):
+        t.proof[k] = lift[k]
+    for k in range(len(y)):
+        t.proof[len(lift) + k] = y[k]
+
+
+@jit(inner=True, borrows=True)
+def remove(t):
+    """Take out the cells of which the step proves that they are zero; return whether that leaves a line empty.
+
+    Whatever is zero to nine digits of the smallest of its lines counts as zero. The cells that are left have no values.
+    """
+    top, most, product, _ = _reach(t, t.step_lift, t.step)
+    left = most - product
+    if not left < np.inf:
+        return False
+    found = 0
+    for c in range(t.counts[CELLS]):
+        below = top - _z(t, t.step_lift, t.step, c)
+        if below > BELOW and left <= CERTAIN * _smallest_line(t, c) * below:
+            t.x[c] = -below
+            found += 1
+    t.counts[REMOVED] += found
+    if found == 0:
+        return False
+    if _leaves_empty(t):
+        return True
+    n, start = 0, 0
+    for line in range(len(t.closed)):
+        stop = t.first[line + 1]
+        for c in range(start, stop):
+            if t.x[c] >= 0.0:
+                t.q[n], t.places[n], t.x[n] = t.q[c], t.places[c], 0.0
+                for b in range(t.codes.shape[1]):
+                    t.codes[n, b] = t.codes[c, b]
+                n += 1
+        start = stop
+        t.first[line + 1] = n
+    t.counts[CELLS] = n
+    return False
+
+
+@jit(inner=True, borrows=True)
+def _smallest_line(t, c):
+    """Return the smallest target of the lines of a cell."""
+    line = t.codes[c, 0]
+    least = t.closed[line] if t.closed[line] >= 0.0 else np.inf
+    for b in range(1, t.codes.shape[1]):
+        k = t.codes[c, b]
+        if k < t.counts[UNKNOWNS]:
+            least = min(least, t.wanted[k])
+    return least
+
+
+@jit(inner=True, borrows=True)
+def _leaves_empty(t):
+    """Return whether a line with a target has none but removed cells; then the step, with more of it, is the proof."""
+    n, others = len(t.closed), t.counts[UNKNOWNS]
+    t.proof[:] = np.inf  # how far below the largest z is the nearest cell of each line
+    for c in range(t.counts[CELLS]):
+        below = max(-t.x[c], 0.0)
+        line = t.codes[c, 0]
+        t.proof[line] = min(t.proof[line], below)
+        for b in range(1, t.codes.shape[1]):
+            k = n + t.codes[c, b]
+            t.proof[k] = min(t.proof[k], below)
+    empty, by = -1, 0.0
+    for k in range(n + others):
+        if 0.0 < t.proof[k] < np.inf and (k >= n or t.closed[k] > 0.0):
+            empty, by = k, t.proof[k]
+    if empty < 0:
+        return False
+    _keep(t, t.step_lift, t.step)
+    t.proof[empty] += by
+    return True

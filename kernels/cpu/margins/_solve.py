@@ -1,0 +1,35 @@
+"""Roots of small symmetric matrices, for which calling a library would take longer."""
+
+import math
+
+from cmfast.kernels.cpu._core.jit import jit
+
+LEAST = 1e-14  # pivot below which a line is one that others stand for
+
+
+@jit(inner=True, borrows=True)
+def root(S, n):
+    """Replace the lower triangle of a matrix with ones on its diagonal by its root; what has none gets zeros."""
+    for i in range(n):
+        for j in range(i + 1):
+            total = S[i, j]
+            for k in range(j):
+                total -= S[i, k] * S[j, k]
+            if j < i:
+                S[i, j] = total / S[j, j] if S[j, j] > 0.0 else 0.0
+            else:
+                S[i, i] = math.sqrt(total) if total > LEAST else 0.0
+
+
+@jit(inner=True, borrows=True)
+def solve(S, n, b):
+    """Solve by the root, in place."""
+    for i in range(n):
+        total = b[i]
+        for k in range(i):
+            total -= S[i, k] * b[k]
+        b[i] = total / S[i, i] if S[i, i] > 0.0 else 0.0
+    for i in range(n - 1, -1, -1):
+        b[i] = b[i] / S[i, i] if S[i, i] > 0.0 else 0.0
+        for k in range(i):
+            b[k] -= S[i, k] * b[i]

@@ -1,0 +1,205 @@
+"""Tables scaled to margins over any of their axes, many small ones in a kernel or large ones one at a time."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins import _layout
+from cmfast.kernels.cpu.margins._finish import finish
+from cmfast.kernels.cpu.margins._newton import MOST_ERROR, PROBES, SOLVE, disturb, disturbed, form, opened, stepped
+from cmfast.kernels.cpu.margins._solve import root, solve
+from cmfast.kernels.cpu.margins._table import LEVENBERG, PASSES, PROBED, REMOVED, UNKNOWNS, Table, new_table
+from cmfast.kernels.shared.margins import FLOOR, MOST_PASSES
+from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
+from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
+
+SMALL = 64  # unknowns up to which tables are scaled without coming back to Python
+SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
+USUAL_STEPS = 6
+
+
+class _Rules(NamedTuple):
+    smoothing: float
+    tol: float
+    last_width: float
+    max_iter: int
+    first: int  # margin whose factors take what all others leave
+
+
+class _Out(NamedTuple):
+    table: np.ndarray
+    factors: np.ndarray
+    achieved: np.ndarray
+    residual: np.ndarray
+    error: np.ndarray
+    n_iter: np.ndarray
+    status: np.ndarray
+
+
+def ipf_nd(M, *targets, axes, ndim, smoothing=None, tol, max_iter=None, num_threads=None, progress=None):
+    """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
+    batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
+    layout = _layout.dense(shape, axes)
+    wanted = _together(batch, shape, axes, layout, targets)
+    batch = np.broadcast_shapes(batch, wanted.shape[:-1])
+    kind = batches.result_dtype(M, *targets)
+    cells = batches.as_floating(M).astype(np.float64, copy=False).reshape(*M.shape[: M.ndim - ndim], math.prod(shape))
+    _, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
+    n = math.prod(batch)
+    out = _solved(cells, steps[0], wanted, steps[1], n, layout, smoothing, tol, max_iter, num_threads, progress)
+    table = out.table.reshape(*batch, *shape).astype(kind, copy=False)
+    numbers = (a.reshape(batch)[()] for a in (out.residual, out.error, out.n_iter, out.status))
+    lines = (
+        part
+        for a in (out.factors, out.achieved)
+        for part in _apart(a.reshape(*batch, a.shape[-1]), shape, axes, layout)
+    )
+    return table, *lines, *numbers
+
+
+def _together(batch, shape, axes, layout, targets):
+    """Return the targets of all margins as one line, in the order of the layout."""
+    sizes = [tuple(shape[axis] for axis in of) for of in axes]
+    flat = [
+        t.astype(np.float64).reshape(*t.shape[: t.ndim - len(size)], math.prod(size))
+        for t, size in zip(targets, sizes, strict=True)
+    ]
+    common = np.broadcast_shapes(*(t.shape[:-1] for t in flat))
+    return np.concatenate([np.broadcast_to(flat[b], (*common, flat[b].shape[-1])) for b in layout.order], -1)
+
+
+def _apart(lines, shape, axes, layout):
+    """Return such a line as an array for each margin, in the order of the caller."""
+    found = [None] * len(axes)
+    for place, b in enumerate(layout.order):
+        part = lines[..., layout.offsets[place] : layout.offsets[place + 1]]
+        found[b] = np.ascontiguousarray(part).reshape((*lines.shape[:-1], *(shape[axis] for axis in axes[b])))
+    return found
+
+
+def _solved(cells, cells_step, wanted, wanted_step, n, layout, smoothing, tol, max_iter, num_threads, progress):
+    """Scale a flat batch."""
+    n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
+    others = n_lines - int(layout.offsets[1])
+    longest = n_cells / max(1, min(np.diff(layout.offsets), default=1))
+    rules = _Rules(
+        float(smoothing or 0.0),
+        max(tol, FLOOR * max(1.0, longest / FLOOR_LINES)),
+        last_width(tol),
+        MOST_PASSES if max_iter is None else max_iter,
+        int(np.flatnonzero(layout.order == 0)[0]),
+    )
+    out = _Out(
+        np.empty((n, cells.shape[-1])),
+        np.empty((n, n_lines)),
+        np.empty((n, n_lines)),
+        np.empty(n),
+        np.empty(n),
+        np.empty(n, np.int64),
+        np.empty(n, np.int8),
+    )
+    problem = (cells, cells_step, wanted, wanted_step, layout, rules, out)
+    if others <= SMALL:
+        work = USUAL_STEPS * (n_cells * len(layout.offsets) ** 2 + others**3)
+        pool.run(
+            _scale_small, problem, n, seconds=n * work * SECONDS_PER_STEP, num_threads=num_threads, progress=progress
+        )
+        return out
+
+    def scale(_, start, stop):
+        for k in range(start, stop):
+            pool.checkpoint()
+            _scale_large(*problem, k)
+
+    pool.run_pieces(scale, [(k, k + 1) for k in range(n)], seconds=1.0, num_threads=num_threads, progress=progress)
+    return out
+
+
+@jit()
+def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, start, stop):
+    n_lines, n_closed = layout.offsets[-1], layout.offsets[1]
+    t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, n_lines - n_closed)
+    targets = np.empty(n_lines)
+    for k in range(start, stop):
+        targets[:] = wanted[k * wanted_step]
+        given = cells[k * cells_step]
+        status = opened(t, given, layout, targets, rules.smoothing, rules.tol, rules.last_width, rules.max_iter)
+        n = t.counts[UNKNOWNS]
+        while status == SOLVE:
+            root(t.curvature, n)
+            solve(t.curvature, n, t.step)
+            status = stepped(t, rules.tol, rules.last_width, rules.max_iter)
+        if status <= MAX_ITER and n > 0:
+            form(t)
+            root(t.curvature, n)
+            for number in range(PROBES):
+                disturb(t, number)
+                solve(t.curvature, n, t.step)
+                disturbed(t)
+        end(t, layout, targets, rules, status, out, k)
+
+
+@jit()
+def end(t, layout, targets, rules, status, out, k):
+    """Write what became of a table."""
+    residual = np.nan
+    if status <= MAX_ITER:
+        residual = finish(t, layout, targets, rules.first, out.table[k], out.factors[k], out.achieved[k])
+        if not residual < np.inf:
+            status = RANGE
+    if status == OK:
+        if residual > rules.tol:
+            status = MAX_ITER
+        elif not t.state[PROBED] <= MOST_ERROR:
+            status = UNDETERMINED
+        elif t.counts[REMOVED] > 0:
+            status = LIMIT_ONLY
+    if t.counts[REMOVED] > 0:
+        out.factors[k] = np.nan
+    out.residual[k], out.error[k], out.n_iter[k] = residual, t.state[PROBED], t.counts[PASSES]
+    out.status[k] = status
+    if status not in (OK, LIMIT_ONLY, MAX_ITER, UNDETERMINED):
+        out.table[k], out.factors[k], out.achieved[k] = np.nan, np.nan, np.nan
+        out.residual[k], out.error[k] = np.nan, np.nan
+
+
+def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
+    n_lines, n_closed = int(layout.offsets[-1]), int(layout.offsets[1])
+    room = n_lines - n_closed
+    t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
+    t = Table(*t)._replace(curvature=np.empty((room, room)))
+    targets = wanted[k * wanted_step].copy()
+    status = opened(
+        t, cells[k * cells_step], layout, targets, rules.smoothing, rules.tol, rules.last_width, rules.max_iter
+    )
+    n = int(t.counts[UNKNOWNS])
+    while status == SOLVE:
+        pool.checkpoint()
+        _solve_by_library(_rooted(t, n), t.step[:n])
+        status = stepped(t, rules.tol, rules.last_width, rules.max_iter)
+    if status <= MAX_ITER and n > 0:
+        form(t)
+        S = _rooted(t, n)
+        for number in range(PROBES):
+            disturb(t, number)
+            _solve_by_library(S, t.step[:n])
+            disturbed(t)
+    end(t, layout, targets, rules, status, out, k)
+
+
+def _rooted(t, n):
+    """Return the root of the second derivatives, with a larger nudge where they have none."""
+    while True:
+        S, failed = scipy.linalg.lapack.dpotrf(t.curvature[:n, :n].T, lower=0, clean=0)
+        if not failed:
+            return S
+        t.state[LEVENBERG] *= 10.0
+        form(t)
+
+
+def _solve_by_library(S, b):
+    b[:], _ = scipy.linalg.lapack.dpotrs(S, b, lower=0)
