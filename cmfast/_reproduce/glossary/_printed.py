@@ -61,7 +61,7 @@ def of_three_surfaces() -> list[Claim]:
         Claim(
             "Composite is confused with asphalt nearly double as often as with concrete.",
             THREE,
-            "fails",
+            "holds" if value[0] > 1.75 * value[1] else "fails",
             f"{value[0]:g} to {value[1]:g}: {value[0] / value[1]:g} times",
             {"counts": value},
         ),
@@ -155,7 +155,7 @@ def of_grades() -> list[Claim]:
         Claim(
             "Errors are concentrated on adjacent grades; good is never called failed, failed never good.",
             GRADED,
-            "holds",
+            "holds" if 2 * adjacent > errors and not (GRADES[0, 3] or GRADES[3, 0]) else "fails",
             f"{adjacent} of {errors} errors are adjacent; in both corners {GRADES[0, 3]} and {GRADES[3, 0]}",
             {"errors": errors, "adjacent": adjacent},
         ),
@@ -169,8 +169,8 @@ def of_grades() -> list[Claim]:
         Claim(
             "The model is conservative: it downgrades good sections.",
             GRADED,
-            "fails",
-            f"fair called good {shares[1, 0]:.0%}, good called fair {shares[0, 1]:.0%}: it errs to the unsafe side",
+            "holds" if shares[0, 1] > shares[1, 0] else "fails",
+            f"fair called good {shares[1, 0]:.0%}, good called fair {shares[0, 1]:.0%}: the unsafe side is the former",
             {"fair_called_good": shares[1, 0], "good_called_fair": shares[0, 1]},
         ),
         _agrees("Unweighted kappa is approximately 0.72.", GRADED, kappas, {"kappa": 0.72}),

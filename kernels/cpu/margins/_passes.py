@@ -104,7 +104,8 @@ def curve(t):
         for i in range(number):
             seen[touched[i]], of_line[touched[i]] = False, 0.0
     for k in range(n):
-        t.scale[k] = 1.0 / math.sqrt(t.sums[k])
+        # A line whose cells are all below float64 has no step; without this its equations would be no numbers.
+        t.scale[k] = 1.0 / math.sqrt(t.sums[k]) if t.sums[k] > 0.0 else 0.0
         for j in range(k + 1):
             S[k, j] *= t.scale[k] * t.scale[j]
         S[k, k] += t.state[LEVENBERG]
