@@ -27,6 +27,7 @@ class Paper:
 
 PAPERS = {
     "glossary": Paper("every table of a glossary of confusion matrices in infrastructure inspection", ("matplotlib",)),
+    "conformal": Paper("correlations of conformal sets, in one place and with clients", ("sklearn", "matplotlib")),
     "uncertainty": Paper("a notebook on normalised matrices of four teams: tables, widths, and who is better"),
     "normalization": Paper("both experiments on four data sets, by paired intervals", ("sklearn", "PIL")),
 }

@@ -53,7 +53,7 @@ def write(made: Reproduction, folder: Path) -> dict[str, Any]:
             "title": made.title,
             "source": made.source,
             "settings": made.settings,
-            "claims": [vars(claim) for claim in made.claims],
+            "claims": [{**vars(claim), "seeds": list(claim.seeds)} for claim in made.claims],
             "figures": {picture.name: picture.numbers for picture in pictures},
             "numbers": made.numbers,
             "files": files,

@@ -17,10 +17,16 @@ from cmfast._files.output import FileError
 from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _files, _frame
 from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
+from cmfast._reproduce.conformal._network import Settings
 from cmfast.cli import main
 
-SMALL = {"glossary": {"n": 2000}, "uncertainty": {"n_replicates": 200}}  # what makes each quicker than quick
-DRAWN = {"glossary": "cmfast._reproduce.glossary._practice.png"}
+FEW = Settings(seeds=2, epochs=3, rounds=2)
+SMALL = {  # what makes each quicker than quick
+    "glossary": {"n": 2000},
+    "conformal": {"settings": FEW},
+    "uncertainty": {"n_replicates": 200},
+}
+DRAWN = {"glossary": "_practice", "conformal": "_sections"}  # where matplotlib draws, which takes seconds
 
 
 def silent(label, unit):
@@ -112,8 +118,8 @@ def without_times(folder):
 
 @pytest.mark.parametrize("name", SMALL)
 def test_two_runs_are_identical_but_for_times(name, tmp_path, monkeypatch):
-    if name in DRAWN:  # which matplotlib would do for seconds
-        monkeypatch.setattr(DRAWN[name], lambda figure: b"PNG")
+    if name in DRAWN:
+        monkeypatch.setattr(f"cmfast._reproduce.{name}.{DRAWN[name]}.png", lambda figure: b"PNG")
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         reproduce = import_module(f"cmfast._reproduce.{name}").reproduce

@@ -1,0 +1,87 @@
+"""One network in one place: its sets beside its confusion matrix, by epoch and by alpha."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import cmfast
+from cmfast import conformal
+from cmfast._reproduce.conformal._network import (
+    ALPHAS,
+    CENTRE,
+    CLASSES,
+    OTHER,
+    PAIR,
+    Settings,
+    begin,
+    digits,
+    learned,
+    predicted,
+    rows_of,
+    sets_of,
+)
+
+OFF = ~np.eye(CLASSES, dtype=bool)
+
+
+def of_seeds(settings: Settings, tick: Callable[[int, int], object]) -> list[dict[str, Any]]:
+    """Return what a network of each seed shows."""
+    out = []
+    for seed in range(settings.seeds):
+        out.append(trained(seed, settings))
+        tick(seed + 1, settings.seeds)
+    return out
+
+
+def trained(seed: int, settings: Settings) -> dict[str, Any]:
+    """Return what one network shows: by epoch, by alpha, and whether sets foretell confusions of other rows."""
+    data, rng = digits(seed), np.random.default_rng(seed)
+    weights = begin(rng)
+    by_epoch = []
+    for _ in range(settings.epochs):
+        weights = learned(weights, data[0], data[1], rng)
+        sets = sets_of(weights, data, seed)
+        rho = conformal.ccm(sets).correlation()[CENTRE]
+        guess = predicted(weights, data[4])[1].argmax(-1)
+        M = cmfast.confusion_matrix(data[5], guess, n_classes=CLASSES)
+        by_epoch.append({
+            "rho": [float(rho[pair]) for pair in (PAIR, OTHER)],
+            "errors": [int(M[pair] + M[pair[::-1]]) for pair in (PAIR, OTHER)],
+        })  # fmt: skip
+    counts = conformal.ccm(sets)
+    return {
+        "by_epoch": by_epoch,
+        "by_alpha": [_of_alpha(sets, counts, M, data[5], k) for k in range(len(ALPHAS))],
+        "accuracy": float(cmfast.metrics.accuracy(M)),
+        "empty_cells": int((M[OFF] == 0).sum()),
+        "foretold": foretold(sets, data[5], guess),
+        "picture": (sets, data[5], guess) if seed == 0 else None,
+    }
+
+
+def _of_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: int) -> dict[str, Any]:
+    shared = np.triu(counts.G[k] > 0, 1)
+    sizes = sets.sizes[k]
+    return {
+        "alpha": ALPHAS[k],
+        "coverage": float(sets.coverage(y)[k]),
+        "mean_size": float(sizes.mean()),
+        "empty": float((sizes == 0).mean()),
+        "shared": int(shared.sum()),
+        "never_confused": int((shared & (M + M.T == 0)).sum()),
+        "undefined_classes": int((counts.reason[k] > 0).sum()),
+    }
+
+
+def foretold(sets: Any, y: np.ndarray, guess: np.ndarray) -> list[float]:
+    """Return how many pairs that one half of the rows never confuses the other half does: sharing a set, or not.
+
+    Of each kind the share of pairs; NaN where there is no such pair.
+    """
+    first, last = np.split(np.arange(len(y)), [len(y) // 2])
+    before, after = (cmfast.confusion_matrix(y[rows], guess[rows], n_classes=CLASSES) for rows in (first, last))
+    never = np.triu(before + before.T == 0, 1)
+    shared = conformal.ccm(rows_of(sets, first)).G[CENTRE] > 0
+    later = after + after.T > 0
+    return [float(later[pairs].mean()) if pairs.any() else np.nan for pairs in (never & shared, never & ~shared)]

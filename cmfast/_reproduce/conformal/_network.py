@@ -1,0 +1,77 @@
+"""A network of one hidden layer on the digits of scikit-learn, and the sets of its predictions."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cmfast import conformal
+
+ALPHAS = [0.3, 0.2, 0.1, 0.05]
+CENTRE = ALPHAS.index(0.1)
+PAIR, OTHER = (3, 9), (0, 1)  # digits that share sets, digits that do not
+CLASSES, WIDTH = 10, 16
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that can change a result."""
+
+    seeds: int = 30
+    """Splits of the digits, first weights, clients."""
+    epochs: int = 20
+    clients: int = 10
+    chosen: int = 7
+    rounds: int = 15
+    concentrations: tuple[float, ...] = (0.1, 0.5, 5.0)
+
+
+Data = tuple[np.ndarray, ...]
+Weights = list[np.ndarray]
+
+
+def digits(seed: int) -> Data:
+    """Return images and labels: to learn from, to calibrate with, and new ones."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(y))
+    first, calibrate, new = np.split(order, [597, 1197])
+    X = X / 16.0
+    return X[first], y[first], X[calibrate], y[calibrate], X[new], y[new]
+
+
+def begin(rng: np.random.Generator) -> Weights:
+    """Return first weights."""
+    return [rng.normal(0, 0.2, (64, WIDTH)), np.zeros(WIDTH), rng.normal(0, 0.3, (WIDTH, 10)), np.zeros(10)]
+
+
+def predicted(weights: Weights, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the hidden layer and the probabilities."""
+    hidden = np.maximum(X @ weights[0] + weights[1], 0)
+    z = hidden @ weights[2] + weights[3]
+    P = np.exp(z - z.max(-1, keepdims=True))
+    return hidden, P / P.sum(-1, keepdims=True)
+
+
+def learned(weights: Weights, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> Weights:
+    """Return the weights after one epoch of gradient descent."""
+    for batch in np.array_split(rng.permutation(len(y)), max(1, len(y) // 16)):
+        hidden, P = predicted(weights, X[batch])
+        error = (P - np.eye(10)[y[batch]]) / max(1, len(batch))
+        back = (error @ weights[2].T) * (hidden > 0)
+        slopes = [X[batch].T @ back, back.sum(0), hidden.T @ error, error.sum(0)]
+        weights = [w - 0.3 * slope for w, slope in zip(weights, slopes, strict=True)]
+    return weights
+
+
+def sets_of(weights: Weights, data: Data, seed: int, alpha: Any = ALPHAS) -> Any:
+    """Return the sets of the new rows, calibrated by the rows for that."""
+    _, _, X, y, new, _ = data
+    q = conformal.threshold(conformal.scores(predicted(weights, X)[1], y, rng=seed), alpha)
+    return conformal.prediction_sets(predicted(weights, new)[1], q, rng=seed)
+
+
+def rows_of(sets: Any, rows: np.ndarray) -> Any:
+    """Return the sets of some rows."""
+    return conformal.PredictionSets(sets.packed[:, rows], sets.sizes[:, rows], CLASSES, "allow")

@@ -1,0 +1,68 @@
+"""Conformal correlation matrices on digits: what clients give away, what adds up, what sets foretell."""
+
+import numpy as np
+import pytest
+
+from cmfast import conformal
+from cmfast._reproduce.conformal import _centre, _claims, _clients
+from cmfast._reproduce.conformal._network import CENTRE, CLASSES, Settings, begin, digits, sets_of
+
+
+@pytest.fixture(scope="module")
+def some():
+    """Return the digits of a seed, sets of a network that has learned nothing, and the rows of clients."""
+    data, rng = digits(0), np.random.default_rng(0)
+    weights = begin(rng)
+    return data, weights, _clients.split(data[5], 0.5, 10, rng)
+
+
+def test_counts_of_clients_add_up_to_those_of_all(some):
+    data, weights, tested = some
+    own = _clients.own_counts(weights, data, tested, 0)
+    whole = conformal.ccm(sets_of(weights, data, 0, [0.1]))
+    assert (whole.G[0] == sum(own).G).all()
+    found = _clients.merged_against_averaged(own)
+    assert found["gaps"].max() > 0
+    assert _clients.merged_against_averaged([sum(own)] * 3)["gaps"].max() == pytest.approx(0, abs=1e-15)
+
+
+def test_shares_tell_the_size_where_they_have_no_common_divisor():
+    def counted(sizes):
+        return [conformal.ccm(conformal.prediction_sets(np.eye(CLASSES)[rows], [0.5], u=np.full(len(rows), 0.4))).sum(0)
+                for rows in sizes]  # fmt: skip
+
+    told = _clients.given_away(counted([np.array([0, 0, 1, 2, 3]), np.array([0, 0, 1, 1]), np.array([0] * 7)]))
+    assert told == [True, False, False]
+
+
+def test_what_one_half_foretells_of_the_other():
+    y = np.array([0, 1, 2, 3] * 2)
+    guess = np.array([0, 1, 2, 3, 1, 1, 2, 3])  # 0 and 1 are confused in the second half alone
+    P = np.eye(CLASSES)[y] + 0.0
+    P[0, :2] = 0.5
+    sets = conformal.prediction_sets(P, [0.4, 0.5, 0.9, 0.95], u=np.full(8, 0.4))
+    assert conformal.ccm(sets).G[CENTRE, 0, 1] > 0
+    with_set, without = _centre.foretold(sets, y, guess)
+    assert (with_set, without) == (1.0, 0.0)
+
+
+def test_clients_are_alike_or_not():
+    y = np.repeat(np.arange(CLASSES), 60)
+    spread = {}
+    for concentration in (0.1, 5.0):
+        rows = _clients.split(y, concentration, 10, np.random.default_rng(1))
+        assert sorted(np.concatenate(rows)) == list(range(600))
+        spread[concentration] = np.std([np.bincount(y[r], minlength=CLASSES) for r in rows])
+    assert spread[0.1] > 2 * spread[5.0]
+
+
+def test_a_mean_leaves_out_what_is_not_defined():
+    assert _claims.mean_and_error([1.0, np.nan, 3.0]) == (2.0, 1.0)
+    assert np.isnan(_claims.mean_and_error([np.nan])[0])
+
+
+def test_one_seed_is_one_result():
+    settings = Settings(rounds=2)
+    one, two = (_clients.federate(1, "high", 0.5, settings) for _ in range(2))
+    assert {**one, "counts": 0} == {**two, "counts": 0}
+    assert one["accuracy"] != _clients.federate(2, "high", 0.5, settings)["accuracy"]
