@@ -13,7 +13,9 @@ from cmfast._reproduce.conformal._network import (
     CLASSES,
     OTHER,
     PAIR,
+    Data,
     Settings,
+    Weights,
     begin,
     digits,
     learned,
@@ -37,18 +39,16 @@ def of_seeds(settings: Settings, tick: Callable[[int, int], object]) -> list[dic
 def trained(seed: int, settings: Settings) -> dict[str, Any]:
     """Return what one network shows: by epoch, by alpha, and whether sets foretell confusions of other rows."""
     data, rng = digits(seed), np.random.default_rng(seed)
-    weights = begin(rng)
-    by_epoch = []
+    weights, by_epoch = begin(rng), []
     for _ in range(settings.epochs):
         weights = learned(weights, data[0], data[1], rng)
-        sets = sets_of(weights, data, seed)
+        sets, M, _ = _tested(weights, data, seed)
         rho = conformal.ccm(sets).correlation()[CENTRE]
-        guess = predicted(weights, data[4])[1].argmax(-1)
-        M = cmfast.confusion_matrix(data[5], guess, n_classes=CLASSES)
         by_epoch.append({
             "rho": [float(rho[pair]) for pair in (PAIR, OTHER)],
             "errors": [int(M[pair] + M[pair[::-1]]) for pair in (PAIR, OTHER)],
         })  # fmt: skip
+    sets, M, guess = _tested(weights, data, seed)
     counts = conformal.ccm(sets)
     return {
         "by_epoch": by_epoch,
@@ -58,6 +58,12 @@ def trained(seed: int, settings: Settings) -> dict[str, Any]:
         "foretold": foretold(sets, data[5], guess),
         "picture": (sets, data[5], guess) if seed == 0 else None,
     }
+
+
+def _tested(weights: Weights, data: Data, seed: int) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return sets, confusion matrix and predictions of the new rows."""
+    guess = predicted(weights, data[4])[1].argmax(-1)
+    return sets_of(weights, data, seed), cmfast.confusion_matrix(data[5], guess, n_classes=CLASSES), guess
 
 
 def _of_alpha(sets: Any, counts: Any, M: np.ndarray, y: np.ndarray, k: int) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Clients that learn together: what their own counts tell, what adds up, and whom to choose."""
 
 from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 import numpy as np
@@ -84,7 +86,7 @@ def federate(seed: int, order: Order | None, concentration: float, settings: Set
     return {
         "accuracy": float((guess == truth).mean()),
         "pair": float((guess == truth)[np.isin(truth, PAIR)].mean()),
-        "rho": float(sum(counts).correlation()[PAIR]),
+        "rho": float(reduce(add, counts).correlation()[PAIR]),
         "counts": counts,
     }
 
@@ -104,7 +106,7 @@ def own_counts(weights: Weights, data: Data, tested: list[np.ndarray], seed: int
 
 def merged_against_averaged(counts: list[Any]) -> dict[str, Any]:
     """Return how far the mean of the clients' correlations is from that of all their sets."""
-    merged = sum(counts).correlation()
+    merged = reduce(add, counts).correlation()
     each = np.stack([one.correlation() for one in counts])
     known = ~np.isnan(each)
     with np.errstate(invalid="ignore"):

@@ -34,7 +34,8 @@ def digits(seed: int) -> Data:
     """Return images and labels: to learn from, to calibrate with, and new ones."""
     from sklearn.datasets import load_digits
 
-    X, y = load_digits(return_X_y=True)
+    loaded: Any = load_digits(return_X_y=True)
+    X, y = loaded
     order = np.random.default_rng(seed).permutation(len(y))
     first, calibrate, new = np.split(order, [597, 1197])
     X = X / 16.0
