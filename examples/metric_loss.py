@@ -1,7 +1,6 @@
 """Train on the metric itself: macro F1 as the loss beside cross-entropy, on digits of which half are rare.
 
-Here cross-entropy is better even in macro F1: docs/gradients.md has thirty seeds. A metric is a loss to end with, or for
-what no other loss says.
+Here cross-entropy is better even in macro F1: docs/gradients.md has thirty seeds.
 """
 
 import numpy as np

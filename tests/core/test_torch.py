@@ -27,7 +27,7 @@ def test_results_are_tensors_on_the_cpu():
     result = cmfast.ipf(T)
     assert all(isinstance(part, torch.Tensor) for part in result[:6])
     assert cmfast.Status(result.status) is cmfast.Status.CONVERGED
-    for wrong in (torch.tensor(8), 8, "CONVERGED", None, 0.5):
+    for wrong in (torch.tensor(9), 9, "CONVERGED", None, 0.5):
         with pytest.raises(ValueError, match="is not a valid Status"):
             cmfast.Status(wrong)
 
