@@ -66,8 +66,8 @@ def ipf_nd(
 
     Parameters
     ----------
-    M : array, shape (..., *table)
-        Nonnegative.
+    M : array, shape (..., n_1, ..., n_d)
+        Nonnegative; d is `ndim`.
     margins : list of (axes, target)
         What the table must sum to. `axes`, an int or a tuple of them, are those that are kept, counted from the first
         axis of the table; all others are summed over. `target` has shape ``(..., *sizes)``, the sizes of `axes` in the
