@@ -1,11 +1,12 @@
 """How results show themselves: a line in a console, a table in a notebook, both made of the same parts."""
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
 
-from cmfast._core import dispatch
+from cmfast._core import dispatch, validate
 from cmfast._core.lazy import is_lazy
 from cmfast.kernels.status import Status
 
@@ -60,6 +61,22 @@ def shape(array: Any, core: int = 2) -> str:
     one = " x ".join(map(str, sizes[len(sizes) - core :])) or "1"
     batch = " x ".join(map(str, sizes[: len(sizes) - core]))
     return f"{one}, a batch of {batch}" if batch else one
+
+
+def explained(status: Any, index: int | tuple[int, ...] | None, meaning: Mapping[Status, str], none: str) -> str:
+    """Say in words what codes mean: of one place in the batch, or a line for every status that occurs; else `none`."""
+    codes = np.asarray(dispatch.to_host(status))
+
+    def said(code: Any) -> str:
+        found = Status(int(code))
+        return f"{found.name}: {meaning[found]}"
+
+    if index is not None:
+        return said(codes[validate.place(index, codes.shape)])
+    if codes.ndim == 0:
+        return said(codes)
+    found, number = np.unique(codes, return_counts=True)
+    return "\n".join(f"{n:,} {said(code)}" for n, code in zip(number.tolist(), found, strict=True)) or none
 
 
 def statuses(codes: Any) -> str:

@@ -1,13 +1,12 @@
 """The files of the demo, and its table for the terminal. Every number in them is one of ``results.json``."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._demo import page, words
 from cmfast._demo.experiment import Results
-from cmfast._files.output import FileError, plain, replacing, to_json, write_npz
+from cmfast._files.output import FileError, make_folder, plain, replacing, to_json, write_npz
 
 FILES = ("matrices.npz", "results.json", "report.html")
 
@@ -17,14 +16,7 @@ def prepare(out: Path) -> Path:
 
     An earlier demo is replaced; a file that only has the name of one of its files is not.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise FileError(out, "is a file, give the name of a folder") from None
-    except OSError as error:
-        raise FileError(out, f"cannot be made ({error.strerror})") from error
-    if not os.access(out, os.W_OK):
-        raise FileError(out, "no permission to write into this folder")
+    make_folder(out)
     there = [out / name for name in FILES if (out / name).exists()]
     if 0 < len(there) < len(FILES):
         raise FileError(there[0], "exists already and is not of an earlier demo, choose another --out")

@@ -27,6 +27,18 @@ def reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
+def make_folder(out: Path) -> None:
+    """Make a folder for files that are yet to be made; refuse one that cannot hold them."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise FileError(out, "is a file, give the name of a folder") from None
+    except OSError as error:
+        raise FileError(out, f"cannot be made ({error.strerror})") from error
+    if not os.access(out, os.W_OK):
+        raise FileError(out, "no permission to write into this folder")
+
+
 def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> Path:
     """Return where to write for `path` (links resolved); refuse before any work is done what would fail after it."""
     target = Path(os.path.realpath(path))

@@ -1,13 +1,12 @@
 """The files of a reproduction: a page, all numbers, every picture by itself; all of them or none."""
 
 import json
-import os
 import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from cmfast._files.output import FileError, plain, replacing, to_json
+from cmfast._files.output import FileError, make_folder, plain, replacing, to_json
 from cmfast._pages import parts
 from cmfast._reproduce import _page
 from cmfast._reproduce._frame import Picture, Reproduction
@@ -20,14 +19,7 @@ def prepared(out: Path) -> Path:
 
     An earlier reproduction is replaced; a folder that holds anything else is not touched.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:
-        raise FileError(out, "is a file, give the name of a folder") from None
-    except OSError as error:
-        raise FileError(out, f"cannot be made ({error.strerror})") from error
-    if not os.access(out, os.W_OK):
-        raise FileError(out, "no permission to write into this folder")
+    make_folder(out)
     earlier = _written(out)
     if others := sorted(path.name for path in out.iterdir() if path.name not in earlier):
         raise FileError(out / others[0], "is not of an earlier reproduction, choose another folder")

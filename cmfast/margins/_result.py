@@ -1,10 +1,8 @@
 """What scaling tables to margins returns."""
 
-from typing import Any, Generic, NamedTuple
+from typing import Generic, NamedTuple
 
-import numpy as np
-
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, reading
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
@@ -91,16 +89,4 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         >>> cmfast.ipf_nd([[1.0, 2.0], [3.0, 4.0]], [((0, 1), [[1.0, 1.0], [1.0, 1.0]])]).explain()
         'CONVERGED: the margins are met, measured again on what is returned, and so are the cells that they fix'
         """
-        codes = np.asarray(dispatch.to_host(self.status))
-        if index is not None:
-            return _sentence(codes[validate.place(index, codes.shape)])
-        if codes.ndim == 0:
-            return _sentence(codes)
-        found, number = np.unique(codes, return_counts=True)
-        lines = [f"{n:,} {_sentence(code)}" for n, code in zip(number.tolist(), found, strict=True)]
-        return "\n".join(lines) or "no tables"
-
-
-def _sentence(code: Any) -> str:
-    status = Status(int(code))
-    return f"{status.name}: {MEANING[status]}"
+        return reading.explained(self.status, index, MEANING, "no tables")

@@ -1,10 +1,8 @@
 """What scaling returns."""
 
-from typing import Any, Generic, NamedTuple
+from typing import Generic, NamedTuple
 
-import numpy as np
-
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, reading
 from cmfast._core.annotations import ArrayT, MatrixT
 from cmfast.kernels.status import Status
 
@@ -84,16 +82,4 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         >>> result.explain()
         'CONVERGED: rows and columns have the wanted sums, measured again on what is returned'
         """
-        codes = np.asarray(dispatch.to_host(self.status))
-        if index is not None:
-            return _said(codes[validate.place(index, codes.shape)])
-        if codes.ndim == 0:
-            return _said(codes)
-        found, number = np.unique(codes, return_counts=True)
-        lines = [f"{n:,} {_said(code)}" for n, code in zip(number.tolist(), found, strict=True)]
-        return "\n".join(lines) or "no matrices"
-
-
-def _said(code: Any) -> str:
-    status = Status(int(code))
-    return f"{status.name}: {MEANING[status]}"
+        return reading.explained(self.status, index, MEANING, "no matrices")

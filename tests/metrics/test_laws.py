@@ -16,7 +16,7 @@ BINARY = arrays(np.int64, (2, 2), elements=st.integers(0, 1000)).map(lambda M: M
 SCALARS = list(metrics.SCALARS)
 
 
-def close(a, b):
+def assert_close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
 
 
@@ -25,20 +25,20 @@ def test_row_normalised_accuracy_is_balanced_accuracy(M):
     N = M / M.sum(1, keepdims=True)
     C = len(M)
     balanced = metrics.balanced_accuracy(M)
-    close(metrics.accuracy(N), balanced)
-    close(metrics.kappa(N), metrics.balanced_accuracy_adjusted(M))
+    assert_close(metrics.accuracy(N), balanced)
+    assert_close(metrics.kappa(N), metrics.balanced_accuracy_adjusted(M))
     for name in ("geometric_mean", "tau", "recall"):
-        close(metrics.compute(N, name), metrics.compute(M, name))
+        assert_close(metrics.compute(N, name), metrics.compute(M, name))
     q = N.sum(0) / C
-    close(metrics.mcc(N), (balanced - 1 / C) / np.sqrt((1 - 1 / C) * (1 - (q**2).sum())))
+    assert_close(metrics.mcc(N), (balanced - 1 / C) / np.sqrt((1 - 1 / C) * (1 - (q**2).sum())))
 
 
 @given(COUNTS)
 def test_transpose(M):
     for name in ("mcc", "kappa", "kappa_linear", "kappa_quadratic"):
-        close(metrics.compute(M.T, name), metrics.compute(M, name))
-    close(metrics.recall(M.T), metrics.precision(M))
-    close(metrics.mcc(M) ** 2, metrics.peirce(M) * metrics.peirce(M.T))
+        assert_close(metrics.compute(M.T, name), metrics.compute(M, name))
+    assert_close(metrics.recall(M.T), metrics.precision(M))
+    assert_close(metrics.mcc(M) ** 2, metrics.peirce(M) * metrics.peirce(M.T))
 
 
 @given(COUNTS)
@@ -46,9 +46,9 @@ def test_between_metrics(M):
     C = len(M)
     found = metrics.compute(M, [*SCALARS, "jaccard", "f1"])
     for name in ("recall_weighted", "recall_micro", "precision_micro", "f1_micro"):
-        close(found[name], found["accuracy"])
-    close(found["accuracy_ovr_macro"], 1 - 2 * (1 - found["accuracy"]) / C)
-    close(found["jaccard"], found["f1"] / (2 - found["f1"]))
+        assert_close(found[name], found["accuracy"])
+    assert_close(found["accuracy_ovr_macro"], 1 - 2 * (1 - found["accuracy"]) / C)
+    assert_close(found["jaccard"], found["f1"] / (2 - found["f1"]))
     small = 1e-12
     assert found["f1_of_macro"] >= found["f1_macro"] - small
     assert found["tau"] <= found["balanced_accuracy"] + small
@@ -64,7 +64,7 @@ def test_quadratic_kappa_is_the_concordance_of_class_numbers(M):
     mean_t, mean_p = i @ t, i @ p
     covariance = (np.outer(i, i) * M).sum() / n - mean_t * mean_p
     spread = i**2 @ t - mean_t**2 + i**2 @ p - mean_p**2
-    close(metrics.kappa_quadratic(M), 2 * covariance / (spread + (mean_t - mean_p) ** 2))
+    assert_close(metrics.kappa_quadratic(M), 2 * covariance / (spread + (mean_t - mean_p) ** 2))
 
 
 @given(COUNTS, st.integers(2, 9), st.randoms(use_true_random=False))
@@ -75,10 +75,10 @@ def test_scale_and_order_of_classes(M, factor, random):
     permuted = metrics.compute(M[np.ix_(order, order)], SCALARS)
     for name in SCALARS:
         if name != "krippendorff_alpha":  # which looks at the number of samples
-            close(scaled[name], want[name])
+            assert_close(scaled[name], want[name])
         if name not in ("kappa_linear", "kappa_quadratic", "gerrity"):
-            close(permuted[name], want[name])
-    close(metrics.f1(M[np.ix_(order, order)]), metrics.f1(M)[order])
+            assert_close(permuted[name], want[name])
+    assert_close(metrics.f1(M[np.ix_(order, order)]), metrics.f1(M)[order])
 
 
 @given(COUNTS)
@@ -93,14 +93,14 @@ def test_ranges(M):
 @given(BINARY)
 def test_two_classes(M):
     kappa, mcc, balanced = metrics.kappa(M), metrics.mcc(M), metrics.balanced_accuracy(M)
-    close(metrics.kappa_linear(M), kappa)
-    close(metrics.kappa_quadratic(M), kappa)
+    assert_close(metrics.kappa_linear(M), kappa)
+    assert_close(metrics.kappa_quadratic(M), kappa)
     for name in ("tss", "youden_j", "peirce", "gerrity"):
-        close(metrics.compute(M, name), 2 * balanced - 1)
-    close(metrics.doolittle(M), mcc**2)
-    close(metrics.gilbert(M), kappa / (2 - kappa))
+        assert_close(metrics.compute(M, name), 2 * balanced - 1)
+    assert_close(metrics.doolittle(M), mcc**2)
+    assert_close(metrics.gilbert(M), kappa / (2 - kappa))
     fnr, fpr = 1 - metrics.recall(M)[::-1]
-    close(metrics.tau(M), 1 - np.sqrt((fnr**2 + fpr**2) / 2))
+    assert_close(metrics.tau(M), 1 - np.sqrt((fnr**2 + fpr**2) / 2))
 
 
 @given(COUNTS)
