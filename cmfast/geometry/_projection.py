@@ -103,7 +103,8 @@ class Projection(_Axes[ArrayT], State):
         -----
         Bad values: a row that is not finite becomes NaN, without a word; a result beyond float64 is infinite. Does not
         synchronise the device.
-        Reproducible: same input, same bits, for any number of threads. Works in blocks: `X` is never copied as a whole.
+        Reproducible: same input, same bits, for any number of threads; on the CPU a point has the same bits alone and
+        among others. `X` is never copied as a whole.
 
         Examples
         --------

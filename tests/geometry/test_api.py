@@ -910,6 +910,21 @@ def test_a_grid_never_changes():
     assert cmfast.Grid([-0.0], [1.0]) != cmfast.Grid([0.0], [1.0]), "of bits"
 
 
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 2), (16, 5), (130, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+def test_projected_rows_have_the_same_bits_wherever_they_stand(rng, n, m, dtype):
+    X = (rng.normal(size=(205, n)) * 100).astype(dtype)
+    axes = cmfast.pca(X, min(m, n))
+    whole = axes.transform(X)
+    want = (X.astype(np.float64) - axes.mean) @ axes.components.T
+    np.testing.assert_allclose(whole, want, rtol=1e-12, atol=1e-11)
+    for size in (1, 2, 3, 4, 5, 64):
+        parts = [axes.transform(X[first : first + size]) for first in range(0, len(X), size)]
+        assert_same_bits(np.concatenate(parts), whole)
+    assert_same_bits(axes.transform(np.asfortranarray(X)), whole)
+    assert_same_bits(axes.transform(X[::-1])[::-1], whole)
+
+
 def test_projections_are_equal_by_bits():
     X, _, _ = points(50, 3, 2, 40)
     axes = cmfast.pca(X, 2)

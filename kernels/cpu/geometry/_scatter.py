@@ -7,7 +7,7 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 
-BLOCK = 1 << 18  # numbers of a block, about: products of float32 stay in the second-level cache
+BLOCK = 1 << 20  # numbers of a block, about: fewer would let the threads of BLAS wait for each other
 FEWEST_ROWS = 1 << 8
 SECONDS_PER_COORDINATE = 1e-9
 # Powers of two from one beyond which squares might leave the type of the products.
@@ -62,11 +62,11 @@ def centre(X, dtype):
     def sum_block(i, start, stop):
         block = X[start:stop]
         with np.errstate(over="ignore", invalid="ignore"):  # then it is summed again
-            totals[i] = block.astype(np.float64).sum(axis=0)
+            totals[i] = block.sum(axis=0, dtype=np.float64)
             if not np.isfinite(totals[i]).all():
                 finite[i] = np.isfinite(block).all(axis=1)
                 block = block[finite[i]]
-                totals[i] = block.astype(np.float64).sum(axis=0)
+                totals[i] = block.sum(axis=0, dtype=np.float64)
         largest[i] = max(float(block.max(initial=0)), -float(block.min(initial=0)))
 
     def sum_again(i, start, stop):

@@ -9,13 +9,13 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _keys, _ranges, _scatter
+from cmfast.kernels.cpu.geometry import _keys, _products, _ranges, _scatter
 from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
 
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
 PIECE_ROWS = 1 << 21  # sums of this many of them stay below 2**63
 NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
-AWAY, AWAY_POWER = 2.0**64, 64  # room for any sum of coordinates
+SECONDS_PER_PRODUCT = 4e-11
 MANY_PRODUCTS = 2.0**33  # of coordinates, which take a tenth of a second and more in float64
 # Share of the variance from which on an axis is sure in products of float32: these are off by 1e-7 of all variance at
 # worst, so that the variance of the axis is right to a thousandth at worst.
@@ -130,27 +130,21 @@ def _axes(scatter, n_components):
 
 
 def project(X, mean, components, *, num_threads=None):
-    """Return ``(X - mean) @ components.T`` in float64, block by block; a row that is not finite becomes NaN."""
-    out = np.empty((len(X), len(components)))
-    axes = components.T
+    """Return ``(X - mean) @ components.T`` in float64; a row that is not finite becomes NaN.
 
-    rows = _scatter.rows_of_block(X)
+    A row has the same bits alone and among others.
+    """
+    n, m = X.shape[1], len(components)
+    out = np.empty((len(X), m))
+    lines = _products.lines_of(mean), _products.lines_of(components)
 
     def work(_, start, stop):
-        room = np.empty((min(rows, stop - start), X.shape[1]))  # used again: fresh memory takes as long as the products
-        for first in range(start, stop, rows):
-            block = X[first : min(first + rows, stop)]
-            with np.errstate(invalid="ignore", over="ignore"):
-                part = np.subtract(block, mean, out=room[: len(block)]) @ axes
-                bad = ~np.isfinite(part).all(axis=1)
-                if bad.any():
-                    finite = np.isfinite(block).all(axis=1)
-                    part[~finite] = np.nan
-                    far = bad & finite  # what is between may be too large where the result is not
-                    part[far] = np.ldexp((block[far].astype(np.float64) / AWAY - mean / AWAY) @ axes, AWAY_POWER)
-            out[first : first + len(block)] = part
+        room = _products.room_for(n)
+        for first, block in row_blocks.contiguous(X, start, stop):
+            seconds = block.size * m * SECONDS_PER_PRODUCT
+            arrays = block, *lines, room, out[first : first + len(block)]
+            pool.run(_products.project, arrays, len(block), seconds=seconds)
 
-    seconds = X.size * len(components) * 1e-10
-    bounds = pool.pieces(len(X), seconds, tile=rows)
-    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
+    seconds = len(X) * n * m * SECONDS_PER_PRODUCT
+    pool.run_pieces(work, pool.pieces(len(X), seconds), seconds=seconds, num_threads=num_threads)
     return out
