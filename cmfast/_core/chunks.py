@@ -1,6 +1,7 @@
 """Confusion matrices of Dask arrays: integers that are added up over the chunks, also where the weights are floats."""
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ def matrices(count: Callable[..., Any], arrays: dict[str, Any], on_failure: OnFa
     dtype = dispatch.dtype_of(weight)
     rest: dict[str, Any] = {"on_failure": on_failure, "num_threads": options["num_threads"]}
     if dtype.kind == "f":
-        top = abs(_finite(weight)).max()
+        top = abs(halves.finite(weight)).max()
         digits = {f"d{k}": added(weight.map_blocks(_digit, top, k, dtype=np.int64)) for k in range(DIGITS)}
-        bad = added((weight != _finite(weight)).astype(np.int8))
+        bad = added((weight != halves.finite(weight)).astype(np.int8))
         return _of_digits(**digits, bad=bad, top=top, **rest)
     if dtype.itemsize < NARROW:
         return added(weight)
@@ -52,21 +53,13 @@ def _of_halves(low: Any, high: Any, *, on_failure: OnFailure, num_threads: int |
     return table * good[..., None, None]
 
 
-def _finite(x: Any) -> Any:
-    """Return an array of any library with 0 in the place of what is not finite."""
-    return np.where(np.isfinite(x), x, 0)
-
-
 def _digit(weight: Any, top: Any, k: int) -> Any:
     """Return digit `k` of weights, whose first stands just below the power of two above the largest, `top`.
 
     What is below 2**-96 of that is rounded off.
     """
-    rest = np.ldexp(_finite(weight.astype(np.float64)), -np.frexp(top.astype(np.float64))[1])
-    for _ in range(k):
-        rest = np.ldexp(rest, BITS)
-        rest -= np.rint(rest)
-    return np.rint(np.ldexp(rest, BITS)).astype(np.int64)
+    exponent = np.frexp(top.astype(np.float64))[1]
+    return next(islice(halves.digits(weight, exponent, DIGITS, BITS), k, None))
 
 
 @lazy.by_block(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")

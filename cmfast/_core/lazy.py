@@ -101,6 +101,29 @@ def merged(
     return load("cmfast._core.adapters._dask").merged(function, arrays, cores, values, merge, known or {})
 
 
+def dealt(
+    function: Callable[..., Any],
+    merge: Any,
+    arrays: dict[str, Any],
+    cores: dict[str, int],
+    n: int,
+    *,
+    known: "dict[str, tuple[Any, Any]] | None" = None,
+    **values: Any,
+) -> list[Any]:
+    """Return `n` Delayed: `function` returns a list of `n` of each part of the points, and each number is merged.
+
+    All else is as for :func:`merged`.
+    """
+    found: list[Any] = load("cmfast._core.adapters._dask").dealt(function, arrays, cores, values, merge, known or {}, n)
+    return found
+
+
+def tree(merge: "Callable[[list[Any]], Any]", parts: list[Any]) -> Any:
+    """Return, as a Delayed, what `merge` makes of a list of Delayed, a few at a time."""
+    return load("cmfast._core.adapters._dask").tree(merge, parts)
+
+
 def read_again(arrays: dict[str, Any], after: Any) -> dict[str, Any]:
     """Return the Dask arrays as others, which are computed once more when `after` is known: none is held until then."""
     found: dict[str, Any] = load("cmfast._core.adapters._dask").read_again(arrays, after)

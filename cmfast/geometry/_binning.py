@@ -1,6 +1,7 @@
 """Points to counts of cells: what every way of binning shares, and what it says of points and labels it cannot use."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, as_grid
-from cmfast.geometry._limits import MOST_CLASSES, overflow_of
+from cmfast.geometry._limits import MOST_CLASSES, MOST_GROUPS, overflow_of
 from cmfast.kernels.shared.geometry_keys import Binned, Counted, Outside, Ranges
 from cmfast.kernels.status import Status
 
@@ -64,6 +65,65 @@ def count(
     return CellCounts(
         grid, binned.n_classes, counted.counts, n_dropped, counted.keys, counted.table, (binned.low, binned.extent)
     )
+
+
+class Heights(NamedTuple):
+    """What points add up to per cell and group: values by key, and what else is known, as in ``Binned``."""
+
+    keys: Any
+    values: Any
+    table: Any
+    status: Any
+    ranges: Ranges
+    n_groups: int
+    n_dropped: int
+
+
+def heights(
+    X: Array,
+    weights: Array | None,
+    groups: Array | None,
+    *,
+    grid: Grid,
+    n_groups: int | None,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    progress: Progress = None,
+    split: Callable[[Any], Any] | None = None,
+) -> Heights:
+    """Check points, and sum their weights per cell and group; or the columns of integers that `split` makes of them."""
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
+    if n_groups is not None:
+        n_groups = validate.count("n_groups", n_groups, most=None)
+        if n_groups > MOST_GROUPS:
+            validate.refuse("n_groups", "at most 2**62", n_groups, OverflowError)
+        if groups is None:
+            validate.refuse("n_groups", "None without groups", n_groups)
+    X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
+    n, m = validate.points(X=X)
+    validate.real(weights=weights)
+    validate.integer(groups=groups)
+    validate.per_point(n, weights=weights, groups=groups)
+    grid = as_grid(grid, m)
+    if split is not None:
+        with dispatch.chosen(X):
+            weights = split(weights)
+    options: dict[str, Any] = {
+        "origin": grid.origin,
+        "inverse": grid.inverse,
+        "n_groups": n_groups,
+        "num_threads": num_threads,
+    }
+    options["progress"] = reporter(progress, "points")
+    with overflow_of(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
+        keys, values, table, found, status, outside = dispatch.call("sparse_histogram", X, weights, groups, **options)
+    if outside is not None:
+        refuse_outside(Outside(*outside))
+    binned = Binned(*found)
+    report_dropped(binned.n_dropped, n, binned.first_dropped, on_failure)
+    return Heights(keys, values, table, status, (binned.low, binned.extent), binned.n_classes, binned.n_dropped)
 
 
 def checked_classes(n_classes: Any, *, least: int = 0) -> int:

@@ -6,7 +6,7 @@ Both hold one sorted 64-bit key per entry, ``cell << bits | tag``; how a cell is
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
 from cmfast._files.states import State, of_class
+from cmfast.geometry import _dealing
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._limits import check_total, overflow_of, room_for_matrix
 from cmfast.geometry._weights import is_list, options_of_bi, report, statuses, tables
@@ -220,19 +221,23 @@ class CellCounts(State, Generic[ArrayT]):
             validate.refuse("grid", f"the same in both, {self.grid}", other.grid)
         if self.n_classes != other.n_classes:
             validate.refuse("n_classes", f"the same in both, {self.n_classes}", other.n_classes)
-        arrays = {"keys_a": self._keys, "counts_a": self.counts, "table_a": self._table}
-        arrays |= {"keys_b": other._keys, "counts_b": other.counts, "table_b": other._table}
-        adopted = dispatch.adopt(optional=("table_a", "table_b"), **arrays)
-        options = {"ranges_a": self._ranges, "ranges_b": other._ranges, "bits": 2 * bits_of(self.n_classes)}
-        with overflow_of("the cells of both"):
-            keys, counts, table, ranges = dispatch.call("merge_cells", *adopted, **options)
+        found = merged(self._runs(), other._runs(), 2 * bits_of(self.n_classes))
         n_dropped = self.n_dropped + other.n_dropped
-        out = type(self)(self.grid, self.n_classes, counts, n_dropped, keys, table, ranges)
+        (counts,) = found.columns
+        out = type(self)(self.grid, self.n_classes, counts, n_dropped, found.keys, found.table, found.ranges)
         check_total(out.n_points, n_dropped)  # int64 holds twice as many: neither counts nor sum have wrapped
         return out
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
+
+    def _runs(self) -> "Runs":
+        return Runs(self._keys, (self.counts,), self._table, self._ranges)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes in memory, by which Dask knows what to spill."""
+        arrays: list[Any] = [self._keys, self.counts, self._table]
+        return super().__sizeof__() + int(sum(x.nbytes for x in arrays if x is not None))
 
     @of_class
     @classmethod
@@ -265,6 +270,43 @@ class CellCounts(State, Generic[ArrayT]):
             last = stack.pop()
             stack[-1] = stack[-1]._plus(last)
         return stack[0]
+
+    def deal(self, n_parts: int) -> list[Self]:
+        """Deal the cells to `n_parts` counts, no two of which have a cell in common.
+
+        Which of them has a cell follows from its index row alone, so the parts with one number, dealt from the counts
+        of any points, merge to that part of all of them: ``CellCounts.merge`` of the counts of a partition is all that
+        a worker needs in memory. :func:`cmfast.gcm` takes the list.
+
+        Parameters
+        ----------
+        n_parts : int
+            At most 65,536.
+
+        Returns
+        -------
+        list of CellCounts
+            Their sum is equal to these counts; the first has all of `n_dropped`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            `n_parts` is no whole number from 1 to 65,536.
+
+        Notes
+        -----
+        The cells are dealt on the host: counts of a device come there and go back.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> grid = cmfast.Grid([0.0], [1.0])
+        >>> cells = cmfast.cell_counts([[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid)
+        >>> parts = cells.deal(4)
+        >>> len(parts), sum(parts) == cells
+        (4, True)
+        """
+        return _dealing.deal(self, n_parts)
 
     def confusion_matrix(self) -> ArrayT:
         """Return the confusion matrix of the points that were counted.
@@ -388,6 +430,29 @@ class CellCounts(State, Generic[ArrayT]):
         from cmfast.geometry import _cells_file  # for files alone
 
         return cls(*_cells_file.checked(parts))
+
+
+class Runs(NamedTuple):
+    """Sorted keys, each once, and columns of integers that are added up by key; table and ranges as in ``Layout``."""
+
+    keys: Any
+    columns: tuple[Any, ...]
+    table: Any
+    ranges: Ranges
+
+
+def merged(a: Runs, b: Runs, bits: int) -> Runs:
+    """Return the runs of both, whose keys have `bits` bits below the cell."""
+    options = {"ranges_a": a.ranges, "ranges_b": b.ranges, "bits": bits}
+    columns = []
+    for one, other in zip(a.columns, b.columns, strict=True):
+        arrays = {"keys_a": a.keys, "counts_a": one, "table_a": a.table}
+        arrays |= {"keys_b": b.keys, "counts_b": other, "table_b": b.table}
+        adopted = dispatch.adopt(optional=("table_a", "table_b"), **arrays)
+        with overflow_of("the cells of both"):
+            keys, column, table, ranges = dispatch.call("merge_cells", *adopted, **options)
+        columns.append(column)
+    return Runs(keys, tuple(columns), table, ranges)
 
 
 def push(stack: list[Any], cells: CellCounts) -> None:

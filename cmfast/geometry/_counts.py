@@ -5,14 +5,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, labels, lazy, validate
+from cmfast._core import failures, labels, lazy, validate
 from cmfast._core.annotations import Array, OnFailure, PointsT, Progress
-from cmfast._core.progress import reporter
-from cmfast.geometry import _binning
+from cmfast.geometry import _binning, _chunked_heights, _dealing
 from cmfast.geometry._cells import CellCounts, SparseHistogram
-from cmfast.geometry._grid import Grid, as_grid
-from cmfast.geometry._limits import MOST_GROUPS, overflow_of
-from cmfast.kernels.shared.geometry_keys import Binned, Outside
+from cmfast.geometry._grid import Grid
 
 
 @overload
@@ -23,6 +20,7 @@ def cell_counts(
     *,
     grid: Grid,
     n_classes: int | None = ...,
+    n_parts: None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
@@ -35,10 +33,24 @@ def cell_counts(
     *,
     grid: Grid,
     n_classes: int | None = ...,
+    n_parts: None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> CellCounts[NDArray[Any]]: ...
+@overload
+def cell_counts(
+    X: ArrayLike,
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    grid: Grid,
+    n_classes: int | None = ...,
+    n_parts: int,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> list[CellCounts[Any]]: ...
 def cell_counts(
     X: Array,
     y_true: Array,
@@ -46,10 +58,11 @@ def cell_counts(
     *,
     grid: Grid,
     n_classes: int | None = None,
+    n_parts: int | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
-) -> CellCounts:
+) -> Any:
     """Count how many points have each (cell, label, prediction).
 
     Parameters
@@ -62,6 +75,9 @@ def cell_counts(
         The cells, m axes. For Dask arrays also one that has yet to be computed, as ``Grid.scott`` of them is.
     n_classes : int, optional
         Default: the largest id in either, plus one.
+    n_parts : int, optional
+        Return so many counts of different cells, in a list, as :meth:`CellCounts.deal` deals them. For Dask arrays of
+        points whose cells no machine holds: chunks are dealt before they are merged.
     on_failure : {"warn", "raise", "ignore"}
         What to do about points without a cell (see Notes).
     num_threads : int, optional
@@ -71,7 +87,7 @@ def cell_counts(
 
     Returns
     -------
-    CellCounts
+    CellCounts, or with `n_parts` a list of them
         Counts of one part of the points; ``a + b`` are those of both.
 
     Raises
@@ -93,7 +109,8 @@ def cell_counts(
     Synchronises the device. Reproducible: same points, same bits, in any order, for any number of threads, and for any
     parts merged in any order. Memory: 8 bytes per point and at most 28 per distinct triple at work, of which 16 are
     kept. (Where cells, labels and predictions need more than 63 bits, cells are ranked: slower, about 80 bytes per
-    point.) Of Dask arrays, with `n_classes`, it is a ``dask.delayed.Delayed`` of the counts of all chunks, merged.
+    point.) Of Dask arrays, with `n_classes`, it is a ``dask.delayed.Delayed`` of the counts of all chunks, merged; with
+    `n_parts` a list of these.
 
     References
     ----------
@@ -108,24 +125,30 @@ def cell_counts(
     ([[0, 0], [2, -1]], [2, 1])
     """
     options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
+    if n_parts is not None:
+        n_parts = _dealing.checked_number(n_parts)
     if lazy.are_lazy(X, y_true, y_pred):
-        lazily: CellCounts = _of_chunks(
-            {"X": X, "y_true": y_true, "y_pred": y_pred}, grid=grid, n_classes=n_classes, **options
-        )
-        return lazily
-    return _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, **options)
+        arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
+        return _of_chunks(arrays, grid=grid, n_parts=n_parts, n_classes=n_classes, **options)
+    cells = _binning.count(X, y_true, y_pred, grid, n_classes=n_classes, **options)
+    return cells if n_parts is None else cells.deal(n_parts)
 
 
-def _of_chunks(arrays: dict[str, Any], *, grid: Any, n_classes: Any, **options: Any) -> Any:
+def _of_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **options: Any) -> Any:
     """Return the lazy counts of Dask arrays, chunk by chunk."""
-    labels.check_known(n_classes=n_classes)
-    options |= {"n_classes": n_classes}
+    labels.check_known(n_classes=options["n_classes"])
+    known: dict[str, Any] = {}
+    if lazy.is_awaited(grid):
+        m = validate.points(X=arrays["X"])[1]
+        known = {"grid": (grid, Grid(np.zeros(m), np.ones(m)))}
+        arrays = lazy.read_again(arrays, grid)
+    else:
+        options["grid"] = grid
     cores = {"X": 1, "y_true": 0, "y_pred": 0}
-    if not lazy.is_awaited(grid):
-        return lazy.merged(cell_counts, CellCounts.merge, arrays, cores, grid=grid, **options)
-    m = validate.points(X=arrays["X"])[1]
-    known = {"grid": (grid, Grid(np.zeros(m), np.ones(m)))}
-    return lazy.merged(cell_counts, CellCounts.merge, lazy.read_again(arrays, grid), cores, known=known, **options)
+    if n_parts is None:
+        return lazy.merged(cell_counts, CellCounts.merge, arrays, cores, known=known, **options)
+    options["n_parts"] = n_parts
+    return lazy.dealt(cell_counts, CellCounts.merge, arrays, cores, n_parts, known=known, **options)
 
 
 @overload
@@ -203,7 +226,9 @@ def sparse_histogram(
     A weight that is NaN or infinite (INVALID), or a sum beyond the range of the values (RANGE), makes its own
     (cell, group) NaN and nothing else; that is reported as well.
     Synchronises the device. Reproducible: sums are exact integers, rounded once at the end (what a weight has below
-    2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads.
+    2**-124 of the largest one is rounded off), so they do not depend on the order of the points or on threads. Of Dask
+    arrays it is a ``dask.delayed.Delayed`` of the histogram, with the same bits for any chunks; float weights are read
+    twice, for the largest of them comes first.
 
     References
     ----------
@@ -216,35 +241,13 @@ def sparse_histogram(
     >>> h.cells.tolist(), h.values.tolist()
     ([[0], [7]], [0.75, 1.0])
     """
-    validate.on_failure(on_failure)
-    validate.progress(progress)
-    num_threads = validate.num_threads(num_threads)
-    if n_groups is not None:
-        n_groups = validate.count("n_groups", n_groups, most=None)
-        if n_groups > MOST_GROUPS:
-            validate.refuse("n_groups", "at most 2**62", n_groups, OverflowError)
-        if groups is None:
-            validate.refuse("n_groups", "None without groups", n_groups)
-    X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
-    n, m = validate.points(X=X)
-    validate.real(weights=weights)
-    validate.integer(groups=groups)
-    validate.per_point(n, weights=weights, groups=groups)
-    grid = as_grid(grid, m)
-    options: dict[str, Any] = {
-        "origin": grid.origin,
-        "inverse": grid.inverse,
-        "n_groups": n_groups,
-        "num_threads": num_threads,
-    }
-    options["progress"] = reporter(progress, "points")
-    with overflow_of(f"grid and {'groups' if n_groups is None else 'n_groups'}"):
-        keys, values, table, found, status, outside = dispatch.call("sparse_histogram", X, weights, groups, **options)
-    if outside is not None:
-        _binning.refuse_outside(Outside(*outside))
-    binned = Binned(*found)
-    _binning.report_dropped(binned.n_dropped, n, binned.first_dropped, on_failure)
-    if status is not None:
-        failures.report(status, on_failure, failed="values not computed")
-    ranges = binned.low, binned.extent
-    return SparseHistogram(grid, binned.n_classes, values, binned.n_dropped, keys, table, ranges)
+    options: dict[str, Any] = {"on_failure": on_failure, "num_threads": num_threads, "progress": progress}
+    if lazy.are_lazy(X, weights, groups):
+        lazily: SparseHistogram = _chunked_heights.histogram(
+            X, weights, groups, grid=grid, n_groups=n_groups, **options
+        )
+        return lazily
+    found = _binning.heights(X, weights, groups, grid=grid, n_groups=n_groups, **options)
+    if found.status is not None:
+        failures.report(found.status, on_failure, failed="values not computed")
+    return SparseHistogram(grid, found.n_groups, found.values, found.n_dropped, found.keys, found.table, found.ranges)

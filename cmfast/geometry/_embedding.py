@@ -2,6 +2,8 @@
 
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
+import numpy as np
+
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, Method, OnFailure, Table
 from cmfast.geometry import _binning
@@ -14,6 +16,7 @@ from cmfast.geometry._weights import Weighting, outcomes, report, statuses, tabl
 Weights: TypeAlias = Method | Table | list[Any]  # of which each is one of the others
 Rule: TypeAlias = Literal["scott", "freedman_diaconis"]
 PART = 1 << 20  # coordinates looked at at a time
+NOWHERE = Grid([0.0], [1.0])
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 
@@ -58,7 +61,7 @@ def embedded(
     weightings = tables(M, weights, bi)
     report(weightings, statuses(weightings), on_failure)
     if not any(w.status.ok for w in weightings) and _are_finite(X):  # what is left out may change the verdict
-        nowhere = grid if isinstance(grid, Grid) else Grid([0.0], [1.0])
+        nowhere = grid if isinstance(grid, Grid) else NOWHERE
         return Embedded(
             X[:0, : len(nowhere.width)], y_true[:0], y_pred[:0], nowhere, weightings, dispatch.shape_of(M)[0]
         )
@@ -88,6 +91,14 @@ def _matrix(X: Array, y_true: Array, y_pred: Array, *, n_classes: int | None, nu
         return dispatch.call("confusion_matrix", y_true, y_pred, None, None, **options)[0]
 
 
+def without_points(cells: CellCounts, grid: Grid | None) -> CellCounts:
+    """Return counts of no points on a grid, by default any, in the library of `cells`."""
+    grid = grid or NOWHERE
+    X, y = (dispatch.sent(x, cells.counts) for x in (np.empty((0, grid.n_axes)), np.empty(0, np.int64)))
+    options: dict[str, Any] = {"on_failure": "ignore", "num_threads": 1}
+    return _binning.count(X, y, y, grid, n_classes=cells.n_classes, **options)
+
+
 def weighted(
     cells: CellCounts,
     weights: Any,
@@ -106,6 +117,13 @@ def weighted(
     found = known if known is not None and not cells.n_dropped else tables(M, weights, bi)
     options: dict[str, Any] = {"bounded": bounded, "num_threads": num_threads}
     out = dispatch.call("gcm", cells._keys, cells.counts, M, *(w.table for w in found), **options)
+    return reported(out, found, on_failure, known), found
+
+
+def reported(
+    out: tuple[Any, ...], found: list[Weighting], on_failure: OnFailure, known: list[Weighting] | None = None
+) -> tuple[Any, ...]:
+    """Return what the kernel returned, NaN where no weighting exists; say what has no answer."""
     codes = outcomes(found, out)
     if not any(w.status.ok for w in found):  # where there are no points, no weight is used
         with dispatch.chosen(out[0]):
@@ -113,4 +131,4 @@ def weighted(
     if known is not None:
         codes[codes == statuses(known)] = 0
     report(found, codes, on_failure)
-    return out, found
+    return out

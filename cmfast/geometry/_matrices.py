@@ -1,9 +1,13 @@
 """From counts to matrices: geometric confusion matrices, their diagnostics, overlaps of histograms."""
 
+from collections.abc import Sequence
+from typing import Any, overload
+
 import numpy as np
 
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import ArrayT, Empty, OnFailure, Smoothing
+from cmfast.geometry import _parts
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._diagnostics import GcmDiagnostics, describe, warned
 from cmfast.geometry._embedding import Weights, weighted
@@ -11,9 +15,30 @@ from cmfast.geometry._limits import MOST_CLASSES
 from cmfast.geometry._weights import is_list, options_of_bi
 
 
-@lazy.later
+@overload
 def gcm(
     cells: CellCounts[ArrayT],
+    /,
+    weights: Weights,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> ArrayT: ...
+@overload
+def gcm(
+    cells: Sequence[CellCounts[ArrayT]],
+    /,
+    weights: Weights,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> ArrayT: ...
+def gcm(
+    cells: CellCounts | Sequence[CellCounts],
     /,
     weights: Weights,
     *,
@@ -21,13 +46,13 @@ def gcm(
     empty: Empty = "nan",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
-) -> ArrayT:
+) -> Any:
     """Geometric confusion matrix: overlap of the weighted histograms of each label and each prediction.
 
     Parameters
     ----------
-    cells : CellCounts
-        The counts of the points.
+    cells : CellCounts, or a list of them
+        The counts of the points. A list: counts of different cells, all parts of :meth:`CellCounts.deal` in order.
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         Weight of a point by label and prediction: the weights of a normalisation of the confusion matrix
         (:func:`cmfast.importance_weights`), or any nonnegative table. A list is computed in one pass.
@@ -48,7 +73,8 @@ def gcm(
     Raises
     ------
     TypeError, ValueError
-        Weights that are no name and no real (C, C) table.
+        Weights that are no name and no real (C, C) table; parts of other grids, or with cells of each other, as far as
+        some of the cells show.
 
     See Also
     --------
@@ -62,7 +88,8 @@ def gcm(
     :func:`cmfast.bi_normalize`; where only the limit of a scaling exists they are those of that limit, which counts as
     success and warns, as there. Synchronises the device. Reproducible: weights are rounded to integers once and
     all sums are sums of integers, so the bits do not depend on threads, chunks or the order of the points. Elementwise,
-    ``weights * M <= gcm``. Of counts that Dask has yet to compute it is a ``dask.delayed.Delayed`` of the matrix.
+    ``weights * M <= gcm``. Of counts that Dask has yet to compute it is a ``dask.delayed.Delayed`` of the matrix; of
+    parts of them, one task per part, between which matrices are added and nothing else.
 
     References
     ----------
@@ -77,13 +104,21 @@ def gcm(
     array([[1., 1.],
            [1., 2.]])
     """
+    bi = options_of_bi(smoothing, empty)
+    if isinstance(cells, list | tuple):
+        validate.on_failure(on_failure)
+        return _parts.gcm(list(cells), weights, bi, on_failure, validate.num_threads(num_threads))
+    return _of_all(cells, weights, bi, on_failure, num_threads)
+
+
+@lazy.later
+def _of_all(cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure, num_threads: int | None) -> Any:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
-    out, _ = weighted(cells, weights, options_of_bi(smoothing, empty), on_failure, num_threads, bounded=False)
-    found: ArrayT = out[0] if is_list(weights) else out[0][0]
-    return found
+    out, _ = weighted(cells, weights, bi, on_failure, num_threads, bounded=False)
+    return out[0] if is_list(weights) else out[0][0]
 
 
 @lazy.later

@@ -5,15 +5,17 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import reading, validate
+from cmfast._core import labels, lazy, reading, validate
 from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
+from cmfast.counting import confusion_matrix
 from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
 from cmfast.geometry._cells import CellCounts
+from cmfast.geometry._counts import cell_counts
 from cmfast.geometry._diagnostics import GcmDiagnostics, describe, warned
-from cmfast.geometry._embedding import Rule, Weights, embedded, weighted
+from cmfast.geometry._embedding import RULES, Rule, Weights, embedded, weighted, without_points
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._weights import is_list, options_of_bi
+from cmfast.geometry._weights import Weighting, is_list, options_of_bi, report, statuses, tables
 
 
 @reading.readable
@@ -154,7 +156,8 @@ def geometric_confusion_matrix(
     Bad values: points that are not finite are left out of everything and reported once. A weighting without an answer
     gives NaN, see :func:`gcm`; that is found out, and reported, before any work on `X`, and where no weighting has an
     answer there is none: for the cells alone see :func:`cell_counts`. Synchronises the device.
-    Reproducible: same input, same bits, for any number of threads.
+    Reproducible: same input, same bits, for any number of threads. Of Dask arrays, with `n_classes`, without
+    `n_components` and with the rule "scott" or a grid, it is a ``dask.delayed.Delayed`` of the result.
 
     References
     ----------
@@ -181,10 +184,67 @@ def geometric_confusion_matrix(
     bi = options_of_bi(smoothing, empty)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
+    if lazy.are_lazy(X, y_true, y_pred):
+        lazily: GcmResult = _of_chunks(
+            X, y_true, y_pred, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
+        )
+        return lazily
     points = embedded(X, y_true, y_pred, n_components, grid, **asked, **common)
     common["n_classes"] = points.n_classes
     cells = count_in_parts(points.X, points.y_true, points.y_pred, points.grid, progress=progress, **common)
+    return _of_cells(cells, points.weightings, generator, num_threads=num_threads, **asked)
+
+
+def _of_cells(
+    cells: CellCounts,
+    known: list[Weighting],
+    generator: np.random.Generator,
+    *,
+    weights: Any,
+    bi: dict[str, Any],
+    on_failure: OnFailure,
+    num_threads: int | None,
+) -> GcmResult:
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
-    out, found = weighted(cells, weights, bi, on_failure, num_threads, known=points.weightings)
+    out, found = weighted(cells, weights, bi, on_failure, num_threads, known=known)
     diagnostics = warned(describe(cells, found, out, generator, single=not is_list(weights)))
     return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)
+
+
+def _of_chunks(
+    X: Any,
+    y_true: Any,
+    y_pred: Any,
+    *,
+    n_components: int | None,
+    grid: Any,
+    rng: Any,
+    progress: Progress,
+    n_classes: int | None,
+    num_threads: int | None,
+    **asked: Any,
+) -> Any:
+    """Return the result of Dask arrays, a Delayed: chunks are counted, all else is one task when that is done."""
+    labels.check_known(n_classes=n_classes)
+    if n_components is not None:
+        wanted = "None with Dask arrays, whose points are taken as they are; for axes of some of them there is "
+        validate.refuse("n_components", wanted + "X.map_blocks(cmfast.pca(some).transform, ...)", n_components)
+    quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
+    given = isinstance(grid, Grid) or lazy.is_awaited(grid)
+    if not given:
+        validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
+    cells_of = grid if given else getattr(Grid, grid)(X, **quiet)
+    cells = cell_counts(X, y_true, y_pred, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
+    M = confusion_matrix(y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
+    asked |= {"num_threads": num_threads}
+    return lazy.awaited(_of_counted, cells, M, rng, has_grid=given, **asked)
+
+
+def _of_counted(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:
+    """Return the result of the cells of all points, and the confusion matrix that those left out are in as well."""
+    generator = validate.generator(rng)
+    known = tables(M, asked["weights"], asked["bi"])
+    report(known, statuses(known), asked["on_failure"])
+    if not any(w.status.ok for w in known) and not cells.n_dropped:
+        cells = without_points(cells, cells.grid if has_grid else None)
+    return _of_cells(cells, known, generator, **asked)

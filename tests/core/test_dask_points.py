@@ -14,6 +14,8 @@ N = 1000
 Y = RNG.integers(0, 4, N)
 P = np.where(RNG.random(N) < 0.7, Y, RNG.integers(0, 4, N))
 X = (RNG.normal(size=(N, 3)) + Y[:, None]) * [1.0, 40.0, 1e-3]
+RANKED = cmfast.Grid([0.0] * 3, [1e-9] * 3)  # keys have no room for its cells
+TABLE = 10.0 ** RNG.uniform(-30, 30, (4, 4))  # integers of more than one word
 CHUNKS = [(300,), (N,), ((1,) * 5 + (N - 5,),), ((0, 500, 0, 500),)]
 
 
@@ -57,6 +59,64 @@ def test_grids_and_what_follows_from_them(chunks):
     assert_same_bits(overlap, cmfast.min_overlap(counted.label_histogram(), counted.prediction_histogram("row")))
 
 
+def assert_same_result(found, want):
+    """Compare everything that one call for embedded points gives."""
+    assert_same_bits(found.matrix, want.matrix)
+    assert found.cells == want.cells
+    assert str(found.diagnostics) == str(want.diagnostics)
+    assert_same_bits(found.diagnostics.normalized, want.diagnostics.normalized)
+    assert_same_bits(np.float64(found.diagnostics.null_sd), np.float64(want.diagnostics.null_sd))
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+@pytest.mark.parametrize("grid", ["scott", cmfast.Grid([0.0] * 3, [1.0, 30.0, 1e-3])], ids=["scott", "given"])
+def test_geometric_matrices_in_one_call(chunks, grid):
+    options = {"weights": "row", "n_components": None, "n_classes": 4, "rng": 3}
+    found = cmfast.geometric_confusion_matrix(*lazy(X, Y, P, chunks=chunks), grid=grid, **options)
+    assert_same_result(found.compute(), cmfast.geometric_confusion_matrix(X, Y, P, grid=grid, **options))
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_geometric_matrices_of_points_that_are_lost_and_weights_that_do_not_exist():
+    lost, y, p = X.copy(), np.where(Y == 3, 2, Y), np.where(P == 3, 2, P)
+    lost[[5, 700], 1] = np.nan, np.inf
+    for points in (X, lost):
+        options = {"n_components": None, "n_classes": 4}
+        with pytest.warns(cmfast.FailureWarning) as wanted:
+            want = cmfast.geometric_confusion_matrix(points, y, p, **options)
+        found = cmfast.geometric_confusion_matrix(*lazy(points, y, p), **options)
+        with pytest.warns(cmfast.FailureWarning) as caught:
+            got = found.compute()
+        assert [str(w.message) for w in caught] == [str(w.message) for w in wanted]
+        assert_same_result(got, want)
+    with pytest.raises(cmfast.FailureError, match=r"^geometric_confusion_matrix: "):
+        cmfast.geometric_confusion_matrix(*lazy(lost, Y, P), **options, on_failure="raise").compute()
+
+
+@pytest.mark.parametrize("n_parts", [1, 3, 7])
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+def test_cells_in_parts_that_nobody_holds_together(chunks, n_parts):
+    points, y, p = lazy(X, Y, P, chunks=chunks)
+    for of, grid in ((cmfast.Grid.scott(points), cmfast.Grid.scott(X)), (RANKED, RANKED)):
+        parts = cmfast.cell_counts(points, y, p, grid=of, n_classes=4, n_parts=n_parts)
+        counted = cmfast.cell_counts(X, Y, P, grid=grid, n_classes=4)
+        assert [part.compute() for part in parts] == counted.deal(n_parts)
+        for weights in ("all", ["bi", "row"], [TABLE, "col"]):
+            assert_same_bits(cmfast.gcm(parts, weights).compute(), cmfast.gcm(counted, weights))
+
+
+def test_parts_that_do_not_belong_together_are_refused():
+    points, y, p = lazy(X, Y, P)
+    options = {"grid": cmfast.Grid.scott(points), "n_classes": 4, "n_parts": 3}
+    parts = cmfast.cell_counts(points, y, p, **options)
+    with pytest.raises(ValueError, match=r"^gcm: cells\[\d\] must be part \d of 3, as CellCounts\.deal\(3\) gives it"):
+        cmfast.gcm(parts[::-1], "row").compute()
+    others = cmfast.cell_counts(points, y, p, **options | {"n_classes": 5})
+    with pytest.raises(ValueError, match=r"^gcm: n_classes must be the same in all parts, 4, got 5"):
+        cmfast.gcm([*parts[:2], others[2]], "row").compute()
+
+
 def test_the_same_call_is_the_same_task():
     (points,) = lazy(X)
     assert cmfast.Grid.scott(points).key == cmfast.Grid.scott(points).key != cmfast.Grid.scott(points, 7).key
@@ -94,6 +154,8 @@ def test_nothing_is_computed_early():
     grid = cmfast.Grid.scott(points)
     cells = cmfast.cell_counts(points, y, p, grid=grid, n_classes=4)
     cmfast.diagnose(cells)
+    cmfast.gcm(cmfast.cell_counts(points, y, p, grid=grid, n_classes=4, n_parts=3), "bi")
+    cmfast.geometric_confusion_matrix(points, y, p, n_components=None, n_classes=4)
     with pytest.raises(pytest.fail.Exception, match="a block was computed"):
         cmfast.gcm(cells, "bi").compute()
 
@@ -109,6 +171,14 @@ X_, Y_, P_ = lazy(X, Y, P)
         (lambda: cmfast.Grid.regular(X_.astype(complex), bins=2), r"Grid\.regular: X must be real numbers"),
         (lambda: cmfast.Grid.scott(X_, on_failure="no"), r"Grid\.scott: on_failure must be"),
         (lambda: cmfast.Grid.freedman_diaconis(X_), r"Grid\.freedman_diaconis: X is a lazy dask\.array\.core\.Array"),
+        (lambda: cmfast.geometric_confusion_matrix(X_, Y_, P_, n_components=None),
+         "geometric_confusion_matrix: n_classes must be given with Dask arrays"),
+        (lambda: cmfast.geometric_confusion_matrix(X_, Y_, P_, n_classes=4),
+         "geometric_confusion_matrix: n_components must be None with Dask arrays, .* got 10"),
+        (lambda: cmfast.geometric_confusion_matrix(X_, Y_, P_, n_classes=4, n_components=None, grid="x"),
+         "geometric_confusion_matrix: grid must be"),
+        (lambda: cmfast.cell_counts(X_, Y_, P_, grid=RANKED, n_classes=4, n_parts=0),
+         "cell_counts: n_parts must be"),
         (lambda: cmfast.cell_counts(X_, Y_, P_ / 2, grid=cmfast.Grid.scott(X_), n_classes=4),
          "cell_counts: y_pred must be integers, got dtype float64"),
     ],

@@ -228,7 +228,10 @@ Y_, P_, X_ = lazy(Y, P, X)
         (lambda: cmfast.cell_counts(X_.rechunk((300, 2)), Y_, P_, grid=GRID, n_classes=4),
          r"cell_counts: X must be in one chunk along the last axis; give X\.rechunk\({-1: -1}\)"),
         (lambda: cmfast.cell_counts(X_, Y_[:-1], P_, grid=GRID, n_classes=4), "cell_counts: y_true must be of 1000"),
-        (lambda: cmfast.sparse_histogram(X_, grid=GRID), r"sparse_histogram: X is a lazy dask\.array\.core\.Array"),
+        (lambda: cmfast.sparse_histogram(X_, grid=GRID, groups=Y_), "sparse_histogram: n_groups must be given"),
+        (lambda: cmfast.sparse_histogram(X_, grid=GRID, weights=W), "sparse_histogram: arrays must come from one lib"),
+        (lambda: cmfast.sparse_histogram(X_, grid=GRID, weights=Y_[:9]), "sparse_histogram: weights must be of 1000"),
+        (lambda: cmfast.sparse_histogram(X_, grid=3), "sparse_histogram: grid must be a cmfast.Grid"),
     ],
 )  # fmt: skip
 def test_what_is_refused(of, text):

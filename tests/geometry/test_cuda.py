@@ -201,6 +201,30 @@ def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
         assert (one.dtype, one.tobytes()) == (other.dtype, other.get().tobytes())
 
 
+@pytest.mark.parametrize("width", [0.7, 1e-7])
+def test_matrices_of_parts_have_the_bits_of_the_whole(width):
+    X, y, p = points(900, 5)
+    weights = ["row", 10.0 ** np.random.default_rng(3).uniform(-30, 30, (5, 5))]
+    grid = cmfast.Grid(GRID.origin, GRID.width * width)
+    cells = cmfast.cell_counts(X, y, p, grid=grid)
+    parts = cmfast.cell_counts(*there(X, y, p), grid=grid).deal(3)
+    assert [len(part) for part in parts] == [len(part) for part in cells.deal(3)]
+    found = cmfast.gcm(parts, [weights[0], *there(weights[1])])
+    assert found.get().tobytes() == cmfast.gcm(cells, weights).tobytes()
+
+
+def test_columns_of_integers_are_added_up_side_by_side():
+    X, y, _ = points(900, 5)
+    weights = np.random.default_rng(4).integers(-(2**50), 2**50, (900, 3))
+    options = {"origin": GRID.origin, "inverse": GRID.inverse, "n_groups": 5}
+    found = dispatch.call("sparse_histogram", *there(X, weights, y), **options)
+    want = dispatch.call("sparse_histogram", *map(dispatch.read_only, (X, weights, y)), **options)
+    for k in (0, 1):
+        assert found[k].get().tobytes() == want[k].tobytes()
+    alone = dispatch.call("sparse_histogram", *map(dispatch.read_only, (X, weights[:, 1], y)), **options)
+    assert want[1][:, 1].tolist() == alone[1].tolist()
+
+
 def test_how_often_the_host_waits():
     """For numbers alone, which decide how much memory is next, or which kernel."""
     X, y, p = there(*points(2000, 5))

@@ -182,6 +182,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "num_threads": integers(1, none=True, most=None),
     "n_classes": COUNT,
     "n_groups": COUNT,
+    "n_parts": integers(1, none=True, most=2**16),
     "n_components": integers(1, none=False),
     "n_replicates": integers(0, none=False),
     "n": integers(1, none=True),
@@ -389,6 +390,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "num_threads": (1, 2, np.int8(3), None, 2**70),
     "n_classes": (2, 3, np.array(2), np.uint64(4), None),
     "n_groups": (2, 5, np.int16(3), None),
+    "n_parts": (1, 7, np.uint8(3), None),
     "n_components": (1, 2, 9, None),
     "n_replicates": (0, 1, 7),
     "n_draws": (0, 1, 7),
@@ -831,6 +833,9 @@ ENTRIES: dict[str, Entry] = {
         others={"parts": Made(lambda make: [_cells(make)] * 2)},
         wrong={"parts": (None, 3, [], [5], [0], "x", [None])},
         free=frozenset({"parts"}),  # any iterable of results; it has tests of its own
+    ),
+    "CellCounts.deal": Entry(
+        lambda make: _cells(make).deal, others={"n_parts": 2}, wrong={"n_parts": integers(1, none=False, most=2**16)}
     ),
     "CellCounts.confusion_matrix": Entry(lambda make: _cells(make).confusion_matrix),
     "CellCounts.label_histogram": Entry(lambda make: _cells(make).label_histogram, wrong={"weights": _TABLE}),

@@ -291,12 +291,34 @@ def merged(
     """Return, as a Delayed, what `merge` makes of the lists of what `function` returns of parts of the points."""
     parts = _parts(function, arrays, cores, values, known)
     once = delayed(_merged, pure=True)
+    return delayed(_only, pure=True)(_tree(lambda some: once(merge, some), parts))
+
+
+def dealt(
+    function: Callable[..., Any],
+    arrays: dict[str, Any],
+    cores: dict[str, int],
+    values: dict[str, Any],
+    merge: Any,
+    known: dict[str, tuple[Any, Any]],
+    n: int,
+) -> list[Any]:
+    """Return `n` Delayed: what `merge` makes of the first, the second, ... of the lists that `function` returns."""
+    parts = _parts(function, arrays, cores, values, known)
+    take = delayed(_piece, pure=True)
+    return [tree(merge, [take(part, k) for part in parts]) for k in range(n)]
+
+
+def tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+    """Return, as a Delayed, what `merge` makes of a list of Delayed, a few at a time."""
+    return _tree(lambda some: awaited(merge, (some,), {}), parts)
+
+
+def _tree(once: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
     while len(parts) > 1:
-        parts = [
-            once(merge, parts[k : k + SPLIT]) if len(parts[k : k + SPLIT]) > 1 else parts[k]
-            for k in range(0, len(parts), SPLIT)
-        ]
-    return delayed(_only, pure=True)(parts[0])
+        several = (parts[k : k + SPLIT] for k in range(0, len(parts), SPLIT))
+        parts = [once(some) if len(some) > 1 else some[0] for some in several]
+    return parts[0]
 
 
 def _parts(
@@ -318,6 +340,10 @@ def _merged(merge: Callable[[list[Any]], Any], parts: list[list[Any]]) -> list[A
 
 def _only(found: list[Any]) -> Any:
     return found[0]
+
+
+def _piece(found: list[list[Any]], k: int) -> Any:
+    return found[0][k]
 
 
 def awaited(function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:

@@ -13,11 +13,14 @@ SECONDS_PER_WEIGHT = 5e-9
 
 
 def sums(weights, order, starts, num_threads=None):
-    """Sum ``weights[order]`` from each of `starts` to the next; int64 for integers, else as the floats are."""
+    """Sum ``weights[order]`` from each of `starts` to the next; int64 for integers, else as the floats are.
+
+    Integers may stand in columns, whose sums int64 has to hold.
+    """
     if weights.dtype.kind == "f":
         return _float_sums(weights, order, starts, num_threads)
     if len(starts) == 0:
-        return np.empty(0, np.int64)
+        return np.empty((0, *weights.shape[1:]), np.int64)
     weights = weights[order]
     low, high = int(weights.min()), int(weights.max())
     if max(-low, high) * len(weights) < 2**63:

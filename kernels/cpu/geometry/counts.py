@@ -93,7 +93,7 @@ def cell_shapes(keys, counts, *, n_classes):
 
 
 def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threads=None, progress=None):
-    """Sum `weights` (None: ones) per (cell, group).
+    """Sum `weights` (None: ones) per (cell, group); of integers in columns, (n, k), the values are (cells, k).
 
     Returns ``(keys, values, table, binned, status, outside)``, see :class:`Binned` and :class:`Outside`.
     """

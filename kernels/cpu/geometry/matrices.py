@@ -14,15 +14,21 @@ SECONDS_PER_WEIGHT = 2e-8
 MUCH_MEMORY = 1 << 26  # bytes: four tables for 1000 classes
 
 
-def gcm(keys, counts, M, *tables, bounded=True, num_threads=None):
+def gcm(keys, counts, M, *tables, bounded=True, step=None, num_threads=None):
     """Geometric confusion matrices for W tables of weights (C, C), and what bounds them.
+
+    In two steps for cells in parts, with `M` the confusion matrix of all of them: ``"add"`` returns the integer sums of
+    the cells of one part, an array for each table, which are to be added up. ``"round"`` makes of the sums of all
+    parts, which follow the tables, what all cells give; keys and counts are not looked at.
 
     Returns ``(matrix, normalized, upper, error, status)``: (W, C, C) three times, (W,) twice. The matrices are in units
     of the cell volume; ``normalized <= matrix <= upper`` holds exactly, because it does in the integers. These two are
     None unless `bounded`: fresh memory for large matrices takes as long as computing them.
     """
+    tables, sums = _with_sums(tables, step)
     n_weights, n_classes = len(tables), M.shape[0]
     half = bits_of(n_classes)
+    own = _cells.pair_counts(keys, counts, half, n_classes, num_threads) if step == "add" else M
     each = [(w, w + 1) for w in range(n_weights)]
     options = {"seconds": n_weights * n_classes**2 * SECONDS_PER_WEIGHT, "num_threads": num_threads}
     fixed: list[Any] = [None] * n_weights
@@ -37,18 +43,20 @@ def gcm(keys, counts, M, *tables, bounded=True, num_threads=None):
     pool.run_pieces(quantise, each, **options)
     status = np.array([INVALID if t is None else OK for t in fixed], np.int8)
     error = np.array([np.nan if t is None else t.error for t in fixed])
-    G: list[Any] = [None] * n_weights
-    narrow = [w for w in range(n_weights) if fixed[w] is not None and not fixed[w].width]
-    step = len(narrow) if together else 1
-    for start in range(0, len(narrow), max(step, 1)):
-        some = narrow[start : start + step]
+    G: list[Any] = list(sums) or [None] * n_weights
+    narrow = [w for w in range(n_weights) if fixed[w] is not None and not fixed[w].width and not sums]
+    number = len(narrow) if together else 1
+    for start in range(0, len(narrow), max(number, 1)):
+        some = narrow[start : start + number]
         Q = every if every is not None and len(some) == n_weights else _stacked([fixed[w].q for w in some])
-        found = _cells.overlaps(keys, counts, half, Q, M, num_threads)
+        found = _cells.overlaps(keys, counts, half, Q, own, num_threads)
         for k, w in enumerate(some):
             G[w] = found[:, :, k]
     for w in range(n_weights):
-        if fixed[w] is not None and fixed[w].width:
+        if fixed[w] is not None and fixed[w].width and not sums:
             G[w] = _cells.wide_overlaps(keys, counts, half, fixed[w].q, fixed[w].width, num_threads)
+    if step == "add":
+        return tuple(np.zeros(M.shape, np.int64) if x is None else np.ascontiguousarray(x) for x in G)
     out = [np.empty((n_weights, *M.shape)) for _ in range(3 if bounded else 1)]
 
     def bound(w, *_):
@@ -60,6 +68,12 @@ def gcm(keys, counts, M, *tables, bounded=True, num_threads=None):
 
     pool.run_pieces(bound, each, **options)
     return (*out, *[None] * (3 - len(out)), error, status)
+
+
+def _with_sums(tables, step):
+    """Return the tables, and the integer sums that follow them in the step ``"round"``."""
+    number = len(tables) // 2 if step == "round" else len(tables)
+    return tables[:number], tables[number:]
 
 
 def _stacked(tables):

@@ -197,7 +197,12 @@ def sparse_histogram(
 
 
 def _integer_sums(weights: Any, starts: Any) -> Any:
-    """Exact sums of consecutive weights, or an error where int64 cannot hold one."""
+    """Exact sums of consecutive weights, or an error where int64 cannot hold one; columns are taken to fit."""
+    if weights.ndim > 1:
+        out = library(starts).empty((len(starts), weights.shape[1]), np.int64)
+        for k in range(weights.shape[1]):
+            out[:, k] = _runs.sums(weights[:, k], starts)
+        return out
     if not len(starts):
         return library(starts).zeros(0, np.int64)
     low, high = int(weights.min()), int(weights.max())

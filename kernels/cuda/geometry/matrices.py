@@ -14,44 +14,67 @@ from cmfast.kernels.status import INVALID, OK
 
 
 def gcm(
-    keys: Any, counts: Any, M: Any, *tables: Any, bounded: bool = True, num_threads: int | None = None
-) -> tuple[Any, Any, Any, Any, Any]:
+    keys: Any,
+    counts: Any,
+    M: Any,
+    *tables: Any,
+    bounded: bool = True,
+    step: str | None = None,
+    num_threads: int | None = None,
+) -> tuple[Any, ...]:
     """Geometric confusion matrices for W tables of weights (C, C), and bounds of them; see the CPU's. Synchronises.
 
-    The bounds are returned whether `bounded` asks for them or not.
+    The bounds are returned whether `bounded` asks for them or not. Sums in limbs are (K, C, C).
     """
     del bounded, num_threads
-    xp, half = library(keys), bits_of(len(M))
-    fixed = _weights.quantise(list(tables), M)
+    xp = library(keys)
+    number = len(tables) // 2 if step == "round" else len(tables)
+    fixed = _weights.quantise(list(tables[:number]), M)
+    G = tables[number:] or _sums(keys, counts, fixed, M.shape)
+    if step == "add":
+        return tuple(G)
+    sums = xp.zeros((3, number, M.size), np.int64)
+    for w, (q, form) in enumerate(fixed):
+        if form is not None and not form.width:
+            exact = q[0] * M
+            rows, columns = exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :]
+            for k, total in enumerate((G[w], exact, xp.where(rows < columns, rows, columns))):
+                sums[k, w] = total.ravel()
     forms = [table.form for table in fixed]
+    out = _weights.rounded(sums, forms).reshape(3, number, *M.shape)
+    for w, (q, form) in enumerate(fixed):
+        if form is not None and form.width:
+            exact = q * M
+            rows, columns = (_weights.carried(exact.sum(axis=axis), form.width) for axis in (2, 1))
+            for k, total in enumerate((G[w], exact, _weights.smaller(rows, columns))):
+                out[k, w] = _weights.rounded_limbs(_weights.carried(total, form.width), form)
+    status = xp.asarray(np.array([INVALID if form is None else OK for form in forms], np.int8))
+    error = xp.asarray(np.array([np.nan if form is None else form.error for form in forms], np.float64))
+    return out[0], out[1], out[2], error, status
+
+
+def _sums(keys: Any, counts: Any, fixed: list[_weights.Table], shape: tuple[int, int]) -> list[Any]:
+    """Return the integer sums of cells, for each table: (C, C), or in limbs (K, C, C); zeros without a form."""
+    xp, half = library(keys), bits_of(shape[0])
     labels, predictions, _, cell = found = sides(keys, half)
     mixed = found.mixed
     cells = xp.flatnonzero(mixed)
     split = by_work(labels, predictions, Common(cells, cells))
     # What lies in cells of one label or one prediction counts as it is.
-    S = pair_counts(keys, xp.where(mixed[cell], 0, counts), n_classes=len(M))
-    sums = xp.zeros((3, len(tables), M.size), np.int64)
-    for w, (q, form) in enumerate(fixed):
-        if form is not None and not form.width:
-            (mass,) = _weights.masses(keys, counts, half, q)
-            G = _entries.overlaps(labels, labels.heights(mass), predictions, predictions.heights(mass), split, M.shape)
-            exact = q[0] * M
-            rows, columns = exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :]
-            for k, total in enumerate((G + q[0] * S, exact, xp.where(rows < columns, rows, columns))):
-                sums[k, w] = total.ravel()
-    out = _weights.rounded(sums, forms).reshape(3, len(tables), *M.shape)
-    for w, (q, form) in enumerate(fixed):
-        if form is not None and form.width:
+    S = pair_counts(keys, xp.where(mixed[cell], 0, counts), n_classes=shape[0])
+    out = []
+    for q, form in fixed:
+        if form is None:
+            out.append(xp.zeros(shape, np.int64))
+        elif form.width:
             masses = _weights.masses(keys, counts, half, q)
             L, P = (_weights.heights(side, masses, form.width) for side in (labels, predictions))
-            exact = q * M
-            rows, columns = (_weights.carried(exact.sum(axis=axis), form.width) for axis in (2, 1))
-            G = _entries.wide_overlaps(labels, L, predictions, P, len(M))
-            for k, total in enumerate((G, exact, _weights.smaller(rows, columns))):
-                out[k, w] = _weights.rounded_limbs(_weights.carried(total, form.width), form)
-    status = xp.asarray(np.array([INVALID if form is None else OK for form in forms], np.int8))
-    error = xp.asarray(np.array([np.nan if form is None else form.error for form in forms], np.float64))
-    return out[0], out[1], out[2], error, status
+            out.append(_entries.wide_overlaps(labels, L, predictions, P, shape[0]))
+        else:
+            (mass,) = _weights.masses(keys, counts, half, q)
+            G = _entries.overlaps(labels, labels.heights(mass), predictions, predictions.heights(mass), split, shape)
+            out.append(G + q[0] * S)
+    return out
 
 
 def cell_excess(

@@ -1,0 +1,134 @@
+"""Histograms of points in Dask arrays: integers that merge in any order, also where the weights are floats."""
+
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, labels, lazy, validate
+from cmfast._core.annotations import Array, OnFailure
+from cmfast.geometry import _binning
+from cmfast.geometry._cells import Runs, SparseHistogram, merged
+from cmfast.geometry._embedding import PART
+from cmfast.geometry._grid import Grid, as_grid
+from cmfast.kernels.shared import halves
+from cmfast.kernels.shared.geometry_keys import MOST_INDEX, bits_of
+from cmfast.kernels.status import Status
+
+# Of a float: from the power of two above the largest down to 2**-124 of it, as kernels have it. Sums of a digit leave
+# int64 after 2**39 points.
+DIGITS, BITS = 5, 25
+
+
+class _Part(NamedTuple):
+    """Sums of some points, in columns of integers of which values are made in the end."""
+
+    runs: Runs
+    n_groups: int
+    n_dropped: int
+
+
+def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **options: Any) -> Any:
+    """Return the lazy histogram of Dask arrays, added up over the chunks."""
+    labels.check_known(n_classes=0, groups=groups, n_groups=n_groups)
+    validate.on_failure(options["on_failure"])
+    arrays = {"X": X, "weights": weights, "groups": groups}
+    cores = {"X": 1, "weights": 0, "groups": 0}
+    known: dict[str, Any] = {}
+    given = {"grid": grid}
+    if lazy.is_awaited(grid):
+        m = validate.points(X=X)[1]
+        known["grid"], given = (grid, Grid(np.zeros(m), np.ones(m))), {}
+        arrays = lazy.read_again(arrays, grid)
+    kind = dispatch.dtype_of(weights) if lazy.is_lazy(weights) else None
+    top: Any = None
+    if kind is not None and kind.kind == "f":
+        some = {name: arrays[name] for name in ("X", "weights")}
+        top = lazy.merged(_largest, max, some, cores, known=known, **given, num_threads=options["num_threads"])
+        arrays = lazy.read_again(arrays, top)
+        known["top"] = (top, 0.0)
+    found = lazy.merged(_sums, _joined, arrays, cores, known=known, **given, n_groups=n_groups, **options)
+    return lazy.awaited(_finished, found, grid, kind, top, options["on_failure"])
+
+
+def _largest(X: Array, weights: Array, *, grid: Grid, num_threads: int | None) -> float:
+    """Return the largest finite weight, by magnitude, of points that have a cell."""
+    del num_threads
+    X, weights = dispatch.adopt(X=X, weights=weights)
+    n, m = validate.points(X=X)
+    validate.real(weights=weights)
+    validate.per_point(n, weights=weights)
+    as_grid(grid, m)
+    top, step = 0.0, max(1, PART // m)
+    with dispatch.chosen(X), np.errstate(over="ignore", invalid="ignore"):
+        origin, inverse = (dispatch.sent(x, X) for x in (grid.origin, grid.inverse))
+        for start in range(0, n, step):
+            some = slice(start, start + step)
+            inside = (abs((X[some].astype(np.float64) - origin) * inverse) < MOST_INDEX).all(axis=1)
+            found = abs(halves.finite(weights[some].astype(np.float64))) * inside
+            top = max(top, float(found.max()))  # synchronises
+    return top
+
+
+def _sums(
+    X: Array, weights: Array | None = None, groups: Array | None = None, *, top: float | None = None, **options: Any
+) -> _Part:
+    split = None if weights is None else partial(_columns, top=top)
+    found = _binning.heights(X, weights, groups, split=split, **options)
+    values = found.values
+    with dispatch.chosen(values):
+        columns = (values,) if values.ndim == 1 else tuple(values[:, k] for k in range(values.shape[1]))
+        if weights is not None and top is None:
+            columns = halves.carried(*columns)
+    return _Part(Runs(found.keys, columns, found.table, found.ranges), found.n_groups, found.n_dropped)
+
+
+def _columns(weights: Any, top: float | None) -> Any:
+    """Return the integers that stand for weights: halves of integers, digits of floats and whether it is none."""
+    if top is None:
+        return np.stack(halves.split(weights), axis=1)
+    bad = (~np.isfinite(weights)).astype(np.int64)
+    return np.stack([*halves.digits(weights, int(np.frexp(top)[1]) + 1, DIGITS, BITS), bad], axis=1)
+
+
+def _joined(parts: list[_Part]) -> _Part:
+    return reduce(_both, parts)
+
+
+def _both(a: _Part, b: _Part) -> _Part:
+    runs = merged(a.runs, b.runs, bits_of(a.n_groups))
+    if len(runs.columns) == 2:
+        with dispatch.chosen(runs.keys):
+            runs = runs._replace(columns=halves.carried(*runs.columns))
+    return _Part(runs, a.n_groups, a.n_dropped + b.n_dropped)
+
+
+def _finished(found: _Part, grid: Grid, kind: Any, top: float | None, on_failure: OnFailure) -> SparseHistogram:
+    keys, columns, table, ranges = found.runs
+    if kind is None:
+        (values,) = columns
+    elif top is None:
+        values = _integers(*columns)
+    else:
+        host = [dispatch.to_host(column) for column in columns]
+        heights = halves.rounded(host[:-1], BITS, int(np.frexp(top)[1]) + 1 - DIGITS * BITS)
+        with np.errstate(over="ignore"):
+            heights = heights.astype(np.float32 if kind == np.float32 else np.float64)
+        heights[host[-1] > 0] = np.nan
+        status = np.where(np.isnan(heights), Status.INVALID, np.where(np.isinf(heights), Status.RANGE, 0))
+        heights[np.isinf(heights)] = np.nan
+        failures.report(status.astype(np.int8), on_failure, failed="values not computed")
+        values = dispatch.sent(heights, keys)
+    return SparseHistogram(grid, found.n_groups, values, found.n_dropped, keys, table, ranges)
+
+
+def _integers(low: Any, high: Any) -> Any:
+    """Return the sums of integers from those of their halves."""
+    with dispatch.chosen(low):
+        values, good = halves.join(low, high)
+        fits = bool(good.all())  # synchronises
+    if not fits:
+        pairs = zip(dispatch.to_host(low).tolist(), dispatch.to_host(high).tolist(), strict=True)
+        worst = max(((b << halves.BITS) + a for a, b in pairs), key=abs)
+        validate.fail(f"a sum of weights is {worst}, which int64 cannot hold", OverflowError)
+    return values

@@ -1,0 +1,67 @@
+"""Counts dealt to parts of different cells, by a hash of the index row: the same for the counts of any points."""
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast.kernels.shared.geometry_keys import bits_of
+
+MOST_PARTS = 1 << 16
+BLOCK = 1 << 16  # triples whose cells are decoded at a time
+
+
+def checked_number(n_parts: Any) -> int:
+    """Return the option as an int."""
+    return validate.count("n_parts", n_parts, least=1, most=MOST_PARTS)
+
+
+def deal(cells: Any, n_parts: Any) -> list[Any]:
+    """Deal cells to `n_parts` counts; see :meth:`CellCounts.deal`."""
+    n = checked_number(n_parts)
+    keys, counts = dispatch.to_host(cells._keys), dispatch.to_host(cells.counts)
+    table = None if cells._table is None else dispatch.to_host(cells._table)
+    number = numbers(keys, table, cells, n)
+    order = number.argsort(kind="stable")
+    cuts = np.searchsorted(number[order], np.arange(n + 1)).tolist()
+    out = []
+    for k, (start, stop) in enumerate(pairwise(cuts)):
+        some = order[start:stop]
+        arrays = _narrowed(keys[some], table, 2 * bits_of(cells.n_classes))
+        mine, index = (None if x is None else dispatch.sent(x, cells.counts) for x in arrays)
+        given = dispatch.sent(counts[some], cells.counts)
+        dropped = 0 if k else cells.n_dropped
+        out.append(replace(cells, counts=given, n_dropped=dropped, _keys=mine, _table=index))
+    return out
+
+
+def _narrowed(keys: np.ndarray, table: Any, bits: int) -> tuple[np.ndarray, Any]:
+    """Return keys and table with the cells alone that these keys have."""
+    if table is None:
+        return keys, None
+    cells = keys >> bits
+    head = np.diff(cells, prepend=-1) > 0
+    rank = np.cumsum(head) - 1
+    return (rank << bits) | (keys & ((1 << bits) - 1)), table[cells[head]]
+
+
+def numbers(keys: np.ndarray, table: Any, cells: Any, n: int) -> np.ndarray:
+    """Return the number of the part of every key: it follows from the index row of its cell."""
+    out = np.empty(len(keys), np.uint16)
+    options = {"ranges": cells._ranges, "bits": 2 * bits_of(cells.n_classes)}
+    for start in range(0, len(keys), BLOCK):
+        some = slice(start, start + BLOCK)
+        index, _ = dispatch.call("decode_cells", keys[some], table, **options)
+        out[some] = (_mixed(index) >> np.uint64(32)) * np.uint64(n) >> np.uint64(32)
+    return out
+
+
+def _mixed(index: np.ndarray) -> np.ndarray:
+    """Return 64 bits of every row of integers, each of which depends on all of them."""
+    out = np.zeros(len(index), np.uint64)
+    for column in index.T:
+        out = (out ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        out ^= out >> np.uint64(32)
+    return out * np.uint64(0xD6E8FEB86659FD93)
