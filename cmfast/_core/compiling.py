@@ -135,6 +135,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "metrics.kappa": ("weighted_kappa",),
     "metrics.heidke": ("weighted_kappa",),
     "metrics.hss": ("weighted_kappa",),
+    "contingency.convex_hull": (),
+    "contingency.iso_performance_slope": (),
     "report": ("confusion_matrix", "ras", "metric_intervals", "standard_errors"),
     "uncertainty.standard_error": ("standard_errors", "cluster_errors", "cell_errors", "cluster_cell_errors"),
     "uncertainty.interval": ("metric_intervals", "metrics_of_matrices", "replicate_intervals", "cluster_intervals"),

@@ -1,15 +1,20 @@
 """The contingency space: metrics as surfaces over (tnr, tpr), training runs as paths in it, and pictures of both."""
 
 from cmfast.contingency._display import PathDisplay, SurfaceDisplay
+from cmfast.contingency._lines import Hull, convex_hull, iso_performance_slope
 from cmfast.contingency._path import LearningPath, learning_path
-from cmfast.contingency._surface import Sensitivity, imbalance_sensitivity, metric_surface
+from cmfast.contingency._surface import Sensitivity, chance_level, imbalance_sensitivity, metric_surface
 
 __all__ = [
+    "Hull",
     "LearningPath",
     "PathDisplay",
     "Sensitivity",
     "SurfaceDisplay",
+    "chance_level",
+    "convex_hull",
     "imbalance_sensitivity",
+    "iso_performance_slope",
     "learning_path",
     "metric_surface",
 ]

@@ -28,7 +28,7 @@ class SurfaceDisplay:
     Attributes
     ----------
     ax_, figure_, contours_ : matplotlib objects
-        What was drawn, after :meth:`plot`.
+        What was drawn, after :meth:`plot`; :meth:`plot_3d` has no contours.
 
     See Also
     --------
@@ -106,9 +106,37 @@ class SurfaceDisplay:
         self.contours_ = ax.contour(axis, axis, self.surface, scale, colors="black", linewidths=0.4)
         if colorbar:
             ax.figure.colorbar(shown, ax=ax, ticks=scale[:: max(1, levels // 5)])
-        _label(ax, f"{self.metric}, r = {self.r:g}" if self.metric else "")
+        _label(ax, self._title())
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def plot_3d(self, *, ax: Any = None) -> "SurfaceDisplay":
+        """Draw the surface in three dimensions, the perfect model at the back.
+
+        Parameters
+        ----------
+        ax : matplotlib axes in three dimensions, optional
+            Where to draw; default: a new figure.
+
+        Returns
+        -------
+        SurfaceDisplay
+            Itself; `ax_` and `figure_` are set. Nothing is shown.
+        """
+        if ax is None:
+            plt = drawing.pyplot()
+            ax = plt.figure(figsize=(5.0, 4.4), layout="constrained").add_subplot(projection="3d")
+        x, y = np.meshgrid(*2 * [np.linspace(0.0, 1.0, len(self.surface))])
+        style: dict[str, Any] = {"cmap": drawing.SIGNED, "vmin": -1.0, "vmax": 1.0, "edgecolor": "0.3"}
+        ax.plot_surface(x, y, self.surface, linewidth=0.2, rcount=25, ccount=25, **style)
+        ax.set(xlim=(0, 1), ylim=(0, 1), zlim=(self.low, self.high), title=self._title())
+        ax.set(xlabel="true negative rate", ylabel="true positive rate")
+        ax.view_init(elev=24, azim=-125)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _title(self) -> str:
+        return f"{self.metric}, r = {self.r:g}" if self.metric else ""
 
 
 def _label(ax: Any, title: str, x: str = "true negative rate", y: str = "true positive rate") -> None:

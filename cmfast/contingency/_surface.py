@@ -43,15 +43,21 @@ def metric_of(metric: object) -> MetricName:
     return cast(MetricName, names_of([metric], "metric")[0])
 
 
+def _numbers(name: str, value: Any) -> np.ndarray:
+    """Return `value` as an array of float64, checked to be a number or an array of numbers."""
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that need gradients
+        found = np.array(None)
+    if found.dtype.kind not in "uif":
+        given = f"{type(value).__name__} {validate.shown(value)}"
+        validate.refuse(name, "a number or a list of numbers", given, TypeError)
+    return found.astype(np.float64)
+
+
 def ratios_of(r: Any) -> np.ndarray:
     """Return `r` as an array, checked to be a ratio or an array of ratios."""
-    try:
-        ratios = np.asarray(r)
-    except (TypeError, ValueError, RuntimeError):  # ragged lists; tensors that need gradients
-        ratios = np.array(None)
-    if ratios.dtype.kind not in "uif":
-        validate.refuse("r", "a number or a list of numbers", f"{type(r).__name__} {validate.shown(r)}", TypeError)
-    ratios = ratios.astype(np.float64)
+    ratios = _numbers("r", r)
     if not (np.isfinite(ratios) & (ratios > 0)).all():
         validate.refuse("r", "finite and above 0", r)
     return ratios
@@ -63,9 +69,12 @@ def _axis(grid: str, size: int) -> np.ndarray:
 
 def _values(metric: MetricName, r: np.ndarray, axis: np.ndarray, *, rescale: bool) -> np.ndarray:
     """Return the metric where tpr (rows) and tnr (columns) are those of `axis`, at every ratio of `r`."""
-    tpr, tnr = axis[:, None], axis[None, :]
-    r = r[..., None, None]
-    M = np.empty((*r.shape[:-2], axis.size, axis.size, 2, 2))
+    return _at(metric, r[..., None, None], axis[:, None], axis[None, :], rescale=rescale)
+
+
+def _at(metric: MetricName, r: np.ndarray, tpr: np.ndarray, tnr: np.ndarray, *, rescale: bool) -> np.ndarray:
+    """Return the metric at points and ratios that broadcast."""
+    M = np.empty((*np.broadcast_shapes(r.shape, tpr.shape, tnr.shape), 2, 2))
     M[..., 0, 0], M[..., 0, 1] = r * tnr, r * (1.0 - tnr)
     M[..., 1, 0], M[..., 1, 1] = 1.0 - tpr, tpr
     values: np.ndarray = compute(M, metric, undefined="zero", on_failure="raise")
@@ -141,6 +150,61 @@ def metric_surface(
     metric, ratios = metric_of(metric), ratios_of(r)
     with validate.room(ratios.size * size**2 * MATRIX_BYTES, size=size):
         return _values(metric, ratios, _axis(grid, size), rescale=rescale)
+
+
+def chance_level(
+    metric: MetricName,
+    r: float | Sequence[float] = 1.0,
+    share: float | Sequence[float] = 0.5,
+    *,
+    rescale: bool = False,
+) -> Floats:
+    """Value of a metric for guesses that do not look at the sample.
+
+    Parameters
+    ----------
+    metric : str
+        A name of :func:`cmfast.metrics.compute`. Of a metric per class, the value of class 1 is taken.
+    r : float or list of float
+        Imbalance: negatives (class 0) per positive (class 1).
+    share : float or list of float
+        Which share of the samples is called positive.
+    rescale : bool
+        Map metrics with the range [-1, 1] to [0, 1], and a weighted tau to its normalised form.
+
+    Returns
+    -------
+    array of float64, shape of `r`, then of `share`
+        The metric at ``tnr = 1 - share, tpr = share``. A 0/0 is 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An unknown metric; a ratio that is not above 0; a share outside [0, 1].
+
+    Notes
+    -----
+    The source has one point for random guesses, (1/2, 1/2). They are a line, from all negative (1, 0) to all positive
+    (0, 1): on it scores that are corrected for chance are 0, and others depend on what is called positive how often.
+    Reproducible: the same bits for any number of threads.
+
+    References
+    ----------
+    Ahmadzadeh et al., Contingency Space, sections 4 and 5.4.
+
+    Examples
+    --------
+    >>> from cmfast import contingency
+    >>> contingency.chance_level("accuracy", 4, [0, 0.5, 1])
+    array([0.8, 0.5, 0.2])
+    >>> contingency.chance_level("mcc", 4, [0, 0.5, 1])
+    array([0., 0., 0.])
+    """
+    validate.flag("rescale", rescale)
+    metric, ratios, shares = metric_of(metric), ratios_of(r), _numbers("share", share)
+    if not ((shares >= 0) & (shares <= 1)).all():
+        validate.refuse("share", "in [0, 1]", share)
+    return _at(metric, ratios.reshape(ratios.shape + (1,) * shares.ndim), shares, 1.0 - shares, rescale=rescale)
 
 
 def imbalance_sensitivity(

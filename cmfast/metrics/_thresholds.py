@@ -354,6 +354,18 @@ def average_precision(
     return _area(1, y_score, y_true, sample_weight, pos_label, on_failure)
 
 
+def costs_of(cost: Any) -> np.ndarray:
+    """Return what a sample costs by its truth and what it is called, checked, as float64 on the host."""
+    (adopted,) = dispatch.adopt(cost=cost)
+    validate.real(cost=adopted)
+    table = np.asarray(dispatch.to_host(adopted), np.float64)
+    if table.shape != (2, 2):
+        validate.refuse("cost", "of shape (2, 2)", f"shape {table.shape}")
+    if not np.isfinite(table).all():
+        validate.refuse("cost", "finite", table.tolist())
+    return table
+
+
 @overload
 def least_cost(
     y_score: DeviceT,
@@ -406,13 +418,7 @@ def least_cost(
     >>> float(best.threshold), float(best.cost)
     (0.4, 1.0)
     """
-    (adopted,) = dispatch.adopt(cost=cost)
-    validate.real(cost=adopted)
-    table = np.asarray(dispatch.to_host(adopted), np.float64)
-    if table.shape != (2, 2):
-        validate.refuse("cost", "of shape (2, 2)", f"shape {table.shape}")
-    if not np.isfinite(table).all():
-        validate.refuse("cost", "finite", table.tolist())
+    table = costs_of(cost)
     arrays = _adopted(y_score, y_true, sample_weight, pos_label, on_failure)
     *found, status = dispatch.call("least_cost", *arrays, cost=table)
     failures.report(status, on_failure, failed=FAILED, why=partial(_why, arrays))

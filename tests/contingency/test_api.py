@@ -104,6 +104,10 @@ def test_paths_without_a_way():
         (lambda: contingency.metric_surface("f1", 0), ValueError, "r must be finite and above 0"),
         (lambda: contingency.metric_surface("f1", "x"), TypeError, "r must be a number"),
         (lambda: contingency.imbalance_sensitivity("f1", 2, size=7), ValueError, "size must be even"),
+        (lambda: contingency.chance_level("f1", 1, 1.5), ValueError, r"share must be in \[0, 1\]"),
+        (lambda: contingency.convex_hull([[0.5, 1.5]]), ValueError, r"rates in \[0, 1\], got 1.5 at \[0, 1\]"),
+        (lambda: contingency.convex_hull([0.5, 0.5]), ValueError, r"of shape \(n, 2\)"),
+        (lambda: contingency.iso_performance_slope([1, 2]), ValueError, r"cost must be of shape \(2, 2\)"),
         (lambda: contingency.learning_path(np.ones((2, 2))), ValueError, "M must be of shape"),
         (lambda: contingency.learning_path(np.ones((2, 2, 2)), metric="recall"), ValueError, "single value per matrix"),
     ],
@@ -111,3 +115,66 @@ def test_paths_without_a_way():
 def test_bad_arguments(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "precision", "f1", "mcc", "gilbert", "doolittle", "tau"])
+def test_guesses_are_matrices_of_independent_answers(metric):
+    level = contingency.chance_level(metric, [1, 5], [0.25, 0.5, 1])
+    assert level.shape == (2, 3)
+    for i, r in enumerate((1, 5)):
+        for k, share in enumerate((0.25, 0.5, 1)):
+            one = metrics.compute(np.outer([r, 1], [1 - share, share]), metric, undefined="zero")
+            assert level[i, k] == pytest.approx(one[1] if one.ndim else one, abs=1e-15)
+    assert contingency.chance_level(metric) == contingency.metric_surface(metric, size=3)[1, 1]
+    assert contingency.chance_level("mcc", 3, 0.2, rescale=True) == pytest.approx(0.5)
+
+
+def hull_by_slopes(points):
+    """Return which points are best for some line of falling slope, of a dense set of lines, and its two ends."""
+    every = np.concatenate([points, [[0, 1], [1, 0]]])
+    ends = [tuple(max(every[every[:, 0] == x].tolist())) for x in (0, 1)]
+    angles = np.linspace(0, np.pi / 2, 20_012)[1:-1]
+    best = np.argmax(every @ np.stack([np.cos(angles), np.sin(angles)]), axis=0)
+    return sorted({tuple(point) for point in every[best].tolist()} | set(ends))
+
+
+def test_the_hull_is_what_is_best_for_some_slope():
+    for seed in range(20):
+        points = np.random.default_rng(seed).integers(0, 30, (seed, 2)) / 29
+        hull = contingency.convex_hull(points)
+        assert [tuple(point) for point in hull.points.tolist()] == hull_by_slopes(points)
+        for point, index in zip(hull.points, hull.which, strict=True):
+            if index >= 0:
+                np.testing.assert_array_equal(points[index], point)
+            else:
+                assert point.tolist() in ([0, 1], [1, 0])
+        under = np.interp(np.linspace(0, 1, 50_001), *hull.points.T)
+        assert hull.area == pytest.approx((under[1:] + under[:-1]).mean() / 2, abs=1e-5)
+    assert contingency.convex_hull(np.empty((0, 2))).area == 0.5
+    assert contingency.convex_hull([[1, 1], [1, 1], [0, 1]]).which.tolist() == [2, 0]
+
+
+def test_equal_costs_lie_on_lines_of_the_slope():
+    cost = np.array([[-1.0, 2.0], [9.0, 0.5]])
+    for r in (1.0, 5.0):
+        slope = contingency.iso_performance_slope(cost, r)
+        points = np.array([[0.2, 0.8], [0.3, 0.8 + 0.1 * slope]])
+        M = [[[r * x, r * (1 - x)], [1 - y, y]] for x, y in points]
+        one, other = (np.sum(cost * each) for each in M)
+        assert one == pytest.approx(other)
+    assert contingency.iso_performance_slope([[0, 1], [0, 0]]) == -np.inf
+    assert np.isnan(contingency.iso_performance_slope([[0, 0], [0, 0]]))
+
+
+def test_the_least_cost_is_on_the_hull():
+    rng = np.random.default_rng(8)
+    y = rng.integers(0, 2, 200)
+    score = rng.normal(size=200) + y
+    _, matrices = metrics.threshold_matrices(score, y)
+    rates = metrics.recall(matrices)
+    hull = contingency.convex_hull(rates)
+    assert hull.area >= metrics.auc(score, y)
+    for cost in ([[0, 1], [1, 0]], [[0, 1], [7, 0]], [[0, 5], [1, 0]]):
+        best = metrics.least_cost(score, y, cost)
+        kept = matrices[hull.which]
+        assert (kept * np.array(cost)).sum(axis=(1, 2)).min() == best.cost

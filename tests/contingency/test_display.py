@@ -51,6 +51,18 @@ def test_a_surface_shows_the_metric_on_its_scale(metric, low):
     assert right - (right - left) / 21 / 2 == pytest.approx(1)
 
 
+def test_a_surface_in_three_dimensions():
+    display = SurfaceDisplay.from_metric("tss", 5, size=11)
+    assert display.plot_3d() is display
+    assert display.ax_.get_zlim() == (-1, 1)
+    assert display.ax_.get_title() == "tss, r = 5"
+    assert len(display.ax_.collections) == 1
+    assert tuple(display.ax_.zz_dataLim.intervalx) == (-1, 1)
+    axes = plt.figure().add_subplot(projection="3d")
+    assert display.plot_3d(ax=axes).ax_ is axes
+    display.figure_.canvas.draw()
+
+
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
 def test_paths_show_the_recalls(kind):
     display = PathDisplay.from_matrices(kind(np.stack([RUN, RUN[::-1]])), metric="accuracy").plot()

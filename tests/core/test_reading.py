@@ -38,6 +38,7 @@ def results():
     yield from (metrics.report(M), metrics.report(M * 0, undefined="nan"))
     yield contingency.learning_path(BATCH + 1)
     yield contingency.imbalance_sensitivity("f1", [2.0, 3.0], size=2)
+    yield contingency.convex_hull([[0.5, 0.75]])
     for groups in (None, Y):
         for rows in (slice(None), slice(0)):
             given = None if groups is None else groups[rows]

@@ -31,6 +31,7 @@ RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
     "MarginsResult",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
+    "contingency.Hull",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
     "uncertainty.Interval", "uncertainty.Intervals", "uncertainty.Posterior",
     "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
@@ -175,6 +176,7 @@ def integers(least: int, *, none: bool, most: int | None = 2**63 - 1) -> tuple[A
 
 
 COUNT = integers(0, none=True)
+NO_COST = (3, None, "ab", [], [[1, 2]], [[math.nan, 1], [1, 1]], [["a", "b"], ["c", "d"]], {})
 NO_ALPHA = (True, "0.1", b"1", 1j, math.nan, math.inf, 10**400, 0, 1, 1.0, -0.5, 2.5, None, {}, [], [0.1, 2.0], [True])
 NO_ALPHA += ([[0.1]], (x for x in ()), np.ones(2), np.zeros((2, 2)), ["a"], Fraction(3, 2), Decimal("nan"))
 # By option. What is large but right, as num_threads of 2**70 or a seed of 200 bits, is not here.
@@ -264,6 +266,7 @@ TRUTH, GUESS = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
 X = np.array([[0.0, 0.5], [1.0, 1.5], [2.0, 0.25], [3.0, 2.5]])
 SHARES = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
 GRID = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
+RATES = np.array([[0.9, 0.6], [0.6, 0.6], [0.5, 0.9]])
 ONES = np.ones(2)
 
 
@@ -408,6 +411,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "tol": (1e-6, 1, 1e-300, 1e300, np.float32(1e-3)),
     "v": (0.5, 2, 1e-300, 1e300),
     "r": (1, 0.5, [1.0, 2.0], 1e-300, 1e300),
+    "share": (0, 0.25, [0.0, 1.0]),
     "points_per_cell": (1.5, 3, 1e300),
     "factor": (2, 0.5, 1e-300, 1e300),
     "fraction": (0, -0.5, 1e300, -1e-300),
@@ -862,6 +866,15 @@ ENTRIES: dict[str, Entry] = {
     "contingency.imbalance_sensitivity": _function(
         cmfast.contingency.imbalance_sensitivity, others={"metric": "f1", "r": 2.0, "size": 2}
     ),
+    "contingency.chance_level": _function(
+        cmfast.contingency.chance_level, others={"metric": "f1"},
+        wrong={"share": (True, "1", -0.1, 1.5, math.nan, None, [0.5, 2], [[1], [1, 0]], {}, 1j)},
+    ),
+    "contingency.convex_hull": _function(cmfast.contingency.convex_hull, {"points": RATES}, host=True),
+    "contingency.Hull.explain": _function(cmfast.contingency.convex_hull(RATES).explain),
+    "contingency.iso_performance_slope": _function(
+        cmfast.contingency.iso_performance_slope, others={"cost": [[0.0, 1.0], [2.0, 0.0]]}, wrong={"cost": NO_COST}
+    ),
     "contingency.learning_path": _function(
         cmfast.contingency.learning_path,
         {"M": np.stack([M, M])},
@@ -876,6 +889,9 @@ ENTRIES: dict[str, Entry] = {
         lambda make: cmfast.contingency.SurfaceDisplay.from_metric("f1", size=3).plot,
         wrong={"levels": integers(1, none=False), "colorbar": NO_BOOL},
         free=frozenset({"ax"}),
+    ),
+    "contingency.SurfaceDisplay.plot_3d": Entry(
+        lambda make: cmfast.contingency.SurfaceDisplay.from_metric("f1", size=3).plot_3d, free=frozenset({"ax"})
     ),
     "contingency.PathDisplay.from_matrices": _function(
         cmfast.contingency.PathDisplay.from_matrices,
@@ -1020,7 +1036,7 @@ ENTRIES: dict[str, Entry] = {
     "metrics.average_precision": _function(cmfast.metrics.average_precision, SCORED, **OF_SCORES),
     "metrics.least_cost": _function(
         cmfast.metrics.least_cost, SCORED, others={"cost": [[0.0, 1.0], [2.0, 0.0]]},
-        wrong={"cost": (3, None, "ab", [], [[1, 2]], [[math.nan, 1], [1, 1]], [["a", "b"], ["c", "d"]], {})},
+        wrong={"cost": NO_COST},
         **OF_SCORES,
     ),
     "metrics.report": _function(cmfast.metrics.report, {"M": M}),
