@@ -29,6 +29,7 @@ PAPERS = {
     "glossary": Paper("every table of a glossary of confusion matrices in infrastructure inspection", ("matplotlib",)),
     "conformal": Paper("correlations of conformal sets, in one place and with clients", ("sklearn", "matplotlib")),
     "uncertainty": Paper("a notebook on normalised matrices of four teams: tables, widths, and who is better"),
+    "contingency": Paper("nine figures: metrics as surfaces, trainings as paths in them", ("sklearn", "matplotlib")),
     "normalization": Paper("both experiments on four data sets, by paired intervals", ("sklearn", "PIL")),
 }
 

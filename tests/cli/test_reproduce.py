@@ -18,6 +18,7 @@ from cmfast._pages.svg import INK, Svg
 from cmfast._reproduce import _files, _frame
 from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
 from cmfast._reproduce.conformal._network import Settings
+from cmfast._reproduce.contingency._training import Settings as Trainings
 from cmfast.cli import main
 
 FEW = Settings(seeds=2, epochs=3, rounds=2)
@@ -25,8 +26,13 @@ SMALL = {  # what makes each quicker than quick
     "glossary": {"n": 2000},
     "conformal": {"settings": FEW},
     "uncertainty": {"n_replicates": 200},
+    "contingency": {"settings": Trainings(runs=2, epochs=4, rates=(0.1,), pair_runs=1, tracked=2, n_ratios=3)},
 }
-DRAWN = {"glossary": "_practice", "conformal": "_sections"}  # where matplotlib draws, which takes seconds
+DRAWN = {
+    "glossary": "_practice",
+    "conformal": "_sections",
+    "contingency": "_pictures",
+}  # where matplotlib draws, which takes seconds
 
 
 def silent(label, unit):
@@ -108,6 +114,12 @@ def test_pictures_have_names_of_their_own(tmp_path):
         _files.write(made(*[Picture("a_line", drawn(), {})] * 2), tmp_path)
 
 
+def undrawn(figure, *dpi):
+    """Stand for a picture that takes long to write."""
+    drawing.pyplot().close(figure)
+    return b"PNG"
+
+
 def without_times(folder):
     """Return the content of all files, but for what differs between two runs."""
     found = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -119,7 +131,7 @@ def without_times(folder):
 @pytest.mark.parametrize("name", SMALL)
 def test_two_runs_are_identical_but_for_times(name, tmp_path, monkeypatch):
     if name in DRAWN:
-        monkeypatch.setattr(f"cmfast._reproduce.{name}.{DRAWN[name]}.png", lambda figure: b"PNG")
+        monkeypatch.setattr(f"cmfast._reproduce.{name}.{DRAWN[name]}.png", undrawn)
     folders = [tmp_path / "one", tmp_path / "two"]
     for folder in folders:
         reproduce = import_module(f"cmfast._reproduce.{name}").reproduce

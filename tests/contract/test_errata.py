@@ -335,6 +335,59 @@ def test_a_high_true_negative_rate_means_few_false_alarms_not_few_misses():
     assert metrics.recall(quiet)[1] == 0.1
 
 
+def test_guesses_are_a_line_and_not_a_point():
+    shares = [0.0, 0.5, 1.0]
+    np.testing.assert_allclose(contingency.chance_level("accuracy", 4, shares), [0.8, 0.5, 0.2])
+    np.testing.assert_allclose(contingency.chance_level("heidke", 4, shares), 0, atol=1e-15)
+    guess = np.outer([400, 100], [0.2, 0.8])  # calls four of five positive, whatever they are
+    assert metrics.recall(guess).tolist() == pytest.approx([0.2, 0.8])
+
+
+def test_the_move_of_figure_3_is_on_no_contour_of_f1():
+    before, after, level = [[5, 5], [0, 10]], [[10, 0], [5, 5]], [[30, 0], [10, 20]]
+    assert metrics.f1(before)[1] == pytest.approx(0.8)
+    assert metrics.f1(after)[1] == pytest.approx(2 / 3)
+    assert metrics.f1(level)[1] == pytest.approx(0.8)  # where the contour ends: tpr 2/3, not 1/2
+    assert (metrics.recall(before) != metrics.recall(after)).all()
+
+
+def test_surfaces_do_not_warp_in_proportion():
+    near, far = contingency.imbalance_sensitivity("f1", [5.0, 32.0]).value
+    assert far / near == pytest.approx(1.94, abs=0.01)
+
+
+def test_a_larger_weight_makes_tau_steeper_along_its_axis():
+    def fall(x, y, weights):
+        return 1 - metrics.tau_weighted([[x, 1 - x], [1 - y, y]], weights)
+
+    assert fall(0.9, 1, [5, 1]) == pytest.approx(np.sqrt(5) * fall(0.9, 1, [1, 1]))
+    assert fall(1, 0.9, [5, 1]) == pytest.approx(fall(1, 0.9, [1, 1]))
+
+
+def test_weighted_tau_does_not_rank_by_cost():
+    def cost(x, y):
+        return 10 * (1 - y) + (1 - x)
+
+    def tau(x, y):
+        return metrics.tau_weighted([[x, 1 - x], [1 - y, y]], [1, 10])
+
+    alarms, both = (0.0, 1.0), (0.9, 0.9)
+    assert cost(*alarms) < cost(*both)
+    assert tau(*alarms) < tau(*both)
+
+
+def test_error_rates_extend_to_many_classes_as_well():
+    M = np.array([[8, 1, 1], [0, 6, 4], [5, 0, 5]])
+    errors = 1 - np.diag(M) / M.sum(axis=1)
+    assert metrics.tau(M) == pytest.approx(1 - np.sqrt((errors**2).sum() / 3))
+
+
+def test_points_do_not_know_the_imbalance():
+    runs = np.array([[[[90, 10], [4, 6]]], [[[9, 1], [4, 6]]]])
+    one, other = contingency.learning_path(runs).points
+    assert one.tolist() == other.tolist() == [[0.9, 0.6]]
+
+
 # Conformal correlation matrices
 
 

@@ -1,0 +1,156 @@
+"""Section 5.5: ten metrics of five classes, epoch by epoch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cmfast import contingency, metrics
+from cmfast._reproduce._frame import Claim
+from cmfast._reproduce.contingency._space import NEAR, listed
+from cmfast._reproduce.contingency._training import FIVE, Settings, followed
+from cmfast.metrics import MetricName
+
+TEN: dict[str, MetricName] = {  # as in Fig. 9: means over each class against the rest, but for tau
+    "tau": "tau", "precision": "precision_macro", "recall": "recall_macro", "F1": "f1_macro",
+    "accuracy": "accuracy_ovr_macro", "balanced accuracy": "balanced_accuracy_ovr_macro",
+    "geometric mean": "geometric_mean_ovr_macro", "TSS": "tss_ovr_macro", "Heidke": "heidke_ovr_macro",
+    "Gilbert": "gilbert_ovr_macro",
+}  # fmt: skip
+KINDS = ("balanced", "imbalanced")
+ALIKE = 0.9  # a correlation
+Tracks = dict[str, np.ndarray]  # by kind, (runs, epochs, 5, 5)
+
+
+def tracked(settings: Settings, tick: Callable[[int, int], object]) -> Tracks:
+    """Train on five digits, with as many images of each and with fewer and fewer."""
+    out, done = {}, 0
+    for kind, shares in zip(KINDS, (None, settings.shares), strict=True):
+        runs = []
+        for seed in range(settings.tracked):
+            runs.append(followed(FIVE, settings.epochs, seed, rate=settings.rates[0], shares=shares))
+            tick(done := done + 1, 2 * settings.tracked)
+        out[kind] = np.stack(runs)
+    return out
+
+
+def curves(M: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the ten metrics, (runs, epochs) each."""
+    found = metrics.compute(M, list(TEN.values()))
+    return {name: found[metric] for name, metric in TEN.items()}
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the mean over runs of the correlation along the epochs; runs in which one stands still are left out."""
+    a, b = (x - x.mean(axis=1, keepdims=True) for x in (a, b))
+    size = np.sqrt((a * a).sum(axis=1) * (b * b).sum(axis=1))
+    known = size > NEAR
+    return float(((a * b).sum(axis=1)[known] / size[known]).mean()) if known.any() else float("nan")
+
+
+def summed_up(M: np.ndarray) -> dict[str, Any]:
+    """Return, of every half of the epochs, how alike tau and the other metrics move, and how far apart they are."""
+    found = curves(M)
+    half = M.shape[1] // 2
+    out: dict[str, Any] = {}
+    for which, part in (("first half", slice(0, half)), ("second half", slice(half, None))):
+        tau = found["tau"][:, part]
+        others = {name: one[:, part] for name, one in found.items() if name != "tau"}
+        out[which] = {
+            "levels": {name: _correlation(tau, one) for name, one in others.items()},
+            "changes": {name: _correlation(np.diff(tau), np.diff(one)) for name, one in others.items()},
+            "tau_less": {name: float((tau - one).mean()) for name, one in others.items()},
+        }
+    out["moves"] = _moves(M, found["tau"])
+    return out
+
+
+def _moves(M: np.ndarray, tau: np.ndarray) -> dict[str, float]:
+    """Return how far models move while tau climbs to nine tenths: where it changes least, and elsewhere."""
+    steps, climbs = contingency.learning_path(M).steps, np.abs(np.diff(tau))
+    reached = np.maximum.accumulate(tau, axis=1)[:, 1:] >= ALIKE * tau.max(axis=1, keepdims=True)
+    flat, other = [], []
+    for step, climb, done in zip(steps, climbs, reached, strict=True):
+        before = ~done if not done[:4].any() else np.ones(len(done), bool)
+        still = climb <= np.quantile(climb[before], 0.25)
+        flat.append(step[before & still].mean())
+        other.append(step[before & ~still].mean())
+    return {"flat": float(np.mean(flat)), "other": float(np.mean(other))}
+
+
+def concentration(seed: int) -> dict[int, float]:
+    """Return, by number of classes, the spread of tau over even random models, by that of balanced accuracy."""
+    rng = np.random.default_rng(seed)
+    out = {}
+    for k in (2, 5, 10, 100):
+        recalls = rng.random((20_000, k))
+        tau = 1.0 - np.sqrt(((1.0 - recalls) ** 2).mean(axis=1))
+        out[k] = float(tau.std() / recalls.mean(axis=1).std())
+    return out
+
+
+def of_epochs(tracks: Tracks, settings: Settings) -> list[Claim]:
+    """Return what is read off Fig. 9."""
+    found = {kind: summed_up(M) for kind, M in tracks.items()}
+    balanced, skewed = found.values()
+    seeds = range(settings.tracked)
+    changes = balanced["second half"]["changes"]
+    unlike = [name for name, rho in changes.items() if not rho >= ALIKE]
+    nearest = max(changes, key=lambda name: changes[name])
+    above = [name for name, gap in balanced["first half"]["tau_less"].items() if gap >= 0]
+    first = balanced["first half"]["changes"]
+    moved = [name for name, rho in first.items() if rho >= ALIKE]
+    moves = balanced["moves"]
+    spread = concentration(settings.seed)
+    return [
+        Claim(
+            "In the second half of the epochs tau moves as the other metrics do, small fluctuations too.",
+            "section 5.5, Fig. 9",
+            "holds"
+            if not unlike
+            else "fails"
+            if len(unlike) == len(changes)
+            else f"fails where the other is {listed(unlike)}",
+            f"changes from epoch to epoch correlate by {min(changes.values()):.2f} to {max(changes.values()):.2f} "
+            f"({nearest}), of imbalanced digits by {min(skewed['second half']['changes'].values()):.2f} and more; "
+            f"{ALIKE:g} counts as alike",
+            found,
+            seeds=seeds,
+        ),
+        Claim(
+            "In the first half tau is lower on average.",
+            "section 5.5, Fig. 9",
+            "holds" if not above else f"fails where the other is {listed(above)}",
+            "less the others: "
+            + ", ".join(f"{gap:+.2f} {name}" for name, gap in balanced["first half"]["tau_less"].items()),
+            {kind: one["first half"]["tau_less"] for kind, one in found.items()},
+            seeds=seeds,
+        ),
+        Claim(
+            "It climbs in steps that not all other metrics capture.",
+            "section 5.5, Fig. 9",
+            "holds" if len(moved) < len(first) else "fails",
+            f"in the first half its changes correlate by {min(first.values()):.2f} to {max(first.values()):.2f} with "
+            f"those of the others; by {ALIKE:g} and more with {listed(moved)}",
+            {kind: one["first half"]["changes"] for kind, one in found.items()},
+            seeds=seeds,
+        ),
+        Claim(
+            "Within steps models move along the contours of tau.",
+            "section 5.5, Fig. 9",
+            "holds" if moves["flat"] > moves["other"] / 2 else "fails",
+            f"while tau climbs to nine tenths, models move by {moves['flat']:.3f} in the space of five recalls where "
+            f"it changes least (a quarter of the epochs), by {moves['other']:.3f} elsewhere",
+            {kind: one["moves"] for kind, one in found.items()},
+            seeds=seeds,
+        ),
+        Claim(
+            "The Euclidean distance of tau does not do well in many dimensions.",
+            "section 5.5",
+            "holds" if spread[100] < spread[2] / 2 else "fails",
+            "its values draw together with more classes, but as fast as the mean recall does: the ratio of both "
+            "spreads is " + ", ".join(f"{ratio:.2f} for {k}" for k, ratio in spread.items()) + " classes",
+            {"ratio_of_spreads": spread},
+            seeds=(settings.seed,),
+        ),
+    ]

@@ -1,0 +1,128 @@
+"""Section 6.1: what is the same in ROC space, and what is said to be the space's own."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import contingency, metrics
+from cmfast._reproduce._frame import Claim
+from cmfast._reproduce.contingency._space import NEAR
+from cmfast._reproduce.contingency._training import HARD, Network, Settings, chosen
+
+LOOKED_AT = 12  # epochs: a network that still errs
+DEAR = np.array([[0.0, 1.0], [5.0, 0.0]])  # a miss costs five false alarms
+PLAIN = np.array([[0.0, 1.0], [1.0, 0.0]])
+
+
+class Scores(NamedTuple):
+    """A score of 3 against 8, and what is made of it."""
+
+    score: np.ndarray
+    y: np.ndarray
+    rates: np.ndarray
+    """(thresholds, 2): true negative and true positive rate."""
+    hull: contingency.Hull
+    r: float
+
+
+def scored(settings: Settings) -> Scores:
+    """Return the scores of a network on the hard pair, after a few epochs."""
+    network = Network(*chosen(HARD, (1.0, 1.0), settings.seed), 2, rate=settings.rates[0], seed=settings.seed)
+    for _ in range(LOOKED_AT):
+        network.learn()
+    score, y = network.score(), network.y
+    rates = metrics.recall(metrics.threshold_matrices(score, y, drop_ties=True).matrices)
+    return Scores(score, y, rates, contingency.convex_hull(rates), float((y == 0).sum() / (y == 1).sum()))
+
+
+def touched(found: Scores, cost: np.ndarray) -> tuple[int, float]:
+    """Return the vertex of the hull that a line of equal cost touches from above, and the slope of that line."""
+    slope = float(contingency.iso_performance_slope(cost, found.r))
+    return int(np.argmax(found.hull.points @ [-slope, 1.0])), slope
+
+
+def of_roc(found: Scores, settings: Settings) -> list[Claim]:
+    """Return what is said of both spaces."""
+    area = float(metrics.auc(found.score, found.y))
+    tnr, tpr = found.rates.T
+    under = abs(float(np.trapezoid(tpr, tnr)))
+    roc_hull = _area_of_hull(1.0 - tnr, tpr)
+    costs = {"equal": PLAIN, "a miss costs five": DEAR}
+    gap, angles = {}, {}
+    for name, cost in costs.items():
+        vertex, slope = touched(found, cost)
+        x, y = found.hull.points[vertex]
+        at = float((cost * [[found.r * x, found.r * (1 - x)], [1 - y, y]]).sum()) * float((found.y == 1).sum())
+        gap[name] = abs(at - float(metrics.least_cost(found.score, found.y, cost).cost))
+        mirrored = np.diff([[1.0 - 0.2, 0.5], [1.0 - 0.3, 0.5 + 0.1 * slope]], axis=0)[0]
+        angles[name] = [float(np.degrees(np.arctan2(*pair))) % 180 for pair in (mirrored[::-1], (slope, 1.0))]
+    turned = max(abs(a + b - 180.0) for a, b in angles.values())
+    grid = np.linspace(0.0, 1.0, 21)
+    surface = contingency.metric_surface("tau", size=21)
+    from_corner = 1.0 - np.hypot((1.0 - grid)[None, :], (1.0 - grid)[:, None]) / np.sqrt(2.0)
+    mirror = float(np.abs(surface - from_corner).max())
+    recalls = np.random.default_rng(settings.seed).random((1000, 5))
+    M = _with_recalls(recalls)
+    errors = 1.0 - recalls
+    to_origin = 1.0 - np.sqrt((errors**2).sum(axis=1) / 5.0)
+    many = float(np.abs(metrics.tau(M) - to_origin).max())
+    points = metrics.recall(np.array([[[r * 9.0, r * 1.0], [4.0, 6.0]] for r in (1, 5, 32)]))
+    still = float(np.ptp(points, axis=0).max())
+    accuracy = contingency.metric_surface("accuracy", [1, 5, 32], 3)[:, 1, 2]
+    ok = max(abs(area - under), abs(found.hull.area - roc_hull), *gap.values())
+    return [
+        Claim(
+            "AUC, hulls and iso-performance lines of ROC space are valid, the angle of a line is pi less what it was.",
+            "section 6.1, point 2",
+            "holds" if max(ok, turned) < 1e-9 else "fails",
+            f"3 against 8: areas {area:.4f} and {under:.4f}, of the hulls {roc_hull:.4f} and {found.hull.area:.4f}; "
+            "the line of equal cost touches the hull at the threshold of least cost; its angles add up to 180 degrees "
+            f"(to {turned:.0e})",
+            {"auc": [area, under], "hull": [roc_hull, found.hull.area], "angles": angles},
+            seeds=(settings.seed,),
+        ),
+        Claim(
+            "Tau and the distance from (0, 1) of ROC space form mirrored surfaces.",
+            "section 6.1, point 4",
+            "holds" if mirror < NEAR else "fails",
+            f"equal to {mirror:.0e} on 21 x 21 nodes",
+            {"largest_difference": mirror},
+        ),
+        Claim(
+            "Only with the true negative rate does the space extend to many classes.",
+            "sections 5.5 and 6.1, point 1",
+            "fails" if many < NEAR else "holds",
+            f"its mirror image, of the error rates of every class, extends as well: 1 less the distance from its "
+            f"origin over the root of 5 is tau of five classes to {many:.0e}",
+            {"largest_difference": many},
+            seeds=(settings.seed,),
+        ),
+        Claim(
+            "The base space takes the imbalance into account, ROC space disregards it.",
+            "section 6.1, point 3",
+            "holds where a metric is drawn over it" if still < NEAR else "holds",
+            "points are the rates of ROC: with 1, 5 and 32 negatives per positive one model stays where it is "
+            f"(to {still:.0e}); accuracy over it is " + ", ".join(f"{one:.3f}" for one in accuracy),
+            {"moved": still, "accuracy": accuracy},
+        ),
+    ]
+
+
+def _with_recalls(recalls: np.ndarray) -> np.ndarray:
+    """Return matrices with rows of one, errors being shared by the other classes."""
+    C = recalls.shape[1]
+    off = (1.0 - recalls) / (C - 1)
+    return np.where(np.eye(C, dtype=bool), recalls[..., None], off[..., None])
+
+
+def _area_of_hull(fpr: np.ndarray, tpr: np.ndarray) -> float:
+    """Return the area below the convex hull in ROC space, by another library."""
+    from scipy.spatial import ConvexHull
+
+    corners = [[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]]
+    return float(ConvexHull(np.concatenate([np.stack([fpr, tpr], axis=1), corners])).volume)
+
+
+def numbers(found: Scores) -> dict[str, Any]:
+    """Return the curve and its hull."""
+    return {"tnr": found.rates[:, 0], "tpr": found.rates[:, 1], "hull": found.hull.points, "area": found.hull.area}
