@@ -32,7 +32,7 @@ from cmfast.geometry import (
     width_curve,
 )
 from cmfast.kernels.status import Status
-from cmfast.margins import MarginsResult, ipf_nd
+from cmfast.margins import MarginsResult, RakeResult, ipf_nd, rake
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
@@ -67,6 +67,7 @@ __all__ = [
     "MarginsResult",
     "PcaAccumulator",
     "Projection",
+    "RakeResult",
     "ScalingResult",
     "SparseHistogram",
     "Status",
@@ -93,6 +94,7 @@ __all__ = [
     "normalize",
     "overlap",
     "pca",
+    "rake",
     "ras",
     "report",
     "sparse_histogram",

@@ -132,6 +132,15 @@ def _ipf_nd() -> None:
         cmfast.ipf_nd(M, [((0, 1), M.sum(2)), ((0, 2), M.sum(1)), ((1, 2), M.sum(0))])
 
 
+def _rake() -> None:
+    """Call it on columns, on categories, and with bounds."""
+    A, known = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]]), np.array([6.0, 1.0])
+    for options in ({}, {"method": "linear"}, {"method": "truncated", "bounds": (0.5, 3.0)}):
+        cmfast.rake(A, known, **options)
+    cmfast.rake(np.array([[0, 0, 1], [0, 1, 1]]), [(0, np.array([3.0, 1.0])), (1, np.array([2.0, 2.0]))])
+    cmfast.rake(A, np.array([-6.0, 100.0]), on_failure="ignore")
+
+
 def _comparison_gradient() -> None:
     for one, other in product(FLOATS, FLOATS):
         arrays = _matrix(one), _matrix(other), np.array(1.0)
@@ -384,6 +393,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "ipf_of_logits": _ipf_of_logits,
     "scaling_gradient": _scaling_gradient,
     "ipf_nd": _ipf_nd,
+    "rake": _rake,
     "support": _support,
     "column_ranges": _columns,
     "column_moments": _columns,

@@ -81,6 +81,8 @@ OPS: dict[str, Op] = {
     ),
     # A table, and arrays for each of its margins; the cases ask for tol=1e-13.
     "ipf_nd": Op("margins.launch", "(t),(m)->(t),(m),(m),(),(),(),()", rtol=(1e-6, 1e-9)),
+    # Records, design weights, and the totals of each margin; the cases ask for tol=1e-13.
+    "rake": Op("margins.rake", "(n,K),(n),(m)->(n),(m),(m),(m),(),(),(),()", rtol=(1e-6, 1e-9)),
     "support": Op("zeros.support", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
     "column_ranges": Op("geometry.columns", "(n,m)->(m),(m)", BOTH),
     "column_moments": Op("geometry.columns", "(n,m)->(k,m)", BOTH, merge="sum"),

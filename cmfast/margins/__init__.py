@@ -1,6 +1,8 @@
-"""Tables of any number of axes, scaled to margins over any of them."""
+"""Tables of any number of axes, and weights of records, scaled to margins over any of them."""
 
 from cmfast.margins._functions import ipf_nd
+from cmfast.margins._rake import rake
+from cmfast.margins._rake_result import RakeResult
 from cmfast.margins._result import MarginsResult
 
-__all__ = ["MarginsResult", "ipf_nd"]
+__all__ = ["MarginsResult", "RakeResult", "ipf_nd", "rake"]

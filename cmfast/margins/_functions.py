@@ -9,6 +9,7 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.margins import _reasons
+from cmfast.margins._pairs import split
 from cmfast.margins._result import MarginsResult
 
 Axes: TypeAlias = int | tuple[int, ...]
@@ -151,7 +152,7 @@ def ipf_nd(
     smoothing = None if smoothing is None else validate.positive("smoothing", smoothing)
     if max_iter is not None:
         max_iter = min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
-    axes, targets = _split(margins)
+    axes, targets = split("margins", "axes", margins, MOST_AXES)
     least = 1 + max((axis for of in axes for axis in of), default=-1)
     ndim = least if ndim is None else validate.count("ndim", ndim, least=least, most=MOST_AXES)
     names = [f"target of margins[{k}]" for k in range(len(axes))]
@@ -167,25 +168,6 @@ def ipf_nd(
 
     failures.report(result.status, on_failure, failed="tables not scaled", describe=describe, limit_is_answer=True)
     return result
-
-
-def _split(margins: Any) -> tuple[tuple[tuple[int, ...], ...], list[Any]]:
-    """Return the axes of all margins, and their targets."""
-    wanted = "a list of pairs (axes, target)"
-    if not isinstance(margins, list | tuple) or not margins:
-        validate.refuse("margins", wanted, "none" if margins in ([], ()) else type(margins).__name__, TypeError)
-    axes, targets = [], []
-    for k, pair in enumerate(margins):
-        if not isinstance(pair, list | tuple) or len(pair) != 2:
-            validate.refuse(f"margins[{k}]", "a pair (axes, target)", type(pair).__name__, TypeError)
-        of = pair[0] if isinstance(pair[0], list | tuple) else (pair[0],)
-        name = f"axes of margins[{k}]"
-        of = tuple(validate.count(name, axis, most=MOST_AXES - 1) for axis in of)
-        if len(set(of)) < len(of):
-            validate.refuse(name, "different ones", str(of))
-        axes.append(of)
-        targets.append(pair[1])
-    return tuple(axes), targets
 
 
 def _batch(arrays: list[Any], names: list[str], axes: tuple[tuple[int, ...], ...], ndim: int) -> tuple[int, ...]:

@@ -23,23 +23,23 @@ def unmet(
 ) -> str:
     """Say why the table at `index` of the batch was not scaled; `arrays` are the tables and the targets."""
     cores = (ndim, *map(len, axes))
-    M, *targets = (_one(array, batch, core, index) for array, core in zip(arrays, cores, strict=True))
-    status = Status(int(_one(result.status, batch, 0, index)))
+    M, *targets = (one(array, batch, core, index) for array, core in zip(arrays, cores, strict=True))
+    status = Status(int(one(result.status, batch, 0, index)))
     if status is Status.INVALID:
         return _invalid(M, targets)
     if status is Status.TOTALS:
-        return _disagreement(targets, axes)
+        return disagreement(targets, axes, "margins", "axes") or MEANING[status]
     cells = M + (smoothing or 0.0)
     if status is Status.ZERO_LINE:
         return _empty_line(cells, targets, axes)
-    residual = float(_one(result.residual, batch, 0, index))
+    residual = float(one(result.residual, batch, 0, index))
     if status is Status.MAX_ITER:
-        return f"not converged after {int(_one(result.n_iter, batch, 0, index))} passes: residual {residual:.1e}"
+        return f"not converged after {int(one(result.n_iter, batch, 0, index))} passes: residual {residual:.1e}"
     if status is Status.UNDETERMINED:
-        error = float(_one(result.cell_error, batch, 0, index))
+        error = float(one(result.cell_error, batch, 0, index))
         return f"margins met to {residual:.1e}, but float64 targets do not fix all cells (estimate {error:.1e})"
     if status is Status.LIMIT_ONLY:
-        dead = np.argwhere((_one(result.table, batch, ndim, index) == 0.0) & _alive(cells, targets, axes))
+        dead = np.argwhere((one(result.table, batch, ndim, index) == 0.0) & _alive(cells, targets, axes))
         some = f"{len(dead)} cells, first {values.place(dead[0])}," if len(dead) > 1 else _only(dead)
         return f"no factors exist, and this limit takes {some} to zero; smoothing= makes factors exist"
     return MEANING[status] + ("; smoothing= may help" if status is Status.INFEASIBLE and smoothing is None else "")
@@ -49,7 +49,7 @@ def _only(dead: np.ndarray) -> str:
     return f"the cell {values.place(dead[0])}" if len(dead) else "cells"
 
 
-def _one(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -> np.ndarray:
+def one(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -> np.ndarray:
     host = dispatch.to_host(array)
     found: np.ndarray = np.broadcast_to(host, batch + host.shape[host.ndim - core :])[index]
     return found
@@ -62,18 +62,18 @@ def _invalid(M: np.ndarray, targets: list[np.ndarray]) -> str:
     return said
 
 
-def _disagreement(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...]) -> str:
-    """Name the first place where two margins differ."""
-    for (a, one), (b, other) in combinations(enumerate(targets), 2):
+def disagreement(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...], name: str, kept: str) -> str:
+    """Name the first place where two margins differ, which are those of an argument that calls axes `kept`."""
+    for (a, first), (b, other) in combinations(enumerate(targets), 2):
         common = [axis for axis in axes[a] if axis in axes[b]]
-        x, y = (_kept(target, axes[k], common) for k, target in ((a, one), (b, other)))
+        x, y = (_kept(target, axes[k], common) for k, target in ((a, first), (b, other)))
         with np.errstate(invalid="ignore"):
             off = np.argwhere(np.abs(x - y) > AGREE * np.maximum(x, y))
         if len(off):
             at = tuple(off[0])
-            where = f"axes {tuple(common)} that they share, at {values.place(at)}" if common else "total"
-            return f"margins[{a}] and margins[{b}] disagree on the {where}: {x[at]:.12g} against {y[at]:.12g}"
-    return MEANING[Status.TOTALS]
+            where = f"{kept} {tuple(common)} that they share, at {values.place(at)}" if common else "total"
+            return f"{name}[{a}] and {name}[{b}] disagree on the {where}: {x[at]:.12g} against {y[at]:.12g}"
+    return ""
 
 
 def _kept(target: np.ndarray, axes: tuple[int, ...], common: list[int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Tables and margins for ipf_nd: bad values, empty lines, every way that margins share axes, batches."""
+"""Tables and margins, records and totals: bad values, empty lines, every way that margins share axes, batches."""
 
 import numpy as np
 
@@ -83,4 +83,105 @@ def _shapes():
     yield Case("not-asked", (T[1], *free), {"axes": PAIRS, "tol": 1e-13})
 
 
-CASES = {"ipf_nd": [case for group in (_bad, _small, _shapes) for case in group()]}
+def survey(n=60, seed=1, sd=0.3):
+    """Return columns of which one is all ones, design weights, and totals of other weights."""
+    rng = np.random.default_rng(seed)
+    A = np.column_stack([np.ones(n), rng.poisson(0.8, n), rng.random(n) < 0.4, rng.normal(size=n)])
+    q = np.exp(rng.normal(0.0, 0.5, n))
+    return A, q, A.T @ (q * np.exp(A @ rng.normal(0.0, sd, 4)))
+
+
+def attributes(n=80, sizes=(3, 2, 4), seed=2):
+    """Return codes, a row per attribute, design weights, and weights whose totals are wanted."""
+    rng = np.random.default_rng(seed)
+    codes = np.stack([np.concatenate([np.arange(size), rng.integers(0, size, n - size)]) for size in sizes])
+    q = np.exp(rng.normal(0.0, 0.5, n))
+    return codes, q, q * np.exp(rng.normal(0.0, 0.3, n))
+
+
+def counted(codes, w, sizes, axes):
+    """Return what weights add up to in every combination of categories of some attributes."""
+    found = []
+    for of in axes:
+        shape = [sizes[axis] for axis in of]
+        keys = np.ravel_multi_index([codes[axis] for axis in of], shape)
+        found.append(np.bincount(keys, w, int(np.prod(shape))).reshape(shape))
+    return found
+
+
+EXACT = {"tol": 1e-13}
+TIGHT = {**EXACT, "method": "truncated", "bounds": (0.7, 1.3)}
+
+
+def _records():
+    A, q, m = survey()
+    yield Case("columns", (A, q, m), EXACT)
+    yield Case("linear", (A, q, m), {**EXACT, "method": "linear"})
+    yield Case("truncated", (A, q, m), {**EXACT, "method": "truncated", "bounds": (0.4, 2.2)})
+    yield Case("logit", (A, q, m), {**EXACT, "method": "logit", "bounds": (0.2, 4.0)})
+    each = np.linspace(0.2, 0.5, len(q)), np.linspace(2.0, 3.0, len(q))
+    yield Case("bounds-of-records", (A, q, m), {**EXACT, "method": "truncated", "bounds": each})
+    yield Case("no-bounds", (A, q, m), {**EXACT, "method": "truncated", "bounds": (0.0, np.inf)})
+    yield Case("soft", (A, q, m * [1.0, 1.2, 0.9, 1.5]), {**EXACT, "importance": [np.inf, 2.0, 0.5, 1.0]})
+    yield Case("soft-truncated", (A, q, m * [1.0, 1.2, 0.9, 1.0]), {**TIGHT, "importance": 3.0})
+    yield Case("no-weights", (A, None, A.sum(0) * [1.0, 1.05, 0.95, 1.02]), EXACT)
+    yield Case("some-without-weight", (A, q * (np.arange(60) % 5 > 0), m * 0.8), EXACT)
+    yield Case("not-asked", (A, q, np.array([m[0], np.nan, m[2], np.nan])), EXACT)
+    yield Case("nothing-asked", (A, q, np.full(4, np.nan)), EXACT)
+    yield Case("zero-of-a-column", (A, q, np.array([m[0], np.nan, 0.0, np.nan])), EXACT)
+    yield Case("zero-of-both-signs", (A, q, np.array([m[0], np.nan, np.nan, 0.0])), EXACT)
+    yield Case("targets-batch", (A, q, np.stack([m, m * 1.1, m * [1, 1.1, 1, 1]])), EXACT)
+    yield Case("weights-batch", (A, np.stack([q, np.ones(60)]), m), EXACT)
+    yield Case("both-batches", (A, np.stack([q, 2 * q])[:, None], np.stack([m, m * [1, 0.9, 1.1, 1]])), EXACT)
+    yield Case("batch-of-none", (A, q, np.empty((0, 4))), EXACT)
+    yield Case("no-columns", (np.empty((3, 0)), np.ones(3), np.empty(0)), EXACT)
+    yield Case("many-columns", (np.eye(70)[np.arange(140) % 70], np.ones(140), np.arange(1.0, 71.0)), EXACT)
+    yield Case("integers", (np.array([[1, 0], [1, 1], [1, 2]]), np.array([1, 2, 3]), np.array([10, 9])), EXACT)
+    small = [np.array(a, np.float32) for a in ([[1, 0], [1, 1], [1, 2]], [1, 2, 3], [10, 9])]
+    yield Case("float32", tuple(small))
+
+
+def _bad_records():
+    A, q, m = survey()
+    wrong = np.stack([q] * 4)
+    wrong[0, 0], wrong[1, 30], wrong[3, 59] = np.nan, -1.0, np.inf
+    yield Case("bad-weights", (A, wrong, m), EXACT, fails=True)
+    yield Case("bad-target", (A, q, np.stack([m, m * [1, np.inf, 1, 1]])), EXACT, fails=True)
+    hole = A.copy()
+    hole[7, 1] = np.nan
+    yield Case("bad-design", (hole, q, m), EXACT, fails=True)
+    yield Case("beyond-bounds", (A, q, np.stack([m * 1.5, q @ A])), TIGHT, fails=True)
+    yield Case("infeasible", (np.array([[1.0, 1.0], [1.0, 3.0]]), np.ones(2), np.array([2.0, 8.0])), EXACT, fails=True)
+    empty = np.column_stack([A[:, 0], np.zeros(60)])
+    yield Case("no-record", (empty, q, np.array([[5.0, 1.0], [5.0, 0.0]])), EXACT, fails=True)
+
+
+def _categories():
+    codes, q, w = attributes()
+    sizes, ways = (3, 2, 4), ((0,), (1,), (2,))
+    yield Case("categories", (codes, q, *counted(codes, w, sizes, ways)), {"axes": (0, 1, 2), **EXACT})
+    crossed = ((0, 1), (2,), (1, 2))
+    yield Case("crossed", (codes, q, *counted(codes, w, sizes, crossed)), {"axes": crossed, **EXACT})
+    each = np.linspace(0.2, 0.6, 80), np.linspace(2.5, 1.6, 80)
+    for method, bounds in (("logit", each), ("truncated", each), ("truncated", (0.5, each[1])), ("logit", (0.5, 2.0))):
+        options = {"axes": ways, **EXACT, "method": method, "bounds": bounds}
+        name = f"categories-{method}-{'-'.join(str(np.ndim(b)) for b in bounds)}"
+        yield Case(name, (codes, q, *counted(codes, w, sizes, ways)), options)
+    wanted = counted(codes, w, sizes, ways)
+    wanted[0], wanted[1] = wanted[0] * 1.2, wanted[1] * 0.9
+    yield Case("soft-categories", (codes, q, *wanted), {"axes": ways, **EXACT, "importance": [1.0, 4.0, np.inf]})
+    some = counted(codes, w, sizes, ways)
+    some[2][1] = np.nan
+    yield Case("categories-not-asked", (codes, q, *some), {"axes": ways, **EXACT})
+    many = [np.stack([t, 2 * t]) for t in counted(codes, w, sizes, ways)]
+    yield Case("categories-batch", (codes, q, *many), {"axes": ways, **EXACT})
+    beyond = codes.copy()
+    beyond[1, 5] = 2
+    yield Case("category-beyond", (beyond, q, *wanted), {"axes": ways, **EXACT}, fails=True)
+    yield Case("totals-of-categories", (codes, q, *wanted), {"axes": ways, **EXACT}, fails=True)
+
+
+CASES = {
+    "ipf_nd": [case for group in (_bad, _small, _shapes) for case in group()],
+    "rake": [case for group in (_records, _bad_records, _categories) for case in group()],
+}

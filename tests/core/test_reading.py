@@ -98,9 +98,9 @@ def test_what_became_of_every_matrix_of_a_batch():
 
 
 def test_every_status_has_its_words():
-    of_tables = cmfast.ipf_nd(M, [((0, 1), M)])
+    of_tables, of_records = cmfast.ipf_nd(M, [((0, 1), M)]), cmfast.rake(M, M.sum(0))
     for status in cmfast.Status:
-        results = [of_tables] if status is cmfast.Status.UNDETERMINED else [of_tables, cmfast.ipf(M)]
+        results = [of_tables, of_records] + ([] if status is cmfast.Status.UNDETERMINED else [cmfast.ipf(M)])
         for result in results:
             assert result._replace(status=np.int8(status)).explain().startswith(f"{status.name}: ")
 

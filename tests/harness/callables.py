@@ -29,7 +29,7 @@ NAMESPACES |= {"display.": cmfast.display}
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
-    "MarginsResult",
+    "MarginsResult", "RakeResult",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.Hull",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
@@ -514,6 +514,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
 }
 
 TARGETS = {"M": M, "row_sums": ONES, "col_sums": ONES}
+PERSONS = np.array([[1.0, 0.5], [1.0, 2.0], [1.0, 1.0]])
 LABELS = {"y_true": TRUTH, "y_pred": GUESS}
 POINTS = {"X": X, **LABELS}
 ONLY_BI = ("smoothing", "empty", "tol", "max_iter", "solver", "start")  # the **options of a normalisation
@@ -617,6 +618,19 @@ ENTRIES: dict[str, Entry] = {
             "ndim": integers(2, none=True, most=32),
             "smoothing": (*NO_NUMBER, 0, -1.0, "pseudo-bayes"),
         },
+    ),
+    "rake": _function(
+        cmfast.rake,
+        {"design": PERSONS, "targets": np.array([6.0, 5.0]), "weights": np.ones(3)},
+        batch=frozenset({"targets", "weights"}),
+        optional=frozenset({"weights"}),
+        wrong={"method": OTHER_METHODS},
+        free=frozenset({"method", "bounds", "importance", "names"}),  # tests/margins/test_rake.py
+    ),
+    "RakeResult.explain": Entry(
+        lambda make: cmfast.rake(make(np.ones((3, 1))), make(np.array([[6.0], [5.0]]))).explain,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),
     "MarginsResult.explain": Entry(
         lambda make: cmfast.ipf_nd(make(np.stack([M, M])), [(0, make(M.sum(1))), (1, make(M.sum(0)))]).explain,

@@ -154,6 +154,11 @@ def _ipf_nd(M: Any, *targets: Any, axes: Any, **options: Any) -> Any:
     return cmfast.ipf_nd(M, list(zip(axes, targets, strict=True)), **options)
 
 
+def _rake(design: Any, weights: Any, *targets: Any, axes: Any = None, bounds: Any = None, **options: Any) -> Any:
+    wanted = list(zip(axes, targets, strict=True)) if axes else targets[0]
+    return cmfast.rake(design, wanted, weights=weights, bounds=bounds, **options)
+
+
 def _comparison_gradient(S: Any, T: Any, G: Any, *, of: str, num_threads: Any = None) -> Any:
     return dispatch.call("comparison_gradient", *dispatch.adopt(S=S, T=T, G=G), of=of, num_threads=num_threads)
 
@@ -235,6 +240,7 @@ ENTRIES: dict[str, Any] = {
     "comparison_gradient": _comparison_gradient,
     "ipf_of_logits": lambda *args, **options: cmfast.ipf(*args, logits=True, **options),
     "ipf_nd": _ipf_nd,
+    "rake": _rake,
     "metrics_gradient": _metrics_gradient,
     "normalizing_gradient": _normalizing_gradient,
     "scaling_gradient": _scaling_gradient,
@@ -275,6 +281,7 @@ PARTS: dict[str, Any] = {
     "metric_intervals": lambda found: [part for one in found.values() for part in one],
     "support": lambda found: (*found[:-1], *found.certificate),
     "ipf_nd": lambda r: (r.table, *r.achieved, r.status),
+    "rake": lambda r: (r.weights, *(r.achieved if isinstance(r.achieved, list) else [r.achieved]), r.status),
     "cell_counts": lambda r: (r.cells, r.labels, r.predictions, r.counts),
     "column_ranges": lambda r: r[:2],
     "decode_cells": lambda r: (r.cells, r.labels, r.predictions),

@@ -1,10 +1,11 @@
-"""Tables scaled to margins, one at a time: sweeps in extended precision until nothing changes."""
+"""Tables scaled to margins, one at a time: sweeps in extended precision until nothing changes; weights of records."""
 
 from itertools import combinations
 
 import numpy as np
+from scipy.optimize import linprog
 
-CONVERGED, TOTALS, INVALID, ZERO_LINE = 0, 4, 5, 6
+CONVERGED, INFEASIBLE, TOTALS, INVALID, ZERO_LINE = 0, 3, 4, 5, 6
 SWEEPS = 20_000
 
 
@@ -71,4 +72,113 @@ def ipf_nd(M, *targets, axes, smoothing=None, **options):
     return table.astype(kind), *sums, status[()]
 
 
-ORACLES = {"ipf_nd": ipf_nd}
+def columns_of(codes, sizes, axes):
+    """Return a column of zeros and ones for each line of each margin of attributes."""
+    found = [np.zeros((codes.shape[1], 0))]
+    for of in axes:
+        keys = np.ravel_multi_index([codes[axis] for axis in of], [sizes[axis] for axis in of])
+        found.append(np.eye(int(np.prod([sizes[axis] for axis in of])))[keys])
+    return np.concatenate(found, 1)
+
+
+def weighed(q, z, method, low, high):
+    """Return weights and how fast they change with z."""
+    if method == "linear":
+        return q * (1 + z), q
+    if method == "logit":
+        steep = (high - low) / ((1 - low) * (high - 1))
+        grown = np.exp(np.clip(steep * z, -700, 700))
+        over = (high - 1) + (1 - low) * grown
+        w = (low * (high - 1) + high * (1 - low) * grown) / over
+        return q * w, q * steep * (w - low) * (high - w) / (high - low)
+    ratio = np.exp(np.clip(z, -700, 700))
+    inside = np.ones(len(q), bool) if method == "raking" else (low < ratio) & (ratio < high)
+    return q * (ratio if method == "raking" else np.clip(ratio, low, high)), q * np.where(inside, ratio, 0)
+
+
+def feasible(A, q, m, method, low, high):
+    """Return whether any weights within the bounds have the totals, as a linear program says."""
+    if method == "linear":
+        return np.allclose(A.T @ np.linalg.lstsq(A.T, m, rcond=None)[0], m, rtol=1e-9)
+    bounds = [
+        (0, 0) if w == 0 else (w * a, w * b if b < np.inf else None) for w, a, b in zip(q, low, high, strict=True)
+    ]
+    return linprog(np.zeros(len(q)), A_eq=A.T, b_eq=m, bounds=bounds, method="highs").status != 2
+
+
+def raked(A, q, m, method, low, high, soft):
+    """Return one set of weights: Newton's directions by least squares, each followed to where the dual is least."""
+    some = ~np.isnan(m)
+    A, m, soft = A[:, some], m[some], soft[some]
+    if method != "linear":  # a target of zero leaves nothing where all entries have a sign
+        for k in np.flatnonzero((m == 0) & (((A >= 0).all(0)) | ((A <= 0).all(0)))):
+            q = np.where(A[:, k] != 0, 0, q)
+    lam = np.zeros(len(m))
+
+    def gradient(at):
+        w, h = weighed(q, A @ at, method, low, high)
+        goal = m * np.exp(-np.sign(m) * at / soft)
+        return goal - A.T @ w, h, np.abs(goal) / soft
+
+    for _ in range(300):
+        g, h, extra = gradient(lam)
+        size = np.sqrt(np.maximum((A * A * q[:, None]).sum(0), 1e-300))
+        H = ((A * h[:, None]).T @ A + np.diag(extra)) / size / size[:, None]
+        ridge = 1e-3 * min(1, np.abs(g).sum()) if method == "truncated" else 0
+        d = np.linalg.lstsq(H + ridge * np.eye(len(m)), g / size, rcond=1e-13)[0] / size
+        least, most = 0.0, 1.0
+        if gradient(lam + d)[0] @ d < 0:
+            for _ in range(60):
+                middle = (least + most) / 2
+                least, most = (middle, most) if gradient(lam + middle * d)[0] @ d > 0 else (least, middle)
+        lam = lam + most * d
+        if np.abs(d * size).max(initial=0) < 1e-15:
+            break
+    return weighed(q, A @ lam, method, low, high)[0]
+
+
+def rake(design, weights, *targets, axes=None, method="raking", bounds=(0, np.inf), importance=None, **options):
+    """Return weights, what they add up to, and statuses."""
+    n = design.shape[1] if axes else len(design)
+    q = np.ones(n) if weights is None else weights
+    kind = np.float32 if all(a.dtype == np.float32 for a in (q, *targets)) else np.float64
+    axes = [of if isinstance(of, tuple) else (of,) for of in axes or ()]
+    cores = [len(of) for of in axes] or [1]
+    batch = np.broadcast_shapes(q.shape[:-1], *(t.shape[: t.ndim - c] for t, c in zip(targets, cores, strict=True)))
+    full = [np.broadcast_to(t, batch + t.shape[t.ndim - c :]) for t, c in zip(targets, cores, strict=True)]
+    q = np.broadcast_to(q, (*batch, n)).astype(np.float64)
+    out, status = np.full((*batch, n), np.nan), np.zeros(batch, np.int8)
+    sums = [np.full(t.shape, np.nan) for t in full]
+    sizes = {axis: t.shape[len(batch) + k] for t, of in zip(full, axes, strict=False) for k, axis in enumerate(of)}
+    low, high = (np.broadcast_to(np.asarray(b, np.float64), n) for b in bounds)
+    given = np.broadcast_to(np.inf if importance is None else importance, len(axes) or full[0].shape[-1])
+    for k in np.ndindex(batch):
+        m = np.concatenate([t[k].astype(np.float64).ravel() for t in full])
+        soft = np.repeat(given, [t[k].size for t in full]) if axes else given
+        status[k] = INVALID
+        if not (np.isfinite(q[k]) & (q[k] >= 0)).all() or np.isinf(m).any() or (axes and (m < 0).any()):
+            continue
+        if axes and any(((design[axis] < 0) | (design[axis] >= size)).any() for axis, size in sizes.items()):
+            continue
+        if not axes and not np.isfinite(design).all():
+            continue
+        A = columns_of(design, sizes, axes) if axes else design.astype(np.float64)
+        hard = ~np.isnan(m) & np.isinf(soft)
+        pairs = list(combinations(zip([t[k] for t in full], axes, strict=False), 2)) if importance is None else []
+        if any(not agree(one, other, [a for a in one[1] if a in other[1]]) for one, other in pairs):
+            status[k] = TOTALS
+        elif ((A[q[k] > 0] == 0).all(0) & hard & (m != 0)).any():
+            status[k] = ZERO_LINE
+        elif not feasible(A[:, hard], q[k], m[hard], method, low, high):
+            status[k] = INFEASIBLE
+        else:
+            status[k] = CONVERGED
+            out[k] = raked(A, q[k], m, method, low, high, soft)
+            begin = 0
+            for part in sums:
+                part[k] = (A.T @ out[k])[begin : begin + part[k].size].reshape(part[k].shape)
+                begin += part[k].size
+    return out.astype(kind), *sums, status[()]
+
+
+ORACLES = {"ipf_nd": ipf_nd, "rake": rake}

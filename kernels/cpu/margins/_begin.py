@@ -29,7 +29,7 @@ def begin(t, cells, layout, targets, smoothing):
     """Fill a table; return OK, or why it has no answer. `targets` are changed to agree."""
     status = _check(cells, targets)
     if status == OK:
-        status = _reconcile(layout, targets)
+        status = reconcile(layout, targets)
     if status != OK:
         return status
     _number(t, layout, targets)
@@ -56,8 +56,8 @@ def _check(cells, targets):
     return OK if total < np.inf else RANGE
 
 
-@jit(inner=True)
-def _reconcile(layout, targets):
+@jit()
+def reconcile(layout, targets):
     """Multiply margins so that they agree with those before them on what they share; TOTALS if they are too far off."""
     for number in range(ROUNDS):
         changed = False

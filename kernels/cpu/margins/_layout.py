@@ -73,3 +73,23 @@ def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.n
             start += n
         pairs.append((a, b, math.prod(shape[axis] for axis in common), *begins))
     return np.array(pairs, np.int64).reshape(-1, 5), np.concatenate(shared)
+
+
+def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the targets of all margins as one line, in an order."""
+    sizes = [tuple(shape[axis] for axis in of) for of in axes]
+    flat = [
+        t.astype(np.float64).reshape(*t.shape[: t.ndim - len(size)], math.prod(size))
+        for t, size in zip(targets, sizes, strict=True)
+    ]
+    common = np.broadcast_shapes(*(t.shape[:-1] for t in flat))
+    return np.concatenate([np.broadcast_to(flat[b], (*common, flat[b].shape[-1])) for b in order], -1)
+
+
+def apart(lines: np.ndarray, shape: tuple[int, ...], axes: Axes, layout: Layout) -> list[np.ndarray]:
+    """Return such a line, of a layout, as an array for each margin, in the order of the caller."""
+    found = [np.empty(0)] * len(axes)
+    for place, b in enumerate(layout.order):
+        part = lines[..., layout.offsets[place] : layout.offsets[place + 1]]
+        found[b] = np.ascontiguousarray(part).reshape((*lines.shape[:-1], *(shape[axis] for axis in axes[b])))
+    return found

@@ -1,9 +1,12 @@
-"""Roots of small symmetric matrices, for which calling a library would take longer."""
+"""Roots of symmetric matrices: small ones, for which calling a library would take longer, and by the library."""
 
 import math
 
+import scipy.linalg
+
 from cmfast.kernels.cpu._core.jit import jit
 
+SMALL = 64  # unknowns up to which equations are solved here
 LEAST = 1e-14  # pivot below which a line is one that others stand for
 
 
@@ -33,3 +36,26 @@ def solve(S, n, b):
         b[i] = b[i] / S[i, i] if S[i, i] > 0.0 else 0.0
         for k in range(i):
             b[k] -= S[i, k] * b[i]
+
+
+@jit()
+def rooted(S):
+    """Do what :func:`root` does, called from Python."""
+    root(S, len(S))
+
+
+@jit()
+def solved(S, b):
+    """Do what :func:`solve` does, called from Python."""
+    solve(S, len(S), b)
+
+
+def root_by_library(S):
+    """Return the root of a matrix whose lower triangle is given; None where there is none."""
+    R, failed = scipy.linalg.lapack.dpotrf(S.T, lower=0, clean=0)
+    return None if failed else R
+
+
+def solve_by_library(R, b):
+    """Solve by such a root, in place."""
+    b[:], _ = scipy.linalg.lapack.dpotrs(R, b, lower=0)

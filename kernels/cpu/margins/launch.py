@@ -4,20 +4,18 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins import _layout
 from cmfast.kernels.cpu.margins._finish import finish
 from cmfast.kernels.cpu.margins._newton import MOST_ERROR, PROBES, SOLVE, disturb, disturbed, form, opened, stepped
-from cmfast.kernels.cpu.margins._solve import root, solve
+from cmfast.kernels.cpu.margins._solve import SMALL, root, root_by_library, solve, solve_by_library
 from cmfast.kernels.cpu.margins._table import LEVENBERG, PASSES, PROBED, REMOVED, UNKNOWNS, Table, new_table
 from cmfast.kernels.shared.margins import FLOOR, MOST_PASSES
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
-SMALL = 64  # unknowns up to which tables are scaled without coming back to Python
 SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
 USUAL_STEPS = 6
 
@@ -44,7 +42,7 @@ def ipf_nd(M, *targets, axes, ndim, smoothing=None, tol, max_iter=None, num_thre
     """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
     layout = _layout.dense(shape, axes)
-    wanted = _together(batch, shape, axes, layout, targets)
+    wanted = _layout.together(shape, axes, layout.order, targets)
     batch = np.broadcast_shapes(batch, wanted.shape[:-1])
     kind = batches.result_dtype(M, *targets)
     cells = batches.as_floating(M).astype(np.float64, copy=False).reshape(*M.shape[: M.ndim - ndim], math.prod(shape))
@@ -56,29 +54,9 @@ def ipf_nd(M, *targets, axes, ndim, smoothing=None, tol, max_iter=None, num_thre
     lines = (
         part
         for a in (out.factors, out.achieved)
-        for part in _apart(a.reshape(*batch, a.shape[-1]), shape, axes, layout)
+        for part in _layout.apart(a.reshape(*batch, a.shape[-1]), shape, axes, layout)
     )
     return table, *lines, *numbers
-
-
-def _together(batch, shape, axes, layout, targets):
-    """Return the targets of all margins as one line, in the order of the layout."""
-    sizes = [tuple(shape[axis] for axis in of) for of in axes]
-    flat = [
-        t.astype(np.float64).reshape(*t.shape[: t.ndim - len(size)], math.prod(size))
-        for t, size in zip(targets, sizes, strict=True)
-    ]
-    common = np.broadcast_shapes(*(t.shape[:-1] for t in flat))
-    return np.concatenate([np.broadcast_to(flat[b], (*common, flat[b].shape[-1])) for b in layout.order], -1)
-
-
-def _apart(lines, shape, axes, layout):
-    """Return such a line as an array for each margin, in the order of the caller."""
-    found = [None] * len(axes)
-    for place, b in enumerate(layout.order):
-        part = lines[..., layout.offsets[place] : layout.offsets[place + 1]]
-        found[b] = np.ascontiguousarray(part).reshape((*lines.shape[:-1], *(shape[axis] for axis in axes[b])))
-    return found
 
 
 def _solved(cells, cells_step, wanted, wanted_step, n, layout, smoothing, tol, max_iter, num_threads, progress):
@@ -179,14 +157,14 @@ def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
     n = int(t.counts[UNKNOWNS])
     while status == SOLVE:
         pool.checkpoint()
-        _solve_by_library(_rooted(t, n), t.step[:n])
+        solve_by_library(_rooted(t, n), t.step[:n])
         status = stepped(t, rules.tol, rules.last_width, rules.max_iter)
     if status <= MAX_ITER and n > 0:
         form(t)
         S = _rooted(t, n)
         for number in range(PROBES):
             disturb(t, number)
-            _solve_by_library(S, t.step[:n])
+            solve_by_library(S, t.step[:n])
             disturbed(t)
     end(t, layout, targets, rules, status, out, k)
 
@@ -194,12 +172,8 @@ def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
 def _rooted(t, n):
     """Return the root of the second derivatives, with a larger nudge where they have none."""
     while True:
-        S, failed = scipy.linalg.lapack.dpotrf(t.curvature[:n, :n].T, lower=0, clean=0)
-        if not failed:
+        S = root_by_library(t.curvature[:n, :n])
+        if S is not None:
             return S
         t.state[LEVENBERG] *= 10.0
         form(t)
-
-
-def _solve_by_library(S, b):
-    b[:], _ = scipy.linalg.lapack.dpotrs(S, b, lower=0)

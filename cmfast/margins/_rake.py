@@ -1,0 +1,264 @@
+"""Move the weights of records until they add up to known totals."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, validate
+from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.progress import reporter
+from cmfast.margins import _rake_reasons
+from cmfast.margins._pairs import split
+from cmfast.margins._rake_result import RakeResult
+
+Raking: TypeAlias = Literal["raking", "linear", "truncated", "logit"]
+RAKINGS = get_args(Raking)
+BOUNDED = ("truncated", "logit")
+MOST_ATTRIBUTES = 2**16
+MOST_ITER = 2**53
+
+
+def rake(
+    design: Array,
+    targets: Any,
+    /,
+    *,
+    weights: Array | None = None,
+    method: Raking = "raking",
+    bounds: Any = None,
+    importance: Any = None,
+    names: Sequence[str] | None = None,
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> RakeResult[Any]:
+    r"""Move the weights of records, as little as it takes, until the records add up to known totals.
+
+    Raking, or calibration, of a survey; weights of a synthetic population. Newton's method on the multipliers
+    :math:`\lambda` of the totals: with z what a record adds to them, times :math:`\lambda`, its weight is what it was
+    times :math:`e^z`, :math:`1 + z`, or a bounded function of z.
+
+    Parameters
+    ----------
+    design : array, shape (n, K) or (attributes, n)
+        What each record adds to each total: 0 or 1 for categories, numbers of persons, any real numbers. Or, where
+        `targets` names attributes, the category of each record, from 0, a row per attribute. Shared by the batch.
+    targets : array, shape (..., K), or list of (attributes, target)
+        The totals. With categories: what the weights must add up to in those of an attribute, an int, or of all
+        combinations of several, a tuple of ints; `target` has shape ``(..., *categories)``. NaN where nothing is asked.
+        Attributes that stand in several targets must agree there, and all on the total, to a relative 1e-9.
+    weights : array, shape (..., n), optional
+        Design weights, nonnegative; default: ones. Leading axes broadcast with those of the targets: areas, replicates.
+    method : {"raking", "linear", "truncated", "logit"}
+        How a weight follows from its z. "raking": times :math:`e^z`, which is what iterative fitting converges to.
+        "linear": times 1 + z, the generalised regression estimator; weights may be negative. "truncated": times
+        :math:`e^z`, cut at the bounds. "logit": a smooth function between the bounds, which no weight reaches.
+    bounds : (low, high), optional
+        Of a weight over the one it had; each a number or an array of one per record. Of "truncated" and "logit", which
+        need them; 0 <= low <= high, and low < 1 < high of "logit".
+    importance : positive float, or sequence of them, optional
+        How much it costs to miss targets, one number for each column, or for each pair of `targets`: a missed total
+        m r in place of m costs importance times m (r log r - r + 1) beside the divergence of the weights. Infinite:
+        must be met, as without. Then margins need not agree, and no answer depends on their order.
+    names : sequence of str, optional
+        What messages call the columns, or the lines of all targets, one after the other.
+    tol : float
+        Absolute bound of `RakeResult.residual`. Less than 2e-14, or that times the number of records over 32, means
+        that.
+    max_iter : int, optional
+        Most passes over the records; default: 200 Newton steps.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about elements that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use, for a batch; default: what the process may use.
+    progress : bool or callable, optional
+        True shows a bar on stderr; a callable gets ``(done, total)`` in elements of the batch.
+
+    Returns
+    -------
+    RakeResult
+        In the library of `design`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree; a wrong option.
+    NotImplementedError
+        Arrays on a GPU.
+
+    See Also
+    --------
+    ipf_nd : The same for tables.
+
+    Notes
+    -----
+    Bad values: an element that has no answer gets NaN and a code in `status`, is reported as `on_failure` says, and
+    touches no other. INVALID: a number of the design that is none, a category beyond the target, a weight that is NaN,
+    infinite or negative, an infinite target. TOTALS: categories that disagree. ZERO_LINE: a target that is not zero,
+    to which no record adds anything. INFEASIBLE: no weights, within the bounds, have these totals, proved by `proof`.
+    LIMIT_ONLY counts as success and warns: some weights are zero of which it is proved that they are less than 1e-9 of
+    the smallest of their targets, in units of the record, whatever the others are. RANGE: weights beyond float64.
+    MAX_ITER keeps its last weights. UNDETERMINED keeps its weights, which add up to the targets; but rounding these
+    once would move a weight by more than 1e-4 of itself. CONVERGED means that `residual` was measured on what is
+    returned, that the last step moved no weight by more than 1e-3 of itself, and that `weight_error` is at most 1e-4.
+
+    Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
+    `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
+    and has as many threads. Memory, for each thread: eight bytes for each pair of columns.
+
+    Records of the same categories are counted together, so that few attributes cost little more than reading them.
+
+    References
+    ----------
+    Deville and Saerndal, Calibration estimators in survey sampling, 1992. Deming and Stephan, On a least squares
+    adjustment of a sampled frequency table when the expected marginal totals are known, 1940.
+
+    Examples
+    --------
+    Six persons, two attributes, of which the population is known:
+
+    >>> import cmfast
+    >>> age, sex = [0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]
+    >>> result = cmfast.rake([age, sex], [(0, [60.0, 40.0]), (1, [45.0, 55.0])])
+    >>> result.weights.round(2).tolist()
+    [16.07, 16.07, 27.86, 12.86, 13.57, 13.57]
+
+    The same by columns, no weight more than 1.25 times the one that it had:
+
+    >>> design = [[1, 0, 1], [1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0], [0, 1, 0]]
+    >>> known = [60.0, 40.0, 45.0]
+    >>> result = cmfast.rake(design, known, weights=[20.0] * 6, method="truncated", bounds=(0.5, 1.25))
+    >>> result.weights.round(2).tolist(), cmfast.Status(result.status).name
+    ([17.5, 17.5, 25.0, 10.0, 15.0, 15.0], 'CONVERGED')
+    """
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
+    validate.choice("method", method, RAKINGS)
+    tol = validate.positive("tol", tol)
+    if max_iter is not None:
+        max_iter = min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
+    if _are_pairs(targets):
+        axes, given = split("targets", "attributes", targets, MOST_ATTRIBUTES)
+        labels = [f"target of targets[{k}]" for k in range(len(axes))]
+    else:
+        axes, given, labels = None, [targets], ["targets"]
+    design, weights, *given = dispatch.adopt(
+        optional=("weights",), design=design, weights=weights, **dict(zip(labels, given, strict=True))
+    )
+    n, batch = _shapes(design, weights, given, labels, axes)
+    low, high = _bounds(method, bounds, n)
+    n_lines = sum(int(np.prod(_core(target, of))) for target, of in zip(given, axes or (None,), strict=True))
+    p = _importance(importance, len(axes) if axes else n_lines)
+    options: dict[str, Any] = {"axes": axes, "method": method, "low": low, "high": high, "importance": p}
+    options |= {"tol": tol, "max_iter": max_iter}
+    words = _words(names, n_lines)
+    out = dispatch.call(
+        "rake", design, weights, *given, **options, num_threads=num_threads, progress=reporter(progress, "elements")
+    )
+    parts = [list(out[k : k + len(given)]) for k in range(1, 3 * len(given) + 1, len(given))]
+    result: RakeResult[Any] = RakeResult(out[0], *(parts if axes else (part[0] for part in parts)), *out[-4:])
+
+    def describe(index: tuple[int, ...]) -> str:
+        return _rake_reasons.unmet(index, batch, design, weights, given, axes, words, result)
+
+    failed = "sets of weights not found"
+    failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
+    return result
+
+
+def _are_pairs(targets: Any) -> bool:
+    """Whether targets are those of attributes: a list of tuples that begin with an int or a tuple."""
+    if not isinstance(targets, list) or not targets:
+        return False
+    return all(isinstance(pair, tuple) and len(pair) == 2 and _is_attribute(pair) for pair in targets)
+
+
+def _is_attribute(pair: tuple[Any, Any]) -> bool:
+    return isinstance(pair[0], tuple) or (np.ndim(pair[0]) == 0 and np.ndim(pair[1]) > 0)
+
+
+def _core(target: Any, of: tuple[int, ...] | None) -> tuple[int, ...]:
+    """Return the sizes of the axes of a target that are no batch."""
+    shape = dispatch.shape_of(target)
+    return shape[len(shape) - (1 if of is None else len(of)) :]
+
+
+def _shapes(
+    design: Any, weights: Any, given: list[Any], labels: list[str], axes: tuple[tuple[int, ...], ...] | None
+) -> tuple[int, tuple[int, ...]]:
+    """Check that shapes agree; return the number of records and the shape of the batch."""
+    validate.real(design=design, weights=weights, **dict(zip(labels, given, strict=True)))
+    shape = dispatch.shape_of(design)
+    if len(shape) != 2:
+        validate.refuse("design", f"of shape {'(n, K)' if axes is None else '(attributes, n)'}", f"shape {shape}")
+    shapes: dict[str, tuple[int, ...]] = {}
+    if axes is None:
+        n = shape[0]
+        shapes["targets"] = validate.vectors("targets", given[0], shape[1])
+    else:
+        validate.integer(design=design)
+        n, sizes = shape[1], dict[int, int]()
+        for name, target, of in zip(labels, given, axes, strict=True):
+            if len(dispatch.shape_of(target)) < len(of):
+                wanted = f"of shape (..., *categories) of {len(of)} attributes"
+                validate.refuse(name, wanted, f"shape {dispatch.shape_of(target)}")
+            for axis, size in zip(of, _core(target, of), strict=True):
+                if axis >= shape[0]:
+                    validate.refuse(f"attributes of {name[10:]}", f"below {shape[0]}, the rows of design", str(axis))
+                if sizes.setdefault(axis, size) != size:
+                    wanted = f"{sizes[axis]} categories of attribute {axis}, as a target before"
+                    validate.refuse(name, f"for {wanted}", f"{size}")
+            shapes[name] = dispatch.shape_of(target)[: -len(of) or None]
+    if weights is not None:
+        shapes["weights"] = validate.vectors("weights", weights, n)
+    return n, validate.batch(**shapes)
+
+
+def _bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the bounds as arrays of none or n numbers."""
+    if method not in BOUNDED:
+        if bounds is not None:
+            validate.refuse("bounds", f'None with method="{method}", which has none', validate.shown(bounds))
+        return None, None
+    if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+        validate.refuse("bounds", "a pair (low, high)", type(bounds).__name__, TypeError)
+    low, high = (_numbers(f"bounds[{k}]", part, n) for k, part in enumerate(bounds))
+    if not ((low >= 0.0) & (low <= high)).all() or np.isinf(low).any():
+        validate.refuse("bounds", "0 <= low <= high, low finite", validate.shown(bounds))
+    if method == "logit" and not ((low < 1.0) & (high > 1.0) & (high < np.inf)).all():
+        validate.refuse("bounds", 'low < 1 < high, finite, with method="logit"', validate.shown(bounds))
+    return low, high
+
+
+def _numbers(name: str, given: Any, n: int) -> np.ndarray:
+    """Return one number, or one for each of n, as float64."""
+    wanted = f"a number, or an array of {n}"
+    try:
+        found = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):
+        validate.refuse(name, wanted, type(given).__name__, TypeError)
+    if found.dtype.kind not in "uif" or found.dtype.itemsize > 8:
+        validate.refuse(name, wanted, validate.shown(given), TypeError)
+    if found.shape not in ((), (n,)) or np.isnan(found).any():
+        validate.refuse(name, wanted, validate.shown(given))
+    return np.array(found, np.float64)
+
+
+def _importance(importance: Any, n: int) -> list[float] | None:
+    """Return one number for each target; None where all must be met."""
+    if importance is None:
+        return None
+    found = np.broadcast_to(_numbers("importance", importance, n), n)
+    if not (found > 0.0).all():
+        validate.refuse("importance", "above 0", validate.shown(importance))
+    return [float(p) for p in found] if np.isfinite(found).any() else None
+
+
+def _words(names: Any, n: int) -> list[str] | None:
+    if names is None:
+        return None
+    return [str(name) for name in validate.names("names", names, n)]

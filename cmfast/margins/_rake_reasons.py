@@ -1,0 +1,107 @@
+"""Why records have no weights with the totals that are wanted, in words; looked at on the host, for one element."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, values
+from cmfast.kernels.status import Status
+from cmfast.margins._rake_result import MEANING, RakeResult
+from cmfast.margins._reasons import disagreement, one
+
+MOST_NAMED = 4  # totals
+NEAR = 1e-6  # part of the largest number of a proof that is none
+
+
+def unmet(
+    index: tuple[int, ...],
+    batch: tuple[int, ...],
+    design: Any,
+    weights: Any,
+    targets: list[Any],
+    axes: tuple[tuple[int, ...], ...] | None,
+    words: list[str] | None,
+    result: RakeResult[Any],
+) -> str:
+    """Say why the element at `index` of the batch has no weights."""
+    status = Status(int(one(result.status, batch, 0, index)))
+    cores = (1,) if axes is None else tuple(map(len, axes))
+    wanted = [one(target, batch, core, index) for target, core in zip(targets, cores, strict=True)]
+    names = words or _names(wanted, axes)
+    if status is Status.INVALID:
+        q = None if weights is None else one(weights, batch, 1, index)
+        return _invalid(dispatch.to_host(design), q, wanted, axes)
+    if status is Status.TOTALS and axes is not None:
+        return disagreement(wanted, axes, "targets", "attributes") or MEANING[status]
+    if status is Status.ZERO_LINE:
+        return _unreached(dispatch.to_host(design), wanted, axes, names)
+    residual = float(one(result.residual, batch, 0, index))
+    if status is Status.MAX_ITER:
+        return f"not converged after {int(one(result.n_iter, batch, 0, index))} passes: residual {residual:.1e}"
+    if status is Status.UNDETERMINED:
+        error = float(one(result.weight_error, batch, 0, index))
+        return f"totals met to {residual:.1e}, but their digits do not fix all weights (estimate {error:.1e})"
+    if status is Status.LIMIT_ONLY:
+        gone = int((one(result.weights, batch, 1, index) == 0.0).sum())
+        return f"no multipliers exist; in this limit {gone} records have a weight of zero"
+    if status is Status.INFEASIBLE:
+        proofs = [result.proof] if axes is None else result.proof
+        y = np.concatenate([one(proof, batch, core, index).ravel() for proof, core in zip(proofs, cores, strict=True)])
+        totals = np.concatenate([t.ravel() for t in wanted])
+        return f"{MEANING[status]}; these contradict each other: {_named(y, totals, names)}"
+    return MEANING[status]
+
+
+def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None) -> list[str]:
+    """Return what targets are called that have no names."""
+    if axes is None:
+        return [f"column {k}" for k in range(targets[0].size)]
+    return [f"targets[{k}]{values.place(at)}" for k, target in enumerate(targets) for at in np.ndindex(target.shape)]
+
+
+def _named(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:
+    """Name the targets that weigh the most in a proof."""
+    sizes = np.abs(np.where(np.isfinite(y), y, 0.0) * np.where(np.isfinite(targets) & (targets != 0.0), targets, 1.0))
+    order = [int(k) for k in np.argsort(-sizes, kind="stable") if sizes[k] > NEAR * sizes.max()]
+    said = ", ".join(f"{names[k]} = {targets[k]:.12g}" for k in order[:MOST_NAMED])
+    return said + (f" and {len(order) - MOST_NAMED} more" if len(order) > MOST_NAMED else "")
+
+
+def _invalid(
+    design: np.ndarray, weights: np.ndarray | None, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None
+) -> str:
+    """Name the first number that is none."""
+    said = values.first("design", design, ~np.isfinite(design)) if axes is None else _beyond(design, targets, axes)
+    said = said or values.bad(weights=weights)
+    for k, target in enumerate(targets):
+        name = "targets" if axes is None else f"target of targets[{k}]"
+        said = said or values.first(name, target, np.isinf(target) | ((target < 0.0) & (axes is not None)))
+    return said
+
+
+def _beyond(codes: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...]) -> str:
+    for target, of in zip(targets, axes, strict=True):
+        for axis, size in zip(of, target.shape, strict=True):
+            wrong = np.flatnonzero((codes[axis] < 0) | (codes[axis] >= size))
+            if len(wrong):
+                record = int(wrong[0])
+                return f"record {record} has category {codes[axis, record]} of attribute {axis}, which has {size}"
+    return ""
+
+
+def _unreached(
+    design: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, names: list[str]
+) -> str:
+    """Name a target that no record adds to."""
+    start = 0
+    for k, target in enumerate(targets):
+        if axes is None:
+            used = (design != 0).any(0)
+        else:
+            used = np.zeros(target.shape, np.bool_)
+            used[tuple(design[axis] for axis in axes[k])] = True
+        wrong = np.flatnonzero(~used.ravel() & (target.ravel() != 0.0) & ~np.isnan(target.ravel()))
+        if len(wrong):
+            return f"no record adds to {names[start + int(wrong[0])]}, which should be {target.flat[wrong[0]]:.12g}"
+        start += target.size
+    return MEANING[Status.ZERO_LINE]

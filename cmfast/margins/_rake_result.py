@@ -1,0 +1,95 @@
+"""What raking records returns."""
+
+from typing import Any, Generic, NamedTuple
+
+from cmfast._core import dispatch, reading
+from cmfast._core.annotations import ArrayT
+from cmfast.kernels.status import Status
+
+MEANING = {
+    Status.CONVERGED: "the totals are met, measured again on the weights that are returned, and the weights are right",
+    Status.MAX_ITER: "not converged; these are the last weights, give a larger max_iter=",
+    Status.LIMIT_ONLY: "no multipliers exist; these are the exact limit, with some weights at zero",
+    Status.INFEASIBLE: "no weights, nonnegative and within the bounds, have these totals",
+    Status.TOTALS: "two targets disagree on the attributes that they share, or on the total",
+    Status.INVALID: "a number is infinite or NaN, a weight negative, or a category beyond its target",
+    Status.ZERO_LINE: "no record adds anything to a target that is not zero",
+    Status.RANGE: "weights leave the range of float64",
+    Status.UNDETERMINED: "the totals are met, but their digits do not say what all weights are",
+}
+
+
+@reading.readable
+class RakeResult(NamedTuple, Generic[ArrayT]):
+    """What :func:`rake` returns.
+
+    Attributes
+    ----------
+    weights : array, shape (..., n)
+        Float32 if design weights were given and they and all targets are float32, else float64.
+    multipliers : array of float64, shape (..., K), or list of them
+        Lambda of each total, in the shape of the targets: not unique where columns depend on each other. Minus infinity
+        where a target of zero leaves no record. NaN with LIMIT_ONLY: none exist.
+    achieved : array of float64, shape (..., K), or list of them
+        What the weights add up to, before any rounding to float32.
+    proof : array of float64, shape (..., K), or list of them
+        With INFEASIBLE numbers for the targets such that no weights add up to as much as the targets do, each times its
+        number; else NaN.
+    residual : array of float64, shape (...)
+        The largest distance of a total from its target over that, or a thousandth of what the total would be without
+        signs, if that is more. With attributes the distances in all categories of a target over the sum of these. Of
+        targets that need not be met: from the totals that the multipliers allow.
+    weight_error : array of float64, shape (...)
+        About how far off a weight may be, relative to itself ("linear": to its design weight): by the step that is
+        left, and by rounding the targets once.
+    n_iter : array of int64, shape (...)
+        Passes over the records.
+    status : array of int8, shape (...)
+        Codes of :class:`cmfast.Status`.
+    """
+
+    weights: ArrayT
+    multipliers: Any
+    achieved: Any
+    proof: Any
+    residual: ArrayT
+    weight_error: ArrayT
+    n_iter: ArrayT
+    status: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        batch = dispatch.shape_of(self.status)
+        return {
+            "records": f"{dispatch.shape_of(self.weights)[-1]:,}"
+            + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
+            "status": reading.statuses(self.status),
+            "residual": reading.most(self.residual),
+            "weight error": reading.most(self.weight_error),
+            "passes": reading.most(self.n_iter, ","),
+        }
+
+    def explain(self, index: int | tuple[int, ...] | None = None) -> str:
+        """Say in words what became of the weights, or of one element of the batch.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Place in the batch; default: one line for every status that occurs.
+
+        Returns
+        -------
+        str
+            One sentence per line.
+
+        Raises
+        ------
+        TypeError, IndexError
+            `index` is not one place in the batch.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.rake([[1.0], [2.0]], [6.0]).explain()
+        'CONVERGED: the totals are met, measured again on the weights that are returned, and the weights are right'
+        """
+        return reading.explained(self.status, index, MEANING, "no sets of weights")

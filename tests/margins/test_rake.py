@@ -1,0 +1,300 @@
+"""Weights of records: planted answers, verdicts against a linear program, laws, complaints about peers."""
+
+import collections
+
+import numpy as np
+import pytest
+from cases.margins import PAIRS, attributes, counted, survey, table
+from oracle.margins import columns_of
+from scipy.optimize import linprog
+
+import cmfast
+from cmfast import Status
+
+
+def persons(rng):
+    """Return records with a column of ones and counts of persons, and design weights."""
+    n, K = int(rng.integers(50, 1000)), int(rng.integers(2, 30))
+    A = np.column_stack([np.ones(n), rng.poisson(0.7, (n, K - 1))])
+    return A[:, A.any(0)], np.exp(rng.normal(0.0, 0.5, n))
+
+
+def effects(rng, A):
+    """Return what records add to multipliers, about zero in the middle."""
+    z = A @ rng.normal(0.0, rng.choice([0.3, 1.0, 3.0]), A.shape[1])
+    return z - np.median(z)
+
+
+def assert_planted_weights_are_found(number, seed=0):
+    """Assert that weights at many bounds are found; return the largest number of passes."""
+    rng, most = np.random.default_rng(seed), 0
+    for _ in range(number):
+        A, q = persons(rng)
+        low, high = rng.uniform(0.1, 0.9), rng.uniform(1.1, 4.0)
+        w = q * np.clip(np.exp(effects(rng, A)), low, high)
+        result = cmfast.rake(A, A.T @ w, weights=q, method="truncated", bounds=(low, high), on_failure="ignore")
+        right = np.abs(result.weights / w - 1).max() <= max(1e-6, 2 * result.weight_error)
+        assert result.status == Status.CONVERGED
+        assert right
+        most = max(most, int(result.n_iter))
+        smooth = cmfast.rake(A, A.T @ w, weights=q, method="logit", bounds=(0.99 * low, 1.01 * high))
+        assert smooth.status == Status.CONVERGED
+        assert ((smooth.weights > 0.98 * low * q) & (smooth.weights < 1.02 * high * q)).all()
+    return most
+
+
+def test_planted_weights_at_bounds_are_found():
+    assert assert_planted_weights_are_found(25) <= 100
+
+
+@pytest.mark.slow
+def test_many_planted_weights_at_bounds_are_found():
+    assert assert_planted_weights_are_found(300, 1) <= 200
+
+
+def assert_proved(A, q, m, low, high, y):
+    """Assert that no weights within the bounds add up to as much as the targets do, each times its number."""
+    z = A @ y
+    assert m @ y - np.where(z > 0, q * high * z, q * low * z).sum() > 0
+
+
+def assert_verdicts_agree(number, seed=2):
+    """Assert that verdicts on bounds are those of a linear program; return how many there are of each."""
+    rng, counts = np.random.default_rng(seed), collections.Counter()
+    while counts.total() < number:
+        A, q = persons(rng)
+        if len(q) > 300:
+            continue
+        low, high = rng.uniform(0.1, 0.9), rng.uniform(1.1, 4.0)
+        w = q * np.clip(np.exp(effects(rng, A)), low, high)
+        wide = np.where(rng.random(len(q)) < 0.9, w, q * rng.choice([low / 2, high * 2], len(q)))
+        m = A.T @ wide
+        found = linprog(0 * q, A_eq=A.T, b_eq=m, bounds=np.column_stack([low * q, high * q]), method="highs").status
+        result = cmfast.rake(A, m, weights=q, method="truncated", bounds=(low, high), on_failure="ignore")
+        assert result.status == (Status.INFEASIBLE if found == 2 else Status.CONVERGED)
+        if found == 2:
+            assert_proved(A, q, m, low, high, result.proof)
+        counts[found] += 1
+    return counts
+
+
+def test_verdicts_on_bounds_are_those_of_a_linear_program():
+    assert min(assert_verdicts_agree(40).values()) >= 5
+
+
+@pytest.mark.slow
+def test_verdicts_on_many_bounds_are_those_of_a_linear_program():
+    assert assert_verdicts_agree(400, 3).total() == 400
+
+
+def test_records_of_a_table_are_what_ipf_nd_does():
+    counts = collections.Counter()
+    rng = np.random.default_rng(6)
+    for seed in range(120):
+        M = table((3, 4, 3), seed, 0.4)
+        base = [M > 0, (M > 0) & (rng.random(M.shape) < 0.7), rng.random(M.shape) < 0.6][seed % 3]
+        T = base * rng.integers(1, 10, M.shape).astype(float)
+        margins = [(of, T.sum(tuple({0, 1, 2} - set(of)))) for of in PAIRS]
+        cells = np.stack([axis.ravel() for axis in np.indices(M.shape)])
+        its = cmfast.ipf_nd(M, margins, tol=1e-12, on_failure="ignore")
+        ours = cmfast.rake(cells, margins, weights=M.ravel(), tol=1e-12, on_failure="ignore")
+        assert ours.status == its.status
+        counts[int(ours.status)] += 1
+        if its.status <= Status.LIMIT_ONLY:
+            np.testing.assert_array_equal(ours.weights == 0, its.table.ravel() == 0)
+            np.testing.assert_allclose(ours.weights, its.table.ravel(), rtol=1e-7)
+    assert min(counts[Status.CONVERGED], counts[Status.LIMIT_ONLY], counts[Status.INFEASIBLE]) >= 3
+
+
+def test_a_combination_that_no_records_reach_is_proved():
+    codes = np.array([[0, 0, 1], [0, 1, 1]])
+    result = cmfast.rake(codes, [(0, [1.0, 1.0]), (1, [1.5, 0.5])], on_failure="ignore")
+    assert result.status == Status.INFEASIBLE
+    y = np.concatenate(result.proof)
+    A = columns_of(codes, {0: 2, 1: 2}, ((0,), (1,)))
+    assert np.array([1.0, 1.0, 1.5, 0.5]) @ y > 2.0 * (A @ y).max()
+
+
+def test_columns_that_contradict_each_other_are_proved():
+    A = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    for options in ({"method": "linear"}, {}, {"method": "truncated", "bounds": (0.0, 10.0)}):
+        with pytest.warns(cmfast.FailureWarning, match=r"contradict each other: (one = 3|two = 4), (one = 3|two = 4)"):
+            result = cmfast.rake(A, [3.0, 4.0], names=["one", "two"], **options)
+        assert result.status == Status.INFEASIBLE
+        assert cmfast.rake(A, [3.0, 3.0], **options).status == Status.CONVERGED
+
+
+def test_bounds_that_bind_nowhere_change_no_bit():
+    A, q, m = survey()
+    plain = cmfast.rake(A, m, weights=q)
+    same = cmfast.rake(A, m, weights=q, method="truncated", bounds=(0.0, np.inf))
+    assert plain.weights.tobytes() == same.weights.tobytes()
+    wide = cmfast.rake(A, m, weights=q, method="truncated", bounds=(1e-6, 1e6), tol=1e-13)
+    np.testing.assert_allclose(wide.weights, plain.weights, rtol=1e-8)
+
+
+def test_divergence_is_least():
+    # Any other weights with the same totals are further from the design weights.
+    A, q, m = survey()
+    rng = np.random.default_rng(0)
+    null = np.linalg.svd(A.T)[2][4:]
+    for method, bounds, distance in (
+        ("raking", None, lambda w: (w * np.log(w / q) - w + q).sum()),
+        ("linear", None, lambda w: ((w - q) ** 2 / q).sum()),
+        ("truncated", (0.4, 2.2), lambda w: (w * np.log(w / q) - w + q).sum()),
+    ):
+        w = cmfast.rake(A, m, weights=q, method=method, bounds=bounds, tol=1e-13).weights
+        for _ in range(20):
+            other = w + 1e-3 * null.T @ rng.normal(size=len(null))
+            if bounds is None or ((other >= bounds[0] * q) & (other <= bounds[1] * q)).all():
+                assert distance(other) > distance(w)
+
+
+def test_important_targets_become_ones_that_must_be_met():
+    A, q, m = survey()
+    hard = cmfast.rake(A, m, weights=q, tol=1e-13).weights
+    off = [np.abs(cmfast.rake(A, m, weights=q, importance=p).weights / hard - 1).max() for p in (1e2, 1e4, 1e6)]
+    assert 50 < off[0] / off[1] < 200
+    assert 50 < off[1] / off[2] < 200
+
+
+def test_the_order_of_contradicting_targets_changes_nothing():
+    codes, q, _ = attributes()
+    margins = [(0, [60.0, 30.0, 20.0]), (1, [70.0, 30.0]), (2, [10.0, 50.0, 20.0, 40.0])]
+    p = [1.0, 2.0, 5.0]
+    one = cmfast.rake(codes, margins, weights=q, importance=p)
+    other = cmfast.rake(codes, margins[::-1], weights=q, importance=p[::-1])
+    assert one.status == Status.CONVERGED
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-9)
+    with pytest.warns(
+        cmfast.FailureWarning, match=r"targets\[0\] and targets\[1\] disagree on the total: 110 against 100"
+    ):
+        cmfast.rake(codes, margins, weights=q)
+
+
+def test_neighbours_threads_and_grouping_change_no_bit():
+    codes, q, w = attributes(500)
+    A = columns_of(codes, {0: 3, 1: 2, 2: 4}, ((0,), (1,), (2,)))
+    m = A.T @ w
+    many, targets = np.stack([q, np.full(500, np.nan), 2 * q]), np.stack([m, m, m * 1.5])
+    for options in ({}, {"method": "truncated", "bounds": (0.2, 5.0)}):
+        alone = cmfast.rake(A, m, weights=q, **options)
+        for num_threads in (1, 2):
+            found = cmfast.rake(A, targets, weights=many, num_threads=num_threads, on_failure="ignore", **options)
+            assert found.status.tolist() == [0, Status.INVALID, 0]
+            assert found.weights[0].tobytes() == alone.weights.tobytes()
+    margins = list(zip((0, 1, 2), counted(codes, w, (3, 2, 4), ((0,), (1,), (2,))), strict=True))
+    grouped = cmfast.rake(codes, margins, weights=q, tol=1e-13).weights
+    np.testing.assert_allclose(grouped, cmfast.rake(A, m, weights=q, tol=1e-13).weights, rtol=1e-10)
+
+
+def test_design_weights_are_never_ignored():
+    # balance's issue 431.
+    codes, q, w = attributes()
+    margins = list(zip((0, 1, 2), counted(codes, w, (3, 2, 4), ((0,), (1,), (2,))), strict=True))
+    one, other = (cmfast.rake(codes, margins, weights=weights).weights for weights in (q, np.ones(80)))
+    assert np.abs(one / other - 1).max() > 0.1
+    ratio = one / q
+    same = (codes[:, :, None] == codes[:, None]).all(0)
+    np.testing.assert_allclose(np.where(same, ratio[:, None] / ratio, 1.0), 1.0, rtol=1e-12)
+
+
+def test_a_zero_target_of_a_column_with_both_signs():
+    # icarus' issue 18.
+    A = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 2.0]])
+    result = cmfast.rake(A, [10.0, 0.0])
+    assert result.status == Status.CONVERGED
+    np.testing.assert_allclose(A.T @ result.weights, [10.0, 0.0], atol=1e-8)
+
+
+def test_bounds_that_cannot_be_kept_are_said_to_be():
+    # icarus' issue 10: weights outside the bounds, without a word.
+    A, q, m = survey()
+    with pytest.warns(cmfast.FailureWarning, match="INFEASIBLE: no weights, nonnegative and within the bounds"):
+        result = cmfast.rake(A, 1.5 * m, weights=q, method="logit", bounds=(0.9, 1.1))
+    assert np.isnan(result.weights).all()
+    for method in ("raking", "linear"):
+        with pytest.raises(ValueError, match=f'bounds must be None with method="{method}"'):
+            cmfast.rake(A, m, weights=q, method=method, bounds=(0.5, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"weights": [1.0, -1.0, 1.0]}, r"INVALID: negative value at weights\[1\]"),
+        ({"codes": [[0, 0, 3], [0, 1, 1]]}, "INVALID: record 2 has category 3 of attribute 0, which has 2"),
+        ({"rows": [1.0, np.inf]}, r"INVALID: infinite value at target of targets\[0\]\[1\]"),
+        ({"codes": [[0, 0, 0], [0, 1, 1]]}, "ZERO_LINE: no record adds to age 1, which should be 1"),
+    ],
+)
+def test_says_what_is_wrong(changes, said):
+    codes, rows = changes.get("codes", [[0, 0, 1], [0, 1, 1]]), changes.get("rows", [2.0, 1.0])
+    names = ["age 0", "age 1", "sex 0", "sex 1"]
+    with pytest.raises(cmfast.FailureError, match=said):
+        cmfast.rake(
+            codes, [(0, rows), (1, [1.0, 2.0])], weights=changes.get("weights"), names=names, on_failure="raise"
+        )
+
+
+NO_BOUNDS = (
+    None,
+    3,
+    "ab",
+    {},
+    (0.5,),
+    (2.0, 0.5),
+    (-0.1, 2.0),
+    (0.5, np.nan),
+    (np.inf, np.inf),
+    ([0.5], 2.0),
+    ("a", 2),
+)
+NO_IMPORTANCE = (True, "1", 1j, np.nan, 0, -1.0, [1.0], {}, [[1.0, 1.0]], [1.0, -1.0], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [
+        ("bounds", NO_BOUNDS),
+        ("importance", NO_IMPORTANCE),
+        ("names", (3, True, "ab", b"ab", ["a"], ["a", "b", "c"], {"a": 0, "b": 1})),
+        ("method", (None, 3, "greg", b"logit", ["logit"], "all")),
+    ],
+)
+def test_refuses_wrong_options(option, values):
+    A, known = np.ones((3, 2)) * [[1, 2], [1, 1], [1, 0]], [6.0, 5.0]
+    for value in values:
+        others = {"method": "truncated"} if option == "bounds" else {}
+        with pytest.raises((TypeError, ValueError), match=rf"rake: {option}"):
+            cmfast.rake(A, known, **others, **{option: value})
+    for bounds in ((1.0, 2.0), (0.5, 1.0), (0.5, np.inf)):
+        with pytest.raises(ValueError, match='low < 1 < high, finite, with method="logit"'):
+            cmfast.rake(A, known, method="logit", bounds=bounds)
+
+
+@pytest.mark.parametrize(
+    ("design", "targets", "said"),
+    [
+        (np.ones(3), [3.0], r"design must be of shape \(n, K\)"),
+        (np.ones((3, 2)), [3.0], r"targets must be of shape \(..., 2\)"),
+        (np.ones((2, 3)), [(0, [3.0])], "design must be integers"),
+        ([[0, 1]], [(1, [3.0])], r"attributes of targets\[0\] must be below 1, the rows of design, got 1"),
+        ([[0, 1], [0, 1]], [(0, [1.0, 1.0]), ((0, 1), np.ones((3, 2)))], "must be for 2 categories of attribute 0"),
+        ([[0, 1]], [((0, 0), np.ones((2, 2)))], r"attributes of targets\[0\] must be different ones"),
+    ],
+)
+def test_refuses_shapes_that_do_not_agree(design, targets, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        cmfast.rake(design, targets)
+
+
+def test_says_what_limits_and_last_weights_are():
+    with pytest.warns(cmfast.FailureWarning, match="LIMIT_ONLY: no multipliers exist; in this limit 1 records have"):
+        result = cmfast.rake([[0, 0, 1], [0, 1, 1]], [(0, [1.0, 1.0]), (1, [1.0, 1.0])])
+    np.testing.assert_array_equal(result.weights, [1.0, 0.0, 1.0])
+    assert np.isnan(result.multipliers[0]).all()
+    A, q, m = survey(sd=2.0)
+    with pytest.warns(cmfast.FailureWarning, match="MAX_ITER: not converged after 5 passes: residual"):
+        result = cmfast.rake(A, m, weights=q, max_iter=3)
+    assert result.explain().startswith("MAX_ITER: not converged")
+    assert "records 60, status MAX_ITER" in repr(result)
