@@ -109,11 +109,13 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
 
 def _scaling_gradient() -> None:
     limit = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.5, 2.0]])
-    for M in (_matrix(np.float64), limit, _large(SIDE, 1), _large(2 * SIDE, 1), _large(2 * SIDE, 100)):
+    certain = _large(2 * SIDE, 1) + 1e6 * np.eye(2 * SIDE)
+    for M in (_matrix(np.float64), limit, certain, _large(SIDE, 1), _large(2 * SIDE, 1), _large(2 * SIDE, 100)):
         result = cmfast.ipf(M, on_failure="ignore")
         for of_row, of_col in ((None, None), (result.row_scale, result.col_scale)):
             known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
-            dispatch.call("scaling_gradient", M, M, of_row, of_col, *known)
+            for part in (M, M.astype(np.float32)):
+                dispatch.call("scaling_gradient", part, part, of_row, of_col, *known)
 
 
 def _ipf_of_logits() -> None:

@@ -223,7 +223,7 @@ def tau_weighted(
     num_threads = validate.num_threads(num_threads)
     v = validate.positive("v", v)
     validate.flag("normalize", normalize)
-    (M,) = dispatch.adopt(M=M)
+    M = dispatch.adopt_one("M", M, "metrics_of_matrices")
     C, _ = validate.matrices(square=True, M=M)
     table = _class_weights(weights, C)
     plan = _plan.plan_tau_weighted(table, v, normalize=normalize, undefined=undefined)

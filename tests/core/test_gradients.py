@@ -1,5 +1,7 @@
 """Tensors that require gradients: what comes back along them, what is refused, and what is recorded where."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from checks import assert_same_bits
@@ -10,6 +12,7 @@ import cmfast
 from cmfast import metrics
 from cmfast._core.adapters import _torch_gradients
 from cmfast.kernels.ops import OPS
+from cmfast.metrics import _plan
 
 TIGHT = {"tol": 1e-14}
 SLOPED = ("accuracy", "f1_macro", "mcc", "kappa_quadratic", "gerrity", "geometric_mean", "f1_of_macro", "recall", "f1")
@@ -61,6 +64,26 @@ def test_comparisons(function):
 @pytest.mark.parametrize("name", SLOPED)
 def test_metrics(name):
     check(lambda M: metrics.compute(M, name), tensor(3, 4, 4))
+
+
+@pytest.mark.parametrize("undefined", ["present", "strict", "one"])
+@pytest.mark.parametrize("options", [{}, {"v": 2.5}, {"normalize": True}, {"normalize": True, "v": 2.5}], ids=str)
+def test_the_weighted_tau(options, undefined):
+    check(lambda M: metrics.tau_weighted(M, [1.0, 0.0, 2.5], undefined=undefined, **options), tensor(3, 3, 3))
+
+
+def test_where_the_weighted_tau_has_no_slope():
+    perfect, wrong = torch.eye(2, dtype=torch.float64), 1.0 - torch.eye(2, dtype=torch.float64)
+    for M, options, is_nan in (
+        (perfect, {}, True),  # the root of a sum of squares that is zero
+        (perfect, {"normalize": True}, True),
+        (wrong, {"normalize": True}, False),
+        (wrong, {"normalize": True, "v": 3.0}, False),
+        (wrong, {"normalize": True, "v": 0.5}, True),
+    ):
+        leaf = M.clone().requires_grad_()
+        metrics.tau_weighted(leaf, [1.0, 2.0], **options).backward()
+        assert leaf.grad.isnan().all() == is_nan
 
 
 def test_many_metrics_at_once():
@@ -181,6 +204,21 @@ def test_devices_without_the_kernel_are_refused():
 
     assert _torch_gradients.refusal(OnDevice, "ipf").endswith("does not propagate on cuda")
     assert _torch_gradients.refusal(tensor(1), "ipf") is None
+
+
+@pytest.mark.parametrize(
+    ("v", "normalize", "refused"), [(1.0, False, False), (2.0, False, True), (1.0, True, True)], ids=str
+)
+def test_forms_of_tau_without_a_gradient_on_a_gpu_are_refused_there(v, normalize, refused):
+    class OnDevice:
+        device = torch.device("cuda:0")
+        requires_grad = True
+
+    plan = _plan.plan_tau_weighted(torch.ones(2).numpy(), v, normalize=normalize, undefined="present")
+    with (
+        pytest.raises(TypeError, match=r"v=1.0 and normalize=False alone; give M.cpu\(\)") if refused else nullcontext()
+    ):
+        assert _torch_gradients.wanted((OnDevice(),), {"plan": plan})
 
 
 def test_warm_starts_are_no_part_of_the_graph():

@@ -157,9 +157,68 @@ def test_one_matrix_for_many_targets():
         np.testing.assert_allclose(cells[k], one, rtol=1e-12)
 
 
-def test_elimination_and_conjugate_gradients_agree(monkeypatch):
-    M, G, _, _ = problem((150, 150))
+def halves(C, coupling):
+    """Return a matrix of two halves that have little to do with one another."""
+    rng = np.random.default_rng(C)
+    M, k = np.full((C, C), coupling / C), C // 2
+    M[:k, :k], M[k:, k:] = rng.random((k, k)) + 0.1, rng.random((C - k, C - k)) + 0.1
+    return M
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-9])
+@pytest.mark.parametrize("M", [problem((150, 150))[0], *(halves(150, c) for c in (1e-2, 1e-6, 1e-9, 1e-12))])
+def test_elimination_and_conjugate_gradients_agree(M, tol, monkeypatch):
+    """The slow part of what two halves exchange is as small as their coupling where they begin."""
+    G, result = problem((150, 150), 5)[1], scaled(M)
+    known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
+    cells, _, _ = dispatch.call("scaling_gradient", M, G, None, None, *known, tol=tol)
+    monkeypatch.setattr(_gradient_large, "DENSE", 1000)
+    factors = np.outer(result.row_scale, result.col_scale)
+    np.testing.assert_allclose(cells / factors, gradient(M, G, result)[0] / factors, rtol=0, atol=max(tol, 1e-11))
+
+
+@pytest.mark.parametrize("power", [2.0, 10.0, 100.0])
+def test_rows_that_are_nearly_all_one_cell_keep_their_digits(power, monkeypatch):
+    C = 150
+    M, G, _, _ = problem((C, C), 6)
+    M[np.random.default_rng(7).permutation(C), np.arange(C)] *= 10.0**power * np.arange(1.0, C + 1.0)
     result = scaled(M)
     cells, _, _ = gradient(M, G, result)
     monkeypatch.setattr(_gradient_large, "DENSE", 1000)
-    np.testing.assert_allclose(cells, gradient(M, G, result)[0], rtol=1e-9, atol=1e-12)
+    want, _, _ = gradient(M, G, result)
+    np.testing.assert_allclose(cells, want, rtol=1e-7)
+    np.testing.assert_allclose(np.sort(abs(cells / want - 1.0).ravel())[-C], 0.0, atol=1e-12)
+
+
+def make(kind):
+    """Return a matrix of more columns than are eliminated, and its options."""
+    M, _, _, _ = problem((150, 150), 8)
+    if kind == "blocks":
+        M[:70, 70:] = M[70:, :70] = 0.0
+    elif kind == "limit":
+        M[70:, :70] = 0.0
+    elif kind == "wide":
+        M = M[:140]
+    return M, {"smoothing": 0.5} if kind == "smoothed" else {"on_failure": "ignore"}
+
+
+@pytest.mark.parametrize("kind", ["plain", "blocks", "limit", "smoothed", "wide"])
+def test_large_matrices_in_single_precision(kind):
+    M, options = make(kind)
+    M, G = M.astype(np.float32), problem(M.shape, 9)[1].astype(np.float32)
+    targets = (np.full(140, 1.5), np.full(150, 1.4)) if kind == "wide" else ()
+    wide = scaled(M.astype(np.float64), *targets, **options)
+    cells = gradient(M, G, wide)[0]
+    want = gradient(M.astype(np.float64), G.astype(np.float64), wide)[0]
+    assert cells.dtype == np.float32
+    np.testing.assert_allclose(cells, want, rtol=1e-6, atol=1e-6 * abs(want).max())
+    np.testing.assert_array_equal(cells == 0.0, want == 0.0)
+
+
+def test_large_matrices_have_the_same_bits_for_any_number_of_threads():
+    M, G, _, _ = problem((701, 701))
+    result = scaled(M)
+    known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
+    one, two = (dispatch.call("scaling_gradient", M, G, None, None, *known, num_threads=n) for n in (1, 2))
+    for a, b in zip(one, two, strict=True):
+        assert_same_bits(a, b)

@@ -12,6 +12,7 @@ import torch  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast.kernels.ops import OPS
+from cmfast.kernels.shared.metrics import Over, Step
 from cmfast.kernels.status import Status
 
 Run = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
@@ -34,7 +35,19 @@ def wanted(arrays: tuple[Any, ...], options: dict[str, Any]) -> bool:
     if options.get("smoothing") == "pseudo-bayes":
         msg = "smoothing='pseudo-bayes' has no gradient: its weight is a function of the data; give a number"
         raise TypeError(caller.named(msg))
+    plan = options.get("plan")
+    if plan is not None and arrays[0].device.type != "cpu" and _is_bent(plan):
+        msg = "M requires gradients, of which a GPU has those of v=1.0 and normalize=False alone; give M.cpu()"
+        raise TypeError(caller.named(msg))
     return True
+
+
+def _is_bent(plan: Any) -> bool:
+    """Whether a step is a weighted tau that was normalised, or has a factor."""
+    return any(
+        kind == Step.REDUCE and (code == Over.TAU_NORMALIZED or (code == Over.TAU_WEIGHTED and parameter != 1.0))
+        for (kind, code), (_, parameter) in zip(plan.steps[:, :2].tolist(), plan.params.tolist(), strict=True)
+    )
 
 
 def call(run: Run, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -125,12 +138,16 @@ class _Call(NamedTuple):
         op: Any = OPS[self.op].gradient
         return self.run(op, arrays, {**options, "num_threads": self.options.get("num_threads")})
 
+    def of_scaling(self, *arrays: Any, targets: bool) -> Any:
+        """Run that of scaling, as near to it as the result is."""
+        return self.gradient(*arrays, targets=targets, tol=self.options.get("tol", 0.0))
+
 
 def _of_ipf(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
     matrix, *factors, status, smoothing = kept
     targets = bool(needed[1] or needed[2])
     given = (arrays[0], *grads[:3], *factors, matrix, status, smoothing)
-    found = known.gradient(*given, targets=targets)
+    found = known.of_scaling(*given, targets=targets)
     return (*(found if targets else (*found, None, None)), None, None)
 
 
@@ -143,7 +160,7 @@ def _of_ras(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> An
         if grad is not None:
             idle = idle & (grad == 0.0).all(-1)
     found = [part.masked_fill(idle.reshape(idle.shape + (1,) * (part.ndim - idle.ndim)), 0.0)
-             for part in known.gradient(*given, targets=targets)]  # fmt: skip
+             for part in known.of_scaling(*given, targets=targets)]  # fmt: skip
     return (*(found if targets else (*found, None, None)), None, None)
 
 
@@ -163,7 +180,7 @@ def _of_logits(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) ->
         cells = torch.where(there, (L + row[..., :, None] + col[..., None, :]).exp(), matrix.double())
     factors = (~no_row).double(), (~no_col).double()
     nothing = torch.zeros_like(status, dtype=torch.float64)
-    found = known.gradient(cells, *grads[:3], *factors, matrix, status, nothing, targets=targets)
+    found = known.of_scaling(cells, *grads[:3], *factors, matrix, status, nothing, targets=targets)
     return (found[0] * cells, *(found[1:] if targets else (None, None)))
 
 

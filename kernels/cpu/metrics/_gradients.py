@@ -27,7 +27,8 @@ DOOLITTLE = int(Value.DOOLITTLE)
 MARKEDNESS = int(Value.MARKEDNESS)
 WEIGHTED, MIN = int(Over.WEIGHTED), int(Over.MIN)
 GEOMETRIC, TAU, ADJUSTED = int(Over.GEOMETRIC), int(Over.TAU), int(Over.ADJUSTED)
-PICK, MICRO, TAU_WEIGHTED = int(Over.PICK), int(Over.MICRO), int(Over.TAU_WEIGHTED)
+PICK, MICRO = int(Over.PICK), int(Over.MICRO)
+TAU_WEIGHTED, TAU_NORMALIZED = int(Over.TAU_WEIGHTED), int(Over.TAU_NORMALIZED)
 OF_ALL = (int(Over.MEAN), GEOMETRIC, TAU, ADJUSTED)  # which ask less where all classes have a value
 LINEAR, QUADRATIC = int(Total.KAPPA_LINEAR), int(Total.KAPPA_QUADRATIC)
 GERRITY = int(Total.GERRITY)
@@ -94,7 +95,7 @@ def _reduce_all(code, sums, at, C, V, G, row, end):
 
 
 @jit(inner=True)
-def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
+def _reduce(plan, code, pick, parameter, value, fill, sums, at, C, V, G, row, end):
     """Fill the slopes of a reduction of the values in `V`, in lines `row` to `end` of `G`; return what it is."""
     n, limited = load(sums, at + TOTAL_LINE), value == DOOLITTLE or value > MARKEDNESS
     if code == PICK:
@@ -115,8 +116,9 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
             weights, weighted = weights + weight, weighted + where(weight > 0.0, weight * x, 0.0)
         elif code == TAU:
             square = square + member * (1.0 - x) * (1.0 - x)
-        elif code == TAU_WEIGHTED:
+        elif code in (TAU_WEIGHTED, TAU_NORMALIZED):
             square = square + member * plan.weights[pick + k] * (1.0 - x) * (1.0 - x)
+            weights = weights + member * plan.weights[pick + k]
         elif code == MIN:
             x = where(member > 0.0, x, splat(np.inf))
             ties = where(x < least, 1.0, where(x == least, ties + 1.0, ties))
@@ -132,6 +134,9 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
     elif code in (TAU, TAU_WEIGHTED):
         away = sqrt(square / number)
         result = 1.0 - away
+    elif code == TAU_NORMALIZED:
+        away = sqrt(square / weights)
+        result = load(sums, at + AGAIN_LINE + TAU_NORMALIZED - MIN)
     elif code == ADJUSTED:
         result = where(number > 1.0, (mean - 1.0 / number) / (1.0 - 1.0 / number), splat(np.nan))
     undefined, of_total = result * 0.0, splat(0.0)  # or NaN
@@ -140,6 +145,12 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
         each = 1.0 / weights
     elif code in (TAU, TAU_WEIGHTED):
         each = each / away
+        if code == TAU_WEIGHTED:
+            each = each * parameter
+    elif code == TAU_NORMALIZED:
+        at_zero = splat(0.0 if parameter > 1.0 else np.nan)  # of a power of zero
+        steep = splat(1.0) if parameter == 1.0 else where(away < 1.0, result / (1.0 - away), at_zero)
+        each = parameter * steep / (weights * away)
     elif code == ADJUSTED:
         each = 1.0 / (number - 1.0)
     for k in range(C):
@@ -162,7 +173,7 @@ def _reduce(plan, code, pick, value, fill, sums, at, C, V, G, row, end):
             share = where(member > 0.0, share * (result / x), splat(0.0))
         elif code == TAU:
             share = where(member > 0.0, share * (1.0 - x), splat(0.0))
-        elif code == TAU_WEIGHTED:
+        elif code in (TAU_WEIGHTED, TAU_NORMALIZED):
             share = where(member > 0.0, share * (plan.weights[pick + k] * (1.0 - x)), splat(0.0))
         undefined = undefined + share * 0.0
         enters = (share > 0.0) & known
@@ -251,7 +262,7 @@ def differentiate(plan, sums, at, C, size, S, G, T):
         elif kind == REDUCE and all_known and code in OF_ALL:
             made = _reduce_all(code, sums, at, C, S, G, row, end)
         elif kind == REDUCE:
-            made = _reduce(plan, code, a, value, filled, sums, at, C, S, G, row, end)
+            made = _reduce(plan, code, a, params[step, 1], value, filled, sums, at, C, S, G, row, end)
         elif kind == STEP_TOTAL:
             if LINEAR <= code <= QUADRATIC:
                 weighted_kappa(code, sums, at, C, G, row)

@@ -10,7 +10,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, fma, load, new_lines, splat, store
-from cmfast.kernels.cpu.scaling import _large_passes
+from cmfast.kernels.cpu.scaling import _gradient_parts, _gradient_passes
 from cmfast.kernels.cpu.scaling._large_elimination import (
     PANEL,
     ROWS,
@@ -20,17 +20,17 @@ from cmfast.kernels.cpu.scaling._large_elimination import (
     _update_flows,
     _weights,
 )
-from cmfast.kernels.cpu.scaling._large_passes import dot, lean
-from cmfast.kernels.cpu.scaling._large_rows import Rows
+from cmfast.kernels.cpu.scaling._large_rows import Rows, read_only
 from cmfast.kernels.shared.scaling import DENSE
 from cmfast.kernels.status import LIMIT_ONLY, OK
 
 SMALLEST = 1e-15  # residual of conjugate gradients, of that they begin with
-WELL_POSED = 1e-3  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
+BALANCED = 0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
+WELL_POSED = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
 
 
 @jit()
-def _load(M, amount, x, y, G, cells, of_cells, root):
+def _load(M, x, y, G, cells, of_cells, root):
     """Fill lines with the cells over the root of their row's sum, and lines with these times their gradients.
 
     These gradients are less that of the row's largest cell: only differences within a row matter.
@@ -42,7 +42,7 @@ def _load(M, amount, x, y, G, cells, of_cells, root):
         to, more = flat[i * width : (i + 1) * width], weighted[i * width : (i + 1) * width]
         total, most, middle = 0.0, -1.0, 0.0
         for j in range(C):
-            p = x[i] * y[j] * (M[i, j] + amount)
+            p = x[i] * y[j] * M[i, j]
             to[j] = p
             total += p
             if p > most:
@@ -113,8 +113,8 @@ def _finish(M, x, y, G, Q, root, s, d, out, a):
         a[i] = middle + mean
 
 
-def differentiate(part, R, C, results, num_threads=None):
-    """Fill the gradients of some matrices, one after another."""
+def differentiate(part, R, C, results, tol, num_threads=None):
+    """Fill the gradients of some matrices, one after another; cells may be of float32 as what is written then is."""
     M, m_step, row, col, amount, status, G, of_row, of_col = part
     out, out_row, out_col = results
     flip = R < C
@@ -126,39 +126,58 @@ def differentiate(part, R, C, results, num_threads=None):
             continue
         x, y = row[b], col[b]
         gradient = G[b].reshape(R, C) if len(G) else np.zeros((R, C), M.dtype)
-        s, t = (of_row[b], of_col[b]) if len(of_row) else (np.zeros(R), np.zeros(C))
+        s, t = (of_row[b], of_col[b]) if len(of_row) else (read_only(np.zeros(n)) for n in (R, C))
         cells, into = M[b * m_step].reshape(R, C), out[b].reshape(R, C)
+        if amount[b]:
+            cells, gradient = cells.astype(np.float64) + amount[b], gradient.astype(np.float64)
         given = (cells, gradient, x, y, s, t)
         if flip:
             given = (np.ascontiguousarray(cells.T), np.ascontiguousarray(gradient.T), y, x, t, s)
-        found = np.empty((C, R)) if flip else into
-        rows, cols = _of_one(*given, float(amount[b]), flip, found, num_threads)
-        if flip:
-            into[:] = found.T
+        found = into if cells.dtype == out.dtype and not flip else np.empty(given[0].shape, cells.dtype)
+        rows, cols = _of_one(*given, flip, found, tol, num_threads)
+        if found is not into:
+            into[:] = found.T if flip else found
         if len(out_row):
             out_row[b], out_col[b] = (cols, rows) if flip else (rows, cols)
 
 
-def _of_one(M, G, x, y, s, t, amount, flip, out, num_threads):
+def _of_one(M, G, x, y, s, t, flip, out, tol, num_threads):
     """Write the gradient in the cells; return those in the row sums and in the column sums."""
-    R, C = M.shape
-    found = _approach(M + amount if amount else M, G, x, y, s, t, out, num_threads) if C > DENSE else None
+    found = _approach(M, G, x, y, s, t, out, tol, num_threads) if M.shape[1] > DENSE else None
     if found is None:
-        per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
-        cells, of_cells, root, a = new_lines(per * R), new_lines(per * R), np.empty(R), np.empty(R)
-        _load(M, amount, x, y, G, cells, of_cells, root)
-        Q = cells[: R * per].reshape(R, per * WIDTH)[:, :C]
-        one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
-        d = _solve(cells, of_cells, t - (s * one) @ Q, R, C)
-        _finish(M, x, y, G, Q, root, s, d, out, a)
-        found = a, d, root * root, root @ Q
+        M, G = (np.ascontiguousarray(a, np.float64) for a in (M, G))
+        found = _eliminate_all(M, G, x, y, s, t, out)
     a, d, u, v = found
     total = u.sum()
     mean = 0.0 if total == 0.0 else -(u @ a) / total if flip else (v @ d) / total
     a, d = a + mean, d - mean
     if not (u.all() and v.all()):
-        _of_zero_targets(M + amount, G, x, y, u, v, a, d)
+        _of_zero_targets(M, G, x, y, u, v, a, d)
     return a, d
+
+
+def _eliminate_all(M, G, x, y, s, t, out):
+    """Do all by elimination; return both parts and the sums."""
+    R, C = M.shape
+    M, G = read_only(M), read_only(G)
+    per = 2 * ((C + 2 * WIDTH - 1) // (2 * WIDTH))
+    cells, of_cells, root, a = new_lines(per * R), new_lines(per * R), np.empty(R), np.empty(R)
+    _load(M, x, y, G, cells, of_cells, root)
+    Q = cells[: R * per].reshape(R, per * WIDTH)[:, :C]
+    one = np.divide(1.0, root, out=np.zeros(R), where=root > 0.0)
+    d = _solve(cells, of_cells, t - (s * one) @ Q, R, C)
+    into = out if out.dtype == np.float64 else np.empty((R, C))
+    _finish(M, x, y, G, Q, root, s, d, into, a)
+    _separate(M, into)
+    if into is not out:
+        out[:] = into
+    return a, d, root * root, root @ Q
+
+
+def _separate(M, out):
+    """Put zeros where a cell joins two blocks."""
+    R, C = M.shape
+    _gradient_parts.separate(read_only(M.reshape(1, -1)), 0, read_only(np.zeros(1)), R, C, out.reshape(1, -1))
 
 
 def _solve(cells, of_cells, q, R, C):
@@ -177,82 +196,52 @@ def _solve(cells, of_cells, q, R, C):
     return d
 
 
-@jit()
-def _sources(matrix, x, y, G, u, sums, more, start, stop):
-    """Make the sums of the rows, and by blocks those of the columns, of the cells and of what their gradients lack.
-
-    That is less the mean of the row: what the rows send to the columns.
-    """
-    M, _, _ = matrix
-    cols, _, rows = sums
-    R, C = M.shape
-    for block in range(start, stop):
-        cols[block], more[block] = 0.0, 0.0
-        to, lacks = cols[block], more[block]
-        for i in range(block * rows, min(R, (block + 1) * rows)):
-            m, g = M[i], G[i]
-            total = dot(m, y)
-            u[i] = x[i] * total
-            middle = lean(m, y, g, 0.0) / total
-            middle += lean(m, y, g, middle) / total
-            for j in range(C):
-                p = x[i] * m[j] * y[j]
-                to[j] += p
-                lacks[j] += p * (g[j] - middle)
-
-
-@jit()
-def _end(matrix, x, y, G, s, d, out, a, rows, start, stop):
-    """Make the rows' part, and the gradient in the cells, of blocks of rows."""
-    M, u, _ = matrix
-    R, C = M.shape
-    z = np.empty(C)
-    for i in range(start * rows, min(R, stop * rows)):
-        m, share = M[i], x[i] / u[i]
-        for j in range(C):
-            z[j] = G[i, j] - d[j]
-        middle = share * lean(m, y, z, 0.0)
-        mean = share * lean(m, y, z, middle) + s[i] / u[i]
-        for j in range(C):
-            out[i, j] = ((z[j] - middle) - mean) * (x[i] * y[j])
-        a[i] = middle + mean
-
-
-def _approach(M, G, x, y, s, t, out, num_threads):
+def _approach(M, G, x, y, s, t, out, tol, num_threads):
     """Do all by conjugate gradients, and return both parts and the sums; None where they are slow, or cost digits."""
     R, C = M.shape
-    u, a = np.empty(R), np.empty(R)
+    u, tops, a = np.empty(R), np.empty(R, np.int64), np.empty(R)
+    G = read_only(G)
     rows = Rows(M, np.ones(R), np.ones(C), num_threads)
-    more = np.empty(rows.sums.cols.shape)
-    v = rows.column_sums(_sources, x, y, G, u, rows.sums, more)
-    if not ((u > 0.0).all() and (v > 0.0).all()):
+    more = np.empty((3, *rows.sums.cols.shape))
+    v = rows.column_sums(_gradient_passes.sources, x, y, G, (u, tops), rows.sums, tuple(more), passes=4)
+    lacks, squares = more[:2].sum(1)
+    least = more[2].min(0)
+    if not ((u > 0.0).all() and (v > 0.0).all() and (squares < v).all()):
         return None
-    rows.matrix = rows.matrix._replace(u=u, v=v)
-    r = more.sum(0) + t
+    r = lacks + t
     if s.any():
         r -= rows.times(s / u * x) * y
-    d = _columns(rows, x, y, r)
+    d = _columns(rows, x, y, (u, tops), v, v - squares, r, tol * least.sum())
     if d is None:
         return None
-    rows.run(_end, x, y, G, s, d, out, a, rows.sums.rows)
+    rows.run(_gradient_passes.finish, x, y, G, (u, tops), s, d, out, a, rows.sums.rows, passes=4)
+    if not least.all():
+        found = out.astype(np.float64)
+        _separate(M.astype(np.float64), found)
+        out[:] = found
     return a, d, u, v
 
 
-def _columns(rows, x, y, r):
-    """Return the columns' part by conjugate gradients, of what is sent to the columns; None as above."""
-    C = len(y)
-    scale = rows.column_sums(_large_passes.diagonal, x, y, rows.sums, False)
-    if not (scale > 0.0).all():
-        return None
+def _columns(rows, x, y, lines, v, scale, r, smallest):
+    """Return the columns' part by conjugate gradients, of what is sent to the columns; None as above.
+
+    They end at a residual that is `smallest`, of that they begin with, or rounding: the tolerance times what every row
+    gives to every column, at least, which no eigenvalue of the graph is below (Doeblin).
+    """
+    C, (u, _) = len(y), lines
+    quick, factors = (scale > BALANCED * v).all(), x * x / u
     r = r - r.mean()
-    goal, d, z = SMALLEST * abs(r).sum(), np.zeros(C), r / scale
+    goal, d, z = max(SMALLEST, smallest) * abs(r).sum(), np.zeros(C), r / scale
     p, rz = z, r @ z
     turns: list[float] = []
     lengths: list[float] = []
     for _ in range(C // 3):
         if abs(r).sum() <= goal:
             return d if _is_well_posed(turns, lengths) else None
-        Lp = rows.column_sums(_large_passes.product, x, y, p, rows.sums, False)
+        if quick:
+            Lp = v * p - y * rows.column_sums(_gradient_passes.share_out, y * p, factors, rows.sums)
+        else:
+            Lp = y * rows.column_sums(_gradient_passes.spread, x, y, p, lines, rows.sums)
         alpha = rz / (p @ Lp)
         if not 0.0 < alpha < np.inf:
             return None

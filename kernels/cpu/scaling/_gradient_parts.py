@@ -91,32 +91,38 @@ def _separate(M, m_step, amount, R, C, out):
                     out[b, i * C + j] = 0.0
 
 
-def part_of(problem, matrix, R, C, start, stop):
-    """Return the problem of the matrices from `start` to before `stop`, in float64, with factors for limits.
+def part_of(problem, matrix, R, C, start, stop, *, narrow):
+    """Return the problem of the matrices from `start` to before `stop`, with factors for limits.
 
-    Gradients in factors become those in their logarithms.
+    Gradients in factors become those in their logarithms. In float64, but for the cells and their gradients if
+    `narrow`.
     """
     M, m_step, row, col, amount, status, G, of_row, of_col = problem
-    M = _in_float64(M[start:stop] if m_step else M)
+    cells_as = _read_only if narrow else _in_float64
+    M = cells_as(M[start:stop] if m_step else M)
     row, col, amount, status = row[start:stop], col[start:stop], amount[start:stop], status[start:stop]
     limits = status == LIMIT_ONLY
     if matrix is not None and limits.any():
         given = np.broadcast_to(M, (stop - start, R * C))
-        M, m_step = np.array(given), 1
+        M, m_step, cells_as = np.array(given, np.float64), 1, _in_float64
         row, col = np.array(row), np.array(col)
         _find_factors(_in_float64(given), _in_float64(matrix[start:stop]), status, row, col, M)
-        M, row, col = map(_in_float64, (M, row, col))
+        M, row, col = cells_as(M), _in_float64(row), _in_float64(col)
     s, t = of_row[start:stop], of_col[start:stop]
     if len(s):
         factors = problem[2][start:stop], problem[3][start:stop]
         of_row, of_col, s, t = s, t, np.empty(s.shape), np.empty(t.shape)
         _of_logarithms(*factors, of_row, of_col, s, t)
-    return M, m_step, row, col, amount, status, _in_float64(G[start:stop]), _in_float64(s), _in_float64(t)
+    return M, m_step, row, col, amount, status, cells_as(G[start:stop]), _in_float64(s), _in_float64(t)
 
 
 def _in_float64(a):
     """Return an array in float64, read-only: kernels see one type."""
-    a = np.ascontiguousarray(a, np.float64)[:]
+    return _read_only(np.ascontiguousarray(a, np.float64))
+
+
+def _read_only(a):
+    a = a[:]
     a.flags.writeable = False
     return a
 

@@ -27,14 +27,15 @@ class Rows:
         self.seconds = M.size * SECONDS_PER_CELL
         self.num_threads = num_threads
 
-    def run(self, kernel, *args):
-        """Run a pass."""
+    def run(self, kernel, *args, passes=1):
+        """Run a pass, or what takes as long as some."""
         pool.checkpoint()
-        pool.run(kernel, (self.matrix, *args), self.blocks, seconds=self.seconds, num_threads=self.num_threads)
+        seconds = passes * self.seconds
+        pool.run(kernel, (self.matrix, *args), self.blocks, seconds=seconds, num_threads=self.num_threads)
 
-    def column_sums(self, kernel, *args):
-        """Run a pass; return the column sums."""
-        self.run(kernel, *args)
+    def column_sums(self, kernel, *args, passes=1):
+        """Run a pass, or what takes as long as some; return the column sums."""
+        self.run(kernel, *args, passes=passes)
         return self.sums.cols.sum(0)
 
     def times(self, x):

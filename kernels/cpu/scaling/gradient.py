@@ -281,12 +281,13 @@ def _differentiate(given, R, C, flip, S, out, out_row, out_col, start, stop):
 
 
 def scaling_gradient(
-    M, G, of_row, of_col, row_scale, col_scale, matrix, status, smoothing, *, targets=True, num_threads=None
+    M, G, of_row, of_col, row_scale, col_scale, matrix, status, smoothing, *, targets=True, tol=0.0, num_threads=None
 ):
     """Gradients in the cells of `M`, and in both targets if wanted; float32 cells where `M` and `G` are.
 
     `G`, `of_row` and `of_col` are those in the scaled matrix and in its factors; None stands for zeros. `matrix` is
-    looked at where only the limit exists, and may be None.
+    looked at where only the limit exists, and may be None. Where a solver approaches the gradient, it ends where that
+    is right to `tol`, which the margins of the result may be off by.
     """
     R, C = M.shape[-2:]
     batch = row_scale.shape[:-1]
@@ -308,7 +309,8 @@ def scaling_gradient(
     out_row, out_col = np.empty((n if targets else 0, R)), np.empty((n if targets else 0, C))
     problem = (flat, m_step, row, col, amount, status, G, of_row, of_col)
     large = is_large(R, C)
-    solve = partial(_gradient_large.differentiate, num_threads=num_threads) if large else _by_tiles
+    solve = partial(_gradient_large.differentiate, tol=tol, num_threads=num_threads) if large else _by_tiles
+    narrow = large and kind is np.float32  # converting a matrix would take as long as some passes over it
 
     each = R * C * SECONDS_PER_CELL * (1 + min(R, C) / 8)
     at_once = WIDTH * max(1, CHUNK // max(1, R * C * WIDTH))
@@ -317,12 +319,13 @@ def scaling_gradient(
         for first in range(start, stop, at_once):
             pool.checkpoint()
             end = min(first + at_once, stop)
-            part = _gradient_parts.part_of(problem, matrix, R, C, first, end)
-            found = out[first:end] if kind is np.float64 else np.empty((end - first, R * C))
+            part = _gradient_parts.part_of(problem, matrix, R, C, first, end, narrow=narrow)
+            found = out[first:end] if large or kind is np.float64 else np.empty((end - first, R * C))
             solve(part, R, C, (found, out_row[first:end], out_col[first:end]))
-            _gradient_parts.separate(part[0], part[1], part[4], R, C, found)
-            if kind is not np.float64:
-                out[first:end] = found
+            if not large:
+                _gradient_parts.separate(part[0], part[1], part[4], R, C, found)
+                if kind is not np.float64:
+                    out[first:end] = found
 
     bounds = pool.pieces(n, n * each, tile=1 if large else WIDTH)
     pool.run_pieces(work, bounds, seconds=n * each, num_threads=num_threads)

@@ -1,0 +1,187 @@
+"""Passes over the rows of one large matrix for its gradient, of float32 or float64 as it came, eight columns at a time.
+
+A row is looked at from its largest cell: where that is nearly all of the row, what the others differ by is what counts,
+and a difference from the row's mean would cost the digits of it.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_numbers, load_row, splat, store_row, total, where
+
+ROWS = 4  # that are multiplied together
+HALF = 0.5  # of a row, from which on its largest cell is what the others are compared with
+
+
+@jit(inner=True)
+def _own_lanes(C):
+    """Return ones for the columns that only the last eight have, zeros for those that the eight before have, too."""
+    found = np.empty(WIDTH)
+    for k in range(WIDTH):
+        found[k] = 0.0 if C % WIDTH and k < WIDTH - C % WIDTH else 1.0
+    return found
+
+
+@jit(inner=True, borrows=True, inline=True)
+def _once(line, own, at, j):
+    """Return eight numbers from `at` on, zeros for the columns before `j`, which were there already."""
+    found = load_numbers(line, at)
+    if at < j:
+        found = found * load_numbers(own, 0)
+    return found
+
+
+@jit(inner=True, borrows=True)
+def _lean(M, G, y, own, i, middle):
+    """Return the sum of a row's cells times what their gradients differ from `middle` by."""
+    C = M.shape[1]
+    found = splat(0.0)
+    for j in range(0, C, WIDTH):
+        at = min(j, C - WIDTH)
+        factor = _once(y, own, at, j)
+        found = fma(load_row(M, i, at) * factor, load_row(G, i, at) - middle, found)
+    return total(found)
+
+
+@jit()
+def sources(matrix, x, y, G, lines, sums, more, start, stop):
+    """Make the sums of the rows and find their largest cells; by blocks sums of the columns, and what is least in them.
+
+    The sums are of the cells, of what their gradients lack, less the mean of the row, which is what the rows send to
+    the columns, and of the squares of the cells over their row's sum. What is least is a part of its row.
+    """
+    M, _, _ = matrix
+    (u, tops), (lacks, squares, least) = lines, more
+    cols, _, rows = sums
+    R, C = M.shape
+    own, found = _own_lanes(C), np.empty((2, WIDTH))
+    for block in range(start, stop):
+        for j in range(C):
+            cols[block, j] = lacks[block, j] = squares[block, j] = 0.0
+            least[block, j] = np.inf
+        for i in range(block * rows, min(R, (block + 1) * rows)):
+            added, most, place = splat(0.0), splat(-1.0), splat(0.0)
+            for j in range(0, C, WIDTH):
+                at = min(j, C - WIDTH)
+                cell = load_row(M, i, at) * _once(y, own, at, j)
+                added = added + cell
+                place = where(cell > most, splat(float(at)), place)
+                most = where(cell > most, cell, most)
+            s = total(added)
+            store_row(found, 0, 0, most)
+            store_row(found, 1, 0, place)
+            best, top = -1.0, 0
+            for k in range(WIDTH):
+                if found[0, k] > best:
+                    best, top = found[0, k], int(found[1, k]) + k
+            u[i], tops[i] = x[i] * s, top
+            middle = np.float64(G[i, top if best > HALF * s else 0])
+            mean, share = _lean(M, G, y, own, i, middle) / s, 1.0 / u[i]
+            for j in range(0, C, WIDTH):
+                at = min(j, C - WIDTH)
+                whole = load_row(M, i, at) * (x[i] * load_numbers(y, at))
+                part, low = whole * share, load_row(least, block, at)
+                store_row(least, block, at, where(part < low, part, low))
+                cell = whole * load_numbers(own, 0) if at < j else whole
+                lack = (load_row(G, i, at) - middle) - mean
+                store_row(cols, block, at, load_row(cols, block, at) + cell)
+                store_row(lacks, block, at, fma(cell, lack, load_row(lacks, block, at)))
+                store_row(squares, block, at, fma(part, cell, load_row(squares, block, at)))
+
+
+@jit(inner=True, borrows=True, inline=True)
+def _places(i, end):
+    """Return four rows from `i` on, the last one again where there are fewer, and how many there are."""
+    return (i, min(i + 1, end - 1), min(i + 2, end - 1), min(i + 3, end - 1)), min(ROWS, end - i)
+
+
+@jit()
+def share_out(matrix, w, factors, sums, start, stop):
+    """Make the column sums of diag(factors) M, times what each row has of `w`: two multiplications for a cell."""
+    M, _, _ = matrix
+    cols, _, rows = sums
+    R, C = M.shape
+    own = _own_lanes(C)
+    for block in range(start, stop):
+        for j in range(C):
+            cols[block, j] = 0.0
+        end = min(R, (block + 1) * rows)
+        for i in range(block * rows, end, ROWS):
+            (i0, i1, i2, i3), n = _places(i, end)
+            a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+            for j in range(0, C, WIDTH):
+                at = min(j, C - WIDTH)
+                factor = _once(w, own, at, j)
+                a, b = fma(load_row(M, i0, at), factor, a), fma(load_row(M, i1, at), factor, b)
+                c, d = fma(load_row(M, i2, at), factor, c), fma(load_row(M, i3, at), factor, d)
+            p, q = splat(factors[i0] * total(a)), splat(factors[i1] * total(b) if n > 1 else 0.0)
+            r, s = splat(factors[i2] * total(c) if n > 2 else 0.0), splat(factors[i3] * total(d) if n > 3 else 0.0)
+            for j in range(0, C, WIDTH):
+                at = min(j, C - WIDTH)
+                more = fma(load_row(M, i1, at), q, load_row(M, i0, at) * p)
+                more = fma(load_row(M, i3, at), s, fma(load_row(M, i2, at), r, more))
+                if at < j:
+                    more = more * load_numbers(own, 0)
+                store_row(cols, block, at, load_row(cols, block, at) + more)
+
+
+@jit()
+def spread(matrix, x, y, z, lines, sums, start, stop):
+    """Make the column sums of diag(x) M times what `z` differs from the mean of the row by, counted from its top."""
+    M, _, _ = matrix
+    u, tops = lines
+    cols, _, rows = sums
+    R, C = M.shape
+    own = _own_lanes(C)
+    for block in range(start, stop):
+        for j in range(C):
+            cols[block, j] = 0.0
+        end = min(R, (block + 1) * rows)
+        for i in range(block * rows, end, ROWS):
+            (i0, i1, i2, i3), n = _places(i, end)
+            p, q, r, s = splat(z[tops[i0]]), splat(z[tops[i1]]), splat(z[tops[i2]]), splat(z[tops[i3]])
+            a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+            for j in range(0, C, WIDTH):
+                at = min(j, C - WIDTH)
+                factor, value = _once(y, own, at, j), load_numbers(z, at)
+                a = fma(load_row(M, i0, at) * factor, value - p, a)
+                b = fma(load_row(M, i1, at) * factor, value - q, b)
+                c = fma(load_row(M, i2, at) * factor, value - r, c)
+                d = fma(load_row(M, i3, at) * factor, value - s, d)
+            one, two = splat(x[i0]), splat(x[i1] if n > 1 else 0.0)
+            three, four = splat(x[i2] if n > 2 else 0.0), splat(x[i3] if n > 3 else 0.0)
+            a, b = splat(x[i0] / u[i0] * total(a)), splat(x[i1] / u[i1] * total(b))
+            c, d = splat(x[i2] / u[i2] * total(c)), splat(x[i3] / u[i3] * total(d))
+            for j in range(0, C, WIDTH):
+                at = min(j, C - WIDTH)
+                value = load_numbers(z, at)
+                more = (load_row(M, i0, at) * one) * ((value - p) - a)
+                more = fma(load_row(M, i1, at) * two, (value - q) - b, more)
+                more = fma(load_row(M, i2, at) * three, (value - r) - c, more)
+                more = fma(load_row(M, i3, at) * four, (value - s) - d, more)
+                if at < j:
+                    more = more * load_numbers(own, 0)
+                store_row(cols, block, at, load_row(cols, block, at) + more)
+
+
+@jit()
+def finish(matrix, x, y, G, lines, s, d, out, a, rows, start, stop):
+    """Make the rows' part, and the gradient in the cells, of blocks of rows."""
+    M, _, _ = matrix
+    u, tops = lines
+    R, C = M.shape
+    own = _own_lanes(C)
+    for i in range(start * rows, min(R, stop * rows)):
+        middle = np.float64(G[i, tops[i]]) - d[tops[i]]
+        found = splat(0.0)
+        for j in range(0, C, WIDTH):
+            at = min(j, C - WIDTH)
+            factor = _once(y, own, at, j)
+            z = (load_row(G, i, at) - load_numbers(d, at)) - middle
+            found = fma(load_row(M, i, at) * factor, z, found)
+        mean = x[i] / u[i] * total(found) + s[i] / u[i]
+        for j in range(0, C, WIDTH):
+            at = min(j, C - WIDTH)
+            z = (load_row(G, i, at) - load_numbers(d, at)) - middle
+            store_row(out, i, at, (z - mean) * (x[i] * load_numbers(y, at)))
+        a[i] = middle + mean
