@@ -77,7 +77,7 @@ OPS: dict[str, Op] = {
     ),
     # Of what the margins of a result were rounded to: a last step further than the forward pass.
     "scaling_gradient": Op(
-        "scaling.gradient", "(R,C),(R,C),(R),(C),(R),(C),(R,C),(),()->(R,C),(R),(C)", rtol=(1e-6, 1e-9)
+        "scaling.gradient", "(R,C),(R,C),(R),(C),(R),(C),(R,C),(),()->(R,C),(R),(C)", BOTH, rtol=(1e-6, 1e-9)
     ),
     # A table, and arrays for each of its margins; the cases ask for tol=1e-13.
     "ipf_nd": Op("margins.launch", "(t),(m)->(t),(m),(m),(),(),(),()", rtol=(1e-6, 1e-9)),

@@ -213,6 +213,21 @@ def test_torch_goes_on_with_its_own_stream():
     assert tensor.device.type == "cuda"
 
 
+@needs_torch
+@pytest.mark.parametrize("C", [4, 9, 40])
+def test_gradients_of_torch_are_those_of_the_cpu(C):
+    import torch
+
+    generator = torch.Generator().manual_seed(C)
+    matrices = torch.rand((20, C, C), generator=generator) + 0.1
+    found = []
+    for there in (matrices, matrices.cuda()):
+        leaf = there.clone().requires_grad_()
+        cmfast.bi_normalize(leaf, tol=1e-12)[..., 0].square().sum().backward()
+        found.append(leaf.grad.cpu())
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
 def needs(gigabytes):
     import cupy
 

@@ -1,6 +1,7 @@
 """Tensors that require gradients: what comes back along them, what is refused, and what is recorded where."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -198,10 +199,12 @@ def test_every_op_of_the_table_has_its_way_back():
     assert {op.gradient for op in OPS.values() if op.gradient} <= set(OPS)
 
 
-def test_devices_without_the_kernel_are_refused():
+def test_devices_without_the_kernel_are_refused(monkeypatch):
     class OnDevice:
         device = torch.device("cuda:0")
 
+    assert _torch_gradients.refusal(OnDevice, "ipf") is None
+    monkeypatch.setitem(OPS, "scaling_gradient", replace(OPS["scaling_gradient"], targets=frozenset({"cpu"})))
     assert _torch_gradients.refusal(OnDevice, "ipf").endswith("does not propagate on cuda")
     assert _torch_gradients.refusal(tensor(1), "ipf") is None
 

@@ -12,7 +12,7 @@ import torch
 from checks import assert_same_bits
 
 import cmfast
-from cmfast._core.adapters import _torch
+from cmfast._core.adapters import _torch, _torch_gradients
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
 T = torch.from_numpy(M)
@@ -160,3 +160,20 @@ def test_parts_of_results_on_a_device_keep_their_place(rehearsed):
     want = cmfast.metrics.label_margins(*labels[:2], n_classes=3)
     assert_same_bits(tuple(parts), tuple(want))
     assert outside == 0
+
+
+@pytest.mark.parametrize("op", ["ipf", "ras"])
+def test_gradients_on_a_device_go_the_way_of_results(rehearsed, op):
+    """What comes back need not be contiguous, and is the CPU's."""
+    found = []
+    generator = torch.Generator().manual_seed(0)
+    for run in (_torch._run_bare, lambda op, arrays, options: rehearsed(op, *arrays, **options)):
+        M = (torch.rand((5, 3, 4), generator=generator.manual_seed(0)) + 0.1).requires_grad_()
+        u, v = torch.full((3,), 4.0, requires_grad=True), torch.full((4,), 3.0, requires_grad=True)
+        out = _torch_gradients.call(run, op, (M, u, v, None, None), {"tol": 1e-13})
+        (out[0][:, 0].sum() + out[1].square().sum()).backward()
+        found.append((M.grad, u.grad, v.grad))
+        assert all(part.isfinite().all() for part in found[-1])
+    for one, other in zip(*found, strict=True):
+        assert one.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

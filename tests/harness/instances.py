@@ -335,6 +335,23 @@ def _team(width: str, large: str, easy: str) -> Call:
     return _scaled(M + np.eye(C))
 
 
+def _scaled_back(width: str) -> Call:
+    """Return the call for matrices of `width` lines, or for a team so wide: some with zeros, one a limit, one bad."""
+    C = {"32": 20, "256": 40}.get(width) or int(width)
+    M = _matrices("double", C, 9) * (
+        np.arange(9)[:, None, None] % 2 | (_rng(C).random((9, C, C)) < 0.8) | np.eye(C, dtype=bool)
+    )
+    M[4], M[5, 0, 0] = np.triu(M[4]), np.nan
+    G = _rng("back", C).normal(size=M.shape)
+
+    def gradient(M: Any, G: Any) -> Any:
+        result = cmfast.ipf(M, tol=1e-13, on_failure="ignore")
+        known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
+        return dispatch.call("scaling_gradient", *dispatch.adopt(M=M, G=G), None, None, *known)
+
+    return Call(gradient, (M, G), _rtol("scaling_gradient", "double"))
+
+
 def _patterns(kind: str, width: str) -> Call:
     C = 20 if width == "32" else 70
     rng = _rng(kind, width)
@@ -621,6 +638,8 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_ipf_single": _group,
     "cmfast_ipf_queue": _group,
     "cmfast_ipf_team": _team,
+    "cmfast_scaling_gradient_single": _scaled_back,
+    "cmfast_scaling_gradient_team": _scaled_back,
     "cmfast_support_patterns": _patterns,
     "cmfast_scores_rows": _scored,
     "cmfast_scores_labels": _scored,

@@ -50,6 +50,7 @@ MORE_OPTIONS = dict.fromkeys(
 
 # What stands between the prelude and the source of a topic, from the same folder or another's.
 _RULES, _QUICK, _ZEROS = "scaling/rules.cuh", "scaling/quick.cuh", "zeros/support.cuh"
+_ALONE, _TILE = "scaling/alone.cuh", ("scaling/crew.cuh", "scaling/tile.cuh", "scaling/newton.cuh")
 _CELL_SLOPES, _CLUSTERS = "uncertainty/cell_slopes.cuh", "uncertainty/clusters.cuh"
 _INVERSE = "uncertainty/inverse.cuh"
 _DRAWS, _SUMS, _RISING = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/rising.cuh"
@@ -62,8 +63,10 @@ HEADERS = {
     "conformal/thresholds": (_RISING,),
     "metrics/gradient": _SLOPES,
     "metrics/values": (_PRODUCT,),
+    "scaling/gradient": (_ZEROS, _RULES, *_TILE),
+    "scaling/gradient_single": (_QUICK, _ALONE),
     "scaling/group": (_RULES, _QUICK),
-    "scaling/single": (_RULES, _QUICK),
+    "scaling/single": (_RULES, _QUICK, _ALONE),
     "scaling/team": (_ZEROS, _RULES, *_LARGE),
     "uncertainty/cell_errors": (_INVERSE,),
     "uncertainty/cluster_cells": (_DRAWS, _CLUSTERS, _INVERSE),

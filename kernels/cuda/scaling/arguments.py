@@ -1,9 +1,12 @@
 """What kernels that scale are told about a problem, by the names that their sources have for it."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.shared.scaling import Problem
 
 
@@ -13,17 +16,24 @@ def of_problem(problem: Problem) -> dict[str, Any]:
     lines = {"row_sums": p.row_sums, "col_sums": p.col_sums, "start_row": p.start_row, "start_col": p.start_col}
     target, still, bound = p.goals
     return {
-        "n": p.n, "R": p.R, "C": p.C, **_by_type("", p.cells), "m_step": p.m_step,
+        "n": p.n, "R": p.R, "C": p.C, **by_type("", p.cells), "m_step": p.m_step,
         **{name: line.values for name, line in lines.items()},
         **{f"{name}_step": line.step for name, line in lines.items()},
         "smoothing": p.amount, "drop": p.drop, "bi": p.bi,
         "target": target, "still": still, "bound": bound, "last_width": p.last_width, "max_iter": p.max_iter,
-        **_by_type("out_", p.out), "out_row": p.out_row, "out_col": p.out_col, "out_residual": p.residual,
+        **by_type("out_", p.out), "out_row": p.out_row, "out_col": p.out_col, "out_residual": p.residual,
         "out_n_iter": p.n_iter, "out_status": p.status, "out_smoothing": p.smoothing,
     }  # fmt: skip
 
 
-def _by_type(start: str, cells: Any) -> dict[str, Any]:
+def flat(a: Any, batch: tuple[int, ...], core: int) -> tuple[Any, int]:
+    """Return `a` with one batch axis, and its step along the batch: 0 where every element shares it."""
+    if math.prod(a.shape[: a.ndim - core]) == 1:
+        return batches.flat_batch(a, core), 0
+    return batches.flat_batch(library(a).broadcast_to(a, batch + a.shape[a.ndim - core :]), core), 1
+
+
+def by_type(start: str, cells: Any) -> dict[str, Any]:
     """Return `cells` where a kernel takes float32 or where it takes float64, None elsewhere."""
     is_single = cells is not None and cells.dtype == np.float32
     return {f"{start}floats": cells if is_single else None, f"{start}doubles": None if is_single else cells}

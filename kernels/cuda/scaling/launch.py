@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches, workspace
 from cmfast.kernels.cuda._core.module import library
-from cmfast.kernels.cuda.scaling import group, team
+from cmfast.kernels.cuda.scaling import arguments, group, team
 from cmfast.kernels.shared.scaling import Lines, Problem, rules
 
 PROGRESS_MATRICES = 100_000  # between two calls of `progress`
@@ -43,7 +43,7 @@ def _launch(
     batch = np.broadcast_shapes(M.shape[:-2], *(a.shape[:-1] for a in vectors))
     n = math.prod(batch)
     dtype = batches.result_dtype(M, *(a for a in (row_sums, col_sums) if a is not None))
-    cells, m_step = _flat(batches.as_floating(M), batch, 2)
+    cells, m_step = arguments.flat(batches.as_floating(M), batch, 2)
     shapes = ((*batch, R, C), dtype), ((*batch, R), np.float64), ((*batch, C), np.float64)
     types = (np.float64, np.int64, np.int8, np.float64)
     wanted = (*(shapes if write else shapes[1:]), *((batch, each) for each in types))
@@ -104,12 +104,5 @@ def _first_of_two(problem: Problem) -> Callable[[Problem], Any] | None:
 def _lines(a: Any, batch: tuple[int, ...]) -> Lines:
     if a is None:
         return Lines(None, 0)
-    flat, step = _flat(a.astype(np.float64, copy=False), batch, 1)
+    flat, step = arguments.flat(a.astype(np.float64, copy=False), batch, 1)
     return Lines(flat, step * flat.shape[-1])
-
-
-def _flat(a: Any, batch: tuple[int, ...], core: int) -> tuple[Any, int]:
-    """Return `a` with one batch axis, and its step along the batch: 0 where every element shares it."""
-    if math.prod(a.shape[: a.ndim - core]) == 1:
-        return batches.flat_batch(a, core), 0
-    return batches.flat_batch(library(a).broadcast_to(a, batch + a.shape[a.ndim - core :]), core), 1

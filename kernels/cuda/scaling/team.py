@@ -4,7 +4,7 @@ Above 32 lines most matrices need little of that, and what they need takes the c
 instance that has no more takes all of them first, and says which ones are left.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -88,29 +88,30 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
 
 def _launch(problem: Problem, queue: Any, length: Any, left: Any) -> None:
     p, R, C = problem, problem.R, problem.C
-    xp = library(p.cells)
-    width = WARP if max(R, C) <= WARP else THREADS
+    xp, crew = library(p.cells), _crew(p)
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
-    room = SHARED // 8 if width == WARP else (most_shared(p.cells.device) - batches.team_scratch(str(width))) // 8
-    crew = _crew(p)
-    first = width + (CREW_NUMBERS if p.is_large else 0)  # numbers before the tile
-    sums = 0 if width == WARP else max(rows, cols)
     told = max(rows, -(-rows // PIECE_ROWS) * cols, THREADS)
-    places, shared, lines, scratch = _places(width, rows, cols, room - first, sums, is_plain=p.plain, is_crew=crew > 1)
-    teams = min(MOST_WARPS if width == WARP else 1, room // (first + shared), p.n)  # of a block
     network, flow_at = (0, 0) if left is not None else _network(p)
-    most = LARGE_SCRATCH_BYTES if p.is_large else batches.MOST_SCRATCH_BYTES
-    blocks = -(-min(p.n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
-    slots = blocks * teams  # where cells lie
-    own = batches.team_scratch(str(width)) + 8 * teams * (first + shared)
+    cells = rows * (cols | 1)
+    sizes = {
+        "graph_at": 0 if p.plain or cols > RESCUE else cols * (cols | 1),
+        "cells_at": cells,
+        "scaled_at": 0 if p.plain else cells,
+    }
+    lie = layout(
+        p.cells.device, rows, cols, p.n, sizes,
+        first=CREW_NUMBERS if p.is_large else 0, network=network, is_crew=crew > 1, is_large=p.is_large,
+    )  # fmt: skip
+    blocks, slots = lie.blocks, lie.blocks * lie.teams  # where cells lie
     _TEAM.launch(
-        _instance(p, easy=left is not None), blocks * crew, shared=own, threads=teams * width,
+        _instance(p, easy=left is not None), blocks * crew, shared=lie.bytes, threads=lie.teams * lie.width,
         **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
         queue=queue, length=length, next=xp.zeros(1, np.uint64),
         crew_size=crew, boards=xp.zeros(3 * blocks, np.uint64) if crew > 1 else None,
         room=told, exchange=xp.empty(2 * told * blocks) if crew > 1 else None,
-        **places, lines_size=lines, lines=None if places["lines_at"] >= 0 else xp.empty(slots * crew * lines),
-        shared_size=first + shared, scratch_size=scratch, scratch=xp.empty(slots * scratch),
+        **lie.places, lines_size=lie.lines,
+        lines=None if lie.places["lines_at"] >= 0 else xp.empty(slots * crew * lie.lines),
+        shared_size=lie.near, scratch_size=lie.scratch, scratch=xp.empty(slots * lie.scratch),
         network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64), left=left,
     )  # fmt: skip
 
@@ -123,30 +124,63 @@ def _crew(p: Problem) -> int:
     return max(1, min(processors(p.cells.device) // p.n, rows, THREADS))
 
 
-def _places(
-    width: int, rows: int, cols: int, room: int, sums: int, *, is_plain: bool, is_crew: bool
-) -> tuple[dict[str, int], int, int, int]:
-    """Return where the parts of a tile lie, by argument; what they take of shared memory, lines, and the scratch.
+class Layout(NamedTuple):
+    """Where what a team needs lies, in numbers.
 
-    All in numbers. What is read most often comes first: it lies in shared memory as long as there is `room`, but for
-    cells that several blocks share. Places there count from zero, others from -1 downwards. Lines have a scratch of
-    their own, since every block has lines of its own, and end with room for `sums`.
+    Attributes
+    ----------
+    width : int
+        Threads of a team: a warp or a block.
+    places : dict
+        Of the parts of a tile, by argument. In shared memory they count from zero, others from -1 downwards.
+    lines : int
+        What the lines of a tile take. They have a scratch of their own, since every block has lines of its own.
+    near, scratch : int
+        What a team takes of shared memory, and of other memory.
+    teams, blocks : int
+        Of a block, and how many blocks work at once.
+    bytes : int
+        Of shared memory, that a block takes.
     """
-    pitch = cols | 1
-    squared = 0 if is_plain or cols > RESCUE else cols * pitch
+
+    width: int
+    places: dict[str, int]
+    lines: int
+    near: int
+    scratch: int
+    teams: int
+    blocks: int
+    bytes: int
+
+
+def layout(
+    device: Any, rows: int, cols: int, n: int, sizes: dict[str, int], *,
+    first: int = 0, network: int = 0, is_crew: bool = False, is_large: bool = False,
+) -> Layout:  # fmt: skip
+    """Return where the lines of a tile lie, and its parts of these `sizes`: what is read most often comes first.
+
+    Parts are in shared memory as long as there is room, but for those that several blocks share; before them stand
+    `first` numbers, and some for sums. A team has `network` numbers of other memory besides.
+    """
+    width = WARP if max(rows, cols) <= WARP else THREADS
+    room = SHARED // 8 if width == WARP else (most_shared(device) - batches.team_scratch(str(width))) // 8
+    first += width
+    sums = 0 if width == WARP else max(rows, cols)  # which lines end with room for
     lines = (ROW_FIELDS + COL_FIELDS) * WARP if width == WARP else ROW_FIELDS * rows + COL_FIELDS * cols + sums
-    cells = rows * pitch
-    sizes = {"graph_at": squared, "cells_at": cells, "scaled_at": 0 if is_plain else cells}
-    shared, scratch = (lines if lines <= room else 0), 0
-    places = {"lines_at": 0 if shared else -1}
+    near, scratch = first + (lines if lines <= room - first else 0), 0
+    places = {"lines_at": 0 if near > first else -1}
     for name, size in sizes.items():
-        if shared + size <= room and not is_crew:
-            places[name] = shared
-            shared += size
+        if near + size <= room and not is_crew:
+            places[name] = near - first
+            near += size
         else:
             places[name] = ~scratch
             scratch += size
-    return places, shared, lines, scratch
+    teams = min(MOST_WARPS if width == WARP else 1, room // near, n)
+    most = LARGE_SCRATCH_BYTES if is_large else batches.MOST_SCRATCH_BYTES
+    blocks = -(-min(n, TEAMS, max(1, most // max(1, 8 * (scratch + network)))) // teams)
+    own = batches.team_scratch(str(width)) + 8 * teams * near
+    return Layout(width, places, lines, near, scratch, teams, blocks, own)
 
 
 def _network(p: Problem) -> tuple[int, int]:

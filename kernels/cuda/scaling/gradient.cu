@@ -1,0 +1,283 @@
+// The gradient of scaling matrices of any size, by a team of W threads each, a warp or a block. What is done is what
+// kernels/cpu/scaling/gradient.py says.
+
+// Number the blocks of a matrix: rows and columns that live cells join get the number of the first row among them.
+template <int W, typename Lives>
+__device__ __forceinline__ void find_blocks(const Tile<W>& t, Lives lives, int of_rows, int of_cols) {
+  each<W>(t.R, [&](int i) { t.row(of_rows, i) = i; });
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    each<W>(t.C, [&](int j) {
+      double least = CM_INF;
+      for (int i = 0; i < t.R; ++i)
+        if (lives(i, j)) least = fmin(least, t.row(of_rows, i));
+      t.col(of_cols, j) = least;
+    });
+    each<W>(t.R, [&](int i) {
+      double least = t.row(of_rows, i);
+      for (int j = 0; j < t.C; ++j)
+        if (lives(i, j)) least = fmin(least, t.col(of_cols, j));
+      changed |= least < t.row(of_rows, i);
+      t.row(of_rows, i) = least;
+    });
+    changed = team_any<W>(changed);
+  }
+}
+
+// Make factors of a limit, which has none: within a block of it they follow from its cells, of which `factor(i, j)` is
+// the product of both.
+template <int W, typename Lives, typename Factor>
+__device__ __forceinline__ void find_factors(const Tile<W>& t, Lives lives, Factor factor) {
+  find_blocks(t, lives, 3, 3);
+  each<W>(t.R, [&](int i) { t.x(i) = t.off(i) == i; });
+  each<W>(t.C, [&](int j) { t.y(j) = 0.0; });
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    each<W>(t.C, [&](int j) {
+      for (int i = 0; i < t.R && t.y(j) == 0.0; ++i)
+        if (t.x(i) != 0.0 && lives(i, j)) t.y(j) = factor(i, j) / t.x(i);
+    });
+    each<W>(t.R, [&](int i) {
+      for (int j = 0; j < t.C && t.x(i) == 0.0; ++j)
+        if (t.y(j) != 0.0 && lives(i, j)) {
+          t.x(i) = factor(i, j) / t.y(j);
+          changed |= t.x(i) != 0.0;
+        }
+    });
+    changed = team_any<W>(changed);
+  }
+}
+
+// W_jk = sum over i of p_ij p_ik / u_i for k < j, in squares that a thread adds up in registers; and the flows, the
+// same times how much more the gradient is in one cell than in the other.
+template <int W>
+__device__ __forceinline__ void couple(const Tile<W>& t) {
+  constexpr int SIDE = W > 32 ? 4 : 2;
+  const int C = t.C, squares = (C + SIDE - 1) / SIDE;
+  for (int item = t.rank(); item < squares * (squares + 1) / 2; item += W) {
+    const int a = int(0.5 * (sqrt(8.0 * item + 1.0) - 1.0)), b = item - a * (a + 1) / 2;  // the b-th square of line a
+    double weight[SIDE][SIDE] = {}, flow[SIDE][SIDE] = {};
+    for (int i = 0; i < t.R; ++i) {
+      double left[SIDE], right[SIDE], one[SIDE], other[SIDE];
+#pragma unroll
+      for (int k = 0; k < SIDE; ++k) {
+        const int j = min(a * SIDE + k, C - 1), l = min(b * SIDE + k, C - 1);
+        left[k] = t.Q(i, j);
+        one[k] = t.M(i, j);
+        right[k] = t.Q(i, l);
+        other[k] = t.M(i, l);
+      }
+#pragma unroll
+      for (int j = 0; j < SIDE; ++j)
+#pragma unroll
+        for (int k = 0; k < SIDE; ++k) {
+          const double both = left[j] * right[k];
+          weight[j][k] += both;
+          flow[j][k] += both * (one[j] - other[k]);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < SIDE; ++j)
+#pragma unroll
+      for (int k = 0; k < SIDE; ++k) {
+        const int to = a * SIDE + j, from = b * SIDE + k;
+        if (to >= C || from >= to) continue;
+        t.weight(to, from) = weight[j][k];
+        t.flow(to, from) = flow[j][k];
+      }
+  }
+  t.meet();
+}
+
+// Leave in `last` the sums of the rows, in `root` one over their roots, and the cells times these.
+template <int W>
+__device__ __forceinline__ void divide_by_roots(const Tile<W>& t) {
+  over_rows(
+      t, [&](int i, int j) { return t.Q(i, j); },
+      [&](int i, double sum) {
+        t.last(i) = sum;
+        t.root(i) = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
+      });
+  each_cell(t, t.R, t.C, [&](int i, int j) { t.Q(i, j) *= t.root(i); });
+}
+
+// Make the gradients in the logarithms of factors of any gauge from those in the factors as they are returned, those of
+// the rows in `row_power`: the mean logarithm of those of the input's rows is zero, which takes what the two sides
+// differ by. Leave in `v` those of the columns less what the rows send there.
+template <int W>
+__device__ __forceinline__ void of_logarithms(const Tile<W>& t, bool flip, const double* of_rows,
+                                              const double* of_cols) {
+  double gap = 0.0, number = 0.0;
+  each<W>(t.R, [&](int i) {
+    t.row_power(i) = of_rows ? of_rows[i] * t.x(i) : 0.0;
+    gap += flip ? t.row_power(i) : -t.row_power(i);
+    number += !flip && t.x(i) != 0.0;
+  });
+  each<W>(t.C, [&](int j) {
+    t.v(j) = of_cols ? of_cols[j] * t.y(j) : 0.0;
+    gap += flip ? -t.v(j) : t.v(j);
+    number += flip && t.y(j) != 0.0;
+  });
+  gap = team_sum<W>(gap) / team_sum<W>(number);
+  if (flip)
+    each<W>(t.C, [&](int j) { t.v(j) += t.y(j) != 0.0 ? gap : 0.0; });
+  else
+    each<W>(t.R, [&](int i) { t.row_power(i) += t.x(i) != 0.0 ? gap : 0.0; });
+  over_columns(
+      t, [&](int i, int j) { return t.Q(i, j) * (t.row_power(i) * t.root(i)); },
+      [&](int j, double sum) { t.v(j) -= sum; });
+}
+
+// Leave in `off` what the largest cell of each row has, which is a sum over the others where it is nearly all of the
+// row, and in `u` what the mean has more.
+template <int W>
+__device__ __forceinline__ void finish_rows(const Tile<W>& t) {
+  over_tops(t, [&](int i, int j) { return t.Q(i, j); }, [&](int i, int top) { t.off(i) = t.M(i, top) - t.d(top); });
+  over_rows(
+      t, [&](int i, int j) { return t.Q(i, j) * ((t.M(i, j) - t.d(j)) - t.off(i)); },
+      [&](int i, double sum) { t.u(i) = sum * t.root(i) + t.row_power(i) * t.root(i) * t.root(i); });
+}
+
+// Leave the rows' part in `row_power`, and shift both parts so that the mean of the input's columns over the mass is
+// zero: their targets take the total of the rows'. A line with a target of zero has what its first unit would bring.
+template <int W, typename Cell>
+__device__ __forceinline__ void finish_targets(const Tile<W>& t, bool flip, Cell cell) {
+  double mean = 0.0, total = 0.0;
+  bool empty = false;
+  over_columns(
+      t, [&](int i, int j) { return t.Q(i, j) * (t.last(i) * t.root(i)); },
+      [&](int j, double sum) {
+        t.sum(j) = sum;
+        empty |= sum == 0.0;
+        if (flip) return;
+        mean += sum * t.d(j);
+        total += sum;
+      });
+  each<W>(t.R, [&](int i) {
+    const double u = t.last(i);
+    t.row_power(i) = t.off(i) + t.u(i);
+    empty |= u == 0.0;
+    if (!flip) return;
+    mean -= u * t.row_power(i);
+    total += u;
+  });
+  mean = team_sum<W>(mean);
+  total = team_sum<W>(total);
+  if (total != 0.0) {
+    each<W>(t.R, [&](int i) { t.row_power(i) += mean / total; });
+    each<W>(t.C, [&](int j) { t.d(j) -= mean / total; });
+  }
+  if (!team_any<W>(empty)) return;
+  over_rows(
+      t, [&](int i, int j) { return t.last(i) == 0.0 ? cell(i, j) * t.y(j) : 0.0; },
+      [&](int i, double sum) { t.off(i) = sum; });
+  over_rows(
+      t, [&](int i, int j) { return t.last(i) == 0.0 ? cell(i, j) * t.y(j) * (t.M(i, j) - t.d(j)) : 0.0; },
+      [&](int i, double sum) {
+        if (t.last(i) == 0.0) t.row_power(i) = t.off(i) > 0.0 ? sum / t.off(i) : 0.0;
+      });
+  over_columns(
+      t, [&](int i, int j) { return t.sum(j) == 0.0 ? cell(i, j) * t.x(i) : 0.0; },
+      [&](int j, double sum) { t.gap(j) = sum; });
+  over_columns(
+      t, [&](int i, int j) { return t.sum(j) == 0.0 ? cell(i, j) * t.x(i) * (t.M(i, j) - t.row_power(i)) : 0.0; },
+      [&](int j, double sum) {
+        if (t.sum(j) == 0.0) t.d(j) = t.gap(j) > 0.0 ? sum / t.gap(j) : 0.0;
+      });
+}
+
+// What is told as to gradient_single.cu; where the parts of a tile lie, as to team.cu. In the tile stand the gradients
+// in the scaled cells, and these over the roots of their rows' sums.
+template <int W>
+__global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 32 ? 1 : 2)
+    cmfast_scaling_gradient_team(const float* floats, const double* doubles, i64 m_step, const float* of_floats,
+                                 const double* of_doubles, const double* of_row, const double* of_col,
+                                 const double* row_scale, const double* col_scale, const float* limit_floats,
+                                 const double* limit_doubles, const signed char* status, const double* smoothing, int R,
+                                 int C, i64 n, i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size,
+                                 double* lines, i64 shared_size, i64 scratch_size, double* scratch, float* out_floats,
+                                 double* out_doubles, double* out_row, double* out_col) {
+  CM_DYN_SMEM(double, shared);
+  const int teams = blockDim.x / W, team = threadIdx.x / W;
+  const i64 self = i64(blockIdx.x) * teams + team, size = i64(R) * C;
+  double* near = shared + (W > 32 ? W / 32 : 0) + team * shared_size;
+  const auto place = [&](i64 at) { return at >= 0 ? near + W + at : scratch + self * scratch_size + ~at; };
+  double* own_lines = lines_at >= 0 ? near + W : lines + self * lines_size;
+  Crew alone{nullptr, nullptr, 0, 1, 1, 0, 0};
+  const bool flip = R < C;
+  const Tile<W> t{place(cells_at),
+                  place(scaled_at),
+                  place(graph_at),
+                  own_lines,
+                  near,
+                  alone,
+                  flip ? C : R,
+                  flip ? R : C,
+                  1.0,
+                  false,
+                  false,
+                  false};
+  for (i64 b = self; b < n; b += i64(gridDim.x) * teams) {
+    const bool limit = status[b] == CM_LIMIT_ONLY, solved = limit && (limit_floats || limit_doubles);
+    // A limit has no factors, so nothing is a function of them.
+    const bool good = status[b] == CM_CONVERGED || (solved && !of_row && !of_col);
+    const double* rows = flip ? col_scale + b * C : row_scale + b * R;
+    const double* cols = flip ? row_scale + b * R : col_scale + b * C;
+    const double *of_rows = of_row ? of_row + b * R : nullptr, *of_cols = of_col ? of_col + b * C : nullptr;
+    const auto at = [&](int i, int j) { return flip ? i64(j) * C + i : i64(i) * C + j; };
+    const auto whole = [&](int i, int j) {
+      const i64 k = b * m_step * size + at(i, j);
+      return (floats ? widen(floats[k]) : doubles[k]) + smoothing[b];
+    };
+    const auto scaled = [&](int i, int j) {
+      const i64 k = b * size + at(i, j);
+      return limit_floats ? widen(limit_floats[k]) : limit_doubles[k];
+    };
+    const auto lives = [&](int i, int j) { return whole(i, j) > 0.0 && (!solved || scaled(i, j) > 0.0); };
+    bool zero = false;
+    if (good) {
+      each<W>(t.R, [&](int i) {
+        t.x(i) = rows[i];
+        t.u(i) = t.row_power(i) = 0.0;
+      });
+      each<W>(t.C, [&](int j) {
+        t.y(j) = cols[j];
+        t.v(j) = 0.0;
+      });
+      if (solved) find_factors(t, lives, [&](int i, int j) { return scaled(i, j) / whole(i, j); });
+      each_cell(t, R, C, [&](int row, int col) {
+        const int i = flip ? col : row, j = flip ? row : col;
+        const i64 k = b * size + at(i, j);
+        const bool live = lives(i, j);
+        zero |= !live;
+        t.M(i, j) = of_floats ? widen(of_floats[k]) : of_doubles ? of_doubles[k] : 0.0;
+        t.Q(i, j) = live ? t.x(i) * whole(i, j) * t.y(j) : 0.0;
+      });
+      zero = team_any<W>(zero);
+      divide_by_roots(t);
+      if (of_row || of_col) of_logarithms(t, flip, flip ? of_cols : of_rows, flip ? of_rows : of_cols);
+      couple(t);
+      eliminate_alone(t, true);  // the sources are v - u
+      finish_rows(t);
+      if (zero) find_blocks(t, lives, 2, 3);  // where no roots are needed any more
+    }
+    each_cell(t, R, C, [&](int row, int col) {
+      const int i = flip ? col : row, j = flip ? row : col;
+      double slope = good ? (((t.M(i, j) - t.d(j)) - t.off(i)) - t.u(i)) * (t.x(i) * t.y(j)) : CM_NAN;
+      if (good && zero && t.row(2, i) != t.col(3, j)) slope = 0.0;  // it joins two blocks
+      if (out_floats)
+        out_floats[b * size + at(i, j)] = narrow<float>(slope);
+      else
+        out_doubles[b * size + at(i, j)] = slope;
+    });
+    if (!out_row) continue;
+    if (good) {
+      if (zero) each<W>(t.R, [&](int i) { t.root(i) = t.last(i) > 0.0 ? 1.0 / sqrt(t.last(i)) : 0.0; });
+      finish_targets(t, flip, [&](int i, int j) { return lives(i, j) ? whole(i, j) : 0.0; });
+    }
+    each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = good ? t.row_power(i) : CM_NAN; });
+    each<W>(t.C, [&](int j) { (flip ? out_row + b * R : out_col + b * C)[j] = good ? t.d(j) : CM_NAN; });
+  }
+}

@@ -1,0 +1,17 @@
+"""The gradient of scaling the smallest matrices, by a thread each."""
+
+from typing import Any
+
+from cmfast.kernels.cuda._core.module import Kernel
+from cmfast.kernels.cuda.scaling.single import DEFINES, MOST, THREADS
+
+_SINGLE = Kernel("scaling/gradient_single", "cmfast_scaling_gradient_single", (("2",), ("3",), ("4",)), (128, 224, 255))
+KERNELS = (_SINGLE,)
+__all__ = ["DEFINES", "MOST"]
+
+
+def launch(R: int, C: int, n: int, arguments: dict[str, Any]) -> None:
+    """Write the gradients of all matrices."""
+    shared = 2 * 8 * THREADS * (R * C | 1)
+    instance = (str(max(2, R, C)),)
+    _SINGLE.launch(instance, -(-n // THREADS), shared=shared, threads=THREADS, R=R, C=C, n=n, **arguments)
