@@ -6,16 +6,16 @@ made of that file. Without a folder only the page is written.
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from cmfast._reproduce import PAPERS
-from cmfast._reproduce._frame import kind
+from cmfast._reproduce._frame import tally
 
 HERE = Path(__file__).parent
 KEPT = HERE / "reproduced.json"
 PAGE = HERE / "reproduced.md"
+WORDS = {"holds": "claims hold", "fails": "fail", "partly": "in part", "undecided": "undecided"}
 HEAD = """# The papers, reproduced
 
 Every claim of the papers that this library stands on, computed again by `cmfast reproduce NAME`: whether it holds,
@@ -34,12 +34,12 @@ def page(kept: dict[str, Any]) -> str:
         if name not in kept:
             continue
         paper = kept[name]
-        count = Counter(kind(claim["verdict"]) for claim in paper["claims"])
+        counted = tally((claim["verdict"] for claim in paper["claims"]), WORDS)
         settings = ", ".join(f"{key} {_said(value)}" for key, value in paper["settings"].items() if key != "quick")
         parts.append(
             f"## {paper['title']}\n\n{paper['source']}. `cmfast reproduce {name}`"
             + (f" ({settings})" if settings else "")
-            + f": {count['holds']} claims hold, {count['fails']} fail, {count['partly']} in part.\n\n"
+            + f": {', '.join(f'{count} {word}' for count, word in counted)}.\n\n"
             "| claim | where | verdict | found |\n|---|---|---|---|\n" + "\n".join(map(_row, paper["claims"])) + "\n"
         )
     return "\n".join(parts)

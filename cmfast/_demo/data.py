@@ -1,10 +1,27 @@
 """The data and the network: handwritten digits in four rotations, drawn balanced and imbalanced."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 C = 10
+BATCH, RATE, MOMENTUM, DECAY = 32, 0.01, 0.9, 1e-4
+LEVELS = {10.0: "very low", 3.0: "low", 1.0: "medium", 0.3: "high", 0.1: "extreme"}
+"""What the paper calls the heterogeneity of a Dirichlet draw, by its concentration (section 5.1)."""
+
+
+@dataclass(frozen=True)
+class Common:
+    """What changes the results of the demo and of the reproduction of the paper alike."""
+
+    repeats: int = 30
+    """Independent repetitions: other halves, other imbalance, other first weights."""
+    kept: float = 0.2
+    hidden: int = 64
+    epochs: int = 8
+    tol: float = 1e-9
+    interval: float = 0.95
 
 
 class Split(NamedTuple):
@@ -35,33 +52,43 @@ def _turned(images: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(turned) / 16.0, np.tile(y, 4)
 
 
-def imbalanced(y: np.ndarray, rng: np.random.Generator, *, alpha: float, kept: float) -> np.ndarray:
+def imbalanced(y: np.ndarray, rng: np.random.Generator, *, alpha: float, kept: float, n_classes: int = C) -> np.ndarray:
     """Return the indices of an imbalanced sample of classes `y`.
 
     The share `kept` of every class stays; what is left of the whole set is handed out to the classes by a Dirichlet
     draw of concentration `alpha`, as far as each class goes (section 5.1 of the paper).
     """
-    have = np.bincount(y, minlength=C)
+    have = np.bincount(y, minlength=n_classes)
     least = np.ceil(kept * have).astype(np.int64)
-    extra = np.floor(rng.dirichlet(np.full(C, alpha)) * (have - least).sum()).astype(np.int64)
+    extra = np.floor(rng.dirichlet(np.full(n_classes, alpha)) * (have - least).sum()).astype(np.int64)
     sizes = np.minimum(have, least + extra)
-    chosen = [rng.permutation(np.flatnonzero(y == c))[: sizes[c]] for c in range(C)]
+    chosen = [rng.permutation(np.flatnonzero(y == c))[: sizes[c]] for c in range(n_classes)]
     return np.sort(np.concatenate(chosen))
 
 
-def train(X: np.ndarray, y: np.ndarray, *, seed: int, hidden: int, epochs: int) -> Any:
-    """Return a network with one hidden layer; the same `seed` starts from the same weights."""
-    from sklearn.neural_network import MLPClassifier
+class Perceptron:
+    """A network with one hidden layer; the same `seed` starts from the same weights."""
 
-    # Typed loosely: scikit-learn's annotations, read off its defaults, know batch_size as a string only.
-    options: dict[str, Any] = {"solver": "sgd", "learning_rate_init": 0.01, "momentum": 0.9, "batch_size": 32}
-    network = MLPClassifier((hidden,), random_state=seed, **options)
-    for _ in range(epochs):
-        network.partial_fit(X, y, classes=np.arange(C))
-    return network
+    def __init__(self, n_classes: int, seed: int, hidden: int) -> None:
+        from sklearn.neural_network import MLPClassifier
 
+        # Typed loosely: scikit-learn's annotations, read off its defaults, know batch_size as a string only.
+        options: dict[str, Any] = {"solver": "sgd", "learning_rate_init": RATE, "momentum": MOMENTUM}
+        options |= {"batch_size": BATCH, "alpha": DECAY}
+        self._network: Any = MLPClassifier((hidden,), random_state=seed, **options)
+        self._classes = np.arange(n_classes)
 
-def embed(network: Any, X: np.ndarray) -> np.ndarray:
-    """Return what the hidden layer makes of `X`: the space in which the network tells the classes apart."""
-    hidden: np.ndarray = np.maximum(X @ network.coefs_[0] + network.intercepts_[0], 0.0)
-    return hidden
+    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
+        """See every sample once."""
+        self._network.partial_fit(X.reshape(len(X), -1), y, classes=self._classes)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the class of every sample."""
+        found: np.ndarray = self._network.predict(X.reshape(len(X), -1))
+        return found
+
+    def embed(self, X: np.ndarray) -> np.ndarray:
+        """Return what the hidden layer makes of `X`: the space in which the network tells the classes apart."""
+        network = self._network
+        hidden: np.ndarray = np.maximum(X.reshape(len(X), -1) @ network.coefs_[0] + network.intercepts_[0], 0.0)
+        return hidden

@@ -18,23 +18,16 @@ Tick = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(data.Common):
     """Everything that can change a result, apart from the seed."""
 
-    repeats: int = 30
-    """Independent repetitions: other halves, other imbalance, other first weights."""
     alpha: float = 0.3
-    kept: float = 0.2
-    hidden: int = 64
-    epochs: int = 8
     smoothing: float = 1e-3
     """Added to every cell before bi-normalising, and before a KL divergence."""
     other_smoothings: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0)
-    tol: float = 1e-9
     components: int = 10
     width_factors: tuple[float, ...] = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
     resamples: int = 100_000
-    interval: float = 0.95
 
 
 @dataclass
@@ -115,7 +108,7 @@ def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[
             rng = np.random.default_rng([seed, r])
             split = data.digits(rng)
             first_weights = int(rng.integers(2**31))
-            draw = {"alpha": settings.alpha, "kept": settings.kept}
+            draw: dict[str, Any] = {"alpha": settings.alpha, "kept": settings.kept}
             some_train = data.imbalanced(split.y_train, rng, **draw)
             some_test = data.imbalanced(split.y_test, rng, **draw)
             if r == 0:
@@ -123,14 +116,14 @@ def _train(seed: int, settings: Settings, results: Results, tick: Tick) -> list[
             pair = []
             for train, test in ((slice(None), slice(None)), (some_train, some_test)):
                 X_train, y_train = split.X_train[train], split.y_train[train]
-                network = data.train(
-                    X_train, y_train, seed=first_weights, hidden=settings.hidden, epochs=settings.epochs
-                )
+                network = data.Perceptron(data.C, first_weights, settings.hidden)
+                for _ in range(settings.epochs):
+                    network.learn(X_train, y_train)
                 X, y = split.X_test[test], split.y_test[test]
                 predicted = network.predict(X)
                 M = cmfast.confusion_matrix(y, predicted, n_classes=data.C)
                 sizes = np.bincount(y_train, minlength=data.C)
-                pair.append(Trained(M, data.embed(network, X), y, predicted, sizes))
+                pair.append(Trained(M, network.embed(X), y, predicted, sizes))
             out.append(Repetition(*pair))
             tick(r + 1, settings.repeats)
     return out

@@ -12,8 +12,11 @@ METHOD_COLOURS = {"all": "#98a2b3", "row": "#2a9d8f", "col": "#d9922b", "bi": "#
 CRISP = 'shape-rendering="crispEdges"'  # neighbours of one picture, without seams
 
 
-def heatmap(S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float) -> str:
+def heatmap(
+    S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float, names: Sequence[str] | None = None
+) -> str:
     """Draw a matrix whose mean row sum is one: true classes down, predicted classes across, cells in percent."""
+    names = [str(k) for k in range(len(S))] if names is None else names
     n, cell, left, top = len(S), 30.0, 42.0, 74.0
     svg = Svg(left + n * cell + 6, top + n * cell + 6, f"{title}: {subtitle}")
     svg.text(left, 16, title, size=15, weight=650)
@@ -21,8 +24,8 @@ def heatmap(S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float
     svg.text(left + n * cell / 2, 54, "predicted class →", size=10.5, anchor="middle", fill=MUTED)
     svg.text(13, top + n * cell / 2, "← true class", size=10.5, anchor="middle", fill=MUTED, turn=True)
     for k in range(n):
-        svg.text(left + (k + 0.5) * cell, top - 5, str(k), size=10.5, anchor="middle", fill=MUTED)
-        svg.text(left - 7, top + (k + 0.5) * cell + 4, str(k), size=10.5, anchor="end", fill=MUTED)
+        svg.text(left + (k + 0.5) * cell, top - 5, names[k], size=10.5, anchor="middle", fill=MUTED)
+        svg.text(left - 7, top + (k + 0.5) * cell + 4, names[k], size=10.5, anchor="end", fill=MUTED)
     for i in range(n):
         for j in range(n):
             value = float(S[i, j])
@@ -35,7 +38,7 @@ def heatmap(S: np.ndarray, *, title: str, subtitle: str, off_diagonal_max: float
                 cell - 1,
                 cell - 1,
                 shade(share, colour),
-                title=f"true {i}, predicted {j}: {100 * value:.2f} %",
+                title=f"true {names[i]}, predicted {names[j]}: {100 * value:.2f} %",
             )
             if percent(value):
                 ink = ink_on(shade(share, colour), INK)
@@ -132,16 +135,17 @@ def lines(
     title: str,
     x_title: str,
     lowest: float = 0.0,
+    highest: float = 1.0,
 ) -> str:
-    """Draw curves in `lowest`..1 over evenly spaced settings, each named at its right end."""
+    """Draw curves in `lowest`..`highest` over evenly spaced settings, each named at its right end."""
     left, right, top, height = 36.0, 92.0, 34.0, 190.0
     svg = Svg(CHART, top + height + 42, title)
     svg.text(0, 14, title, size=14, weight=650)
 
     def at_height(value: float) -> float:
-        return top + height * (1 - value) / (1 - lowest)
+        return top + height * (highest - value) / (highest - lowest)
 
-    for tick in np.linspace(lowest, 1, 6):
+    for tick in np.linspace(lowest, highest, 6):
         y = at_height(float(tick))
         svg.line(left, y, CHART - right, y)
         svg.text(left - 6, y + 4, f"{tick:g}", size=10.5, anchor="end", fill=MUTED)

@@ -64,7 +64,7 @@ def _head(numbers: Numbers, matrices: Matrices) -> str:
         "merely frequent. Bi-normalisation divides the second one out. Here it is put to the test on real handwritten "
         "digits: one network learns from an imbalanced set, its twin from a balanced one, and we ask which way of "
         "normalising the first one's matrix comes closest to the second one's.</p>"
-        f"{parts.facts(facts)}</header>"
+        f"{parts.facts(facts)}<p>{escape(words.level(numbers))} <code>{words.REPRODUCTION}</code>.</p></header>"
     )
 
 

@@ -3,8 +3,10 @@
 from typing import Any
 
 from cmfast._core.annotations import NORMALIZATIONS
+from cmfast._demo.data import LEVELS
 
 Numbers = dict[str, Any]
+REPRODUCTION = "cmfast reproduce normalization"
 
 
 def seconds(value: float) -> str:
@@ -31,6 +33,17 @@ def data(numbers: Numbers) -> str:
         "network is small and briefly trained on purpose, because only errors tell something: it gets "
         f"{100 * samples['accuracy_balanced']['shown']:.0f} % right after balanced training, "
         f"{100 * samples['accuracy_imbalanced']['shown']:.0f} % after imbalanced training, each on its own test set."
+    )
+
+
+def level(numbers: Numbers) -> str:
+    """Say at which of the paper's levels of heterogeneity this stands, and where the others are."""
+    alpha = numbers["settings"]["alpha"]
+    names = ", ".join(f"{name} ({a:g})" for a, name in LEVELS.items())
+    here = f"that is {LEVELS[alpha]} heterogeneity" if alpha in LEVELS else "that is none of the paper's levels"
+    return (
+        f"One data set, one level: the concentration here is {alpha:g}, {here} among the paper's {names}. What is said "
+        "below need not hold at another: all levels, on four data sets, with what holds and what does not, by"
     )
 
 

@@ -25,12 +25,26 @@ class Paper:
     """By the name of the keyword, what the parser is told of the option; a default is None."""
 
 
+_FILE = {"type": Path, "metavar": "FILE"}
+_NETWORK = "perceptron or cnn: the paper's two, by torch, of pictures alone; of colours it takes an hour without a GPU"
+
 PAPERS = {
     "glossary": Paper("every table of a glossary of confusion matrices in infrastructure inspection", ("matplotlib",)),
     "conformal": Paper("correlations of conformal sets, in one place and with clients", ("sklearn", "matplotlib")),
     "uncertainty": Paper("a notebook on normalised matrices of four teams: tables, widths, and who is better"),
     "contingency": Paper("nine figures: metrics as surfaces, trainings as paths in them", ("sklearn", "matplotlib")),
-    "normalization": Paper("both experiments on four data sets, by paired intervals", ("sklearn", "PIL")),
+    "normalization": Paper(
+        "both experiments on four data sets, or yours, by paired intervals",
+        ("sklearn", "PIL"),
+        {
+            "images": {**_FILE, "help": "in place of its data: npy (n, height, width[, colours]) or (n, features)"},
+            "embeddings": {**_FILE, "help": "in place of its data: npy (n, features) of a network's last layer"},
+            "labels": {**_FILE, "help": "npy (n,) of the classes of those, whole numbers or text"},
+            "pred": {**_FILE, "help": "npy (n,) of answers behind the embeddings: then nothing is trained"},
+            "network": {"metavar": "NAME", "help": _NETWORK},
+            "repeats": {"type": int, "metavar": "N", "help": "repetitions, default 30"},
+        },
+    ),
 }
 
 

@@ -3,7 +3,8 @@
 import io
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,13 +14,20 @@ from cmfast._core import drawing
 Progress = Callable[[str, str], Callable[[int, int], object]]
 """Makes the progress bar of a stage from its label and its unit."""
 
-_VERDICT = re.compile(r"holds|fails|(holds|fails) where .+")
+_WHOLE = ("holds", "fails", "undecided")
+_VERDICT = re.compile(rf"({'|'.join(_WHOLE)})( where .+)?")
 _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 
 
 def kind(verdict: str) -> str:
-    """Return how a verdict is coloured and counted: holds, fails, or partly."""
-    return verdict if verdict in {"holds", "fails"} else "partly"
+    """Return how a verdict is coloured and counted: holds, fails, undecided, or partly."""
+    return verdict if verdict in _WHOLE else "partly"
+
+
+def tally(verdicts: Iterable[str], words: Mapping[str, str]) -> list[tuple[int, str]]:
+    """Return how many verdicts there are of each kind, with its word in `words`; of undecided only if there are."""
+    counted = Counter(map(kind, verdicts))
+    return [(counted[name], word) for name, word in words.items() if counted[name] or name != "undecided"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class Claim:
     where: str
     """Its place in the paper."""
     verdict: str
-    """"holds", "fails", or either with "where ..." behind it."""
+    """"holds", "fails" or "undecided", or one of them with "where ..." behind it."""
     found: str
     """What came out, in a sentence with its figures."""
     figures: dict[str, Any] = field(default_factory=dict)
@@ -41,7 +49,7 @@ class Claim:
 
     def __post_init__(self) -> None:
         if not _VERDICT.fullmatch(self.verdict):
-            msg = f"verdict must be holds, fails, or either with where, got {self.verdict!r}"
+            msg = f"verdict must be holds, fails, undecided, or one of them with where, got {self.verdict!r}"
             raise ValueError(msg)
 
 

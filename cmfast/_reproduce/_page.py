@@ -2,7 +2,6 @@
 
 import base64
 import platform
-from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
@@ -10,11 +9,12 @@ import numpy as np
 
 import cmfast
 from cmfast._pages import parts
-from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
+from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind, tally
 
 STYLE = (
     ".claims td,.claims th{white-space:normal;text-align:left;vertical-align:top}.claims td:nth-child(2){width:14%}"
     ".claims td:nth-child(3){width:16%;font-weight:600}.holds{color:#1f7a4d}.fails{color:#c0322b}.partly{color:#a56a00}"
+    ".undecided{color:#667085}"
     "img{display:block;max-width:100%;height:auto}.shown{display:grid;gap:20px 36px;"
     "grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr))}"
 )
@@ -27,9 +27,10 @@ def whole(made: Reproduction) -> str:
 
 
 def _head(made: Reproduction) -> str:
-    counted = Counter(kind(claim.verdict) for claim in made.claims)
     words = {"holds": "claims hold", "fails": "claims fail", "partly": "claims hold in part, the table says where"}
-    facts = [(f"{counted[name]} of {len(made.claims)}", text) for name, text in words.items() if counted[name]]
+    words["undecided"] = "claims are undecided: the draws scatter too much"
+    counted = tally((claim.verdict for claim in made.claims), words)
+    facts = [(f"{count} of {len(made.claims)}", text) for count, text in counted if count]
     return (
         f"<header><h1>{escape(made.title)}</h1><p>{escape(made.source)}</p>"
         f'<p class="lead">{escape(made.lead)}</p>{parts.facts(facts)}</header>'

@@ -1,7 +1,6 @@
 """``cmfast reproduce``: the papers that the library stands on, computed again."""
 
 import argparse
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _table(numbers: dict[str, Any], out: Path) -> str:
     """Return the claims as lines for the terminal."""
-    from cmfast._reproduce._frame import kind
+    from cmfast._reproduce._frame import tally
 
-    counted = Counter(kind(claim["verdict"]) for claim in numbers["claims"])
+    words = {"holds": "that hold", "fails": "that fail", "partly": "in part", "undecided": "undecided"}
+    counted = tally((claim["verdict"] for claim in numbers["claims"]), words)
     lines = [numbers["title"], ""]
     for claim in numbers["claims"]:
         lines += [f"{claim['verdict']}: {claim['text']} ({claim['where']})", f"    {claim['found']}"]
-    said = f"Claims: {counted['holds']} that hold, {counted['fails']} that fail, {counted['partly']} in part."
+    said = f"Claims: {', '.join(f'{count} {word}' for count, word in counted)}."
     return "\n".join([*lines, "", said, f"The page: {out / 'report.html'}"])

@@ -149,6 +149,16 @@ def test_the_words_follow_the_numbers(small):
     assert "Here bi" not in page.whole(numbers, small[2])
 
 
+def test_the_page_says_at_which_level_it_stands(small):
+    out, numbers, _ = small
+    text = (out / "report.html").read_text()
+    assert "is 0.3, that is high heterogeneity" in text
+    assert "<code>cmfast reproduce normalization</code>" in text
+    assert main(["reproduce", "normalization", "--repeats", "x"]) == 2  # so there is such a command
+    other = {**numbers, "settings": {**numbers["settings"], "alpha": 0.5}}
+    assert "is 0.5, that is none of the paper's levels" in words.level(other)
+
+
 def test_the_terminal_table(small):
     out, numbers, _ = small
     text = report.table(numbers, out)

@@ -19,14 +19,18 @@ from cmfast._reproduce import _files, _frame
 from cmfast._reproduce._frame import Claim, Picture, Reproduction, Section, Table, kind
 from cmfast._reproduce.conformal._network import Settings
 from cmfast._reproduce.contingency._training import Settings as Trainings
+from cmfast._reproduce.normalization import training
+from cmfast._reproduce.normalization.data import letters
 from cmfast.cli import main
 
 FEW = Settings(seeds=2, epochs=3, rounds=2)
+BRIEF = training.Settings(repeats=3, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,))
 SMALL = {  # what makes each quicker than quick
     "glossary": {"n": 2000},
     "conformal": {"settings": FEW},
     "uncertainty": {"n_replicates": 200},
     "contingency": {"settings": Trainings(runs=2, epochs=4, rates=(0.1,), pair_runs=1, tracked=2, n_ratios=3)},
+    "normalization": {"settings": BRIEF, "pools": [letters(60)]},
 }
 DRAWN = {
     "glossary": "_practice",
@@ -101,10 +105,17 @@ def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("verdict", ["true", "holds sometimes", "fails where ", ""])
-def test_a_verdict_is_one_of_four(verdict):
+@pytest.mark.parametrize("verdict", ["true", "holds sometimes", "fails where ", "undecided, mostly", ""])
+def test_a_verdict_is_one_of_few(verdict):
     with pytest.raises(ValueError, match="verdict must be"):
         Claim("", "", verdict, "")
+
+
+def test_verdicts_are_counted_and_the_undecided_named_where_there_are_any():
+    words = {"holds": "hold", "fails": "fail", "partly": "in part", "undecided": "open"}
+    assert _frame.tally(["holds", "fails where it rains"], words) == [(1, "hold"), (0, "fail"), (1, "in part")]
+    assert _frame.tally(["undecided"], words)[-1] == (1, "open")
+    assert _frame.tally(["undecided where it rains, holds elsewhere"], words)[2] == (1, "in part")
 
 
 def test_pictures_have_names_of_their_own(tmp_path):

@@ -1,42 +1,90 @@
 """Erbani et al., On the Normalization of Confusion Matrices: both experiments on four data sets, and what follows."""
 
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 
 from cmfast._reproduce._frame import Progress, Reproduction, timed
-from cmfast._reproduce.normalization import claims, clouds, data, recovery, sections, training
+from cmfast._reproduce.normalization import (
+    claims,
+    clouds,
+    data,
+    networks,
+    own,
+    properties,
+    recovery,
+    sections,
+    training,
+)
 
 QUICK = 3  # repetitions
 
 
-def reproduce(*, quick: bool, progress: Progress) -> Reproduction:
+def reproduce(
+    *,
+    quick: bool,
+    progress: Progress,
+    settings: training.Settings | None = None,
+    pools: list[data.Pool] | None = None,
+    network: str = "perceptron",
+    repeats: int | None = None,
+    **files: Path,
+) -> Reproduction:
     """Train the networks of both experiments and compare every normalisation of their matrices."""
-    settings = training.Settings()
-    return of_pools([make() for make in data.SOURCES.values()], quick, settings, progress)
-
-
-def of_pools(pools: list[data.Pool], quick: bool, settings: training.Settings, progress: Progress) -> Reproduction:
-    """Run both experiments on pools that have as many classes each."""
-    if quick:
+    networks.check(network)
+    settings = replace(settings or training.Settings(), network=network)
+    if network != "perceptron":  # by the paper alone
+        settings = replace(settings, stops=(training.EARLY,))
+    if repeats is not None:
+        if repeats < 2:
+            own.refuse("--repeats", f"must be 2 at least, got {repeats}")
+        settings = replace(settings, repeats=repeats)
+    elif quick:
         settings = replace(settings, repeats=min(QUICK, settings.repeats))
+    if given := own.read(**files):
+        if given.predicted is not None:
+            if network != "perceptron":
+                own.refuse("--network", "has nothing to train beside --pred")
+            settings = replace(settings, network="given", stops=("given",))
+        pools = [given.pool]
+    if pools is None:
+        pools = [make() for make in data.SOURCES.values()]
+    fit = [pool for pool in pools if networks.takes(settings.network, pool.X.shape[1:])]
+    if not fit:
+        own.refuse(f"--network {network}", "takes pictures of 4 pixels a side and more, none is given")
+    predicted = given.predicted if given else None
+    return _of_pools(fit, predicted, quick, settings, progress)
+
+
+def _of_pools(
+    pools: list[data.Pool],
+    predicted: np.ndarray | None,
+    quick: bool,
+    settings: training.Settings,
+    progress: Progress,
+) -> Reproduction:
+    """Run both experiments on pools that have as many classes each; `predicted` are answers of the only one."""
     timings: dict[str, float] = {}
-    truth, skewed, seen = _answers(pools, settings, progress, timings)
+    by = [training.by_training(pool) if predicted is None else training.by_answers(pool, predicted) for pool in pools]
+    truth, skewed, seen = _answers(by, settings, progress, timings)
     names = tuple(pool.name for pool in pools)
     with timed(timings, "comparing"):
         first = recovery.compare(truth, skewed, names, settings)
         trend = recovery.changes(truth, skewed, names, settings)
         second = seen.compare(names)
+    n = len(names)
     return Reproduction(
         name="normalization",
         title="On the Normalization of Confusion Matrices, computed again",
         source="Erbani et al., On the Normalization of Confusion Matrices: Methods and Geometric Interpretations",
         lead=(
             "Is a bi-normalised confusion matrix the closest to what balanced data would have given, and is it a "
-            f"picture of how the classes lie? {len(names)} data sets, {len(settings.levels)} levels of heterogeneity, "
-            f"{settings.repeats} repetitions."
+            f"picture of how the classes lie? {n} data set{'s' * (n > 1)}, {len(settings.levels)} levels of "
+            f"heterogeneity, {settings.repeats} repetitions; networks: {settings.network}. A claim is decided where "
+            "the paired intervals of all its places together leave zero out."
         ),
-        claims=claims.judged(first, trend, second, settings),
+        claims=[*properties.claims(settings), *claims.judged(first, trend, second, settings)],
         sections=sections.laid_out(first, second, (truth, skewed), settings),
         settings={"quick": quick, **asdict(settings), "data": {pool.name: pool.title for pool in pools}},
         numbers={"experiment_1": first, "changes": trend, "experiment_2": second},
@@ -45,23 +93,22 @@ def of_pools(pools: list[data.Pool], quick: bool, settings: training.Settings, p
 
 
 def _answers(
-    pools: list[data.Pool], settings: training.Settings, progress: Progress, timings: dict[str, float]
+    repeat: list[training.Repeat], settings: training.Settings, progress: Progress, timings: dict[str, float]
 ) -> tuple[np.ndarray, np.ndarray, clouds.Clouds]:
     """Return all matrices, (data sets, stops, repetitions, C, C) and with levels before the repetitions; the clouds."""
     tick, done, seen = progress("networks", "repetitions"), 0, clouds.Clouds(settings)
     truth, skewed = [], []
-    for pool in pools:
-        repeat = training.by_training(pool)
+    for one in repeat:
         for r in range(settings.repeats):
             with timed(timings, "training"), training.one_thread():
-                found = repeat(r, settings)
+                found = one(r, settings)
             with timed(timings, "geometry"):
                 for answers in found.skewed:
-                    seen.add(answers["early"])
-            truth.append([found.balanced[stop].M for stop in training.STOPS])
-            skewed.append([[answers[stop].M for answers in found.skewed] for stop in training.STOPS])
+                    seen.add(answers[settings.stops[0]])
+            truth.append([found.balanced[stop].M for stop in settings.stops])
+            skewed.append([[answers[stop].M for answers in found.skewed] for stop in settings.stops])
             done += 1
-            tick(done, len(pools) * settings.repeats)
-    shape = (len(pools), settings.repeats)
+            tick(done, len(repeat) * settings.repeats)
+    shape = (len(repeat), settings.repeats)
     all_truth, all_skewed = (np.array(M).reshape(*shape, *np.shape(M)[1:]) for M in (truth, skewed))
     return all_truth.swapaxes(1, 2), np.moveaxis(all_skewed, 1, 3), seen

@@ -108,6 +108,8 @@ def _by_level(
         level |= {"unmixed": unmixed, "missing_mass_bi": missing[:, k].mean()}
         for key in AGAINST:
             level[key] = {g: _row(pairs[key][:, k, :, j], g, settings) for j, g in enumerate(NORMALIZATIONS)}
+        own = {g: pairs["normalised"][:, k, j, j] for j, g in enumerate(NORMALIZATIONS)}
+        level["row_before_bi"] = paired.interval(own["row"] - own["bi"], settings.interval)
         level["matched"] = {
             g: {key: matched[:, k, row, j].mean() for row, key in enumerate(MATCHED)}
             for j, g in enumerate(NORMALIZATIONS)

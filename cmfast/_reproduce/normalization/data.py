@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cmfast._files.output import FileError
 from cmfast._reproduce.normalization import letters as strokes
 
 MOST = 800  # samples of a class: more would cost time and change little
@@ -27,10 +28,6 @@ TESTS = {"test", "tests", "__pycache__"}
 SHORTEST, TOGETHER, FEATURES = 30, 20, 512  # characters of a line, lines of a block, hashed grams
 LENGTH = 8.0  # of a line as a vector, so that its features are about as large as pixels
 PATCH, BLOCK, BANDS = 8, 32, 5  # pixels of a side, pixels of a side, bands of a photograph
-
-
-class MissingDataError(Exception):
-    """Data that cannot be had here, and why, in words for the user."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +60,6 @@ def halves(pool: Pool, rng: np.random.Generator) -> Halves:
         for half, inside in zip(found, (~second, second), strict=True):
             half.append(rng.permutation(members[inside]))
     return Halves(*(np.sort(np.concatenate([m[: min(map(len, half))] for m in half])) for half in found))
-
-
-def imbalanced(y: np.ndarray, n_classes: int, rng: np.random.Generator, *, alpha: float, kept: float) -> np.ndarray:
-    """Return the indices of an imbalanced sample of classes `y`.
-
-    The share `kept` of every class stays; what is left of the whole set is handed out to the classes by a Dirichlet
-    draw of concentration `alpha`, as far as each class goes (section 5.1 of the paper).
-    """
-    have = np.bincount(y, minlength=n_classes)
-    least = np.ceil(kept * have).astype(np.int64)
-    extra = np.floor(rng.dirichlet(np.full(n_classes, alpha)) * (have - least).sum()).astype(np.int64)
-    sizes = np.minimum(have, least + extra)
-    chosen = [rng.permutation(np.flatnonzero(y == c))[: sizes[c]] for c in range(n_classes)]
-    return np.sort(np.concatenate(chosen))
 
 
 def digits() -> Pool:
@@ -124,16 +107,12 @@ def _lines_of(package: str) -> list[str]:
     stripped = [line.strip() for file in files for line in file.read_text("utf-8").splitlines()]
     lines = [line for line in stripped if len(line) >= SHORTEST and not line.startswith("#")]
     if not lines:
-        message = f"the sources of Python's package {package} are not here"
-        raise MissingDataError(message)
+        raise FileError(package, "the sources of this package of Python are not here")
     return lines
 
 
 def photo() -> Pool:
     """Return patches of scikit-learn's two photographs; a class is a band of one of them, a block a part of a band."""
-    if find_spec("PIL") is None:
-        message = "photographs are read by Pillow: pip install pillow"
-        raise MissingDataError(message)
     from sklearn.datasets import load_sample_images
 
     pieces, labels, blocks = [], [], []
@@ -153,11 +132,11 @@ def photo() -> Pool:
     return Pool("photo", "patches of two photographs", X, np.array(labels), np.array(blocks), tuple(names))
 
 
-def letters() -> Pool:
+def letters(count: int = MOST) -> Pool:
     """Return letters drawn by strokes: turned, sheared and noisy, each picture a block of its own."""
     rng = np.random.default_rng(20)
-    X = np.concatenate([strokes.draw(letter, MOST, rng) for letter in strokes.ALPHABET])
-    y = np.repeat(np.arange(len(strokes.ALPHABET)), MOST)
+    X = np.concatenate([strokes.draw(letter, count, rng) for letter in strokes.ALPHABET])
+    y = np.repeat(np.arange(len(strokes.ALPHABET)), count)
     return Pool("letters", "drawn letters", X, y, np.arange(len(y)), tuple(strokes.ALPHABET))
 
 

@@ -1,36 +1,126 @@
-"""The network: one hidden layer, as in the demo."""
+"""The networks: the demo's, and the two of the paper where torch is installed."""
 
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Protocol
 
 import numpy as np
 
-HIDDEN = 64
-BATCH = 32
-RATE, MOMENTUM, DECAY = 0.01, 0.9, 1e-4
+from cmfast._demo.data import BATCH, DECAY, MOMENTUM, RATE, Common, Perceptron
+from cmfast._reproduce.normalization.own import refuse
+
+NETWORKS = ("perceptron", "cnn")
+LARGE = 28  # pixels of a side from which the second has the kernels of the paper: smaller pictures would vanish
+DROPPED = 0.25
+ROWS = 1024  # that are predicted at once
 
 
-class Perceptron:
-    """The network of the demo: one hidden layer, scikit-learn's."""
-
-    def __init__(self, n_classes: int, seed: int) -> None:
-        from sklearn.neural_network import MLPClassifier
-
-        # Typed loosely: scikit-learn's annotations, read off its defaults, know batch_size as a string only.
-        options: dict[str, Any] = {"solver": "sgd", "momentum": MOMENTUM, "batch_size": BATCH, "alpha": DECAY}
-        self._network: Any = MLPClassifier((HIDDEN,), random_state=seed, learning_rate_init=RATE, **options)
-        self._classes = np.arange(n_classes)
+class Network(Protocol):
+    """What learns in rounds and has a last layer."""
 
     def learn(self, X: np.ndarray, y: np.ndarray) -> None:
         """See every sample once."""
-        self._network.partial_fit(X.reshape(len(X), -1), y, classes=self._classes)
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the class of every sample."""
-        found: np.ndarray = self._network.predict(X.reshape(len(X), -1))
+        ...
+
+    def embed(self, X: np.ndarray) -> np.ndarray:
+        """Return the last layer before the classes."""
+        ...
+
+
+def check(name: str) -> None:
+    """Refuse a network that cannot be had here."""
+    if name not in NETWORKS:
+        refuse(f"--network {name}", f"must be one of {', '.join(NETWORKS)}")
+    if name == "cnn" and find_spec("torch") is None:
+        refuse("--network cnn", "needs torch: pip install torch")
+
+
+def takes(name: str, shape: tuple[int, ...]) -> bool:
+    """Whether a network takes samples of this shape: convolutions need pictures, of 4 pixels a side and more."""
+    return name != "cnn" or (len(shape) in {2, 3} and min(shape[:2]) >= 4)
+
+
+def made(name: str, shape: tuple[int, ...], n_classes: int, seed: int, settings: Common) -> Network:
+    """Return a network for samples of a shape; the same `seed` starts from the same weights."""
+    if name == "perceptron":
+        return Perceptron(n_classes, seed, settings.hidden)
+    return Convolutional(shape, n_classes, seed)
+
+
+class Convolutional:
+    """The paper's networks (appendix D.2): the small one for grey pictures, the large one for coloured ones."""
+
+    def __init__(self, shape: tuple[int, ...], n_classes: int, seed: int) -> None:
+        import torch  # noqa: TID251  # installed by those who ask for it
+
+        # One thread: so have linear algebra and the bits of a run.
+        torch.set_num_threads(1)
+        self._torch: Any = torch
+        self._device = "cuda" if torch.cuda.is_available() else "cpu"
+        self._random = torch.Generator().manual_seed(seed)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            colours = shape[2] if len(shape) == 3 else 1
+            layers = _large(torch.nn, colours, shape) if colours > 1 else _small(torch.nn)
+            self._body = torch.nn.Sequential(*layers)
+            example = torch.zeros(2, colours, *shape[:2])
+            width = self._body(example).shape[1]
+            tail = [torch.nn.Dropout(DROPPED)] if colours > 1 else []
+            self._head = torch.nn.Sequential(*tail, torch.nn.Linear(width, n_classes))
+        self._whole = torch.nn.Sequential(self._body, self._head).to(self._device)
+        options: dict[str, Any] = {"lr": RATE, "momentum": MOMENTUM, "weight_decay": DECAY}
+        self._steps = torch.optim.SGD(self._whole.parameters(), **options)
+
+    def _tensor(self, X: np.ndarray) -> Any:
+        pictures = X[..., None] if X.ndim == 3 else X
+        return self._torch.from_numpy(np.ascontiguousarray(np.moveaxis(pictures, -1, 1))).to(self._device)
+
+    def learn(self, X: np.ndarray, y: np.ndarray) -> None:
+        """See every sample once."""
+        torch = self._torch
+        loss, pictures, classes = torch.nn.CrossEntropyLoss(), self._tensor(X), torch.from_numpy(y).to(self._device)
+        self._whole.train()
+        with torch.random.fork_rng():  # what is dropped comes from the global stream
+            torch.manual_seed(int(torch.randint(2**31, (), generator=self._random)))
+            order = torch.randperm(len(y)).to(self._device)
+            for rows in order.split(BATCH):
+                if len(rows) > 1:  # of one sample there is no variance to normalise by
+                    self._steps.zero_grad()
+                    loss(self._whole(pictures[rows]), classes[rows]).backward()
+                    self._steps.step()
+
+    def _applied(self, network: Any, X: np.ndarray) -> np.ndarray:
+        self._whole.eval()
+        with self._torch.no_grad():
+            parts = [network(part).cpu().numpy() for part in self._tensor(X).split(ROWS)]
+        return np.concatenate(parts)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the class of every sample."""
+        found: np.ndarray = self._applied(self._whole, X).argmax(axis=1)
         return found
 
     def embed(self, X: np.ndarray) -> np.ndarray:
-        """Return the hidden layer."""
-        network = self._network
-        hidden: np.ndarray = np.maximum(X.reshape(len(X), -1) @ network.coefs_[0] + network.intercepts_[0], 0.0)
-        return hidden
+        """Return the last layer before the classes."""
+        return self._applied(self._body, X)
+
+
+def _small(nn: Any) -> list[Any]:
+    """C(8)-R-M-C(16)-R-M-L(64)-R, kernels of 3 with a border."""
+    layers: list[Any] = []
+    for before, after in ((1, 8), (8, 16)):
+        layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    return [*layers, nn.Flatten(), nn.LazyLinear(64), nn.ReLU()]
+
+
+def _large(nn: Any, colours: int, shape: tuple[int, ...]) -> list[Any]:
+    """C(64)-R-B-C(64)-R-B-M-D-C(128)-R-B-C(128)-R-B-M-D-L(128)-R, kernels of 5, or of 3 with a border if small."""
+    kernel, border = (5, 0) if min(shape[:2]) >= LARGE else (3, 1)
+    layers: list[Any] = []
+    for before, after in ((colours, 64), (64, 128)):
+        for channels in (before, after):
+            layers += [nn.Conv2d(channels, after, kernel, padding=border), nn.ReLU(), nn.BatchNorm2d(after)]
+        layers += [nn.MaxPool2d(2), nn.Dropout(DROPPED)]
+    return [*layers, nn.Flatten(), nn.LazyLinear(128), nn.ReLU()]

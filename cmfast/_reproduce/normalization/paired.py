@@ -11,12 +11,32 @@ HIGHER, LOWER, OPEN = "higher", "lower", "open"
 
 def interval(differences: np.ndarray, level: float) -> dict[str, Any]:
     """Return the mean of paired differences with Student's interval, and on which side of zero all of it lies."""
-    n, mean = len(differences), float(differences.mean())
+    n = len(differences)
     # From one repetition nothing can be said about the next.
-    half = float(t.ppf((1 + level) / 2, n - 1) * differences.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
+    error = float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
+    return _around(float(differences.mean()), error, n, level)
+
+
+def _around(mean: float, error: float, n: int, level: float) -> dict[str, Any]:
+    half = float(t.ppf((1 + level) / 2, n - 1)) * error if n > 1 else np.inf
     low, high = mean - half, mean + half
     side = HIGHER if low > 0 else LOWER if high < 0 else OPEN
-    return {"mean": mean, "low": low, "high": high, "side": side, "repeats": n}
+    return {"mean": mean, "low": low, "high": high, "side": side, "error": error, "repeats": n}
+
+
+def together(found: Mapping[str, Mapping[str, Any]], level: float) -> dict[str, dict[str, Any]]:
+    """Return intervals so much wider that all of them hold what they estimate with the probability `level`.
+
+    Of twenty intervals of 95 % one misses; so each gets its part of what may be missed (Bonferroni).
+    """
+    each = 1 - (1 - level) / max(1, len(found))
+    return {name: {**one, **_around(one["mean"], one["error"], one["repeats"], each)} for name, one in found.items()}
+
+
+def turned(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an interval of the opposite differences."""
+    side = {HIGHER: LOWER, LOWER: HIGHER}.get(found["side"], found["side"])
+    return {**found, "mean": -found["mean"], "low": -found["high"], "high": -found["low"], "side": side}
 
 
 def against_best(values: Mapping[str, np.ndarray], name: str, level: float, *, largest: bool = True) -> dict[str, Any]:

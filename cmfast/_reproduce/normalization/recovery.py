@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._reproduce.normalization import paired
-from cmfast._reproduce.normalization.training import STOPS, Settings
+from cmfast._reproduce.normalization.training import Settings
 
 MEASURES = ("overlap", "kl")
 
@@ -23,7 +23,7 @@ def compare(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], setti
     out: dict[str, Any] = {}
     for d, name in enumerate(names):
         out[name] = {"samples": _samples(truth[d], skewed[d], settings)}
-        for s, stop in enumerate(STOPS):
+        for s, stop in enumerate(settings.stops):
             out[name][stop] = {eps: _levels(found, (d, s), settings) for eps, found in by_smoothing.items()}
     return out
 
@@ -76,7 +76,7 @@ def _levels(found: dict[str, dict[str, np.ndarray]], at: tuple[int, int], settin
 
 
 def changes(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], settings: Settings) -> dict[str, Any]:
-    """Return what becomes of the early overlaps from the first level to the last: paired over the repetitions."""
+    """Return what becomes of the overlaps of the first stop from level to level: paired over the repetitions."""
     eps = settings.smoothings[0]
     found = _measures(truth[:, :1], skewed[:, :1], eps, settings)
     out: dict[str, Any] = {}
@@ -87,8 +87,9 @@ def changes(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], setti
         out[name] = {
             "loss": {m: paired.interval(v[0] - v[-1], settings.interval) for m, v in overlap.items()},
             "gap": paired.interval(gap[-1] - gap[0], settings.interval),
-            "rank_correlation_of_effective_share": {
-                m: _rank_correlation(found["effective"][m][d, 0].ravel(), overlap[m].ravel())
+            "predicted_evenly": paired.interval(1 - _unevenness(truth[d, 0]), settings.interval),
+            "overlap_follows_effective_share": {
+                m: paired.interval(_rank_correlations(found["effective"][m][d, 0], overlap[m]), settings.interval)
                 for m in NORMALIZATIONS
                 if m != "all"  # its weights are all alike
             },
@@ -96,19 +97,29 @@ def changes(truth: np.ndarray, skewed: np.ndarray, names: tuple[str, ...], setti
     return out
 
 
-def _rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    found: Any = spearmanr(a, b)
-    return float(found.statistic)
+def _unevenness(M: np.ndarray) -> np.ndarray:
+    """Return how unevenly classes are predicted: chi-square by its degrees of freedom, one where it is chance."""
+    predicted = M.sum(axis=-2)
+    mean = predicted.mean(axis=-1, keepdims=True)
+    out: np.ndarray = ((predicted - mean) ** 2 / mean).sum(axis=-1) / (M.shape[-1] - 1)
+    return out
+
+
+def _rank_correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the rank correlation over the levels, the first axis, in every repetition; 0 where one is all alike."""
+    pairs = zip(a.T, b.T, strict=True)
+    return np.array([0.0 if min(np.ptp(x), np.ptp(y)) == 0 else float(spearmanr(x, y).statistic) for x, y in pairs])
 
 
 def _samples(truth: np.ndarray, skewed: np.ndarray, settings: Settings) -> dict[str, Any]:
     """Return how many samples there were and how often the networks were right, by stop."""
     share = np.trace(skewed, axis1=-2, axis2=-1) / skewed.sum(axis=(-2, -1))
+    stops = list(enumerate(settings.stops))
     right = np.trace(truth, axis1=-2, axis2=-1) / truth.sum(axis=(-2, -1))
     return {
         "balanced_test": int(truth[0, 0].sum()),
         "imbalanced_test": skewed[0].sum(axis=(-2, -1)).mean(axis=1),
-        "accuracy_balanced": {stop: right[s].mean() for s, stop in enumerate(STOPS)},
-        "accuracy_imbalanced": {stop: share[s].mean(axis=1) for s, stop in enumerate(STOPS)},
-        "empty_cells": {stop: (skewed[s] == 0).sum(axis=(-2, -1)).mean(axis=1) for s, stop in enumerate(STOPS)},
+        "accuracy_balanced": {stop: right[s].mean() for s, stop in stops},
+        "accuracy_imbalanced": {stop: share[s].mean(axis=1) for s, stop in stops},
+        "empty_cells": {stop: (skewed[s] == 0).sum(axis=(-2, -1)).mean(axis=1) for s, stop in stops},
     }

@@ -8,8 +8,10 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._demo import figures
+from cmfast._demo.data import LEVELS
 from cmfast._reproduce._frame import Picture, Section, Table
-from cmfast._reproduce.normalization.training import STOPS, Settings
+from cmfast._reproduce.normalization import properties
+from cmfast._reproduce.normalization.training import Settings
 
 Numbers = dict[str, Any]
 
@@ -18,21 +20,40 @@ def laid_out(
     first: Numbers, second: Numbers, matrices: tuple[np.ndarray, np.ndarray], settings: Settings
 ) -> list[Section]:
     """Return the sections of the page."""
-    eps = f"{settings.smoothings[0]:g}"
+    stop, eps = settings.stops[0], f"{settings.smoothings[0]:g}"
     axes = f"{settings.components[0]} axes"
+    divergence = max(
+        level["kl"][m]["mean"] for each in first.values() for level in each[stop][eps] for m in NORMALIZATIONS
+    )
     return [
+        *properties.sections(settings),
         Section(
             "Experiment 1: the overlap with the balanced matrix (Fig. 3a)",
-            [_by_level(f"recovered_{name}", name, _means(found["early"][eps])) for name, found in first.items()],
-            ["From left to right more heterogeneous. Networks stop as the paper's do."],
+            [
+                _by_level(f"recovered_{name}", name, _means(found[stop][eps], "overlap"), 1.0)
+                for name, found in first.items()
+            ],
+            [f"From left to right more heterogeneous: {', '.join(LEVELS.values())}. Networks stop {stop}."],
             ["The ceiling of bi, below one, is what it reaches where the matrix is the balanced one already."],
         ),
-        Section("The same in numbers", [_recovery(first, stop, e) for stop in STOPS for e in first_keys(first)]),
+        Section(
+            "The same by KL divergence (Fig. 6)",
+            [
+                _by_level(
+                    f"divergence_{name}", name, _means(found[stop][eps], "kl"), float(np.ceil(2 * divergence) / 2)
+                )
+                for name, found in first.items()
+            ],
+            [f"In nats, lower is better; all matrices + {eps}, or an empty cell would make it infinite."],
+        ),
+        Section(
+            "The same in numbers", [_recovery(first, s, e) for s in settings.stops for e in first[next(iter(first))][s]]
+        ),
         Section("One instance (Fig. 4)", _instance(list(first), matrices, settings)),
         Section(
             "Experiment 2: the overlap with geometric matrices (Figs. 3b, 3c and 5)",
             [
-                _by_level(f"clouds_{name}_{g}", f"{name}: {g}", _clouds(found[axes][eps]["levels"], g))
+                _by_level(f"clouds_{name}_{g}", f"{name}: {g}", _clouds(found[axes][eps]["levels"], g), 1.0)
                 for name, found in second.items()
                 for g in NORMALIZATIONS
             ],
@@ -42,15 +63,11 @@ def laid_out(
     ]
 
 
-def first_keys(first: Numbers) -> list[str]:
-    """Return the smoothing constants."""
-    return list(next(iter(first.values()))["early"])
-
-
-def _means(levels: list[Numbers]) -> dict[str, dict[str, float]]:
+def _means(levels: list[Numbers], key: str) -> dict[str, dict[str, float]]:
+    ceiling = {"overlap": "ceiling of bi"}.get(key)
     return {
-        f"{level['alpha']:g}": {m: float(level["overlap"][m]["mean"]) for m in NORMALIZATIONS}
-        | {"ceiling of bi": float(level["ceiling"]["bi"])}
+        f"{level['alpha']:g}": {m: float(level[key][m]["mean"]) for m in NORMALIZATIONS}
+        | ({ceiling: float(level["ceiling"]["bi"])} if ceiling else {})
         for level in levels
     }
 
@@ -63,12 +80,12 @@ def _clouds(levels: list[Numbers], g: str) -> dict[str, dict[str, float]]:
     }
 
 
-def _by_level(name: str, title: str, values: dict[str, dict[str, float]]) -> Picture:
+def _by_level(name: str, title: str, values: dict[str, dict[str, float]], highest: float) -> Picture:
     series: dict[str, Sequence[float]] = {
         m: [level[m] for level in values.values()] for m in next(iter(values.values()))
     }
     colours = figures.METHOD_COLOURS | {"ceiling of bi": "#8aa6e0", "guaranteed": "#8aa6e0", "null": "#c0322b"}
-    image = figures.lines(list(values), series, colours, title=title, x_title="concentration alpha")
+    image = figures.lines(list(values), series, colours, title=title, x_title="concentration alpha", highest=highest)
     return Picture(name, image, {"by_alpha": values})
 
 

@@ -3,37 +3,35 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import cmfast
+from cmfast._demo.data import LEVELS, Common, imbalanced
 from cmfast._reproduce.normalization import networks
-from cmfast._reproduce.normalization.data import Halves, Pool, halves, imbalanced
+from cmfast._reproduce.normalization.data import Pool, halves
 
-STOPS = ("early", "late")
+EARLY, LATE = "early", "late"
 """When a network is looked at: as soon as it is good enough, as in the paper; after as many rounds as in the demo."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Common):
     """Everything that can change a result."""
 
     seed: int = 0
-    repeats: int = 30
-    levels: tuple[float, ...] = (10.0, 3.0, 1.0, 0.3, 0.1)
+    network: str = "perceptron"
+    levels: tuple[float, ...] = tuple(LEVELS)
     """Concentrations of the Dirichlet draws: the smaller, the more heterogeneous."""
-    kept: float = 0.2
+    stops: tuple[str, ...] = (EARLY, LATE)
+    """The first is that of the claims and of experiment 2."""
     goal: float = 0.6
     """Balanced accuracy on its test set at which a network is good enough ("early")."""
     most_epochs: int = 10
     """... or after so many rounds."""
-    epochs: int = 8
-    """Rounds of "late"."""
     smoothings: tuple[float, ...] = (1e-3, 0.5)
     components: tuple[int, ...] = (10, 3)
-    tol: float = 1e-9
-    interval: float = 0.95
 
 
 class Answers(NamedTuple):
@@ -43,11 +41,10 @@ class Answers(NamedTuple):
     points: np.ndarray
     y: np.ndarray
     predicted: np.ndarray
-    epochs: int
 
 
 class Repetition(NamedTuple):
-    """The answers of twins, by :data:`STOPS`: of the balanced one, and of one per level of imbalance."""
+    """The answers of twins, by stop: of the balanced one, and of one per level of imbalance."""
 
     balanced: dict[str, Answers]
     skewed: list[dict[str, Answers]]
@@ -63,44 +60,60 @@ def by_training(pool: Pool) -> Repeat:
         rng = np.random.default_rng([settings.seed, r])
         split, first_weights = halves(pool, rng), int(rng.integers(2**31))
         twins = []
-        for train, test in (split.train, split.test), *_draws(pool.y, split, len(pool.classes), settings, rng):
-            network = networks.Perceptron(len(pool.classes), first_weights)
+        draws = (tuple(_drawn(pool, part, alpha, settings, rng) for part in split) for alpha in settings.levels)
+        for train, test in ((split.train, split.test), *draws):
+            network = networks.made(settings.network, pool.X.shape[1:], len(pool.classes), first_weights, settings)
             twins.append(_trained(network, pool, train, test, settings))
         return Repetition(twins[0], twins[1:])
 
     return repeat
 
 
-def _draws(
-    y: np.ndarray, split: Halves, n_classes: int, settings: Settings, rng: np.random.Generator
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for alpha in settings.levels:
-        draws = (part[imbalanced(y[part], n_classes, rng, alpha=alpha, kept=settings.kept)] for part in split)
-        train, test = draws
-        yield train, test
+def by_answers(pool: Pool, predicted: np.ndarray) -> Repeat:
+    """Return what makes a repetition of answers that are there: truth of one half, imbalanced draws of the other."""
+
+    def repeat(r: int, settings: Settings) -> Repetition:
+        rng = np.random.default_rng([settings.seed, r])
+        split = halves(pool, rng)
+
+        def answered(rows: np.ndarray) -> dict[str, Answers]:
+            y, guess = pool.y[rows], predicted[rows]
+            M = cmfast.confusion_matrix(y, guess, n_classes=len(pool.classes))
+            return dict.fromkeys(settings.stops, Answers(M, pool.X[rows], y, guess))
+
+        skewed = [answered(_drawn(pool, split.test, alpha, settings, rng)) for alpha in settings.levels]
+        return Repetition(answered(split.train), skewed)
+
+    return repeat
 
 
-def _trained(
-    network: networks.Perceptron, pool: Pool, train: np.ndarray, test: np.ndarray, settings: Settings
-) -> dict[str, Answers]:
-    """Return the answers at both stops of one training."""
-    n_classes, found = len(pool.classes), {}
+def _drawn(pool: Pool, rows: np.ndarray, alpha: float, settings: Settings, rng: np.random.Generator) -> np.ndarray:
+    """Return an imbalanced part of the rows."""
+    chosen = imbalanced(pool.y[rows], rng, alpha=alpha, kept=settings.kept, n_classes=len(pool.classes))
+    part: np.ndarray = rows[chosen]
+    return part
+
+
+def _trained(network: Any, pool: Pool, train: np.ndarray, test: np.ndarray, settings: Settings) -> dict[str, Answers]:
+    """Return the answers at all stops of one training."""
+    found: dict[str, Answers] = {}
     X, y, X_test, y_test = pool.X[train], pool.y[train], pool.X[test], pool.y[test]
     for epoch in range(1, max(settings.epochs, settings.most_epochs) + 1):
         network.learn(X, y)
-        if "early" in found and epoch != settings.epochs:
+        due = {stop for stop in settings.stops if stop not in found and (stop == EARLY or epoch == settings.epochs)}
+        if not due:
             continue
         predicted = network.predict(X_test)
-        M = cmfast.confusion_matrix(y_test, predicted, n_classes=n_classes)
+        M = cmfast.confusion_matrix(y_test, predicted, n_classes=len(pool.classes))
         recall = np.diag(M) / np.maximum(M.sum(axis=1), 1)
-        answers = Answers(M, network.embed(X_test), y_test, predicted, epoch)
-        if "early" not in found and (recall.mean() >= settings.goal or epoch == settings.most_epochs):
-            found["early"] = answers
-        if epoch == settings.epochs:
-            found["late"] = answers
-        if len(found) == len(STOPS):
+        if recall.mean() < settings.goal and epoch < settings.most_epochs:
+            due.discard(EARLY)
+        if due:
+            answers = Answers(M, network.embed(X_test), y_test, predicted)
+            found |= dict.fromkeys(due, answers)
+        if len(found) == len(settings.stops):
             break
-    return found
+    return {stop: found[stop] for stop in settings.stops}
 
 
 @contextmanager

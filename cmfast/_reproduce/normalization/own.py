@@ -1,0 +1,113 @@
+"""Data of the user: pictures or embeddings with labels, and answers of a network that was trained elsewhere."""
+
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import numpy as np
+
+from cmfast._files.output import FileError
+from cmfast._files.tables import open_npy
+from cmfast._reproduce.normalization.data import MOST, Pool
+
+FEWEST = 10  # samples of a class: two halves, of which a fifth is kept
+ANSWERED = 10 * MOST  # samples of a class where nothing is trained
+
+
+def refuse(argument: str, what: str) -> NoReturn:
+    """Say what is wrong with an argument of the command."""
+    raise FileError(argument, what)
+
+
+class Own(NamedTuple):
+    """What the user gave."""
+
+    pool: Pool
+    predicted: np.ndarray | None
+    """Of every sample, where a network has answered already."""
+
+
+def read(
+    images: Path | None = None, embeddings: Path | None = None, labels: Path | None = None, pred: Path | None = None
+) -> Own | None:
+    """Return the data of the user, None where there is none; FileError names the argument at fault."""
+    if images is None and embeddings is None:
+        for name, path in (("labels", labels), ("pred", pred)):
+            if path is not None:
+                refuse(f"--{name}", "needs --images or --embeddings beside it")
+        return None
+    name, path = ("images", images) if embeddings is None else ("embeddings", embeddings)
+    if path is None or (images is not None and embeddings is not None):
+        refuse("--embeddings", "cannot be given beside --images")
+    if labels is None:
+        refuse(f"--{name}", "needs --labels beside it")
+    if pred is not None and name == "images":
+        refuse("--pred", "needs --embeddings beside it: of images a network is trained here")
+    X = _samples(name, path)
+    y, classes = _classes(_column("labels", labels, len(X)))
+    guess = None if pred is None else _answers(_column("pred", pred, len(X)), classes)
+    return _cut(name, path, X, y, classes, guess)
+
+
+def _samples(name: str, path: Path) -> np.ndarray:
+    array, at = open_npy(path), f"--{name} {path}"
+    ranks = (2, 3, 4) if name == "images" else (2,)
+    if array.ndim not in ranks:
+        wanted = " or ".join(map(str, ranks))
+        refuse(at, f"must have {wanted} axes, has shape {array.shape}")
+    if array.dtype.kind not in "buif":
+        refuse(at, f"must be real numbers, has dtype {array.dtype}")
+    if 0 in array.shape:
+        refuse(at, f"is empty, has shape {array.shape}")
+    if array.ndim == 4 and array.shape[3] > 4:
+        refuse(at, f"must have its colours on the last axis, has shape {array.shape}")
+    return array
+
+
+def _column(name: str, path: Path, n: int) -> np.ndarray:
+    array, at = open_npy(path), f"--{name} {path}"
+    if array.shape != (n,):
+        refuse(at, f"must have shape ({n},) as there are {n} samples, has {array.shape}")
+    if array.dtype.kind not in "biuU":
+        refuse(at, f"must be whole numbers or text, has dtype {array.dtype}")
+    return array
+
+
+def _classes(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    classes, y = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        refuse("--labels", f"must name two classes at least, has {len(classes)}")
+    fewest = int(np.bincount(y).argmin())
+    if np.bincount(y)[fewest] < FEWEST:
+        few = int(np.bincount(y)[fewest])
+        refuse("--labels", f"must have {FEWEST} samples of every class at least, has {few} of {classes[fewest]}")
+    return y, classes
+
+
+def _answers(pred: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    if (pred.dtype.kind == "U") != (classes.dtype.kind == "U"):
+        refuse("--pred", f"must be of the kind of --labels, has dtype {pred.dtype} for {classes.dtype}")
+    strange = np.setdiff1d(pred, classes)
+    if len(strange):
+        refuse("--pred", f"must name classes of --labels, has {strange[0]}")
+    return np.searchsorted(classes, pred)
+
+
+def _cut(name: str, path: Path, X: np.ndarray, y: np.ndarray, classes: np.ndarray, guess: np.ndarray | None) -> Own:
+    """Return as many samples of every class as are worth their time, evenly over the file."""
+    most = MOST if guess is None else ANSWERED
+    rows = [np.flatnonzero(y == c) for c in range(len(classes))]
+    kept = np.sort(np.concatenate([r[np.linspace(0, len(r) - 1, min(most, len(r))).astype(int)] for r in rows]))
+    some = np.asarray(X[kept])
+    if not np.isfinite(some).all():
+        refuse(f"--{name} {path}", "must be finite, holds NaN or infinity")
+    title = f"{name} of {path.name}, {len(kept)} of {len(y)}"
+    samples = some.astype(np.float64) if guess is not None else _scaled(some, name)
+    pool = Pool("own", title, samples, y[kept], np.arange(len(kept)), tuple(map(str, classes)))
+    return Own(pool, None if guess is None else guess[kept])
+
+
+def _scaled(X: np.ndarray, name: str) -> np.ndarray:
+    """Return pictures from about 0 to 1, and embeddings that scatter by one: what the networks are made for."""
+    X = X.astype(np.float32)
+    unit = float(np.abs(X).max() if name == "images" else X.std())
+    return X / np.float32(unit) if unit > 0 else X
