@@ -1,12 +1,13 @@
 """Divide by totals, row sums, column sums or all of them at once; and the same as weights of samples."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, validate, values
 from cmfast._core.annotations import (
     METHODS,
     SYNONYMS,
@@ -125,8 +126,9 @@ def normalize(
 def importance_weights(
     M: DeviceT,
     /,
-    method: Method,
+    method: Method | None = ...,
     *,
+    target: DeviceT | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
@@ -136,8 +138,9 @@ def importance_weights(
 def importance_weights(
     M: ArrayLike,
     /,
-    method: Method,
+    method: Method | None = ...,
     *,
+    target: ArrayLike | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
     progress: Progress = ...,
@@ -146,8 +149,9 @@ def importance_weights(
 def importance_weights(
     M: Array,
     /,
-    method: Method,
+    method: Method | None = None,
     *,
+    target: Array = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
     progress: Progress = None,
@@ -155,14 +159,18 @@ def importance_weights(
 ) -> Any:
     """Weight of a sample by its true and its predicted class, under which the confusion matrix is the normalised one.
 
-    Counting each sample with the weight ``w[y_true, y_pred]`` gives ``normalize(M, method)``.
+    Counting each sample with the weight ``w[y_true, y_pred]`` gives ``normalize(M, method)``, or any other `target`.
 
     Parameters
     ----------
     M : array, shape (..., R, C)
         Confusion matrix of the samples; square for ``"bi"``.
-    method : {"all", "row", "true", "col", "pred", "bi"}
+    method : {"all", "row", "true", "col", "pred", "bi"}, optional
         As in :func:`normalize`.
+    target : array, shape (..., R, C), optional
+        In place of `method` the matrix that the weights shall give, nonnegative, with any total. For shares of the
+        true classes alone it is ``shares[:, None] * normalize(M, "row")``, for sums of rows and columns
+        ``ipf(M, row_sums, col_sums).matrix``. The leading axes broadcast with those of `M`.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices that have no answer (see Notes).
     num_threads : int, optional
@@ -174,10 +182,11 @@ def importance_weights(
 
     Returns
     -------
-    array, shape (..., R, C), float32 if `M` is float32, else float64
+    array, shape (..., R, C), float32 if all arrays are float32, else float64
         The table ``w``: ``w * M`` is ``normalize(M, method)`` to rounding (with `smoothing`, ``w`` times the smoothed
-        matrix is). Zero where the sum that it divides by is zero. With ``"bi"`` a matrix that has only a limit gets the
-        weights of that limit: zero where `M` is, and where the limit is. Library and device of `M`.
+        matrix is), or `target`, and then ``w`` is zero where both are. Zero where the sum that it divides by is zero.
+        With ``"bi"`` a matrix that has only a limit gets the weights of that limit: zero where `M` is, and where the
+        limit is. Library and device of `M`.
 
     Raises
     ------
@@ -188,8 +197,9 @@ def importance_weights(
     -----
     Bad values: a matrix with a NaN, an infinite or a negative cell (INVALID), or so small that a weight leaves the
     range of the result (RANGE), gets a table of NaN, its neighbours are not touched, and it is reported as `on_failure`
-    says; with ``"bi"`` also what :func:`ipf` cannot scale, or only in the limit, in its words. Synchronises the device
-    unless `on_failure` is "ignore" and `method` is not ``"bi"``. Reproducible: same input, same bits, for any number of
+    says; with ``"bi"`` also what :func:`ipf` cannot scale, or only in the limit, in its words; with `target` also a
+    matrix that is zero where the target is not (INFEASIBLE): no weight makes samples of none. Synchronises the device
+    unless `on_failure` is "ignore" and `method` is one of sums. Reproducible: same input, same bits, for any number of
     threads.
 
     References
@@ -202,11 +212,64 @@ def importance_weights(
     >>> cmfast.importance_weights([[8, 2], [1, 4]], "row")
     array([[0.1, 0.1],
            [0.2, 0.2]])
+    >>> cmfast.importance_weights([[8, 2], [1, 4]], target=[[0.6, 0.1], [0.1, 0.2]])
+    array([[0.075, 0.05 ],
+           [0.1  , 0.05 ]])
     """
+    if target is not None:
+        _refuse_beside_target(method, options)
+        return _by_target(M, target, on_failure=on_failure, num_threads=num_threads, progress=progress)
     by = _method(method, dict(options))
     if by != "bi":
         return _by_line("importance_weights", M, by, on_failure, num_threads, progress)
     return _by_factors(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options)
+
+
+def _refuse_beside_target(method: str | None, options: BiOptions) -> None:
+    if method is not None:
+        validate.fail(f"give method or target, not both, got method {method!r}", TypeError)
+    for name in options:
+        validate.fail(f"target has no option {name!r}", TypeError)
+
+
+@by_block(M="RC", target="RC")
+def _by_target(M: Array, target: Array, *, on_failure: OnFailure, num_threads: int | None, progress: Progress) -> Any:
+    validate.on_failure(on_failure)
+    validate.num_threads(num_threads)
+    validate.progress(progress)
+    given = dispatch.adopt(op="importance_weights", M=M, target=target)
+    validate.matrices(M=given[0], target=given[1])
+    M_shape, target_shape = map(dispatch.shape_of, given)
+    batch = validate.batch(M=M_shape[:-2], target=target_shape[:-2])
+    cells, wanted = map(dispatch.bare, given)
+    with dispatch.chosen(cells), np.errstate(all="ignore"):
+        if any(dispatch.dtype_of(array) != np.float32 for array in (cells, wanted)):
+            cells, wanted = dispatch.real(cells), dispatch.real(wanted)
+        sound = (cells >= 0) & (cells < math.inf) & (wanted >= 0) & (wanted < math.inf)
+        out = wanted / (cells + (cells == 0))
+        invalid, lacking, beyond = (
+            wrong.any(-1).any(-1) for wrong in (~sound, (cells == 0) & (wanted > 0), out == math.inf)
+        )
+        lacking = lacking & ~invalid
+        beyond = beyond & ~invalid & ~lacking
+        status = invalid * int(Status.INVALID) + lacking * int(Status.INFEASIBLE) + beyond * int(Status.RANGE)
+        out[status != 0] = math.nan
+
+    def describe(index: tuple[int, ...]) -> str:
+        arrays = [np.broadcast_to(dispatch.to_host(array), (*batch, *M_shape[-2:]))[index] for array in given]
+        return _unreached(*arrays)
+
+    failures.report(status, on_failure, failed="matrices without weights", describe=describe)
+    if tick := reporter(progress, "matrices"):
+        tick(math.prod(batch), math.prod(batch))
+    return dispatch.dimensioned("(R,C),(R,C)->(R,C)", tuple(given), out)
+
+
+def _unreached(M: np.ndarray, target: np.ndarray) -> str:
+    """Say why no weights make a matrix the target."""
+    lacking = np.argwhere((M == 0) & (target > 0))
+    said = f"the target is positive where there are no samples, at M{values.place(lacking[0])}" if len(lacking) else ""
+    return values.bad(M=M, target=target) or said or OUT_OF_RANGE
 
 
 @by_block(M="RC")
@@ -364,10 +427,10 @@ def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads:
     return out
 
 
-def _method(method: str, options: dict[str, Any]) -> str:
+def _method(method: Any, options: dict[str, Any]) -> str:
     """Return the one name of `method`; refuse options that it does not have."""
     validate.choice("method", method, METHODS)
-    one = SYNONYMS.get(method, method)
+    one: str = SYNONYMS.get(method, method)
     for name in options:
         if one != "bi" or name not in OPTIONS:
             near = validate.meant(name, OPTIONS) if one == "bi" else ""

@@ -106,6 +106,12 @@ def test_chunks_do_not_matter(function, options, chunks):
     assert_as_numpy(of, {"M": COUNTS.astype(np.float32)}, chunks)
 
 
+def test_targets_of_weights_have_chunks_of_their_own():
+    target = M[:1, 1] / 7
+    found = cmfast.importance_weights(lazy(M, (3, 1)), target=da.from_array(target, chunks=(1, 3, 3)))
+    assert_same_bits(found.compute(), cmfast.importance_weights(M, target=target))
+
+
 def test_one_matrix_and_arrays_of_several_chunks():
     assert_as_numpy(lambda M: cmfast.ipf(M), {"M": M[0, 0]}, ())  # noqa: PLW0108 (it is positional)
     assert_as_numpy(lambda M: metrics.accuracy(M), {"M": M[0, 0]}, ())  # noqa: PLW0108

@@ -57,6 +57,10 @@ def test_normalize_and_weights(method):
     check(lambda M: cmfast.importance_weights(M, method, **options), tensor(2, 3, 3))
 
 
+def test_weights_of_a_target():
+    check(lambda M, target: cmfast.importance_weights(M, target=target), tensor(2, 3, 3), tensor(3, 3, seed=1))
+
+
 @pytest.mark.parametrize("function", [cmfast.overlap, cmfast.l1_distance, cmfast.kl_divergence])
 def test_comparisons(function):
     check(function, tensor(3, 2, 3), tensor(2, 3, seed=1))

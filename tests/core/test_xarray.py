@@ -23,6 +23,7 @@ CALLS = {
     "normalize": (lambda M: cmfast.normalize(M, "row"), CELLS),
     "bi_normalize": (cmfast.bi_normalize, CELLS),
     "importance_weights": (lambda M: cmfast.importance_weights(M, "bi"), CELLS),
+    "weights of a target": (lambda M: cmfast.importance_weights(M, target=M), CELLS),
     "row_scale": (lambda M: cmfast.ipf(M).row_scale, ROWS),
     "col_scale": (lambda M: cmfast.ras(M).col_scale, COLS),
     "status": (lambda M: cmfast.ipf(M).status, BATCH),

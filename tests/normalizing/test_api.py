@@ -1,6 +1,7 @@
 """What callers rely on when they normalise: laws, shapes, types, bits, and which argument is at fault."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -50,6 +51,92 @@ def test_powers_of_two_change_no_bit(M, power, method):
 @given(MATRICES)
 def test_rows_of_the_transpose_are_columns(M):
     np.testing.assert_allclose(cmfast.normalize(M.T, "row").T, cmfast.normalize(M, "col"), rtol=4e-16)
+
+
+# Any target
+
+
+def in_fractions(M, target):
+    """Return the weights, in exact arithmetic; None where no weights lead there."""
+    pairs = [(Fraction(float(m)), Fraction(float(t))) for m, t in zip(np.ravel(M), np.ravel(target), strict=True)]
+    if any(m == 0 < t for m, t in pairs):
+        return None
+    return np.array([float(t / m) if m else 0.0 for m, t in pairs]).reshape(np.shape(M))
+
+
+@given(COUNTS, st.integers(0, 2**32 - 1))
+def test_weights_of_a_target_give_it(M, seed):
+    target = np.random.default_rng(seed).random(M.shape) * (M > 0)
+    weights = cmfast.importance_weights(M, target=target)
+    np.testing.assert_array_equal(weights, in_fractions(M, target))
+    np.testing.assert_allclose(weights * M, target, rtol=4e-16)
+
+
+@pytest.mark.parametrize("method", ["all", "row", "col", "bi"])
+def test_normalisations_are_targets(method, rng):
+    M = rng.integers(1, 60, (5, 4, 4))
+    weights = cmfast.importance_weights(M, target=cmfast.normalize(M, method))
+    np.testing.assert_allclose(weights, cmfast.importance_weights(M, method), rtol=1e-9)
+
+
+def test_targets_of_margins_are_those_of_ipf(rng):
+    M, rows, cols = rng.random((3, 4)) + 0.1, [3.0, 1.0, 2.0], [1.0, 1.0, 2.0, 2.0]
+    weighted = M * cmfast.importance_weights(M, target=cmfast.ipf(M, rows, cols).matrix)
+    np.testing.assert_allclose(weighted.sum(1), rows, rtol=1e-8)
+    np.testing.assert_allclose(weighted.sum(0), cols, rtol=1e-8)
+
+
+def test_targets_broadcast_and_say_which_type_they_give(rng):
+    M, target = rng.integers(1, 9, (5, 1, 2, 3)), rng.random((4, 2, 3))
+    found = cmfast.importance_weights(M, target=target)
+    assert found.shape == (5, 4, 2, 3)
+    assert_same_bits(found[2, 3], cmfast.importance_weights(M[2, 0], target=target[3]))
+    for one, other, kind in (("f4", "f4", "f4"), ("f4", "f8", "f8"), ("i8", "f4", "f8"), ("f2", "f2", "f8")):
+        assert cmfast.importance_weights(M.astype(one), target=target.astype(other)).dtype == kind
+    assert cmfast.importance_weights(np.ones((0, 3, 3)), target=np.ones((3, 3))).shape == (0, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("cell", "wanted", "status", "said"),
+    [
+        (0.0, 0.5, Status.INFEASIBLE, r"the target is positive where there are no samples, at M\[1, 0\]"),
+        (np.nan, 0.5, Status.INVALID, r"NaN value at M\[1, 0\]"),
+        (-1.0, 0.5, Status.INVALID, r"negative value at M\[1, 0\]"),
+        (1.0, np.inf, Status.INVALID, r"infinite value at target\[1, 0\]"),
+        (0.0, -0.5, Status.INVALID, r"negative value at target\[1, 0\]"),
+        (1e-200, 1e200, Status.RANGE, "a weight leaves the range of the result"),
+    ],
+)
+def test_a_target_out_of_reach_is_said_and_spoils_no_other(cell, wanted, status, said):
+    M, target = np.ones((3, 2, 2)), np.full((3, 2, 2), 0.25)
+    M[1, 1, 0], target[1, 1, 0] = cell, wanted
+    with pytest.warns(FailureWarning, match=rf"^importance_weights: {status.name} \(element 1 of 3\): {said}$"):
+        found = cmfast.importance_weights(M, target=target)
+    assert np.isnan(found[1]).all()
+    assert (found[[0, 2]] == 0.25).all()
+    with pytest.raises(FailureError) as caught:
+        cmfast.importance_weights(M, target=target, on_failure="raise")
+    assert caught.value.status.tolist() == [0, status, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alone = cmfast.importance_weights(M[1], target=target[1], **QUIET)
+    assert np.isnan(alone).all()
+
+
+def test_what_does_not_go_with_a_target():
+    M, ticks = np.ones((2, 2)), []
+    with pytest.raises(TypeError, match=r"^importance_weights: give method or target, not both, got method 'row'"):
+        cmfast.importance_weights(M, "row", target=M)
+    with pytest.raises(TypeError, match=r"^importance_weights: target has no option 'tol'"):
+        cmfast.importance_weights(M, target=M, tol=1e-3)
+    with pytest.raises(TypeError, match=r"^importance_weights: method must be one of"):
+        cmfast.importance_weights(M)
+    with pytest.raises(ValueError, match=r"^importance_weights: target must be matrices of shape \(2, 2\) as M"):
+        cmfast.importance_weights(M, target=np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"^importance_weights: batch shapes do not broadcast"):
+        cmfast.importance_weights(np.ones((2, 2, 2)), target=np.ones((3, 2, 2)))
+    cmfast.importance_weights(np.ones((3, 2, 2)), target=M, progress=lambda done, total: ticks.append((done, total)))
+    assert ticks == [(3, 3)]
 
 
 # Shapes, types, bits
