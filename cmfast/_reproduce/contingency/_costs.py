@@ -46,17 +46,16 @@ def forecasts(seed: int) -> list[Forecast]:
     """Return the thresholds of a forecast whose two densities are normal."""
     fnr = np.array([_below(x - SHIFT) for x in PLACES])
     fpr = np.array([1.0 - _below(x) for x in PLACES])
-    one, other = np.random.default_rng(seed).random((2, 100_000, 2))
+    one, other = np.random.default_rng(seed).random((2, 2, 100_000))
     out = []
     for cost in COSTS:
-        error = cost * fnr + fpr
+        error = _error(1.0 - fpr, 1.0 - fnr, cost)
         closed = SHIFT / 2.0 - np.log(cost) / SHIFT
-        tau = metrics.tau_weighted(np.stack([_rows(1.0 - fpr), _rows(1.0 - fnr)[..., ::-1]], axis=-2), [1.0, cost])
-        chosen = int(np.argmax(tau))
+        chosen = int(np.argmax(_tau(1.0 - fpr, 1.0 - fnr, cost)))
         at = cost * _below(closed - SHIFT) + 1.0 - _below(closed)
-        ranked = [(_errors(pair, cost), _distance(pair, cost)) for pair in (one, other)]
-        (a, b), (c, d) = ranked
-        tilted = float(((a < c) != (b < d)).mean())
+        cheaper = _error(one[0], one[1], cost) < _error(other[0], other[1], cost)
+        nearer = _tau(one[0], one[1], cost) > _tau(other[0], other[1], cost)
+        tilted = float((cheaper != nearer).mean())
         out.append(Forecast(cost, float(closed), float(at), float(PLACES[chosen]), float(error[chosen]), tilted))
     return out
 
@@ -65,16 +64,13 @@ def _below(x: float) -> float:
     return 0.5 * (1.0 + erf(x / sqrt(2.0)))
 
 
-def _rows(right: np.ndarray) -> np.ndarray:
-    return np.stack([right, 1.0 - right], axis=-1)
+def _error(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
+    return cost * (1.0 - tpr) + (1.0 - tnr)
 
 
-def _errors(rates: np.ndarray, cost: float) -> np.ndarray:
-    return np.asarray(cost * (1.0 - rates[:, 1]) + 1.0 - rates[:, 0])
-
-
-def _distance(rates: np.ndarray, cost: float) -> np.ndarray:
-    return np.asarray(cost * (1.0 - rates[:, 1]) ** 2 + (1.0 - rates[:, 0]) ** 2)
+def _tau(tnr: np.ndarray, tpr: np.ndarray, cost: float) -> np.ndarray:
+    M = np.stack([tnr, 1.0 - tnr, 1.0 - tpr, tpr], axis=-1).reshape(-1, 2, 2)
+    return metrics.tau_weighted(M, [1.0, cost])
 
 
 def _widths(x: int, y: int) -> list[float]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast import contingency, metrics
 from cmfast._reproduce._frame import Claim
+from cmfast._reproduce.conformal._claims import ERRORS, mean_and_error
 from cmfast._reproduce.contingency._space import NEAR, listed
 from cmfast._reproduce.contingency._training import FIVE, Settings, followed
 from cmfast.metrics import MetricName
@@ -59,7 +60,7 @@ def summed_up(M: np.ndarray) -> dict[str, Any]:
         out[which] = {
             "levels": {name: _correlation(tau, one) for name, one in others.items()},
             "changes": {name: _correlation(np.diff(tau), np.diff(one)) for name, one in others.items()},
-            "tau_less": {name: float((tau - one).mean()) for name, one in others.items()},
+            "tau_less": {name: mean_and_error((tau - one).mean(axis=1)) for name, one in others.items()},
         }
     out["moves"] = _moves(M, found["tau"])
     return out
@@ -97,7 +98,8 @@ def of_epochs(tracks: Tracks, settings: Settings) -> list[Claim]:
     changes = balanced["second half"]["changes"]
     unlike = [name for name, rho in changes.items() if not rho >= ALIKE]
     nearest = max(changes, key=lambda name: changes[name])
-    above = [name for name, gap in balanced["first half"]["tau_less"].items() if gap >= 0]
+    less = balanced["first half"]["tau_less"]
+    above = [name for name, (gap, error) in less.items() if not gap < -ERRORS * error]
     first = balanced["first half"]["changes"]
     moved = [name for name, rho in first.items() if rho >= ALIKE]
     moves = balanced["moves"]
@@ -122,7 +124,8 @@ def of_epochs(tracks: Tracks, settings: Settings) -> list[Claim]:
             "section 5.5, Fig. 9",
             "holds" if not above else f"fails where the other is {listed(above)}",
             "less the others: "
-            + ", ".join(f"{gap:+.2f} {name}" for name, gap in balanced["first half"]["tau_less"].items()),
+            + ", ".join(f"{gap:+.2f} {name}" for name, (gap, _) in less.items())
+            + f"; standard errors of at most {max(error for _, error in less.values()):.3f}",
             {kind: one["first half"]["tau_less"] for kind, one in found.items()},
             seeds=seeds,
         ),

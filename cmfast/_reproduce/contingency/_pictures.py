@@ -19,12 +19,6 @@ def _bare(ax: Any, title: str) -> None:
     ax.set_title(title, fontsize="small")
 
 
-def _row_in_space(n: int, side: float = 4.0) -> tuple[Any, list[Any]]:
-    """Return a new figure, and axes in three dimensions side by side in it."""
-    figure = drawing.pyplot().figure(figsize=(side * n, side), layout="constrained")
-    return figure, [figure.add_subplot(1, n, k + 1, projection="3d") for k in range(n)]
-
-
 def precision() -> list[Picture]:
     """Draw Fig. 1: the surface of precision from above, and in three dimensions."""
     display = SurfaceDisplay.from_metric("precision")
@@ -92,10 +86,9 @@ def warped() -> list[Picture]:
         SurfaceDisplay.from_metric("f1", r).plot(ax=ax, colorbar=False)
         _bare(ax, f"F1, r = {r:g}")
     kept = {f"{r:g}": _surfaces.surface("F1", r, KEPT) for r in _surfaces.WARPED}
-    figure_6, (ax,) = _row_in_space(1, 4.4)
-    for r in (_surfaces.WARPED[0], _surfaces.WARPED[-1]):
-        SurfaceDisplay.from_metric("f1", r).plot_3d(ax=ax)
-    ax.set_title("F1 at r = 1 (above) and r = 32")
+    above, below = (SurfaceDisplay.from_metric("f1", r) for r in (_surfaces.WARPED[0], _surfaces.WARPED[-1]))
+    figure_6 = below.plot_3d(ax=above.plot_3d().ax_).figure_
+    above.ax_.set_title("F1 at r = 1 (above) and r = 32")
     volume = contingency.imbalance_sensitivity("f1", 32.0)
     numbers = {"volume": float(volume.value), "error": float(volume.error)}
     return [

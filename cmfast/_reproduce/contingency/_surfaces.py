@@ -38,7 +38,7 @@ def sensitivities(n_ratios: int) -> Sensitivities:
     """Return how far imbalance warps every metric, from 1 to 32 and far beyond."""
     ratios = np.linspace(1.0, 32.0, n_ratios)
     names: dict[str, MetricName] = {**METRICS, **OTHERS}
-    found = {name: contingency.imbalance_sensitivity(metric, list(ratios), size=32) for name, metric in names.items()}
+    found = {name: contingency.imbalance_sensitivity(metric, list(ratios)) for name, metric in names.items()}
     far = {name: contingency.imbalance_sensitivity(METRICS[name], list(AWAY)).value for name in METRICS}
     worst = max(float(one.error.max()) for one in found.values())
     return Sensitivities(ratios, {name: one.value for name, one in found.items()}, worst, far)
