@@ -50,6 +50,21 @@ def test_targets(shape):
     check(scaled, tensor(*shape), rows, cols)
 
 
+SHAPES = [(1, 1), (2, 2), (10, 10), (65, 65), (130, 130), (300, 300), (2, 300), (300, 2), (1, 70), (150, 140)]
+
+
+@pytest.mark.parametrize("options", [{}, {"smoothing": 0.1}], ids=["as it is", "smoothed"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_sizes(shape, options):
+    """Along random directions (fast_mode): of 300 classes there are 90,000 cells."""
+    targets = [tensor(*shape, seed=3).detach().sum(axis) for axis in (1, 0)]
+
+    def scaled(M):
+        return cmfast.ipf(M, *targets, **TIGHT, **options)[:3]
+
+    assert gradcheck(scaled, tensor(*shape), eps=1e-6, atol=1e-8, rtol=1e-6, fast_mode=True)
+
+
 @pytest.mark.parametrize("method", ["all", "row", "col", "bi"])
 def test_normalize_and_weights(method):
     options = TIGHT if method == "bi" else {}
@@ -153,12 +168,60 @@ def test_limits():
         assert M.grad[:2, 2].tolist() == M.grad[2, :2].tolist() == [0.0, 0.0]
 
 
-def test_nothing_is_recorded_where_nothing_requires_a_gradient(monkeypatch):
+# What has a gradient, by the ops of the table.
+FUNCTIONS = {
+    "ipf": cmfast.bi_normalize,
+    "ras": lambda M: cmfast.ras(M)[1],
+    "ipf_of_logits": lambda M: cmfast.bi_normalize(M, logits=True),
+    "overlap": lambda M: cmfast.overlap(M, M.detach().mT),
+    "l1_distance": lambda M: cmfast.l1_distance(M, M.detach().mT),
+    "kl_divergence": lambda M: cmfast.kl_divergence(M, M.detach().mT),
+    "normalize": lambda M: cmfast.normalize(M, "row"),
+    "importance_weights": lambda M: cmfast.importance_weights(M, "col"),
+    "metrics_of_matrices": lambda M: metrics.compute(M, "mcc"),
+}
+
+
+def bytes_kept(function, M):
+    """Return the result, and what is kept for the way back beside it and the input, in bytes."""
+    seen = {}
+
+    def note(kept):
+        seen[kept.untyped_storage().data_ptr()] = kept.untyped_storage().nbytes()
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda kept: kept):
+        result = function(M)
+    for known in (M, result):
+        seen.pop(known.untyped_storage().data_ptr(), None)
+    return result, sum(seen.values())
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_nothing_is_recorded_where_nothing_requires_a_gradient(op, monkeypatch):
     monkeypatch.setattr(_torch_gradients, "call", None)
     M = tensor(2, 3, 3)
-    assert not cmfast.bi_normalize(M.detach()).requires_grad
-    with torch.no_grad():
-        assert not cmfast.bi_normalize(M).requires_grad
+    for context, given in ((nullcontext(), M.detach()), (torch.no_grad(), M)):
+        with context:
+            result, kept = bytes_kept(FUNCTIONS[op], given)
+        assert not result.requires_grad
+        assert result.grad_fn is None
+        assert kept == 0
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_what_is_kept_for_the_way_back_has_no_sweeps(op):
+    """Beside input and result at most another input or result, the factors, and two numbers a matrix."""
+    n, C = 64, 6
+    result, kept = bytes_kept(FUNCTIONS[op], tensor(n, C, C))
+    assert result.requires_grad
+    assert kept <= n * (C * C + 2 * C + 2) * 8
+
+
+@pytest.mark.parametrize("solver", ["auto", "newton", "sinkhorn"])
+def test_as_much_is_kept_whatever_the_solver_does(solver):
+    _, kept = bytes_kept(lambda M: cmfast.bi_normalize(M, solver=solver), tensor(64, 6, 6))
+    assert kept == 64 * (2 * 6 * 8 + 1 + 8)  # factors, status, smoothing
 
 
 def test_one_gradient_of_several():
@@ -170,12 +233,12 @@ def test_one_gradient_of_several():
     assert T.grad.shape == (3, 3)
 
 
-@pytest.mark.parametrize("function", [cmfast.bi_normalize, metrics.mcc, lambda M: cmfast.normalize(M, "row")])
-def test_gradients_of_gradients_are_refused(function):
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_gradients_of_gradients_are_refused(op):
     M = tensor(3, 3)
-    (first,) = torch.autograd.grad(function(M).square().sum(), M, create_graph=True)
+    (first,) = torch.autograd.grad(FUNCTIONS[op](M).square().sum(), M, create_graph=True)
     assert torch.isfinite(first).all()
-    with pytest.raises(NotImplementedError, match=r"cmfast has gradients, but no gradients of gradients"):
+    with pytest.raises(NotImplementedError, match=f"^{op}: cmfast has gradients, but no gradients of gradients"):
         first.sum().backward()
 
 
@@ -184,8 +247,13 @@ def test_functions_that_transform():
     cmfast.bi_normalize(M)[0, 0].backward()
     found = torch.func.grad(lambda M: cmfast.bi_normalize(M)[0, 0])(M.detach())
     assert_same_bits(found, M.grad)
-    with pytest.raises(TypeError, match=r"^bi_normalize: M is inside torch.vmap, .* the whole batch"):
-        torch.func.vmap(cmfast.bi_normalize)(tensor(2, 3, 3).detach())
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_vmap_is_refused_in_words(op):
+    for M in (tensor(2, 3, 3), tensor(2, 3, 3).detach()):
+        with pytest.raises(TypeError, match=r"is inside torch.vmap, .*; give cmfast the whole batch"):
+            torch.func.vmap(FUNCTIONS[op])(M)
 
 
 def test_what_has_no_gradient_is_refused():
@@ -199,7 +267,7 @@ def test_what_has_no_gradient_is_refused():
 
 
 def test_every_op_of_the_table_has_its_way_back():
-    assert set(_torch_gradients.BACKWARDS) == {name for name, op in OPS.items() if op.gradient}
+    assert set(_torch_gradients.BACKWARDS) == set(FUNCTIONS) == {name for name, op in OPS.items() if op.gradient}
     assert {op.gradient for op in OPS.values() if op.gradient} <= set(OPS)
 
 
@@ -242,17 +310,28 @@ def test_warm_starts_are_no_part_of_the_graph():
 COMPILED = """
 import torch
 import cmfast
+from cmfast import metrics, nn
 
-
-def loss(M):
-    return (cmfast.bi_normalize(M * 2.0) * torch.arange(9.0).reshape(3, 3)).sum()
-
-
-M = (torch.rand(3, 3, generator=torch.Generator().manual_seed(0)) + 0.1).requires_grad_()
-loss(M).backward()
-want, M.grad = M.grad, None
-torch.compile(loss, backend="eager")(M).backward()
-assert torch.equal(M.grad, want)
+G = torch.arange(9.0).reshape(3, 3)
+y = torch.tensor([0, 1, 2])
+layer, loss = nn.BiNormalize(logits=True), nn.MetricLoss("f1_macro")
+STEPS = (
+    lambda M: (cmfast.bi_normalize(M * 2.0) * G).sum(),
+    lambda M: (layer(M * 2.0) * G).sum(),
+    lambda M: loss((M * 2.0).softmax(1), y) * 3.0,
+    lambda M: metrics.tau_weighted(M * 2.0, [1.0, 2.0, 3.0]) * 3.0,
+    lambda M: cmfast.overlap(cmfast.normalize(M * 2.0, "row"), G.softmax(1)) * 3.0,
+)
+for step in STEPS:
+    M = (torch.rand(3, 3, generator=torch.Generator().manual_seed(0)) + 0.1).requires_grad_()
+    step(M).backward()
+    want, M.grad = M.grad, None
+    torch._dynamo.utils.counters.clear()
+    for _ in range(2):
+        M.grad = None
+        torch.compile(step, backend="eager")(M).backward()
+        assert torch.equal(M.grad, want)
+    assert torch._dynamo.utils.counters["graph_break"]
 print("the same")
 """
 
