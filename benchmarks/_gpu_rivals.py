@@ -14,6 +14,7 @@ import numpy as np
 
 import cmfast
 from benchmarks import _data
+from cmfast._core import dispatch
 
 PART = 1000  # items that are compared
 TOL = 1e-9  # between margins and what they should be, as far as ours are from it at most
@@ -267,6 +268,101 @@ def scaling(room: int) -> Iterator[Race]:
         yield Race("bi_normalize of one", f"{C:,}x{C:,}", lambda large=large: cmfast.bi_normalize(large), rivals)
 
 
+def swept_and_back(M: Any, G: Any, number: int) -> tuple[Any, Any]:
+    """Return matrices after so many sweeps, and the gradient in M of that in them: the steps of the Triton kernels."""
+    sums: list[tuple[Any, Any]] = []
+    for _ in range(number):
+        row = M.sum(-1, keepdim=True)
+        M = M / row
+        sums.append((row, M.sum(-2, keepdim=True)))
+        M = M / sums[-1][1]
+    P = M
+    for row, col in reversed(sums):
+        G = (G - (G * M).sum(-2, keepdim=True)) / col
+        M = M * col
+        G = (G - (G * M).sum(-1, keepdim=True)) / row
+        M = M * row
+    return P, G
+
+
+def recorded(M: Any, G: Any, number: int) -> Callable[[Any], str]:
+    """Return the check of something that makes so many sweeps and comes back: against autograd, in float64."""
+    import torch
+
+    few = max(1, PART // 16)
+    leaf = torch.from_numpy(M[:few].get()).double().requires_grad_()
+    swept = leaf
+    for _ in range(number):
+        swept = swept / swept.sum(-1, keepdim=True)
+        swept = swept / swept.sum(-2, keepdim=True)
+    swept.backward(torch.from_numpy(G[:few].get()).double())
+    exact = back(M[:few], G[:few])[1].get()
+
+    def check(found: Any) -> str:
+        P, slopes = (host(part[:few]).astype(np.float64) for part in found)
+        np.testing.assert_allclose(P, swept.detach().numpy(), rtol=1e-3, atol=1e-6)
+        largest = abs(leaf.grad.numpy()).max()
+        np.testing.assert_allclose(slopes, leaf.grad.numpy(), rtol=1e-2, atol=1e-4 * largest)
+        gap = abs(slopes - exact).max() / abs(exact).max()
+        return f"{number} sweeps, residual {residual(P):.0e}, a slope off by {gap:.0e} of the largest"
+
+    return check
+
+
+def back(M: Any, G: Any) -> tuple[Any, Any]:
+    """Return what we do: the scaled matrices, and the gradient in M of that in them."""
+    result = cmfast.ipf(M)
+    known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
+    return result.matrix, dispatch.call("scaling_gradient", M, G, None, None, *known, targets=False)[0]
+
+
+def by_triton(M: Any, G: Any, number: int) -> Rival:
+    """Return the kernels in Triton, which only a GPU runs."""
+
+    def make() -> Callable[[], Any]:
+        from benchmarks import _triton_sweeps
+
+        there = tensor(M), tensor(G)
+        if not there[0].is_cuda:
+            msg = "Triton needs a GPU"
+            raise ImportError(msg)
+        return lambda: _triton_sweeps.swept_and_back(*there, number)
+
+    return Rival(f"Triton, {number} sweeps and back", make, recorded(M, G, number))
+
+
+def by_torch(M: Any, G: Any, number: int, *, merged: bool) -> Rival:
+    """Return the same steps in torch, eager or compiled."""
+
+    def make() -> Callable[[], Any]:
+        there = tensor(M), tensor(G)
+        run = compiled(lambda M, G: swept_and_back(M, G, number), there[0]) if merged else None
+        return lambda: run(*there) if run else swept_and_back(*there, number)
+
+    how = "torch.compile" if merged else "torch"
+    return Rival(f"{how}, {number} sweeps and back", make, recorded(M, G, number))
+
+
+def gradients(room: int) -> Iterator[Race]:
+    """Scale small matrices, and come back: exactly, against so many sweeps."""
+    for most, C in ((1_000_000, 4), (100_000, 10)):
+        n = fitting(most, 16 * C * C, room)
+        M, G = layers(n, C)
+        rivals = [by_torch(M, G, SWEEPS, merged=merged) for merged in (False, True)]
+        if C == 4:
+            rivals.insert(0, by_triton(M, G, SWEEPS))
+        ours = lambda M=M, G=G: back(M, G)  # noqa: E731
+        yield Race("bi_normalize and back", f"{n:,} {C}x{C} float32", ours, tuple(rivals))
+
+
+def layers(n: int, C: int) -> tuple[Any, Any]:
+    """Return matrices as layers of networks have them, and gradients in the scaled ones: a thousand again and again."""
+    rng = np.random.default_rng(C)
+    M, G = np.exp(rng.normal(size=(1000, C, C))), rng.normal(size=(1000, C, C))
+    which = cupy.arange(n) % 1000
+    return tuple(cupy.asarray(a.astype(np.float32))[which] for a in (M, G))
+
+
 # Counting.
 
 
@@ -430,5 +526,5 @@ def comparing(room: int) -> Iterator[Race]:
 
 
 RACES: dict[str, Callable[[int], Iterator[Race]]] = {
-    group.__name__: group for group in (scaling, counting, cells, sampling, comparing)
+    group.__name__: group for group in (scaling, gradients, counting, cells, sampling, comparing)
 }

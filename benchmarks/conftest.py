@@ -1,3 +1,3 @@
 """What pytest leaves alone here."""
 
-collect_ignore = ["gpu.py", "_gpu_rivals.py"]  # they need CuPy and a GPU to be imported
+collect_ignore = ["gpu.py", "_gpu_rivals.py", "_triton_sweeps.py"]  # they need CuPy or Triton, and a GPU

@@ -24,7 +24,7 @@ from scipy.special import ndtri
 
 import cmfast
 from benchmarks import _data
-from benchmarks._gpu_rivals import RACES, Race, Rival
+from benchmarks._gpu_rivals import RACES, Race, Rival, back, layers
 from cmfast.kernels.cuda._core import sorting
 
 PART = 1000  # items that are compared with the CPU
@@ -33,6 +33,7 @@ LEAST, MOST, BUDGET = 3, 10, 1.0  # repetitions, and the seconds that they shoul
 SMOKE = 1 << 18  # bytes that a device has for rivals on tiny inputs
 TOGETHER = 10  # calls between two events, which hide what the host does between two kernels
 COPIES = {"H100": 3.0e12, "H200": 4.3e12}  # bytes per second of a copy: what targets in seconds are meant for
+FIRST, LAST = COPIES.values()
 NAMES = ["accuracy", "mcc", "kappa", "f1_macro", "f1_weighted", "recall_macro", "precision_macro", "jaccard_macro",
          "balanced_accuracy", "geometric_mean"]  # fmt: skip
 ROWS = 1 << 20  # points that are made at a time
@@ -52,8 +53,8 @@ class Job:
         Whether the result has one entry per item; else a part is compared by itself.
     timed : callable or None
         What is timed, where that is not the whole.
-    rtol : float
-        Between the results of the CPU and of the device, in float64.
+    rtol, atol : float
+        Between the results of the CPU and of the device; the latter as a part of the largest.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Job:
     per_item: bool = True
     timed: Callable[[], Any] | None = None
     rtol: float = 1e-9
+    atol: float = 0.0
 
     def check(self) -> None:
         """Raise if the result is not that of the CPU."""
@@ -74,7 +76,8 @@ class Job:
         got = self.run(*self.whole) if self.per_item else self.run(*part)
         for one, other in zip(_parts(got), _parts(want), strict=True):
             found = (one[:PART] if self.per_item else one).get()
-            np.testing.assert_allclose(found, other, rtol=self.rtol if other.dtype == np.float64 else 0)
+            atol = self.atol * abs(other).max() if self.atol else 0.0
+            np.testing.assert_allclose(found, other, rtol=self.rtol if other.dtype.kind == "f" else 0, atol=atol)
 
 
 def _parts(result: Any) -> tuple[Any, ...]:
@@ -166,6 +169,17 @@ def scaling(size: Size) -> Iterator[Job]:
     yield Job("ras", what, M.nbytes + n * 178, lambda M: cmfast.ras(M)[1:3], (M,), rtol=SCALED)
 
 
+def gradients(size: Size) -> Iterator[Job]:
+    """Scale small matrices of float32 and come back: a thousand million of the smallest a second on the last device."""
+    options: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
+    for most, C, limits in ((1_000_000, 4, {"most_seconds": 1e-3 * LAST / FIRST}), (100_000, 10, {"most": 4.0})):
+        n = min(size.matrices, most)
+        pair = layers(n, C)
+        moved = n * (4 * 5 * C * C + 2 * 8 * 2 * C + 34)  # the factors and what is known of each, twice
+        size_of = f"{n:,} {C}x{C} float32"
+        yield Job("bi_normalize and back", size_of, moved, back, pair, **limits, **options)
+
+
 def metrics(size: Size) -> Iterator[Job]:
     """Read matrices once."""
     n = size.matrices
@@ -246,7 +260,7 @@ def on_points(m: int, n: int, points: tuple[Any, ...], most: float | None) -> It
 
 # Those with targets first.
 GROUPS: dict[str, Callable[[Size], Iterator[Job]]] = {
-    group.__name__: group for group in (scaling, counting, metrics, cells, comparing, patterns, sampling)
+    group.__name__: group for group in (scaling, gradients, counting, metrics, cells, comparing, patterns, sampling)
 }
 
 
