@@ -11,7 +11,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
-from cmfast.cli import _intervals, _screen
+from cmfast.cli import _intervals, _many, _screen
 from cmfast.cli._counting import count
 from cmfast.cli._options import (
     Parser,
@@ -20,6 +20,7 @@ from cmfast.cli._options import (
     misuse,
     natural_number,
     output_options,
+    positive_number,
     sources,
     table_target,
 )
@@ -52,6 +53,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--cluster", metavar="COLUMN", help=what)
     parser.add_argument("--method", choices=METHODS, help="how intervals are made (default: bca)")
     parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help="of intervals (default: .95)")
+    parser.add_argument("--block-mb", type=positive_number, default=tables.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
     output_options(parser, "csv, parquet or json file: a row per group or matrix")
 
@@ -90,12 +92,14 @@ def run(args: argparse.Namespace) -> int:
     target = table_target(args, (".csv", ".parquet", ".json"), *sources(args))
     if args.cluster is not None and not args.interval:
         misuse("--cluster belongs to --interval")
+    many = _matrices_of_a_batch(args)
+    if many is not None:
+        return _many.run(args, many, _asked(args, list(range(many.shape[-1]))), target)
     labels, groups, M = _labelled(args)
     clusters = None
     if args.cluster is not None:
         groups, M, clusters = _clusters(args, groups, M)
-    names = metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
-    _check_positive(names, labels)
+    names = _asked(args, labels)
     values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, num_threads=args.threads)
     failed = compute(cmfast.metrics.margins, M, on_failure="ignore", num_threads=args.threads).status
     answer = Answer(labels, groups, M, values, failed, _with_ends(args, M, names, clusters), clusters)
@@ -106,13 +110,15 @@ def run(args: argparse.Namespace) -> int:
     return int(np.any(failed))
 
 
-def _check_positive(names: Sequence[str], labels: list[Any]) -> None:
-    """Refuse metrics of two classes for integers of which nobody knows which is the positive one."""
+def _asked(args: argparse.Namespace, labels: list[Any]) -> Sequence[str]:
+    """Return the names of metrics; refuse those of two classes where nobody knows which integer is the positive one."""
+    names = metric_names(args.only) if args.only else list(cmfast.metrics.SCALARS)
     binary = next((name for name in names if is_binary((name,))), None)
     integers = len(labels) == 2 and all(isinstance(label, int | np.integer) for label in labels)
     if binary is not None and integers and list(labels) not in ([0, 1], [-1, 1]):
         each = f"; for each class ask for {binary.removesuffix('_binary')}"
         misuse(f"--only {binary}: of the labels {labels[0]} and {labels[1]} none is known to be the positive one{each}")
+    return names
 
 
 def _clusters(
@@ -144,7 +150,7 @@ def _with_ends(
 
 def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
-    of_labels = (args.true, args.pred, args.header, args.labels, args.by, args.cluster) != (None,) * 6
+    of_labels = _are_labels(args)
     if getattr(args.input, "suffix", "").lower() in COUNTS:
         return _counted(args, of_labels=of_labels)
     matrices = None if of_labels else _stored_matrices(args.input)
@@ -154,6 +160,20 @@ def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarra
         return count(argparse.Namespace(**{**vars(args), "by": [*(args.by or ()), args.cluster]}))
     labels, groups, M = count(args)
     return (labels, groups, M) if args.by is not None else (labels, [], M[0])
+
+
+def _matrices_of_a_batch(args: argparse.Namespace) -> np.ndarray | None:
+    """Return the matrices of a file of many, of which a table is wanted or a summary; None for anything else."""
+    suffix = "" if args.output is None else args.output.suffix.lower()
+    whole = args.interval or args.method is not None or args.json or suffix == ".json"
+    if whole or _are_labels(args) or args.input.suffix.lower() in COUNTS:
+        return None
+    M = _stored_matrices(args.input)
+    return None if M is None or math.prod(M.shape[:-2]) == 1 else M
+
+
+def _are_labels(args: argparse.Namespace) -> bool:
+    return (args.true, args.pred, args.header, args.labels, args.by, args.cluster) != (None,) * 6
 
 
 def _counted(args: argparse.Namespace, *, of_labels: bool) -> tuple[list[Any], list[Any], np.ndarray]:
@@ -209,7 +229,7 @@ def _print_json_of_groups(args: argparse.Namespace, answer: Answer) -> None:
 
 def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
     """Write one row per group, or per matrix of a batch by its flat index, and say so."""
-    numbers = {name: part.tolist() for name, part in _numbers(answer).items()}
+    numbers = {name: part.tolist() for name, part in _many.numbers_of(answer.labels, answer.values).items()}
     if answer.intervals is not None:
         numbers |= {name: part.tolist() for name, part in _intervals.columns(answer.intervals, answer.labels).items()}
     samples = np.atleast_1d(answer.M.sum(axis=(-2, -1)).ravel()).tolist()
@@ -273,20 +293,9 @@ def _stored_matrices(path: Path) -> np.ndarray | None:
     return M if tables.are_matrices(M) else None
 
 
-def _numbers(answer: Answer) -> dict[str, np.ndarray]:
-    """Return one array per number of a matrix: a metric per class has a name for every class."""
-    labels = _screen.names(answer.labels)
-    rows: dict[str, np.ndarray] = {}
-    for name, value in answer.values.items():
-        per_class = name not in cmfast.metrics.SCALARS and np.ndim(value) > 0 and np.shape(value)[-1] == len(labels)
-        parts = {f"{name} {label}": value[..., k] for k, label in enumerate(labels)} if per_class else {name: value}
-        rows |= {key: np.ravel(part) for key, part in parts.items()}
-    return rows
-
-
 def _print_groups(args: argparse.Namespace, answer: Answer) -> None:
     """Print one line per group, one column per number."""
-    columns = _numbers(answer)
+    columns = _many.numbers_of(answer.labels, answer.values)
     print(in_head(args.undefined))
     keys = [_texts(values) for values in zip(*answer.groups, strict=True)]
     heads = [_screen.shown(name) for name in args.by]
@@ -311,15 +320,13 @@ def _padded(row: Sequence[str], widths: list[int]) -> str:
 
 def _print_numbers(args: argparse.Namespace, answer: Answer) -> None:
     """Print one line per number; of a batch its mean, least and largest, and how many are undefined."""
-    rows, head = _numbers(answer), in_head(args.undefined)
-    width = max(map(len, (head, *rows)))
-    if all(part.size == 1 for part in rows.values()):
-        print(head)
-        for name, part in rows.items():
-            print(f"{name:<{width}}{part[0]:>12.4f}")
+    rows, head = _many.numbers_of(answer.labels, answer.values), in_head(args.undefined)
+    if any(part.size != 1 for part in rows.values()):
+        summary = _many.Summary()
+        summary.add(rows)
+        summary.show(head)
         return
-    print(f"{head:<{width}}" + "".join(f"{name:>12}" for name in ("mean", "least", "largest", "undefined")))
+    print(head)
+    width = max(map(len, (head, *rows)))
     for name, part in rows.items():
-        known = part[~np.isnan(part)]
-        cells = [f"{f(known):.4f}" if known.size else "-" for f in (np.mean, np.min, np.max)]
-        print(f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in (*cells, str(part.size - known.size))))
+        print(f"{name:<{width}}{part[0]:>12.4f}")

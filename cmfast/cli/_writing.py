@@ -1,8 +1,12 @@
 """Tables that go to files: csv as spreadsheets read it, columns as csv, Parquet or JSON."""
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from cmfast._files.output import FileError, plain, replacing, to_json
 from cmfast._files.tables import needs
@@ -40,15 +44,57 @@ def write_columns(target: Path, columns: dict[str, list[Any]], facts: dict[str, 
         file.write(text)
 
 
-def _parquet(target: Path, columns: dict[str, list[Any]], facts: dict[str, Any]) -> bytes:
+def rows_written(
+    target: Path, blocks: Iterator[dict[str, np.ndarray]], facts: dict[str, Any], *, force: bool
+) -> tuple[int, int]:
+    """Write columns that come in blocks of rows as csv or Parquet; return the numbers of rows and of columns."""
+    first = next(blocks)
+    write = _parquet_in_blocks if target.suffix.lower() == ".parquet" else _csv_in_blocks
+    with replacing(target, force=force) as file:
+        return write(target, file, chain([first], blocks), facts), len(first)
+
+
+def _csv_in_blocks(target: Path, file: BinaryIO, blocks: Iterable[dict[str, np.ndarray]], _: dict[str, Any]) -> int:
+    n_rows = 0
+    for block in blocks:
+        columns = [values.tolist() for values in block.values()]
+        head = [] if n_rows else [list(block)]
+        file.write(csv_text(target, [*head, *zip(*columns, strict=True)]))
+        n_rows += len(columns[0])
+    return n_rows
+
+
+def _parquet_in_blocks(
+    target: Path, file: BinaryIO, blocks: Iterable[dict[str, np.ndarray]], facts: dict[str, Any]
+) -> int:
+    needs("pyarrow", target)
+    from pyarrow import parquet
+
+    n_rows, writer = 0, None
+    for block in blocks:
+        table = _table(target, block, facts)
+        if writer is None:
+            writer = parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+        n_rows += table.num_rows
+    if writer is not None:
+        writer.close()
+    return n_rows
+
+
+def _table(target: Path, columns: dict[str, Any], facts: dict[str, Any]) -> Any:
     pa = needs("pyarrow", target)
+    table = pa.table({name: pa.array(values) for name, values in columns.items()})
+    about = {"cmfast": json.dumps(plain(facts))}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
+
+
+def _parquet(target: Path, columns: dict[str, list[Any]], facts: dict[str, Any]) -> bytes:
+    table = _table(target, columns, facts)
     import io
-    import json
 
     from pyarrow import parquet
 
-    table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    about = {"cmfast": json.dumps(plain(facts))}
     out = io.BytesIO()
-    parquet.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), **about}), out)
+    parquet.write_table(table, out)
     return out.getvalue()

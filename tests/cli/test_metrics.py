@@ -1,10 +1,13 @@
 """The command ``cmfast metrics``."""
 
 import json
+import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
 import pytest
+from processes import python
 
 import cmfast
 from cmfast import cli, metrics
@@ -127,6 +130,55 @@ def test_groups_need_a_column_of_their_own(csv, capsys, by, text):
         csv.write_text("truth,guess,site\n1,1,2\n")
     assert cli.main(["metrics", str(csv), "--quiet", "--header", "--true", "truth", "--pred", "guess", "--by", by]) == 2
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_files_of_many_matrices_in_blocks(tmp_path, capsys, rng, suffix, order):
+    many = rng.integers(0, 9, size=(7, 30, 3, 3))
+    many[2, 4], many[5, 6, 1, 0] = 0, -1
+    np.save(tmp_path / "M.npy", np.asarray(many, order=order))
+    want = metrics.compute(many, ["mcc", "recall"], on_failure="ignore")
+    mcc, texts = want["mcc"], []
+    for k, mb in enumerate(("0.0005", "64")):
+        table = tmp_path / f"{k}.{suffix}"
+        arguments = ["metrics", str(tmp_path / "M.npy"), "--only", "mcc", "recall", "--block-mb", mb]
+        assert cli.main([*arguments, "-o", str(table)]) == 1
+        told = capsys.readouterr()
+        assert "210 rows, 6 columns" in told.out
+        assert "1 of 210 matrices not evaluated (first: (5, 6)): 1 INVALID" in told.err
+        found = pd.read_csv(table) if suffix == "csv" else pd.read_parquet(table)
+        assert list(found) == ["matrix", "samples", "mcc", "recall 0", "recall 1", "recall 2"]
+        assert found["samples"].tolist() == many.sum((-2, -1)).ravel().tolist()
+        np.testing.assert_array_equal(found["mcc"], mcc.ravel())
+        np.testing.assert_array_equal(found[["recall 0", "recall 1", "recall 2"]], want["recall"].reshape(-1, 3))
+        assert cli.main(arguments) == 1
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1], "what all come to does not depend on the blocks"
+    row = next(line for line in texts[0].splitlines() if line.startswith("mcc"))
+    assert row.split()[1:] == [f"{f(mcc):.4f}" for f in (np.nanmean, np.nanmin, np.nanmax)] + [str(np.isnan(mcc).sum())]
+
+
+LIMITED = """
+import resource, sys
+from cmfast.cli import main
+assert main(["metrics", "some.npy", "-o", "some.parquet", "--force", "--threads", "1"]) == 0
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 160 * 2**20, -1))
+sys.exit(main(["metrics", "many.npy", "-o", "many.parquet", "--threads", "1", "--block-mb", sys.argv[1]]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+@pytest.mark.parametrize(("mb", "said"), [("2", None), ("1024", "memory")])
+def test_files_of_many_matrices_within_a_limit_of_memory(tmp_path, mb, said):
+    matrix = np.array([[5, 1, 0], [2, 6, 1], [0, 0, 3]], np.uint8)
+    for name, n in (("some", 4), ("many", 450_000)):  # answers of 400 bytes a matrix
+        np.save(tmp_path / f"{name}.npy", np.full((n, 3, 3), matrix))
+    with nullcontext() if said is None else pytest.raises(AssertionError, match=said):
+        _ = python("-c", LIMITED, mb, cwd=tmp_path)
+    assert (tmp_path / "many.parquet").exists() == (said is None), "whole or not at all"
 
 
 def test_bad_matrices_give_status_one(tmp_path, capsys):

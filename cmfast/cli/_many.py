@@ -1,0 +1,117 @@
+"""Metrics of a file of many matrices, which may be larger than memory: block by block, a row of a table for each."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import cmfast
+from cmfast._core import failures
+from cmfast._files import tables
+from cmfast.cli import _screen
+from cmfast.cli._options import bar, compute
+from cmfast.cli._writing import rows_written
+from cmfast.metrics._evaluate import FAILED
+from cmfast.metrics._report import in_head
+
+Numbers = dict[str, np.ndarray]
+EACH = 8  # times as much memory as a cell takes a number on its way to a table, as text
+
+
+def numbers_of(labels: Sequence[Any], values: dict[str, Any]) -> Numbers:
+    """Return one array per number of a matrix: a metric per class has a name for every class."""
+    names = _screen.names(labels)
+    rows: Numbers = {}
+    for name, value in values.items():
+        per_class = name not in cmfast.metrics.SCALARS and np.ndim(value) > 0 and np.shape(value)[-1] == len(names)
+        parts = {f"{name} {label}": value[..., k] for k, label in enumerate(names)} if per_class else {name: value}
+        rows |= {key: np.ravel(part) for key, part in parts.items()}
+    return rows
+
+
+class _Known(NamedTuple):
+    """What is kept of the values of one number."""
+
+    total: float = 0.0
+    least: float = np.inf
+    largest: float = -np.inf
+    known: int = 0
+    undefined: int = 0
+
+    def and_also(self, values: np.ndarray) -> "_Known":
+        """Return the same of more values."""
+        some = values[~np.isnan(values)]
+        if not some.size:
+            return self._replace(undefined=self.undefined + values.size)
+        return _Known(
+            self.total + float(some.sum()),
+            min(self.least, float(some.min())),
+            max(self.largest, float(some.max())),
+            self.known + some.size,
+            self.undefined + values.size - some.size,
+        )
+
+    def shown(self) -> list[str]:
+        """Return mean, least, largest, and how many are undefined, as texts."""
+        if not self.known:
+            return ["-", "-", "-", str(self.undefined)]
+        return [f"{x:.4f}" for x in (self.total / self.known, self.least, self.largest)] + [str(self.undefined)]
+
+
+class Summary:
+    """Mean, least and largest of every number of many matrices, and how many are undefined."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, _Known] = {}
+
+    def add(self, rows: Numbers) -> None:
+        """Take in the numbers of a block."""
+        for name, values in rows.items():
+            self._rows[name] = self._rows.get(name, _Known()).and_also(values)
+
+    def show(self, head: str) -> None:
+        """Print one line per number."""
+        width = max(map(len, (head, *self._rows)))
+        print(f"{head:<{width}}" + "".join(f"{name:>12}" for name in ("mean", "least", "largest", "undefined")))
+        for name, row in self._rows.items():
+            print(f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in row.shown()))
+
+
+def run(args: argparse.Namespace, M: np.ndarray, names: Sequence[str], target: Path | None) -> int:
+    """Write the metrics of every matrix, or show what they are of all; 1 if some matrices hold what has none."""
+    C = M.shape[-1]
+    # What is made of a matrix takes more memory than a small one.
+    blocks = tables.MatrixBlocks(M, int(args.block_mb * 2**20 * C**2 / (C**2 + EACH * len(names))))
+    status = np.zeros(blocks.batch, np.int8)
+    summary = Summary()
+    found = _evaluated(args, blocks, names, status.reshape(-1), summary)
+    if target is None:
+        for _ in found:
+            continue
+        summary.show(in_head(args.undefined))
+    else:
+        facts = {"undefined": args.undefined, "labels": list(range(C))}
+        n_rows, n_columns = rows_written(target, found, facts, force=args.force)
+        print(f"{_screen.shown(args.output)}: {n_rows:,} rows, {n_columns} columns; {in_head(args.undefined)}")
+    failures.report(status, "warn", failed=FAILED)
+    return int(status.any())
+
+
+def _evaluated(
+    args: argparse.Namespace, blocks: tables.MatrixBlocks, names: Sequence[str], status: np.ndarray, summary: Summary
+) -> Iterator[Numbers]:
+    """Yield the columns of every block, and note which matrices failed."""
+    shown, done, labels = bar(args, "metrics", "matrices"), 0, range(blocks.core[-1])
+    options: dict[str, Any] = {"on_failure": "ignore", "num_threads": args.threads}
+    for M in blocks:
+        values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, **options)
+        rows = numbers_of(labels, values)
+        summary.add(rows)
+        stop = done + len(M)
+        status[done:stop] = compute(cmfast.metrics.margins, M, **options).status
+        yield {"matrix": np.arange(done, stop), "samples": M.sum(axis=(-2, -1)), **rows}
+        done = stop
+        if shown is not None:
+            shown(done, blocks.total)
