@@ -26,6 +26,7 @@ from cmfast.kernels.status import LIMIT_ONLY, OK
 
 SMALLEST = 1e-15  # residual of conjugate gradients, of that they begin with
 BALANCED = 0.05  # part of a column that all but the largest cells of the rows must have for sums that cancel
+PROBE = 1e-5  # residual that is small enough to have met every eigenvalue
 WELL_POSED = 1e-5  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
 
 
@@ -211,7 +212,12 @@ def _approach(M, G, x, y, s, t, out, tol, num_threads):
     r = lacks + t
     if s.any():
         r -= rows.times(s / u * x) * y
-    d = _columns(rows, x, y, (u, tops), v, v - squares, r, tol * least.sum())
+    given, certain = (rows, x, y, (u, tops), v, v - squares), least.sum()
+    if certain < WELL_POSED:  # what is sent may say little of a slow part, of anything at random it is some
+        probe = _columns(*given, np.random.default_rng(0).normal(size=C) * (v - squares), PROBE)
+        if probe is None:
+            return None
+    d = _columns(*given, r, tol * certain)
     if d is None:
         return None
     rows.run(_gradient_passes.finish, x, y, G, (u, tops), s, d, out, a, rows.sums.rows, passes=4)

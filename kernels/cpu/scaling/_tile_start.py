@@ -9,6 +9,8 @@ from cmfast.kernels.cpu.scaling._tile import LANES, PAIR, PARTS, example, fill, 
 from cmfast.kernels.cpu.scaling._tile_range import permute
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, PLAIN_SWEEPS
 
+TOGETHER = 16  # columns up to which those of all lanes are moved together, by looking at every one for every place
+
 
 @written_out(line.PAIRED)
 @jit(inner=True, borrows=True)
@@ -49,15 +51,84 @@ def pair(t, straight, back):
         for _ in range(PLAIN_SWEEPS):
             plain_sweep(t)
         store(S, line.N_ITER, load(S, line.N_ITER) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
-        for w in range(LANES):
-            if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
-                _pair_by_search(t, w)
+        if not _pair_together(t):
+            for w in range(LANES):
+                if S[line.PAIRED, w] == 0.0 and S[line.ACTIVE, w] != 0.0:
+                    _pair_by_search(t, w)
+
+
+@jit(inner=True, borrows=True)
+def _pair_together(t):
+    """Do what the search does of every lane at once, where columns are few and none is dropped; else return False."""
+    S, C = t.S, t.C
+    dropped = splat(0.0) != 0.0
+    for i in range(C):
+        dropped = dropped | (load(S, t.u + i) == 0.0)
+    if C > TOGETHER or some(dropped):
+        return False
+    wanted = (load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)
+    distinct, positive = wanted, wanted
+    for j in range(C):
+        store(S, t.p + j, splat(0.0))
+    for i in range(C):
+        row = t.M + i * C
+        best, most = splat(0.0), load(S, row) * load(S, t.y)
+        for j in range(1, C):
+            cell = load(S, row + j) * load(S, t.y + j)
+            best, most = where(cell > most, float(j), best), where(cell > most, cell, most)
+        for j in range(C):
+            hit = best == float(j)
+            distinct = distinct & ~(hit & (load(S, t.p + j) != 0.0))
+            store(S, t.p + j, where(hit, 1.0, load(S, t.p + j)))
+        store(S, t.r + i, best)
+        positive = positive & ~(load(S, row + i) == 0.0)
+    for i in range(C):
+        store(S, t.order + i, where(distinct, load(S, t.r + i), load(S, t.order + i)))
+        store(S, t.r + i, where(distinct, load(S, t.r + i), float(i)))
+    store(S, line.MOVED, where(distinct, 1.0, load(S, line.MOVED)))
+    store(S, line.PAIRED, where(distinct | positive, 1.0, load(S, line.PAIRED)))
+    if some(distinct):
+        _permute_together(t)
+    return True
+
+
+@jit(inner=True, borrows=True)
+def _permute_together(t):
+    """Bring column ``r[j]`` to place j in every lane."""
+    for i in range(t.R):
+        _permute_lines(t, t.M + i * t.C)
+        _permute_lines(t, t.P + i * t.C)
+    for k in (t.v, t.y, t.col_power):
+        _permute_lines(t, k)
+
+
+@jit(inner=True, borrows=True)
+def _permute_lines(t, k):
+    S, C = t.S, t.C
+    for j in range(C):
+        place, found = load(S, t.r + j), load(S, k)
+        for other in range(1, C):
+            found = where(place == float(other), load(S, k + other), found)
+        store(S, t.p + j, found)
+    for j in range(C):
+        store(S, k + j, load(S, t.p + j))
 
 
 @jit(inner=True, borrows=True)
 def _move_back(t):
     """Bring every column back to its place."""
     S, C = t.S, t.C
+    if C <= TOGETHER:
+        moved = load(S, line.MOVED) != 0.0
+        for j in range(C):
+            found = splat(float(j))
+            for other in range(C):
+                found = where(moved & (load(S, t.order + other) == float(j)), float(other), found)
+            store(S, t.r + j, found)
+        for j in range(C):
+            store(S, t.order + j, load(S, t.r + j))
+        _permute_together(t)
+        return
     for w in range(LANES):
         if S[line.MOVED, w] != 0.0:
             for j in range(C):
