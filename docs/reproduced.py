@@ -46,6 +46,8 @@ def page(kept: dict[str, Any]) -> str:
 
 
 def _said(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_said(each)}" for name, each in value.items())
     return ", ".join(map(_said, value)) if isinstance(value, list) else f"{value}"
 
 

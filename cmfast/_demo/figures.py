@@ -17,7 +17,8 @@ def heatmap(
 ) -> str:
     """Draw a matrix whose mean row sum is one: true classes down, predicted classes across, cells in percent."""
     names = [str(k) for k in range(len(S))] if names is None else names
-    n, cell, left, top = len(S), 30.0, 42.0, 74.0
+    n, left, top = len(S), 42.0, 74.0
+    cell = max(30.0, 240.0 / n)  # wide enough for what is written above
     svg = Svg(left + n * cell + 6, top + n * cell + 6, f"{title}: {subtitle}")
     svg.text(left, 16, title, size=15, weight=650)
     svg.text(left, 34, subtitle, size=11.5, fill=MUTED)

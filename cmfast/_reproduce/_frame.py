@@ -109,6 +109,8 @@ class Reproduction:
     sections: Sequence[Section]
     settings: dict[str, Any]
     """Everything that can change a result, seeds too."""
+    asked: Sequence[str] = ()
+    """Options of its own that the command was given, as they are typed."""
     numbers: dict[str, Any] = field(default_factory=dict)
     """What is in no picture and behind no claim."""
     pages: dict[str, str] = field(default_factory=dict)

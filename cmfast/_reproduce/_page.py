@@ -65,11 +65,11 @@ def _part(part: Table | Picture) -> str:
 
 
 def _foot(made: Reproduction) -> str:
-    asked = " --quick" if made.settings.get("quick") else ""
+    asked = "".join(f" {option}" for option in [*["--quick"] * bool(made.settings.get("quick")), *made.asked])
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in made.timings.items())
     return (
         "<footer><h2>How this was made</h2>"
-        f"<p>The same again: <code>cmfast reproduce {escape(made.name)}{asked}</code>. All numbers are in "
+        f"<p>The same again: <code>cmfast reproduce {escape(made.name + asked)}</code>. All numbers are in "
         "<code>results.json</code>, every picture in a file of its own, beside this page.</p>"
         f"<p>Time: {escape(seconds)}.</p>"
         f"<p>cmfast {cmfast.__version__}, Python {platform.python_version()}, NumPy {np.__version__}.</p></footer>"

@@ -219,6 +219,8 @@ def test_data_of_the_user_are_trained_on(what, saved, rng, tmp_path):
     numbers = json.loads((tmp_path / "out" / "results.json").read_text())
     assert numbers["settings"]["data"] == {"own": f"{what} of X.npy, 180 of 180"}
     assert numbers["settings"]["repeats"] == 2
+    said = " ".join(["normalization --quick --repeats 2", *asked[:4]])
+    assert f"<code>cmfast reproduce {said}</code>" in (tmp_path / "out" / "report.html").read_text()
     assert set(numbers["numbers"]["experiment_1"]["own"]["early"]["0.5"][0]["overlap"]) == {"all", "row", "col", "bi"}
 
 

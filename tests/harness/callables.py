@@ -419,6 +419,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "on_failure": ("ignore", "raise", "warn"),
     "undefined": ("present", "nan", "strict", "zero", "one", 0, 1, np.float32(0.5)),
     "method": ("all", "row", "true", "col", "pred", "bi"),
+    "target": (None,),
     "solver": ("auto", "newton", "sinkhorn"),
     "precision": ("auto", "float64", "float32"),
     "empty": ("nan", "drop"),
@@ -603,7 +604,9 @@ ENTRIES: dict[str, Entry] = {
         wrong={"labels": (*NO_LABELS, ["a", "b"])},
     ),
     "normalize": _of_matrix(cmfast.normalize, others={"method": "row"}),
-    "importance_weights": _of_matrix(cmfast.importance_weights, others={"method": "row"}),
+    "importance_weights": _of_matrix(  # beside a method no target is right
+        cmfast.importance_weights, others={"method": "row"}, wrong={"target": (M, [[1]], "x", 0, False)}
+    ),
     "bi_normalize": _of_matrix(cmfast.bi_normalize),
     "ipf": _function(cmfast.ipf, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})),
     "ras": _function(cmfast.ras, TARGETS, batch=frozenset(TARGETS), optional=frozenset({"row_sums", "col_sums"})),

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from checks import assert_same_bits
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +136,8 @@ def test_what_does_not_go_with_a_target():
         cmfast.importance_weights(M, target=np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"^importance_weights: batch shapes do not broadcast"):
         cmfast.importance_weights(np.ones((2, 2, 2)), target=np.ones((3, 2, 2)))
+    with pytest.raises(TypeError, match=r"^importance_weights: arrays must come from one library"):
+        cmfast.importance_weights(M, target=torch.ones(2, 2))
     cmfast.importance_weights(np.ones((3, 2, 2)), target=M, progress=lambda done, total: ticks.append((done, total)))
     assert ticks == [(3, 3)]
 

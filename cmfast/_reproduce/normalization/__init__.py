@@ -1,5 +1,6 @@
 """Erbani et al., On the Normalization of Confusion Matrices: both experiments on four data sets, and what follows."""
 
+import shlex
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -54,7 +55,9 @@ def reproduce(
     if not fit:
         own.refuse(f"--network {network}", "takes pictures of 4 pixels a side and more, none is given")
     predicted = given.predicted if given else None
-    return _of_pools(fit, predicted, quick, settings, progress)
+    options = {"network": None if network == "perceptron" else network, "repeats": repeats, **files}
+    asked = [shlex.join([f"--{name}", str(value)]) for name, value in options.items() if value is not None]
+    return replace(_of_pools(fit, predicted, quick, settings, progress), asked=asked)
 
 
 def _of_pools(
