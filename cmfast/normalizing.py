@@ -430,7 +430,7 @@ def _by_line(op: str, M: Array, method: str, on_failure: OnFailure, num_threads:
 def _method(method: Any, options: dict[str, Any]) -> str:
     """Return the one name of `method`; refuse options that it does not have."""
     validate.choice("method", method, METHODS)
-    one: str = SYNONYMS.get(method, method)
+    one = str(SYNONYMS.get(method, method))
     for name in options:
         if one != "bi" or name not in OPTIONS:
             near = validate.meant(name, OPTIONS) if one == "bi" else ""

@@ -107,8 +107,14 @@ def _unevenness(M: np.ndarray) -> np.ndarray:
 
 def _rank_correlations(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the rank correlation over the levels, the first axis, in every repetition; 0 where one is all alike."""
-    pairs = zip(a.T, b.T, strict=True)
-    return np.array([0.0 if min(np.ptp(x), np.ptp(y)) == 0 else float(spearmanr(x, y).statistic) for x, y in pairs])
+    return np.array([_rank_correlation(x, y) for x, y in zip(a.T, b.T, strict=True)])
+
+
+def _rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
+    if min(np.ptp(x), np.ptp(y)) == 0:
+        return 0.0
+    found: Any = spearmanr(x, y)
+    return float(found.statistic)
 
 
 def _samples(truth: np.ndarray, skewed: np.ndarray, settings: Settings) -> dict[str, Any]:
