@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, lazy, reading, validate
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast.conformal._counts import Counts
@@ -139,7 +139,8 @@ def score_histogram(
     Notes
     -----
     A score belongs to the first cell whose upper edge it does not exceed, one below 0 to the first. Bad values: NaN
-    counts as infinity, nothing is reported. Does not synchronise. Reproducible: integers, the same for any split.
+    counts as infinity, nothing is reported. Does not synchronise. Reproducible: integers, the same for any split. Of a
+    Dask array it is a ``dask.delayed.Delayed``, whose ``threshold(alpha)`` is one as well.
 
     Examples
     --------
@@ -150,11 +151,19 @@ def score_histogram(
     bins = validate.count("bins", bins, least=1, most=MOST_BINS)
     top = validate.positive("top", top)
     num_threads = validate.num_threads(num_threads)
+    options: dict[str, Any] = {"bins": bins, "top": top, "num_threads": num_threads}
+    if lazy.are_lazy(s):
+        counts = lazy.sums(_counted, {"s": s}, 1, **options)
+        lazily: ScoreHistogram = lazy.awaited(ScoreHistogram, counts, top)
+        return lazily
+    return ScoreHistogram(_counted(s, **options), top)
+
+
+def _counted(s: Array, *, bins: int, top: float, num_threads: int | None) -> Array:
     (s,) = dispatch.adopt(s=s)
     validate.real(s=s)
     shape = dispatch.shape_of(s)
     if not shape:
         validate.refuse("s", "of shape (..., n)", f"shape {shape}")
     with validate.room(8 * (bins + 1) * math.prod(shape[:-1]), bins=bins):
-        counts = dispatch.call("score_histogram", s, bins=bins, width=top / bins, num_threads=num_threads)
-    return ScoreHistogram(counts, top)
+        return dispatch.call("score_histogram", s, bins=bins, width=top / bins, num_threads=num_threads)

@@ -6,7 +6,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast.conformal import _options, _reasons
 from cmfast.conformal._options import ScoreMethod
@@ -42,6 +42,7 @@ def scores(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@lazy.by_block(P="C", y="", u="")
 def scores(
     P: Array,
     y: Array | None = None,
@@ -120,7 +121,8 @@ def scores(
     an entry that is NaN or farther outside, a U that is not from 0 to 1, or a label that is no
     class (INVALID) gives NaN there and nowhere else, and is reported as `on_failure` says. :func:`threshold` takes NaN
     for infinity, :func:`prediction_sets` gives such a row all classes: both can only raise coverage. Synchronises the
-    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads.
+    device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of threads, and for any
+    chunks of Dask arrays, with which `rng` is a seed.
 
     References
     ----------

@@ -1,11 +1,12 @@
 """What two classifiers said of the same samples: ``paired_counts``, and what it returns."""
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, lazy, validate
 from cmfast._core.annotations import Array, Label
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
@@ -280,7 +281,7 @@ def paired_counts(
     Notes
     -----
     Bad values: missing labels are refused. Synchronises the device. Reproducible: counts are exact, and do not depend
-    on how samples are cut or ordered.
+    on how samples are cut or ordered. Of Dask arrays it is a ``dask.delayed.Delayed`` of the counts.
 
     References
     ----------
@@ -292,4 +293,22 @@ def paired_counts(
     >>> uncertainty.paired_counts(["a", "b", "b"], ["a", "b", "a"], ["a", "b", "b"], clusters=[1, 1, 2])
     <PairedCounts: 3 samples, 2 classes, 2 clusters>
     """
+    if lazy.are_lazy(y_true, y_a, y_b, groups, clusters):
+        arrays = {"y_true": y_true, "y_a": y_a, "y_b": y_b, "groups": groups, "clusters": clusters}
+        options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "num_threads": None}
+        if isinstance(groups, Mapping):
+            validate.refuse("groups", "one column with Dask arrays", "a dict", TypeError)
+        lazily: PairedCounts = lazy.merged(_of_chunk, _added, arrays, dict.fromkeys(arrays, 0), **options)
+        return lazily
     return PairedCounts(*_paired_samples.counted(y_true, y_a, y_b, labels, n_classes, groups, clusters))
+
+
+def _of_chunk(
+    y_true: Array, y_a: Array, y_b: Array, groups: Any = None, clusters: Any = None, *, num_threads: Any, **options: Any
+) -> PairedCounts:
+    del num_threads  # nothing here takes long enough for a second
+    return paired_counts(y_true, y_a, y_b, groups=groups, clusters=clusters, **options)
+
+
+def _added(parts: list[PairedCounts]) -> PairedCounts:
+    return sum(parts[1:], parts[0])

@@ -9,7 +9,7 @@ from callables import ENTRIES, call
 from checks import assert_same_bits
 
 import cmfast
-from cmfast import metrics, uncertainty
+from cmfast import conformal, metrics, uncertainty
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -123,6 +123,22 @@ def test_one_matrix_and_arrays_of_several_chunks():
     assert_same_bits(found.matrix.compute(), cmfast.ipf(M, rows, M.sum(-2)).matrix)
 
 
+@pytest.mark.parametrize("chunks", [(5, 40), (1, 7), ((2, 0, 3), (1, 39))], ids=str)
+@pytest.mark.parametrize("rule", [{"method": "aps"}, {"method": "raps", "lam": 0.01}, {"method": "lac"}], ids=str)
+def test_conformal_scores(rule, chunks):
+    rng = np.random.default_rng(8)
+    P, y, u = rng.dirichlet(np.ones(4), (5, 40)), rng.integers(0, 4, (5, 40)), rng.random((5, 40))
+    scores = conformal.scores
+    lazy_P, lazy_y, lazy_u = (lazy(x, chunks) for x in (P, y, u))
+    pairs = [(scores(lazy_P, **rule), scores(P, **rule)), (scores(lazy_P, lazy_y, **rule), scores(P, y, **rule))]
+    if rule["method"] != "lac":
+        pairs.append((scores(lazy_P, lazy_y, u=lazy_u, **rule), scores(P, y, u=u, **rule)))
+        pairs.append((scores(lazy_P, rng=3, **rule), scores(P, rng=3, **rule)))
+    for found, want in pairs:
+        assert (found.shape, found.dtype, found._meta.ndim) == (want.shape, want.dtype, want.ndim)
+        assert_same_bits(found.compute(), want)
+
+
 def test_clusters_are_in_one_chunk():
     assert_as_numpy(lambda M: uncertainty.standard_error(M, "accuracy", clustered=True), {"M": np.stack([M, M + 1], 2)})
     with pytest.raises(ValueError, match=r"M must be in one chunk along the last 3 axes; give M\.rechunk\({-3: -1, -2"):
@@ -195,6 +211,10 @@ def test_bad_matrices_are_reported_by_the_task():
         (lambda: cmfast.overlap(lazy(M), lazy(M[:3])), "overlap: batch shapes do not broadcast, got S:"),
         (lambda: cmfast.ipf(lazy(M), start=(lazy(M[..., 0]),) * 2), "ipf: start must be without Dask arrays, got some"),
         (lambda: cmfast.ras(lazy(M), progress=True), "ras: progress must be None with Dask arrays, which have"),
+        (lambda: conformal.scores(lazy(M[0, 0]), rng=np.random.default_rng(0)),
+         r"conformal\.scores: rng must be a seed with Dask arrays"),
+        (lambda: conformal.scores(lazy(M[0, 0]).rechunk((3, 1))),
+         r"conformal\.scores: P must be in one chunk along the last axis; give P\.rechunk\({-1: -1}\)"),
         (lambda: metrics.mcc(lazy(M), undefined="no"), "metrics.mcc: undefined must be"),
         (lambda: metrics.compute(lazy(M), ["no"]), "metrics.compute: "),
         (lambda: uncertainty.resample(lazy(M), n_replicates=2), "uncertainty.resample: M is a lazy dask"),

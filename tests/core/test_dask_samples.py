@@ -8,7 +8,7 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast import metrics
+from cmfast import conformal, metrics, uncertainty
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -72,6 +72,25 @@ def test_maps_and_batches(sample_axes):
     options = {"n_classes": 4, "sample_axes": sample_axes}
     assert_same_parts(cmfast.confusion_matrix(*maps, **options), cmfast.confusion_matrix(y, p, **options))
     assert_same_parts(metrics.label_margins(*maps, **options), metrics.label_margins(y, p, **options))
+
+
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+def test_paired_counts_and_histograms_of_scores(chunks):
+    y, a, b, g, c, scores = (Y, P, (P + G) % 4, G, RNG.integers(0, 50, N), RNG.random(N))
+    lazily = lazy(y, a, b, g, c, scores, chunks=chunks)
+    pairs = uncertainty.paired_counts
+    assert pairs(*lazily[:3]).compute() == pairs(y, a, b)
+    assert pairs(*lazily[:3], n_classes=5, clusters=lazily[4]).compute() == pairs(y, a, b, n_classes=5, clusters=c)
+    found = pairs(*lazily[:3], labels=[3, 0, 1], groups=lazily[3], clusters=lazily[4])
+    assert found.compute() == pairs(y, a, b, labels=[3, 0, 1], groups=g, clusters=c)
+    names = [NAMES[x] for x in (y, a, b)]
+    assert pairs(*lazy(*names, chunks=chunks)).compute() == pairs(*names)
+    found, want = conformal.score_histogram(lazily[5], bins=64), conformal.score_histogram(scores, bins=64)
+    assert found.compute() == want
+    assert_same_bits(found.threshold([0.1, 0.5]).compute(), want.threshold([0.1, 0.5]))
+    maps = scores.reshape(10, 100)
+    found = conformal.score_histogram(da.from_array(maps, chunks=(3, 40)), bins=9)
+    assert found.compute() == conformal.score_histogram(maps, bins=9)
 
 
 def test_one_truth_of_many_predictions_text_and_unknown_sizes():
@@ -228,6 +247,10 @@ Y_, P_, X_ = lazy(Y, P, X)
         (lambda: cmfast.cell_counts(X_.rechunk((300, 2)), Y_, P_, grid=GRID, n_classes=4),
          r"cell_counts: X must be in one chunk along the last axis; give X\.rechunk\({-1: -1}\)"),
         (lambda: cmfast.cell_counts(X_, Y_[:-1], P_, grid=GRID, n_classes=4), "cell_counts: y_true must be of 1000"),
+        (lambda: uncertainty.paired_counts(Y_, P_, Y_[:9]), r"uncertainty\.paired_counts: y_b must be of 1000 samples"),
+        (lambda: uncertainty.paired_counts(Y_, P_, Y_, groups={"a": Y_}),
+         r"uncertainty\.paired_counts: groups must be one column with Dask arrays"),
+        (lambda: conformal.score_histogram(Y_, bins=0), r"conformal\.score_histogram: bins must be"),
         (lambda: cmfast.sparse_histogram(X_, grid=GRID, groups=Y_), "sparse_histogram: n_groups must be given"),
         (lambda: cmfast.sparse_histogram(X_, grid=GRID, weights=W), "sparse_histogram: arrays must come from one lib"),
         (lambda: cmfast.sparse_histogram(X_, grid=GRID, weights=Y_[:9]), "sparse_histogram: weights must be of 1000"),

@@ -152,6 +152,10 @@ def _lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
         what = ", ".join(f"{name} from {dispatch.library(x)}" for name, x in arrays.items())
         validate.fail(f"arrays must come from one library, got {what}", TypeError)
     for name, value in values.items():
+        if isinstance(value, np.random.Generator):
+            validate.refuse(
+                name, "a seed with Dask arrays, whose blocks would all draw the same", "a Generator", TypeError
+            )
         if name not in arrays and any(map(is_lazy, leaves(value))):
             validate.refuse(name, "without Dask arrays", "some; call dask.compute first", TypeError)
     if values.get("progress"):
