@@ -61,6 +61,26 @@ def test_a_worker_that_dies_changes_no_bit(client, tmp_path):
         assert client.compute(cmfast.Grid.scott(given)).result() == cmfast.Grid.scott(X)
 
 
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_whatever_is_counted_of_points_has_the_same_bits_where_a_worker_dies(client, tmp_path):
+    weights = RNG.normal(size=N) * 10.0 ** RNG.integers(-30, 30, N)
+    y, p, points, w = lazy(Y, P, X, weights)
+    cells = cmfast.cell_counts(X, Y, P, grid=GRID, n_classes=4)
+    once = tmp_path / "died"
+    parts = cmfast.cell_counts(points, fatal(y, once), p, grid=GRID, n_classes=4, n_parts=5)
+    assert_same_bits(client.compute(cmfast.gcm(parts, ["bi", "row"])).result(), cmfast.gcm(cells, ["bi", "row"]))
+    assert once.exists()
+    histogram = client.compute(cmfast.sparse_histogram(points, grid=GRID, weights=w, groups=y, n_groups=4)).result()
+    want = cmfast.sparse_histogram(X, grid=GRID, weights=weights, groups=Y, n_groups=4)
+    for name in ("cells", "groups", "values"):
+        assert_same_bits(getattr(histogram, name), getattr(want, name))
+    options = {"n_components": None, "n_classes": 4}
+    result = client.compute(cmfast.geometric_confusion_matrix(points, y, p, **options)).result()
+    alone = cmfast.geometric_confusion_matrix(X, Y, P, **options)
+    assert_same_bits(result.matrix, alone.matrix)
+    assert str(result.diagnostics) == str(alone.diagnostics)
+
+
 def test_wrong_labels_fail_in_our_words(client):
     bad = Y.copy()
     bad[N // 2] = 9
