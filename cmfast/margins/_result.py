@@ -38,9 +38,11 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         The largest L1 distance of a margin from its target over the sum of that. Where :func:`ipf` adds those of both
         margins, this is between a half of that and all of it.
     cell_error : array of float64, shape (...)
-        About how far off a cell may be, relative to itself: what rounding the targets once moves, and the last step.
+        About how far off a cell may be, relative to itself: what rounding the targets once moves, and the last step;
+        after sweeps alone what all further ones would change.
     n_iter : array of int64, shape (...)
-        Passes over the table: one for each margin of a sweep, one for each Newton step.
+        Passes over the table: one for each margin of a sweep, be it to find out what further ones would change, and
+        one for each Newton step.
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`.
     """

@@ -43,7 +43,7 @@ FAMILIES = {
     "dense": ((8,) * 3, PAIRS, 1.0, 4, 60),
     "chain": ((6,) * 4, CHAIN, 1.0, 3, 60),
     "triples": ((5,) * 4, TRIPLES, 0.6, 2, 65),
-    "one-way": ((4,) * 5, tuple((k,) for k in range(5)), 1.0, 2, 115),
+    "one-way": ((4,) * 5, tuple((k,) for k in range(5)), 1.0, 2, 150),  # five to a sweep
 }
 # What float64 targets do not determine.
 BEYOND = {

@@ -10,6 +10,7 @@ from cmfast.kernels.cpu.margins._table import (
     PROBED,
     REMOVED,
     RESIDUAL,
+    SETTLED,
     STEPS,
     TOTAL,
     UNKNOWNS,
@@ -36,7 +37,7 @@ def begin(t, cells, layout, targets, smoothing):
     _list(t, cells, layout, targets, smoothing)
     t.multipliers[:] = 0.0
     t.step[:] = 0.0
-    t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED] = 0, 0, 0
+    t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED], t.counts[SETTLED] = 0, 0, 0, 0
     t.state[RESIDUAL], t.state[WIDTH], t.state[WIDTH_BEFORE] = np.inf, np.inf, np.inf
     t.state[PROBED], t.state[LEVENBERG] = 0.0, NUDGE
     return _empty_line(t, layout, targets)

@@ -14,7 +14,16 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._begin import NUDGE, begin
-from cmfast.kernels.cpu.margins._passes import add_up, close, curve, sweep, widths
+from cmfast.kernels.cpu.margins._passes import (
+    add_up,
+    close,
+    curve,
+    echo,
+    next_word,
+    random_sign,
+    sweep,
+    widths,
+)
 from cmfast.kernels.cpu.margins._proofs import refutes, remove
 from cmfast.kernels.cpu.margins._table import (
     CELLS,
@@ -22,6 +31,7 @@ from cmfast.kernels.cpu.margins._table import (
     PASSES,
     PROBED,
     RESIDUAL,
+    SETTLED,
     STEPS,
     UNKNOWNS,
     WIDTH,
@@ -40,6 +50,7 @@ from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
 SOLVE = -1  # the step is to be solved for
 PROOFS_FROM = 3  # steps until it is asked what they prove
 PROBES = 4
+CELLS_TOL = 10.0  # times the tolerance of margins: how right cells are that sweeps alone have found
 UNIT = 1.1e-16  # by which targets are rounded
 MOST_ERROR = 1e-4  # of a cell of a table that counts as solved
 
@@ -55,23 +66,41 @@ def opened(t, cells, layout, targets, smoothing, tol, last_width, max_iter):
     t.counts[PASSES] = 1
     if t.counts[UNKNOWNS] == 0:
         t.state[WIDTH] = 0.0
-    else:
-        _sweep_on(t, tol)
+    elif _sweep_on(t, tol):
+        return OK
     return _judged(t, tol, last_width, max_iter)
 
 
 @jit(inner=True)
 def _sweep_on(t, tol):
-    """Sweep a few times, and further while that will not take many more."""
-    number, left = 0, 0.0
+    """Sweep a few times, and further while that will not take many more; return whether that is all it takes.
+
+    It is where every change of the table dies out in a few sweeps, and what the last one changed was as small as cells
+    are to be right: no equations have to be solved, and not the rounding of the targets but the change is the error.
+    """
+    number, left, widest, m = 0, 0.0, np.inf, t.codes.shape[1]
     while number < PLAIN_SWEEPS or (t.state[RESIDUAL] > tol and left <= PATIENT_SWEEPS):
         before = t.state[RESIDUAL]
-        sweep(t)
-        add_up(t)
+        widest = sweep(t)
         number += 1
-        t.counts[PASSES] += t.codes.shape[1]
         shrinks = 0.0 < t.state[RESIDUAL] < before < np.inf
         left = math.log(tol / t.state[RESIDUAL]) / math.log(t.state[RESIDUAL] / before) if shrinks else np.inf
+    louder = m * echo(t) if t.state[RESIDUAL] <= tol else np.inf
+    add_up(t)
+    while louder * widest > CELLS_TOL * tol and louder < np.inf:
+        before = widest
+        widest = sweep(t)
+        number += 1
+        if not widest < STANDING * before:
+            break
+    t.counts[PASSES] += number * m
+    close(t)
+    add_up(t)
+    if not louder * widest <= CELLS_TOL * tol or not t.state[RESIDUAL] <= tol:
+        return False
+    t.state[PROBED], t.state[WIDTH] = louder * max(widest, UNIT), widest
+    t.counts[SETTLED] = 1
+    return True
 
 
 @jit()
@@ -132,11 +161,11 @@ def disturb(t, number):
     """Round the targets at random, in a way that depends on nothing but `number`: the step is to be solved for that."""
     n, word = t.counts[UNKNOWNS], np.uint64(number + 1)
     for k in range(n):
-        word = _next(word)
-        t.step[k] = _sign(word) * UNIT * t.sums[k]
+        word = next_word(word)
+        t.step[k] = random_sign(word) * UNIT * t.sums[k]
     for line in range(len(t.closed)):
-        word = _next(word)
-        by = _sign(word) * UNIT
+        word = next_word(word)
+        by = random_sign(word) * UNIT
         for c in range(t.first[line], t.first[line + 1] if t.closed[line] > 0.0 else t.first[line]):
             for b in range(1, t.codes.shape[1]):
                 k = t.codes[c, b]
@@ -144,16 +173,6 @@ def disturb(t, number):
                     t.step[k] -= by * t.x[c]
     for k in range(n):
         t.step[k] *= t.scale[k]
-
-
-@jit(inner=True, inline=True)
-def _next(word):
-    return word * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-
-
-@jit(inner=True, inline=True)
-def _sign(word):
-    return 1.0 if word >> np.uint64(63) else -1.0
 
 
 @jit()

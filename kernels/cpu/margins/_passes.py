@@ -5,7 +5,23 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, RESIDUAL, UNKNOWNS
+from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, RESIDUAL, UNKNOWNS
+
+FIRST_WORD = np.uint64(1)
+MOST_ECHOES = 30  # sweeps within which a change must die out
+FADED = 1e-4  # part of it that may be left
+
+
+@jit(inner=True, inline=True)
+def next_word(word):
+    """Return the next of a row of random words."""
+    return word * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+
+
+@jit(inner=True, inline=True)
+def random_sign(word):
+    """Return the sign that a word stands for."""
+    return 1.0 if word >> np.uint64(63) else -1.0
 
 
 @jit(inner=True, borrows=True)
@@ -39,13 +55,17 @@ def close(t):
 @jit(inner=True, borrows=True)
 def add_up(t):
     """Add the cells up by unknown; measure how far their margins are off."""
-    n = t.counts[UNKNOWNS]
-    t.sums[: n + 1] = 0.0
+    t.sums[: t.counts[UNKNOWNS] + 1] = 0.0
     for c in range(t.counts[CELLS]):
         for b in range(1, t.codes.shape[1]):
             t.sums[t.codes[c, b]] += t.x[c]
+    _measure(t)
+
+
+@jit(inner=True, borrows=True)
+def _measure(t):
     worst, missed, of = 0.0, 0.0, 0
-    for k in range(n):
+    for k in range(t.counts[UNKNOWNS]):
         if t.margin[k] != of:
             of, missed = t.margin[k], 0.0
         missed += abs(t.sums[k] - t.wanted[k])
@@ -55,20 +75,103 @@ def add_up(t):
 
 @jit(inner=True, borrows=True)
 def sweep(t):
-    """Scale every margin but the closed one to its targets, one after the other, and then that."""
-    n = t.counts[UNKNOWNS]
-    for b in range(1, t.codes.shape[1]):
-        t.sums[: n + 1] = 0.0
-        for c in range(t.counts[CELLS]):
-            t.sums[t.codes[c, b]] += t.x[c]
+    """Scale every margin but the closed one to its targets, one after the other, and then that.
+
+    Takes the sums of the first of them as they are, and leaves those of all; while one is scaled the next is added up.
+    The multipliers of the closed margin are not kept. Return the most that a line was scaled by, as a logarithm.
+    """
+    n, m, widest = t.counts[UNKNOWNS], t.codes.shape[1], 0.0
+    t.step[n] = 1.0
+    for b in range(1, m):
         for k in range(n):
             if t.margin[k] == b:
-                t.sums[k] = t.wanted[k] / t.sums[k]
-                t.multipliers[k] += math.log(t.sums[k])
-        t.sums[n] = 1.0
-        for c in range(t.counts[CELLS]):
-            t.x[c] *= t.sums[t.codes[c, b]]
-    close(t)
+                t.step[k] = t.wanted[k] / t.sums[k]
+                by = math.log(t.step[k])
+                t.multipliers[k] += by
+                widest = max(widest, abs(by))
+            elif t.margin[k] > b:
+                t.sums[k] = 0.0
+        if b < m - 1:
+            for c in range(t.counts[CELLS]):
+                t.x[c] *= t.step[t.codes[c, b]]
+                t.sums[t.codes[c, b + 1]] += t.x[c]
+    t.sums[: n + 1] = 0.0
+    for line in range(len(t.closed)):
+        start, stop, total = t.first[line], t.first[line + 1], 0.0
+        for c in range(start, stop):
+            t.x[c] *= t.step[t.codes[c, m - 1]]
+            total += t.x[c]
+        factor = t.closed[line] / total if t.closed[line] > 0.0 and stop > start else 1.0
+        widest = max(widest, abs(math.log(factor)))
+        for c in range(start, stop):
+            t.x[c] *= factor
+            for b in range(1, m):
+                t.sums[t.codes[c, b]] += t.x[c]
+    _measure(t)
+    return widest
+
+
+@jit(inner=True, borrows=True)
+def echo(t):
+    """Return how much larger a change of all cells is than that of a sweep, once all further sweeps have answered it.
+
+    To first order, for a change at random; infinite where further sweeps do not take it away soon. Small if all ways in
+    which the table can change die out in a few sweeps: then what a sweep changes says how far off the cells still are.
+    """
+    n, m = t.counts[UNKNOWNS], t.codes.shape[1]
+    word = FIRST_WORD
+    for k in range(n):
+        word = next_word(word)
+        t.step[k] = random_sign(word)
+    t.step[n] = 0.0
+    t.sums[: n + 1] = 0.0
+    before = 0.0
+    for line in range(len(t.closed)):
+        word = next_word(word)
+        sign = random_sign(word) if t.closed[line] > 0.0 else 0.0
+        for c in range(t.first[line], t.first[line + 1]):
+            z = sign
+            for b in range(1, m):
+                z += t.step[t.codes[c, b]]
+            t.z[c] = z
+            t.sums[t.codes[c, 1]] += t.x[c] * z
+            before = max(before, abs(z))
+    total = 1.0
+    for _ in range(MOST_ECHOES):
+        size = _fade(t)
+        t.counts[PASSES] += m
+        total += size / before
+        if size <= FADED * before:
+            return total
+    return np.inf
+
+
+@jit(inner=True, borrows=True)
+def _fade(t):
+    """Sweep a change of the cells once, to first order; return what is left of it. The sums are those of the first."""
+    n, m, size = t.counts[UNKNOWNS], t.codes.shape[1], 0.0
+    for b in range(1, m):
+        for k in range(n):
+            if t.margin[k] == b:
+                t.step[k] = t.sums[k] / t.wanted[k]
+            elif t.margin[k] > b:
+                t.sums[k] = 0.0
+        if b < m - 1:
+            for c in range(t.counts[CELLS]):
+                t.z[c] -= t.step[t.codes[c, b]]
+                t.sums[t.codes[c, b + 1]] += t.x[c] * t.z[c]
+    t.sums[: n + 1] = 0.0
+    for line in range(len(t.closed)):
+        start, stop, total = t.first[line], t.first[line + 1], 0.0
+        for c in range(start, stop):
+            t.z[c] -= t.step[t.codes[c, m - 1]]
+            total += t.x[c] * t.z[c]
+        mean = total / t.closed[line] if t.closed[line] > 0.0 else 0.0
+        for c in range(start, stop):
+            t.z[c] -= mean
+            size = max(size, abs(t.z[c]))
+            t.sums[t.codes[c, 1]] += t.x[c] * t.z[c]
+    return size
 
 
 @jit(inner=True)

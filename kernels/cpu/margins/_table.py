@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 
 # Numbers of `Table.counts`.
-CELLS, UNKNOWNS, PASSES, STEPS, REMOVED = range(5)
+CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED = range(6)
 # Numbers of `Table.state`.
 RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, PROBED, LEVENBERG = range(6)
 
@@ -28,6 +28,7 @@ class Table(NamedTuple):
     numbers: np.ndarray  # (all lines,) int64: which unknown each is, -1 for those of the closed margin
     totals: np.ndarray  # (margins,) sums of their targets
     x: np.ndarray  # (cells,) scaled
+    z: np.ndarray  # (cells,) a change of theirs, as logarithms
     lift: np.ndarray  # (lines,) multipliers of the closed margin
     multipliers: np.ndarray  # (unknowns + 1,)
     sums: np.ndarray  # (unknowns + 1,)
@@ -55,6 +56,7 @@ def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
         numbers=np.empty(n_lines, np.int64),
         totals=np.empty(n_margins),
         x=np.empty(n_cells),
+        z=np.empty(n_cells),
         lift=np.empty(n_closed),
         multipliers=np.empty(others),
         sums=np.empty(others),
@@ -63,6 +65,6 @@ def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
         proof=np.empty(n_closed + others),
         curvature=np.empty((n_unknowns, n_unknowns)),
         scale=np.empty(others),
-        counts=np.zeros(5, np.int64),
+        counts=np.zeros(6, np.int64),
         state=np.zeros(6),
     )

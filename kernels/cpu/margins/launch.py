@@ -11,7 +11,7 @@ from cmfast.kernels.cpu.margins import _layout
 from cmfast.kernels.cpu.margins._finish import finish
 from cmfast.kernels.cpu.margins._newton import MOST_ERROR, PROBES, SOLVE, disturb, disturbed, form, opened, stepped
 from cmfast.kernels.cpu.margins._solve import SMALL, root, root_by_library, solve, solve_by_library
-from cmfast.kernels.cpu.margins._table import LEVENBERG, PASSES, PROBED, REMOVED, UNKNOWNS, Table, new_table
+from cmfast.kernels.cpu.margins._table import LEVENBERG, PASSES, PROBED, REMOVED, SETTLED, UNKNOWNS, Table, new_table
 from cmfast.kernels.shared.margins import FLOOR, MOST_PASSES
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
@@ -111,7 +111,7 @@ def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, sta
             root(t.curvature, n)
             solve(t.curvature, n, t.step)
             status = stepped(t, rules.tol, rules.last_width, rules.max_iter)
-        if status <= MAX_ITER and n > 0:
+        if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
             form(t)
             root(t.curvature, n)
             for number in range(PROBES):
@@ -159,7 +159,7 @@ def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
         pool.checkpoint()
         solve_by_library(_rooted(t, n), t.step[:n])
         status = stepped(t, rules.tol, rules.last_width, rules.max_iter)
-    if status <= MAX_ITER and n > 0:
+    if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
         form(t)
         S = _rooted(t, n)
         for number in range(PROBES):
