@@ -128,10 +128,12 @@ def _ipf_of_logits() -> None:
 
 
 def _ipf_nd() -> None:
-    """Call it on a small table and on one whose step a library solves."""
+    """Call it on a small table and on one whose step a library solves: both are no work for sweeps alone."""
     for n in (2, 9):
-        M = np.ones((n, n, n))
-        cmfast.ipf_nd(M, [((0, 1), M.sum(2)), ((0, 2), M.sum(1)), ((1, 2), M.sum(0))])
+        i, j, k = np.indices((n, n, n))
+        M = 10.0 ** ((3 * i + 5 * j + 7 * k) % 8)
+        T = M * 10.0 ** ((i * j) % 4 + (j * k) % 4 + (i * k) % 3)
+        cmfast.ipf_nd(M, [((0, 1), T.sum(2)), ((0, 2), T.sum(1)), ((1, 2), T.sum(0))])
 
 
 def _rake() -> None:
@@ -140,7 +142,8 @@ def _rake() -> None:
     for options in ({}, {"method": "linear"}, {"method": "truncated", "bounds": (0.5, 3.0)}):
         cmfast.rake(A, known, **options)
     cmfast.rake(np.array([[0, 0, 1], [0, 1, 1]]), [(0, np.array([3.0, 1.0])), (1, np.array([2.0, 2.0]))])
-    cmfast.rake(A, np.array([-6.0, 100.0]), on_failure="ignore")
+    cmfast.rake(np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([1.0, 0.0]))
+    cmfast.rake(A, np.array([6.0, 100.0]), on_failure="ignore")
 
 
 def _comparison_gradient() -> None:

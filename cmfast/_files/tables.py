@@ -265,40 +265,49 @@ def column_named(path: Path, names: list[str], wanted: str) -> int:
 
 
 def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) -> Iterator[list[Column]]:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    check_source(path)
+    total = path.stat().st_size
+    lines = csv_lines(path)
+    _, first, _ = next(lines)
+    if len(first) < 2:
+        between = "tabs" if _delimiter(path) == "\t" else "commas"
+        raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
+    named = _has_header(path, first, wanted, _delimiter(path)) if header is None else header
+    names = [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
+    places = _columns(path, names, wanted)
+    block = _Rows(len(places))
+    for line, row, done in lines if named else chain([(1, first, 0)], lines):
+        labels = [row[k].strip() for k in places]
+        if not all(labels):
+            empty = names[places[labels.index("")]]
+            raise FileError(path, f"line {line} has an empty label in column {empty!r}")
+        block.append(labels, line)
+        if len(block) == ROWS:
+            yield block.columns()
+            block = _Rows(len(places))
+            tick(min(done, total), total)
+    yield block.columns()
+    tick(total, total)
+
+
+def csv_lines(path: Path) -> Iterator[tuple[int, list[str], int]]:
+    """Yield the lines of a csv or tsv file that are not empty: number, cells, and how many bytes were read so far."""
     check_source(path)
     try:
-        total = path.stat().st_size
         with path.open("rb") as raw:
-            reader = _reader(raw, delimiter)
+            reader = _reader(raw, _delimiter(path))
             first = next(reader, None)
             if first is None:
                 raise FileError(path, "is empty")
-            if len(first) < 2:
-                between = "tabs" if delimiter == "\t" else "commas"
-                raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
-            named = _has_header(path, first, wanted, delimiter) if header is None else header
-            names = [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
-            places = _columns(path, names, wanted)
-            block = _Rows(len(places))
-            for row in reader if named else chain([first], reader):
+            yield reader.line_num, first, raw.tell()
+            for row in reader:
                 if not row:
                     continue
                 if len(row) != len(first):
                     raise FileError(
                         path, f"line {reader.line_num} has {len(row)} columns, the first line has {len(first)}"
                     )
-                labels = [row[k].strip() for k in places]
-                if not all(labels):
-                    empty = names[places[labels.index("")]]
-                    raise FileError(path, f"line {reader.line_num} has an empty label in column {empty!r}")
-                block.append(labels, reader.line_num)
-                if len(block) == ROWS:
-                    yield block.columns()
-                    block = _Rows(len(places))
-                    tick(min(raw.tell(), total), total)
-            yield block.columns()
-            tick(total, total)
+                yield reader.line_num, row, raw.tell()
     except UnicodeDecodeError as error:
         raise FileError(path, "is no UTF-8 text") from error
     except csv.Error as error:
@@ -307,6 +316,10 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
         raise FileError(path, f"line {line}: {error}") from error
     except OSError as error:
         raise FileError(path, reason(error)) from error
+
+
+def _delimiter(path: Path) -> str:
+    return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
 def _reader(raw: BinaryIO, delimiter: str) -> Any:
@@ -382,7 +395,7 @@ def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Colu
     for columns in parts(places):
         with understood(path, "not readable"):
             chosen = zip(places, columns, strict=True)
-            block = [_arrow_labels(path, names[place], column, done) for place, column in chosen]
+            block = [arrow_labels(path, names[place], column, done) for place, column in chosen]
         yield block
         done += len(block[0].codes)
         tick(done, total)
@@ -453,7 +466,8 @@ def _ipc(path: Path) -> Any:
     return whole.schema.names, total, batches
 
 
-def _arrow_labels(path: Path, name: str, column: Any, start: int) -> Column:
+def arrow_labels(path: Path, name: str, column: Any, start: int) -> Column:
+    """Return a block of a column of labels, whose first row is `start` in the file."""
     found = _arrow_values(path, name, column, start)
     if not getattr(column.type, "ordered", False):
         return found

@@ -26,6 +26,7 @@ from cmfast.cli import (
     _merge,
     _metrics,
     _normalize,
+    _rake,
     _report,
     _reproduce,
     _screen,
@@ -62,6 +63,11 @@ COMMANDS = {
     ),
     "normalize": Command(
         _normalize, "normalise a file of confusion matrices", "matrices.npy -o bi.npy --method bi --smoothing 0.5"
+    ),
+    "rake": Command(
+        _rake,
+        "weights of records that add up to known totals",
+        "microdata.parquet --targets totals.csv --weights w -o weights.parquet",
     ),
     "merge": Command(_merge, "add up counts of parts", "monday.json tuesday.json -o both.json"),
     "gcm": Command(_gcm, "geometric confusion matrix of embeddings", "X.npy --labels y.npy --pred p.npy"),

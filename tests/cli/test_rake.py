@@ -1,0 +1,138 @@
+"""The command ``cmfast rake``."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import assert_refused
+
+import cmfast
+from cmfast import cli
+
+RNG = np.random.default_rng(3)
+SURVEY = pd.DataFrame(
+    {
+        "age": RNG.choice(["young", "old"], 200),
+        "region": RNG.choice(["north", "south", "west"], 200),
+        "rooms": RNG.integers(1, 4, 200),
+        "w": RNG.uniform(1.0, 3.0, 200),
+    }
+)
+TARGETS = """age,region,rooms,target
+young,,,900
+old,,,1100
+,north,,800
+,south,,700
+,west,,500
+,,1,600
+,,2,700
+,,3,700
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    SURVEY.to_parquet("survey.parquet")
+    SURVEY.to_csv("survey.csv", index=False)
+    SURVEY.to_feather("survey.feather")
+    (tmp_path / "targets.csv").write_text(TARGETS)
+    return tmp_path
+
+
+def ours(**options):
+    """Return the weights that the function gives."""
+    codes = np.stack([pd.factorize(SURVEY[name], sort=True)[0] for name in ("age", "region", "rooms")])
+    margins = [(0, [1100.0, 900.0]), (1, [800.0, 700.0, 500.0]), (2, [600.0, 700.0, 700.0])]
+    return cmfast.rake(codes, margins, weights=SURVEY["w"].to_numpy(), **options).weights
+
+
+def run(capsys, *options):
+    """Return the exit status and what was printed."""
+    status = cli.main(["rake", *options, "--quiet"])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+@pytest.mark.parametrize("name", ["survey.parquet", "survey.csv", "survey.feather"])
+def test_weights_are_those_of_the_function(name, files, capsys):
+    status, out, err = run(capsys, name, "--targets", "targets.csv", "--weights", "w", "-o", "weights.parquet")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "200 records, 8 targets, raking: CONVERGED"
+    assert "  age = young: 900" in out.splitlines()
+    found = pd.read_parquet(files / "weights.parquet")
+    np.testing.assert_allclose(found["weight"], ours(), rtol=1e-8)
+
+
+def test_bounds_and_json(files, capsys):
+    options = ("--method", "truncated", "--bounds", "3", "6.5", "-o", "weights.csv", "--json")
+    status, out, _ = run(capsys, "survey.csv", "--targets", "targets.csv", "--weights", "w", *options)
+    facts = json.loads(out)
+    assert (status, facts["status"], facts["records"]) == (0, "CONVERGED", 200)
+    assert facts["ratios"][0] >= 3.0 - 1e-12
+    assert facts["ratios"][1] <= 6.5 + 1e-12
+    found = pd.read_csv(files / "weights.csv")["weight"]
+    np.testing.assert_allclose(found, ours(method="truncated", bounds=(3.0, 6.5)), rtol=1e-8)
+    assert {one["name"]: one["target"] for one in facts["targets"]}["region = west"] == 500.0
+
+
+def test_combinations_and_targets_from_parquet(files, capsys):
+    w = SURVEY["w"] * np.where(SURVEY["age"] == "old", 2.0, 1.0)
+    both = w.groupby([SURVEY["age"], SURVEY["region"]]).sum().rename("total").reset_index()
+    rooms = w.groupby(SURVEY["rooms"]).sum().rename("total").reset_index()
+    pd.concat([both, rooms.astype({"rooms": str})]).to_parquet("targets.parquet", index=False)
+    status, out, err = run(capsys, "survey.parquet", "--targets", "targets.parquet", "--weights", "w", "--json")
+    assert (status, err) == (0, "")
+    names = [one["name"] for one in json.loads(out)["targets"]]
+    assert len(names) == 9
+    assert "age = old, region = west" in names
+    assert "rooms = 3" in names
+
+
+def test_what_cannot_be_is_said_by_the_names_of_categories(files, capsys):
+    (files / "far.csv").write_text(TARGETS.replace("young,,,900", "young,,,1900").replace("old,,,1100", "old,,,100"))
+    options = ("--method", "logit", "--bounds", "3", "9", "-o", "weights.csv")
+    assert run(capsys, "survey.csv", "--targets", "far.csv", *options)[0] == 2
+    options = ("--method", "truncated", "--bounds", "3", "9", "-o", "weights.csv")
+    status, out, err = run(capsys, "survey.csv", "--targets", "far.csv", "--weights", "w", *options)
+    assert status == 1
+    assert out == "200 records, 8 targets, truncated: INFEASIBLE\n"
+    assert "these contradict each other: age = " in err
+    assert not (files / "weights.csv").exists()
+    (files / "more.csv").write_text(TARGETS + ",east,,0\n")
+    assert run(capsys, "survey.csv", "--targets", "more.csv")[0] == 0
+    (files / "more.csv").write_text(TARGETS.replace("west,,500", "west,,400") + ",east,,100\n")
+    status, _, err = run(capsys, "survey.csv", "--targets", "more.csv")
+    assert status == 1
+    assert "ZERO_LINE: no record adds to region = east, which should be 100" in err
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        ("age,region\nold,north\n", "one of numbers named target or total"),
+        ("age,target\nold,5\nold,6\n", "line 3: age = old is there twice"),
+        ("age,target\nold,-5\n", "line 2 holds '-5', which is no number of at least 0"),
+        ("age,target\nold,many\n", "line 2 holds 'many', which is no number of at least 0"),
+        ("age,target\n,5\n", "line 2 names no category"),
+        ("age,target\n", "holds no targets"),
+        ("age,target\nold,5\n", "holds records of age = young, of which no target says anything"),
+        ("height,target\nlow,5\n", "has no column 'height'"),
+    ],
+)
+def test_refuses_targets_that_say_nothing_of_the_records(targets, said, files, capsys):
+    (files / "bad.csv").write_text(targets)
+    assert_refused(run(capsys, "survey.csv", "--targets", "bad.csv"), said)
+    if "height" not in targets:
+        assert_refused(run(capsys, "survey.parquet", "--targets", "bad.csv"), said)
+
+
+def test_refuses_wrong_use(files, capsys):
+    one = ("survey.csv", "--targets", "targets.csv")
+    assert_refused(run(capsys, *one, "--bounds", "1", "2"), "--bounds does not belong to --method raking")
+    assert_refused(run(capsys, *one, "--method", "logit"), "--bounds is needed by --method logit")
+    assert_refused(run(capsys, *one, "--weights", "age"), "line 2 holds")
+    assert_refused(run(capsys, "survey.parquet", *one[1:], "--weights", "age"), "column 'age' must hold numbers")
+    assert_refused(run(capsys, *one, "-o", "weights.npy"), "--output must end in .csv, .parquet, .json")
+    assert_refused(run(capsys, "survey.npy", *one[1:]), "unknown kind of file '.npy'")
