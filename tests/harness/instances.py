@@ -154,12 +154,12 @@ def _margins(kind: str, total: str, width: str) -> Call:
 
 
 def _metrics(total: str, result: str) -> Call:
-    return _metrics_of(_matrices("float" if result == "float" else total, 20), result)
+    return _metrics_of(_matrices("float" if result == "float" else total, 40), result)
 
 
-def _metrics_of_small(kind: str, total: str, result: str) -> Call:
+def _metrics_of_small(kind: str, total: str, result: str, lanes: str) -> Call:
     del total
-    return _metrics_of(_matrices(kind, 10), result)
+    return _metrics_of(_matrices(kind, {"8": 10, "32": 20}[lanes]), result)
 
 
 def _metrics_of(M: np.ndarray, result: str) -> Call:
@@ -635,8 +635,8 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_column_ranges_blocks": _columns("column_ranges"),
     "cmfast_column_moments_blocks": _columns("column_moments"),
     "cmfast_ipf_group": _group,
-    "cmfast_ipf_single": _group,
     "cmfast_ipf_queue": _group,
+    "cmfast_ipf_single": _group,
     "cmfast_ipf_team": _team,
     "cmfast_scaling_gradient_single": _scaled_back,
     "cmfast_scaling_gradient_team": _scaled_back,

@@ -46,8 +46,9 @@ struct Cells {
   i64 C, pitch;
 
   __device__ __forceinline__ S operator()(i64 i, i64 j) const { return cell(m[i * pitch + j]); }
-  // The total, for a team that shares the matrix, and whether there is none.
-  template <int W>
+  // The total, for a team that shares the matrix, and whether there is none. IN rows of every so many are added first,
+  // then these sums: teams of which that is the same have the same bits.
+  template <int W, int IN = W>
   __device__ __forceinline__ bool add_up(int rank, S* total) const {
     Doubt doubt;
     *total = 0;
@@ -61,7 +62,14 @@ struct Cells {
       }
       *total = plus(*total, row);
     }
-    *total = team_reduce<W>(*total, [](S a, S b) { return plus(a, b); });
+    if constexpr (IN < W) {
+      const S row = *total;  // of no more rows than there are lanes
+      *total = 0;
+#pragma unroll
+      for (int first = 0; first < W; first += IN)
+        *total = plus(*total, __shfl_sync(CM_ALL_LANES, row, first + rank % IN));
+    }
+    *total = team_reduce<IN>(*total, [](S a, S b) { return plus(a, b); });
     return invalid<W>(doubt, *total);
   }
   // Diagonal, row sum, column sum; if `ordered`, the sums by distance from the diagonal and by larger class.
@@ -546,30 +554,34 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
   }
 }
 
-// The same from small matrices, whose sums never leave shared memory. Each warp takes as many matrices as it has lanes:
-// eight lanes bring the cells of one there and add them up, in the order of the margins, four matrices at a time; then
-// every lane runs the plan for one. Rows, matrices and sums lie so far apart that no bank is asked twice.
-constexpr int SHARERS = 8, CELLS_AHEAD = 8;  // cells that a lane loads before it needs the first of them
-template <typename T, typename S, typename O>
-__global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, i64 n, int ordered, int row_step,
-                                                int cells_step, int sums_step, const i64* __restrict__ steps,
-                                                int n_steps, const double* __restrict__ params,
-                                                const double* __restrict__ weights, const double* __restrict__ members,
-                                                int mode, int n_scalars, int n_tables, double* out_registers,
-                                                O* __restrict__ out_scalars, O* __restrict__ out_tables,
-                                                signed char* __restrict__ out_status) {
+// The same from small matrices, whose sums never leave shared memory. Each warp takes `many` matrices, at most as many
+// as it has lanes: eight lanes, or all, bring the cells of one there and add them up, in the order of the margins; then
+// a lane runs the plan for each. Rows, matrices and sums lie so far apart that no bank is asked twice.
+template <typename T, typename S, typename O, int SHARERS>
+__global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, i64 n, int many, int ordered,
+                                                int row_step, int cells_step, int sums_step,
+                                                const i64* __restrict__ steps, int n_steps,
+                                                const double* __restrict__ params, const double* __restrict__ weights,
+                                                const double* __restrict__ members, int mode, int n_scalars,
+                                                int n_tables, double* out_registers, O* __restrict__ out_scalars,
+                                                O* __restrict__ out_tables, signed char* __restrict__ out_status) {
   CM_DYN_SMEM(S, held);
+  constexpr int TOGETHER = 32 / SHARERS;
+  constexpr int CELLS_AHEAD = SHARERS > 8 ? 16 : 8;  // that a lane loads before it needs the first: few warps have room
   const Plan<O> plan{C,    n,         steps,    n_steps,       params,      weights,    members,
                      mode, n_scalars, n_tables, out_registers, out_scalars, out_tables, out_status};
-  const int parts = ordered ? 5 : UNORDERED, rank = threadIdx.x % SHARERS;
+  const int parts = ordered ? 5 : UNORDERED, lane = threadIdx.x % 32, rank = lane % SHARERS;
+  const i64 warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const unsigned per_row = 65536 / C + 1;  // the row of cell k is k times that, over 65,536: exactly, as C is small
+  S* sums_of = held + warp * 32 * sums_step;
   S* staged = held + blockDim.x * sums_step + threadIdx.x / SHARERS * cells_step;
   const Cells<S, S> cells{staged, C, row_step};
-  for (i64 first = i64(blockIdx.x) * blockDim.x; first < n; first += i64(gridDim.x) * blockDim.x) {
+  for (i64 first = (blockIdx.x * warps + warp) * many; first < n; first += gridDim.x * warps * many) {
+    const int here = int(min(i64(many), n - first));
 #pragma unroll 1
-    for (int round = 0; round < SHARERS; ++round) {
-      const int place = threadIdx.x / 32 * 32 + round * (32 / SHARERS) + threadIdx.x % 32 / SHARERS;
-      const T* m = M + min(first + place, n - 1) * C * C;
+    for (int begin = 0; begin < here; begin += TOGETHER) {
+      const int place = begin + lane / SHARERS;
+      const T* m = M + (first + min(place, here - 1)) * C * C;
       for (int at = rank; at < C * C; at += CELLS_AHEAD * SHARERS) {
         S ahead[CELLS_AHEAD];
 #pragma unroll
@@ -581,9 +593,9 @@ __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, 
         }
       }
       __syncwarp();
-      S* own = held + place * sums_step;
+      S* own = sums_of + place * sums_step;
       S total;
-      const bool bad = cells.template add_up<SHARERS>(rank, &total);
+      const bool bad = cells.template add_up<SHARERS, 8>(rank, &total);
       for (int k = rank; k < C; k += SHARERS) {
         S sums[5];
         cells.sums(k, ordered, sums);
@@ -597,10 +609,11 @@ __global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, 
       }
       __syncwarp();
     }
-    const i64 b = first + threadIdx.x;
-    const S* own = held + threadIdx.x * sums_step;
-    Sums<S> s{own, own + C, own + 2 * C, own + 3 * C, own + 4 * C, C, own[parts * C], 0};
-    if (b < n) plan.run(s, b, own[parts * C + 1] == 0);
+    if (lane < here) {
+      const S* own = sums_of + lane * sums_step;
+      Sums<S> s{own, own + C, own + 2 * C, own + 3 * C, own + 4 * C, C, own[parts * C], 0};
+      plan.run(s, first + lane, own[parts * C + 1] == 0);
+    }
     __syncwarp();  // nobody reads any more what the next matrices overwrite
   }
 }

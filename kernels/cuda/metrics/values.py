@@ -2,12 +2,12 @@
 
 import math
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cuda._core import batches, workspace
-from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
+from cmfast.kernels.cuda._core.module import NAMES, Kernel, library, processors
 from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.shared.metrics import Plan
 
@@ -21,10 +21,37 @@ _RESULTS = (("i64", "i64", "double"), ("int", "i64", "double"), ("float", "doubl
 _KAPPA = Kernel(
     "metrics/values", "cmfast_weighted_kappa_pairs", tuple((*t, w) for t, w in product(_RESULTS, batches.WIDTHS)), 72
 )
-_WHOLE = Kernel("metrics/values", "cmfast_metrics_of_matrices_plan", _RESULTS, 128)
+
+
+class _Sharing(NamedTuple):
+    """How matrices share a processor while metrics are made of them in shared memory.
+
+    Attributes
+    ----------
+    lanes : int
+        That add up one of them.
+    most : int
+        Classes that it has at most.
+    threads : int
+        Of a block: a warp where room is short, for warps share nothing.
+    """
+
+    lanes: int
+    most: int
+    threads: int
+
+
+_SHARING = (_Sharing(8, 16, 64), _Sharing(32, 32, 32))
+_WHOLE = Kernel(
+    "metrics/values",
+    "cmfast_metrics_of_matrices_plan",
+    tuple((*t, str(sharing.lanes)) for t, sharing in product(_RESULTS, _SHARING)),
+    128,
+)
 KERNELS = (_MARGINS, _METRICS, _WHOLE, _KAPPA)
-MOST_WHOLE = 16  # classes of matrices that are in shared memory while metrics are made of them
-_SHARERS = 8  # threads that add up one of these
+MOST_WHOLE = _SHARING[-1].most
+_WARP = 32
+_BUSY_WARPS = 8  # of a processor: before there are as many a warp takes fewer matrices
 
 
 def _cells(M: Any) -> Any:
@@ -76,15 +103,19 @@ def metrics_of_matrices(
     results = _Results(M, M.shape[:-2], C, kind, plan, out)
     if results.n:
         cells = batches.flat_batch(_cells(M), 2)
-        row, parts = C | 1, 5 if plan.ordered else 3
-        matrix = C * row + (_SHARERS - C * row) % 16  # from where eight rows of one end, eight of the next begin
+        sharing = next(each for each in _SHARING if each.most >= C)
+        lanes, threads, row, parts = sharing.lanes, sharing.threads, C | 1, 5 if plan.ordered else 3
+        together = _WARP // lanes
+        matrix = C * row + (lanes - C * row) % 16  # from where the rows of one end, those of the next begin
         sums = parts * C + 2 | 1
-        words = _METRICS_THREADS * sums + _METRICS_THREADS // _SHARERS * matrix
+        words = threads * sums + threads // lanes * matrix
+        turns = -(-results.n // (together * _BUSY_WARPS * processors(M.device)))
+        many = together * min(lanes, turns)
         totals = NAMES[np.dtype(np.float64 if M.dtype.kind == "f" else np.int64)]
         _WHOLE.launch(
-            (NAMES[cells.dtype], totals, NAMES[kind]), -(-results.n // _METRICS_THREADS), threads=_METRICS_THREADS,
-            shared=8 * words, M=cells, ordered=plan.ordered, row_step=row, cells_step=matrix, sums_step=sums,
-            **results.arguments,
+            (NAMES[cells.dtype], totals, NAMES[kind], str(lanes)), -(-results.n // (threads // _WARP * many)),
+            threads=threads, shared=8 * words, M=cells, many=many, ordered=plan.ordered, row_step=row,
+            cells_step=matrix, sums_step=sums, **results.arguments,
         )  # fmt: skip
     return results.of_plan
 
