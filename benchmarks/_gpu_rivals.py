@@ -22,6 +22,8 @@ MOST_SWEEPS = 1 << 14
 SWEEPS = 20  # of those who want throughput
 THREADS = 128
 SHARE = 20  # of the memory of a device that one array may take is one in so many
+LINES = (1000, 2000, 10_000)  # of one large matrix
+COMPARED = 100  # rows of it, from first to last
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,8 @@ def sweeps_in_numpy(M: np.ndarray, number: int) -> np.ndarray:
     return x[..., None] * M * y[..., None, :]
 
 
-def residual(P: np.ndarray) -> float:
-    """Return how far the worst of some matrices is from its margins, over the mass."""
+def residual(P: Any) -> float:
+    """Return how far the worst of some matrices, arrays or tensors, is from its margins, over the mass."""
     missed = abs(P.sum(-1) - 1.0).sum(-1) + abs(P.sum(-2) - 1.0).sum(-1)
     return float((missed / P.shape[-1]).max())
 
@@ -152,7 +154,47 @@ def swept(M: Any, number: int) -> Callable[[Any], str]:
     return check
 
 
-def loop(M: Any, number: int, *, merged: bool) -> Rival:
+def swept_alone(want: Any, number: int) -> Callable[[Any], str]:
+    """Return the check of as many sweeps of one large matrix as it needs: they have come to what we have."""
+    step = -(-want.shape[-1] // COMPARED)
+
+    def check(found: Any) -> str:
+        np.testing.assert_allclose(host(found[:, ::step]), host(want[:, ::step]), rtol=1e-5)
+        missed = residual(found)
+        assert missed <= TOL, missed
+        return f"{number} sweeps, residual {missed:.0e}, ours {residual(want):.0e}"
+
+    return check
+
+
+def needed_there(M: Any) -> int:
+    """Return how many sweeps, as a power of two, one large matrix needs for our residual: found where it lies."""
+    there, number = tensor(M), 1
+    while number < MOST_SWEEPS and residual(sweeps(there, number)) > TOL:
+        number *= 2
+    return number
+
+
+def large(C: int) -> Any:
+    """Return one matrix, an accurate classifier's: 0.8 GB of 10,000 classes would take long to make and to move."""
+    i = np.arange(C, dtype=np.float64)
+    turn, other = cupy.asarray(i * 0.6180339887498949)[:, None], cupy.asarray(i * 0.7548776662466927)
+    M = (turn + other) * (1.0 + turn) % 1.0 + 1e-3  # as good as drawn
+    M *= cupy.asarray(np.exp(2.3 * (i * 0.4142135623730951 % 1.0)))[:, None]  # sizes of classes, from 1 to 10
+    M[cupy.arange(C), cupy.arange(C)] = 9.0 * M.sum(axis=1)
+    return M[None]
+
+
+def alone(room: int) -> Iterator[Race]:
+    """Scale one large matrix."""
+    for C in [C for C in LINES if room >= SHARE * 8 * C * C] or (40,):
+        M = large(C)
+        number, want = needed_there(M), cmfast.bi_normalize(M)
+        rival = loop(M, number, merged=False, check=swept_alone(want, number))
+        yield Race("bi_normalize of one", f"{C:,}x{C:,}", lambda M=M: cmfast.bi_normalize(M), (rival,))
+
+
+def loop(M: Any, number: int, *, merged: bool, check: Callable[[Any], str] | None = None) -> Rival:
     """Return the loop in torch, eager or compiled: ten sweeps at a time, so that little is compiled."""
 
     def make() -> Callable[[], Any]:
@@ -172,7 +214,7 @@ def loop(M: Any, number: int, *, merged: bool) -> Rival:
 
     number = number if not merged or number < 10 else -(-number // 10) * 10
     how = "torch.compile" if merged else "torch"
-    return Rival(f"{how}, {number} sweeps, {M.dtype}", make, swept(M, number))
+    return Rival(f"{how}, {number} sweeps, {M.dtype}", make, check or swept(M, number))
 
 
 def _some(M: Any, y: Any, number: int) -> Any:
@@ -246,7 +288,7 @@ def by_hand(M: Any, number: int) -> Rival:
 
 
 def scaling(room: int) -> Iterator[Race]:
-    """Scale batches of every size, small ones of the layers of language models, and one large matrix."""
+    """Scale batches of every size, small ones of the layers of language models, and large ones alone."""
     for C in (2, 10, 32, 64):
         n = fitting((1 << 26) // C**2, 8 * C**2, room)  # 0.5 GB
         base = _data.confusion_matrices(min(n, PART), C, 0.9, 1e-3)
@@ -261,11 +303,7 @@ def scaling(room: int) -> Iterator[Race]:
     M = cupy.asarray(base)[cupy.arange(n) % len(base)]
     rivals = by_hand(M, SWEEPS), loop(M, SWEEPS, merged=True)
     yield Race("bi_normalize, float32", f"{n:,} 4x4", lambda: cmfast.bi_normalize(M), rivals)
-    for C in (1000, 2000) if room > 1 << 30 else (40,):
-        one = _data.confusion_matrices(1, C, 0.9, 1e-3)
-        large = cupy.asarray(one)
-        rivals = (loop(large, needed(one), merged=False),)
-        yield Race("bi_normalize of one", f"{C:,}x{C:,}", lambda large=large: cmfast.bi_normalize(large), rivals)
+    yield from alone(room)
 
 
 def swept_and_back(M: Any, G: Any, number: int) -> tuple[Any, Any]:
