@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import Any
+from unittest import mock
 
 import cuda_host
 import numpy as np
-from calls import public
+from calls import ENTRIES, public
 from cases import CASES
 from instances import call_for, launches
 from on_cuda_host import has_kernels, on_device
@@ -177,6 +178,25 @@ def crews(make: Any) -> Iterator[Any]:
         team.CREW_CELLS = before
 
 
+def backs(make: Any) -> Iterator[Any]:
+    """Differentiate blocks, limits and targets of zero, by a thread, a warp, a block and a crew."""
+    rng, gradient = np.random.default_rng(4), ENTRIES["scaling_gradient"]
+    crew, few = mock.patch.object(team, "CREW_CELLS", 1), cuda_host.MODE == "thread"
+    for R, C in ((4, 4), (4, 3), (3, 4), (7, 7), (34, 33), (131, 129))[:: 2 if few else 1]:
+        M, G, line = rng.random((3, R, C)) + 0.1, rng.normal(size=(3, R, C)), rng.random((3, R))
+        M[:2, R // 2 :, : C // 2] = 0.0  # with equal sums a limit, or blocks
+        M[1, : R // 2, C // 2 :] = 0.0
+        u, v = (M.sum(axis) for axis in (2, 1))
+        u[2, 1] = v[2, 1] = 0.0
+        u[2] *= v[2].sum() / u[2].sum()
+        with crew:
+            yield gradient(*on_device((M, G, None, None, u, v), make), on_failure="ignore")
+            yield gradient(*on_device((M.astype(np.float32), None, line, None, u, v), make), on_failure="ignore")
+            if R == C:
+                single = M.astype(np.float32), G.astype(np.float32), None, None
+                yield gradient(*on_device(single, make), on_failure="ignore")
+
+
 def sums(make: Any) -> Iterator[Any]:
     """Make metrics of sums, possible and impossible ones, and of counts whose products no two words hold."""
     names = ("kappa_linear", "kappa_quadratic", "gerrity", "mcc")
@@ -197,7 +217,7 @@ def sorts(make: Any) -> Iterator[Any]:
 
 
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (factors, zeros, sums, large, crews, sorts)
+BEYOND = (factors, zeros, sums, large, crews, backs, sorts)
 
 
 def report() -> int:

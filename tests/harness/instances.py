@@ -335,19 +335,16 @@ def _team(width: str, large: str, easy: str) -> Call:
     return _scaled(M + np.eye(C))
 
 
-def _scaled_back(width: str) -> Call:
+def _scaled_back(width: str, large: str = "") -> Call:
     """Return the call for matrices of `width` lines, or for a team so wide: some with zeros, one a limit, one bad."""
-    C = {"32": 20, "256": 40}.get(width) or int(width)
-    M = _matrices("double", C, 9) * (
-        np.arange(9)[:, None, None] % 2 | (_rng(C).random((9, C, C)) < 0.8) | np.eye(C, dtype=bool)
-    )
+    C = {"32": 20, "256": 135 if large == "true" else 40}.get(width) or int(width)
+    M = _matrices("double", C, 6)
+    M[::2] *= (_rng(C).random(M[::2].shape) < 0.8) | np.eye(C, dtype=bool)
     M[4], M[5, 0, 0] = np.triu(M[4]), np.nan
     G = _rng("back", C).normal(size=M.shape)
 
     def gradient(M: Any, G: Any) -> Any:
-        result = cmfast.ipf(M, tol=1e-13, on_failure="ignore")
-        known = result.row_scale, result.col_scale, result.matrix, result.status, result.smoothing
-        return dispatch.call("scaling_gradient", *dispatch.adopt(M=M, G=G), None, None, *known)
+        return ENTRIES["scaling_gradient"](M, G, None, None, tol=1e-13, on_failure="ignore")
 
     return Call(gradient, (M, G), _rtol("scaling_gradient", "double"))
 

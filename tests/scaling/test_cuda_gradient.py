@@ -11,7 +11,22 @@ from cmfast.kernels.cuda.scaling import team
 
 pytestmark = device.marks
 
-SHAPES = [(1, 1), (2, 2), (3, 2), (2, 3), (1, 4), (4, 1), (3, 4), (4, 4), (5, 5), (9, 4), (4, 9), (20, 33), (66, 40)]
+SHAPES = [
+    (1, 1),
+    (2, 2),
+    (3, 2),
+    (2, 3),
+    (1, 4),
+    (4, 1),
+    (3, 4),
+    (4, 4),
+    (5, 5),
+    (9, 4),
+    (4, 9),
+    (20, 33),
+    (66, 40),
+    (140, 133),
+]
 
 
 def gradient(M, G, targets=(), of_row=None, of_col=None, *, with_matrix=True, **options):
@@ -61,7 +76,7 @@ def test_single_precision(C):
     assert assert_agree((100 * M).astype(np.int64) + 1, G)[0].dtype == np.float64
 
 
-@pytest.mark.parametrize("C", [4, 8, 20, 40])
+@pytest.mark.parametrize("C", [4, 8, 20, 40, 150])
 def test_weakly_coupled_halves_keep_their_digits(C):
     """Sums that cancel would leave the slopes of the coupling an error of rounding over the coupling, 1e-7 here."""
     M, G, _, _ = problem((C, C))
@@ -148,6 +163,30 @@ def test_neighbours_pieces_and_schedules_change_no_bit(C, monkeypatch):
     for k in (0, 2, len(M) - 1):
         alone = gradient(*(a[k : k + 1] for a in there))
         assert_same_bits(tuple(device.host(part)[0] for part in alone), tuple(part[k] for part in want))
+
+
+@pytest.mark.parametrize("shape", [(135, 135), (131, 140)], ids=str)
+def test_a_crew_of_any_size_gives_the_same_bits(shape, monkeypatch):
+    M, G, u, v = problem(shape, 2)
+    there = tuple(map(device.asarray, (M, G)))
+    targets = tuple(map(device.asarray, (u, v)))
+    want = tuple(device.host(part) for part in gradient(*there, targets))
+    monkeypatch.setattr(team, "CREW_CELLS", 1 << 14)
+    for most in (2, 5):
+        monkeypatch.setattr(team, "processors", lambda on, most=most: 2 * most)
+        assert_same_bits(tuple(device.host(part) for part in gradient(*there, targets)), want)
+
+
+def test_conjugate_gradients_that_would_cost_digits_give_way():
+    """Chains, matrices with targets of zero and such as are nearly permutations go by elimination."""
+    M, G, u, v = problem((140, 133), 1)
+    u[3] = 0.0
+    v *= u.sum() / v.sum()
+    assert_agree(M, G, (u, v))
+    C = 132
+    chain = np.eye(C) + 0.3 * np.eye(C, k=1) + 0.2 * np.eye(C, k=-1)
+    near = 1e-6 * M[:, :C, :C] + np.eye(C)[::-1]
+    assert_agree(np.concatenate([chain[None], near]), np.repeat(G[:, :C, :C], 2, 0), rtol=1e-8)
 
 
 def test_cells_alone_are_wanted():

@@ -1,5 +1,5 @@
-// The gradient of scaling matrices of any size, by a team of W threads each, a warp or a block. What is done is what
-// kernels/cpu/scaling/gradient.py says.
+// The gradient of scaling matrices of any size, by a team of W threads each, a warp or a block; of large ones by a crew
+// of blocks. What is done is what kernels/cpu/scaling/gradient.py and _gradient_large.py say.
 
 // Number the blocks of a matrix: rows and columns that live cells join get the number of the first row among them.
 template <int W, typename Lives>
@@ -56,7 +56,7 @@ template <int W>
 __device__ __forceinline__ void couple(const Tile<W>& t) {
   constexpr int SIDE = W > 32 ? 4 : 2;
   const int C = t.C, squares = (C + SIDE - 1) / SIDE;
-  for (int item = t.rank(); item < squares * (squares + 1) / 2; item += W) {
+  for (int item = first_of(t, W) + t.rank(); item < squares * (squares + 1) / 2; item += step_of(t, W)) {
     const int a = int(0.5 * (sqrt(8.0 * item + 1.0) - 1.0)), b = item - a * (a + 1) / 2;  // the b-th square of line a
     double weight[SIDE][SIDE] = {}, flow[SIDE][SIDE] = {};
     for (int i = 0; i < t.R; ++i) {
@@ -88,7 +88,7 @@ __device__ __forceinline__ void couple(const Tile<W>& t) {
         t.flow(to, from) = flow[j][k];
       }
   }
-  t.meet();
+  meet_all(t);
 }
 
 // Leave in `last` the sums of the rows, in `root` one over their roots, and the cells times these.
@@ -128,6 +128,81 @@ __device__ __forceinline__ void of_logarithms(const Tile<W>& t, bool flip, const
   over_columns(
       t, [&](int i, int j) { return t.Q(i, j) * (t.row_power(i) * t.root(i)); },
       [&](int j, double sum) { t.v(j) -= sum; });
+}
+
+// Leave in `sum` what the columns get of `f(i, j)` in every unit of the cells, less the mean of the row: by two steps,
+// so that a shift of all of it costs no digits.
+template <int W, typename Of>
+__device__ __forceinline__ void collect(const Tile<W>& t, Of f) {
+  over_rows(
+      t, [&](int i, int j) { return t.Q(i, j) * f(i, j); }, [&](int i, double sum) { t.off(i) = sum * t.root(i); });
+  over_rows(
+      t, [&](int i, int j) { return t.Q(i, j) * (f(i, j) - t.off(i)); },
+      [&](int i, double sum) { t.off(i) += sum * t.root(i); });
+  over_columns(
+      t, [&](int i, int j) { return t.Q(i, j) * (t.last(i) * t.root(i)) * (f(i, j) - t.off(i)); },
+      [&](int j, double sum) { t.sum(j) = sum; });
+}
+
+// Solve by conjugate gradients; return whether that was quick and cost no digits.
+template <int W>
+__device__ __forceinline__ bool conjugate_gradients(const Tile<W>& t) {
+  bool bad = false;
+  over_columns(
+      t,
+      [&](int i, int j) {
+        const double q = t.Q(i, j);
+        return q * (t.last(i) * t.root(i)) * (1.0 - q * t.root(i));
+      },
+      [&](int j, double sum) {
+        t.scale(j) = sum;
+        bad |= !(sum > 0.0);
+      });
+  each<W>(t.R, [&](int i) { bad |= !(t.last(i) > 0.0); });
+  if (team_any<W>(bad)) return false;
+  collect(t, [&](int i, int j) { return t.M(i, j); });
+  double all = 0.0, left = 0.0, rz = 0.0;
+  each<W>(t.C, [&](int j) {
+    t.r(j) = t.v(j) + t.sum(j);
+    all += t.r(j);
+  });
+  const double mean = team_sum<W>(all) / t.C;
+  each<W>(t.C, [&](int j) {
+    t.d(j) = 0.0;
+    t.r(j) -= mean;
+    t.p(j) = t.r(j) / t.scale(j);
+    left += fabs(t.r(j));
+    rz += t.r(j) * t.p(j);
+  });
+  left = team_sum<W>(left);
+  rz = team_sum<W>(rz);
+  const double goal = CM_SMALLEST * left;
+  double turn = 0.0, length = 1.0, pivot = 1.0;
+  for (int k = 0; k < t.C / 3; ++k) {
+    if (left <= goal) return true;
+    collect(t, [&](int i, int j) { return t.p(j); });
+    double curvature = 0.0, more = 0.0;
+    each<W>(t.C, [&](int j) { curvature += t.p(j) * t.sum(j); });
+    const double alpha = rz / team_sum<W>(curvature);
+    if (!(alpha > 0.0 && alpha < CM_INF)) return false;
+    // Pivots of the matrix of Lanczos less a number: one below zero is an eigenvalue below that number.
+    pivot = 1.0 / alpha + turn / length - CM_WELL_POSED - turn / (length * length) / pivot;
+    if (!(pivot > 0.0)) return false;
+    left = 0.0;
+    each<W>(t.C, [&](int j) {
+      t.d(j) += alpha * t.p(j);
+      t.r(j) -= alpha * t.sum(j);
+      left += fabs(t.r(j));
+      more += t.r(j) * (t.r(j) / t.scale(j));
+    });
+    left = team_sum<W>(left);
+    more = team_sum<W>(more);
+    turn = more / rz;
+    rz = more;
+    length = alpha;
+    each<W>(t.C, [&](int j) { t.p(j) = t.r(j) / t.scale(j) + turn * t.p(j); });
+  }
+  return false;
 }
 
 // Leave in `off` what the largest cell of each row has, which is a sum over the others where it is nearly all of the
@@ -190,36 +265,47 @@ __device__ __forceinline__ void finish_targets(const Tile<W>& t, bool flip, Cell
 
 // What is told as to gradient_single.cu; where the parts of a tile lie, as to team.cu. In the tile stand the gradients
 // in the scaled cells, and these over the roots of their rows' sums.
-template <int W>
+template <int W, bool LARGE>
 __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 32 ? 1 : 2)
     cmfast_scaling_gradient_team(const float* floats, const double* doubles, i64 m_step, const float* of_floats,
                                  const double* of_doubles, const double* of_row, const double* of_col,
                                  const double* row_scale, const double* col_scale, const float* limit_floats,
                                  const double* limit_doubles, const signed char* status, const double* smoothing, int R,
-                                 int C, i64 n, i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size,
-                                 double* lines, i64 shared_size, i64 scratch_size, double* scratch, float* out_floats,
+                                 int C, i64 n, int crew_size, u64* boards, i64 room, double* exchange, i64 cells_at,
+                                 i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size, double* lines,
+                                 i64 shared_size, i64 scratch_size, double* scratch, float* out_floats,
                                  double* out_doubles, double* out_row, double* out_col) {
   CM_DYN_SMEM(double, shared);
-  const int teams = blockDim.x / W, team = threadIdx.x / W;
-  const i64 self = i64(blockIdx.x) * teams + team, size = i64(R) * C;
+  constexpr int FIRST = W + (LARGE ? CM_CREW_NUMBERS : 0);
+  const int teams = blockDim.x / W, team = threadIdx.x / W, crews = gridDim.x / crew_size;
+  const i64 self = i64(blockIdx.x) * teams + team, slot = LARGE ? self % crews : self, size = i64(R) * C;
   double* near = shared + (W > 32 ? W / 32 : 0) + team * shared_size;
-  const auto place = [&](i64 at) { return at >= 0 ? near + W + at : scratch + self * scratch_size + ~at; };
-  double* own_lines = lines_at >= 0 ? near + W : lines + self * lines_size;
-  Crew alone{nullptr, nullptr, 0, 1, 1, 0, 0};
+  const auto place = [&](i64 at) { return at >= 0 ? near + FIRST + at : scratch + slot * scratch_size + ~at; };
+  double* own_lines = lines_at >= 0 ? near + FIRST : lines + self * lines_size;
+  Crew alone{boards, exchange, room, crews, 1, 0, 0};
+  Crew& crew = LARGE ? Crew::of_block() : alone;
+  if constexpr (LARGE) {
+    if (threadIdx.x == 0) {
+      crew = alone;
+      if (crew_size > 1) crew.join(crew_size);
+    }
+    zeros::meet<W>();
+    if (crew.rank < 0) return;
+  }
   const bool flip = R < C;
   const Tile<W> t{place(cells_at),
                   place(scaled_at),
                   place(graph_at),
                   own_lines,
                   near,
-                  alone,
+                  crew,
                   flip ? C : R,
                   flip ? R : C,
                   1.0,
                   false,
                   false,
                   false};
-  for (i64 b = self; b < n; b += i64(gridDim.x) * teams) {
+  for (i64 b = slot; b < n; b += LARGE ? i64(crews) : i64(gridDim.x) * teams) {
     const bool limit = status[b] == CM_LIMIT_ONLY, solved = limit && (limit_floats || limit_doubles);
     // A limit has no factors, so nothing is a function of them.
     const bool good = status[b] == CM_CONVERGED || (solved && !of_row && !of_col);
@@ -255,11 +341,13 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
         t.M(i, j) = of_floats ? widen(of_floats[k]) : of_doubles ? of_doubles[k] : 0.0;
         t.Q(i, j) = live ? t.x(i) * whole(i, j) * t.y(j) : 0.0;
       });
-      zero = team_any<W>(zero);
+      zero = crew_any(t, zero);
       divide_by_roots(t);
       if (of_row || of_col) of_logarithms(t, flip, flip ? of_cols : of_rows, flip ? of_rows : of_cols);
-      couple(t);
-      eliminate_alone(t, true);  // the sources are v - u
+      if (!LARGE || !conjugate_gradients(t)) {
+        couple(t);
+        eliminate_for_all(t, true);  // the sources are v - u
+      }
       finish_rows(t);
       if (zero) find_blocks(t, lives, 2, 3);  // where no roots are needed any more
     }
@@ -272,12 +360,14 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
       else
         out_doubles[b * size + at(i, j)] = slope;
     });
-    if (!out_row) continue;
-    if (good) {
+    if (out_row && good) {
       if (zero) each<W>(t.R, [&](int i) { t.root(i) = t.last(i) > 0.0 ? 1.0 / sqrt(t.last(i)) : 0.0; });
       finish_targets(t, flip, [&](int i, int j) { return lives(i, j) ? whole(i, j) : 0.0; });
     }
-    each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = good ? t.row_power(i) : CM_NAN; });
-    each<W>(t.C, [&](int j) { (flip ? out_row + b * R : out_col + b * C)[j] = good ? t.d(j) : CM_NAN; });
+    if (out_row && crew.rank == 0) {
+      each<W>(t.R, [&](int i) { (flip ? out_col + b * C : out_row + b * R)[i] = good ? t.row_power(i) : CM_NAN; });
+      each<W>(t.C, [&](int j) { (flip ? out_row + b * R : out_col + b * C)[j] = good ? t.d(j) : CM_NAN; });
+    }
+    meet_all(t);  // before the tile is filled again
   }
 }

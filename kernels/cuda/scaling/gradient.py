@@ -1,7 +1,4 @@
-"""The gradient of scaling: what it is asked, and which kernel makes it.
-
-Elimination keeps the digits of nearly decomposable matrices, so there is nothing else, whatever the size.
-"""
+"""The gradient of scaling: what it is asked, and which kernel makes it."""
 
 import math
 from typing import Any
@@ -12,10 +9,13 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import Kernel, library
 from cmfast.kernels.cuda.scaling import gradient_single, team
 from cmfast.kernels.cuda.scaling.arguments import by_type, flat
-from cmfast.kernels.shared.scaling import is_large
+from cmfast.kernels.shared.scaling import DENSE
 
-DEFINES = team.DEFINES
-_TEAM = Kernel("scaling/gradient", "cmfast_scaling_gradient_team", (("32",), ("256",)), (168, 192))
+SMALLEST = 1e-15  # residual of conjugate gradients, of that they begin with
+WELL_POSED = 1e-3  # eigenvalue of a graph below which sums that cancel would cost digits that elimination keeps
+DEFINES = team.DEFINES | {"SMALLEST": SMALLEST, "WELL_POSED": WELL_POSED}
+_INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # width, and whether conjugate gradients come first
+_TEAM = Kernel("scaling/gradient", "cmfast_scaling_gradient_team", _INSTANCES, (168, 192, 255))
 KERNELS = (_TEAM,)
 
 
@@ -52,13 +52,16 @@ def scaling_gradient(
 
 def _launch(R: int, C: int, n: int, arguments: dict[str, Any], cells: Any) -> None:
     rows, cols = max(R, C), min(R, C)
-    size = rows * (cols | 1)
+    is_large = cols > DENSE
+    crew, size = team.crew_of(cells, R, C, n) if is_large else 1, rows * (cols | 1)
     sizes = {"graph_at": cols * (cols | 1), "scaled_at": size, "cells_at": size}
-    lie = team.layout(cells.device, rows, cols, n, sizes, is_large=is_large(R, C))
+    first = team.CREW_NUMBERS if is_large else 0
+    lie = team.layout(cells.device, rows, cols, n, sizes, first=first, is_crew=crew > 1, is_large=is_large)
     xp, slots = library(cells), lie.blocks * lie.teams
     _TEAM.launch(
-        (str(lie.width),), lie.blocks, shared=lie.bytes, threads=lie.teams * lie.width, R=R, C=C, n=n, **arguments,
-        **lie.places, lines_size=lie.lines,
-        lines=None if lie.places["lines_at"] >= 0 else xp.empty(slots * lie.lines),
+        (str(lie.width), "true" if is_large else "false"), lie.blocks * crew, shared=lie.bytes,
+        threads=lie.teams * lie.width, R=R, C=C, n=n, **arguments,
+        **team.crew_arguments(cells, rows, cols, crew, lie.blocks), **lie.places, lines_size=lie.lines,
+        lines=None if lie.places["lines_at"] >= 0 else xp.empty(slots * crew * lie.lines),
         shared_size=lie.near, scratch_size=lie.scratch, scratch=xp.empty(slots * lie.scratch),
     )  # fmt: skip

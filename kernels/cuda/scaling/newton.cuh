@@ -180,7 +180,7 @@ __device__ __forceinline__ void share_out(const Tile<W>& t, bool paired, int k) 
 }
 
 // Solve L d = gap by star-mesh elimination (Grassmann, Taksar and Heyman), from the last column down: it only adds
-// nonnegative numbers to the weights, so small cells keep all their digits. Of a crew one block does that, and tells.
+// nonnegative numbers to the weights, so small cells keep all their digits.
 template <int W>
 __device__ __forceinline__ void eliminate_alone(const Tile<W>& t, bool paired) {
   constexpr int ACROSS = W > 32 ? 16 : 8, DOWN = W / ACROSS;
@@ -208,9 +208,9 @@ __device__ __forceinline__ void eliminate_alone(const Tile<W>& t, bool paired) {
   each<W>(C, [&](int j) { t.d(j) *= t.r(j); });
 }
 
+// The same by one block of a crew, which tells the others.
 template <int W>
-__device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
-  build_graph(t, paired);
+__device__ __forceinline__ void eliminate_for_all(const Tile<W>& t, bool paired) {
   if constexpr (W > 32) {
     double* told = t.fresh();
     if (t.crew.rank == 0) eliminate_alone(t, paired);
@@ -221,6 +221,12 @@ __device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
   } else {
     eliminate_alone(t, paired);
   }
+}
+
+template <int W>
+__device__ __forceinline__ void eliminate(const Tile<W>& t, bool paired) {
+  build_graph(t, paired);
+  eliminate_for_all(t, paired);
 }
 
 // ---- steps ----

@@ -88,9 +88,8 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
 
 def _launch(problem: Problem, queue: Any, length: Any, left: Any) -> None:
     p, R, C = problem, problem.R, problem.C
-    xp, crew = library(p.cells), _crew(p)
+    xp, crew = library(p.cells), crew_of(p.cells, R, C, p.n) if p.is_large else 1
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
-    told = max(rows, -(-rows // PIECE_ROWS) * cols, THREADS)
     network, flow_at = (0, 0) if left is not None else _network(p)
     cells = rows * (cols | 1)
     sizes = {
@@ -107,8 +106,7 @@ def _launch(problem: Problem, queue: Any, length: Any, left: Any) -> None:
         _instance(p, easy=left is not None), blocks * crew, shared=lie.bytes, threads=lie.teams * lie.width,
         **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
         queue=queue, length=length, next=xp.zeros(1, np.uint64),
-        crew_size=crew, boards=xp.zeros(3 * blocks, np.uint64) if crew > 1 else None,
-        room=told, exchange=xp.empty(2 * told * blocks) if crew > 1 else None,
+        **crew_arguments(p.cells, rows, cols, crew, blocks),
         **lie.places, lines_size=lie.lines,
         lines=None if lie.places["lines_at"] >= 0 else xp.empty(slots * crew * lie.lines),
         shared_size=lie.near, scratch_size=lie.scratch, scratch=xp.empty(slots * lie.scratch),
@@ -116,12 +114,21 @@ def _launch(problem: Problem, queue: Any, length: Any, left: Any) -> None:
     )  # fmt: skip
 
 
-def _crew(p: Problem) -> int:
-    """Return how many blocks work on a matrix: more than one where there are fewer large matrices than processors."""
-    if not p.is_large or p.R * p.C < CREW_CELLS:
+def crew_of(cells: Any, R: int, C: int, n: int) -> int:
+    """Return how many blocks work on a large matrix: more than one where there are fewer of these than processors."""
+    if R * C < CREW_CELLS:
         return 1
-    rows = -(-max(p.R, p.C) // (THREADS // WARP))  # that there are, as many at a time as a block takes
-    return max(1, min(processors(p.cells.device) // p.n, rows, THREADS))
+    rows = -(-max(R, C) // (THREADS // WARP))  # that there are, as many at a time as a block takes
+    return max(1, min(processors(cells.device) // n, rows, THREADS))
+
+
+def crew_arguments(cells: Any, rows: int, cols: int, crew: int, blocks: int) -> dict[str, Any]:
+    """Return what blocks of `blocks` crews meet by: boards, and room for what they tell each other."""
+    xp, room = library(cells), max(rows, -(-rows // PIECE_ROWS) * cols, THREADS)
+    return {
+        "crew_size": crew, "boards": xp.zeros(3 * blocks, np.uint64) if crew > 1 else None,
+        "room": room, "exchange": xp.empty(2 * room * blocks) if crew > 1 else None,
+    }  # fmt: skip
 
 
 class Layout(NamedTuple):
