@@ -79,7 +79,7 @@ def compared(runs: dict[str, Runs]) -> dict[str, Any]:
     from scipy.stats import ks_2samp
 
     easy, hard = (np.asarray(one.path.length) for one in runs.values())
-    test = ks_2samp(easy, hard, method="exact")
+    test: Any = ks_2samp(easy, hard, method="exact")
     ends = whiskers(easy), whiskers(hard)
     return {
         "D": float(test.statistic),
@@ -96,7 +96,7 @@ def correlated(pairs: dict[str, tuple[float, float]]) -> tuple[float, float]:
     """Return Spearman's correlation of length and error over the pairs, and its p."""
     from scipy.stats import spearmanr
 
-    found = spearmanr(*np.array(list(pairs.values())).T)
+    found: Any = spearmanr(*np.array(list(pairs.values())).T)
     return float(found.statistic), float(found.pvalue)
 
 

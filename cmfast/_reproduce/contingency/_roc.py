@@ -54,8 +54,8 @@ def of_roc(found: Scores, settings: Settings) -> list[Claim]:
         x, y = found.hull.points[vertex]
         at = float((cost * [[found.r * x, found.r * (1 - x)], [1 - y, y]]).sum()) * float((found.y == 1).sum())
         gap[name] = abs(at - float(metrics.least_cost(found.score, found.y, cost).cost))
-        mirrored = np.diff([[1.0 - 0.2, 0.5], [1.0 - 0.3, 0.5 + 0.1 * slope]], axis=0)[0]
-        angles[name] = [float(np.degrees(np.arctan2(*pair))) % 180 for pair in (mirrored[::-1], (slope, 1.0))]
+        across, up = np.diff([[1.0 - 0.2, 0.5], [1.0 - 0.3, 0.5 + 0.1 * slope]], axis=0)[0]
+        angles[name] = [float(np.degrees(np.arctan2(rise, run))) % 180 for rise, run in ((up, across), (slope, 1.0))]
     turned = max(abs(a + b - 180.0) for a, b in angles.values())
     grid = np.linspace(0.0, 1.0, 21)
     surface = contingency.metric_surface("tau", size=21)
