@@ -21,7 +21,12 @@ HEAD = """# The papers, reproduced
 Every claim of the papers that this library stands on, computed again by `cmfast reproduce NAME`: whether it holds,
 where not, and what came out. The command writes a page with pictures, all numbers as JSON and every picture by itself;
 two runs are the same but for their times. With `--quick` it takes at most a minute and says less surely what is said
-here.
+here. The experiments on normalisation take your own data, too:
+
+```sh
+cmfast reproduce normalization --images x.npy --labels y.npy
+cmfast reproduce normalization --embeddings e.npy --labels y.npy --pred p.npy  # of a network that is trained
+```
 
 Made by `python docs/reproduced.py`. Misprints are in [what the sources print](errata.md).
 """

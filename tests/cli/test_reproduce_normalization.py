@@ -90,7 +90,7 @@ def test_intervals_of_a_claim_hold_together():
         missed += any(one["side"] != "open" for one in paired.together(found, 0.95).values())
     assert 0.02 < missed / 400 < 0.08
     nested = claims._judged("", "", {"a at 1": paired.interval(draws[0, 0], 0.95)}, SMALL)
-    assert nested.found.startswith("a at 1 ")
+    assert nested.found.startswith("above zero where it holds: a at 1 ")
     one = {"a": paired.interval(draws[0, 0], 0.95)}
     assert paired.together(one, 0.95) == {"a": pytest.approx(one["a"])}
     assert paired.turned(one["a"])["low"] == -one["a"]["high"]
@@ -202,7 +202,9 @@ def test_answers_of_the_user_are_not_trained_again(saved, rng, monkeypatch):
     X, y, pred = planted(rng)
     names = np.array(["a", "b", "c"])
     files = {"embeddings": saved("X", X), "labels": saved("y", names[y]), "pred": saved("p", names[pred])}
-    made = normalization.reproduce(quick=True, progress=silent, settings=SMALL, **files)
+    wide = replace(SMALL, components=(10, 7, 3))  # there are four
+    made = normalization.reproduce(quick=True, progress=silent, settings=wide, **files)
+    assert made.settings["components"] == (4, 3)
     found = made.numbers["experiment_1"]["own"]
     assert set(found) == {"samples", "given"}
     assert found["samples"]["balanced_test"] == 90
@@ -217,7 +219,7 @@ def test_data_of_the_user_are_trained_on(what, saved, rng, tmp_path):
     asked = [f"--{what}", str(saved("X", X)), "--labels", str(saved("y", y)), "--repeats", "2", "--quick"]
     assert main(["reproduce", "normalization", *asked, "-o", str(tmp_path / "out"), "--json"]) == 0
     numbers = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert numbers["settings"]["data"] == {"own": f"{what} of X.npy, 180 of 180"}
+    assert numbers["settings"]["data"] == {"own": f"{what} of X.npy, 180 of 180, in each half 30 of every class"}
     assert numbers["settings"]["repeats"] == 2
     said = " ".join(["normalization --quick --repeats 2", *asked[:4]])
     assert f"<code>cmfast reproduce {said}</code>" in (tmp_path / "out" / "report.html").read_text()

@@ -47,7 +47,9 @@ def reproduce(
         if given.predicted is not None:
             if network != "perceptron":
                 own.refuse("--network", "has nothing to train beside --pred")
-            settings = replace(settings, network="given", stops=("given",))
+            axes = (min(m, given.pool.X.shape[1]) for m in settings.components)
+            settings = replace(settings, network=training.GIVEN, stops=(training.GIVEN,))
+            settings = replace(settings, components=tuple(dict.fromkeys(axes)))
         pools = [given.pool]
     if pools is None:
         pools = [make() for make in data.SOURCES.values()]

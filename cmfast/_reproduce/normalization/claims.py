@@ -7,7 +7,7 @@ from typing import Any
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._reproduce._frame import Claim
 from cmfast._reproduce.normalization import paired
-from cmfast._reproduce.normalization.training import Settings
+from cmfast._reproduce.normalization.training import OF_STOPS, Settings
 
 Numbers = dict[str, Any]
 Part = tuple[str, Sequence[str]]
@@ -49,9 +49,8 @@ def _judged(text: str, where: str, found: Mapping[str, Numbers], settings: Setti
     """Return a claim of intervals that hold together."""
     ordered = sorted(found.items(), key=lambda pair: float(pair[1]["mean"]))
     said = [f"{name} {each['mean']:+.3f} ({each['low']:+.3f} to {each['high']:+.3f})" for name, each in ordered]
-    shown = said if len(said) <= SHOWN else [f"of {len(said)} places from {said[0]}", f"to {said[-1]}"]
-    seeds = [settings.seed]
-    return Claim(text, where, verdict(found), (", " if len(said) <= SHOWN else " ").join(shown), dict(found), seeds)
+    shown = ", ".join(said) if len(said) <= SHOWN else f"of {len(said)} places from {said[0]} to {said[-1]}"
+    return Claim(text, where, verdict(found), f"above zero where it holds: {shown}", dict(found), [settings.seed])
 
 
 def judged(first: Numbers, trend: Numbers, second: Numbers, settings: Settings) -> list[Claim]:
@@ -131,7 +130,7 @@ def _levels(first: Numbers, stop: str, eps: str) -> Numbers:
 def _elsewhere(first: Numbers, settings: Settings) -> list[Said]:
     """Return the first claim of the other constants and of networks that learn on, as in the demo."""
     (stop, *later), (eps, *others) = settings.stops, [f"{e:g}" for e in settings.smoothings]
-    asked = [(f"networks that stop {other}", other, eps) for other in later]
+    asked = [(OF_STOPS[other], other, eps) for other in later]
     asked += [(f"bi of M + {other}", stop, other) for other in others]
     return [
         (

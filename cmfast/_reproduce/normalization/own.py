@@ -100,7 +100,8 @@ def _cut(name: str, path: Path, X: np.ndarray, y: np.ndarray, classes: np.ndarra
     some = np.asarray(X[kept])
     if not np.isfinite(some).all():
         refuse(f"--{name} {path}", "must be finite, holds NaN or infinity")
-    title = f"{name} of {path.name}, {len(kept)} of {len(y)}"
+    least = int(np.bincount(y[kept]).min()) // 2
+    title = f"{name} of {path.name}, {len(kept)} of {len(y)}, in each half {least} of every class"
     samples = some.astype(np.float64) if guess is not None else _scaled(some, name)
     pool = Pool("own", title, samples, y[kept], np.arange(len(kept)), tuple(map(str, classes)))
     return Own(pool, None if guess is None else guess[kept])

@@ -11,7 +11,7 @@ from cmfast._demo import figures
 from cmfast._demo.data import LEVELS
 from cmfast._reproduce._frame import Picture, Section, Table
 from cmfast._reproduce.normalization import properties
-from cmfast._reproduce.normalization.training import Settings
+from cmfast._reproduce.normalization.training import OF_STOPS, Settings
 
 Numbers = dict[str, Any]
 
@@ -33,7 +33,7 @@ def laid_out(
                 _by_level(f"recovered_{name}", name, _means(found[stop][eps], "overlap"), 1.0)
                 for name, found in first.items()
             ],
-            [f"From left to right more heterogeneous: {', '.join(LEVELS.values())}. Networks stop {stop}."],
+            [f"From left to right more heterogeneous: {', '.join(LEVELS.values())}. Of {OF_STOPS[stop]}."],
             ["The ceiling of bi, below one, is what it reaches where the matrix is the balanced one already."],
         ),
         Section(
@@ -104,7 +104,7 @@ def _recovery(first: Numbers, stop: str, eps: str) -> Table:
             rows.append(row)
     head = ["data, alpha", *NORMALIZATIONS, "ceiling of bi", "bi less best other", *(f"KL {m}" for m in NORMALIZATIONS)]
     head += ["effective share, bi", "variance of weights, bi"]
-    return Table(f"Networks that stop {stop}, M + {eps} before bi", head, rows)
+    return Table(f"Of {OF_STOPS[stop]}; M + {eps} before bi", head, rows)
 
 
 def _instance(names: list[str], matrices: tuple[np.ndarray, np.ndarray], settings: Settings) -> list[Picture]:

@@ -12,8 +12,13 @@ from cmfast._demo.data import LEVELS, Common, imbalanced
 from cmfast._reproduce.normalization import networks
 from cmfast._reproduce.normalization.data import Pool, halves
 
-EARLY, LATE = "early", "late"
+EARLY, LATE, GIVEN = "early", "late", "given"
 """When a network is looked at: as soon as it is good enough, as in the paper; after as many rounds as in the demo."""
+OF_STOPS = {
+    EARLY: "networks that stop early",
+    LATE: "networks that stop late",
+    GIVEN: "answers that were given, the test set alone is drawn",
+}
 
 
 @dataclass(frozen=True)
