@@ -61,36 +61,37 @@ def kept(layer: Any) -> float:
 def main() -> None:
     """Print and draw."""
     shares: dict[int, list[float]] = {number: [] for number in NUMBERS}
+    slopes_off: dict[int, list[float]] = {number: [] for number in NUMBERS}
     print("spread | share of matrices with a row off by more than 1 % after sweeps | gradient off by more than 1 %")
     for spread in SPREADS:
         L = logits(spread)
         want = slopes(exact, L)
-        wrong = []
         for number in NUMBERS:
             shares[number].append(float((errors(sweeps(L.exp(), number)) > 0.01).double().mean()))
             found = slopes(lambda L, number=number: sweeps(L.exp(), number), L)
             gap = (found - want).abs().amax((-1, -2)) / want.abs().amax((-1, -2))
-            wrong.append(float((gap > 0.01).double().mean()))
-        rows = " ".join(f"{shares[number][-1]:6.1%}" for number in NUMBERS)
-        print(f"{spread:4.1f} | {rows} | {' '.join(f'{share:6.1%}' for share in wrong)} | {errors(exact(L)).max():.0e}")
+            slopes_off[number].append(float((gap > 0.01).double().mean()))
+        rows, wrong = (" ".join(f"{of[number][-1]:6.1%}" for number in NUMBERS) for of in (shares, slopes_off))
+        print(f"{spread:4.1f} | {rows} | {wrong} | {errors(exact(L)).max():.0e}")
     for number in NUMBERS:
         print(f"{number} sweeps keep {kept(lambda L, number=number: sweeps(L.exp(), number)):,.0f} bytes per matrix")
     print(f"the exact layer keeps {kept(exact):,.0f}")
-    draw(shares)
+    draw({"a row off by more than 1 %": shares, "the gradient off by more than 1 %": slopes_off})
 
 
-def draw(shares: dict[int, list[float]]) -> None:
-    """Draw the share of matrices that a number of sweeps leaves off, against the spread."""
+def draw(panels: dict[str, dict[int, list[float]]]) -> None:
+    """Draw the shares of matrices that a number of sweeps leaves off, against the spread."""
     from matplotlib.figure import Figure  # noqa: TID251
 
-    figure = Figure(figsize=(6, 3.2), layout="constrained")
-    axes = figure.add_subplot()
-    for number, share in shares.items():
-        axes.plot(SPREADS, np.array(share) * 100, label=f"{number} sweeps")
-    axes.plot(SPREADS, 0 * SPREADS, "k--", label="exact")
-    axes.set(xlabel="standard deviation of the logits, 4 x 4", ylabel="% with a row off by more than 1 %")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
+    for axes, (what, shares) in zip(figure.subplots(1, 2, sharey=True), panels.items(), strict=True):
+        for number, share in shares.items():
+            axes.plot(SPREADS, np.array(share) * 100, label=f"{number} sweeps")
+        axes.plot(SPREADS, 0 * SPREADS, "k--", label="exact")
+        axes.set(xlabel="standard deviation of the logits, 4 x 4", ylabel="% of matrices", title=what)
+        axes.label_outer()
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(HERE / "gradients.png", dpi=120)
 
 
