@@ -632,7 +632,6 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_column_ranges_blocks": _columns("column_ranges"),
     "cmfast_column_moments_blocks": _columns("column_moments"),
     "cmfast_ipf_group": _group,
-    "cmfast_ipf_queue": _group,
     "cmfast_ipf_single": _group,
     "cmfast_ipf_team": _team,
     "cmfast_scaling_gradient_single": _scaled_back,

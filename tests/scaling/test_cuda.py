@@ -112,7 +112,7 @@ def test_pieces_neighbours_and_schedules_change_no_bit(monkeypatch, solver):
 def test_a_queue_says_which_are_solved(monkeypatch, solver):
     def solve(problem, queue, length):
         queue = device.asarray(np.array(queue))
-        team.solve(problem, queue, device.asarray(np.array([length])))
+        team.solve(problem, queue, device.asarray(np.array([length], np.uint64)))
 
     M = patterns((4, 5))
     targets = M.sum(2) * 2.0, M.sum(1) * 2.0
@@ -135,7 +135,7 @@ def handed_on(monkeypatch, M, *targets, **options):
     queues = []
 
     def solve(problem, queue, length):
-        queues.append(queue.get()[: int(length.get()[0])].tolist())
+        queues.append(sorted(queue.get()[: int(length.get()[0])].tolist()))
         scaling_team_solve(problem, queue, length)
 
     scaling_team_solve = team.solve
@@ -148,7 +148,7 @@ def handed_on(monkeypatch, M, *targets, **options):
 
 
 @pytest.mark.parametrize("size", [4, 6])
-def test_only_what_is_hard_is_handed_on_in_order(monkeypatch, size):
+def test_only_what_is_hard_is_handed_on(monkeypatch, size):
     """By the kernel that gives each matrix a thread, and by that which gives it some lanes."""
     rng = np.random.default_rng(0)
     M = rng.random((70, size, size)) + 0.1 + 4 * np.eye(size)
@@ -167,10 +167,10 @@ def test_only_what_is_hard_is_handed_on_in_order(monkeypatch, size):
 
 
 @pytest.mark.parametrize(("size", "slow"), [(33, []), (66, [5])])
-def test_blocks_leave_zeros_cells_far_apart_and_slow_sweeps(monkeypatch, size, slow):
+def test_blocks_leave_hard_zeros_cells_far_apart_and_slow_sweeps(monkeypatch, size, slow):
     rng = np.random.default_rng(0)
     M = rng.random((8, size, size)) + 0.1
-    M[1, 1, 2] = M[2] = 0.0  # of which the second has nothing to solve
+    M[1, 1, 1] = M[2] = 0.0  # of which the second has nothing to solve
     M[3, 0, 0] = np.nan
     M[4] = 10.0 ** rng.uniform(-40, 40, (size, size))
     M[5] = confusions(rng, size)
@@ -179,10 +179,44 @@ def test_blocks_leave_zeros_cells_far_apart_and_slow_sweeps(monkeypatch, size, s
     assert queue == [1, 4, *slow]
     assert_agree(cmfast.ipf(M, on_failure="ignore"), got, 1e-7)
     assert handed_on(monkeypatch, M[1:2], smoothing=0.5)[1] == []
+    rows = M[6].sum(1)
+    assert handed_on(monkeypatch, M[1:2], np.ones(size), np.ones(size))[1] == [0]
+    M[6, 1, 2] = 0.0
+    assert handed_on(monkeypatch, M[6:7], rows, rows)[1] == []
+    assert handed_on(monkeypatch, M[6:7], rows, rows[::-1])[1] == [0]
+    assert handed_on(monkeypatch, M[6:7, :, :-1], np.ones(size), np.full(size - 1, size / (size - 1)))[1] == [0]
     start = device.asarray(got.row_scale.get()[6:]), device.asarray(got.col_scale.get()[6:])
     again, queue = handed_on(monkeypatch, M[6:], start=start)
     assert queue == []
     assert (again.n_iter.get() < got.n_iter.get()[6:]).all()
+
+
+def blocks_of_classes(rng, size, parts, ties):
+    """Return a matrix of some blocks, dominated by the diagonal, of which later ones have cells beside earlier ones."""
+    part = np.sort(rng.integers(0, parts, size))
+    tied = (part[:, None] > part) & (rng.random((size, size)) < ties)
+    M = rng.random((size, size)) * ((part[:, None] == part) | tied)
+    order = rng.permutation(size)
+    return (M + size * np.eye(size))[np.ix_(order, order)]
+
+
+@pytest.mark.parametrize("size", [33, 64, 65, 90])
+@pytest.mark.parametrize("targets", [False, True])
+def test_blocks_see_what_zeros_allow_where_the_diagonal_has_none(monkeypatch, size, targets):
+    """One component, several of them, cells that die, classes that are dropped."""
+    rng = np.random.default_rng(size)
+    shapes = (1, 0.0), (4, 0.0), (4, 0.1), (size, 0.2), (2, 1e-3)
+    M = np.stack([blocks_of_classes(rng, size, *shape) for shape in shapes])
+    M = np.concatenate([M, M * (rng.random(M.shape) < 0.3) + np.eye(size)])
+    M[2, 5] = M[2, :, 5] = 0.0
+    lines = rng.uniform(1, 2, (10, size)) * (M.sum(1) > 0.0)
+    given = (lines, lines) if targets else ()
+    options = {} if targets else {"empty": "drop"}
+    got, queue = handed_on(monkeypatch, M, *given, **options)
+    assert len(queue) <= (5 if size > 64 else 0)  # sweeps that are no use are another reason
+    on_cpu = cmfast.ipf(M, *given, on_failure="ignore", **options)
+    assert {*on_cpu.status.tolist()} == {cmfast.Status.CONVERGED, cmfast.Status.LIMIT_ONLY}
+    assert_agree(on_cpu, got, 1e-7)
 
 
 @pytest.mark.parametrize("size", range(1, 33))

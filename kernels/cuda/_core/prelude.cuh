@@ -70,22 +70,36 @@ struct Team {
   __device__ __forceinline__ i64 matrix() const { return mine() ? first + threadIdx.x / W : n - 1; }
 };
 
-// The same value, bit for bit, in every thread of the team.
+// What is added up in a block: whoever does so in a hundred places says that one copy is enough.
+#ifndef CM_BLOCK_REDUCE
+#define CM_BLOCK_REDUCE __forceinline__
+#endif
+
 template <int W, typename T, typename Join>
-__device__ __forceinline__ T team_reduce(T value, Join join) {
+__device__ __forceinline__ T warp_reduce(T value, Join join) {
 #pragma unroll
   for (int bits = (W < 32 ? W : 32) / 2; bits > 0; bits >>= 1)
     value = join(value, __shfl_xor_sync(CM_ALL_LANES, value, bits));
-  if constexpr (W > 32) {
-    CM_DYN_SMEM(T, part);
-    __syncthreads();  // nobody still reads what the last reduction left here
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = part[0];
-#pragma unroll
-    for (int warp = 1; warp < W / 32; ++warp) value = join(value, part[warp]);
-  }
   return value;
+}
+template <int W, typename T, typename Join>
+__device__ CM_BLOCK_REDUCE T block_reduce(T value, Join join) {
+  CM_DYN_SMEM(T, part);
+  value = warp_reduce<W>(value, join);
+  __syncthreads();  // nobody still reads what the last reduction left here
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = part[0];
+#pragma unroll
+  for (int warp = 1; warp < W / 32; ++warp) value = join(value, part[warp]);
+  return value;
+}
+
+// The same value, bit for bit, in every thread of the team.
+template <int W, typename T, typename Join>
+__device__ __forceinline__ T team_reduce(T value, Join join) {
+  if constexpr (W > 32) return block_reduce<W>(value, join);
+  return warp_reduce<W>(value, join);
 }
 
 template <int W, typename T>

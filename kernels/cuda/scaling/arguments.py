@@ -26,6 +26,12 @@ def of_problem(problem: Problem) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def of_queue(problem: Problem) -> dict[str, Any]:
+    """Return the arguments by which a kernel writes down which matrices are left, in any order, and how many."""
+    xp = library(problem.cells)
+    return {"out_queue": xp.empty(problem.n, np.int64), "out_length": xp.zeros(1, np.uint64)}
+
+
 def flat(a: Any, batch: tuple[int, ...], core: int) -> tuple[Any, int]:
     """Return `a` with one batch axis, and its step along the batch: 0 where every element shares it."""
     if math.prod(a.shape[: a.ndim - core]) == 1:

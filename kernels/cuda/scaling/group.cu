@@ -591,18 +591,20 @@ __device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* f
   }
 }
 
-// Scale what can be scaled quickly; `left` says which matrices are for another kernel. Of the two pointers to cells one
-// is null, of those to results one or both.
+// Scale what can be scaled quickly; which matrices are for another kernel stands in `out_queue`. Of the two pointers to
+// cells one is null, of those to results one or both. So many blocks have room on a processor, with six lines only
+// if the compiler is told so.
 template <int K>
-__global__ void cmfast_ipf_group(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
-                                 const double* __restrict__ row_sums, i64 row_sums_step,
-                                 const double* __restrict__ col_sums, i64 col_sums_step,
-                                 const double* __restrict__ start_row, i64 start_row_step,
-                                 const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n,
-                                 double smoothing, int drop, int bi, double target, double still, double bound,
-                                 double last_width, i64 max_iter, float* out_floats, double* out_doubles,
-                                 double* out_row, double* out_col, double* out_residual, i64* out_n_iter,
-                                 signed char* out_status, double* out_smoothing, signed char* left) {
+__global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14   ? 4
+                                                    : K < 28 ? 3
+                                                             : 2)
+    cmfast_ipf_group(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
+                     const double* __restrict__ row_sums, i64 row_sums_step, const double* __restrict__ col_sums,
+                     i64 col_sums_step, const double* __restrict__ start_row, i64 start_row_step,
+                     const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n, double smoothing,
+                     int drop, int bi, double target, double still, double bound, double last_width, i64 max_iter,
+                     float* out_floats, double* out_doubles, double* out_row, double* out_col, double* out_residual,
+                     i64* out_n_iter, signed char* out_status, double* out_smoothing, i64* out_queue, u64* out_length) {
   CM_DYN_SMEM(double, numbers);
   Lanes<K> g(numbers);
   const Targets given{row_sums,      col_sums,      start_row,      start_col,
@@ -648,14 +650,7 @@ __global__ void cmfast_ipf_group(const float* __restrict__ floats, const double*
         }
       }
     }
-    if (g.mine && g.l == 0 && place < n) left[b] = !t.easy;
+    if (g.mine && g.l == 0 && place < n && !t.easy) leave(b, out_queue, out_length);
     __syncwarp();  // nobody reads any more what the next matrices overwrite
   }
-}
-
-// Write the places of what is left, in order: `ends` counts them up to and with each matrix.
-__global__ void cmfast_ipf_queue(const signed char* __restrict__ left, const i64* __restrict__ ends, i64 n,
-                                 i64* __restrict__ queue) {
-  for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < n; b += i64(gridDim.x) * blockDim.x)
-    if (left[b]) queue[ends[b] - 1] = b;
 }

@@ -2,9 +2,7 @@
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from cmfast.kernels.cuda._core.module import Kernel, library
+from cmfast.kernels.cuda._core.module import Kernel
 from cmfast.kernels.cuda.scaling import arguments, single
 from cmfast.kernels.shared.scaling import Problem
 
@@ -43,13 +41,15 @@ class _Sizes(NamedTuple):
 
 
 _SIZES = [_Sizes.of(width) for width in range(MOST + 1)]
-DEFINES = {"LANE_SIZES": ", ".join(f"{{{', '.join(map(str, sizes))}}}" for sizes in _SIZES)}
+DEFINES = {
+    "LANE_SIZES": ", ".join(f"{{{', '.join(map(str, sizes))}}}" for sizes in _SIZES),
+    "GROUP_THREADS": THREADS,
+}
 
 # Weights and flows take four registers for each line.
-_REGISTERS = tuple(152 if width <= 16 else 184 if width <= 26 else 255 for width in WIDTHS)
+_REGISTERS = tuple(128 if width < 14 else 168 if width < 28 else 255 for width in WIDTHS)
 _GROUP = Kernel("scaling/group", "cmfast_ipf_group", tuple((str(width),) for width in WIDTHS), _REGISTERS)
-_QUEUE = Kernel("scaling/group", "cmfast_ipf_queue", registers=32)
-KERNELS = (_GROUP, _QUEUE)
+KERNELS = (_GROUP,)
 
 
 def takes(problem: Problem) -> bool:
@@ -58,38 +58,25 @@ def takes(problem: Problem) -> bool:
     return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) <= MOST and not p.plain and p.amount >= 0.0
 
 
-def solve(problem: Problem) -> Any:
-    """Scale what takes few steps; return 1 for every other matrix, 0 for these: an array of int8, shape (n,)."""
-    p = problem
-    left = library(p.cells).empty(p.n, np.int8)
-    if max(p.R, p.C) <= single.MOST:
-        single.launch(p, left)
-    else:
-        _launch(p, left)
-    return left
-
-
-def queued(left: Any) -> tuple[Any, Any]:
-    """Return the numbers of the matrices that are left, in order, and how many they are.
+def solve(problem: Problem) -> tuple[Any, Any]:
+    """Scale what takes few steps.
 
     Returns
     -------
     array of int64, shape (n,)
-        What stands behind them has no meaning.
-    array of int64, shape (1,)
+        The numbers of all other matrices, in any order; what stands behind them has no meaning.
+    array of uint64, shape (1,)
+        How many they are.
     """
-    xp, n = library(left), len(left)
-    ends, queue = xp.cumsum(left, dtype=np.int64), xp.empty(n, np.int64)
-    _QUEUE.launch((), -(-n // THREADS), threads=THREADS, left=left, ends=ends, n=n, queue=queue)
-    return queue, ends[-1:]
-
-
-def _launch(problem: Problem, left: Any) -> None:
-    p = problem
-    width = next(w for w in WIDTHS if w >= max(p.R, p.C))
-    threads, shared = _block(width)
-    blocks = -(-p.n // (threads // 32 * (32 // width)))
-    _GROUP.launch((str(width),), blocks, shared=shared, threads=threads, **arguments.of_problem(p), left=left)
+    p, queue = problem, arguments.of_queue(problem)
+    if max(p.R, p.C) <= single.MOST:
+        single.launch(p, queue)
+    else:
+        width = next(w for w in WIDTHS if w >= max(p.R, p.C))
+        threads, shared = _block(width)
+        blocks = -(-p.n // (threads // 32 * (32 // width)))
+        _GROUP.launch((str(width),), blocks, shared=shared, threads=threads, **arguments.of_problem(p), **queue)
+    return queue["out_queue"], queue["out_length"]
 
 
 def _block(width: int) -> tuple[int, int]:

@@ -83,7 +83,7 @@ def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:
             team.solve(part)
         else:
             team.is_loaded(part)  # else a thread begins to compile it while this one compiles the first
-            queue, length = group.queued(first_of_two(part))
+            queue, length = first_of_two(part)
             # The second kernel takes seconds to compile, and few matrices need it: until it is there, ask how many do.
             if not may_ask or team.is_loaded(part) or int(length.get()[0]):  # synchronises
                 team.solve(part, queue, length)
@@ -94,7 +94,7 @@ def _solve(problem: Problem, progress: Any, *, may_ask: bool) -> None:
         progress(0, 0)
 
 
-def _first_of_two(problem: Problem) -> Callable[[Problem], Any] | None:
+def _first_of_two(problem: Problem) -> Callable[[Problem], tuple[Any, Any]] | None:
     """Return what says which matrices are left to the kernel that takes all, if anything comes before that."""
     if group.takes(problem):
         return group.solve

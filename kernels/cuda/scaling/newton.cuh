@@ -131,7 +131,7 @@ __device__ __forceinline__ void build_graph(const Tile<W>& t, bool paired) {
     t.Q(i, j) = cell * t.root(i);
     if (paired && j < i) t.flow(i, j) = cell - t.x(j) * t.M(j, i) * t.y(i);
   });
-  constexpr int SIDE = W > 32 ? 4 : 2;
+  constexpr int SIDE = W > 32 ? 3 : 2;
   const int C = t.C, squares = (C + SIDE - 1) / SIDE;
   for (int item = first_of(t, W) + t.rank(); item < squares * (squares + 1) / 2; item += step_of(t, W)) {
     const int a = int(0.5 * (sqrt(8.0 * item + 1.0) - 1.0)), b = item - a * (a + 1) / 2;  // the b-th square of line a

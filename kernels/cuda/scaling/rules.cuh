@@ -23,3 +23,6 @@ __device__ __forceinline__ double exponent_of(double x) {  // of a positive numb
 }
 __device__ __forceinline__ double times_power(double x, double power) { return ldexp(x, int(power)); }
 __device__ __forceinline__ bool usable(double factor) { return factor > 0.0 && factor < CM_INF; }
+
+// Write down a matrix that another kernel is to take, in any order: what comes of it depends on itself alone.
+__device__ __forceinline__ void leave(i64 b, i64* queue, u64* length) { queue[atomicAdd(length, u64(1))] = b; }

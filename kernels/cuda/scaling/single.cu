@@ -413,8 +413,8 @@ struct Single {
   }
 };
 
-// Scale what can be scaled quickly; `left` says which matrices are for another kernel, which writes all of their
-// results once more. Of the two pointers to cells one is null, of those to results one or both.
+// Scale what can be scaled quickly; which matrices are for another kernel, which writes all of their results once more,
+// stands in `out_queue`. Of the two pointers to cells one is null, of those to results one or both.
 template <int K>
 __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
                                                      : K == 3 ? 8
@@ -425,7 +425,8 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
                       const double* __restrict__ start_col, i64 start_col_step, int R, int C, i64 n, double smoothing,
                       int drop, int bi, double target, double still, double bound, double last_width, i64 max_iter,
                       float* out_floats, double* out_doubles, double* out_row, double* out_col, double* out_residual,
-                      i64* out_n_iter, signed char* out_status, double* out_smoothing, signed char* left) {
+                      i64* out_n_iter, signed char* out_status, double* out_smoothing, i64* out_queue,
+                      u64* out_length) {
   CM_DYN_SMEM(double, numbers);
   const int size = R * C, lane = threadIdx.x % 32;
   double* held = numbers + threadIdx.x / 32 * 32 * (size | 1);
@@ -510,7 +511,7 @@ __global__ void __launch_bounds__(CM_SINGLE_THREADS, K == 2   ? 10
       out_n_iter[b] = t.done;
       out_status[b] = t.limit ? CM_LIMIT_ONLY : CM_CONVERGED;
       out_smoothing[b] = smoothing;
-      left[b] = !t.easy;
+      if (!t.easy) leave(b, out_queue, out_length);
     }
   }
 }

@@ -14,11 +14,11 @@ _SINGLE = Kernel("scaling/single", "cmfast_ipf_single", (("2",), ("3",), ("4",))
 KERNELS = (_SINGLE,)
 
 
-def launch(problem: Problem, left: Any) -> None:
-    """Scale what takes few steps; write for every matrix whether it is left."""
+def launch(problem: Problem, queue: dict[str, Any]) -> None:
+    """Scale what takes few steps; write down every other matrix."""
     p = problem
     shared = 8 * THREADS * max(p.R * p.C | 1, p.R | 1, p.C | 1)
     _SINGLE.launch(
         (str(max(2, p.R, p.C)),), -(-p.n // THREADS), shared=shared, threads=THREADS,
-        **arguments.of_problem(p), left=left,
+        **arguments.of_problem(p), **queue,
     )  # fmt: skip

@@ -5,7 +5,7 @@
 // A result depends on its matrix alone, whoever took it.
 //
 // What few matrices ask for is most of what there is to compile. So blocks have an EASY instance without it, which
-// comes first and says what it has left: matrices with zeros, cells far apart, sweeps that are no use.
+// comes first and says what it has left: zeros that a flow must judge, cells far apart, sweeps that are no use.
 
 // ---- loading ----
 
@@ -118,15 +118,25 @@ __device__ __forceinline__ int check_targets(Tile<W>& t, bool flip, bool drop, b
 }
 
 // Say what the zeros allow, and clear the cells that die. `memory` has room for the flow too where targets may differ.
-template <int W>
+template <bool EASY, bool LARGE, int W>
 __device__ __forceinline__ int look_at_zeros(const Tile<W>& t, bool flip, i64* memory, i64* flow) {
-  zeros::Scratch z(flip ? t.C : t.R, flip ? t.R : t.C, memory, flow);
-  const auto cell = [&](int i, int j) -> double& { return flip ? t.M(j, i) : t.M(i, j); };
   double status = 0.0;
-  if (t.crew.rank == 0)
+  if constexpr (EASY) {
+    bool good = t.R == t.C;
+    for (int k = t.rank(); k < t.C && t.R == t.C; k += W)
+      good &= t.u(k) == t.v(k) && (t.u(k) == 0.0 || t.M(k, k) > 0.0);
+    if (team_any<W>(!good)) return LEFT;
+    if (t.crew.rank == 0)
+      status = zeros::classify_by_diagonal<W, LARGE>(
+          reinterpret_cast<unsigned*>(memory), t.C, [&](int i, int j) { return t.M(i, j) > 0.0; },
+          [&](int i) { return t.u(i) > 0.0; }, [&](int i, int j) { t.M(i, j) = 0.0; });
+  } else if (t.crew.rank == 0) {
+    zeros::Scratch z(flip ? t.C : t.R, flip ? t.R : t.C, memory, flow);
+    const auto cell = [&](int i, int j) -> double& { return flip ? t.M(j, i) : t.M(i, j); };
     status = zeros::classify<W>(
         z, [&](int i, int j) { return cell(i, j) > 0.0; }, [&](int i) { return flip ? t.v(i) : t.u(i); },
         [&](int j) { return flip ? t.u(j) : t.v(j); }, [&](int i, int j) { cell(i, j) = 0.0; });
+  }
   meet_all(t);
   if constexpr (W > 32) status = t.crew.heed(status);
   return int(status);
@@ -241,16 +251,16 @@ __device__ __forceinline__ double finish(const Tile<W>& t, bool flip) {
 // Where the parts of a tile lie is counted in numbers: from the start of the team's shared memory, or below zero, as
 // ~place, from the start of its own scratch.
 template <int W, bool LARGE, bool EASY>
-__global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 32 ? 1 : 2)
+__global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 32 && !EASY ? 1 : 2)
     cmfast_ipf_team(const float* floats, const double* doubles, i64 m_step, const double* row_sums, i64 row_sums_step,
                     const double* col_sums, i64 col_sums_step, const double* start_row, i64 start_row_step,
                     const double* start_col, i64 start_col_step, int R, int C, double smoothing, int drop, int bi,
                     int plain, double tol, double target, double still, double bound, double last_width, i64 max_iter,
-                    int rescue, const i64* queue, const i64* length, i64 n, u64* next, int crew_size, u64* boards,
+                    int rescue, const i64* queue, const u64* length, i64 n, u64* next, int crew_size, u64* boards,
                     i64 room, double* exchange, i64 cells_at, i64 scaled_at, i64 graph_at, i64 lines_at, i64 lines_size,
                     double* lines, i64 shared_size, i64 scratch_size, double* scratch, i64 network_size, i64 flow_at,
-                    i64* network, signed char* left, float* out_floats, double* out_doubles, double* out_row,
-                    double* out_col, double* out_residual, i64* out_n_iter, signed char* out_status,
+                    i64* network, i64* out_queue, u64* out_length, float* out_floats, double* out_doubles,
+                    double* out_row, double* out_col, double* out_residual, i64* out_n_iter, signed char* out_status,
                     double* out_smoothing) {
   CM_DYN_SMEM(double, shared);
   const int me = zeros::rank<W>(), teams = blockDim.x / W, team = threadIdx.x / W;
@@ -275,7 +285,7 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
   }
   const bool flip = R < C && !plain;
   const Goals goals{target, still, bound};
-  const i64 size = i64(R) * C, most = length ? *length : n;
+  const i64 size = i64(R) * C, most = length ? i64(*length) : n;
   while (true) {
     i64 turn = crew.rank == 0 ? team_sum<W>(me == 0 ? i64(atomicAdd(next, u64(1))) : 0) : 0;
     if constexpr (W > 32) turn = i64(crew.heed(double(turn)));
@@ -323,15 +333,11 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
       if (seen.good && smoothing < 0.0) amount = pseudo_bayes(t, seen.high);
     if (status == CM_CONVERGED) status = check_targets(t, flip, drop && bi, seen.zero && !(smoothing > 0.0), &changed);
     if (status == CM_CONVERGED && seen.zero && smoothing == 0.0 && !plain) {
-      if constexpr (EASY) {
-        status = LEFT;
-      } else {
-        i64* memory = network + i64(slot) * network_size;
-        status = look_at_zeros(t, flip, memory, flow_at ? memory + flow_at : nullptr);
-        limit = status == CM_LIMIT_ONLY;
-        if (limit) status = CM_CONVERGED;
-        changed |= limit;
-      }
+      i64* memory = network + i64(slot) * network_size;
+      status = look_at_zeros<EASY, LARGE>(t, flip, memory, flow_at ? memory + flow_at : nullptr);
+      limit = status == CM_LIMIT_ONLY;
+      if (limit) status = CM_CONVERGED;
+      changed |= limit;
     }
     if (status == CM_CONVERGED && changed) seen = survey(t);
     if constexpr (EASY)
@@ -349,8 +355,8 @@ __global__ void __launch_bounds__(W > 32 ? CM_THREADS : 32 * CM_MOST_WARPS, W > 
       }
     }
     if constexpr (EASY) {
-      if (me == 0 && crew.rank == 0) left[b] = status == LEFT;
       if (status == LEFT) {
+        if (me == 0 && crew.rank == 0) leave(b, out_queue, out_length);
         meet_all(t);  // before the tile is filled again
         continue;
       }

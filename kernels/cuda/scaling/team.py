@@ -28,6 +28,7 @@ DEFINES = {
     "MOST_WARPS": MOST_WARPS,
     "CREW_NUMBERS": CREW_NUMBERS,
     "PIECE_ROWS": PIECE_ROWS,
+    "BLOCK_REDUCE": "__noinline__",
 }
 
 _INSTANCES = (("32", "false"), ("256", "false"), ("256", "true"))  # width, and whether matrices are large
@@ -36,7 +37,7 @@ _TEAM = Kernel(
     "scaling/team",
     "cmfast_ipf_team",
     (*((*each, "false") for each in _INSTANCES), *_EASY),
-    (168, 255, 255, 255, 255),
+    (168, 255, 255, 128, 128),  # of the last two there is room for two blocks on a processor
 )
 KERNELS = (_TEAM,)
 
@@ -57,17 +58,19 @@ def takes_easy(problem: Problem) -> bool:
     return p.n > 0 and min(p.R, p.C) > 0 and max(p.R, p.C) > WARP and not p.plain and p.amount >= 0.0
 
 
-def solve_easy(problem: Problem) -> Any:
-    """Scale matrices without zeros that sweeps, or a few steps of Newton's method, bring to their end.
+def solve_easy(problem: Problem) -> tuple[Any, Any]:
+    """Scale what sweeps, or a few steps of Newton's method, bring to its end, with zeros if the diagonal has none.
 
     Returns
     -------
-    array of int8, shape (n,)
-        1 for every other matrix, of whose results none is written.
+    array of int64, shape (n,)
+        The numbers of all other matrices, in any order, of whose results none is written.
+    array of uint64, shape (1,)
+        How many they are.
     """
-    left = library(problem.cells).empty(problem.n, np.int8)
+    left = arguments.of_queue(problem)
     _launch(problem, None, None, left)
-    return left
+    return left["out_queue"], left["out_length"]
 
 
 def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
@@ -79,23 +82,24 @@ def solve(problem: Problem, queue: Any = None, length: Any = None) -> None:
         The batch; its results are written for these matrices alone.
     queue : array of int64, shape (n,), optional
         Distinct numbers of matrices, in any order.
-    length : array of int64, shape (1,), optional
+    length : array of uint64, shape (1,), optional
         How many of them there are: only the device knows.
     """
     if problem.n > 0:
-        _launch(problem, queue, length, None)
+        _launch(problem, queue, length, {"out_queue": None, "out_length": None})
 
 
-def _launch(problem: Problem, queue: Any, length: Any, left: Any) -> None:
-    p, R, C = problem, problem.R, problem.C
+def _launch(problem: Problem, queue: Any, length: Any, left: dict[str, Any]) -> None:
+    p, R, C, easy = problem, problem.R, problem.C, left["out_queue"] is not None
     xp, crew = library(p.cells), crew_of(p.cells, R, C, p.n) if p.is_large else 1
     rows, cols = (C, R) if R < C and not p.plain else (R, C)
-    network, flow_at = (0, 0) if left is not None else _network(p)
+    network, flow_at = _network(p, easy=easy)
     cells = rows * (cols | 1)
+    sweeps = p.plain or (easy and p.is_large)  # which need no more than cells and lines
     sizes = {
-        "graph_at": 0 if p.plain or cols > RESCUE else cols * (cols | 1),
+        "graph_at": 0 if sweeps or cols > RESCUE else cols * (cols | 1),
         "cells_at": cells,
-        "scaled_at": 0 if p.plain else cells,
+        "scaled_at": 0 if sweeps else cells,
     }
     lie = layout(
         p.cells.device, rows, cols, p.n, sizes,
@@ -103,14 +107,14 @@ def _launch(problem: Problem, queue: Any, length: Any, left: Any) -> None:
     )  # fmt: skip
     blocks, slots = lie.blocks, lie.blocks * lie.teams  # where cells lie
     _TEAM.launch(
-        _instance(p, easy=left is not None), blocks * crew, shared=lie.bytes, threads=lie.teams * lie.width,
+        _instance(p, easy=easy), blocks * crew, shared=lie.bytes, threads=lie.teams * lie.width,
         **arguments.of_problem(p), plain=p.plain, tol=p.tol, rescue=RESCUE,
         queue=queue, length=length, next=xp.zeros(1, np.uint64),
         **crew_arguments(p.cells, rows, cols, crew, blocks),
         **lie.places, lines_size=lie.lines,
         lines=None if lie.places["lines_at"] >= 0 else xp.empty(slots * crew * lie.lines),
         shared_size=lie.near, scratch_size=lie.scratch, scratch=xp.empty(slots * lie.scratch),
-        network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64), left=left,
+        network_size=network, flow_at=flow_at, network=xp.empty(slots * network, np.int64), **left,
     )  # fmt: skip
 
 
@@ -190,9 +194,9 @@ def layout(
     return Layout(width, places, lines, near, scratch, teams, blocks, own)
 
 
-def _network(p: Problem) -> tuple[int, int]:
+def _network(p: Problem, *, easy: bool) -> tuple[int, int]:
     """Return how many integers a look at zeros takes, and where those for the flow begin, 0 where none are needed."""
     if p.plain or p.amount != 0.0:
         return 0, 0
     numbers = support.scratch(p.R, p.C)
-    return (numbers, 0) if p.bi else (numbers + p.R * p.C, numbers)
+    return (numbers, 0) if p.bi or easy else (numbers + p.R * p.C, numbers)

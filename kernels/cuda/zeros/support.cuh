@@ -111,6 +111,20 @@ __device__ __forceinline__ bool collect(unsigned* set, int n, bool fresh, Test t
   return grew;
 }
 
+// Let each of m sets hold those of n sets that hold it.
+template <int W>
+__device__ __forceinline__ void transpose(const unsigned* sets, int n, unsigned* out, int m, int words) {
+  ROLLED
+  for (int item = rank<W>(); item < words * m; item += W) {
+    const int w = item / m, j = item % m;
+    const unsigned* holds = sets + (j >> 5) * n;
+    unsigned word = 0;
+    for (int i = 32 * w; i < min(32 * w + 32, n); ++i) word |= (holds[i] >> (j & 31) & 1u) << (i & 31);
+    out[item] = word;
+  }
+  meet<W>();
+}
+
 // ---- the network ----
 
 __device__ __forceinline__ int exponent_of(double x) {  // as frexp gives it
@@ -204,15 +218,7 @@ __device__ __forceinline__ void pack(const Scratch& z, Positive positive) {
     if (rank<W>() % 32 == 0) z.reach[w * z.R + i] = word;
   }
   meet<W>();
-  ROLLED
-  for (int item = rank<W>(); item < z.row_words * z.C; item += W) {
-    const int w = item / z.C, j = item % z.C;
-    const unsigned* reach = z.reach + (j >> 5) * z.R;
-    unsigned word = 0;
-    for (int i = 32 * w; i < min(32 * w + 32, z.R); ++i) word |= (reach[i] >> (j & 31) & 1u) << (i & 31);
-    z.users[item] = word;
-  }
-  meet<W>();
+  transpose<W>(z.reach, z.R, z.users, z.C, z.row_words);
 }
 
 // Let row i send `amount` more (or, below zero, less) into column j. One thread for every i and for every j at a time.
@@ -449,6 +455,21 @@ __device__ __forceinline__ bool connected(const Scratch& z) {
   return !team_any<W>(!all);
 }
 
+// Let each of n sets of members hold what its members hold, and what these do (Warshall).
+template <int W>
+__device__ __forceinline__ void close(unsigned* sets, int n, int words) {
+  ROLLED
+  for (int k = 0; k < n; ++k) {
+    ROLLED
+    for (int s = rank<W>(); s < n; s += W)
+      if (s != k && has(sets, n, s, k)) {
+        ROLLED
+        for (int w = 0; w < words; ++w) sets[w * n + s] |= sets[w * n + k];
+      }
+    meet<W>();
+  }
+}
+
 // Leave in `unmet` and `spare` a number for the strongly connected component of each line with a target, -1 for others.
 // On the shorter side, by Warshall's closure; a line of the other side belongs to what it feeds, or what feeds it.
 template <int W>
@@ -467,16 +488,7 @@ __device__ __forceinline__ void components(const Scratch& z) {
     next[item] = word;
   }
   meet<W>();
-  ROLLED
-  for (int k = 0; k < n; ++k) {
-    ROLLED
-    for (int s = rank<W>(); s < n; s += W)
-      if (s != k && has(next, n, s, k)) {
-        ROLLED
-        for (int w = 0; w < words; ++w) next[w * n + s] |= next[w * n + k];
-      }
-    meet<W>();
-  }
+  close<W>(next, n, words);
   i64 *near_block = rows ? z.unmet : z.spare, *far_block = rows ? z.spare : z.unmet;
   const i64 *near_cap = rows ? z.row_cap : z.col_cap, *far_cap = rows ? z.col_cap : z.row_cap;
   ROLLED
@@ -569,6 +581,63 @@ __device__ __forceinline__ int classify(Scratch& z, Positive positive, RowTarget
       dead = true;
     }
   }
+  return team_any<W>(dead) ? CM_LIMIT_ONLY : CM_CONVERGED;
+}
+
+// Whether member `start` is held by sets that hold sets that hold ... every member that `live` names.
+template <int W, typename Live>
+__device__ __forceinline__ bool held_by_all(const unsigned* sets, int n, int words, unsigned* seen, int start,
+                                            Live live) {
+  unsigned* next = seen + words;
+  ROLLED
+  for (int w = rank<W>(); w < words; w += W) seen[w] = w == start >> 5 ? 1u << (start & 31) : 0;
+  bool grew = true;
+  while (grew) {
+    meet<W>();
+    collect<W>(next, n, true, [&](int i) { return touches(sets, n, i, seen, words); });
+    meet<W>();
+    grew = team_any<W>(collect<W>(seen, n, false, [&](int i) { return has(next, i); }));
+  }
+  meet<W>();
+  bool all = true;
+  ROLLED
+  for (int i = rank<W>(); i < n; i += W) all &= !live(i) || has(seen, i);
+  return !team_any<W>(!all);
+}
+
+// The same of n rows and columns whose diagonal meets the targets, so that nothing is to be searched for: a cell lives
+// if its column leads back to its row. Many are looked at from one of them first. Nothing is left in `memory`.
+template <int W, bool MANY, typename Positive, typename Live, typename Bury>
+__device__ __forceinline__ int classify_by_diagonal(unsigned* memory, int n, Positive positive, Live live, Bury bury) {
+  const int words = (n + 31) / 32;
+  ROLLED
+  for (int i = rank<W>() / 32; i < n; i += W / 32)
+#pragma unroll(MANY ? 4 : 1)
+    for (int w = 0; w < words; ++w) {
+      const int j = 32 * w + rank<W>() % 32;
+      const unsigned word = __ballot_sync(CM_ALL_LANES, j < n && (j == i || positive(i, j)));
+      if (rank<W>() % 32 == 0) memory[w * n + i] = word;
+    }
+  meet<W>();
+  if constexpr (MANY) {
+    unsigned *back = memory + n * words, *seen = back + n * words;
+    int start = n;
+    for (int i = n - 1 - rank<W>(); i >= 0; i -= W)
+      if (live(i)) start = i;
+    start = team_reduce<W>(start, [](int a, int b) { return min(a, b); });
+    transpose<W>(memory, n, back, n, words);
+    if (held_by_all<W>(memory, n, words, seen, start, live) && held_by_all<W>(back, n, words, seen, start, live))
+      return CM_CONVERGED;
+  }
+  close<W>(memory, n, words);
+  bool dead = false;
+  ROLLED
+  for (int i = rank<W>() / 32; i < n; i += W / 32) ROLLED
+  for (int j = rank<W>() % 32; j < n; j += 32)
+    if (positive(i, j) && !has(memory, n, j, i)) {
+      bury(i, j);
+      dead = true;
+    }
   return team_any<W>(dead) ? CM_LIMIT_ONLY : CM_CONVERGED;
 }
 
