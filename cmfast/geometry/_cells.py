@@ -444,15 +444,15 @@ class Runs(NamedTuple):
 def merged(a: Runs, b: Runs, bits: int) -> Runs:
     """Return the runs of both, whose keys have `bits` bits below the cell."""
     options = {"ranges_a": a.ranges, "ranges_b": b.ranges, "bits": bits}
-    columns = []
+    found = []
     for one, other in zip(a.columns, b.columns, strict=True):
         arrays = {"keys_a": a.keys, "counts_a": one, "table_a": a.table}
         arrays |= {"keys_b": b.keys, "counts_b": other, "table_b": b.table}
         adopted = dispatch.adopt(optional=("table_a", "table_b"), **arrays)
         with overflow_of("the cells of both"):
-            keys, column, table, ranges = dispatch.call("merge_cells", *adopted, **options)
-        columns.append(column)
-    return Runs(keys, tuple(columns), table, ranges)
+            found.append(dispatch.call("merge_cells", *adopted, **options))
+    keys, _, table, ranges = found[0]  # all have the same
+    return Runs(keys, tuple(column for _, column, _, _ in found), table, ranges)
 
 
 def push(stack: list[Any], cells: CellCounts) -> None:

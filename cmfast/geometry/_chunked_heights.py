@@ -88,7 +88,8 @@ def _columns(weights: Any, top: float | None) -> Any:
     if top is None:
         return np.stack(halves.split(weights), axis=1)
     bad = (~np.isfinite(weights)).astype(np.int64)
-    return np.stack([*halves.digits(weights, int(np.frexp(top)[1]) + 1, DIGITS, BITS), bad], axis=1)
+    known = np.where(abs(weights) <= top, weights, 0)  # larger ones have no cell
+    return np.stack([*halves.digits(known, int(np.frexp(top)[1]) + 1, DIGITS, BITS), bad], axis=1)
 
 
 def _joined(parts: list[_Part]) -> _Part:

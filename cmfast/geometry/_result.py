@@ -233,7 +233,7 @@ def _of_chunks(
     given = isinstance(grid, Grid) or lazy.is_awaited(grid)
     if not given:
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
-    cells_of = grid if given else getattr(Grid, grid)(X, **quiet)
+    cells_of = grid if given else getattr(Grid, str(grid))(X, **quiet)
     cells = cell_counts(X, y_true, y_pred, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
     M = confusion_matrix(y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
     asked |= {"num_threads": num_threads}
