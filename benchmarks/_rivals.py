@@ -109,6 +109,44 @@ def ipfn_ipf(M, tol, max_iter=100_000):
         return np.stack([ipfn.ipfn(m.copy(), [ones, ones], [[0], [1]], **options).iteration() for m in M])
 
 
+def ipfn_tables(M, targets, axes):
+    """Run ``ipfn`` on tables, one at a time, until margins are met to 1e-9 or a thousand sweeps are over."""
+    from ipfn import ipfn
+
+    options = {"convergence_rate": 1e-9, "max_iteration": 1000, "rate_tolerance": 0.0}
+    with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+        warnings.simplefilter("ignore")
+        return np.stack(
+            [
+                ipfn.ipfn(m.copy(), [t[k] for t in targets], [list(of) for of in axes], **options).iteration()
+                for k, m in enumerate(M)
+            ]
+        )
+
+
+def ipfn_rake(codes, q, totals):
+    """``ipfn`` on the table of all combinations of categories, and back to the records."""
+    shape = tuple(map(len, totals))
+    keys = np.ravel_multi_index(tuple(codes), shape)
+    table = np.bincount(keys, q, int(np.prod(shape)))
+    scaled = ipfn_tables(table.reshape(1, *shape), [t[None] for t in totals], [(k,) for k in range(len(shape))])
+    return q * (scaled.ravel() / np.where(table > 0, table, 1))[keys]
+
+
+def numpy_rake(codes, q, totals, most=2000):
+    """NumPy: a ``bincount`` per attribute, until the totals are met to 1e-9."""
+    w = q.copy()
+    for _ in range(most):
+        worst = 0.0
+        for code, target in zip(codes, totals, strict=True):
+            sums = np.bincount(code, w, len(target))
+            worst = max(worst, np.abs(sums - target).sum() / target.sum())
+            w *= (target / sums)[code]
+        if worst <= 1e-9:
+            break
+    return w
+
+
 def numpy_shares(M, axes):
     """NumPy: divide the whole batch by its sums along `axes`."""
     return M / M.sum(axes, keepdims=True)

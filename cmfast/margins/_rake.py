@@ -124,7 +124,7 @@ def rake(
     >>> age, sex = [0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]
     >>> result = cmfast.rake([age, sex], [(0, [60.0, 40.0]), (1, [45.0, 55.0])])
     >>> result.weights.round(2).tolist()
-    [16.07, 16.07, 27.86, 12.86, 13.57, 13.57]
+    [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
 
     The same by columns, no weight more than 1.25 times the one that it had:
 

@@ -283,6 +283,12 @@ class _Search:
         self.passes += 1
         return np.where(self.asked, self.goals() - self.sums, 0.0)
 
+    def move(self, d):
+        """Change the multipliers; return what is missed of the targets then."""
+        self.multipliers[self.asked] += d[self.asked]
+        along(self.p.rows, np.where(self.asked, self.multipliers, 0.0), self.z)
+        return self.weigh()
+
     def goals(self):
         """Return the targets, those that need not be met as they are softened."""
         return self.targets * self._softened(self.multipliers)
@@ -451,10 +457,12 @@ def _search(p, q, targets):
         status = s.open()
     if status == OK:
         status = _newton(s)
-    goals = np.where(s.asked, s.goals(), np.nan)
     if status not in (OK, MAX_ITER):
-        return _Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes, goals)
-    error = _error(s) if s.asked.any() else 0.0
+        return _Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes, targets)
+    error = s.width
+    if status == OK:
+        error = _error(s) if s.asked.any() else 0.0
+    goals = np.where(s.asked, s.goals(), np.nan)
     ratio = np.empty(len(q))
     weigh(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h)
     if status == OK:
@@ -493,19 +501,27 @@ def _newton(s):
                 missed = s.weigh()
                 continue
         s.before, s.width = s.width, widest
-        t = s.length(d, z, missed)
-        s.multipliers[s.asked] += t * d[s.asked]
-        along(p.rows, np.where(s.asked, s.multipliers, 0.0), s.z)
-        missed = s.weigh()
+        missed = s.move(s.length(d, z, missed) * d)
 
 
 def _error(s):
-    """Return about how far off a weight is: by the step that is left, and by targets that are rounded."""
+    """Take the step that is left, if it is any better; return about how far off a weight is then.
+
+    By the next step, which the same equations give, and by targets that are rounded.
+    """
     missed = s.weigh()
     solve = s.factor(missed)
-    worst = s.step(solve, missed)[2]
+    before, multipliers = _residual(s.p, np.where(s.asked, s.goals(), np.nan), s.sums, s.sizes), s.multipliers.copy()
+    d, _, worst = s.step(solve, missed)
     signs = np.random.default_rng(0)
+    rounded = 0.0
     for _ in range(PROBES):
         sign = 2.0 * signs.integers(0, 2, len(missed)) - 1.0
-        worst = max(worst, s.step(solve, np.where(s.asked, sign * UNIT * s.sizes, 0.0))[2])
-    return worst
+        rounded = max(rounded, s.step(solve, np.where(s.asked, sign * UNIT * s.sizes, 0.0))[2])
+    left = s.move(d)
+    if _residual(s.p, np.where(s.asked, s.goals(), np.nan), s.sums, s.sizes) <= before:
+        worst = s.step(solve, left)[2]
+    else:
+        s.multipliers[:] = multipliers
+        s.move(np.zeros(len(d)))
+    return max(worst, rounded)
