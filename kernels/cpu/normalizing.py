@@ -12,7 +12,7 @@ from cmfast.kernels.status import INVALID, OK, RANGE
 SECONDS_PER_CELL = 1e-9
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _valid(p):
     bad = False
     for k in range(p.shape[0]):
@@ -20,7 +20,7 @@ def _valid(p):
     return not bad
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _sums(p, C, lines, unit, out):
     """Add up the cells times `unit` over every line; return whether all sums are finite."""
     R, n = p.shape[0] // C, p.shape[0] // C if lines == ROW else C if lines == COL else 1
@@ -41,9 +41,28 @@ def _sums(p, C, lines, unit, out):
     return finite
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _line(k, C, lines):
     return k // C if lines == ROW else k % C if lines == COL else 0
+
+
+@jit(inner=True, borrows=True)
+def _blank(q):
+    """Make all of it NaN; a slice would take longer to compile than the rest of a kernel."""
+    for k in range(q.shape[0]):
+        q[k] = np.nan
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _in_range(q):
+    """Status of a table of weights; one with an infinite weight becomes NaN."""
+    finite = True
+    for k in range(q.shape[0]):
+        finite &= q[k] < np.inf
+    if finite:
+        return OK
+    _blank(q)
+    return RANGE
 
 
 @jit()
@@ -64,7 +83,7 @@ def _normalize(M, C, lines, out, out_status, start, stop):
         p, q = M[b], out[b]
         if not _valid(p):
             out_status[b] = INVALID
-            q[:] = np.nan
+            _blank(q)
             continue
         out_status[b] = OK
         finite = _sums(p, C, lines, 1.0, total)
@@ -88,7 +107,7 @@ def _importance_weights(M, C, lines, out, out_status, start, stop):
         p, q = M[b], out[b]
         if not _valid(p):
             out_status[b] = INVALID
-            q[:] = np.nan
+            _blank(q)
             continue
         finite = _sums(p, C, lines, 1.0, total)
         if not finite:
@@ -110,7 +129,7 @@ def _importance_weights(M, C, lines, out, out_status, start, stop):
         out_status[b] = _in_range(q)
 
 
-@jit()
+@jit(borrows=True)
 def _outer(row_scale, col_scale, out, out_status, start, stop):
     R, C = row_scale.shape[1], col_scale.shape[1]
     for b in range(start, stop):
@@ -120,18 +139,6 @@ def _outer(row_scale, col_scale, out, out_status, start, stop):
                 q[i * C + j] = row_scale[b, i] * col_scale[b, j]
         if out_status[b] == OK:
             out_status[b] = _in_range(q)
-
-
-@jit(inline=True)
-def _in_range(q):
-    """Status of a table of weights; one with an infinite weight becomes NaN."""
-    finite = True
-    for k in range(q.shape[0]):
-        finite &= q[k] < np.inf
-    if finite:
-        return OK
-    q[:] = np.nan
-    return RANGE
 
 
 def _by_line(kernel, M, method, num_threads, progress):
@@ -169,9 +176,10 @@ def _normalizing_gradient(M, G, C, lines, of_weights, out, start, stop):
     for b in range(start, stop):
         p, g, q = M[b], G[b], out[b]
         if not _valid(p) or not _sums(p, C, lines, 1.0, total):
-            q[:] = np.nan
+            _blank(q)
             continue
-        mean[:] = 0.0
+        for k in range(mean.shape[0]):
+            mean[k] = 0.0
         for k in range(p.shape[0]):
             line = _line(k, C, lines)
             t = total[line]

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numba import njit, typeof
+from numba.core import types
 from numba.core.caching import NullCache
+from numba.core.registry import cpu_target
 from processes import ROOT, python
 
 from cmfast.kernels.cpu._core import jit, steps
@@ -228,6 +230,58 @@ def test_steps_that_find_nothing_are_left_out(folder):
     assert counts[0] - counts[1] == len(steps.NEEDLESS)
 
 
+def steep(values, least):
+    """Stand in for a kernel with loops, choices, and variables that have several lives."""
+    total, count = 0.0, 0
+    for k in range(len(values)):
+        x = values[k]
+        if x > least:
+            x = x * 2.0
+            count += 1
+        elif x < -5.0:
+            return -1.0, k
+        while x > 1.0:
+            x = x - 1.0
+        total += x
+    return total, count
+
+
+def code(decorate):
+    """Return the machine code of `steep` without the names in it, which are counted."""
+    function = decorate(steep)
+    assert function(np.array([0.5, 3.25]), 1.0) == (1.0, 1)
+    [found] = function.inspect_asm().values()
+    return [line for line in found.splitlines() if line.startswith("\t") and ("_Z" not in line) and "." not in line]
+
+
+def test_steps_of_ours_leave_the_code_as_numba_has_it(folder):
+    theirs = njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+    assert len(code(theirs)) > 20
+    assert code(jit.jit()) == code(theirs)
+    function = jit.jit()(half)
+    assert function(ONE) == ONE / 2
+    [found] = function.overloads.values()
+    ran = {name.partition("_")[2] for name in found.metadata["pipeline_times"]["nopython"]}
+    assert {step._name for step in steps.INSTEAD.values()} <= ran
+    assert not {step._name for step in steps.INSTEAD} & ran
+
+
+def test_what_operators_are_known_to_give_is_what_numba_finds():
+    context = cpu_target.typing_context
+    context.refresh()
+    asked = 0
+    for function, known in steps.KNOWN.items():
+        templates = context.resolve_value_type(function).templates
+        ours = [one for one in templates if steps.__name__ in {base.__module__ for base in one.__mro__}]
+        others = types.Function([one for one in templates if one not in ours])
+        assert len(ours) == 1
+        for args, expected in known.items():
+            found = others.get_call_type(context, args, {})
+            assert (found.return_type, found.args) == (expected.return_type, expected.args), (function, args)
+            asked += 1
+    assert asked == 20
+
+
 def test_older_sources_have_another_folder(folder, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(jit, "digest", lambda: "0" * 64)
@@ -324,6 +378,40 @@ def test_nobody_looks_for_garbage_while_a_kernel_is_compiled(enabled):
     finally:
         (gc.enable if before else gc.disable)()
     assert seen == [False, enabled, enabled]
+
+
+def test_what_compiling_made_is_old_afterwards_but_what_somebody_froze_stays_so():
+    watch, was = jit._Watch(lambda _: None, lambda: None), gc.isenabled()
+    try:
+        gc.enable()
+        watch.on_start(Dispatched("cmfast.kernels.cpu.counting"))
+        made = [[] for _ in range(10)]
+        watch.on_end(Dispatched("cmfast.kernels.cpu.counting"))
+        young = {id(one) for k in range(2) for one in gc.get_objects(k)}
+        assert not young & {id(one) for one in made}
+        gc.freeze()
+        frozen = gc.get_freeze_count()
+        watch.on_start(Dispatched("cmfast.kernels.cpu.counting"))
+        watch.on_end(Dispatched("cmfast.kernels.cpu.counting"))
+        assert gc.get_freeze_count() > frozen / 2
+    finally:
+        gc.unfreeze()
+        (gc.enable if was else gc.disable)()
+
+
+def test_garbage_of_compiling_is_looked_for_now_and_then():
+    watch, looked = jit._Watch(lambda _: None, lambda: None), []
+    gc.callbacks.append(lambda phase, facts: looked.append(facts["generation"]) if phase == "start" else None)
+    was = gc.isenabled()
+    try:
+        gc.enable()
+        for _ in range(jit.LOOK):
+            watch.on_start(Dispatched("cmfast.kernels.cpu.counting"))
+            watch.on_end(Dispatched("cmfast.kernels.cpu.counting"))
+    finally:
+        gc.callbacks.pop()
+        (gc.enable if was else gc.disable)()
+    assert 2 in looked
 
 
 class Dispatched:

@@ -44,6 +44,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Switches of Numba that change machine code without being in its key.
 SWITCHES = ("BOUNDSCHECK", "OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "DEBUGINFO_DEFAULT")
 KEPT_BYTES = 2**28  # of other versions: environments that take turns should not compile anew each time
+LOOK = 32  # kernels that are compiled until somebody looks for garbage
 KEPT_SECONDS = 30 * 86_400.0  # unless nothing used them for so long
 
 
@@ -257,9 +258,9 @@ def jit(
         Only kernels call this function, never Python: it is compiled within these alone, and needs no wrapper that
         unpacks Python objects, which for a tuple of thirty arrays takes longer to compile than the function itself.
     borrows : bool
-        An inner function that makes no array, and none of whose callees does: it counts no references to those that it
-        is handed. To count is to lock, twice for each array of each call, which for a call per row of a batch was half
-        of the time.
+        A function that makes no array, and none of whose callees does: it counts no references to those that it is
+        handed. To count is to lock, twice for each array of each call, which for a call per row of a batch was half of
+        the time; and that code is compiled, for a tuple of twenty arrays two thirds of all there is.
     late : bool
         Only kernels call this function, by its address: see :mod:`cmfast.kernels.cpu._core.late`. It needs no wrapper.
     """
@@ -267,16 +268,17 @@ def jit(
         msg = f"fastmath: {sorted(fastmath)} has flags that break NaN"
         raise ValueError(msg)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": set(fastmath)}
+    options["no_cfunc_wrapper"] = True  # nobody calls a kernel from C
     options["pipeline_class"] = steps.Compiler
     if inner:
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": inner_functions.Compiler}
+        options |= {"no_cpython_wrapper": True, "pipeline_class": inner_functions.Compiler}
         if fastmath:
             # A sum in several parts depends on how it was compiled, and a function of its own is compiled again within
             # each that calls it: which copy is run differs between the process that compiles and those that load.
             options["forceinline"] = True
-        options["_nrt"] = not borrows  # said for all, because what is not said is taken over from the first caller
+    options["_nrt"] = not borrows  # said for all, because what is not said is taken over from the first caller
     if late:
-        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        options["no_cpython_wrapper"] = True
     if inline and inner:
         options["forceinline"] = True
     elif inline:
@@ -336,7 +338,7 @@ class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
 
     def __init__(self, begin: Callable[[str | None], object], end: Callable[[], object]) -> None:
         self._begin, self._end, self._depth = begin, end, 0
-        self._collects = False
+        self._collects, self._uncollected = False, 0
 
     def on_start(self, event: Any) -> None:
         """Count functions within functions; a ninth of the time would go into looking for garbage in what is kept."""
@@ -352,8 +354,21 @@ class _Watch(event.Listener):  # type: ignore[misc]  # Numba is untyped
         self._depth -= 1
         if self._depth == 0 and event.data["dispatcher"].py_func.__module__.startswith("cmfast."):
             if self._collects:
+                self._age()
                 gc.enable()
             self._end()
+
+    def _age(self) -> None:
+        """Put all that was made among what is old, or the first look for garbage would go through it; rarely look.
+
+        What somebody froze stays so.
+        """
+        self._uncollected += 1
+        if self._uncollected % LOOK == 0:
+            gc.collect()
+        elif not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
 
 
 def watch(begin: Callable[[str | None], object], end: Callable[[], object]) -> None:

@@ -13,17 +13,18 @@ from cmfast.kernels.cpu.geometry import _runs
 from cmfast.kernels.shared import geometry_weights
 
 SECONDS_PER_RUN = 1e-8
+BEGIN = np.int64(0)  # a plain 0 is of a type of its own, for which what a walk calls would be compiled as well
 SMALL_CELL = 1 << 12  # points; cells with fewer are counted by size in a table, larger ones listed
 
 
-@jit()
+@jit(borrows=True)
 def _pairs(keys, counts, half, out_M):
     mask = (1 << half) - 1
     for i in range(keys.shape[0]):
         out_M[(keys[i] >> half) & mask, keys[i] & mask] += counts[i]
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _end_of_cell(keys, bits, i):
     limit = ((keys[i] >> bits) + 1) << bits
     j = i + 1
@@ -32,7 +33,7 @@ def _end_of_cell(keys, bits, i):
     return j
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _one_prediction(keys, mask, i, j):
     t = i + 1
     while t < j and keys[t] & mask == keys[i] & mask:
@@ -51,15 +52,13 @@ def _held(W):
     return places, np.empty((2, *W.shape[1:]), W.dtype)
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _gather_cell(keys, counts, half, W, i, j, held):
     """Sum the weights `W` (C, C, W) of the runs `i` to `j`, which are one cell, per label and per prediction.
 
     Return how many labels and predictions there are: the first of those in `held`, see `_held`.
     """
     places, sums = held
-    slot, labels, predictions = places[0], places[1], places[2]
-    L, P = sums[0], sums[1]
     mask = (1 << half) - 1
     a = b = 0
     label = -1
@@ -67,35 +66,34 @@ def _gather_cell(keys, counts, half, W, i, j, held):
         y, p = (keys[t] >> half) & mask, keys[t] & mask
         if y != label:
             label = y
-            labels[a] = y
+            places[1, a] = y
             for w in range(W.shape[2]):
-                L[a, w] = 0
+                sums[0, a, w] = 0
             a += 1
-        s = slot[p]
+        s = places[0, p]
         if s < 0:
             s = b
-            slot[p] = b
-            predictions[b] = p
+            places[0, p] = b
+            places[2, b] = p
             for w in range(W.shape[2]):
-                P[b, w] = 0
+                sums[1, b, w] = 0
             b += 1
         for w in range(W.shape[2]):
             mass = W[y, p, w] * counts[t]
-            L[a - 1, w] += mass
-            P[s, w] += mass
+            sums[0, a - 1, w] += mass
+            sums[1, s, w] += mass
     for s in range(b):
-        slot[predictions[s]] = -1
+        places[0, places[2, s]] = -1
     return a, b
 
 
-@jit()
+@jit(borrows=True)
 def _overlaps(keys, counts, half, Q, held, out_E):
     """Add to `out_E` what mixed cells have above their own weighted counts: ``min(L_i, P_j) - q_ij n_ij``."""
     mask = (1 << half) - 1
     n_weights = Q.shape[2]
     places, sums = held
-    labels, predictions, L, P = places[1], places[2], sums[0], sums[1]
-    i = 0
+    i = BEGIN
     while i < keys.shape[0]:
         j = _end_of_cell(keys, 2 * half, i)
         first, last = (keys[i] >> half) & mask, (keys[j - 1] >> half) & mask
@@ -104,11 +102,12 @@ def _overlaps(keys, counts, half, Q, held, out_E):
             continue
         a, b = _gather_cell(keys, counts, half, Q, i, j, held)
         for u in range(a):
-            row, own = out_E[labels[u]], L[u]
+            y = places[1, u]  # indices, as an array of a row takes longer to compile than all of this
             for s in range(b):
-                cell, p = row[predictions[s]], P[s]
+                p = places[2, s]
                 for w in range(n_weights):
-                    cell[w] += min(own[w], p[w])
+                    own, other = sums[0, u, w], sums[1, s, w]
+                    out_E[y, p, w] += own if own < other else other
         for t in range(i, j):
             y, p = (keys[t] >> half) & mask, keys[t] & mask
             for w in range(n_weights):
@@ -116,7 +115,7 @@ def _overlaps(keys, counts, half, Q, held, out_E):
         i = j
 
 
-@jit()
+@jit(borrows=True)
 def _carry(x, width):
     """Bring limbs below ``2**width``, but for the highest."""
     for k in range(x.shape[0] - 1):
@@ -124,7 +123,7 @@ def _carry(x, width):
         x[k] &= (1 << width) - 1
 
 
-@jit()
+@jit(borrows=True)
 def _is_less(x, y):
     """Compare two numbers in limbs, from the highest."""
     for t in range(x.shape[0]):
@@ -134,13 +133,13 @@ def _is_less(x, y):
     return False
 
 
-@jit()
+@jit(borrows=True)
 def _wide_overlaps(keys, counts, half, Q, width, held, out_G):
     """As `_overlaps`, for one table of weights in limbs (see ``geometry_weights``); every cell is treated as mixed."""
     n_limbs = Q.shape[2]
     places, sums = held
     labels, predictions, L, P = places[1], places[2], sums[0], sums[1]
-    i = 0
+    i = BEGIN
     while i < keys.shape[0]:
         j = _end_of_cell(keys, 2 * half, i)
         a, b = _gather_cell(keys, counts, half, Q, i, j, held)
@@ -207,14 +206,14 @@ def wide_overlaps(keys, counts, half, Q, width, num_threads=None):
     return G
 
 
-@jit()
+@jit(borrows=True)
 def _shape_of_cells(keys, counts, half, seen, small, out, large):
     """Count cells by size; `out` gets cells, points in pure and in unmixed cells, pairs, entries of `large`.
 
     `seen` holds for every prediction where the last cell with it begins, -1 before there is one.
     """
     mask = (1 << half) - 1
-    i = 0
+    i = BEGIN
     while i < keys.shape[0]:
         j = _end_of_cell(keys, 2 * half, i)
         size = 0
@@ -251,7 +250,7 @@ def shape_of_cells(keys, counts, half, n_classes, n_points):
     return np.concatenate([few, sizes]), np.concatenate([small[few], number]).astype(np.int64), out[:4]
 
 
-@jit()
+@jit(borrows=True)
 def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, total, rest):
     """Add the smaller height of every pair of groups in every common cell to `total`, what it rounds off to `rest`."""
     i = j = 0
@@ -276,7 +275,7 @@ def common_cells(cells_a, groups_a, heights_a, cells_b, groups_b, heights_b, tot
         i, j = u, v
 
 
-@jit()
+@jit(borrows=True)
 def _excess(keys, counts, half, tables, share, held, out_E, out_scores):
     """Sum what cells have above their own weighted counts: ``min(L_i, P_j) - W_ij n_ij``.
 
@@ -287,8 +286,7 @@ def _excess(keys, counts, half, tables, share, held, out_E, out_scores):
     mask = (1 << half) - 1
     n_weights = W.shape[2]
     places, sums = held
-    labels, predictions, L, P = places[1], places[2], sums[0], sums[1]
-    i = 0
+    i = BEGIN
     while i < keys.shape[0]:
         j = _end_of_cell(keys, 2 * half, i)
         cell = keys[i] >> (2 * half)
@@ -305,10 +303,11 @@ def _excess(keys, counts, half, tables, share, held, out_E, out_scores):
                 out_scores[cell, w] -= slopes[y, p, w] * mass
         for u in range(a):
             for s in range(b):
+                y, p = places[1, u], places[2, s]
                 for w in range(n_weights):
-                    less = min(L[u, w], P[s, w])
-                    out_E[labels[u], predictions[s], w] += share[cell] * less
-                    out_scores[cell, w] += slopes[labels[u], predictions[s], w] * less
+                    less = min(sums[0, u, w], sums[1, s, w])
+                    out_E[y, p, w] += share[cell] * less
+                    out_scores[cell, w] += slopes[y, p, w] * less
         i = j
 
 

@@ -39,7 +39,7 @@ class Points(NamedTuple):
 # Keys.
 
 
-@jit()
+@jit(borrows=True)
 def _pack(numbers, m, tags, bits, chunks, constants, out):
     """Keys of points that all have a cell. `numbers` are their coordinates, point after point; see `_constants`.
 
@@ -76,7 +76,7 @@ def _constants(origin, inverse, layout):
     return np.ascontiguousarray(columns.reshape(4, -1, vector.WIDTH).swapaxes(0, 1)).reshape(-1, vector.WIDTH)
 
 
-@jit()
+@jit(borrows=True)
 def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
     """Keys of any points, by a radix sum in int64; a point without a cell gets ``DROPPED``."""
     for r in range(X.shape[0]):
@@ -285,7 +285,7 @@ class Keyed:
 # From keys back to indices, and from one layout to another.
 
 
-@jit()
+@jit(borrows=True)
 def _decode(cells, low, extent, out):
     for i in range(cells.shape[0]):
         rest = cells[i]
@@ -296,7 +296,7 @@ def _decode(cells, low, extent, out):
             rest = quotient
 
 
-@jit()
+@jit(borrows=True)
 def _encode(index, low, extent, out):
     for i in range(index.shape[0]):
         cell = np.int64(0)

@@ -10,7 +10,7 @@ SECONDS_PER_COORDINATE = 8e-10
 SIDE_BY_SIDE = 16  # rows that the search for the range reads as one vector
 
 
-@jit()
+@jit(borrows=True)
 def _range_of_lanes(flat, low, high, poison):
     """Extremes per lane; a lane of `poison` becomes NaN when it meets a NaN or an infinity."""
     lanes = low.shape[0]
@@ -30,7 +30,7 @@ def _range_of_lanes(flat, low, high, poison):
         poison[k] += x - x
 
 
-@jit()
+@jit(borrows=True)
 def _range_of_finite(X, low, high):
     """Extremes over the rows that are finite throughout; return how many these are."""
     kept = 0
@@ -47,7 +47,7 @@ def _range_of_finite(X, low, high):
     return kept
 
 
-@jit()
+@jit(borrows=True)
 def _range_of_indices(X, origin, inverse, low, high):
     """Extremes of the indices over the rows that have a cell."""
     for r in range(X.shape[0]):

@@ -12,7 +12,7 @@ from cmfast.kernels.cpu._core.jit import jit
 SECONDS_PER_KEY = 3e-9
 
 
-@jit()
+@jit(borrows=True)
 def encode_into(keys, out_keys, out_counts):
     """Write the runs of sorted `keys` to the beginning of two arrays and return their number.
 
@@ -75,7 +75,7 @@ def joined(parts):
     return keys, counts
 
 
-@jit()
+@jit(borrows=True)
 def _merge(a, m, b, n, out, number):
     """Merge two sorted runs; return how many distinct keys there are."""
     i = j = k = 0

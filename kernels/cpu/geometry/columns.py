@@ -27,7 +27,7 @@ def column_ranges(X, *, num_threads=None):
     return _ranges.column_ranges(X, num_threads)
 
 
-@jit()
+@jit(borrows=True)
 def _moments(X, low, scale, sums, lanes):
     """Add the sums of u and u*u to the int64 `sums`, u the integer position of a value in its column."""
     m = low.shape[0]

@@ -85,7 +85,7 @@ def _is_unusual(sums, at, usual):
     return some((status == float(OK)) & ((n > usual.most) | ((n > 0.0) & (n < usual.least))))
 
 
-@jit()
+@jit(borrows=True)
 def load_few(M, C, ordered, usual, sums, cells, start, stop):
     """Fill `sums` with those of the rows of `M` from `start` to `stop`; return whether a total is unusual.
 
@@ -195,7 +195,7 @@ def _add_bands(cells, C, begin, end, sums, at):
         store(sums, band + away, mass)
 
 
-@jit()
+@jit(borrows=True)
 def load_many(M, C, ordered, usual, sums, scratch, start, stop):
     """Do as `load_few` for matrices of more than NARROW classes."""
     usual = Range(*usual)
@@ -256,7 +256,7 @@ def _sum_one(M, C, b, w, ordered, sums, at, rows):
     sums[at + STATUS_LINE, w] = OK if n < np.inf and not some(low < 0.0) else INVALID
 
 
-@jit()
+@jit(borrows=True)
 def load_exactly(M, C, most, sums, start, stop):
     """Put int64 in place of the sums of matrices of counts whose total is beyond `most`, and HUGE as their status."""
     whole = sums.view(np.int64)
@@ -298,7 +298,7 @@ def _sum_exactly(M, b, C, w, whole, at):
     return HUGE
 
 
-@jit()
+@jit(borrows=True)
 def load_sums(given, exact, usual, sums, start, stop):
     """Fill `sums` with those that are given; return whether a total is unusual.
 
@@ -361,7 +361,7 @@ def _adds_up(parts, b, n, slack):
     return left <= slack * n
 
 
-@jit()
+@jit(borrows=True)
 def bring_near(sums, C, usual):
     """Divide fractional sums far from one by a power of two, which changes no metric: their products stay in range."""
     usual = Range(*usual)

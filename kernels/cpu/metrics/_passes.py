@@ -24,7 +24,7 @@ RECALL, TAU_NORMALIZED = int(Value.RECALL), int(Over.TAU_NORMALIZED)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
 
 
-@jit()
+@jit(borrows=True)
 def derive_ordered(sums, C):
     """Fill the numbers that depend on the order of the classes, in every tile."""
     for at in range(0, len(sums), FIRST + SUMS * C):
@@ -84,7 +84,7 @@ def _gerrity(sums, at, C):
     store(sums, at + GERRITY_LINE, score)
 
 
-@jit()
+@jit(borrows=True)
 def reduce_again(sums, C, plan):
     """Reduce the recalls in ways that are no sums of them, in every tile; NaN where there is no answer."""
     plan = Plan(*plan)

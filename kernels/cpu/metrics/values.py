@@ -117,7 +117,7 @@ def over_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
         pool.run_pieces(work, pool.pieces(n, seconds, tile=block), seconds=seconds, num_threads=num_threads)
 
 
-@jit()
+@jit(borrows=True)
 def _write_margins(sums, blank, out, out_total, out_status, start, stop):
     C = out.shape[2]
     whole = sums.view(np.int64)
@@ -157,7 +157,7 @@ def margins(M, *, num_threads=None):
     return (*(part.reshape(*batch, C) for part in out), total.reshape(batch), status.reshape(batch))
 
 
-@jit()
+@jit(borrows=True)
 def _evaluate(sums, C, plan, S, wide, out, start, stop):
     """Run `plan` on the `sums` of the matrices from `start` to `stop`; in `out` there are places for a last full tile.
 
@@ -191,7 +191,7 @@ def _evaluate(sums, C, plan, S, wide, out, start, stop):
     settle()
 
 
-@jit()
+@jit(borrows=True)
 def _derive_exactly(sums, C, plan, wide):
     """Fill `wide` with what is derived from the matrices that are HUGE, and the rest of their sums as float64."""
     plan = Plan(*plan)

@@ -3,6 +3,7 @@
 Both do the same operations in the same order, so it never shows in a result which way a matrix went.
 """
 
+from collections import namedtuple
 from typing import Any
 
 from cmfast.kernels.cpu._core.jit import jit
@@ -37,8 +38,24 @@ from cmfast.kernels.cpu.scaling._tile_unusual import admit, begin_from
 from cmfast.kernels.shared.scaling import PAIRED_SWEEPS, Lines, Problem
 from cmfast.kernels.status import MAX_ITER, OK
 
+# A problem in three, so that each stage is handed only what it needs: the compiler writes out every field at each call.
+GIVEN, RULES, OUT = (Problem._fields.index(name) for name in ("cells", "amount", "out"))
+FIRST_LINES = Problem._fields.index("row_sums")
+Given = namedtuple("Given", Problem._fields[GIVEN:RULES])  # type: ignore[misc]
+Rules = namedtuple("Rules", Problem._fields[RULES:OUT])  # type: ignore[misc]
+Out = namedtuple("Out", Problem._fields[OUT:])  # type: ignore[misc]
 
-@jit()
+
+def in_tuples(problem):
+    """Return what is given, the rules and what comes out of a problem, as kernels take it.
+
+    In plain tuples: Numba checks the class of named ones, which a small matrix would notice.
+    """
+    lines = map(tuple, problem[FIRST_LINES:RULES])
+    return (*problem[GIVEN:FIRST_LINES], *lines), tuple(problem[RULES:OUT]), tuple(problem[OUT:])
+
+
+@jit(borrows=True)
 def scale_square(problem, tile, first, end, moment, size, parts):
     """Scale square matrices of the problem from `first` to before `end` by Newton's method.
 
@@ -47,24 +64,26 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     not compiled yet, LOOPS, or 0. After a moment it returns in any case, so that the caller can be interrupted: below
     zero is the complement of where the tile begins that is under work.
     """
-    p = Problem(*problem)
+    given: Any = Given(*problem[0])
+    rules: Any = Rules(*problem[1])
+    out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
-    target, still, bound = p.goals
-    limits = (target, still, p.last_width, p.max_iter)
+    target, still, bound = rules.goals
+    limits = (target, still, rules.last_width, rules.max_iter)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, 2 * t.C * t.C * t.C))
     while first < end:
         if not begun:
-            needs = _fill(t, p, first, end - 1, size, parts)
-            needs = needs if needs != 0 else _start(t, p, first, end - 1, size, parts)
+            needs = _fill(t, given, rules, first, end - 1, size, parts)
+            needs = needs if needs != 0 else _start(t, given, first, end - 1, size, parts)
             if needs != 0:
                 return first, needs
         passes -= newton(t, size, limits, passes)
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, p, first, end, bound, size, None, parts)
+        needs = _leave(t, out, first, end, bound, size, None, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -74,19 +93,21 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     return end, 0
 
 
-@jit()
+@jit(borrows=True)
 def scale_oblong(problem, tile, first, end, moment, size, parts):
     """Do what ``scale_square`` does for matrices that are not square; `size` is None."""
-    p = Problem(*problem)
+    given: Any = Given(*problem[0])
+    rules: Any = Rules(*problem[1])
+    out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
-    target, still, bound = p.goals
-    limits = (target, still, p.last_width, p.max_iter)
+    target, still, bound = rules.goals
+    limits = (target, still, rules.last_width, rules.max_iter)
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, t.C * t.C * (t.R + t.C)))
     while first < end:
         if not begun:
-            needs = _fill(t, p, first, end - 1, size, parts)
+            needs = _fill(t, given, rules, first, end - 1, size, parts)
             if needs != 0:
                 return first, needs
             begin_with_sweeps(t)
@@ -94,7 +115,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, p, first, end, bound, size, None, parts)
+        needs = _leave(t, out, first, end, bound, size, None, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -104,25 +125,27 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
     return end, 0
 
 
-@jit()
+@jit(borrows=True)
 def scale_plainly(problem, tile, first, end, moment, size, parts):
     """Do what ``scale_square`` does by sweeps alone, for matrices of any shape; `size` is None."""
-    p = Problem(*problem)
+    given: Any = Given(*problem[0])
+    rules: Any = Rules(*problem[1])
+    out: Any = Out(*problem[2])
     t: Any = Tile(*tile)
-    target, still, bound = p.goals
+    target, still, bound = rules.goals
     begun = first < 0
     first = ~first if begun else first
     passes = max(1, moment // max(1, 3 * t.R * t.C))
     while first < end:
         if not begun:
-            needs = _fill(t, p, first, end - 1, size, parts)
+            needs = _fill(t, given, rules, first, end - 1, size, parts)
             if needs != 0:
                 return first, needs
-        passes -= sinkhorn(t, target, still, p.max_iter, passes)
+        passes -= sinkhorn(t, target, still, rules.max_iter, passes)
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, p, first, end, bound, size, p.tol, parts)
+        needs = _leave(t, out, first, end, bound, size, rules.tol, parts)
         if needs != 0:
             return first, needs
         first += LANES
@@ -133,21 +156,21 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _fill(t, p, first, last, size, parts):
+def _fill(t, given, rules, first, last, size, parts):
     """Fill the tile with the matrices from `first` to `last`; return what it needs."""
-    store(t.S, line.AMOUNT, splat(max(p.amount, 0.0)))
-    take_cells(t, size, p.cells, places(first, last, p.m_step))
-    take_targets(t, size, Lines(*p.row_sums), Lines(*p.col_sums), first, last)
+    store(t.S, line.AMOUNT, splat(max(rules.amount, 0.0)))
+    take_cells(t, size, given.cells, places(first, last, given.m_step))
+    take_targets(t, size, Lines(*given.row_sums), Lines(*given.col_sums), first, last)
     begin(t)
     find_zeros(t)
-    if p.amount < 0.0 or not is_regular(t):
+    if rules.amount < 0.0 or not is_regular(t):
         if parts[ADMIT] == 0:
             return ADMIT
-        needs = admit(parts, parts, t, p.drop and p.bi, p.amount < 0.0, p.plain, size is not None)
+        needs = admit(parts, parts, t, rules.drop and rules.bi, rules.amount < 0.0, rules.plain, size is not None)
         if needs != 0:
             return needs
     if size is None:
-        rows, cols = Lines(*p.start_row), Lines(*p.start_col)
+        rows, cols = Lines(*given.start_row), Lines(*given.start_col)
         for j in range(t.C):
             store(t.S, t.y + j, splat(1.0))
         if rows.values.shape[1] > 0 or cols.values.shape[1] > 0 or some(load(t.S, line.FAR) != 0.0):
@@ -160,7 +183,7 @@ def _fill(t, p, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _start(t, p, first, last, size, parts):
+def _start(t, given, first, last, size, parts):
     """Find the pairing and the first factors; return what that needs."""
     S = t.S
     pair_by_diagonal(t, size)
@@ -172,7 +195,7 @@ def _start(t, p, first, last, size, parts):
             return LOOPS
     paired_start(t, size)
     if some(load(S, line.WARM) != 0.0):
-        begin_from(parts, t, Lines(*p.start_row), Lines(*p.start_col), first, last, True)
+        begin_from(parts, t, Lines(*given.start_row), Lines(*given.start_col), first, last, True)
     paired_sweeps(t, size)
     paired = load(S, line.ACTIVE) * load(S, line.PAIRED)
     store(S, line.N_ITER, fma(paired, float(PAIRED_SWEEPS), load(S, line.N_ITER)))
@@ -180,7 +203,7 @@ def _start(t, p, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _leave(t, p, first, end, bound, size, tol, parts):
+def _leave(t, out, first, end, bound, size, tol, parts):
     """Put the factors in their gauge, measure and write the results; return what that needs.
 
     `tol` is None, but for plain sweeps, of which only the sums count.
@@ -214,15 +237,15 @@ def _leave(t, p, first, end, bound, size, tol, parts):
     blank_lost(t)
     whole = first + LANES <= end
     if t.flip or not whole:
-        scatter(t, p.out, p.out_row, p.out_col, first, end - 1)
+        scatter(t, out.out, out.out_row, out.out_col, first, end - 1)
     else:
-        if p.out.shape[0] > 0:
-            write_cells(t, size, p.out, first)
-        write_factors(t, size, p.out_row, p.out_col, first)
+        if out.out.shape[0] > 0:
+            write_cells(t, size, out.out, first)
+        write_factors(t, size, out.out_row, out.out_col, first)
     if whole:
-        write_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first)
+        write_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, first)
     else:
-        scatter_numbers(t, p.residual, p.n_iter, p.status, p.smoothing, first, end - 1)
+        scatter_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, first, end - 1)
     return 0
 
 

@@ -11,7 +11,7 @@ from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 QUICK = 62  # classes whose set fits into one word
 
 
-@jit()
+@jit(borrows=True)
 def has_zero(cells):
     """Whether any cell of one axis is zero; reads everything, for that is faster than stopping early."""
     found = False

@@ -12,14 +12,12 @@ from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._large_many import may_be_quick
 from cmfast.kernels.cpu.scaling._large_rows import read_only
 from cmfast.kernels.cpu.scaling._tile import LANES, LOOPS, MOST_KEPT, PARTS, give_tile, take_tile
-from cmfast.kernels.cpu.scaling._tiles import scale_oblong, scale_plainly, scale_square
+from cmfast.kernels.cpu.scaling._tiles import in_tuples, scale_oblong, scale_plainly, scale_square
 from cmfast.kernels.cpu.scaling._zeros_first import amend, has_zero, prune
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, Problem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
 CHUNK = 1 << 16  # cells converted to float64 at a time
-# Where the fields of a problem stand that are tuples themselves.
-FIRST_LINES, END_LINES = (Problem._fields.index(name) for name in ("row_sums", "amount"))
 MOMENT = 1 << 25  # vectors of cells that a kernel goes through before it asks whether to go on: some tens of ms
 STRAIGHT = range(1, 17)  # numbers of classes for which straight-line code pays
 SECONDS_PER_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
@@ -61,12 +59,12 @@ def _rooms(R, C, smoothing, empty, tol, max_iter, solver):
     fixed = rules(R, C, bi=True, **options)
     if R != C or is_large(R, C) or fixed["plain"] or fixed["amount"] < 0.0:
         return None
-    lines = [tuple(_ones(length)) for length in (R, C, 0, 0)]
+    lines = [_ones(length) for length in (R, C, 0, 0)]
 
     def new_room():
         given, out, row, col = np.empty((1, R * C)), np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
         numbers = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1)
-        problem = (R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers)
+        problem = in_tuples((R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers))
         tile, size = take_tile(R, C, flip=False, newton=True), (0,) * C if C in STRAIGHT else None
         views = out.reshape(R, C), row[0], col[0]
         zeros_matter = fixed["amount"] == 0.0
@@ -179,7 +177,7 @@ def _by_tiles(problem):
     kernel = scale_plainly if problem.plain else scale_square if R == C else scale_oblong
     direct = problem.cells.dtype == problem.out.dtype == np.float64
     at_once = LANES * max(1, CHUNK // max(1, R * C * LANES))
-    whole = _in_tuples(_flipped(problem) if flip else problem)
+    whole = in_tuples(_flipped(problem) if flip else problem)
 
     def work(_, start, stop):
         tile = take_tile(R, C, flip=flip, newton=newton)
@@ -189,7 +187,7 @@ def _by_tiles(problem):
                 _run(kernel, whole, tile, first, end, size)
                 continue
             with _prepared(problem.part(first, end)) as (part, dropped):
-                given = _in_tuples(_flipped(part) if flip else part)
+                given = in_tuples(_flipped(part) if flip else part)
                 alone = dropped and part.n <= LANES  # straight-line code would be compiled to find that out
                 _run(kernel, given, tile, 0, end - first, None if alone else size)
         give_tile(tile, newton=newton)
@@ -221,11 +219,6 @@ def _prepared(part):
         amend(codes, part.out_row, part.out_col, part.status)
     if part.out is not results:
         results[:] = part.out
-
-
-def _in_tuples(problem):
-    """Return the problem in plain tuples: Numba checks the class of named ones, which a small matrix would notice."""
-    return (*problem[:FIRST_LINES], *map(tuple, problem[FIRST_LINES:END_LINES]), *problem[END_LINES:])
 
 
 def _run(kernel, problem, tile, place, end, size):
