@@ -1,4 +1,7 @@
-"""Bi-normalised matrices and the way back through them, of float32 in torch: exact, and by twenty sweeps recorded."""
+"""Bi-normalised matrices and the way back through them, of float32 in torch: exact, and by twenty sweeps recorded.
+
+The way back alone has the way forth as its rival: it should not take longer.
+"""
 
 import numpy as np
 import torch
@@ -12,18 +15,60 @@ SPREAD = 2.0  # of the logarithms of cells
 
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs; `small` ones end in a fraction of a second."""
-    return [_job(100 if small else 100_000, 4), _job(50 if small else 10_000, 10), _job(1, 100 if small else 300)]
+    sizes = [(100 if small else 100_000, 4), (50 if small else 10_000, 10), (1, 100 if small else 300)]
+    return [*(_job(n, C) for n, C in sizes), *(_job_back(n, C) for n, C in sizes)]
 
 
 def full_jobs(*, small: bool = False) -> list[Job]:
     """Return those of the sizes of a network; `small` ones end in a fraction of a second."""
-    return [_job(200 if small else 1_000_000, 4), _job(60 if small else 100_000, 10), _job(1, 120 if small else 1000)]
+    sizes = [(200 if small else 1_000_000, 4), (60 if small else 100_000, 10), (1, 140 if small else 1000)]
+    compiler = "eager" if small else "inductor"  # which needs a C++ compiler, and half a minute for each size
+    return [*(_job(n, C, compiler) for n, C in sizes), *(_job_back(n, C) for n, C in sizes)]
 
 
-def _job(n: int, C: int) -> Job:
+def _given(n: int, C: int):
+    """Return exponentials of normal numbers, and gradients in what is made of them."""
     generator = torch.Generator().manual_seed(C)
     M = (SPREAD * torch.randn((n, C, C), generator=generator)).exp()
-    G, out = torch.randn((n, C, C), generator=generator), torch.empty_like(M)
+    return M, torch.randn((n, C, C), generator=generator)
+
+
+def _job_back(n: int, C: int) -> Job:
+    M, G = _given(n, C)
+    out = torch.empty_like(M)
+
+    def forth(threads=None):
+        leaf = M.detach().requires_grad_()
+        return leaf, cmfast.bi_normalize(leaf, num_threads=threads)
+
+    ways = {}  # forth, made in the first call, which is not timed
+
+    def run(threads):
+        if threads not in ways:
+            ways[threads] = forth(threads)
+        leaf, P = ways[threads]
+        return torch.autograd.grad(P, leaf, G, retain_graph=True)[0]
+
+    def check(found):
+        assert float((found * M).sum(-1).abs().max()) < 1e-3
+        return "the way back alone"
+
+    def check_forth(found):
+        return f"a line off by {_error(found[1].detach()):.0e}"
+
+    rivals = [Rival("the way forth", forth, n, check_forth)]
+    name, size = "back from bi_normalize", f"{n:,} matrices {C}x{C}"
+    return Job(name, size, n, "matrices", run, check, lambda: out.copy_(M), "copy", rivals, memory=True)
+
+
+def _error(P):
+    """Return by how much a line misses one, at most."""
+    return max(float((P.sum(axis) - 1.0).abs().max()) for axis in (-1, -2))
+
+
+def _job(n: int, C: int, compiler: str | None = None) -> Job:
+    M, G = _given(n, C)
+    out = torch.empty_like(M)
 
     def back(layer):
         leaf = M.detach().requires_grad_()
@@ -35,19 +80,28 @@ def _job(n: int, C: int) -> Job:
 
     want = ours(None)[1] * M
 
-    def error(found):
-        return max(float((found[0].sum(axis) - 1.0).abs().max()) for axis in (-1, -2))
-
     def check(found):
         np.testing.assert_allclose((found[1] * M).sum(-1), 0.0, atol=1e-3)
-        assert error(found) < 1e-5
-        return f"a line off by {error(found):.0e}"
+        assert _error(found[0]) < 1e-5
+        return f"a line off by {_error(found[0]):.0e}"
 
     def check_sweeps(found):
+        if isinstance(found, str):
+            return f"cannot run here: {found}"
         gap = float((found[1] * M - want).abs().max() / want.abs().max())
-        return f"a line off by {error(found):.0e}, a slope by {gap:.0e} of the largest"
+        return f"a line off by {_error(found[0]):.0e}, a slope by {gap:.0e} of the largest"
 
     rivals = [Rival(f"torch, {SWEEPS} sweeps", lambda: back(sweeps), n, check_sweeps)]
+    if compiler:
+        layer = torch.compile(sweeps, backend=compiler, dynamic=False)
+
+        def run_compiled():
+            try:
+                return back(layer)
+            except torch._dynamo.exc.TorchDynamoException as error:
+                return str(error).strip().splitlines()[0]
+
+        rivals.append(Rival(f"torch.compile, {SWEEPS} sweeps", run_compiled, n, check_sweeps, run_compiled))
     if n == 1:
         rivals.append(Rival("POT", lambda: back(_pot), 1, check_sweeps))
     return Job(
