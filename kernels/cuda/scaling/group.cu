@@ -591,13 +591,21 @@ __device__ __forceinline__ void store_cells(Lanes<K>& g, const Line& t, float* f
   }
 }
 
+// Lines up to which the compiler finds room for three blocks on a processor: for sm_80 it is short of a register or
+// two.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+constexpr int THREE_BLOCKS = 26;
+#else
+constexpr int THREE_BLOCKS = 22;
+#endif
+
 // Scale what can be scaled quickly; which matrices are for another kernel stands in `out_queue`. Of the two pointers to
 // cells one is null, of those to results one or both. So many blocks have room on a processor, with six lines only
 // if the compiler is told so.
 template <int K>
-__global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14   ? 4
-                                                    : K < 28 ? 3
-                                                             : 2)
+__global__ void __launch_bounds__(CM_GROUP_THREADS, K < 14              ? 4
+                                                    : K <= THREE_BLOCKS ? 3
+                                                                        : 2)
     cmfast_ipf_group(const float* __restrict__ floats, const double* __restrict__ doubles, i64 m_step,
                      const double* __restrict__ row_sums, i64 row_sums_step, const double* __restrict__ col_sums,
                      i64 col_sums_step, const double* __restrict__ start_row, i64 start_row_step,
