@@ -139,7 +139,8 @@ def _ipf_nd() -> None:
 def _rake() -> None:
     """Call it on columns, on categories, and with bounds."""
     A, known = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]]), np.array([6.0, 1.0])
-    for options in ({}, {"method": "linear"}, {"method": "truncated", "bounds": (0.5, 3.0)}):
+    each: list[dict[str, Any]] = [{}, {"method": "linear"}, {"method": "truncated", "bounds": (0.5, 3.0)}]
+    for options in each:
         cmfast.rake(A, known, **options)
     cmfast.rake(np.array([[0, 0, 1], [0, 1, 1]]), [(0, np.array([3.0, 1.0])), (1, np.array([2.0, 2.0]))])
     cmfast.rake(np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([1.0, 0.0]))

@@ -21,14 +21,14 @@ KERNELS = (_TEAM,)
 
 def scaling_gradient(
     M: Any, G: Any, of_row: Any, of_col: Any, row_scale: Any, col_scale: Any, matrix: Any, status: Any, smoothing: Any,
-    *, targets: bool = True, num_threads: int | None = None,
+    *, targets: bool = True, tol: float = 0.0, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Gradients in the cells of `M`, and in both targets if wanted; float32 cells where `M` and `G` are.
 
     `G`, `of_row` and `of_col` are those in the scaled matrix and in its factors; None stands for zeros. `matrix` is
-    looked at where only the limit exists, and may be None.
+    looked at where only the limit exists, and may be None. All is made as exact as it goes, whatever `tol` allows.
     """
-    del num_threads
+    del num_threads, tol
     xp, (R, C), batch = library(M), M.shape[-2:], row_scale.shape[:-1]
     n, dtype = math.prod(batch), batches.result_dtype(M, *(() if G is None else (G,)))
     out = xp.empty((n, R, C), dtype)
