@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, reading, validate
 from cmfast._core.annotations import Array, ArrayT, Floats, OnFailure, PointsT
+from cmfast._core.lazy import by_block
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
@@ -104,7 +105,7 @@ class Projection(_Axes[ArrayT], State):
         Bad values: a row that is not finite becomes NaN, without a word; a result beyond float64 is infinite. Does not
         synchronise the device.
         Reproducible: same input, same bits, for any number of threads; on the CPU a point has the same bits alone and
-        among others. `X` is never copied as a whole.
+        among others, so of a Dask array it is one, whatever its chunks. `X` is never copied as a whole.
 
         Examples
         --------
@@ -114,16 +115,21 @@ class Projection(_Axes[ArrayT], State):
         array([[ 0.],
                [10.]])
         """
-        num_threads = validate.num_threads(num_threads)
-        X, mean, components = dispatch.adopt(X=X, mean=self.mean, components=self.components)
-        m, n = validate.points(components=components)
-        validate.vectors("mean", mean, n)
-        if dispatch.shape_of(mean) != (n,) or m == 0:
-            shapes = f"shapes {dispatch.shape_of(mean)} and {dispatch.shape_of(components)}"
-            validate.refuse("mean and components", "of shapes (n,) and (m, n), as pca returns them", shapes)
-        if validate.points(X=X)[1] != n:
-            validate.refuse("X", f"of shape (N, {n}), as the points of pca", f"shape {dispatch.shape_of(X)}")
-        return dispatch.call("project", X, mean, components, num_threads=num_threads)
+        return _transformed(X, axes=self, num_threads=num_threads)
+
+
+@by_block(X="n")
+def _transformed(X: Array, *, axes: Projection[Any], num_threads: int | None) -> Array:
+    num_threads = validate.num_threads(num_threads)
+    X, mean, components = dispatch.adopt(X=X, mean=axes.mean, components=axes.components)
+    m, n = validate.points(components=components)
+    validate.vectors("mean", mean, n)
+    if dispatch.shape_of(mean) != (n,) or m == 0:
+        shapes = f"shapes {dispatch.shape_of(mean)} and {dispatch.shape_of(components)}"
+        validate.refuse("mean and components", "of shapes (n,) and (m, n), as pca returns them", shapes)
+    if validate.points(X=X)[1] != n:
+        validate.refuse("X", f"of shape (N, {n}), as the points of pca", f"shape {dispatch.shape_of(X)}")
+    return dispatch.call("project", X, mean, components, num_threads=num_threads)
 
 
 def _bits(array: Array) -> tuple[Any, ...]:

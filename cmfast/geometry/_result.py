@@ -228,7 +228,7 @@ def _of_chunks(
     labels.check_known(n_classes=n_classes)
     if n_components is not None:
         wanted = "None with Dask arrays, whose points are taken as they are; for axes of some of them there is "
-        validate.refuse("n_components", wanted + "X.map_blocks(cmfast.pca(some).transform, ...)", n_components)
+        validate.refuse("n_components", wanted + "cmfast.pca(some).transform(X)", n_components)
     quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     given = isinstance(grid, Grid) or lazy.is_awaited(grid)
     if not given:

@@ -41,6 +41,16 @@ def never(*arrays):
 
 
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+def test_points_on_their_axes(chunks):
+    axes, (points,) = cmfast.pca(X, 2), lazy(X, chunks=chunks)
+    assert_same_bits(axes.transform(points).compute(), axes.transform(X))
+    found = axes.transform(*never(X))
+    assert (found.shape, found.dtype) == ((N, 2), np.float64)
+    with pytest.raises(ValueError, match=r"^Projection\.transform: X must be in one chunk along the last axis"):
+        axes.transform(points.rechunk((N, 2)))
+
+
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
 def test_grids_and_what_follows_from_them(chunks):
     points, y, p = lazy(X, Y, P, chunks=chunks)
     grid = cmfast.Grid.scott(points)
