@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks import first_calls
 from benchmarks.__main__ import PARTS
 
 JOBS = [job for sizes in PARTS.values() for jobs in sizes.values() for job in jobs(small=True)]
@@ -20,3 +21,15 @@ def test_rival(job, rival):
     if rival.prepare:
         rival.prepare()
     assert rival.check(rival.run())
+
+
+@pytest.mark.parametrize("name", first_calls.CALLS)
+def test_first_calls_are_calls(name, capsys):
+    exec(first_calls.PROGRAM.format(call=first_calls.CALLS[name]), {})
+    assert float(capsys.readouterr().out) >= 0
+
+
+def test_a_first_call_compiles():
+    assert first_calls.seconds("overlap") > 0.2
+    with pytest.raises(SystemExit, match=r"^no call named 'sum'; there are: bi_normalize 3x3"):
+        first_calls.main(["sum"])
