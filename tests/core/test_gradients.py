@@ -2,12 +2,14 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from checks import assert_same_bits
 from processes import python
-from torch.autograd import gradcheck
+from torch.autograd import forward_ad, gradcheck
+from torch.utils.checkpoint import checkpoint
 
 import cmfast
 from cmfast import metrics
@@ -254,6 +256,35 @@ def test_vmap_is_refused_in_words(op):
     for M in (tensor(2, 3, 3), tensor(2, 3, 3).detach()):
         with pytest.raises(TypeError, match=r"is inside torch.vmap, .*; give cmfast the whole batch"):
             torch.func.vmap(FUNCTIONS[op])(M)
+    inner = torch.func.grad(lambda M: FUNCTIONS[op](M).sum())
+    with pytest.raises(TypeError, match=rf"^{op}: inside torch.vmap, .*; give cmfast the whole batch"):
+        torch.func.vmap(inner)(tensor(2, 3, 3).detach())
+    with pytest.raises(TypeError, match=rf"^{op}: its way back is inside torch.vmap; torch.autograd.functional"):
+        torch.func.jacrev(FUNCTIONS[op])(tensor(3, 3).detach())
+    M = tensor(3, 3).detach()
+    assert torch.isfinite(torch.autograd.functional.jacobian(FUNCTIONS[op], M)).all()
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")  # by which torch prepares tangents
+def test_forward_mode_is_refused_in_words(op):
+    """Whose tangents would be lost."""
+    M = tensor(3, 3).detach()
+    for transformed in (torch.func.jacfwd(FUNCTIONS[op]), lambda M: torch.func.jvp(FUNCTIONS[op], (M,), (M,))):
+        with pytest.raises(TypeError, match="has a tangent of forward mode, which cmfast does not propagate"):
+            transformed(M)
+    with forward_ad.dual_level(), pytest.raises(TypeError, match="has a tangent of forward mode"):
+        FUNCTIONS[op](forward_ad.make_dual(M, M))
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_checkpoints_compute_the_way_forth_again(op):
+    M = tensor(3, 3)
+    want, found = (
+        torch.autograd.grad(run(FUNCTIONS[op], M).square().sum(), M)[0]
+        for run in (lambda function, M: function(M), partial(checkpoint, use_reentrant=False))
+    )
+    assert_same_bits(found, want)
 
 
 def test_what_has_no_gradient_is_refused():

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch  # noqa: TID251
 from torch._C._functorch import is_batchedtensor  # noqa: TID251
+from torch.autograd import forward_ad  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast._core.adapters import _numpy, _torch_gradients
@@ -48,6 +49,9 @@ def asarray(name: str, x: Any, op: str | None = None) -> Any:
         raise TypeError(msg)
     if x.requires_grad and (refusal := _torch_gradients.refusal(x, op)):
         msg = f"{name} {refusal}; give {name}.detach()"
+        raise TypeError(msg)
+    if forward_ad.unpack_dual(x).tangent is not None:
+        msg = f"{name} has a tangent of forward mode, which cmfast does not propagate; torch.func.vjp goes backward"
         raise TypeError(msg)
     if is_batchedtensor(x):
         msg = f"{name} is inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"

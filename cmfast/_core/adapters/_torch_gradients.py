@@ -82,7 +82,8 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
     def backward(ctx: Any, *grads: Any) -> Any:
         """Return the gradients in the arrays of the op."""
         known: _Call = ctx.call
-        arrays, kept = ctx.saved_tensors[: known.arrays], ctx.saved_tensors[known.arrays :]
+        saved = ctx.saved_tensors  # once: a checkpoint computes them again when they are asked for
+        arrays, kept = saved[: known.arrays], saved[known.arrays :]
         needed = ctx.needs_input_grad[3:]
         places = [k for k, need in enumerate(needed) if need]
         found: list[Any] = [None] * known.arrays
@@ -92,6 +93,13 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
             for place, one in zip(places, made, strict=True):
                 found[place] = one
         return None, None, None, *found
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, run: Run, op: str, *given: Any) -> Any:
+        """Refuse: under a transform within, the adapter does not see that it is one of many."""
+        del info, in_dims, run, given
+        msg = f"{op}: inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
+        raise TypeError(msg)
 
 
 class _Once(torch.autograd.Function):  # type: ignore[misc]
@@ -118,6 +126,13 @@ class _Once(torch.autograd.Function):  # type: ignore[misc]
         del grads
         msg = f"{ctx.op}: cmfast has gradients, but no gradients of gradients"
         raise NotImplementedError(msg)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, known: "_Call", *given: Any) -> Any:
+        """Refuse, as the way forth does."""
+        del info, in_dims, given
+        msg = f"{known.op}: its way back is inside torch.vmap; torch.autograd.functional.jacobian does without"
+        raise TypeError(msg)
 
 
 def _as(grad: Any, array: Any) -> Any:
