@@ -13,7 +13,7 @@ import numpy as np
 import torch  # noqa: TID251
 
 from cmfast import metrics
-from cmfast._core import caller
+from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import OnFailure, Solver
 from cmfast.normalizing import bi_normalize
 
@@ -82,17 +82,19 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:
     Returns
     -------
     tensor, shape (C, C)
-        In the type of `probabilities`; gradients go there.
+        In the type of `probabilities`, but at least in float32, under ``torch.autocast``, too; gradients go there.
 
     Raises
     ------
+    TypeError
+        What is no tensor; true classes that are no integers.
     ValueError
-        Shapes that do not agree.
+        Shapes that do not agree; a class outside 0 to C - 1.
 
     Notes
     -----
-    Bad values: a probability of NaN makes a row of NaN; a class outside 0 to C - 1 is an error of torch. Synchronises
-    the device. Reproducible as torch's product of two matrices is.
+    Bad values: a probability of NaN makes a row of NaN. Synchronises the device. Reproducible as torch's product of two
+    matrices is.
 
     Examples
     --------
@@ -102,12 +104,24 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:
     tensor([[0.7500, 0.2500],
             [0.5000, 0.5000]])
     """
+    for name, given in (("probabilities", probabilities), ("y", y)):
+        if not isinstance(given, torch.Tensor):
+            validate.refuse(name, "a tensor", type(given).__name__, TypeError)
+    validate.integer(y=y)
     if probabilities.ndim != 2 or tuple(y.shape) != tuple(probabilities.shape[:1]):
         shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"
         msg = f"probabilities and y must have shapes (n, C) and (n,), got {shapes}"
         raise ValueError(caller.named(msg))
-    truth = torch.nn.functional.one_hot(y.long(), probabilities.shape[1])
-    return truth.to(probabilities.dtype).T @ probabilities
+    C = probabilities.shape[1]
+    if y.numel():
+        for code in dispatch.extent(y):
+            if not 0 <= code < C:
+                validate.refuse("y", f"from 0 to {C - 1}, the columns of probabilities", str(code))
+    if probabilities.dtype in (torch.float16, torch.bfloat16):  # in which there are no sums of many
+        probabilities = probabilities.float()
+    truth = torch.nn.functional.one_hot(y.long(), C).to(probabilities.dtype)
+    with torch.autocast(probabilities.device.type, enabled=False):
+        return truth.T @ probabilities
 
 
 class MetricLoss(torch.nn.Module):  # type: ignore[misc]
@@ -120,6 +134,8 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
 
     Raises
     ------
+    TypeError
+        Not one name.
     ValueError
         The metric has a number per class, or there is none of the name.
 
@@ -142,12 +158,14 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, name: str) -> None:
         super().__init__()
         right = np.eye(2)
-        values = [np.asarray(metrics.compute(M, name)) for M in (right, right[::-1])]  # type: ignore[call-overload]
-        if values[0].ndim:
+        found: list[Any] = [metrics.compute(M, name) for M in (right, right[::-1])]  # type: ignore[call-overload]
+        if isinstance(found[0], dict):
+            validate.refuse("name", "the name of one metric", validate.shown(name), TypeError)
+        if found[0].ndim:
             msg = f"name must be a metric with one number per matrix, got {name!r}; average it, as in '{name}_macro'"
             raise ValueError(caller.named(msg))
         self.name = name
-        self.sign = 1.0 if values[0] < values[1] else -1.0
+        self.sign = 1.0 if found[0] < found[1] else -1.0
 
     def forward(self, probabilities: Any, y: Any) -> Any:
         """Return the loss of probabilities of shape (n, C) for true classes of shape (n,)."""

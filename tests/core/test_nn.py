@@ -56,8 +56,39 @@ def test_a_soft_confusion_matrix_of_certain_predictions_is_one():
     assert torch.equal(nn.soft_confusion_matrix(certain, y), cmfast.confusion_matrix(y, p).double())
     P = logits(5, 3)
     assert gradcheck(lambda P: nn.soft_confusion_matrix(P.softmax(1), y), P)
-    with pytest.raises(ValueError, match=r"must have shapes \(n, C\) and \(n,\), got \(5, 3\) and \(4,\)"):
-        nn.soft_confusion_matrix(certain, y[:4])
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        (lambda P, y: (P, y[:4]), ValueError, r"probabilities and y must have shapes .*, got \(5, 3\) and \(4,\)"),
+        (lambda P, y: (P, y + 0.5), TypeError, "y must be integers, got dtype float32"),
+        (lambda P, y: (P, y.tolist()), TypeError, "y must be a tensor, got list"),
+        (lambda P, y: (P.detach().numpy(), y), TypeError, "probabilities must be a tensor, got ndarray"),
+        (lambda P, y: (P, y + 1), ValueError, "y must be from 0 to 2, the columns of probabilities, got 3$"),
+        (lambda P, y: (P, y - 1), ValueError, "y must be from 0 to 2, the columns of probabilities, got -1$"),
+    ],
+)
+def test_what_is_no_batch_is_refused_by_name(given, error, said):
+    with pytest.raises(error, match=f"^{said}"):
+        nn.soft_confusion_matrix(*given(logits(5, 3), torch.tensor([0, 1, 2, 2, 1])))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_many_samples_of_half_precision_are_counted(dtype):
+    """Sums of 5001 in half precision would be 5000 or 5024."""
+    P = torch.ones(5001, 1, dtype=dtype, requires_grad=True)
+    M = nn.soft_confusion_matrix(P, torch.zeros(5001, dtype=torch.int64))
+    M.sum().backward()
+    assert (M.dtype, M.item(), P.grad.dtype) == (torch.float32, 5001.0, dtype)
+
+
+def test_losses_in_mixed_precision():
+    P, y = logits(12, 3).detach().float().softmax(1), torch.arange(12) % 3
+    for name in ("mcc", "f1_macro"):
+        want = nn.MetricLoss(name)(P, y)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(nn.MetricLoss(name)(P, y), want)
 
 
 @pytest.mark.parametrize(("name", "sign"), [("mcc", -1), ("f1_macro", -1), ("zero_one_loss", 1), ("fpr_macro", 1)])
@@ -76,6 +107,9 @@ def test_losses_are_of_one_number():
         nn.MetricLoss("recall")
     with pytest.raises(ValueError, match="did you mean"):
         nn.MetricLoss("f1_makro")
+    for names in (["mcc", "accuracy"], None, "scalars"):
+        with pytest.raises(TypeError, match=r"^name must be the name of one metric, got "):
+            nn.MetricLoss(names)
     assert repr(nn.MetricLoss("mcc")) == "MetricLoss('mcc')"
 
 
