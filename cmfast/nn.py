@@ -15,6 +15,7 @@ import torch  # noqa: TID251
 from cmfast import metrics
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import OnFailure, Solver
+from cmfast.metrics._catalogue import find
 from cmfast.normalizing import bi_normalize
 
 __all__ = ["BiNormalize", "MetricLoss", "soft_confusion_matrix"]
@@ -130,7 +131,8 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
     Parameters
     ----------
     name : str
-        One number per matrix, by its name in :mod:`cmfast.metrics`: ``"mcc"``, ``"f1_macro"``, ``"kappa_quadratic"``.
+        One number per matrix, by its name in :mod:`cmfast.metrics`: ``"mcc"``, ``"f1_macro"``, ``"kappa_quadratic"``,
+        ``"tau_weighted_1_5_2"`` of three classes.
 
     Raises
     ------
@@ -157,8 +159,10 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        right = np.eye(2)
-        found: list[Any] = [metrics.compute(M, name) for M in (right, right[::-1])]  # type: ignore[call-overload]
+        form = find(str(name))
+        right = np.eye(len(form.weights) if form and form.weights else 2)
+        tables = right, np.roll(right, 1, axis=1)
+        found: list[Any] = [metrics.compute(M, name) for M in tables]  # type: ignore[call-overload]
         if isinstance(found[0], dict):
             validate.refuse("name", "the name of one metric", validate.shown(name), TypeError)
         if found[0].ndim:

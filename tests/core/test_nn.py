@@ -91,7 +91,10 @@ def test_losses_in_mixed_precision():
             assert torch.equal(nn.MetricLoss(name)(P, y), want)
 
 
-@pytest.mark.parametrize(("name", "sign"), [("mcc", -1), ("f1_macro", -1), ("zero_one_loss", 1), ("fpr_macro", 1)])
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [("mcc", -1), ("f1_macro", -1), ("tau_weighted_1_5_2", -1), ("zero_one_loss", 1), ("fpr_macro", 1)],
+)
 def test_losses_fall_where_metrics_are_better(name, sign):
     P, y = logits(12, 3), torch.arange(12) % 3
     loss = nn.MetricLoss(name)
