@@ -13,7 +13,7 @@ import numpy as np
 import torch  # noqa: TID251
 
 from cmfast import metrics
-from cmfast._core import caller, dispatch, validate
+from cmfast._core import caller, validate
 from cmfast._core.annotations import OnFailure, Solver
 from cmfast.metrics._catalogue import find
 from cmfast.normalizing import bi_normalize
@@ -113,14 +113,14 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:
         shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"
         msg = f"probabilities and y must have shapes (n, C) and (n,), got {shapes}"
         raise ValueError(caller.named(msg))
-    C = probabilities.shape[1]
-    if y.numel():
-        for code in dispatch.extent(y):
-            if not 0 <= code < C:
-                validate.refuse("y", f"from 0 to {C - 1}, the columns of probabilities", str(code))
+    y, C = y.long(), probabilities.shape[1]
+    outside = (y < 0) | (y >= C)
+    if outside.any():  # synchronises
+        wanted = f"from 0 to {C - 1}, the columns of probabilities"
+        validate.refuse("y", wanted, str(int(y[outside][0])))
     if probabilities.dtype in (torch.float16, torch.bfloat16):  # in which there are no sums of many
         probabilities = probabilities.float()
-    truth = torch.nn.functional.one_hot(y.long(), C).to(probabilities.dtype)
+    truth = torch.nn.functional.one_hot(y, C).to(probabilities.dtype)
     with torch.autocast(probabilities.device.type, enabled=False):
         return truth.T @ probabilities
 
