@@ -95,10 +95,10 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
         return None, None, None, *found
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, run: Run, op: str, *given: Any) -> Any:
+    def vmap(info: Any, in_dims: Any, *given: Any) -> Any:
         """Refuse: under a transform within, the adapter does not see that it is one of many."""
-        del info, in_dims, run, given
-        msg = f"{op}: inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
+        del info, in_dims
+        msg = f"{given[1]}: inside torch.vmap, which shows one matrix of many; give cmfast the whole batch instead"
         raise TypeError(msg)
 
 
@@ -128,10 +128,10 @@ class _Once(torch.autograd.Function):  # type: ignore[misc]
         raise NotImplementedError(msg)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, known: "_Call", *given: Any) -> Any:
+    def vmap(info: Any, in_dims: Any, *given: Any) -> Any:
         """Refuse, as the way forth does."""
-        del info, in_dims, given
-        msg = f"{known.op}: its way back is inside torch.vmap; torch.autograd.functional.jacobian does without"
+        del info, in_dims
+        msg = f"{given[0].op}: its way back is inside torch.vmap; torch.autograd.functional.jacobian does without"
         raise TypeError(msg)
 
 
