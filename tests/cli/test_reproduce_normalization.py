@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,6 +68,19 @@ def test_halves_share_no_block_and_are_balanced(name, rng):
     for half in halves:
         assert len(set(np.bincount(pool.y[half], minlength=10))) == 1
         assert len(half) > 1500
+
+
+def test_a_folder_of_tests_around_python_is_no_test(tmp_path, monkeypatch):
+    package = tmp_path / "tests" / "lib" / "of_the_library"
+    line = "{} = 'a line that is long enough to be taken'\n"
+    for name in ("one", "test/two"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / f"{name}.py").write_text(line.format(Path(name).name))
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(package.parent)
+    assert data._lines_of("of_the_library") == [line.format("one").strip()]
+    with pytest.raises(FileError, match=r"^no_such_package: the sources"):
+        data._lines_of("no_such_package")
 
 
 def test_verdicts_follow_planted_numbers():

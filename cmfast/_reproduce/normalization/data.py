@@ -102,8 +102,13 @@ def code() -> Pool:
 
 def _lines_of(package: str) -> list[str]:
     found = find_spec(package)
-    places = list(found.submodule_search_locations or ()) if found else []
-    files = [file for place in places for file in sorted(Path(place).rglob("*.py")) if not TESTS & set(file.parts)]
+    places = [Path(place) for place in found.submodule_search_locations or ()] if found else []
+    files = [
+        file
+        for place in places
+        for file in sorted(place.rglob("*.py"))
+        if not TESTS & set(file.relative_to(place).parts)  # Python itself may be in a folder of such a name
+    ]
     stripped = [line.strip() for file in files for line in file.read_text("utf-8").splitlines()]
     lines = [line for line in stripped if len(line) >= SHORTEST and not line.startswith("#")]
     if not lines:
