@@ -8,28 +8,35 @@ from cmfast._pages.svg import ACCENT, INK, LINE, MUTED, Svg
 
 Row = tuple[str, float, float, float]  # name, low, estimate, high
 WIDTH, STEP, LEFT, RIGHT = 480.0, 25.0, 150.0, 56.0
+TITLE = 26.0  # its height
 LONGEST = 21  # characters of a name
 
 
-def forest(rows: Sequence[Row], label: str, *, low: float = 0.0, high: float = 1.0, signed: bool = False) -> str:
-    """Draw intervals on a scale from `low` to `high`; `signed`: with a line at zero and signs."""
+def forest(
+    rows: Sequence[Row], label: str, *, low: float = 0.0, high: float = 1.0, signed: bool = False, titled: bool = False
+) -> str:
+    """Draw intervals on a scale from `low` to `high`; `signed`: with a line at zero and signs; `titled`: by `label`."""
     known = [row for row in rows if not any(math.isnan(value) for value in row[1:])]
     if signed:
         reach = max((abs(value) for row in known for value in row[1:]), default=1.0) or 1.0
         low, high = -reach, reach
     span = WIDTH - LEFT - RIGHT
-    svg = Svg(WIDTH, STEP * len(rows) + 30, label)
+    top = TITLE if titled else 0.0
+    bottom = top + STEP * len(rows)
+    svg = Svg(WIDTH, bottom + 30, label)
+    if titled:
+        svg.text(0, 14, label, size=14, weight=650)
 
     def place(value: float) -> float:
         return LEFT + span * (min(max(value, low), high) - low) / (high - low)
 
     for k in range(5):
         value = low + (high - low) * k / 4
-        svg.line(place(value), 4, place(value), STEP * len(rows) + 6, INK if signed and k == 2 else LINE)
+        svg.line(place(value), top + 4, place(value), bottom + 6, INK if signed and k == 2 else LINE)
         form = "+.3f" if signed and k != 2 else ".3g"
-        svg.text(place(value), STEP * len(rows) + 22, f"{value:{form}}", size=11, anchor="middle", fill=MUTED)
+        svg.text(place(value), bottom + 22, f"{value:{form}}", size=11, anchor="middle", fill=MUTED)
     for k, (name, first, estimate, last) in enumerate(rows):
-        y = STEP * k + 17
+        y = top + STEP * k + 17
         short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
         svg.text(LEFT - 12, y + 4, short, size=13, anchor="end")
         if math.isnan(estimate):

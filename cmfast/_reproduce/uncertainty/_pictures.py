@@ -5,11 +5,12 @@ import math
 from cmfast._pages.forest import Row, forest
 from cmfast._pages.svg import ACCENT, INK, LINE, MUTED, Svg
 from cmfast._reproduce._frame import Picture
-from cmfast._reproduce.uncertainty import _ranking, _teams
+from cmfast._reproduce.uncertainty import _ranking
 from cmfast.metrics import MetricName
 
 WIDTH, LEFT, STEP, TOP = 480.0, 150.0, 22.0, 56.0
 LEAST, MOST = 0.001, 0.3
+ERRING = dict(zip(_ranking.PAIRINGS, ("who err alike", "each errs alone"), strict=True))
 MARKS = {"printed": "white", "class counts alone": MUTED, "real draws": ACCENT}
 
 
@@ -44,4 +45,5 @@ def of_differences(found: list[_ranking.Difference], metric: MetricName, pairing
     rows: list[Row] = [(f"{d.pair[0] + 1} less {d.pair[1] + 1}, {d.kind}", d.low, d.estimate, d.high) for d in chosen]
     name = f"differences_{metric}_{pairing.replace(' ', '_')}"
     numbers = {row[0]: {"low": row[1], "estimate": row[2], "high": row[3]} for row in rows}
-    return Picture(name, forest(rows, f"{_teams.NAMES[metric]} of two teams, {pairing}", signed=True), numbers)
+    title = f"{metric.replace('_', ' ')} of two teams, {ERRING[pairing]}"
+    return Picture(name, forest(rows, title, signed=True, titled=True), numbers)
