@@ -6,10 +6,12 @@ Ahmadzadeh et al., Contingency Space; Perlo et al., Characterizing the performan
 conformal correlation matrices. ``docs/errata.md`` is the list.
 """
 
+import re
 from math import comb
 
 import numpy as np
 import pytest
+from processes import ROOT
 
 import cmfast
 from cmfast import conformal, contingency, metrics
@@ -27,6 +29,15 @@ def rates(M):
     """Return tp, fn, fp, tn of class 1."""
     (tn, fp), (fn, tp) = M
     return tp, fn, fp, tn
+
+
+def test_the_list_and_the_tests_are_of_one_another():
+    listed = re.findall(r"`(?:(tests/[^`]+)::)?(test_\w+)`", (ROOT / "docs" / "errata.md").read_text())
+    here = set(
+        re.findall(r"^def (test_\w+)", (ROOT / "tests" / "contract" / "test_errata.py").read_text(), re.MULTILINE)
+    )
+    assert {name for place, name in listed if not place} == here - {"test_the_list_and_the_tests_are_of_one_another"}
+    assert all(f"def {name}(" in (ROOT / place).read_text() for place, name in listed if place)
 
 
 # The normalisation
@@ -97,6 +108,16 @@ def test_clusters_and_the_matrix_must_be_of_one_set():
     )
     np.testing.assert_allclose(found.matrix, cmfast.confusion_matrix(y, (y + 1) % 3) / 3)
     assert cmfast.overlap(found.matrix, cmfast.confusion_matrix(y, y)) == 0  # another set, on which it is right
+
+
+def test_a_network_for_32_pixels_takes_none_of_96():
+    def values(side):  # before the first full layer: twice two convolutions of 5 without a border, then halves
+        for _ in range(2):
+            side = (side - 8) // 2
+        return 128 * side**2
+
+    assert values(32) == 512
+    assert values(96) == 41472
 
 
 # The glossary
@@ -441,6 +462,20 @@ def test_a_higher_dirichlet_parameter_makes_clients_alike():
 def test_the_slight_decreases_are_of_8_and_10_percent():
     before, after = np.array([0.808, 0.630, 0.511]), np.array([0.742, 0.570, 0.493])
     assert (100 * (before - after) / before).round().tolist() == [8, 10, 4]
+
+
+def test_ten_classes_of_a_hundred_have_no_whole_rows():
+    order = [4, 30, 55, 72, 95, 1, 32, 67, 73, 91]
+    figure_1 = np.array([
+        [64, 0, 5, 0, 0, 0, 0, 0, 0, 0], [1, 67, 3, 2, 12, 0, 0, 2, 9, 0], [3, 3, 41, 15, 2, 0, 0, 0, 1, 1],
+        [1, 1, 3, 44, 1, 0, 0, 1, 8, 0], [0, 5, 1, 2, 65, 0, 0, 0, 4, 0], [0, 0, 0, 0, 0, 80, 2, 0, 0, 2],
+        [0, 0, 0, 0, 0, 0, 63, 4, 0, 0], [2, 6, 0, 0, 2, 2, 6, 62, 9, 0], [0, 6, 3, 3, 5, 2, 2, 9, 47, 4],
+        [0, 0, 2, 0, 0, 2, 3, 1, 5, 80],
+    ])  # fmt: skip
+    rows = figure_1.sum(axis=1)
+    assert (rows.min(), rows.max()) == (59, 96)  # of 100 pictures of each class
+    never = [order[k] for k in np.flatnonzero(figure_1[order.index(91)] == 0)]
+    assert never == [4, 30, 72, 95]  # printed: 91 and 30
 
 
 def test_the_calibration_needs_labels():
