@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from cmfast._reproduce import PAPERS
-from cmfast._reproduce._frame import tally
+from cmfast._reproduce._frame import summed_up
 
 HERE = Path(__file__).parent
 KEPT = HERE / "reproduced.json"
 PAGE = HERE / "reproduced.md"
-WORDS = {"holds": "claims hold", "fails": "fail", "partly": "in part", "undecided": "undecided"}
 HEAD = """# The papers, reproduced
 
 Every claim of the papers that this library stands on, computed again by `cmfast reproduce NAME`: whether it holds,
@@ -39,12 +38,12 @@ def page(kept: dict[str, Any]) -> str:
         if name not in kept:
             continue
         paper = kept[name]
-        counted = tally((claim["verdict"] for claim in paper["claims"]), WORDS)
+        counted = summed_up(claim["verdict"] for claim in paper["claims"])
         settings = ", ".join(f"{key} {_said(value)}" for key, value in paper["settings"].items() if key != "quick")
         parts.append(
             f"## {paper['title']}\n\n{paper['source']}. `cmfast reproduce {name}`"
             + (f" ({settings})" if settings else "")
-            + f": {', '.join(f'{count} {word}' for count, word in counted)}.\n\n"
+            + f". {counted}\n\n"
             "| claim | where | verdict | found |\n|---|---|---|---|\n" + "\n".join(map(_row, paper["claims"])) + "\n"
         )
     return "\n".join(parts)

@@ -30,6 +30,15 @@ def tally(verdicts: Iterable[str], words: Mapping[str, str]) -> list[tuple[int, 
     return [(counted[name], word) for name, word in words.items() if counted[name] or name != "undecided"]
 
 
+def summed_up(verdicts: Iterable[str]) -> str:
+    """Return the verdicts in a line: "Claims: 1 that holds, 3 that fail, 2 in part."."""
+    words = {"holds": "that hold", "fails": "that fail", "partly": "in part", "undecided": "undecided"}
+    counted = (
+        f"{count} {word}{'s' * (count == 1 and word.startswith('that'))}" for count, word in tally(verdicts, words)
+    )
+    return f"Claims: {', '.join(counted)}."
+
+
 @dataclass(frozen=True)
 class Claim:
     """What a paper says, and what came out."""

@@ -43,12 +43,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _table(numbers: dict[str, Any], out: Path) -> str:
     """Return the claims as lines for the terminal."""
-    from cmfast._reproduce._frame import tally
+    from cmfast._reproduce._frame import summed_up
 
-    words = {"holds": "that hold", "fails": "that fail", "partly": "in part", "undecided": "undecided"}
-    counted = tally((claim["verdict"] for claim in numbers["claims"]), words)
     lines = [numbers["title"], ""]
     for claim in numbers["claims"]:
         lines += [f"{claim['verdict']}: {claim['text']} ({claim['where']})", f"    {claim['found']}"]
-    said = f"Claims: {', '.join(f'{count} {word}' for count, word in counted)}."
+    said = summed_up(claim["verdict"] for claim in numbers["claims"])
     return "\n".join([*lines, "", said, f"The page: {out / 'report.html'}"])

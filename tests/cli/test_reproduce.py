@@ -115,6 +115,8 @@ def test_verdicts_are_counted_and_the_undecided_named_where_there_are_any():
     words = {"holds": "hold", "fails": "fail", "partly": "in part", "undecided": "open"}
     assert _frame.tally(["holds", "fails where it rains"], words) == [(1, "hold"), (0, "fail"), (1, "in part")]
     assert _frame.tally(["undecided"], words)[-1] == (1, "open")
+    assert _frame.summed_up(["holds", "fails", "fails"]) == "Claims: 1 that holds, 2 that fail, 0 in part."
+    assert _frame.summed_up(["undecided"]) == "Claims: 0 that hold, 0 that fail, 0 in part, 1 undecided."
     assert _frame.tally(["undecided where it rains, holds elsewhere"], words)[2] == (1, "in part")
 
 
@@ -173,7 +175,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert main(["reproduce", "glossary"]) == 0
     out = capsys.readouterr().out
     assert "fails: Two is three. (section 2)\n    2.00" in out
-    assert "Claims: 1 that hold, 1 that fail, 1 in part." in out
+    assert "Claims: 1 that holds, 1 that fails, 1 in part." in out
     assert (tmp_path / "cmfast-glossary" / "report.html").is_file()
     assert main(["reproduce", "glossary", "--quick", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["reproduction"] == "glossary"
@@ -233,4 +235,4 @@ def test_the_page_of_the_claims_is_made_of_what_is_kept(tmp_path):
     _files.write(made(), tmp_path)
     script["keep"](tmp_path, kept)
     assert "| All is well. | section 3 | holds where it is small | below 5 |" in script["page"](kept)
-    assert "1 claims hold, 1 fail, 1 in part." in script["page"](kept)
+    assert "Claims: 1 that holds, 1 that fails, 1 in part." in script["page"](kept)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cmfast._reproduce.uncertainty import _claims, _ranking, _teams
+from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
 WHOLE = _teams.TEAMS[:, 1:]
 
@@ -43,3 +43,45 @@ def test_told_apart_and_ranked_differently():
     assert [d.told_apart for d in found] == [True, False]
     assert _ranking.opposite(found) == [((0, 1), "accuracy", False)]
     assert _ranking.told_apart(found)["counts"]["most alike"]["accuracy"] == 1
+
+
+def test_pictures_of_differences_say_how_teams_err():
+    found = [_ranking.Difference((0, 1), "accuracy", "counts", way, 0.1, 0.05, 0.2) for way in _ranking.PAIRINGS]
+    alike, alone = (_pictures.of_differences(found, "accuracy", way).image for way in _ranking.PAIRINGS)
+    assert ">accuracy of two teams, who err alike</text>" in alike
+    assert ">accuracy of two teams, each errs alone</text>" in alone
+
+
+def planted(width):
+    """Return widths of every size, kind and metric by a rule."""
+    return {n: {kind: {name: width(kind, name) for name in (*_teams.NAMES, "first two")} for kind in _teams.KINDS}
+            for n in _teams.SIZES}  # fmt: skip
+
+
+def test_verdicts_of_the_simulation_follow_the_widths():
+    rounded = planted(lambda kind, name: 0.01)
+    heavy = {"counts": 0.03, "normalised": 0.06}
+
+    def verdicts(real):
+        claims = _claims.of_the_simulation({"expected_rounded": rounded, "multinomial": planted(real)}, {"seed": 0})
+        return [by_text(claims, part).verdict for part in ("due to random sampling", "less certain than counts")]
+
+    def by_text(claims, part):
+        return next(claim for claim in claims if part in claim.text)
+
+    assert verdicts(lambda kind, name: 0.01) == ["holds", "fails"]
+    assert verdicts(lambda kind, name: heavy[kind]) == ["fails", "holds"]
+    some = verdicts(lambda kind, name: 0.03 if name in {"geometric_mean", "mcc_01"} else heavy[kind])
+    assert some == ["fails", "holds where the metric is Acc, hF1, sF1, kUn"]
+
+
+def test_predicted_shares_are_not_the_true_ones():
+    rounded = planted(lambda kind, name: 0.01)
+    claims = _claims.of_the_simulation({"expected_rounded": rounded, "multinomial": rounded}, {"seed": 0})
+    (found,) = [claim.found for claim in claims if "pi_c" in claim.text]
+    true = np.array([7209, 7803, 172, 307])
+    predicted = np.array(
+        [[7536, 8353, 150, 244], [7381, 7867, 153, 522], [8999, 8533, 201, 262], [7440, 8391, 155, 192]]
+    )
+    shares = (predicted[:, 3] / predicted.sum(axis=1)) / (true[3] / true.sum())
+    assert f"of macrophages the shares that teams predict are {shares.min():.2f} to {shares.max():.2f} times" in found

@@ -40,15 +40,17 @@ def hierarchy() -> tuple[list[Claim], list[Section]]:
     total, right = int(given.DEFECTS.sum()), int(np.trace(given.DEFECTS))
     stays = int(np.trace(M))
     within, across = stays - right, total - stays
-    numbers = {"categories": names, "matrix": M, "within": within, "across": across}
+    first, last = given.DEFECT_NAMES.index("hairline"), given.DEFECT_NAMES.index("intact")
+    hairline = int(given.DEFECTS[first, last] + given.DEFECTS[last, first])
+    numbers = {"categories": names, "matrix": M, "within": within, "across": across, "hairline_and_intact": hairline}
     claim = Claim(
         "Models often find the general category and confuse the subtype.",
         "hierarchical confusion",
         "holds where cracks and discolorations are categories"
         if within > across
         else "fails where its defects are counted",
-        f"of {within + across} confusions {within} are within a category and {across} across, 160 of them hairline "
-        "cracks "
+        f"of {within + across} confusions {within} are within a category and {across} across, {hairline} of them "
+        "hairline cracks "
         f"called intact or back; accuracy {right / total:.3f} by defect, {stays / total:.3f} by category",
         numbers,
     )
