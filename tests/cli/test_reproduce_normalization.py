@@ -48,6 +48,12 @@ def test_every_claim_and_every_figure_is_there(few):
     assert names >= {"mixed_all_of_it", "clusters", "recovered_digits", "instance_bi", "clouds_letters_bi"}
     assert names >= {"divergence_digits", "histograms"}
     by_alpha = next(p for p in made.pictures() if p.name == "divergence_digits").numbers["by_alpha"]
+    shown = next(p for p in made.pictures() if p.name == "clouds_digits_bi").numbers["by_alpha"]["0.1"]
+    matched = made.numbers["experiment_2"]["digits"]["3 axes"]["0.001"]["levels"][-1]["matched"]["bi"]
+    assert [shown[name] for name in ("W o M", "guaranteed", "permuted")] == [
+        matched[key] for key in ("overlap", "guaranteed", "null")
+    ]
+    assert shown["guaranteed"] <= shown["W o M"] + 1e-12
     kl = made.numbers["experiment_1"]["digits"]["early"]["0.001"][0]["kl"]
     assert by_alpha["10"] == {method: kl[method]["mean"] for method in ("all", "row", "col", "bi")}
 

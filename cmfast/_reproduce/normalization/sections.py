@@ -14,6 +14,7 @@ from cmfast._reproduce.normalization import properties
 from cmfast._reproduce.normalization.training import OF_STOPS, Settings
 
 Numbers = dict[str, Any]
+OF_WEIGHTED = {"W o M": "overlap", "guaranteed": "guaranteed", "permuted": "null"}
 
 
 def laid_out(
@@ -57,7 +58,11 @@ def laid_out(
                 for name, found in second.items()
                 for g in NORMALIZATIONS
             ],
-            after=["Guaranteed and permuted: what sparse cells and mere occupancy give."],
+            after=[
+                "Guaranteed and permuted: what sparse cells and mere occupancy give of W o M, the counts times weights.",
+                "That is the normalisation itself, but for bi, which has a constant where there are no counts: the "
+                + "constant may grow so large that bi lies below what is guaranteed of W o M.",
+            ],
         ),
         Section("The same in numbers, with their own normalisation", _geometry(second)),
     ]
@@ -75,7 +80,7 @@ def _means(levels: list[Numbers], key: str) -> dict[str, dict[str, float]]:
 def _clouds(levels: list[Numbers], g: str) -> dict[str, dict[str, float]]:
     return {
         f"{level['alpha']:g}": {m: float(v) for m, v in level["normalised"][g]["overlap"].items()}
-        | {key: float(level["matched"][g][key]) for key in ("guaranteed", "null")}
+        | {said: float(level["matched"][g][key]) for said, key in OF_WEIGHTED.items() if g == "bi" or key != "overlap"}
         for level in levels
     }
 
@@ -84,7 +89,12 @@ def _by_level(name: str, title: str, values: dict[str, dict[str, float]], highes
     series: dict[str, Sequence[float]] = {
         m: [level[m] for level in values.values()] for m in next(iter(values.values()))
     }
-    colours = figures.METHOD_COLOURS | {"ceiling of bi": "#8aa6e0", "guaranteed": "#8aa6e0", "null": "#c0322b"}
+    colours = figures.METHOD_COLOURS | {
+        "ceiling of bi": "#8aa6e0",
+        "W o M": "#10182b",
+        "guaranteed": "#8aa6e0",
+        "permuted": "#c0322b",
+    }
     image = figures.lines(list(values), series, colours, title=title, x_title="concentration alpha", highest=highest)
     return Picture(name, image, {"by_alpha": values})
 
