@@ -59,9 +59,9 @@ def laid_out(
                 for g in NORMALIZATIONS
             ],
             after=[
-                "Guaranteed and permuted: what sparse cells and mere occupancy give of W o M, the counts times weights.",
-                "That is the normalisation itself, but for bi, which has a constant where there are no counts: the "
-                + "constant may grow so large that bi lies below what is guaranteed of W o M.",
+                "Guaranteed and permuted: what sparse cells and mere occupancy give of W o M, counts times weights.",
+                "That is the normalisation itself, but for bi, which has a constant where there are no counts.",
+                "The constant may grow so large that bi lies below what is guaranteed of W o M.",
             ],
         ),
         Section("The same in numbers, with their own normalisation", _geometry(second)),
