@@ -58,6 +58,12 @@ def run(name: str, out: Path, *, quick: bool, **options: Any) -> dict[str, Any]:
     from cmfast._core.progress import Bar
     from cmfast._reproduce import _files
 
+    new = not out.exists()
     folder = _files.prepared(out)
-    made = import_module(f"cmfast._reproduce.{name}").reproduce(quick=quick, progress=Bar, **options)
-    return _files.write(made, folder)
+    try:
+        made = import_module(f"cmfast._reproduce.{name}").reproduce(quick=quick, progress=Bar, **options)
+        return _files.write(made, folder)
+    except BaseException:
+        if new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise

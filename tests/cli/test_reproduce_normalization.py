@@ -299,6 +299,11 @@ def test_the_command_says_it_in_a_line(saved, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "normalization", "--images", str(saved("X", X3))]) == 2
     assert capsys.readouterr().err == "cmfast: --images: needs --labels beside it\n"
+    assert not (tmp_path / "cmfast-normalization").exists()
+    (tmp_path / "mine").mkdir()
+    assert main(["reproduce", "normalization", "--images", str(saved("X", X3)), "-o", "mine"]) == 2
+    assert (tmp_path / "mine").is_dir()
+    capsys.readouterr()
     assert main(["reproduce", "normalization", "--labels", "nowhere.npy", "--images", str(saved("X", X3))]) == 2
     assert "nowhere.npy" in capsys.readouterr().err
     text = str(saved("X", X3)), str(saved("y", Y3)), str(saved("p", Y3))
