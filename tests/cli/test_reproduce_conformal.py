@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cmfast import conformal
-from cmfast._reproduce.conformal import _centre, _claims, _clients
+from cmfast._reproduce.conformal import _centre, _claims, _clients, _sections
 from cmfast._reproduce.conformal._network import CENTRE, CLASSES, Settings, begin, digits, sets_of
 
 
@@ -44,6 +44,17 @@ def test_what_one_half_foretells_of_the_other():
     assert conformal.ccm(sets).G[CENTRE, 0, 1] > 0
     with_set, without = _centre.foretold(sets, y, guess)
     assert (with_set, without) == (1.0, 0.0)
+
+
+def test_every_part_of_a_picture_is_in_numbers():
+    one = _centre.trained(0, Settings(epochs=1))
+    picture, table = _sections.of_sets([one]).shown
+    found = picture.numbers
+    y, guess = one["picture"][1:]
+    assert found["confusion"].sum() == found["rows_by_size"].sum() == len(y) == 600
+    assert np.trace(found["confusion"]) == (y == guess).sum()
+    at = next(row for row in table.rows if row[0] == "0.1")
+    assert found["coverage"] @ np.bincount(y) / 600 == pytest.approx(float(at[1]), abs=1e-4)
 
 
 def test_clients_are_alike_or_not():

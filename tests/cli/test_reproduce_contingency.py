@@ -114,3 +114,5 @@ def test_both_spaces_have_one_hull():
         vertex, slope = _roc.touched(found, cost)
         reach = found.hull.points @ [-slope, 1.0]
         assert reach[vertex] == reach.max()
+    lines = _roc.numbers(found)["lines"]
+    assert [each["slope"] for each in lines.values()] == [_roc.touched(found, cost)[1] for cost in _roc.LINES.values()]

@@ -45,6 +45,8 @@ def test_a_model_may_agree_more_than_two_annotators_do():
 def test_thresholds_by_cost_and_the_hierarchy():
     claims, sections = _practice.thresholds(20_000)
     assert claims[0].verdict.startswith("holds where")
+    by_cost = claims[0].figures["by_cost"]
+    assert [f"{one['threshold']:.3f}" for one in by_cost.values()] == [row[2] for row in sections[0].shown[0].rows]
     for row in sections[0].shown[0].rows:
         theory, found, cost, at_half = map(float, row[1:])
         assert found == pytest.approx(theory, abs=0.1)

@@ -45,6 +45,9 @@ def reproduce(*, quick: bool, progress: Progress, settings: Settings | None = No
         ],
         sections=shown,
         settings={"quick": quick, **asdict(settings), "alphas": ALPHAS, "pair": PAIR, "other_pair": OTHER},
-        numbers={"first_seed": {key: value for key, value in centre[0].items() if key != "picture"}},
+        numbers={
+            "first_seed": {key: value for key, value in centre[0].items() if key != "picture"},
+            "chosen": runs,
+        },
         timings=timings,
     )

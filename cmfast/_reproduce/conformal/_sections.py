@@ -8,7 +8,7 @@ from cmfast import conformal
 from cmfast._core import drawing
 from cmfast._reproduce._frame import Picture, Section, Table, png
 from cmfast._reproduce.conformal._claims import mean_and_error
-from cmfast._reproduce.conformal._network import CENTRE, OTHER, PAIR
+from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 
 COLUMNS = ("coverage", "mean_size", "empty", "shared", "never_confused", "undefined_classes")
 
@@ -16,9 +16,10 @@ COLUMNS = ("coverage", "mean_size", "empty", "shared", "never_confused", "undefi
 def of_sets(centre: list[dict[str, Any]]) -> Section:
     """Return the sets of the first seed, by alpha, beside its confusion matrix."""
     sets, y, guess = centre[0]["picture"]
-    display = conformal.CcmDisplay.from_sets(sets, y, guess, index=CENTRE).plot()
+    display = conformal.CcmDisplay.from_sets(sets, y, guess, index=CENTRE, alpha=ALPHAS[CENTRE]).plot()
     counts = conformal.ccm(sets)
     numbers = {"correlation": counts.correlation()[CENTRE], "counts": counts.G[CENTRE], "n": counts.n[CENTRE]}
+    numbers |= {"confusion": display.confusion, "coverage": display.coverage, "rows_by_size": display.sizes}
     rows = [[f"{one['alpha']}", *(f"{one[name]:.4g}" for name in COLUMNS)] for one in centre[0]["by_alpha"]]
     head = ["alpha", "coverage", "mean size", "empty", "pairs that share a set", "never confused", "undefined classes"]
     said = f"Seed 0: accuracy {centre[0]['accuracy']:.3f}; {centre[0]['empty_cells']} of 90 confusions did not occur."

@@ -90,7 +90,8 @@ def warped() -> list[Picture]:
     figure_6 = below.plot_3d(ax=above.plot_3d().ax_).figure_
     above.ax_.set_title("F1 at r = 1 (above) and r = 32")
     volume = contingency.imbalance_sensitivity("f1", 32.0)
-    numbers = {"volume": float(volume.value), "error": float(volume.error)}
+    surfaces = {r: kept[r] for r in (f"{_surfaces.WARPED[0]:g}", f"{_surfaces.WARPED[-1]:g}")}
+    numbers = {"volume": float(volume.value), "error": float(volume.error), "surfaces": surfaces}
     return [
         Picture("figure_5_imbalance", png(figure), kept, "F1 from r = 1 to r = 32: it falls but for tnr near 1"),
         Picture("figure_6_volume", png(figure_6), numbers, "the surface of F1 at r = 32 hangs below that at r = 1"),
@@ -156,8 +157,7 @@ def of_roc(found: _roc.Scores) -> Picture:
         sides = [1.0 - one if mirrored else one for one in (tnr, x)]
         ax.plot(sides[0], tpr, ".-", color="C0", linewidth=1, markersize=3, label="thresholds")
         ax.plot(sides[1], y, "--", color="0.4", label="hull")
-        for colour, (name, cost) in zip(("C1", "C3"), (("equal costs", _roc.PLAIN), ("a miss costs 5", _roc.DEAR)),
-                                        strict=True):  # fmt: skip
+        for colour, (name, cost) in zip(("C1", "C3"), _roc.LINES.items(), strict=True):
             vertex, slope = _roc.touched(found, cost)
             ends = np.array([0.0, 1.0])
             ax.plot(1.0 - ends if mirrored else ends, y[vertex] + slope * (ends - x[vertex]), color=colour, label=name)

@@ -12,6 +12,7 @@ from cmfast._reproduce.contingency._training import HARD, Network, Settings, cho
 LOOKED_AT = 12  # epochs: a network that still errs
 DEAR = np.array([[0.0, 1.0], [5.0, 0.0]])  # a miss costs five false alarms
 PLAIN = np.array([[0.0, 1.0], [1.0, 0.0]])
+LINES = {"equal costs": PLAIN, "a miss costs 5": DEAR}
 
 
 class Scores(NamedTuple):
@@ -47,9 +48,8 @@ def of_roc(found: Scores, settings: Settings) -> list[Claim]:
     tnr, tpr = found.rates.T
     under = abs(float(np.trapezoid(tpr, tnr)))
     roc_hull = _area_of_hull(1.0 - tnr, tpr)
-    costs = {"equal": PLAIN, "a miss costs five": DEAR}
     gap, angles = {}, {}
-    for name, cost in costs.items():
+    for name, cost in LINES.items():
         vertex, slope = touched(found, cost)
         x, y = found.hull.points[vertex]
         at = float((cost * [[found.r * x, found.r * (1 - x)], [1 - y, y]]).sum()) * float((found.y == 1).sum())
@@ -124,5 +124,10 @@ def _area_of_hull(fpr: np.ndarray, tpr: np.ndarray) -> float:
 
 
 def numbers(found: Scores) -> dict[str, Any]:
-    """Return the curve and its hull."""
-    return {"tnr": found.rates[:, 0], "tpr": found.rates[:, 1], "hull": found.hull.points, "area": found.hull.area}
+    """Return the curve, its hull, and where lines of equal cost touch that."""
+    lines = {}
+    for name, cost in LINES.items():
+        vertex, slope = touched(found, cost)
+        lines[name] = {"touches": found.hull.points[vertex], "slope": slope}
+    curve = {"tnr": found.rates[:, 0], "tpr": found.rates[:, 1]}
+    return {**curve, "hull": found.hull.points, "area": found.hull.area, "lines": lines}

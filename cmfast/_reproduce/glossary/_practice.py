@@ -143,7 +143,7 @@ def thresholds(n: int) -> tuple[list[Claim], list[Section]]:
         "holds where the share of cracks rises with the score" if falls else "fails",
         "; ".join(f"at {t:g} recall {recall[t]:.3f}, precision {precision[t]:.3f}" for t in rates)
         + "; recall can only fall, but of scores 0.9, 0.6, 0.5 of intact, crack, crack a higher one has less precision",
-        {"recall": recall, "precision": precision, "counterexample": counter.precision},
+        {"recall": recall, "precision": precision, "counterexample": counter.precision, "by_cost": best},
         seeds=(given.SCORE_SEED,),
     )
     table = Table(
