@@ -156,8 +156,12 @@ def test_two_runs_are_identical_but_for_times(name, tmp_path, monkeypatch):
     assert all(one["results.json"]["figures"].values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", _reproduce.PAPERS)
+TRAINS = {"contingency", "normalization"}  # half a minute each
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in TRAINS else ()) for name in _reproduce.PAPERS]
+)
 def test_the_quick_run(name, tmp_path):
     assert main(["reproduce", name, "--quick", "-o", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "results.json").read_text())["settings"]["quick"] is True

@@ -270,8 +270,8 @@ FAULTS = {
     "limb-too-low": ("geometry/counts", "int top = limbs - 1;", "int top = 0;", "gcm", "extreme-limbs"),
     "closure-cut-short": (
         "zeros/support",
-        "if (s != k && has(next, n, s, k))",
-        "if (s > k && has(next, n, s, k))",
+        "if (s != k && has(sets, n, s, k))",
+        "if (s > k && has(sets, n, s, k))",
         "support",
         "random-8",
     ),
