@@ -10,7 +10,7 @@ from cmfast.metrics import MetricName
 
 WIDTH, LEFT, STEP, TOP = 480.0, 150.0, 22.0, 56.0
 LEAST, MOST = 0.001, 0.3
-ERRING = dict(zip(_ranking.PAIRINGS, ("who err alike", "each errs alone"), strict=True))
+ERRING: dict[str, str] = dict(zip(_ranking.PAIRINGS, ("who err alike", "each errs alone"), strict=True))
 MARKS = {"printed": "white", "class counts alone": MUTED, "real draws": ACCENT}
 
 
