@@ -136,6 +136,8 @@ def echo(t):
             t.z[c] = z
             t.sums[t.codes[c, 1]] += t.x[c] * z
             before = max(before, abs(z))
+    if before == 0.0:  # as of one cell, where signs can cancel: nothing is known
+        return np.inf
     total = 1.0
     for _ in range(MOST_ECHOES):
         size = _fade(t)
