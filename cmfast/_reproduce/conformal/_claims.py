@@ -6,22 +6,12 @@ import numpy as np
 
 import cmfast
 from cmfast import conformal
-from cmfast._reproduce._frame import Claim
+from cmfast._reproduce._frame import ERRORS, Claim, mean_and_error
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE
 
 CALIBRATED = 600
 STRONG = -0.5  # a correlation that is strongly negative
 UNDEFINED = 0.05  # the share of a client's cells up to which it shows all patterns
-ERRORS = 2.66  # a difference of as many standard errors is no chance: 95 % for four of them, of 30 seeds
-
-
-def mean_and_error(values: Any) -> tuple[float, float]:
-    """Return the mean over seeds and its standard error; what is not defined is left out."""
-    known = np.asarray(values, float)
-    known = known[~np.isnan(known)]
-    if len(known) < 2:
-        return float(known.mean()) if len(known) else np.nan, np.nan
-    return float(known.mean()), float(known.std(ddof=1) / np.sqrt(len(known)))
 
 
 def _signed(pair: tuple[float, float]) -> str:

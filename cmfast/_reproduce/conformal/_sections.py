@@ -6,8 +6,7 @@ import numpy as np
 
 from cmfast import conformal
 from cmfast._core import drawing
-from cmfast._reproduce._frame import Picture, Section, Table, png
-from cmfast._reproduce.conformal._claims import mean_and_error
+from cmfast._reproduce._frame import Picture, Section, Table, mean_and_error, png
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
 
 COLUMNS = ("coverage", "mean_size", "empty", "shared", "never_confused", "undefined_classes")

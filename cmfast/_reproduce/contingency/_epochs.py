@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import contingency, metrics
-from cmfast._reproduce._frame import Claim
-from cmfast._reproduce.conformal._claims import ERRORS, mean_and_error
+from cmfast._reproduce._frame import ERRORS, Claim, mean_and_error
 from cmfast._reproduce.contingency._space import NEAR, listed
 from cmfast._reproduce.contingency._training import FIVE, Settings, followed
 from cmfast.metrics import MetricName
