@@ -13,11 +13,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def by_block(**cores: "str | Callable[[dict[str, Any]], str]") -> Callable[[Callable[P, R]], Callable[P, R]]:
+def by_block(
+    numbers: str | None = None, /, **cores: "str | Callable[[dict[str, Any]], str]"
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Have a function whose leading axes are a batch take Dask arrays.
 
-    `cores` names its arrays, with a letter for each axis behind the batch, or what tells these from the arguments. Dask
-    is asked for only where it is loaded.
+    `cores` names its arrays, with a letter for each axis behind the batch, or what tells these from the arguments.
+    `numbers` names an option that gets, with a block, the places that its elements have in the whole batch. Dask is
+    asked for only where it is loaded.
     """
 
     def of(function: Callable[P, R]) -> Callable[P, R]:
@@ -27,7 +30,7 @@ def by_block(**cores: "str | Callable[[dict[str, Any]], str]") -> Callable[[Call
         def called(*args: P.args, **options: P.kwargs) -> R:
             if "dask.array" in sys.modules and any(map(is_lazy, chain(args, options.values()))):
                 bound = known.bind(*args, **options)
-                out: R = load("cmfast._core.adapters._dask").batches(called, bound, cores)
+                out: R = load("cmfast._core.adapters._dask").batches(called, bound, cores, numbers)
                 return out
             return function(*args, **options)
 

@@ -22,7 +22,7 @@ def intervals(
     draws: dict[str, Any],
     options: dict[str, Any],
 ) -> Interval:
-    """Return the intervals of the cells of a normalised matrix; `draws` are `n_replicates` and `rng`."""
+    """Return the intervals of the cells of a normalised matrix; `draws` are how many, their seed and their numbers."""
     threads = options["num_threads"]
     rows = scheme == "rows"
     if method == "normal":
@@ -63,8 +63,7 @@ def _whole(M: Any, parts: Parts | None) -> Any:
 
 def _drawn(M: Any, parts: Parts | None, scheme: Any, draws: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return replicates of the matrix, and the status."""
-    given = {"n": options["n"], "num_threads": options["num_threads"], "n_replicates": draws["n_replicates"]}
-    given["seed"] = int(draws["rng"].integers(2**63))
+    given = {"n": options["n"], "num_threads": options["num_threads"], **draws}
     if parts is None:
         return dispatch.call("resample", M, None, scheme=scheme, **given)
     return dispatch.call("cluster_replicates", M, **parts._asdict(), **given)

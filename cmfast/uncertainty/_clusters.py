@@ -61,7 +61,7 @@ def intervals(
     *found, status = dispatch.call(
         "cluster_intervals", M, plan=layout.plan, strata=parts.strata, clustered=parts.clustered,
         method="percentile" if normal else method, level=level, n=options["n"],
-        n_replicates=0 if normal else options["n_replicates"], seed=options["seed"],
+        n_replicates=0 if normal else options["n_replicates"], seed=options["seed"], numbers=options["numbers"],
         num_threads=options["num_threads"],
     )  # fmt: skip
     report(status, options["on_failure"], "matrices without intervals", M, clustered=True)

@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.lazy import by_block
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import Form, find
@@ -133,8 +134,8 @@ def interval(
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
-    numbers are made of the seed, the place in the batch and the number of the replicate; any number of threads gives
-    the same bits.
+    numbers are made of the seed, the place in the batch and the number of the replicate; any number of threads, and any
+    chunks of a Dask array, give the same bits.
 
     References
     ----------
@@ -171,24 +172,56 @@ def interval(
     n_replicates = validate.count("n_replicates", n_replicates)
     generator = validate.generator(rng)
     options = _checked(n, undefined, positive, on_failure, num_threads)
+    if method in ("normal", "wilson"):
+        n_replicates = 0
+    draws = {"n_replicates": n_replicates, "seed": int(generator.integers(2**63)) if n_replicates else 0}
+    found = _found(
+        M, wanted=wanted, of=of, method=method, level=level, scheme=scheme, clustered=clustered, strata=strata,
+        prior=prior, draws=draws, **options,
+    )  # fmt: skip
+    if of != "metrics" or (isinstance(names, str) and names not in _plan.GROUPS):
+        return found[0]
+    each = dict(zip(wanted, found, strict=True))
+    return Intervals(each, method=method, level=level, n_replicates=n_replicates)
+
+
+def _core(values: dict[str, Any]) -> str:
+    """Return a letter for each axis of a matrix, or of the matrices that belong together."""
+    return "CC" if values["clustered"] is False and values["strata"] is None else "kCC"
+
+
+@by_block("numbers", M=_core)
+def _found(
+    M: Array,
+    *,
+    wanted: tuple[str, ...],
+    of: Of,
+    method: IntervalMethod,
+    level: float,
+    scheme: IntervalScheme,
+    clustered: bool,
+    strata: Any,
+    prior: Prior,
+    draws: dict[str, int],
+    numbers: np.ndarray | None = None,
+    **options: Any,
+) -> list[Interval]:
+    """Return the interval of every name, or of the cells; `numbers` are those of the streams of the matrices."""
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)
-    axis = _parts(M, clustered, strata, n, method, scheme)
+    axis = _parts(M, clustered, strata, options["n"], method, scheme)
+    given: dict[str, Any] = {**draws, "numbers": numbers}
+    if axis is not None and numbers is None:  # once, not for each chunk
+        _doubt_clusters(axis, options["n"], options["on_failure"])
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
-        draws = {"n_replicates": n_replicates, "rng": generator}
-        _doubt_clusters(axis, n, on_failure)
-        return _cells.intervals(M, of, method, level, scheme, axis, draws, options)
-    layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+        return [_cells.intervals(M, of, method, level, scheme, axis, given, options)]
+    layout = _plan.plan(wanted, C, options["undefined"], options["positive"], asked="M")
     if axis is not None:
-        n_replicates = 0 if method == "normal" else n_replicates
-        options |= {"n_replicates": n_replicates, "seed": int(generator.integers(2**63))}
-        found = _clusters.intervals(M, axis, layout, method, level, options)
-        _doubt_clusters(axis, n, on_failure)
-    elif method in ("normal", "wilson"):
-        n_replicates = 0
+        return _clusters.intervals(M, axis, layout, method, level, options | given)
+    if method in ("normal", "wilson"):
         made = _normal if method == "normal" else _wilson
         found = made(M, wanted, level, "rows" if scheme == "rows" else "total", options)
     else:
@@ -196,16 +229,12 @@ def interval(
         *parts, status = dispatch.call(
             "metric_intervals", M, plan=layout.plan, method="percentile" if posterior else method, level=level,
             scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"], prior=mass,
-            n_replicates=n_replicates, seed=int(generator.integers(2**63)), num_threads=options["num_threads"],
+            num_threads=options["num_threads"], **given,
         )  # fmt: skip
-        report(status, on_failure, FAILED, M)
+        report(status, options["on_failure"], FAILED, M)
         found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.places]
-    each = dict(zip(wanted, found, strict=True))
-    if axis is None:
-        warn_of_doubts(M, each, method, n_replicates, options)
-    if isinstance(names, str) and names not in _plan.GROUPS:
-        return found[0]
-    return Intervals(each, method=method, level=level, n_replicates=n_replicates)
+    warn_of_doubts(M, dict(zip(wanted, found, strict=True)), method, draws["n_replicates"], options)
+    return found
 
 
 def posterior(
@@ -269,8 +298,8 @@ def posterior(
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: random
-    numbers are made of the seed, the place in the batch, the number of the draw and the row; any number of threads
-    gives the same bits.
+    numbers are made of the seed, the place in the batch, the number of the draw and the row; any number of threads, and
+    any chunks of a Dask array, give the same bits.
 
     References
     ----------
@@ -289,16 +318,31 @@ def posterior(
     n_draws = validate.count("n_draws", n_draws)
     generator = validate.generator(rng)
     options = _checked(n, undefined, positive, on_failure, num_threads)
+    draws = {"n_replicates": n_draws, "seed": int(generator.integers(2**63))}
+    return _plan.as_asked(names, wanted, _posteriors(M, wanted=wanted, prior=prior, draws=draws, **options))
+
+
+@by_block("numbers", M="CC")
+def _posteriors(
+    M: Array,
+    *,
+    wanted: tuple[str, ...],
+    prior: Prior,
+    draws: dict[str, int],
+    numbers: np.ndarray | None = None,
+    **options: Any,
+) -> list[Posterior]:
+    """Return the draws of every name; `numbers` are those of the streams of the matrices."""
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _prior(prior, C)
-    layout = _plan.plan(wanted, C, undefined, positive, asked="M")
+    layout = _plan.plan(wanted, C, options["undefined"], options["positive"], asked="M")
     *found, status = dispatch.call(
-        "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, n_replicates=n_draws,
-        seed=int(generator.integers(2**63)), num_threads=options["num_threads"],
+        "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, numbers=numbers,
+        num_threads=options["num_threads"], **draws,
     )  # fmt: skip
-    report(status, on_failure, "matrices without a posterior", M)
-    return _plan.as_asked(names, wanted, [Posterior(found[place]) for place in layout.places])
+    report(status, options["on_failure"], "matrices without a posterior", M)
+    return [Posterior(found[place]) for place in layout.places]
 
 
 def _checked(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:

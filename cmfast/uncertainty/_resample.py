@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Integers, OnFailure
+from cmfast._core.lazy import by_block
 from cmfast.uncertainty._unfit import unfit
 
 Scheme: TypeAlias = Literal["multinomial", "row_multinomial", "expected_rounded"]
@@ -97,7 +98,8 @@ def resample(
     draw `n` samples from (ZERO_LINE), gives zeros there and nowhere else, and is reported as `on_failure` says.
     Synchronises the device unless `on_failure` is "ignore". Reproducible: random numbers are made of the seed, the
     place in the batch, the number of the replicate and the cell, so the same `rng` gives the same matrices for any
-    number of threads and on every device, and replicate k is the same however many are drawn.
+    number of threads, any chunks of a Dask array and on every device, and replicate k is the same however many are
+    drawn.
 
     References
     ----------
@@ -122,16 +124,30 @@ def resample(
         n = validate.count("n", n)
         if scheme == "row_multinomial":
             validate.refuse("n", 'None with scheme="row_multinomial"', n)
-    generator = validate.generator(rng)
+    options: dict[str, Any] = {"n_replicates": n_replicates, "scheme": scheme, "n": n}
+    seed = int(validate.generator(rng).integers(2**63))
+    return _resampled(M, missed, seed=seed, on_failure=on_failure, num_threads=num_threads, **options)
+
+
+@by_block("numbers", M="CC", missed="C")
+def _resampled(
+    M: Array,
+    missed: Array | None,
+    *,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    numbers: np.ndarray | None = None,
+    **options: Any,
+) -> Any:
     M, missed = dispatch.adopt(optional=("missed",), M=M, missed=missed)
     validate.matrices(square=True, M=M)
     shape = dispatch.shape_of(M)[:-1]
     validate.real(missed=missed)
     if missed is not None and dispatch.shape_of(missed) != shape:
         validate.refuse("missed", f"of shape {shape}, one entry per class", f"shape {dispatch.shape_of(missed)}")
-    options = {"n_replicates": n_replicates, "scheme": scheme, "n": n, "seed": int(generator.integers(2**63))}
-    replicates, status = dispatch.call("resample", M, missed, num_threads=num_threads, **options)
-    failures.report(status, on_failure, failed="matrices not resampled", why=partial(_why, M, missed, scheme))
+    replicates, status = dispatch.call("resample", M, missed, numbers=numbers, num_threads=num_threads, **options)
+    why = partial(_why, M, missed, options["scheme"])
+    failures.report(status, on_failure, failed="matrices not resampled", why=why)
     return replicates
 
 

@@ -1,6 +1,7 @@
 """What intervals and posteriors come back as."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ class Interval(NamedTuple):
         return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
 
 
+@dataclass(eq=False, repr=False)  # as one dask.compute finds the arrays in it
 class Intervals(Mapping[str, Interval]):
     """Intervals of several metrics, by name.
 
@@ -60,9 +62,10 @@ class Intervals(Mapping[str, Interval]):
         How many replicates were drawn; 0 where none was needed.
     """
 
-    def __init__(self, found: Mapping[str, Interval], *, method: str, level: float, n_replicates: int) -> None:
-        self._found = dict(found)
-        self.method, self.level, self.n_replicates = method, level, n_replicates
+    _found: Mapping[str, Interval]
+    method: str
+    level: float
+    n_replicates: int
 
     def __getitem__(self, name: str) -> Interval:
         return self._found[name]

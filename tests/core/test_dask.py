@@ -1,6 +1,7 @@
 """Dask arrays: nothing is computed early, any chunks give the bits of NumPy, and messages say which chunk it was."""
 
 import warnings
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -17,10 +18,10 @@ da = pytest.importorskip("dask.array")
 COUNTS = np.random.default_rng(0).integers(1, 50, (7, 2, 3, 3))
 M = COUNTS.astype(np.float64)
 CHUNKS = [(7, 2), (1, 1), ((3, 1, 3), 2), ((0, 5, 0, 2), (2, 0))]
-# What is drawn by the place in the batch, counted over samples, or computed on the host.
+# What is counted over samples, or computed on the host.
 OTHERWISE = {
-    "confusion_matrix", "uncertainty.resample", "uncertainty.interval", "uncertainty.posterior", "uncertainty.bowker",
-    "uncertainty.stuart_maxwell", "contingency.learning_path", "metrics.multilabel", "metrics.threshold_matrices",
+    "confusion_matrix", "uncertainty.bowker", "uncertainty.stuart_maxwell", "contingency.learning_path",
+    "metrics.multilabel", "metrics.threshold_matrices",
     "metrics.roc", "metrics.precision_recall", "metrics.auc", "metrics.average_precision", "metrics.least_cost",
     "conformal.scores", "conformal.prediction_sets", "conformal.score_histogram", "ipf_nd", "rake",
 }  # fmt: skip
@@ -52,8 +53,8 @@ def never(x):
 
 def leaves(found):
     """Return the arrays of a result in a list."""
-    if isinstance(found, dict | tuple | list):
-        return [leaf for part in (found.values() if isinstance(found, dict) else found) for leaf in leaves(part)]
+    if isinstance(found, Mapping | tuple | list):
+        return [leaf for part in (found.values() if isinstance(found, Mapping) else found) for leaf in leaves(part)]
     return [found] if hasattr(found, "shape") else []
 
 
@@ -73,6 +74,7 @@ def assert_as_numpy(function, arrays, chunks=(2,)):
         assert_same_bits(leaf, other)
 
 
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
 @pytest.mark.parametrize("name", BATCHES)
 def test_every_function_of_batches_gives_the_bits_of_numpy(name):
     entry = ENTRIES[name]
@@ -95,6 +97,12 @@ def test_every_function_of_batches_gives_the_bits_of_numpy(name):
         (partial(metrics.most_confused, by="rate"), ()),
         (metrics.collapse, (["a", "b", "a"],)),
         (uncertainty.standard_error, ()),
+        (partial(uncertainty.resample, n_replicates=9, rng=3), ()),
+        (partial(uncertainty.resample, n_replicates=9, scheme="expected_rounded"), ()),
+        (partial(uncertainty.interval, n_replicates=40, on_failure="ignore"), (["mcc", "recall"],)),
+        (partial(uncertainty.interval, n_replicates=40, method="posterior", on_failure="ignore"), ("mcc",)),
+        (partial(uncertainty.interval, n_replicates=40, of="bi"), ()),
+        (partial(uncertainty.posterior, n_draws=40), ("f1_macro",)),
     ],
     ids=lambda x: getattr(x, "__name__", None) or getattr(x, "func", type).__name__,
 )
@@ -140,6 +148,11 @@ def test_conformal_scores(rule, chunks):
 
 
 def test_clusters_are_in_one_chunk():
+    several = {"n_replicates": 40, "clustered": True, "on_failure": "ignore"}
+    for chunks in CHUNKS:
+        stacked = {"M": np.stack([COUNTS, COUNTS + 1, COUNTS + 5], 2)}
+        assert_as_numpy(lambda M: uncertainty.interval(M, "mcc", **several), stacked, chunks)
+        assert_as_numpy(lambda M: uncertainty.interval(M, of="row", **several), stacked, chunks)
     assert_as_numpy(lambda M: uncertainty.standard_error(M, "accuracy", clustered=True), {"M": np.stack([M, M + 1], 2)})
     with pytest.raises(ValueError, match=r"M must be in one chunk along the last 3 axes; give M\.rechunk\({-3: -1, -2"):
         uncertainty.standard_error(lazy(M, (3, 1)), "accuracy", clustered=True)
@@ -217,7 +230,9 @@ def test_bad_matrices_are_reported_by_the_task():
          r"conformal\.scores: P must be in one chunk along the last axis; give P\.rechunk\({-1: -1}\)"),
         (lambda: metrics.mcc(lazy(M), undefined="no"), "metrics.mcc: undefined must be"),
         (lambda: metrics.compute(lazy(M), ["no"]), "metrics.compute: "),
-        (lambda: uncertainty.resample(lazy(M), n_replicates=2), "uncertainty.resample: M is a lazy dask"),
+        (lambda: uncertainty.resample(lazy(M)[lazy(M)[:, 0, 0, 0] > 20], n_replicates=2),
+         r"uncertainty\.resample: M must be of known size; call M\.compute_chunk_sizes\(\)"),
+        (lambda: uncertainty.interval(lazy(M), "mcc", strata=lazy(M)), "uncertainty.interval: strata must be without"),
         (lambda: metrics.mcc(da.ones((4, 3), chunks=2)[da.ones(4, chunks=2) > 0]),
          r"metrics\.mcc: M must be of known size; call M\.compute_chunk_sizes\(\)"),
     ],
@@ -225,3 +240,40 @@ def test_bad_matrices_are_reported_by_the_task():
 def test_what_is_refused(of, text):
     with pytest.raises((TypeError, ValueError), match=f"^{text}"):
         of()
+
+
+def test_draws_of_a_generator_are_made_once():
+    M = COUNTS[:, 0]
+    found = uncertainty.resample(lazy(M), n_replicates=3, rng=np.random.default_rng(6))
+    assert_same_bits(found.compute(), uncertainty.resample(M, n_replicates=3, rng=np.random.default_rng(6)))
+    uncertainty.interval(never(M), "mcc")
+    uncertainty.posterior(never(M), "mcc")
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_draws_on_every_scheduler(scheduler):
+    M = lazy(COUNTS, (3, 1))
+    (found, drawn) = dask.compute(
+        uncertainty.interval(M, ["mcc", "recall"], n_replicates=60, on_failure="ignore"),
+        uncertainty.resample(M, n_replicates=60),
+        scheduler=scheduler,
+    )
+    want = uncertainty.interval(COUNTS, ["mcc", "recall"], n_replicates=60, on_failure="ignore")
+    assert (found.method, found.level, found.n_replicates) == (want.method, want.level, want.n_replicates)
+    for one, other in zip(leaves(found), leaves(want), strict=True):
+        assert_same_bits(one, other)
+    assert_same_bits(drawn, uncertainty.resample(COUNTS, n_replicates=60))
+
+
+def test_few_clusters_are_doubted_once_and_few_samples_where_they_are():
+    M = np.stack([COUNTS, COUNTS], 2)
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters") as caught:
+        found = uncertainty.interval(lazy(M, (2, 1)), "mcc", clustered=True, n_replicates=9)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found.low.compute()
+    few = uncertainty.interval(lazy(COUNTS[:, 0] * 0 + 1, (4,)), "accuracy", n_replicates=9)
+    with pytest.warns(cmfast.DiagnosticWarning) as caught:
+        few.low.compute()
+    assert len(caught) == 2

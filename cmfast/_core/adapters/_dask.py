@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from inspect import BoundArguments, Parameter
-from itertools import accumulate, chain, count
-from math import isnan
+from itertools import chain, count
+from math import isnan, prod
 from typing import Any, NamedTuple, NoReturn
 
 import dask.array as da  # noqa: TID251
@@ -56,8 +56,9 @@ class Block:
     positional: tuple[str, ...]
     values: dict[str, Any]
     arrays: tuple[str, ...]
-    starts: tuple[tuple[float, ...], ...]
+    sizes: tuple[tuple[float, ...], ...]
     known: tuple[str, ...] = ()
+    numbers: str | None = None
     is_part: bool = False
 
     def __call__(self, place: tuple[int, ...], *blocks: Any) -> Any:
@@ -65,15 +66,26 @@ class Block:
         n = len(self.arrays)
         given = dict(zip(self.arrays, map(_unpacked, blocks[:n]), strict=True))
         given |= zip(self.known, blocks[n:], strict=True)
+        if self.numbers is not None:
+            given[self.numbers] = self._numbers(place)
         with caller.inside(self.name, self._where(place), is_part=self.is_part):
             return [call(self.function, self.positional, self.values | given)]  # no array, of which Dask would ask more
 
     def _where(self, place: tuple[int, ...]) -> str:
         if not place:
             return ""
-        first = tuple(at[k] for at, k in zip(self.starts, place, strict=True))
+        first = tuple(sum(sizes[:k]) for sizes, k in zip(self.sizes, place, strict=True))
         from_ = "" if any(map(isnan, first)) else f", which begins at index {tuple(map(int, first))}"
         return f", in chunk {tuple(map(int, place))}{from_}"
+
+    def _numbers(self, place: tuple[int, ...]) -> np.ndarray:
+        """Return the places that the elements of a block have in the whole batch."""
+        whole = np.zeros((1,) * len(place), np.int64)
+        for axis, (sizes, k) in enumerate(zip(self.sizes, place, strict=True)):
+            first, behind = int(sum(sizes[:k])), len(place) - 1 - axis
+            own = np.arange(first, first + int(sizes[k])).reshape(-1, *(1,) * behind)
+            whole = whole + own * int(prod(map(sum, self.sizes[axis + 1 :])))
+        return whole
 
 
 def call(function: Callable[..., Any], positional: tuple[str, ...], values: dict[str, Any]) -> Any:
@@ -105,17 +117,19 @@ def tasks(
     like: Callable[[Any, int], Any],
     *,
     known: dict[str, tuple[Any, Any]] | None = None,
+    numbers: str | None = None,
     is_part: bool = False,
 ) -> Tasks:
     """Return a task for every block of the arrays that `cores` names, with the number of axes behind those of the loop.
 
     What it will give, and which shapes and types that has, the call with arrays that `like` makes tells, which also
-    checks the arguments; for values of which nothing is `known` yet but one of their kind, with that.
+    checks the arguments; for values of which nothing is `known` yet but one of their kind, with that. `numbers` names
+    an option that gets the places of the elements of a block in the whole loop.
     """
     name = caller.name()
     arrays = _lazy(values, cores)
     for key, x in arrays.items():
-        if any(map(isnan, x.shape[max(x.ndim - cores[key], 0) :])):
+        if any(map(isnan, x.shape[0 if numbers else max(x.ndim - cores[key], 0) :])):
             validate.refuse(key, f"of known size; call {key}.compute_chunk_sizes()", f"shape {x.shape}")
     known = known or {}
     alike = values | {key: one for key, (_, one) in known.items()}
@@ -125,18 +139,17 @@ def tasks(
         validate.batch(**shapes)
 
     n_loop = max(map(len, shapes.values()))
-    numbers = count(n_loop)
+    fresh = count(n_loop)
     pairs: list[Any] = []
     for key, x in arrays.items():
         _check_chunks(key, x, cores[key])
-        pairs += [x, (*range(n_loop - len(shapes[key]), n_loop), *(next(numbers) for _ in range(cores[key])))]
+        pairs += [x, (*range(n_loop - len(shapes[key]), n_loop), *(next(fresh) for _ in range(cores[key])))]
     chunks, pairs[::2] = unify_chunks(*pairs)
     loop = tuple(range(n_loop))
     sizes = tuple(chunks[k] for k in loop)
-    starts = tuple(tuple(accumulate(each, initial=0))[:-1] for each in sizes)
     threads = values.get("num_threads")
     options = values | dict.fromkeys(arrays) | {"num_threads": 1 if threads is None else threads}
-    block = Block(function, name, positional, options, tuple(arrays), starts, tuple(known), is_part)
+    block = Block(function, name, positional, options, tuple(arrays), sizes, tuple(known), numbers, is_part)
     first = chain.from_iterable((value, None) for value, _ in known.values())
     every = da.blockwise(
         block, loop, ArrayBlockIdDep(sizes), loop, *pairs, *first,
@@ -192,12 +205,14 @@ def _check_chunks(name: str, x: Any, n_core: int) -> None:
         validate.refuse(name, wanted, f"chunks {x.chunks[x.ndim - n_core :]}")
 
 
-def batches(function: Callable[..., Any], bound: BoundArguments, cores: dict[str, Any]) -> Any:
+def batches(
+    function: Callable[..., Any], bound: BoundArguments, cores: dict[str, Any], numbers: str | None = None
+) -> Any:
     """Return what `function` of a batch returns, with a Dask array in the place of each of its arrays."""
     with caller.inside(caller.name() or caller.public(function)):
         positional, values = _arguments(bound)
         known = {key: len(core if isinstance(core, str) else core(values)) for key, core in cores.items()}
-        found = tasks(function, positional, values, known, _no_batch)
+        found = tasks(function, positional, values, known, _no_batch, numbers=numbers)
     lazy = (_part(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(leaves(found.sample)))
     return rebuilt(found.sample, lazy)
 

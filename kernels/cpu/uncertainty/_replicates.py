@@ -91,7 +91,7 @@ def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, st
 
     Those above it are HUGE: int64 in the same places.
     """
-    cells, status = shares.cells, shares.status
+    cells, numbers, status = shares.cells, shares.numbers, shares.status
     C = cells.shape[1]
     lines, left = np.empty((LINES, TOGETHER)), np.empty(TOGETHER, np.int64)
     drawn, row = np.empty((C, TOGETHER), np.int64), np.empty((C, TOGETHER), np.int64)
@@ -104,7 +104,7 @@ def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, st
         if status[b] == OK:
             draw_rows(shares, scheme, b, replicate, seed, lines, left[:count], drawn)
             for i in range(C):
-                spread_together(lines, drawn[i, :count], cells[b, i], seed, b, replicate, (1 + i) * C, row)
+                spread_together(lines, drawn[i, :count], cells[b, i], seed, numbers[b], replicate, (1 + i) * C, row)
                 for j in range(C):
                     if cells[b, i, j] > 0.0:
                         _add_lines(tally, C, i, j, row[j, :count])
@@ -118,7 +118,7 @@ def draw_counts(shares, scheme, n_replicates, first, seed, most, sums, start, st
 
 
 @jit()
-def draw_shares(alpha, total, status, n_replicates, first, seed, sums, start, stop):
+def draw_shares(alpha, total, numbers, status, n_replicates, first, seed, sums, start, stop):
     """Fill `sums` with those of Dirichlet draws, which add up to `total`; zeros of `alpha` stay."""
     C = alpha.shape[1]
     stream, logs, five = np.empty(6, np.uint64), np.empty((C, C)), np.empty((SUMS, C))
@@ -127,7 +127,7 @@ def draw_shares(alpha, total, status, n_replicates, first, seed, sums, start, st
         b, replicate = first + place // n_replicates, place % n_replicates
         five[:] = 0.0
         if status[b] == OK:
-            begin(stream, seed, b)
+            begin(stream, seed, numbers[b])
             largest, mass = -np.inf, 0.0
             for i in range(C):
                 seek(stream, replicate, 1 + i)

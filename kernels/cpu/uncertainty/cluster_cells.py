@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
 from cmfast.kernels.cpu.uncertainty.cell_errors import ALL, BI, CODES, ROUNDING, ROW, _invert
 from cmfast.kernels.cpu.uncertainty.clusters import _status, _total, _units_of, shares_of
-from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
+from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
 from cmfast.kernels.status import INVALID, OK
 
 
@@ -37,10 +37,11 @@ def _draw(shares, units, matrix, seed, out, start, stop):
                         here[r, cells[0, c], cells[1, c]] += drawn[r] * counts[c]
 
 
-def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, num_threads=None):
+def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=None, num_threads=None):
     """Draw the sum of matrices ``(..., k, C, C)`` of clusters, or of strata, again: int64; and the status."""
     C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
     size = math.prod(batch)
+    numbers = numbered(size, numbers)
     counts, out = np.asarray(M).reshape(size, k, C, C), np.zeros((size, n_replicates, C, C), np.int64)
     status = np.array([_status(one, None) for one in counts], np.int8).reshape(size)
     for b in range(size):
@@ -50,7 +51,7 @@ def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, num_threa
             continue
         shares, given = shares_of(units)
         seconds = n_replicates * (len(shares) + C * C / 8) * SECONDS_PER_DRAW
-        drawn = (shares, given, np.uint64(b), np.uint64(seed), out[b])
+        drawn = (shares, given, np.uint64(numbers[b]), np.uint64(seed), out[b])
         pool.run(_draw, drawn, n_replicates, seconds=seconds, num_threads=num_threads)
     return out.reshape(*batch, n_replicates, C, C), status.reshape(batch)
 

@@ -20,7 +20,7 @@ from cmfast.kernels.cpu.uncertainty._summaries import METHODS, summarize
 from cmfast.kernels.cpu.uncertainty._together import LINES, TOGETHER, draw_together
 from cmfast.kernels.cpu.uncertainty.intervals import SECONDS_PER_VALUE, _by_number
 from cmfast.kernels.cpu.uncertainty.paired import _add_line
-from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW
+from cmfast.kernels.cpu.uncertainty.resample import SECONDS_PER_DRAW, numbered
 from cmfast.kernels.shared.uncertainty import acceleration
 from cmfast.kernels.status import INVALID, OK
 
@@ -179,7 +179,9 @@ def _take(sums, row, i, j, counts):
         np.add.at(part, place, more)
 
 
-def cluster_intervals(M, *, strata, plan, clustered, method, level, n, n_replicates, seed, num_threads=None):
+def cluster_intervals(
+    M, *, strata, plan, clustered, method, level, n, n_replicates, seed, numbers=None, num_threads=None
+):
     """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
     C, batch, k = M.shape[-1], M.shape[:-3], M.shape[-3]
     size = math.prod(batch)
@@ -189,6 +191,7 @@ def cluster_intervals(M, *, strata, plan, clustered, method, level, n, n_replica
     *made, _ = values.metrics_of_matrices(total, plan=plan, num_threads=num_threads)
     out = [(np.array(e, np.float64), *(np.full(e.shape, np.nan) for _ in range(3))) for e in made]
     out = [(*parts, np.full(parts[0].shape, n_replicates, np.int64)) for parts in out]
+    numbers = numbered(size, numbers)
     for b in range(size):
         units = _units_of(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
         if units is None or _status(counts[b], units) != OK:
@@ -197,7 +200,7 @@ def cluster_intervals(M, *, strata, plan, clustered, method, level, n, n_replica
         factor = 1.0 if n is None or not len(units.weights) else n / units.weights.sum()
         bent = _accelerations(units, C, plan, factor, num_threads) if method == "bca" else None
         place = 0
-        found = _replicated(units, C, plan, b, n_replicates, seed, num_threads)
+        found = _replicated(units, C, plan, numbers[b], n_replicates, seed, num_threads)
         for rows, parts in zip(_by_number(found, plan), out, strict=True):
             here = [part[b : b + 1].reshape(-1) for part in parts]
             bend = np.zeros(0) if bent is None else bent[place : place + len(rows)]

@@ -34,7 +34,7 @@ def _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threa
             del scratch
             if posterior:
                 return _replicates.draw_shares(
-                    alpha, total, shares.status, n_replicates, first, seed, sums, start, stop
+                    alpha, total, shares.numbers, shares.status, n_replicates, first, seed, sums, start, stop
                 )
             most, code = usual[1], SCHEMES[scheme]
             return _replicates.draw_counts(shares, code, n_replicates, first, seed, most, sums, start, stop)
@@ -77,7 +77,7 @@ def _accelerations(cells, first, count, rows, plan, num_threads):
     return out
 
 
-def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, seed, num_threads=None):
+def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, seed, numbers=None, num_threads=None):
     """Estimate, lower and upper end, standard error, undefined replicates: of each number in turn; and the status."""
     C, batch = M.shape[-1], M.shape[:-2]
     size = math.prod(batch)
@@ -91,7 +91,7 @@ def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, 
             with np.errstate(all="ignore"):
                 cells = cells * (n / cells.sum((1, 2)))[:, np.newaxis, np.newaxis]
         cells.flags.writeable = False  # of one type, whoever made it
-    shares = shares_of(M, None, n=n, rounded=False, num_threads=num_threads)
+    shares = shares_of(M, None, n=n, rounded=False, numbers=numbers, num_threads=num_threads)
     drawn = _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threads)
     for first, count, found in drawn:
         rows, fixed = _by_number(found, plan), scheme == "row_multinomial"
@@ -110,13 +110,13 @@ def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, 
     return *each, status.reshape(batch)
 
 
-def metric_draws(M, *, plan, scheme, n, prior, n_replicates, seed, num_threads=None):
+def metric_draws(M, *, plan, scheme, n, prior, n_replicates, seed, numbers=None, num_threads=None):
     """Every number of every replicate, along the last axis; and the status."""
     C, batch = M.shape[-1], M.shape[:-2]
     size = math.prod(batch)
     out = [np.empty((size, n_replicates)) for _ in range(plan.scalars)]
     out += [np.empty((size, C, n_replicates)) for _ in range(plan.tables)]
-    shares = shares_of(M, None, n=n, rounded=False, num_threads=num_threads)
+    shares = shares_of(M, None, n=n, rounded=False, numbers=numbers, num_threads=num_threads)
     for first, count, found in _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed, num_threads):
         for whole, part in zip(out, found, strict=True):
             whole[first : first + count] = part if part.ndim == 2 else part.swapaxes(-1, -2)

@@ -2,7 +2,8 @@
 
 A multinomial draw goes in two steps, each by binomial draws from what is left: samples to rows, then the samples of a
 row to its cells. Every draw has a stream of its own: of the matrix, the replicate and a part, which is i for the
-samples of row i, and (1 + i) C + j for those of the cell (i, j).
+samples of row i, and (1 + i) C + j for those of the cell (i, j). A matrix has the stream of its number, which is its
+place in the batch; those of a part of a batch are given the places that they have in the whole.
 """
 
 import math
@@ -36,6 +37,8 @@ class Shares(NamedTuple):
         Samples of every row; the part of them that is found, where cells are rounded.
     total : array of int64, shape (n,)
         Samples of a replicate.
+    numbers : array of int64, shape (n,)
+        Whose stream every matrix has.
     status : array of int8, shape (n,)
         Status.
     """
@@ -45,6 +48,7 @@ class Shares(NamedTuple):
     support: Any
     rates: Any
     total: Any
+    numbers: Any
     status: Any
 
 
@@ -56,7 +60,7 @@ def _divide(weight, rest):
 @jit()
 def _shares(M, missed, n, rounded, out, start, stop):
     """Fill the :class:`Shares` of the matrices from `start` to `stop`; below zero, `n` says that cells are counts."""
-    out_cells, out_rows, out_support, out_rates, out_total, out_status = out
+    out_cells, out_rows, out_support, out_rates, out_total, _, out_status = out
     C = M.shape[1]
     for b in range(start, stop):
         good, whole, total = True, True, 0.0
@@ -102,19 +106,19 @@ def draw_rows(shares, scheme, b, replicate, seed, lines, left, drawn):
 
     There are as many replicates as `left` has places.
     """
-    _, rows, support, _, total, _ = shares
+    _, rows, support, _, total, numbers, _ = shares
     if scheme == ROWS_FIXED:
         for i in range(len(drawn)):
             drawn[i, : len(left)] = np.int64(support[b, i])
     else:
         left[:] = total[b]
-        spread_together(lines, left, rows[b], seed, b, replicate, 0, drawn)
+        spread_together(lines, left, rows[b], seed, numbers[b], replicate, 0, drawn)
 
 
 @jit()
 def _draw(shares, scheme, n_replicates, seed, out, start, stop):
     """Fill the replicates `start` to `stop`, counted over all matrices."""
-    cells, rates, status = shares.cells, shares.rates, shares.status
+    cells, rates, numbers, status = shares.cells, shares.rates, shares.numbers, shares.status
     C = cells.shape[1]
     lines, left = np.empty((LINES, TOGETHER)), np.empty(TOGETHER, np.int64)
     drawn, row = np.empty((C, TOGETHER), np.int64), np.empty((C, TOGETHER), np.int64)
@@ -135,13 +139,18 @@ def _draw(shares, scheme, n_replicates, seed, out, start, stop):
                     for j in range(C):
                         here[r, i, j] = np.int64(np.rint(detected * cells[b, i, j]))
                 continue
-            spread_together(lines, drawn[i, :count], cells[b, i], seed, b, replicate, (1 + i) * C, row)
+            spread_together(lines, drawn[i, :count], cells[b, i], seed, numbers[b], replicate, (1 + i) * C, row)
             for r in range(count):
                 for j in range(C):
                     here[r, i, j] = row[j, r]
 
 
-def shares_of(M, missed, *, n, rounded, num_threads):
+def numbered(size, numbers):
+    """Return the numbers of so many matrices, by default their places."""
+    return np.arange(size) if numbers is None else np.array(numbers, np.int64).reshape(size)
+
+
+def shares_of(M, missed, *, n, rounded, numbers, num_threads):
     """Return the :class:`Shares` of a batch of matrices."""
     batch, C = M.shape[:-2], M.shape[-1]
     size = math.prod(batch)
@@ -149,17 +158,18 @@ def shares_of(M, missed, *, n, rounded, num_threads):
     lost = np.zeros((0, C)) if missed is None else np.ascontiguousarray(missed, np.float64).reshape(size, C)
     cells.flags.writeable = lost.flags.writeable = False  # one type of each, whoever made it
     rows, support, rates = (np.empty((size, C)) for _ in range(3))
-    shares = Shares(np.empty((size, C, C)), rows, support, rates, np.empty(size, np.int64), np.empty(size, np.int8))
+    total, status = np.empty(size, np.int64), np.empty(size, np.int8)
+    shares = Shares(np.empty((size, C, C)), rows, support, rates, total, numbered(size, numbers), status)
     given = (cells, lost, -1 if n is None else n, rounded)
     pool.run(_shares, (*given, shares), size, seconds=size * C * C * SECONDS_PER_CELL, num_threads=num_threads)
     return shares
 
 
-def resample(M, missed, *, n_replicates, scheme, n, seed, num_threads=None):
+def resample(M, missed, *, n_replicates, scheme, n, seed, numbers=None, num_threads=None):
     """Replicates of every matrix, int64, one axis before the last two; and the status."""
     batch, C = M.shape[:-2], M.shape[-1]
     size, code = math.prod(batch), SCHEMES[scheme]
-    shares = shares_of(M, missed, n=n, rounded=code == ROUNDED, num_threads=num_threads)
+    shares = shares_of(M, missed, n=n, rounded=code == ROUNDED, numbers=numbers, num_threads=num_threads)
     out = np.empty((size * n_replicates, C, C), np.int64)
     seconds = len(out) * (C * SECONDS_PER_DRAW + C * C * (SECONDS_PER_CELL if code == ROUNDED else SECONDS_PER_DRAW))
     pool.run(

@@ -6,12 +6,12 @@
 __global__ void cmfast_cluster_replicates_cells(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                 const i64* __restrict__ starts, const signed char* __restrict__ status,
                                                 i64 n, i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted,
-                                                i64 n_replicates, u64 seed, i64* out) {
+                                                i64 n_replicates, const i64* __restrict__ numbers, u64 seed, i64* out) {
   const Clusters parts{counts, order, starts, n_parts, C, clustered != 0};
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = k / n_replicates;
     if (status[b] != CM_CONVERGED) continue;
-    parts.draw(b, k % n_replicates, n_strata, wanted, seed,
+    parts.draw(b, number_of(numbers, b), k % n_replicates, n_strata, wanted, seed,
                [&](i64 x, i64 i, i64 j) { out[(k * C + i) * C + j] += x; });
   }
 }

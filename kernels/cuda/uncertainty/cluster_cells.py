@@ -8,6 +8,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import SHARED, Kernel, library
 from cmfast.kernels.cuda.uncertainty.cell_errors import CODES, DEFINES, threads_of
 from cmfast.kernels.cuda.uncertainty.clusters import parts_of
+from cmfast.kernels.cuda.uncertainty.resample import numbered
 
 _REPLICATES = Kernel("uncertainty/cluster_cells", "cmfast_cluster_replicates_cells", registers=104)
 _MATRICES = Kernel("uncertainty/cluster_cells", "cmfast_cluster_cell_errors_matrices", registers=128)
@@ -18,7 +19,7 @@ __all__ = ["DEFINES", "KERNELS", "cluster_cell_errors", "cluster_replicates"]
 
 def cluster_replicates(
     M: Any, *, strata: np.ndarray, clustered: bool, n: int | None, n_replicates: int, seed: int,
-    num_threads: int | None = None,
+    numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Draw the sum of matrices ``(..., k, C, C)`` of clusters, or of strata, again: int64; and the status."""
     del num_threads
@@ -30,7 +31,7 @@ def cluster_replicates(
         _REPLICATES.launch(
             (), batches.per_item(size * n_replicates), **parts.given, status=parts.status, n=size,
             n_strata=int(strata.max(initial=-1)) + 1, wanted=-1 if n is None else n, n_replicates=n_replicates,
-            seed=seed, out=out,
+            numbers=numbered(xp, numbers), seed=seed, out=out,
         )  # fmt: skip
     return out, parts.status.reshape(batch)
 

@@ -103,8 +103,8 @@ __global__ void cmfast_cluster_errors_numbers(const i64* __restrict__ counts, co
 __global__ void cmfast_cluster_intervals_draws(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                const i64* __restrict__ starts, const signed char* __restrict__ status,
                                                i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted, i64 first,
-                                               i64 count, i64 n_replicates, u64 seed, i64* d, i64* t, i64* p,
-                                               i64* bands, i64* tops) {
+                                               i64 count, i64 n_replicates, const i64* __restrict__ numbers, u64 seed,
+                                               i64* d, i64* t, i64* p, i64* bands, i64* tops) {
   const Clusters parts{counts, order, starts, n_parts, C, clustered != 0};
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
@@ -112,7 +112,7 @@ __global__ void cmfast_cluster_intervals_draws(const i64* __restrict__ counts, c
       t[one] = -1;
       continue;
     }
-    parts.draw(b, replicate, n_strata, wanted, seed, [&](i64 x, i64 i, i64 j) {
+    parts.draw(b, number_of(numbers, b), replicate, n_strata, wanted, seed, [&](i64 x, i64 i, i64 j) {
       add_samples(x, i, j, d + one, t + one, p + one, bands ? bands + one : nullptr, bands ? tops + one : nullptr);
     });
   }

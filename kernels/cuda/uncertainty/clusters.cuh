@@ -21,9 +21,11 @@ struct Clusters {
   __device__ __forceinline__ i64 units(i64 b, i64 first, i64 k) const {
     return clustered ? 1 : part(b, first + k / squares())[k % squares()];
   }
-  // Draw a replicate of an element: call `add` with how many samples each unit brings to a cell, and which that is.
+  // Draw a replicate of an element, from the streams of its number: call `add` with how many samples each unit brings
+  // to a cell, and which that is.
   template <typename Add>
-  __device__ __forceinline__ void draw(i64 b, i64 replicate, i64 n_strata, i64 wanted, u64 seed, Add add) const {
+  __device__ __forceinline__ void draw(i64 b, i64 number, i64 replicate, i64 n_strata, i64 wanted, u64 seed,
+                                       Add add) const {
     int unit = 0;  // each has a stream of its own
     for (i64 s = 0; s < n_strata; ++s) {
       i64 rest = 0;
@@ -33,7 +35,7 @@ struct Clusters {
       for (i64 kind = 0; kind < last; ++kind) {
         const i64 size = units(b, starts[s], kind);
         if (size == 0) continue;
-        Stream stream(seed, b, replicate, unit++);
+        Stream stream(seed, number, replicate, unit++);
         const i64 drawn = binomial(stream, left, double(size) / double(rest));
         left -= drawn;
         rest -= size;

@@ -11,6 +11,7 @@ from cmfast.kernels.cuda.metrics import values
 from cmfast.kernels.cuda.metrics.slopes import margins_of
 from cmfast.kernels.cuda.uncertainty.errors import slopes
 from cmfast.kernels.cuda.uncertainty.intervals import _NAMES, _by_number, _summarize, _sums
+from cmfast.kernels.cuda.uncertainty.resample import numbered
 from cmfast.kernels.shared.metrics import Plan
 
 _TOTALS = Kernel("uncertainty/clusters", "cmfast_cluster_errors_totals", (("i64",), ("double",)))
@@ -119,7 +120,7 @@ def _accelerations(parts: Parts, plan: Plan, n_strata: int, wanted: int) -> list
 
 def cluster_intervals(
     M: Any, *, strata: np.ndarray, plan: Plan, clustered: bool, method: str, level: float, n: int | None,
-    n_replicates: int, seed: int, num_threads: int | None = None,
+    n_replicates: int, seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Make what ``metric_intervals`` makes, of the sum of matrices ``(..., k, C, C)`` of clusters, or of strata."""
     del num_threads
@@ -132,14 +133,15 @@ def cluster_intervals(
     out = [[*some, xp.empty(some[0].shape, np.int64)] for some in out]
     bent = _accelerations(parts, plan, n_strata, wanted) if method == "bca" and size else [None] * len(out)
     per = 8 * n_replicates * (len(_NAMES) * C + plan.registers + plan.tables * C)
-    together = max(1, MOST_BYTES // max(per, 1))
+    together, streams = max(1, MOST_BYTES // max(per, 1)), numbered(xp, numbers)
     for first in range(0, size, together):
         count = min(together, size - first)
         sums = _sums(xp, (count, n_replicates, C), plan, np.int64)
         if sums["t"].size:
             _DRAWS.launch(
                 (), batches.per_item(count * n_replicates), **parts.given, status=parts.status, n_strata=n_strata,
-                wanted=wanted, first=first, count=count, n_replicates=n_replicates, seed=seed, **sums,
+                wanted=wanted, first=first, count=count, n_replicates=n_replicates, numbers=streams, seed=seed,
+                **sums,
             )  # fmt: skip
         drawn = _by_number(values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
         some = slice(first, first + count)

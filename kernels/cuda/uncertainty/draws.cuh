@@ -16,6 +16,9 @@ __constant__ double CORRECTIONS[KNOWN] = {
 
 // ---- streams ----
 
+// Whose stream a matrix has: of its place, or, where it is one of a part of a batch, of that in the whole.
+__device__ __forceinline__ i64 number_of(const i64* numbers, i64 b) { return numbers ? numbers[b] : b; }
+
 struct Pair {
   double first, second;
 };

@@ -7,24 +7,25 @@
 __global__ void cmfast_metric_draws_of_counts(const double* __restrict__ cells, const double* __restrict__ rows,
                                               const double* __restrict__ support, const i64* __restrict__ total,
                                               const signed char* __restrict__ status, int C, i64 first, i64 count,
-                                              i64 n_replicates, int rows_fixed, u64 seed, i64* d, i64* t, i64* p,
-                                              i64* bands, i64* tops) {
+                                              i64 n_replicates, int rows_fixed, const i64* __restrict__ numbers,
+                                              u64 seed, i64* d, i64* t, i64* p, i64* bands, i64* tops) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
     if (status[b] != CM_CONVERGED) {
       t[one] = -1;
       continue;
     }
+    const i64 number = number_of(numbers, b);
     i64 left = total[b];
     for (int i = 0; i < C; ++i) {
       i64 own = i64(support[b * C + i]);
       if (!rows_fixed) {
-        Stream stream(seed, b, replicate, i);
+        Stream stream(seed, number, replicate, i);
         own = binomial(stream, left, rows[b * C + i]);
         left -= own;
       }
       for (int j = 0; j < C && own > 0; ++j) {
-        Stream stream(seed, b, replicate, (1 + i) * C + j);
+        Stream stream(seed, number, replicate, (1 + i) * C + j);
         const i64 drawn = binomial(stream, own, cells[(b * C + i) * C + j]);
         own -= drawn;
         if (drawn > 0)
@@ -39,18 +40,19 @@ __global__ void cmfast_metric_draws_of_counts(const double* __restrict__ cells, 
 // numbers for each draw.
 __global__ void cmfast_metric_draws_of_shares(const double* __restrict__ alpha, const double* __restrict__ total,
                                               const signed char* __restrict__ status, int C, i64 first, i64 count,
-                                              i64 n_replicates, u64 seed, double* logs, double* d, double* t, double* p,
-                                              double* bands, double* tops) {
+                                              i64 n_replicates, const i64* __restrict__ numbers, u64 seed, double* logs,
+                                              double* d, double* t, double* p, double* bands, double* tops) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
     if (status[b] != CM_CONVERGED) {
       t[one] = CM_NAN;
       continue;
     }
+    const i64 number = number_of(numbers, b);
     double* own = logs + one * C;
     double largest = -CM_INF, mass = 0.0;
     for (int i = 0; i < C; ++i) {
-      Stream stream(seed, b, replicate, 1 + i);
+      Stream stream(seed, number, replicate, 1 + i);
       for (int j = 0; j < C; ++j) {
         const double shape = alpha[(b * C + i) * C + j];
         own[i * C + j] = shape > 0.0 ? log_gamma(stream, shape) : -CM_INF;

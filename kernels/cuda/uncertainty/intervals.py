@@ -48,7 +48,7 @@ def _replicated(
         count = min(together, size - first)
         sums = _sums(xp, (count, n_replicates, C), plan, dtype)
         common = {"status": shares.status, "C": C, "first": first, "count": count, "n_replicates": n_replicates}
-        common |= {"seed": seed, **sums}
+        common |= {"numbers": shares.numbers, "seed": seed, **sums}
         blocks = batches.per_item(count * n_replicates)
         something = bool(sums["t"].size)
         if something and posterior:
@@ -108,7 +108,7 @@ def _summarize(
 
 def metric_intervals(
     M: Any, *, plan: Plan, method: str, level: float, scheme: str, n: int | None, prior: np.ndarray, n_replicates: int,
-    seed: int, num_threads: int | None = None,
+    seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Estimate, lower and upper end, standard error, undefined replicates: of each number in turn; and the status."""
     del num_threads
@@ -117,7 +117,7 @@ def metric_intervals(
     *made, _ = values.metrics_of_matrices(M.reshape(size, C, C), plan=plan)
     out = [[xp.ascontiguousarray(e, np.float64), *(xp.empty(e.shape) for _ in range(3))] for e in made]
     out = [[*parts, xp.empty(parts[0].shape, np.int64)] for parts in out]
-    shares, cells = shares_of(M, None, n=n, rounded=False), None
+    shares, cells = shares_of(M, None, n=n, rounded=False, numbers=numbers), None
     if method == "bca":
         cells = batches.flat_batch(M, 2, np.float64)
         if n is not None:
@@ -137,7 +137,7 @@ def metric_intervals(
 
 def metric_draws(
     M: Any, *, plan: Plan, scheme: str, n: int | None, prior: np.ndarray, n_replicates: int, seed: int,
-    num_threads: int | None = None,
+    numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Every number of every replicate, along the last axis; and the status."""
     del num_threads
@@ -145,7 +145,7 @@ def metric_draws(
     size = math.prod(batch)
     out = [xp.empty((size, n_replicates)) for _ in range(plan.scalars)]
     out += [xp.empty((size, C, n_replicates)) for _ in range(plan.tables)]
-    shares = shares_of(M, None, n=n, rounded=False)
+    shares = shares_of(M, None, n=n, rounded=False, numbers=numbers)
     for first, count, found in _replicated(M, shares, plan, scheme, n, prior, n_replicates, seed):
         for whole, part in zip(out, found, strict=True):
             whole[first : first + count] = part if part.ndim == 2 else part.swapaxes(-1, -2)

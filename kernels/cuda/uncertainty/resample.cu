@@ -55,25 +55,27 @@ __global__ void cmfast_resample_matrices(const double* __restrict__ support, con
 
 // Samples of every row of every replicate.
 __global__ void cmfast_resample_totals(const double* __restrict__ rows, const i64* __restrict__ total,
-                                       const signed char* __restrict__ status, int C, i64 n, i64 n_replicates, u64 seed,
-                                       i64* __restrict__ out) {
+                                       const signed char* __restrict__ status, int C, i64 n, i64 n_replicates,
+                                       const i64* __restrict__ numbers, u64 seed, i64* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
     const i64 b = k / n_replicates;
     if (status[b] != CM_CONVERGED) continue;
-    spread(seed, b, k % n_replicates, 0, total[b], rows + b * C, C, out + k * C);
+    spread(seed, number_of(numbers, b), k % n_replicates, 0, total[b], rows + b * C, C, out + k * C);
   }
 }
 
 // Cells of every row of every replicate; without `drawn` a row has the samples that it had.
 __global__ void cmfast_resample_cells(const double* __restrict__ cells, const double* __restrict__ support,
                                       const i64* __restrict__ drawn, const signed char* __restrict__ status, int C,
-                                      i64 n, i64 n_replicates, u64 seed, i64* __restrict__ out) {
+                                      i64 n, i64 n_replicates, const i64* __restrict__ numbers, u64 seed,
+                                      i64* __restrict__ out) {
   const i64 rows = n * n_replicates * C;
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < rows; k += i64(gridDim.x) * CM_THREADS) {
     const i64 place = k / C, b = place / n_replicates, row = b * C + k % C;
     const bool good = status[b] == CM_CONVERGED;
     const i64 total = !good ? 0 : drawn ? drawn[k] : i64(support[row]);
-    spread(seed, b, place % n_replicates, int(1 + k % C) * C, total, cells + row * C, C, out + k * C);
+    spread(seed, number_of(numbers, b), place % n_replicates, int(1 + k % C) * C, total, cells + row * C, C,
+           out + k * C);
   }
 }
 

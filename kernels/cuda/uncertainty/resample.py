@@ -24,10 +24,16 @@ class Shares(NamedTuple):
     support: Any
     rates: Any
     total: Any
+    numbers: Any
     status: Any
 
 
-def shares_of(M: Any, missed: Any, *, n: int | None, rounded: bool) -> Shares:
+def numbered(xp: Any, numbers: np.ndarray | None) -> Any:
+    """Return on the device whose stream every matrix has; None: that of its place."""
+    return None if numbers is None else xp.asarray(np.ascontiguousarray(numbers, np.int64))
+
+
+def shares_of(M: Any, missed: Any, *, n: int | None, rounded: bool, numbers: np.ndarray | None) -> Shares:
     """Return the :class:`Shares` of a batch of matrices."""
     xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
     size = math.prod(batch)
@@ -47,28 +53,30 @@ def shares_of(M: Any, missed: Any, *, n: int | None, rounded: bool) -> Shares:
             support=support, flags=flags, C=C, n=size, wanted=-1 if n is None else n,
             out_rows=rows, out_total=total, out_status=status,
         )  # fmt: skip
-    return Shares(shares, rows, support, rates, total, status)
+    return Shares(shares, rows, support, rates, total, numbered(xp, numbers), status)
 
 
 def resample(
-    M: Any, missed: Any, *, n_replicates: int, scheme: str, n: int | None, seed: int, num_threads: int | None = None
-) -> tuple[Any, Any]:
+    M: Any, missed: Any, *, n_replicates: int, scheme: str, n: int | None, seed: int,
+    numbers: np.ndarray | None = None, num_threads: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Replicates of every matrix, int64, one axis before the last two; and the status."""
     del num_threads
     xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
     size, rounded = math.prod(batch), scheme == "expected_rounded"
-    places, shares = size * n_replicates, shares_of(M, missed, n=n, rounded=rounded)
+    places, shares = size * n_replicates, shares_of(M, missed, n=n, rounded=rounded, numbers=numbers)
+    streams = {"numbers": shares.numbers, "seed": seed}
     out = xp.empty((*batch, n_replicates, C, C), np.int64)
     if out.size:
         common, drawn = {"status": shares.status, "C": C, "n": size, "n_replicates": n_replicates}, None
         if scheme != "row_multinomial":
             drawn = xp.empty((places, C), np.int64)
             _TOTALS.launch(
-                (), batches.per_item(places), rows=shares.rows, total=shares.total, **common, seed=seed, out=drawn
+                (), batches.per_item(places), rows=shares.rows, total=shares.total, **common, **streams, out=drawn
             )
         common |= {"cells": shares.cells, "drawn": drawn, "out": out}
         if rounded:
             _ROUNDED.launch((), batches.per_item(out.size), rates=shares.rates, **common)
         else:
-            _CELLS.launch((), batches.per_item(places * C), support=shares.support, seed=seed, **common)
+            _CELLS.launch((), batches.per_item(places * C), support=shares.support, **streams, **common)
     return out, shares.status.reshape(batch)
