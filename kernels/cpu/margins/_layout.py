@@ -40,17 +40,17 @@ def layout(shape: tuple[int, ...], axes: Axes, coordinates: Sequence[np.ndarray]
     order = np.array(sorted(range(len(axes)), key=lambda b: -sizes[b]), np.int64)
     offsets = np.concatenate([[0], np.cumsum([sizes[b] for b in order])]).astype(np.int64)
     n = len(coordinates[0]) if shape else 1
-    numbers = [_numbers([coordinates[axis] for axis in axes[b]], [shape[axis] for axis in axes[b]], n) for b in order]
-    places = np.argsort(numbers[0], kind="stable")
+    found = [numbers([coordinates[axis] for axis in axes[b]], [shape[axis] for axis in axes[b]], n) for b in order]
+    places = np.argsort(found[0], kind="stable")
     lines = np.empty((len(places), len(axes)), np.int32)
-    for b, number in enumerate(numbers):
+    for b, number in enumerate(found):
         lines[:, b] = number[places] + offsets[b]
     pairs, shared = _overlaps(shape, [axes[b] for b in order])
     within = [next((a for a in range(b) if set(axes[order[b]]) <= set(axes[order[a]])), -1) for b in range(len(axes))]
     return Layout(order, offsets, places, lines, pairs, shared, np.array(within, np.int64))
 
 
-def _numbers(coordinates: list[np.ndarray], sizes: list[int], n: int) -> np.ndarray:
+def numbers(coordinates: list[np.ndarray], sizes: list[int], n: int) -> np.ndarray:
     """Return the lines of `n` cells, counted along the last axis first."""
     found = np.zeros(n, np.int64)
     for coordinate, size in zip(coordinates, sizes, strict=True):
@@ -61,14 +61,14 @@ def _numbers(coordinates: list[np.ndarray], sizes: list[int], n: int) -> np.ndar
 def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
     """Return what every two margins share: their common axes, if only the total."""
     pairs, shared, start = [], [np.empty(0, np.int64)], 0
+    each = [[shape[axis] for axis in of] for of in axes]
     for a, b in combinations(range(len(axes)), 2):
         common = [axis for axis in axes[a] if axis in axes[b]]
         begins = []
-        for of in (axes[a], axes[b]):
-            sizes = [shape[axis] for axis in of]
+        for of, sizes in ((axes[a], each[a]), (axes[b], each[b])):
             n = math.prod(sizes)
-            own = np.unravel_index(np.arange(n), sizes) if sizes else ()
-            shared.append(_numbers([own[of.index(axis)] for axis in common], [shape[axis] for axis in common], n))
+            own = np.unravel_index(np.arange(n), sizes) if common else ()
+            shared.append(numbers([own[of.index(axis)] for axis in common], [shape[axis] for axis in common], n))
             begins.append(start)
             start += n
         pairs.append((a, b, math.prod(shape[axis] for axis in common), *begins))

@@ -9,20 +9,28 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING
 
 MOST_EXPONENT = 700.0  # beyond it float64 overflows
+FAR = 0.1  # from the z of the records that stay, for one that is to go
 
 
 class Rows(NamedTuple):
     """What records add to the totals."""
 
     first: np.ndarray  # (records + 1,) int64: where each begins
-    columns: np.ndarray  # int32, ascending within a record
-    values: np.ndarray  # float64
+    columns: np.ndarray  # uint16, or uint32 where there are more, ascending within a record
+    values: np.ndarray  # float64; a single one where all are the same
 
 
 @jit()
-def along(rows, y, out):
+def along(rows, y, out, start, stop):
     """Add up `y` by what records have of each column."""
-    for c in range(len(out)):
+    if len(rows.values) == 1:
+        for c in range(start, stop):
+            z = 0.0
+            for j in range(rows.first[c], rows.first[c + 1]):
+                z += y[rows.columns[j]]
+            out[c] = rows.values[0] * z
+        return
+    for c in range(start, stop):
         z = 0.0
         for j in range(rows.first[c], rows.first[c + 1]):
             z += rows.values[j] * y[rows.columns[j]]
@@ -30,65 +38,113 @@ def along(rows, y, out):
 
 
 @jit()
-def add_up(rows, x, sums, sizes):
+def add_up(rows, x, sums, sizes, start, stop):
     """Add records up, of which there are `x`, and the magnitudes of what is added."""
+    each = min(len(rows.values) - 1, 1)
     sums[:], sizes[:] = 0.0, 0.0
-    for c in range(len(x)):
+    for c in range(start, stop):
         for j in range(rows.first[c], rows.first[c + 1]):
-            part = x[c] * rows.values[j]
+            part = x[c] * rows.values[j * each]
             sums[rows.columns[j]] += part
             sizes[rows.columns[j]] += abs(part)
 
 
 @jit()
-def squares(rows, x, out):
-    """Add up the squares of what records have, `x` times each."""
-    out[:] = 0.0
-    for c in range(len(x)):
+def add_ones(rows, x, sums, start, stop):
+    """Do so where records have a one in each of their columns."""
+    sums[:] = 0.0
+    for c in range(start, stop):
+        part = x[c]
         for j in range(rows.first[c], rows.first[c + 1]):
-            out[rows.columns[j]] += x[c] * rows.values[j] * rows.values[j]
+            sums[rows.columns[j]] += part
 
 
 @jit()
-def curve(rows, h, S):
+def squares(rows, x, out, start, stop):
+    """Add up the squares of what records have, `x` times each."""
+    each = min(len(rows.values) - 1, 1)
+    out[:] = 0.0
+    for c in range(start, stop):
+        for j in range(rows.first[c], rows.first[c + 1]):
+            value = rows.values[j * each]
+            out[rows.columns[j]] += x[c] * value * value
+
+
+@jit()
+def product(rows, h, y, z, out, start, stop):
+    """Add up `y` along the records, and what that times `h` adds to the columns."""
+    out[:] = 0.0
+    if len(rows.values) == 1:
+        for c in range(start, stop):
+            total = 0.0
+            for j in range(rows.first[c], rows.first[c + 1]):
+                total += y[rows.columns[j]]
+            z[c] = rows.values[0] * total
+            total = rows.values[0] * h[c] * z[c]
+            for j in range(rows.first[c], rows.first[c + 1]):
+                out[rows.columns[j]] += total
+        return
+    for c in range(start, stop):
+        total = 0.0
+        for j in range(rows.first[c], rows.first[c + 1]):
+            total += rows.values[j] * y[rows.columns[j]]
+        z[c] = total
+        total *= h[c]
+        for j in range(rows.first[c], rows.first[c + 1]):
+            out[rows.columns[j]] += rows.values[j] * total
+
+
+@jit()
+def curve(rows, h, S, start, stop):
     """Form the second derivatives: the lower triangle of the products of every two columns, `h` times each record."""
+    each = min(len(rows.values) - 1, 1)
+    K = len(S)
     S[:] = 0.0
-    for c in range(len(h)):
+    for c in range(start, stop):
         if h[c] == 0.0:
             continue
-        start = rows.first[c]
-        for i in range(start, rows.first[c + 1]):
-            part = h[c] * rows.values[i]
+        begin, end = rows.first[c], rows.first[c + 1]
+        if end - begin == K and each > 0:
+            for i in range(K):
+                part = h[c] * rows.values[begin + i]
+                line = S[i]
+                for j in range(i + 1):
+                    line[j] += part * rows.values[begin + j]
+            continue
+        for i in range(begin, end):
+            part = h[c] * rows.values[i * each]
             line = S[rows.columns[i]]
-            for j in range(start, i + 1):
-                line[rows.columns[j]] += part * rows.values[j]
+            for j in range(begin, i + 1):
+                line[rows.columns[j]] += part * rows.values[j * each]
 
 
 @jit()
 def extremes(rows, alive, least, most):
     """Note the least and the largest of each column, zeros aside, among records that may have a weight."""
+    each = min(len(rows.values) - 1, 1)
     least[:], most[:] = 0.0, 0.0
     for c in range(len(alive)):
         if alive[c]:
             for j in range(rows.first[c], rows.first[c + 1]):
                 k = rows.columns[j]
-                least[k], most[k] = min(least[k], rows.values[j]), max(most[k], rows.values[j])
+                least[k], most[k] = min(least[k], rows.values[j * each]), max(most[k], rows.values[j * each])
 
 
 @jit()
 def has_any(rows, wanted, out):
     """Note which records have something in a column that is wanted."""
+    each = min(len(rows.values) - 1, 1)
     for c in range(len(out)):
         out[c] = False
         for j in range(rows.first[c], rows.first[c + 1]):
-            out[c] |= wanted[rows.columns[j]] and rows.values[j] != 0.0
+            out[c] |= wanted[rows.columns[j]] and rows.values[j * each] != 0.0
 
 
 @jit()
-def weigh(rule, q, low, high, z, x, h):
+def weigh(rule, q, low, high, z, x, h, start, stop):
     """Weigh records by their multipliers; `h` is how fast the weights change with these."""
     each = min(len(low) - 1, 1)
-    for c in range(len(q)):
+    for c in range(start, stop):
         if rule == LINEAR:
             x[c], h[c] = q[c] * (1.0 + z[c]), q[c]
             continue
@@ -131,19 +187,21 @@ def bury(rows, z, q, low, targets, of_one_sign, certain, by_bounds, by_total, to
     The weights times z fall short by `by_bounds` of the most that they can be with bounds, by `by_total` with their
     total. What a record lacks of that is its own: its weight is at most that over how far its z is from theirs.
     """
-    each, found = min(len(low) - 1, 1), 0
+    each, every, found = min(len(low) - 1, 1), min(len(rows.values) - 1, 1), 0
     for c in range(len(q)):
-        if not q[c] > 0.0 or low[c * each] > 0.0:
+        with_total, with_bounds = top - z[c], -z[c]
+        if not q[c] > 0.0 or low[c * each] > 0.0 or (with_total <= FAR and with_bounds <= FAR):
             continue
         small = np.inf
         for j in range(rows.first[c], rows.first[c + 1]):
             k = rows.columns[j]
-            if of_one_sign[k] and rows.values[j] != 0.0:
-                small = min(small, abs(targets[k] / rows.values[j]))
-        small = certain * min(small, q[c]) if small == np.inf else certain * small
-        with_total, with_bounds = top - z[c], -z[c]
-        if (with_total > 0.1 and by_total <= small * with_total) or (
-            with_bounds > 0.1 and by_bounds <= small * with_bounds
+            if of_one_sign[k] and rows.values[j * every] != 0.0:
+                small = min(small, certain * abs(targets[k] / rows.values[j * every]))
+                if by_total > small * with_total and by_bounds > small * with_bounds:
+                    break
+        small = certain * q[c] if small == np.inf else small
+        if (with_total > FAR and by_total <= small * with_total) or (
+            with_bounds > FAR and by_bounds <= small * with_bounds
         ):
             q[c] = 0.0
             found += 1

@@ -1,0 +1,183 @@
+"""Where the search for the multipliers of one set of weights is: what they are, what is missed, how far to go."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu.margins import _raking_equations as equations
+from cmfast.kernels.cpu.margins._layout import Layout
+from cmfast.kernels.cpu.margins._raking_passes import Passes
+from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, extremes, has_any
+from cmfast.kernels.shared.margins import LINEAR, RAKING
+from cmfast.kernels.shared.scaling import SAFE_WIDTH
+from cmfast.kernels.status import OK, ZERO_LINE
+
+TRIAL_WIDTH = 50.0  # of a step whose length is looked for
+TRIALS = 40
+LONG = 100.0  # width from which on the length is looked for where targets need not be met
+CANCELS = 1e-3  # part of what a column adds up to, signs aside, that its target counts for at least
+EXACT = 1e-15  # of a sum, which rounding leaves
+
+
+class Problem(NamedTuple):
+    """What all elements of a batch share."""
+
+    rows: Rows
+    margin: np.ndarray  # (K,) to which margin each column belongs
+    low: np.ndarray  # (records,) or (1,): least weight, over the one it had
+    high: np.ndarray
+    soft: np.ndarray  # (K,) importance of the targets, infinite where they must be met
+    rule: int
+    tol: float
+    last: float
+    max_iter: int
+    layout: Layout | None
+    is_large: bool
+    num_threads: int | None
+
+
+def missed_part(p, goals, sums, sizes):
+    """Return the most that a margin is off, over what it should be."""
+    asked = ~np.isnan(goals)
+    n = int(p.margin[-1]) + 1 if len(p.margin) else 0
+    missed = np.bincount(p.margin[asked], np.abs(goals - sums)[asked], n)
+    size = np.bincount(p.margin[asked], np.maximum(np.abs(goals), CANCELS * sizes)[asked], n)
+    return float(np.max(np.where(size > 0.0, missed / np.where(size > 0.0, size, 1.0), missed), initial=0.0))
+
+
+class Search:
+    """Where the search for the multipliers of one element is. A record without a weight stays without."""
+
+    def __init__(self, p, q, targets):
+        self.p, self.q, self.targets = p, q, targets
+        n, K = len(q), len(targets)
+        self.asked, self.soft = ~np.isnan(targets), p.soft
+        self.hard = np.isinf(p.soft) | (targets == 0.0)  # no part of nothing is anything else
+        self.all_hard = bool(self.hard.all())
+        self.passes = Passes(p.rows, K, p.num_threads)
+        self.by_gradients, self.least = p.is_large, 1.0  # and the least eigenvalue that these have seen
+        self.multipliers, self.z = np.zeros(K), np.zeros(n)
+        self.x, self.h, self.scratch = np.empty(n), np.empty(n), np.empty(n)
+        self.sums, self.sizes = np.empty(K), np.empty(K)
+        self.width, self.before = np.inf, np.inf
+        self.steps = self.removed = 0
+        self.proof = np.full(K, np.nan)
+        self.least_total, self.most_total = 0.0, np.inf
+        self.of_one_sign = np.zeros(K, np.bool_)
+
+    def open(self):
+        """Take out what zero targets leave without a weight; return whether each target can be reached at all."""
+        p, K = self.p, len(self.targets)
+        least, most = np.empty(K), np.empty(K)
+        extremes(p.rows, self.q > 0.0, least, most)
+        if p.rule != LINEAR and (self.targets == 0.0).any():
+            gone = np.empty(len(self.q), np.bool_)
+            while True:
+                zero = self.asked & (self.targets == 0.0) & (least * most == 0.0) & (least != most)
+                has_any(p.rows, zero, gone)
+                gone &= (self.q > 0.0) & (p.low == 0.0)
+                if not gone.any():
+                    break
+                self.q[gone] = 0.0
+                extremes(p.rows, self.q > 0.0, least, most)
+        empty = least == most
+        status = ZERO_LINE if (self.asked & empty & self.hard & (self.targets != 0.0)).any() else OK
+        self.asked &= ~empty
+        self.multipliers[empty & (self.targets == 0.0)] = -np.inf if p.rule != LINEAR else 0.0
+        if p.rule != LINEAR:
+            self.of_one_sign = self.asked & self.hard & (least * most == 0.0)
+            self._bound_total(self.of_one_sign & (most > 0.0), most)
+        return status
+
+    def _bound_total(self, columns, most):
+        """Note between what the weights add up to, as columns that are never negative say."""
+        y = np.where(columns, 1.0 / np.where(columns, most, 1.0), 0.0)
+        self.passes.along(y, self.scratch)
+        each = self.scratch[self.q > 0.0]
+        known = float(self.targets[columns] @ y[columns])
+        if each.size and each.min() > 0.0:
+            self.least_total, self.most_total = known / each.max(), known / each.min()
+
+    def weigh(self):
+        """Weigh the records by the multipliers; return what is missed of the targets."""
+        p = self.p
+        self.passes.weigh(p.rule, self.q, p.low, p.high, self.z, self.x, self.h)
+        self.passes.add_up(self.x, self.sums, self.sizes)
+        return np.where(self.asked, self.goals() - self.sums, 0.0)
+
+    def move(self, d, z):
+        """Change the multipliers, and by what that adds to them the records; return what is missed of the targets."""
+        self.multipliers[self.asked] += d[self.asked]
+        self.z += z
+        return self.weigh()
+
+    def set(self, multipliers):
+        """Do so from multipliers alone, which leaves no rounding of earlier steps."""
+        self.multipliers[self.asked] = multipliers[self.asked]
+        self.passes.along(np.where(self.asked, self.multipliers, 0.0), self.z)
+        return self.weigh()
+
+    def residual(self):
+        """Return the most that a margin is off, over what it should be."""
+        return missed_part(self.p, np.where(self.asked, self.goals(), np.nan), self.sums, self.sizes)
+
+    def goals(self):
+        """Return the targets, those that need not be met as they are softened."""
+        return self.targets * self._softened(self.multipliers)
+
+    def _softened(self, multipliers):
+        if self.all_hard:
+            return 1.0
+        y = np.where(self.asked, multipliers, 0.0)
+        return np.exp(np.clip(-np.sign(self.targets) * y / self.soft, -MOST_EXPONENT, MOST_EXPONENT))
+
+    def step(self, missed, left):
+        """Return the step for what is missed, what it adds to the records, the most that it does, and the equations.
+
+        Conjugate gradients may leave a part of what is missed. Where they are slow the matrix is formed from here on.
+        """
+        if self.by_gradients:
+            products = equations.Gradients(self, missed)
+            d, z = products(missed, left)
+            if products.met or len(d) > equations.MOST_ROOT:
+                return d, z, self.width_of(d, z), products
+            self.by_gradients = False
+        root = equations.Root(self, missed)
+        d, z = root(missed)
+        return d, z, self.width_of(d, z), root
+
+    def width_of(self, d, z):
+        """Return the most that a step does to a record, or to what is softened."""
+        free = (self.h > 0.0) & (self.q > 0.0)
+        softest = 0.0 if self.all_hard else np.abs(d / self.soft).max(initial=0.0)
+        return float(max(np.abs(z[free]).max(initial=0.0), softest))
+
+    def length(self, d, z, missed):
+        """Return how far to go."""
+        p = self.p
+        softer = (-np.sign(self.targets) * d / self.soft)[self.asked]
+        softening = 0.0 if self.all_hard else float(softer.max(initial=0.0))
+        if p.rule in (RAKING, LINEAR):
+            highest = max(softening, z[self.q > 0.0].max(initial=0.0) if p.rule == RAKING else 0.0)
+            if highest < LONG or self.hard.all():
+                return 1.0 if highest <= SAFE_WIDTH else max(SAFE_WIDTH, math.log1p(highest)) / highest
+        slope = float(missed @ d)
+        least = EXACT * float(np.abs(np.where(self.asked, self.targets, 0.0) * d).sum())
+        t, low, high = min(1.0, TRIAL_WIDTH / max(np.abs(z).max(initial=0.0), TRIAL_WIDTH)), 0.0, np.inf
+        for _ in range(TRIALS):
+            now = self._slope(d, z, t)
+            if abs(now) <= 0.5 * slope or (t == 1.0 and 0.0 < now <= slope) or slope <= least:
+                break
+            if now > 0.0:
+                low, t = t, (2.0 * t if high == np.inf else 0.5 * (t + high))
+            else:
+                high, t = t, 0.5 * (low + t)
+        return t
+
+    def _slope(self, d, z, t):
+        """Return how fast the dual falls at a place on the way."""
+        p = self.p
+        self.passes.weigh(p.rule, self.q, p.low, p.high, self.z + t * z, self.x, self.h)
+        goals = self.targets * self._softened(self.multipliers + t * d)
+        return float(np.where(self.asked, goals, 0.0) @ d - self.x @ z)

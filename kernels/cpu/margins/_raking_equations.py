@@ -1,0 +1,160 @@
+"""The equations of a step: by the root of their matrix, or by conjugate gradients, which need its products only."""
+
+import math
+from functools import partial
+
+import numpy as np
+import scipy.linalg
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.margins import _solve
+from cmfast.kernels.cpu.margins._begin import NUDGE
+from cmfast.kernels.shared.margins import LOGIT, RAKING, TRUNCATED
+
+DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
+MOST_ROOT = 3000  # columns up to which the matrix is formed
+FEW = 100  # and up to which always
+PER_ENTRY = 2.5  # time that an entry of the matrix takes for each record, over that of a number in a product
+PER_ROOT = 0.05  # and of the root, for K**3
+PRODUCTS = 12.0  # that a step takes, about
+FEWEST_PRODUCTS, MOST_PRODUCTS = 50, 1000  # that a step may take
+SLOW = 10  # columns for each product that a step may take, where the matrix can be formed
+FINEST = 1e-6  # what a step leaves of what is missed, at the least
+
+
+def is_large(rows, K):
+    """Return whether products are what is quicker than the matrix."""
+    if K <= FEW:
+        return False
+    width = np.diff(rows.first).astype(np.float64)
+    matrix = PER_ENTRY * 0.5 * (width @ width) + PER_ROOT * float(K) ** 3
+    return K > MOST_ROOT or matrix > PRODUCTS * 2.0 * width.sum()
+
+
+def _damping(s, missed, diagonal, soft):
+    """Return what columns are scaled by, and what part of that is added for the sake of stability."""
+    p = s.p
+    if p.rule == TRUNCATED:
+        asked = np.abs(np.where(s.asked, s.targets, 0.0)).sum()
+        nudge = DAMPED * min(1.0, np.abs(missed).sum() / asked) if asked > 0.0 else DAMPED
+        size = s.passes.squares(s.x) + soft
+        yielding = (soft > 0.0) & (size > 0.0)
+        if yielding.any():  # multipliers grow as far as these let them, and steps may not be shorter
+            nudge = min(nudge, float((soft[yielding] / size[yielding]).min()))
+        return size, max(nudge, NUDGE)
+    return (np.maximum(diagonal, 1e-12 * s.sizes) if p.rule == LOGIT else diagonal), NUDGE
+
+
+def _softness(s):
+    """Return what soft targets add to the diagonal."""
+    if s.all_hard:
+        return np.zeros(len(s.targets))
+    return np.where(s.asked, np.abs(s.goals()) / s.soft, 0.0)
+
+
+class Root:
+    """Equations whose matrix is formed, and a root of it."""
+
+    def __init__(self, s, missed):
+        self.s = s
+        S = s.passes.curve(s.h)
+        diagonal, soft = np.einsum("kk->k", S), _softness(s)
+        diagonal += soft
+        size, nudge = _damping(s, missed, diagonal.copy(), soft)
+        usable = s.asked & (size > 0.0)
+        self.scale = np.where(usable, 1.0 / np.sqrt(np.where(usable, size, 1.0)), 0.0)
+        S *= self.scale
+        S *= self.scale[:, None]
+        self.solve = _factored(S, nudge)
+
+    def __call__(self, missed):
+        """Return the step for what is missed, and what it adds to the records."""
+        d = self.scale * missed
+        self.solve(d)
+        d *= self.scale
+        z = np.empty(len(self.s.q))
+        self.s.passes.along(d, z)
+        return d, z
+
+
+def _factored(S, nudge):
+    """Return what solves the equations whose lower triangle is given, in place."""
+    diagonal = np.einsum("kk->k", S)
+    if len(S) <= _solve.SMALL:
+        diagonal += nudge
+        _solve.rooted(S)
+        return partial(_solve.solved, S)
+    while True:
+        diagonal += nudge
+        R = _solve.root_by_library(S)
+        if R is not None:
+            return partial(_solve.solve_by_library, R)
+        nudge *= 10.0
+
+
+class Gradients:
+    """Equations of which only products with their matrix are taken, scaled by its diagonal.
+
+    Notes what the products say of the least eigenvalue.
+    """
+
+    def __init__(self, s, missed):
+        self.s = s
+        soft = _softness(s)
+        diagonal = (s.sums if s.p.rule == RAKING and s.passes.ones else s.passes.squares(s.h)) + soft
+        size, nudge = _damping(s, missed, diagonal, soft)
+        self.usable = s.asked & (size > 0.0)
+        self.added = soft + nudge * size
+        self.diagonal = np.where(self.usable, diagonal + nudge * size, 1.0)
+        self.met = True
+
+    def energy(self, missed):
+        """Return the square of the length of what is missed, each over its diagonal."""
+        return float(np.where(self.usable, missed * missed / self.diagonal, 0.0).sum())
+
+    def __call__(self, missed, left=0.0):
+        """Return a step that leaves at most a part of what is missed, and what it adds to the records."""
+        s, K = self.s, len(missed)
+        d, z, each = np.zeros(K), np.zeros(len(s.q)), np.empty(len(s.q))
+        most = max(FEWEST_PRODUCTS, min(K // SLOW if K <= MOST_ROOT else MOST_PRODUCTS, MOST_PRODUCTS))
+        r = np.where(self.usable, missed, 0.0)
+        y = r / self.diagonal
+        p, now = y.copy(), r @ y
+        wanted = left * left * now
+        lengths: list[float] = []
+        ratios: list[float] = []
+        while now > wanted and len(lengths) < most:
+            pool.checkpoint()
+            Hp = np.where(self.usable, s.passes.product(s.h, p, each) + self.added * p, 0.0)
+            bend = p @ Hp
+            if not 0.0 < bend < np.inf:
+                break
+            length = now / bend
+            d += length * p
+            z += length * each
+            r -= length * Hp
+            y = r / self.diagonal
+            before, now = now, r @ y
+            lengths.append(float(length))
+            ratios.append(float(now / before))
+            p = y + ratios[-1] * p
+        self.met = bool(now <= wanted)
+        if lengths:
+            s.least = min(s.least, _least(np.array(lengths), np.array(ratios)))
+        return d, z
+
+
+def _least(lengths, ratios):
+    """Return the least eigenvalue that conjugate gradients have seen."""
+    diagonal = 1.0 / lengths
+    diagonal[1:] += ratios[:-1] / lengths[:-1]
+    beside = np.sqrt(ratios[:-1]) / lengths[:-1]
+    if len(lengths) == 1:
+        return float(diagonal[0])
+    found = scipy.linalg.eigh_tridiagonal(diagonal, beside, eigvals_only=True, select="i", select_range=(0, 0))
+    return max(float(found[0]), 0.0)
+
+
+def left_of(residual, tol):
+    """Return what part of what is missed a step of conjugate gradients may leave."""
+    return max(min(0.1, math.sqrt(residual)), FINEST, min(0.1, 0.1 * tol / residual) if residual > 0.0 else FINEST)

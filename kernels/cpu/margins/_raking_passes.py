@@ -1,0 +1,82 @@
+"""Passes over records, by as many threads as may be: each part of the records adds up by itself."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.margins import _rows
+from cmfast.kernels.cpu.margins._rows import Rows
+
+PART = 1 << 16  # numbers of records that make a part
+MOST_PARTS = 16
+SMALL = 64  # columns up to which each part has products of its own
+SECONDS = 1e-9  # of a pass, for each number
+
+
+class Passes:
+    """What is added up over rows. The parts depend on nothing but the rows, and are added in their order."""
+
+    def __init__(self, rows: Rows, K: int, num_threads: int | None) -> None:
+        self.rows, self.num_threads = rows, num_threads
+        n, size = len(rows.first) - 1, len(rows.columns)
+        parts = max(1, min(MOST_PARTS, size // PART))
+        self.bounds = list(pairwise(n * k // parts for k in range(parts + 1)))
+        self.seconds = SECONDS * size
+        self.ones = len(rows.values) == 1 and rows.values[0] == 1.0
+        self.sums, self.sizes = np.empty((parts, K)), np.empty((parts, K))
+        self.products: np.ndarray | None = None
+        self.count = 0  # of passes
+
+    def _run(self, work: Callable[[int, int, int], object]) -> None:
+        pool.run_pieces(work, self.bounds, seconds=self.seconds, num_threads=self.num_threads)
+
+    def along(self, y: np.ndarray, z: np.ndarray) -> None:
+        """Add up `y` by what records have of each column."""
+        self._run(lambda _, start, stop: _rows.along(self.rows, y, z, start, stop))
+
+    def weigh(self, rule, q, low, high, z, x, h):
+        """Weigh records by their multipliers; `h` is how fast the weights change with these."""
+        self._run(lambda _, start, stop: _rows.weigh(rule, q, low, high, z, x, h, start, stop))
+        self.count += 1
+
+    def add_up(self, x: np.ndarray, sums: np.ndarray, sizes: np.ndarray) -> None:
+        """Add records up, of which there are `x`, and the magnitudes of what is added."""
+        if self.ones:
+            self._run(lambda k, start, stop: _rows.add_ones(self.rows, x, self.sums[k], start, stop))
+            sums[:] = self.sums.sum(0)
+            sizes[:] = np.abs(sums)
+            return
+        self._run(lambda k, start, stop: _rows.add_up(self.rows, x, self.sums[k], self.sizes[k], start, stop))
+        sums[:], sizes[:] = self.sums.sum(0), self.sizes.sum(0)
+
+    def squares(self, x: np.ndarray) -> np.ndarray:
+        """Return the sums of the squares of what records have, `x` times each."""
+        if self.ones:
+            self._run(lambda k, start, stop: _rows.add_ones(self.rows, x, self.sums[k], start, stop))
+        else:
+            self._run(lambda k, start, stop: _rows.squares(self.rows, x, self.sums[k], start, stop))
+        found: np.ndarray = self.sums.sum(0)
+        return found
+
+    def product(self, h: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return the second derivatives times `y`, which is added up along the records on the way."""
+        self._run(lambda k, start, stop: _rows.product(self.rows, h, y, z, self.sums[k], start, stop))
+        self.count += 1
+        found: np.ndarray = self.sums.sum(0)
+        return found
+
+    def curve(self, h: np.ndarray) -> np.ndarray:
+        """Return the second derivatives, the lower triangle of which counts."""
+        self.count += 1
+        parts, K = self.sums.shape
+        if self.products is None:
+            self.products = np.empty((parts if K <= SMALL else 1, K, K))
+        S = self.products
+        if len(S) == 1:
+            _rows.curve(self.rows, h, S[0], 0, len(h))
+        else:
+            self._run(lambda k, start, stop: _rows.curve(self.rows, h, S[k], start, stop))
+        found: np.ndarray = S[0] if len(S) == 1 else S.sum(0)
+        return found

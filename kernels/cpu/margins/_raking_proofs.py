@@ -1,0 +1,92 @@
+"""What a combination of the targets proves: that no weights have them, or that some records can have none."""
+
+import numpy as np
+
+from cmfast.kernels.cpu.margins._proofs import CERTAIN
+from cmfast.kernels.cpu.margins._raking import EXACT
+from cmfast.kernels.cpu.margins._rows import along, bury, reach
+from cmfast.kernels.shared.margins import LINEAR
+from cmfast.kernels.status import INFEASIBLE, OK
+
+
+def refuted(s, d, z):
+    """Return whether a step or the multipliers prove that no weights have these totals; keep them if so.
+
+    What need not be met keeps its sign at least: a multiplier of that sign counts, as that of a target of zero would.
+    """
+    hard = s.asked & s.hard
+    if s.p.rule == LINEAR:
+        return _contradicts(s, np.where(hard, d, 0.0))
+    for one, along_one in ((d, z), (s.multipliers, s.z)):
+        signed = s.asked & (s.hard | (np.sign(s.targets) * one > 0.0))
+        for kept in (hard,) if (signed == hard).all() else (hard, signed):
+            y, along_y = _kept(s, one, along_one, kept)
+            gap, size, *_ = _gap(s, y, along_y)
+            if gap > CERTAIN * size:
+                s.proof[:] = y
+                return True
+    return False
+
+
+def _kept(s, y, z, kept):
+    """Return what a combination is without some of the targets."""
+    y = np.where(kept, y, 0.0)
+    if not kept[s.asked].all():
+        z = np.empty(len(z))
+        s.passes.along(y, z)
+    return y, z
+
+
+def _gap(s, y, z):
+    """Return how much more a combination of the targets is than weights can add up to, and of what size it is.
+
+    And what weights can add up to by their bounds and by their total, less that, and the largest z.
+    """
+    products = np.where(s.asked & s.hard, s.targets, 0.0) * y
+    size, product = float(np.abs(products).sum()), float(products.sum())
+    by_bounds, top = reach(z, s.q, s.p.low, s.p.high)
+    by_total = (s.most_total if top > 0.0 else s.least_total) * top if top != 0.0 else 0.0
+    return product - min(by_bounds, by_total), size, by_bounds - product, by_total - product, top
+
+
+def _contradicts(s, y):
+    """Return whether a combination of the columns is zero on every record, but not of their targets."""
+    rows = s.p.rows
+    s.passes.along(y, s.scratch)
+    sizes = np.empty(len(s.q))
+    along(rows._replace(values=np.abs(rows.values)), np.abs(y), sizes, 0, len(sizes))
+    products = np.where(s.asked & s.hard, s.targets, 0.0) * y
+    alive = s.q > 0.0
+    if np.abs(s.scratch[alive]).max(initial=0.0) > CERTAIN * sizes[alive].max(initial=0.0):
+        return False
+    if not abs(products.sum()) > CERTAIN * np.abs(products).sum():
+        return False
+    s.proof[:] = y
+    return True
+
+
+def remove(s, d, z):
+    """Take the weight from records of which a step proves that they have none; return OK, or why that cannot be.
+
+    Where it leaves nothing for a target, the step with as much more of that as no other record minds is the proof.
+    """
+    before, asked = s.q.copy(), s.asked.copy()
+    y, z = _kept(s, d, z, s.asked & s.hard)
+    _, size, by_bounds, by_total, top = _gap(s, y, z)
+    lost = EXACT * size
+    found = bury(
+        s.p.rows, z, s.q, s.p.low, s.targets, s.of_one_sign, CERTAIN, max(by_bounds, 0.0) + lost,
+        max(by_total, 0.0) + lost, top,
+    )  # fmt: skip
+    s.removed += found
+    if found == 0 or s.open() == OK:
+        return OK
+    empty = int(np.flatnonzero(asked & ~s.asked & s.hard & (s.targets != 0.0))[0])
+    only = np.zeros(len(y))
+    only[empty] = 1.0
+    s.passes.along(only, s.scratch)
+    used = (before > 0.0) & (s.scratch != 0.0)
+    below = (top if by_total <= by_bounds else 0.0) - z[used]
+    y[empty] += np.sign(s.targets[empty]) * (below / np.abs(s.scratch[used])).min()
+    s.proof[:] = y
+    return INFEASIBLE

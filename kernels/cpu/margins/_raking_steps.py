@@ -1,0 +1,195 @@
+"""Newton's method on the multipliers of one set of weights, and how far off these are at its end."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.margins import _raking_equations as equations
+from cmfast.kernels.cpu.margins import _raking_proofs as proofs
+from cmfast.kernels.cpu.margins._begin import reconcile
+from cmfast.kernels.cpu.margins._newton import MOST_ERROR, PROBES, PROOFS_FROM, UNIT
+from cmfast.kernels.cpu.margins._raking import Search
+from cmfast.kernels.cpu.margins._raking_sweeps import swept
+from cmfast.kernels.cpu.margins._rows import Rows, along, weigh
+from cmfast.kernels.shared.margins import LINEAR
+from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, STANDING
+from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
+
+FALLS = 0.5  # of the residual before, at most, where a step does as it should
+UNSEEN = 0.1  # part of the least eigenvalue seen that the least may be
+FINER = 1e-3  # part of what is missed that a step leaves where weights are not right yet
+FINER_STEPS = 3
+DIRECT_STEPS = 40  # where targets need not be met, until their importance is raised by and by
+STAGE_STEPS = 40
+STAGE_TOL = 1e-4
+FIRST_IMPORTANCE, RAISED = 10.0, 4.0
+NOISE = 1e-15  # of the largest product of an entry and its multiplier
+
+
+class Found(NamedTuple):
+    """What became of one set of weights."""
+
+    status: int
+    ratio: np.ndarray  # of each row: its weight over the one that it had
+    multipliers: np.ndarray
+    proof: np.ndarray
+    error: float
+    n_iter: int
+    goals: np.ndarray  # the targets that were met: made to agree, and softened
+
+
+def search(p, q, targets):
+    """Find the multipliers of one element."""
+    status = OK
+    if p.layout is not None and np.isinf(p.soft).all():
+        status = reconcile(p.layout, targets)
+    s = Search(p, q, targets)
+    if status == OK:
+        status = s.open()
+    if status == OK:
+        status = _solved(s)
+    error = s.width
+    if status == OK:
+        status, error = _judged(s)
+    if status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
+        return Found(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets)
+    goals = np.where(s.asked, s.goals(), np.nan)
+    ratio = np.empty(len(q))
+    weigh(p.rule, (s.q > 0.0).astype(np.float64), p.low, p.high, s.z, ratio, s.h, 0, len(q))
+    return Found(status, ratio, s.multipliers, s.proof, error, s.passes.count, goals)
+
+
+def _judged(s):
+    """Return the status of weights whose totals are met, and about how far off one is."""
+    if not s.asked.any():
+        return OK, 0.0
+    error = _error(s)
+    if s.width == 0.0 and not error <= MOST_ERROR:  # sweeps are not enough
+        s.width = np.inf
+        status = _newton(s, s.set(s.multipliers), NEWTON_STEPS, s.p.tol)
+        if status != OK:
+            return status, s.width
+        error = _error(s)
+    return (UNDETERMINED if not error <= MOST_ERROR else LIMIT_ONLY if s.removed else OK), error
+
+
+def _solved(s):
+    """Take the steps; return the status.
+
+    Targets of great importance that contradict each other have multipliers as large as that, which no step reaches.
+    Then importance is raised by and by, each time from the multipliers that it had before.
+    """
+    missed = s.weigh()
+    if not s.asked.any() or swept(s):
+        s.width = 0.0
+        return OK
+    missed = np.where(s.asked, s.goals() - s.sums, 0.0)
+    soft = s.asked & ~s.hard & (s.soft > FIRST_IMPORTANCE)
+    if not soft.any():
+        return _newton(s, missed, NEWTON_STEPS, s.p.tol)
+    status = _newton(s, missed, DIRECT_STEPS, s.p.tol)
+    if status != MAX_ITER or s.passes.count >= s.p.max_iter:
+        return status
+    level, most = FIRST_IMPORTANCE, float(s.p.soft[soft].max())
+    s.multipliers[s.asked] = 0.0
+    while True:
+        s.soft, s.steps, s.width, s.before = np.minimum(s.p.soft, np.where(soft, level, np.inf)), 0, np.inf, np.inf
+        missed = s.set(s.multipliers)
+        if level >= most or s.passes.count >= s.p.max_iter:
+            return _newton(s, missed, NEWTON_STEPS, s.p.tol)
+        status = _newton(s, missed, STAGE_STEPS, STAGE_TOL)
+        if status not in (OK, MAX_ITER, UNDETERMINED):
+            return status
+        level = min(RAISED * level, most)
+
+
+def _newton(s, missed, most_steps, tol):
+    """Take steps until the totals are met and the last step was small; return the status."""
+    p, earlier = s.p, np.inf
+    while True:
+        residual = s.residual()
+        if not residual < np.inf:
+            return RANGE
+        stalled = s.width < CLOSE and s.width >= STANDING * s.before
+        if residual <= tol and (s.width <= p.last or stalled):
+            return OK
+        if stalled and residual <= _noise(s):
+            return UNDETERMINED
+        if s.passes.count >= p.max_iter or s.steps >= most_steps:
+            return MAX_ITER
+        pool.checkpoint()
+        d, z, widest, _ = s.step(missed, equations.left_of(residual, p.tol))
+        s.steps += 1
+        if not widest < np.inf:
+            return RANGE
+        falls, earlier = residual <= max(tol, FALLS * earlier), residual
+        if (s.steps >= PROOFS_FROM or p.rule == LINEAR) and not (widest <= CLOSE and falls):
+            if proofs.refuted(s, d, z):
+                return INFEASIBLE
+            removed = s.removed
+            if p.rule != LINEAR and proofs.remove(s, d, z) == INFEASIBLE:
+                return INFEASIBLE
+            if s.removed > removed:
+                s.width = np.inf
+                missed = s.set(np.zeros(len(d)))
+                continue
+        s.before, s.width = s.width, widest
+        t = s.length(d, z, missed)
+        missed = s.move(t * d, t * z)
+
+
+def _noise(s):
+    """Return how far weights are off by the rounding of large multipliers."""
+    rows = s.p.rows
+    sizes = np.empty(len(s.q))
+    magnitudes = Rows(rows.first, rows.columns, np.abs(rows.values))
+    along(magnitudes, np.where(s.asked, np.abs(s.multipliers), 0.0), sizes, 0, len(sizes))
+    return NOISE * float(sizes.max(initial=0.0))
+
+
+def _error(s):
+    """Take the step that is left, if it is any better; return about how far off a weight is then.
+
+    By the next step, which the same equations give, and by targets that are rounded.
+    """
+    missed = s.set(s.multipliers)
+    if s.by_gradients:
+        bound = _bound(s, missed)
+        if bound <= MOST_ERROR or len(missed) > equations.MOST_ROOT:
+            return bound
+        s.by_gradients, missed = False, s.weigh()
+    before, multipliers = s.residual(), s.multipliers.copy()
+    d, z, worst, solve = s.step(missed, 0.0)
+    signs = np.random.default_rng(0)
+    rounded = 0.0
+    for _ in range(PROBES):
+        sign = 2.0 * signs.integers(0, 2, len(missed)) - 1.0
+        rounded = max(rounded, s.width_of(*solve(np.where(s.asked, sign * UNIT * s.sizes, 0.0))))
+    left = s.move(d, z)
+    if s.residual() <= before:
+        worst = s.width_of(*solve(left))
+    else:
+        s.set(multipliers)
+    return max(worst, rounded)
+
+
+def _bound(s, missed):
+    """Return how far off a weight may be at most, as far as conjugate gradients have seen the eigenvalues.
+
+    The squares of what the step that is left adds to records, each times how fast its weight changes, add up to at
+    most the energy of what is missed over the least eigenvalue; so does the same for targets that are rounded.
+    """
+    bound = np.inf
+    for number in range(FINER_STEPS + 1):
+        own = equations.Gradients(s, missed)
+        energy = own.energy(missed) + own.energy(np.where(s.asked, UNIT * s.sizes, 0.0))
+        free = (s.h > 0.0) & (s.x > 0.0)
+        steepest = float((np.sqrt(s.h[free]) / s.x[free]).max(initial=0.0))
+        bound = math.sqrt(energy / (UNSEEN * s.least)) * steepest if s.least > 0.0 else np.inf
+        if bound <= MOST_ERROR or number == FINER_STEPS:
+            break
+        d, z = own(missed, FINER)
+        missed = s.move(d, z)
+    return bound

@@ -1,0 +1,117 @@
+"""What records add to the totals, however they are given: columns, sparse columns, or categories."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import batches
+from cmfast.kernels.cpu.margins import _equal_rows, _layout
+from cmfast.kernels.cpu.margins._rows import Rows
+
+
+class Records(NamedTuple):
+    """Records, of which those that are alike are one row."""
+
+    rows: Rows | None  # None where a number, or a category, is none
+    of: np.ndarray | None  # (records,) which row each is; None: each its own
+    low: np.ndarray  # (rows,) or (1,) least weight, over the one it had
+    high: np.ndarray
+    layout: _layout.Layout | None  # of categories
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return 0 if self.rows is None else len(self.rows.first) - 1
+
+    def together(self, x: np.ndarray) -> np.ndarray:
+        """Return the sums of what records have, for each row."""
+        return x if self.of is None else np.bincount(self.of, x, self.n_rows)
+
+    def apart(self, x: np.ndarray) -> np.ndarray:
+        """Return what rows have, for each record."""
+        return x if self.of is None else x[self.of]
+
+
+def of_columns(
+    design: np.ndarray, pattern: tuple[np.ndarray, np.ndarray] | None, low: np.ndarray, high: np.ndarray
+) -> Records:
+    """Return the records of a matrix, or of the numbers in one, of which `pattern` says rows and columns."""
+    A = batches.as_floating(design).astype(np.float64, copy=False)
+    if not np.isfinite(A).all():
+        return Records(None, None, low, high, None)
+    if pattern is None:
+        where = np.nonzero(A)
+        first = np.concatenate([[0], np.cumsum(np.bincount(where[0], minlength=len(A)))]).astype(np.int64)
+        rows = Rows(first, where[1].astype(_index(A.shape[1])), A[where])
+    else:
+        kind = _index(int(pattern[1].max(initial=0)) + 1)
+        rows = Rows(pattern[0].astype(np.int64), pattern[1].astype(kind), np.ascontiguousarray(A))
+    groups = _equal_rows.of_rows(*rows, [b for b in (low, high) if len(b) > 1])
+    if groups is None:
+        return Records(rows, None, low, high, None)
+    sizes = np.diff(rows.first)[groups.chosen]
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    at = np.repeat(rows.first[groups.chosen] - first[:-1], sizes) + np.arange(first[-1])
+    few = Rows(first, rows.columns[at], rows.values[at])
+    low, high = _chosen(groups, low, high)
+    return Records(few, groups.of, low, high, None)
+
+
+def of_categories(
+    codes: np.ndarray, shape: tuple[int, ...], axes: _layout.Axes, low: np.ndarray, high: np.ndarray
+) -> Records:
+    """Return the records of an array of categories, a row per attribute."""
+    layout = _layout.layout(shape, axes, [np.empty(0, np.int64)] * len(shape))
+    used = sorted({axis for of in axes for axis in of})
+    known = {axis: codes[axis].astype(np.int64, copy=False) for axis in used}
+    n = codes.shape[1]
+    if n and any(code.min() < 0 or code.max() >= shape[axis] for axis, code in known.items()):
+        return Records(None, None, low, high, layout)
+    known = {axis: np.ascontiguousarray(code) for axis, code in known.items()}
+    others = [b for b in (low, high) if len(b) > 1]
+    groups = _equal_rows.of_categories(list(known.values()), [shape[axis] for axis in used], others) if used else None
+    if groups is not None:
+        known = {axis: code[groups.chosen] for axis, code in known.items()}
+        n, (low, high) = len(groups.chosen), _chosen(groups, low, high)
+    lines = np.empty((len(axes), n), _index(int(layout.offsets[-1])))
+    for k, (b, offset) in enumerate(zip(layout.order, layout.offsets, strict=False)):
+        lines[k] = _layout.numbers([known[axis] for axis in axes[b]], [shape[axis] for axis in axes[b]], n) + offset
+    first = np.arange(0, n * len(axes) + 1, len(axes), dtype=np.int64)
+    rows = Rows(first, np.ascontiguousarray(lines.T).ravel(), np.ones(1))
+    return Records(rows, None if groups is None else groups.of, low, high, layout)
+
+
+def _index(K: int) -> type[np.unsignedinteger]:
+    """Return what columns are numbered by."""
+    return np.uint16 if K <= 1 << 16 else np.uint32
+
+
+def _chosen(groups: _equal_rows.Groups, *each: np.ndarray) -> list[np.ndarray]:
+    """Return numbers of records, if not the same one for all, for those that stand for the others."""
+    return [numbers if len(numbers) == 1 else numbers[groups.chosen] for numbers in each]
+
+
+def levels(codes: np.ndarray, axes: _layout.Axes, targets: Sequence[np.ndarray]) -> tuple[int, ...]:
+    """Return how many categories each attribute has; one where no target tells."""
+    shape = [1] * len(codes)
+    for of, target in zip(axes, targets, strict=True):
+        for axis, size in zip(of, target.shape[target.ndim - len(of) :], strict=True):
+            shape[axis] = size
+    return tuple(shape)
+
+
+def margin_of(layout: _layout.Layout | None, K: int) -> np.ndarray:
+    """Return to which margin each line belongs; every column is its own."""
+    return np.arange(K) if layout is None else np.repeat(np.arange(len(layout.order)), np.diff(layout.offsets))
+
+
+def importances(importance: list[float] | None, layout: _layout.Layout | None, K: int) -> np.ndarray:
+    """Return how important each line is; infinite where it must be met."""
+    if importance is None:
+        return np.full(K, math.inf)
+    if layout is None:
+        return np.array(importance, np.float64)
+    each: np.ndarray = np.array(importance, np.float64)[layout.order[margin_of(layout, K)]]
+    return each
