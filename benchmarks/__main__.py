@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from benchmarks import (
+    balancing,
     comparison,
     conformal,
     counting,
@@ -34,6 +35,7 @@ PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] =
     "scaling": {"quick": scaling.jobs, "full": scaling.full_jobs},
     "normalizing": {"quick": normalizing.jobs},
     "margins": {"quick": margins.jobs},
+    "balancing": {"quick": balancing.jobs},
     "zeros": {"quick": zeros.jobs},
     "comparison": {"quick": comparison.jobs},
     "geometry": {"quick": geometry.jobs, "full": geometry.full_jobs},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cmfast import conformal, contingency, metrics, uncertainty
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
+from cmfast.balancing import BalanceResult, balance
 from cmfast.comparison import kl_divergence, l1_distance, overlap
 from cmfast.confusion_counts import ConfusionCounts, by
 from cmfast.counting import confusion_matrix
@@ -53,6 +54,7 @@ else:
 
 
 __all__ = [
+    "BalanceResult",
     "CellAccumulator",
     "CellCounts",
     "Certificate",
@@ -74,6 +76,7 @@ __all__ = [
     "Support",
     "WidthCurve",
     "__version__",
+    "balance",
     "bi_normalize",
     "by",
     "cell_counts",

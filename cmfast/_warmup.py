@@ -147,6 +147,15 @@ def _rake() -> None:
     cmfast.rake(A, np.array([6.0, 100.0]), on_failure="ignore")
 
 
+def _balance() -> None:
+    """Call it on counts and on other numbers, and where zeros forbid an answer."""
+    near = np.array([0, 0, 1]), np.array([1, 2, 2])
+    for values in (np.array([1, 2, 3]), np.array([0.5, 2.5, 3.5])):
+        cmfast.balance((*near, values, 3), symmetric="upper")
+    path = np.array([0, 1]), np.array([1, 2])
+    cmfast.balance((*path, np.ones(2), 3), symmetric="upper", on_failure="ignore")
+
+
 def _comparison_gradient() -> None:
     for one, other in product(FLOATS, FLOATS):
         arrays = _matrix(one), _matrix(other), np.array(1.0)
@@ -400,6 +409,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "scaling_gradient": _scaling_gradient,
     "ipf_nd": _ipf_nd,
     "rake": _rake,
+    "balance": _balance,
     "support": _support,
     "column_ranges": _columns,
     "column_moments": _columns,

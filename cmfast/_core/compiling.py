@@ -34,6 +34,7 @@ SECONDS = {
     "ipf_of_logits": 5.0,
     "ipf_nd": 8.0,
     "rake": 4.0,
+    "balance": 2.0,
     "comparison_gradient": 1.0,
     "metrics_gradient": 5.0,
     "normalizing_gradient": 1.0,

@@ -29,7 +29,7 @@ NAMESPACES |= {"display.": cmfast.display}
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
-    "MarginsResult", "RakeResult",
+    "MarginsResult", "RakeResult", "BalanceResult",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.Hull",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
@@ -390,6 +390,8 @@ OF_CLUSTERS = frozenset({"clustered", "strata"})  # with which M has an axis mor
 
 # By option, what is right for it, if not together with everything else. Small, so that right answers are quick.
 RIGHT: dict[str, tuple[Any, ...]] = {
+    "A": (Made(lambda make: (*map(make, NEAR), 3)), Made(lambda make: (*map(make, NEAR), np.int8(3)))),
+    "symmetric": ("upper",),
     "num_threads": (1, 2, np.int8(3), None, 2**70),
     "n_classes": (2, 3, np.array(2), np.uint64(4), None),
     "n_groups": (2, 5, np.int16(3), None),
@@ -515,6 +517,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
 }
 
 TARGETS = {"M": M, "row_sums": ONES, "col_sums": ONES}
+NEAR = np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([1.0, 2.0, 3.0])
 PERSONS = np.array([[1.0, 0.5], [1.0, 2.0], [1.0, 1.0]])
 LABELS = {"y_true": TRUTH, "y_pred": GUESS}
 POINTS = {"X": X, **LABELS}
@@ -629,6 +632,24 @@ ENTRIES: dict[str, Entry] = {
         optional=frozenset({"weights"}),
         wrong={"method": OTHER_METHODS},
         free=frozenset({"method", "bounds", "importance", "names"}),  # tests/margins/test_rake.py
+    ),
+    "balance": _function(
+        cmfast.balance,
+        {"sums": np.array([2.0, 3.0, 2.0])},
+        others={"A": Made(lambda make: (*map(make, NEAR), 3)), "symmetric": "upper"},
+        optional=frozenset({"sums"}),
+        wrong={
+            "A": (None, 3, "x", [], (1, 2), np.ones((2, 2)), (*NEAR, -1), (*NEAR, 1.5), (NEAR[0], *NEAR[:2], 3, 4)),
+            "symmetric": (None, True, "lower", 1),
+        },
+        free=frozenset({"mask", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"}),
+    ),
+    "BalanceResult.explain": Entry(
+        lambda make: (
+            cmfast.balance((*map(make, NEAR), 3), symmetric="upper", blocks=[0, 3, 3], on_failure="ignore").explain
+        ),
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),
     "RakeResult.explain": Entry(
         lambda make: cmfast.rake(make(np.ones((3, 1))), make(np.array([[6.0], [5.0]]))).explain,

@@ -159,6 +159,12 @@ def _rake(design: Any, weights: Any, *targets: Any, axes: Any = None, bounds: An
     return cmfast.rake(design, wanted, weights=weights, bounds=bounds, **options)
 
 
+def _balance(
+    rows: Any, columns: Any, values: Any, sums: Any = None, mask: Any = None, *, n: Any, **options: Any
+) -> Any:
+    return cmfast.balance((rows, columns, values, n), sums, mask=mask, **options)
+
+
 def _comparison_gradient(S: Any, T: Any, G: Any, *, of: str, num_threads: Any = None) -> Any:
     return dispatch.call("comparison_gradient", *dispatch.adopt(S=S, T=T, G=G), of=of, num_threads=num_threads)
 
@@ -241,6 +247,7 @@ ENTRIES: dict[str, Any] = {
     "ipf_of_logits": lambda *args, **options: cmfast.ipf(*args, logits=True, **options),
     "ipf_nd": _ipf_nd,
     "rake": _rake,
+    "balance": _balance,
     "metrics_gradient": _metrics_gradient,
     "normalizing_gradient": _normalizing_gradient,
     "scaling_gradient": _scaling_gradient,
@@ -281,6 +288,7 @@ PARTS: dict[str, Any] = {
     "metric_intervals": lambda found: [part for one in found.values() for part in one],
     "support": lambda found: (*found[:-1], *found.certificate),
     "ipf_nd": lambda r: (r.table, *r.achieved, r.status),
+    "balance": lambda r: (r.weights, r.reason, r.status),
     "rake": lambda r: (r.weights, *(r.achieved if isinstance(r.achieved, list) else [r.achieved]), r.status),
     "cell_counts": lambda r: (r.cells, r.labels, r.predictions, r.counts),
     "column_ranges": lambda r: r[:2],

@@ -28,7 +28,13 @@ import cmfast
 # What a call may raise, and for two kinds of arguments also what Python raises.
 REFUSALS = (TypeError, ValueError, OverflowError, MemoryError, cmfast.FailureError)
 OF_PATHS = (*(f"{name}.{way}" for name in STATES for way in ("save", "load")), "CellAccumulator")
-OF_INDICES = ("Support.explain", "MarginsResult.explain", "RakeResult.explain", "uncertainty.Comparison.verdict")
+OF_INDICES = (
+    "Support.explain",
+    "MarginsResult.explain",
+    "RakeResult.explain",
+    "BalanceResult.explain",
+    "uncertainty.Comparison.verdict",
+)
 
 # What NumPy, Numba and Python say in their own words.
 RAW = re.compile(

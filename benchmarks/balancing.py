@@ -1,0 +1,92 @@
+"""Contact maps balanced: passes over the pixels, and all of it."""
+
+import numpy as np
+import scipy.sparse
+
+import cmfast
+from benchmarks._job import Job, Rival
+from cmfast.kernels.cpu.balancing._pixels import Passes, pack
+
+TOL = 1e-10
+MOST_SWEEPS = 400
+
+
+def jobs(*, small: bool = False) -> list[Job]:
+    """Return the jobs; `small` ones end in a fraction of a second."""
+    i, j, a, n = _map(300, 10) if small else _map(60_000, 80)
+    return [_pass(i, j, a, n), _balanced(i, j, a, n)]
+
+
+def _map(n: int, per_bin: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return pixels that get fewer with the distance, with counts that do so too."""
+    rng = np.random.default_rng(n)
+    far = np.exp(rng.uniform(np.log(2), np.log(n / 2), (n, per_bin))).astype(np.int64)
+    i, gap = np.divmod(np.unique(far + n * np.arange(n)[:, None]), n)
+    near = i + gap < n
+    i, gap = i[near], gap[near]
+    bias = np.exp(rng.normal(0.0, 0.3, n))
+    return i, i + gap, 1 + rng.poisson(3000 * bias[i] * bias[i + gap] / gap), n
+
+
+def _csr(i: np.ndarray, j: np.ndarray, a: np.ndarray, n: int) -> scipy.sparse.csr_array:
+    both = np.concatenate([i, j]), np.concatenate([j, i])
+    return scipy.sparse.csr_array((np.concatenate([a, a]).astype(float), both), shape=(n, n))
+
+
+def _pass(i: np.ndarray, j: np.ndarray, a: np.ndarray, n: int) -> Job:
+    packed, A, x = pack(i, j, a, n, 0), _csr(i, j, a, n), np.random.default_rng(0).random(n)
+    wanted = x * (A @ x)
+
+    def check(found):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+        held = packed.first.nbytes + packed.gap.nbytes + packed.value.nbytes
+        return f"{held / len(i):.2f} bytes a pixel"
+
+    return Job(
+        "pass over a map",
+        f"{len(i):,} pixels, {n:,} bins",
+        len(i),
+        "pixels",
+        lambda threads: Passes(packed, threads).sums(x),
+        check,
+        lambda: (packed.gap.sum(), packed.value.sum()),
+        "read",
+        [Rival("SciPy CSR", lambda: x * (A @ x), len(i), lambda found: check(found) and "full CSR")],
+    )
+
+
+def _swept(A: scipy.sparse.csr_array) -> tuple[np.ndarray, int]:
+    """Return weights by ICE, and the sweeps that took; what a capable user writes with SciPy."""
+    x = np.ones(A.shape[0])
+    k = 0
+    while k < MOST_SWEEPS:
+        k += 1
+        sums = x * (A @ x)
+        sums /= sums.mean()
+        if np.abs(sums - 1).max() <= TOL:
+            break
+        x /= sums
+    return x / np.sqrt((x * (A @ x)).mean()), k
+
+
+def _balanced(i: np.ndarray, j: np.ndarray, a: np.ndarray, n: int) -> Job:
+    A = _csr(i, j, a, n)
+
+    def off(x):
+        return np.abs(x * (A @ x) - 1).max()
+
+    def check_ours(found):
+        assert off(found.weights) <= TOL
+        return f"sums to {off(found.weights):.0e}, {found.n_iter} passes"
+
+    return Job(
+        "balance",
+        f"{len(i):,} pixels, {n:,} bins, sums to {TOL:g}",
+        len(i),
+        "pixels",
+        lambda threads: cmfast.balance((i, j, a, n), symmetric="upper", tol=TOL, num_threads=threads),
+        check_ours,
+        lambda: (i.sum(), j.sum(), a.sum()),
+        "read",
+        [Rival("ICE, SciPy CSR", lambda: _swept(A), len(i), lambda r: f"sums to {off(r[0]):.0e}, {r[1]} passes")],
+    )

@@ -1,0 +1,211 @@
+"""Give all rows of a symmetric sparse matrix the same sum by a weight for each bin."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, sparse, validate
+from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.progress import reporter
+from cmfast.balancing import _reasons
+from cmfast.balancing._result import BalanceResult
+
+Symmetric = Literal[False, "upper"]
+MOST_BINS = 2**31 - 1
+MOST_ITER = 2**53
+MAP = "a scipy.sparse matrix or (rows, columns, values, n)"
+
+
+def balance(
+    A: Any,
+    sums: Array = None,
+    /,
+    *,
+    symmetric: Symmetric = False,
+    mask: Array = None,
+    blocks: Sequence[int] | None = None,
+    mad_blocks: Sequence[int] | None = None,
+    ignore_diags: int = 0,
+    min_nnz: int = 0,
+    min_count: float = 0.0,
+    mad_max: float | None = None,
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> BalanceResult[Any]:
+    r"""Weights of bins that give every row of a symmetric sparse matrix its sum.
+
+    With them :math:`x_i \sum_j a_{ij} x_j = s_i`: balancing of contact maps, which others find by ICE or Knight-Ruiz.
+    Newton's method on the logarithms of the weights, with conjugate gradients; every pixel is stored and read once.
+
+    Parameters
+    ----------
+    A : scipy.sparse matrix or array, or (rows, columns, values, n)
+        Nonnegative, n x n. Pixels in one place are added up, zeros are as if they were not there.
+    sums : float or array, shape (n,), optional
+        What rows must sum to, positive; default: one.
+    symmetric : {False, "upper"}
+        False: pixels on both sides of the diagonal are given, and must agree. "upper": each once, none below the
+        diagonal, as in files of maps.
+    mask : array of bool, shape (n,), optional
+        True where a bin is left out.
+    blocks : sequence of int, optional
+        Where diagonal blocks begin, from 0, and n, as the offsets of chromosomes. Each is balanced apart, with a status
+        of its own; pixels between blocks do not count.
+    mad_blocks : sequence of int, optional
+        The same for blocks whose sums are divided by their median before `mad_max` compares them; default: `blocks`.
+    ignore_diags : int
+        How many diagonals do not count: 1 leaves out the main one, 2 also those beside it.
+    min_nnz : int
+        Bins with fewer pixels are left out.
+    min_count : float
+        Bins whose pixels add up to less are left out.
+    mad_max : positive float, optional
+        Bins are left out whose sum is, in logarithms, more than so many median absolute deviations below the median.
+    tol : float
+        Absolute bound of `BalanceResult.residual` and of `BalanceResult.worst_row`. Less than what rounding leaves,
+        2e-15 or that times the most pixels of a bin over 32, means that.
+    max_iter : int, optional
+        Most passes over the pixels; default: 200 Newton steps. A step under way is finished in any case.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about blocks that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        True shows a bar on stderr; a callable gets ``(done, total)`` in blocks.
+
+    Returns
+    -------
+    BalanceResult
+        In the library of the arrays of `A`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree; a wrong option.
+    NotImplementedError
+        Arrays on a GPU.
+
+    See Also
+    --------
+    ras : Factors of rows and of columns, of matrices that are not symmetric.
+
+    Notes
+    -----
+    Bins are left out in the order and by the rules of cooler: `min_nnz`, `min_count`, `mad_max`, `mask`; of sums that
+    count all pixels but those of `ignore_diags`, and between `blocks`. Then those that have no pixel left. What is on
+    the diagonal counts once.
+
+    Bad values: a block that has no weights gets NaN and a code in `status`, is reported as `on_failure` says, and
+    touches no other. INVALID, of all: a value that is NaN, infinite or negative, a sum that is not positive, a bin that
+    is not there, a matrix that is not symmetric. ZERO_LINE: no bin is left. INFEASIBLE: no matrix with pixels in these
+    places has these sums; `proof` says of which bins. LIMIT_ONLY: every such matrix has zeros for some of the pixels,
+    as where a bin meets one other only. RANGE: weights beyond float64. MAX_ITER keeps its last weights. UNDETERMINED
+    keeps weights with which the sums are right, but rounding them may move a pixel by more than 1e-4 of itself.
+    CONVERGED means that all sums were measured with the weights that are returned, that the last step changed no pixel
+    by more than 1e-3, and that no pixel is there that would have to vanish.
+
+    Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
+    `num_threads`.
+
+    References
+    ----------
+    Imakaev et al., Iterative correction of Hi-C data reveals hallmarks of chromosome organization, 2012. Knight and
+    Ruiz, A fast algorithm for matrix balancing, 2013.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> rows, columns, counts = [0, 0, 1, 1, 2], [1, 2, 2, 3, 3], [40, 20, 30, 10, 25]
+    >>> result = cmfast.balance((rows, columns, counts, 5), symmetric="upper")
+    >>> result.weights.round(4)
+    array([0.1425, 0.103 , 0.1426, 0.1892,    nan])
+    >>> result
+    <BalanceResult: bins 4 kept, 1 empty, status CONVERGED, residual 0, worst row 0, passes 7>
+    """
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
+    if symmetric is not False:
+        validate.choice("symmetric", symmetric, ("upper",))
+    tol = validate.positive("tol", tol)
+    if max_iter is not None:
+        max_iter = min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
+    options: dict[str, Any] = {
+        "upper": symmetric == "upper",
+        "ignore_diags": min(validate.count("ignore_diags", ignore_diags, least=0, most=None), MOST_BINS),
+        "min_nnz": min(validate.count("min_nnz", min_nnz, least=0, most=None), MOST_ITER),
+        "min_count": validate.nonnegative("min_count", min_count),
+        "mad_max": None if mad_max is None else validate.positive("mad_max", mad_max),
+        "tol": tol,
+        "max_iter": max_iter,
+    }
+    arrays, n = _adopted(A, sums, mask)
+    options |= {"n": n, "blocks": _offsets("blocks", blocks, n), "mad_blocks": _offsets("mad_blocks", mad_blocks, n)}
+    report = reporter(progress, "blocks")
+    out = dispatch.call("balance", *arrays.values(), **options, num_threads=num_threads, progress=report)
+    result: BalanceResult[Any] = BalanceResult(*out)
+
+    def describe(index: tuple[int, ...]) -> str:
+        return _reasons.unbalanced(index, arrays, n, options["blocks"], options["upper"], result)
+
+    failures.report(result.status, on_failure, failed="blocks not balanced", describe=describe)
+    return result
+
+
+def _adopted(A: Any, sums: Any, mask: Any) -> tuple[dict[str, Any], int]:
+    """Check what is given; return the arrays of one library, and the number of bins."""
+    if sparse.is_sparse(A):
+        if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
+            validate.refuse("A", "square, of shape (n, n)", f"shape {tuple(A.shape)}")
+        cells = A.tocoo()
+        rows, columns, values, n = cells.row, cells.col, cells.data, int(A.shape[0])
+    elif isinstance(A, tuple) and len(A) == 4:
+        rows, columns, values, n = A
+        n = validate.count("n of A", n, least=0, most=MOST_BINS)
+    else:
+        validate.refuse("A", MAP, type(A).__name__, TypeError)
+    names, optional = ("rows", "columns", "values", "sums", "mask"), ("sums", "mask")
+    one = float(sums) if type(sums) in (int, float) else None  # a sum for all
+    given = validate.labelled(rows), validate.labelled(columns), values, sums if one is None else None, mask
+    adopted = dispatch.adopt(optional=optional, **dict(zip(names, given, strict=True)))
+    arrays = dict(zip(names, adopted, strict=True))
+    if one is not None:
+        arrays["sums"] = dispatch.sent(np.full(n, one), arrays["values"])
+    _check(arrays, n)
+    return arrays, n
+
+
+def _check(arrays: dict[str, Any], n: int) -> None:
+    """Check that types and shapes fit."""
+    rows, columns, values, sums, mask = arrays.values()
+    validate.integer(rows=rows, columns=columns)
+    validate.real(values=values, sums=sums)
+    shapes = {name: dispatch.shape_of(array) for name, array in arrays.items() if array is not None}
+    for name in ("rows", "columns", "values"):
+        if len(shapes[name]) != 1 or shapes[name] != shapes["rows"]:
+            validate.refuse(name, "of shape (pixels,), the same for rows, columns and values", f"shape {shapes[name]}")
+    for name in ("sums", "mask"):
+        if shapes.get(name, (n,)) != (n,):
+            validate.refuse(name, f"of shape ({n},), one entry per bin", f"shape {shapes[name]}")
+    if mask is not None and dispatch.dtype_of(mask).kind != "b":
+        validate.refuse("mask", "an array of bool", f"dtype {dispatch.dtype_of(mask)}", TypeError)
+
+
+def _offsets(name: str, given: Any, n: int) -> list[int] | None:
+    """Return where blocks begin, and n."""
+    if given is None:
+        return None
+    wanted = f"offsets that begin with 0, do not fall, and end with n = {n}"
+    try:
+        found = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):
+        validate.refuse(name, wanted, type(given).__name__, TypeError)
+    if found.dtype.kind not in "iu":
+        validate.refuse(name, wanted, validate.shown(given), TypeError)
+    if found.ndim != 1 or len(found) < 2 or found[0] != 0 or found[-1] != n or (found[1:] < found[:-1]).any():
+        validate.refuse(name, wanted, validate.shown(given))
+    return [int(k) for k in found]

@@ -1,0 +1,69 @@
+"""Why a matrix has no weights, in words; looked at on the host, for one block."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, values
+from cmfast.balancing._result import MEANING, BalanceResult
+from cmfast.kernels.status import Status
+
+MOST_NAMED = 4  # bins
+ADVICE = "leave bins out that meet too few others, by min_nnz= or mask="
+
+
+def unbalanced(
+    index: tuple[int, ...], arrays: dict[str, Any], n: int, blocks: list[int] | None, upper: bool, found: Any
+) -> str:
+    """Say why the block at `index` has no weights."""
+    result: BalanceResult[Any] = found
+    codes, proof = (dispatch.to_host(a) for a in (result.status, result.proof))
+    status = Status(int(codes[index]))
+    low, high = (0, n) if blocks is None else (blocks[index[0]], blocks[index[0] + 1])
+    marks = np.asarray(proof[low:high])
+    if status is Status.INVALID:
+        return _invalid({name: None if a is None else dispatch.to_host(a) for name, a in arrays.items()}, n, upper)
+    if status is Status.INFEASIBLE:
+        sums = arrays["sums"]
+        s = np.broadcast_to(1.0 if sums is None else dispatch.to_host(sums), n)[low:high]
+        rows, others = marks % 2 == 1, marks >= 2
+        wanted, there = f"{s[rows].sum():.12g}", f"{s[others].sum():.12g}"
+        return (
+            f"{_named(rows, low)} must add up to {wanted} but have pixels only with {_named(others, low)}, "
+            f"which add up to {there}; {ADVICE}"
+        )
+    if status is Status.LIMIT_ONLY:
+        return f"no weights exist: pixels of {_named(marks == 1, low)} would have to vanish; {ADVICE}"
+    if status in (Status.MAX_ITER, Status.UNDETERMINED):
+        worst, n_iter = (dispatch.to_host(a)[index] for a in (result.worst_row, result.n_iter))
+        if status is Status.MAX_ITER:
+            return f"not converged after {int(n_iter)} passes: a sum is off by {float(worst):.1e} of itself"
+        return f"sums are met to {float(worst):.1e}, but that does not fix all weights"
+    return MEANING[status]
+
+
+def _named(marked: np.ndarray, start: int) -> str:
+    bins = start + np.flatnonzero(marked)
+    if len(bins) == 1:
+        return f"bin {bins[0]}"
+    more = f" and {len(bins) - MOST_NAMED} more" if len(bins) > MOST_NAMED else ""
+    return f"bins {', '.join(map(str, bins[:MOST_NAMED].tolist()))}{more}"
+
+
+def _invalid(arrays: dict[str, Any], n: int, upper: bool) -> str:
+    rows, columns = arrays["rows"], arrays["columns"]
+    said = values.bad(values=arrays["values"], sums=arrays["sums"])
+    if said:
+        return said
+    sums = arrays["sums"]
+    if sums is not None and not (sums > 0).all():
+        return "a sum is zero"
+    for name, place in (("row", rows), ("column", columns)):
+        wrong = np.flatnonzero((place < 0) | (place >= n))
+        if len(wrong):
+            return f"pixel {wrong[0]} is in {name} {place[wrong[0]]}, of {n}"
+    wrong = np.flatnonzero(rows > columns)
+    if upper and len(wrong):
+        k = wrong[0]
+        return f'pixel {k} is below the diagonal, in row {rows[k]}, column {columns[k]}, with symmetric="upper"'
+    return 'the matrix is not symmetric; symmetric="upper" takes one half of it, and ipf any matrix'

@@ -1,0 +1,1 @@
+"""Sparse matrices scaled by Newton's method: contact maps, and tables of which few cells are filled."""

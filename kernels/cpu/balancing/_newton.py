@@ -1,0 +1,174 @@
+"""Newton's method with conjugate gradients for ``x[i] * sum(a[i, j] * x[j]) = s[i]``.
+
+It minimises the sum over cells of ``a[i, j] * exp(e[i] + e[j])``, half of it, less ``s @ e``, where ``x = exp(e)``. Its
+second derivative is the diagonal of the row sums plus the scaled matrix. A table with rows and columns is the symmetric
+matrix with that table, and its transpose, beside its diagonal.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.balancing._certain import by_probes, by_triangles
+from cmfast.kernels.shared.scaling import FLOOR, FLOOR_LINES, SAFE_WIDTH, has_stalled, last_width
+from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
+
+SWEEPS = 3  # before Newton's method
+SUSPICIOUS = 15  # steps after which zeros are looked at that may forbid an answer
+NEWTON_STEPS = 200
+LEAST_FORCING = 1e-6
+MOST_PRODUCTS = 20_000  # of one step
+MOST_PASSES = 10**9
+MOST_ERROR = 1e-4  # of a cell that is said to be right
+
+
+class Task(NamedTuple):
+    """What is asked."""
+
+    passes: Any
+    targets: Any  # all positive
+    shift: int  # bins before it are rows, those from it on columns; 0: they are the same
+    tol: float
+    max_iter: int | None
+    judge: Callable[[], int]  # whether the zeros allow an answer, as a status; it is asked once at most
+
+
+class Found(NamedTuple):
+    """Factors, and how good they are."""
+
+    status: int
+    x: Any
+    residual: float
+    worst: float
+    n_iter: int
+
+
+class _Step(NamedTuple):
+    d: Any
+    least: float  # about the smallest eigenvalue of the second derivative, the diagonal scaled to one
+
+
+def floor(longest):
+    """Return a residual that nothing can be demanded below, where so many cells are added up."""
+    return FLOOR * max(1.0, longest / FLOOR_LINES)
+
+
+class _Doubt:
+    """How far off a cell may be though the sums fit; what that takes is looked for once."""
+
+    def __init__(self, passes, s, rounding):
+        self.passes, self.s, self.rounding = passes, s, rounding * float(s.sum())
+        self.least_cell = self.eigenvalue = None
+        self.moved = 0.0
+
+    def vanishing(self, x, missed):
+        """Return whether some cell may have to vanish: those are smaller than what is missed of all sums."""
+        self.least_cell = self.passes.least(x) if self.least_cell is None else self.least_cell
+        return not self.least_cell > missed + self.rounding
+
+    def error(self, x, r, g):
+        """Return about how far off a cell may be, of itself."""
+        by_cells = (float(np.abs(g).sum()) + self.rounding) / self.least_cell
+        if by_cells <= MOST_ERROR:
+            return by_cells
+        size = 2.0 * math.sqrt(float((g * g / r).sum()) / float(self.s.min()))
+        if self.eigenvalue is None:
+            self.eigenvalue = by_triangles(self.passes, x, r)
+            if not size <= MOST_ERROR * self.eigenvalue:
+                solve = partial(_direction, self.passes, x, r, forcing=0.1)
+                self.eigenvalue, self.moved = by_probes(self.passes, solve, x, r)
+        return max(size / self.eigenvalue if self.eigenvalue > 0.0 else math.inf, self.moved)
+
+
+def solve(task, longest, start=None):
+    """Find the factors; `longest` is the number of cells of the longest line."""
+    passes, s = task.passes, task.targets
+    total, rounding = float(s.sum()), floor(longest)
+    tol = max(task.tol, rounding)
+    most = MOST_PASSES if task.max_iter is None else task.max_iter
+    x = np.ones(len(s)) if start is None else start.copy()
+    for _ in range(SWEEPS):
+        x = x * np.sqrt(s / passes.sums(x))
+    width, before, steps, judged, doubt = np.inf, np.inf, 0, False, _Doubt(passes, s, rounding)
+    while True:
+        pool.checkpoint()
+        r = passes.sums(x)
+        g = s - r
+        missed = float(np.abs(g).sum())
+        residual, worst = missed / total, float(np.abs(g / s).max())
+
+        def found(status, x=x, residual=residual, worst=worst):
+            return Found(status, x, residual, worst, passes.count)
+
+        if not (worst < np.inf and bool((r > 0.0).all()) and bool((x < np.inf).all())):
+            return found(RANGE if judged else task.judge() or RANGE)
+        stalled = has_stalled(width, before)
+        fits = max(residual, worst) <= tol and (width <= last_width(tol) or stalled)
+        ends = passes.count >= most or steps >= NEWTON_STEPS
+        if not judged and (steps == SUSPICIOUS or (ends and not fits) or (fits and doubt.vanishing(x, missed))):
+            judged, status = True, task.judge()
+            if status != OK:
+                return found(status)
+        if fits:
+            doubt.vanishing(x, missed)
+            right = doubt.error(x, r, g) <= MOST_ERROR
+            if right or stalled or ends:
+                return found(OK if right else UNDETERMINED)
+        if ends:
+            return found(MAX_ITER)
+        d, _ = _direction(passes, x, r, g, min(0.1, max(LEAST_FORCING, math.sqrt(residual))))
+        steps += 1
+        before, (width, rho) = width, _widths(d, task.shift)
+        if rho > SAFE_WIDTH:
+            d *= max(SAFE_WIDTH, math.log1p(rho)) / rho
+        x = x * np.exp(d)
+
+
+def _widths(d, shift):
+    """Return the most that a step changes a cell, and that it makes one grow, as logarithms."""
+    if not shift:
+        return 2.0 * float(np.abs(d).max()), 2.0 * max(float(d.max()), 0.0)
+    rows, cols = d[:shift], d[shift:]
+    grows, shrinks = float(rows.max() + cols.max()), float(-rows.min() - cols.min())
+    return max(abs(grows), abs(shrinks)), max(grows, 0.0)
+
+
+def _direction(passes, x, r, g, forcing):
+    """Solve for a step as exactly as is worth it, with the diagonal as preconditioner."""
+    step, left = np.zeros_like(g), g.copy()
+    z = left / r
+    d, moved = z.copy(), np.empty_like(g)
+    w = x * d
+    size = float((left * z).sum())
+    goal = forcing * forcing * size
+    alphas: list[float] = []
+    betas: list[float] = []
+    while len(alphas) < MOST_PRODUCTS:
+        pool.checkpoint()
+        bend = passes.curved(w, x, r, d, moved)
+        if not bend > 0.0:
+            break
+        alphas.append(size / bend)
+        before, size = size, passes.advance(alphas[-1], d, moved, r, step, left, z)
+        if not size > goal:
+            break
+        betas.append(size / before)
+        passes.turn(betas[-1], z, x, d, w)
+    return _Step(step, _least_eigenvalue(alphas, betas))
+
+
+def _least_eigenvalue(alphas, betas):
+    """Return the smallest eigenvalue that conjugate gradients have seen."""
+    from scipy.linalg import eigvalsh_tridiagonal
+
+    k = len(alphas)
+    if k == 0:
+        return 0.0
+    a, b = np.array(alphas), np.array(betas[: k - 1])
+    diagonal = 1.0 / a
+    diagonal[1:] += b / a[:-1]
+    return max(float(eigvalsh_tridiagonal(diagonal, np.sqrt(b) / a[:-1], select="i", select_range=(0, 0))[0]), 0.0)

@@ -1,0 +1,250 @@
+"""A sparse matrix of which each pair of cells is stored once, and the passes over it.
+
+Pixels are packed: two bytes for the distance of the two bins, two for the count. What does not fit is held apart, wide.
+Rows are cut into blocks, a function of the pixels alone; each block adds into a window of its own, and windows are
+added in the order of the blocks, so that no number depends on how many threads shared the work.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+
+NARROW = 1 << 16  # distances and counts below it take two bytes
+FEW = 16  # one pixel in so many, at most, is held apart
+MOST_BLOCKS = 64
+WINDOW_SHARE = 4  # windows take at most the part of one in so many of the bytes of pixels
+CHUNK = 4096  # bins of a piece of a vector
+SECONDS_PER_PIXEL = 2e-9
+SECONDS_PER_BIN = 1e-8
+
+
+class Packed(NamedTuple):
+    """Pixels (i, j) with i < j, sorted; those of row i lie behind the bin ``max(i, shift)``.
+
+    `shift` is 0 where rows and columns are the same bins, else the number of rows: the first bin of the columns.
+    """
+
+    shift: int
+    first: Any  # (rows + 1,) int64: where each row begins
+    gap: Any  # uint16 or int32
+    value: Any  # uint16 or float64
+    rest_first: Any  # (blocks + 1,) int64: where what is held apart begins in each block
+    rest_row: Any  # int64
+    rest_column: Any
+    rest_value: Any  # float64
+    cuts: Any  # (blocks + 1,) int64: rows
+    low: Any  # (blocks,) int64: the window of each
+    high: Any
+    diagonal: Any  # (bins,) float64
+
+
+@jit()
+def spread(p, w, own, windows, start, stop):
+    """Multiply blocks of rows by `w`: what rows get goes to `own`, what their columns get to the window of the block.
+
+    The columns of a row differ, so four of them may be read before the first is written.
+    """
+    for t in range(start, stop):
+        low, high, window = p.low[t], p.high[t], windows[t]
+        for j in range(high - low):
+            window[j] = 0.0
+        for i in range(p.cuts[t], p.cuts[t + 1]):
+            base = max(i, p.shift)
+            ahead, mine, x = w[base:], window[base - low :], w[i]
+            a, b, c, d = 0.0, 0.0, 0.0, 0.0
+            k, last = p.first[i], p.first[i + 1]
+            while k + 4 <= last:
+                e, f, g, h = p.gap[k], p.gap[k + 1], p.gap[k + 2], p.gap[k + 3]
+                q, r = np.float64(p.value[k]), np.float64(p.value[k + 1])
+                s, u = np.float64(p.value[k + 2]), np.float64(p.value[k + 3])
+                at_e, at_f, at_g, at_h = mine[e], mine[f], mine[g], mine[h]
+                a += q * ahead[e]
+                b += r * ahead[f]
+                c += s * ahead[g]
+                d += u * ahead[h]
+                mine[e], mine[f], mine[g], mine[h] = at_e + q * x, at_f + r * x, at_g + s * x, at_h + u * x
+                k += 4
+            while k < last:
+                q = np.float64(p.value[k])
+                a += q * ahead[p.gap[k]]
+                mine[p.gap[k]] += q * x
+                k += 1
+            own[i] = (a + b) + (c + d)
+        for k in range(p.rest_first[t], p.rest_first[t + 1]):
+            i, j, q = p.rest_row[k], p.rest_column[k], p.rest_value[k]
+            own[i] += q * w[j]
+            window[j - low] += q * w[i]
+
+
+@jit()
+def collect(p, own, windows, w, x, r, d, out, dots, start, stop):
+    """Add up what blocks have left: ``out = r * d + x * (A @ w)``, and of each chunk the product of that and `d`."""
+    acc = np.empty(CHUNK)
+    for chunk in range(start, stop):
+        begin, end = chunk * CHUNK, min((chunk + 1) * CHUNK, len(out))
+        for i in range(begin, end):
+            acc[i - begin] = p.diagonal[i] * w[i]
+        for i in range(begin, min(end, len(own))):
+            acc[i - begin] += own[i]
+        for t in range(len(p.low)):
+            for j in range(max(begin, p.low[t]), min(end, p.high[t])):
+                acc[j - begin] += windows[t, j - p.low[t]]
+        dot = 0.0
+        for i in range(begin, end):
+            out[i] = r[i] * d[i] + x[i] * acc[i - begin]
+            dot += d[i] * out[i]
+        dots[chunk] = dot
+
+
+@jit()
+def advance(alpha, d, moved, r, step, left, z, dots, start, stop):
+    """Go `alpha` along a direction of conjugate gradients; note what is left, and how large it is."""
+    for chunk in range(start, stop):
+        dot = 0.0
+        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(d))):
+            step[i] += alpha * d[i]
+            left[i] -= alpha * moved[i]
+            z[i] = left[i] / r[i]
+            dot += left[i] * z[i]
+        dots[chunk] = dot
+
+
+@jit()
+def turn(beta, z, x, d, w, start, stop):
+    """Take the next direction, and weigh it."""
+    for chunk in range(start, stop):
+        for i in range(chunk * CHUNK, min((chunk + 1) * CHUNK, len(d))):
+            d[i] = z[i] + beta * d[i]
+            w[i] = x[i] * d[i]
+
+
+@jit()
+def least_pixel(p, x, found, start, stop):
+    """Note the smallest scaled pixel of each block."""
+    for t in range(start, stop):
+        least = np.inf
+        for i in range(p.cuts[t], p.cuts[t + 1]):
+            base = max(i, p.shift)
+            for k in range(p.first[i], p.first[i + 1]):
+                least = min(least, x[i] * np.float64(p.value[k]) * x[base + np.int64(p.gap[k])])
+        for k in range(p.rest_first[t], p.rest_first[t + 1]):
+            least = min(least, x[p.rest_row[k]] * p.rest_value[k] * x[p.rest_column[k]])
+        found[t] = least
+
+
+def pack(rows, columns, values, n, shift):
+    """Pack pixels, which are sorted by row and column, positive and all different; the diagonal is held apart."""
+    diagonal = np.zeros(n)
+    if not shift:
+        on = rows == columns
+        if on.any():
+            diagonal[rows[on]] = values[on]
+            rows, columns, values = (a[~on] for a in (rows, columns, values))
+    n_rows, number = shift or n, len(rows)
+    gap = columns - (shift or rows)
+    near = gap < NARROW
+    near = near if (~near).sum() * FEW <= number else np.ones(number, np.bool_)
+    counts = (values < NARROW) & (values == np.floor(values))
+    small = bool((~counts).sum() * FEW <= number)
+    if small:
+        near &= counts
+    apart = np.flatnonzero(~near)
+    within = slice(None) if not len(apart) else near
+    first = np.zeros(n_rows + 1, np.int64)
+    np.cumsum(np.bincount(rows[within], minlength=n_rows), out=first[1:])
+    narrow = gap[within]
+    narrow = narrow.astype(np.uint16 if not len(narrow) or int(narrow.max()) < NARROW else np.int32)
+    value = values[within].astype(np.uint16 if small else np.float64)
+    widest = n - shift
+    blocks = (narrow.nbytes + value.nbytes) // (8 * WINDOW_SHARE * max(widest, 1))
+    blocks = min(max(int(blocks), 1), MOST_BLOCKS, max(n_rows, 1))
+    cuts = np.searchsorted(first, np.linspace(0, first[-1], blocks + 1)).astype(np.int64)
+    cuts[0], cuts[-1] = 0, n_rows
+    low, high = _windows(rows, columns, cuts, shift)
+    return Packed(
+        shift,
+        first,
+        narrow,
+        value,
+        np.searchsorted(rows[apart], cuts).astype(np.int64),
+        rows[apart].astype(np.int64),
+        columns[apart].astype(np.int64),
+        values[apart].astype(np.float64),
+        cuts,
+        low,
+        high,
+        diagonal,
+    )
+
+
+def _windows(rows, columns, cuts, shift):
+    """Return from where to where the columns of each block reach."""
+    low = np.full(len(cuts) - 1, shift, np.int64) if shift else cuts[:-1].copy()
+    high = low.copy()
+    starts = np.searchsorted(rows, cuts)
+    for t in range(len(low)):
+        if starts[t] < starts[t + 1]:
+            high[t] = int(columns[starts[t] : starts[t + 1]].max()) + 1
+        high[t] = max(high[t], low[t] if shift else cuts[t + 1])  # a row without pixels has a place there too
+    return low, high
+
+
+class Passes:
+    """Pixels, and how passes over them are shared between threads."""
+
+    def __init__(self, packed, num_threads):
+        self.packed, self.n, self.num_threads = packed, len(packed.diagonal), num_threads
+        blocks, self.chunks = len(packed.low), -(-self.n // CHUNK)
+        self._own = np.zeros(len(packed.first) - 1)
+        self._windows = np.empty((blocks, int((packed.high - packed.low).max(initial=0))))
+        self._dots, self._zeros = np.empty(self.chunks), np.zeros(self.n)
+        self._seconds = len(packed.gap) * SECONDS_PER_PIXEL
+        self.count = 0
+
+    def _run(self, kernel, args, n, seconds):
+        pool.run(kernel, args, n, seconds=seconds, num_threads=self.num_threads)
+
+    def _vectors(self, kernel, *args):
+        self._run(kernel, args, self.chunks, self.n * SECONDS_PER_BIN)
+
+    def _product(self, w, x, r, d, out):
+        self.count += 1
+        p = self.packed
+        self._run(spread, (p, w, self._own, self._windows), len(p.low), self._seconds)
+        self._vectors(collect, p, self._own, self._windows, w, x, r, d, out, self._dots)
+        return float(self._dots.sum())
+
+    def sums(self, x):
+        """Return the sums of the rows of the scaled matrix."""
+        out = np.empty(self.n)
+        self._product(x, x, self._zeros, self._zeros, out)
+        return out
+
+    def curved(self, w, x, r, d, out):
+        """Write the second derivative along `d`, which is ``w`` over ``x``; return its product with `d`."""
+        return self._product(w, x, r, d, out)
+
+    def advance(self, *args):
+        """Go a way of conjugate gradients; return how large what is left is."""
+        self._vectors(advance, *args, self._dots)
+        return float(self._dots.sum())
+
+    def turn(self, *args):
+        """Take the next direction of conjugate gradients."""
+        self._vectors(turn, *args)
+
+    def look(self, kernel, *args):
+        """Run another pass over the blocks of rows."""
+        self.count += 1
+        self._run(kernel, (self.packed, *args), len(self.packed.low), self._seconds)
+
+    def least(self, x):
+        """Return the smallest scaled cell."""
+        found = np.empty(len(self.packed.low))
+        self.look(least_pixel, x, found)
+        on = self.packed.diagonal > 0.0
+        cells = self.packed.diagonal[on] * x[on] ** 2
+        return float(min(found.min(initial=np.inf), cells.min(initial=np.inf)))
