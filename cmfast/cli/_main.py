@@ -23,6 +23,7 @@ from cmfast.cli import (
     _demo,
     _gcm,
     _info,
+    _ipf,
     _merge,
     _metrics,
     _normalize,
@@ -63,6 +64,11 @@ COMMANDS = {
     ),
     "normalize": Command(
         _normalize, "normalise a file of confusion matrices", "matrices.npy -o bi.npy --method bi --smoothing 0.5"
+    ),
+    "ipf": Command(
+        _ipf,
+        "a table scaled to margins over any of its axes",
+        "table.npy --margin 0,1:rows.npy --margin 2:depth.npy -o out.npy",
     ),
     "rake": Command(
         _rake,
