@@ -13,10 +13,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from cmfast._files.ipc import described
 from cmfast._files.output import FileError, reason
 from cmfast._files.texts import is_integer
 
 ROWS = 1 << 18  # of a table, per block
+PARQUET_BUFFER = 1 << 20  # bytes of a column that are read at a time; a group of rows may be the whole file
 TEXTS = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 IPC = (".arrow", ".feather", ".ipc")
@@ -432,7 +434,7 @@ def arrow_batches(path: Path) -> tuple[list[str], int, Callable[[list[int]], Ite
 def _parquet(path: Path) -> Any:
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(path)
+    file = pq.ParquetFile(path, buffer_size=PARQUET_BUFFER, pre_buffer=False)
     names = file.schema_arrow.names
 
     def batches(places: list[int]) -> Iterator[list[Any]]:
@@ -452,16 +454,18 @@ def _ipc(path: Path) -> Any:
 
     source = pa.memory_map(str(path))
     whole = ipc.open_file(source)
-    one = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=[0]))  # enough to count the rows
-    total = sum(one.get_batch(k).num_rows for k in range(one.num_record_batches))
+    total, compressed = described(source)
 
     def batches(places: list[int]) -> Iterator[list[Any]]:
-        read = sorted(set(places))
-        file = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=read))
+        # All columns of what is not compressed are pages of the file, some of them would be a copy.
+        read = sorted(set(places)) if compressed else list(range(len(whole.schema)))
+        file = ipc.open_file(source, options=ipc.IpcReadOptions(included_fields=read)) if compressed else whole
         for k in range(file.num_record_batches):
             batch = file.get_batch(k)
             batch.validate(full=True)  # what a damaged file says of its own lengths is not to be trusted
-            yield [batch.column(read.index(place)) for place in places]
+            for start in range(0, max(batch.num_rows, 1), ROWS):  # the whole file may be one batch
+                part = batch.slice(start, ROWS)
+                yield [part.column(read.index(place)) for place in places]
 
     return whole.schema.names, total, batches
 

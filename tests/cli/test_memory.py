@@ -1,0 +1,73 @@
+"""Files of any size in so much memory and no more, as the system limits it: labels, matrices, groups."""
+
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from processes import python
+from pyarrow import feather, parquet
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+
+FEW, MANY = 300_000, 6_000_000  # rows: more than one block, so that all is compiled; and those that do not fit
+ROOM = 64  # MiB, beside what the process has loaded; the numbers alone are 96, and of csv, as Python's objects, more
+
+# Pages of a file that is mapped are not the process's own. Arrow's usual allocator reserves more than it uses.
+LIMITED = """
+import re, resource, sys
+from pathlib import Path
+from cmfast.cli import main
+
+few, many, room, *options = sys.argv[1:]
+assert main([option.replace("@", few) for option in options]) == 0
+used = 1024 * int(re.search(r"VmData:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
+resource.setrlimit(resource.RLIMIT_DATA, (used + int(room) * 2**20, -1))
+sys.exit(main([option.replace("@", many) for option in options]))
+"""
+
+
+def within(folder, few, many, room, *options):
+    """Return what a command prints of a file of `many`, with no more than `room` MiB more than one of `few` takes."""
+    numbers = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
+    return python("-c", LIMITED, few, many, str(room), *options, "--quiet", "--threads", "1", cwd=folder, **numbers)
+
+
+def labels(n):
+    """Return two columns of labels, and their counts."""
+    rng = np.random.default_rng(n)
+    y, p = rng.integers(0, 4, n), rng.integers(0, 4, n)
+    return y, p, np.bincount(4 * y + p, minlength=16).reshape(4, 4)
+
+
+def write_csv(path, y, p):
+    """Write columns, in the order of the rows."""
+    with path.open("w", encoding="ascii") as file:
+        file.write("y_true,y_pred\n")
+        file.writelines(f"{a},{b}\n" for a, b in zip(y.tolist(), p.tolist(), strict=True))
+
+
+def arrow(y, p):
+    """Return columns as a table."""
+    return pa.table({"y_true": y, "y_pred": p})
+
+
+WRITERS = {
+    "npy": lambda path, y, p: np.save(path, np.stack([y, p], axis=1)),
+    "parquet": lambda path, y, p: parquet.write_table(
+        arrow(y, p), path, row_group_size=len(y), use_dictionary=False, compression="none"
+    ),
+    "arrow": lambda path, y, p: feather.write_feather(arrow(y, p), path, "uncompressed", chunksize=len(y)),
+    "feather": lambda path, y, p: feather.write_feather(arrow(y, p), path, "zstd"),
+    "csv": write_csv,
+}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_labels_of_any_number(tmp_path, form):
+    for name, n in (("few", FEW), ("many", MANY // 4 if form == "csv" else MANY)):
+        y, p, matrix = labels(n)
+        WRITERS[form](tmp_path / f"{name}.{form}", y, p)
+    columns = ["--true", "0", "--pred", "1"] if form == "npy" else []
+    _ = within(tmp_path, "few", "many", ROOM, "confusion", f"@.{form}", *columns, "-o", "@.matrix.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "many.matrix.npy"), matrix)
