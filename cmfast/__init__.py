@@ -33,7 +33,7 @@ from cmfast.geometry import (
     width_curve,
 )
 from cmfast.kernels.status import Status
-from cmfast.margins import MarginsResult, RakeResult, ipf_nd, rake
+from cmfast.margins import MarginsResult, RakeResult, ipf_cells, ipf_nd, rake
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
@@ -89,6 +89,7 @@ __all__ = [
     "geometric_confusion_matrix",
     "importance_weights",
     "ipf",
+    "ipf_cells",
     "ipf_nd",
     "kl_divergence",
     "l1_distance",

@@ -136,6 +136,12 @@ def _ipf_nd() -> None:
         cmfast.ipf_nd(M, [((0, 1), T.sum(2)), ((0, 2), T.sum(1)), ((1, 2), T.sum(0))])
 
 
+def _ipf_cells() -> None:
+    """Call it on cells, of which all kernels are those of tables."""
+    cmfast.ipf_cells(np.array([1.0, 2.0]), np.array([[0, 1]]), [(0, np.array([2.0, 2.0]))])
+    _ipf_nd()
+
+
 def _rake() -> None:
     """Call it on columns, on categories, and with bounds."""
     A, known = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]]), np.array([6.0, 1.0])
@@ -408,6 +414,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "ipf_of_logits": _ipf_of_logits,
     "scaling_gradient": _scaling_gradient,
     "ipf_nd": _ipf_nd,
+    "ipf_cells": _ipf_cells,
     "rake": _rake,
     "balance": _balance,
     "support": _support,

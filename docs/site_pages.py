@@ -27,7 +27,7 @@ MODULES = {
 PARTS = {  # of `cmfast` itself
     "Counting": ("confusion_matrix", "ConfusionCounts", "by"),
     "Scaling": ("bi_normalize", "ipf", "ras", "ScalingResult", "normalize", "importance_weights"),
-    "Tables of any shape": ("ipf_nd", "MarginsResult", "rake", "RakeResult", "balance", "BalanceResult"),
+    "Tables of any shape": ("ipf_nd", "ipf_cells", "MarginsResult", "rake", "RakeResult", "balance", "BalanceResult"),
     "Zeros": ("support", "Support", "Certificate"),
     "Comparison": ("overlap", "l1_distance", "kl_divergence"),
     "Geometry": import_module("cmfast.geometry").__all__,

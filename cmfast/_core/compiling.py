@@ -33,6 +33,7 @@ SECONDS = {
     "ras": 4.0,
     "ipf_of_logits": 5.0,
     "ipf_nd": 8.0,
+    "ipf_cells": 8.0,
     "rake": 4.0,
     "balance": 2.0,
     "comparison_gradient": 1.0,

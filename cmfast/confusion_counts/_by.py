@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from cmfast._core import validate
-from cmfast._core.adapters import _columns
+from cmfast._core import frames, validate
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._counts import ConfusionCounts
 
@@ -75,44 +74,20 @@ def by(
     0    a       0.0
     1    b       0.5
     """
-    library = _columns.library(frame)
-    if library is None:
-        wanted = "a DataFrame of pandas or polars, or a Table of Arrow"
-        validate.refuse("frame", wanted, f"{type(frame).__name__}{_cure(frame)}", TypeError)
+    library = frames.library("frame", frame)
     named = [keys] if isinstance(keys, str) else keys
     if not isinstance(named, list | tuple) or len(named) == 0:
         validate.refuse("keys", "the name of a column, or a list of them", validate.shown(keys), TypeError)
     if len(set(map(str, named))) < len(named):
         validate.refuse("keys", "different", validate.shown(named))
-    column = {key: _column(frame, "keys", key) for key in named}
+    column = {key: frames.column(frame, "keys", key) for key in named}
     counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
     counts._library = library
     return counts._updated(
-        _column(frame, "y_true", y_true),
-        _column(frame, "y_pred", y_pred),
-        None if sample_weight is None else _column(frame, "sample_weight", sample_weight),
+        frames.column(frame, "y_true", y_true),
+        frames.column(frame, "y_pred", y_pred),
+        None if sample_weight is None else frames.column(frame, "sample_weight", sample_weight),
         column,
         ignore_index,
         whole_floats=whole_floats,
     )
-
-
-def _cure(frame: Any) -> str:
-    """Return the end of a message that says how what is nearly a table becomes one."""
-    if _columns.frame(frame) is not None:  # a table that is not computed yet
-        return "; give frame.collect()"
-    return "; give pandas.DataFrame(frame)" if isinstance(frame, dict) else ""
-
-
-def _column(frame: Any, option: str, name: Any) -> Any:
-    """Return the column `name` of a table."""
-    names = list(getattr(frame, "column_names", frame.columns))
-    if not isinstance(name, str):
-        validate.refuse(option, "the name of a column", f"{type(name).__name__} {validate.shown(name)}", TypeError)
-    if names.count(name) != 1:
-        columns = list(map(str, names))
-        known = ", ".join(columns)
-        near = validate.meant(name, columns)
-        text = f"{name!r}, which {names.count(name)} of them are called" if name in names else f"{name!r}{near}"
-        validate.refuse(option, f"one of the columns {validate.shown(known, str)}", text)
-    return frame[name]

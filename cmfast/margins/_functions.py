@@ -7,14 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
-from cmfast._core.progress import reporter
 from cmfast.margins import _reasons
+from cmfast.margins._options import of_tables
 from cmfast.margins._pairs import split
 from cmfast.margins._result import MarginsResult
 
 Axes: TypeAlias = int | tuple[int, ...]
 MOST_AXES = 32
-MOST_ITER = 2**53
 
 
 @overload
@@ -24,6 +23,7 @@ def ipf_nd(
     /,
     *,
     ndim: int | None = ...,
+    importance: ArrayLike | None = ...,
     smoothing: float | None = ...,
     tol: float = ...,
     max_iter: int | None = ...,
@@ -38,6 +38,7 @@ def ipf_nd(
     /,
     *,
     ndim: int | None = ...,
+    importance: ArrayLike | None = ...,
     smoothing: float | None = ...,
     tol: float = ...,
     max_iter: int | None = ...,
@@ -51,6 +52,7 @@ def ipf_nd(
     /,
     *,
     ndim: int | None = None,
+    importance: ArrayLike | None = None,
     smoothing: float | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
@@ -78,6 +80,10 @@ def ipf_nd(
     ndim : int, optional
         Number of axes of a table, at most 32; default: one more than the highest axis of `margins`. What stands before
         is the batch.
+    importance : positive float, or sequence of them, optional
+        How much it costs to miss the targets, one number for each margin: a line that adds up to m r in place of its
+        target m costs importance times m (r log r - r + 1) beside the divergence of the table. Infinite: must be met,
+        as without. Then margins need not agree, and no answer depends on their order.
     smoothing : positive float, optional
         A number to add to every cell, in the unit of `M`. Never implicit: another smoothing is another answer.
     tol : float
@@ -112,15 +118,16 @@ def ipf_nd(
     -----
     Bad values: a table that cannot be scaled gets NaN and a code in `status`, is reported as `on_failure` says, and
     touches no other. INVALID: a cell that is NaN, or a cell or target that is infinite or negative. TOTALS: margins
-    that disagree. ZERO_LINE: an empty line with a positive target. RANGE: factors or cells beyond float64. INFEASIBLE:
-    no table with these zeros has these margins, proved by multipliers. LIMIT_ONLY counts as success and warns: zeros
-    for which only the limit of the iteration exists; `table` is that limit. In it cells are zero of which it is proved
-    that in every table with these margins they are less than 1e-9 of the smallest of their lines. MAX_ITER keeps its
-    last iterate. UNDETERMINED keeps its table, whose margins are right; but rounding the targets once would move a cell
-    by more than 1e-4. CONVERGED means that `residual` was measured on what is returned, that the last step moved no
-    cell by more than 1e-3, and that `cell_error` is at most 1e-4. Does not synchronise a device: there are no kernels
-    for GPUs yet. Reproducible: same input, same bits, for any `num_threads` and neighbours in the batch; with more than
-    64 lines beside those of the largest margin, where the linear algebra library is the same and has as many threads.
+    that disagree. ZERO_LINE: an empty line with a positive target. INFEASIBLE: no table with these zeros has these
+    margins, proved by multipliers. Margins with a finite `importance` cause none of these three. RANGE: factors or
+    cells beyond float64. LIMIT_ONLY counts as success and warns: zeros for which only the limit of the iteration
+    exists; `table` is that limit. In it cells are zero of which it is proved that in every table with these margins
+    they are less than 1e-9 of the smallest of their lines. MAX_ITER keeps its last iterate. UNDETERMINED keeps its
+    table, whose margins are right; but rounding the targets once would move a cell by more than 1e-4. CONVERGED means
+    that `residual` was measured on what is returned, that the last step moved no cell by more than 1e-3, and that
+    `cell_error` is at most 1e-4. Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same
+    input, same bits, for any `num_threads` and neighbours in the batch; with more than 64 lines beside those of the
+    largest margin, where the linear algebra library is the same and has as many threads.
 
     Memory, where there are more than 64 such lines: eight bytes for each pair of them.
 
@@ -145,26 +152,36 @@ def ipf_nd(
     >>> cmfast.Status(result.status), bool(result.cell_error < 1e-6)
     (<Status.CONVERGED: 0>, True)
     """
-    validate.on_failure(on_failure)
-    validate.progress(progress)
-    num_threads = validate.num_threads(num_threads)
-    tol = validate.positive("tol", tol)
-    smoothing = None if smoothing is None else validate.positive("smoothing", smoothing)
-    if max_iter is not None:
-        max_iter = min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
     axes, targets = split("margins", "axes", margins, MOST_AXES)
+    options = of_tables(
+        len(axes),
+        importance=importance,
+        smoothing=smoothing,
+        tol=tol,
+        max_iter=max_iter,
+        on_failure=on_failure,
+        num_threads=num_threads,
+        progress=progress,
+    )
     least = 1 + max((axis for of in axes for axis in of), default=-1)
     ndim = least if ndim is None else validate.count("ndim", ndim, least=least, most=MOST_AXES)
     names = [f"target of margins[{k}]" for k in range(len(axes))]
     arrays = dispatch.adopt(M=M, **dict(zip(names, targets, strict=True)))
     batch = _batch(arrays, names, axes, ndim)
-    options = {"axes": axes, "ndim": ndim, "smoothing": smoothing, "tol": tol, "max_iter": max_iter}
-    out = dispatch.call("ipf_nd", *arrays, **options, num_threads=num_threads, progress=reporter(progress, "tables"))
-    n = len(axes)
+    out = dispatch.call("ipf_nd", *arrays, axes=axes, ndim=ndim, **options)
+    problem = _reasons.Problem(
+        "M", arrays[0], None, arrays[1:], axes, ndim, batch, options["importance"], options["smoothing"]
+    )
+    return reported(out, problem, on_failure)
+
+
+def reported(out: Any, problem: _reasons.Problem, on_failure: OnFailure) -> MarginsResult[Any]:
+    """Return what a kernel found by name, and say what failed."""
+    n = len(problem.axes)
     result: MarginsResult[Any] = MarginsResult(out[0], list(out[1 : n + 1]), list(out[n + 1 : 2 * n + 1]), *out[-4:])
 
     def describe(index: tuple[int, ...]) -> str:
-        return _reasons.unmet(index, batch, arrays, axes, ndim, smoothing, result)
+        return _reasons.unmet(index, problem, result)
 
     failures.report(result.status, on_failure, failed="tables not scaled", describe=describe, limit_is_answer=True)
     return result

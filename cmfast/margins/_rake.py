@@ -9,6 +9,7 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.margins import _rake_reasons
+from cmfast.margins._options import importances, numbers, passes
 from cmfast.margins._pairs import split
 from cmfast.margins._rake_result import RakeResult
 
@@ -16,7 +17,6 @@ Raking: TypeAlias = Literal["raking", "linear", "truncated", "logit"]
 RAKINGS = get_args(Raking)
 BOUNDED = ("truncated", "logit")
 MOST_ATTRIBUTES = 2**16
-MOST_ITER = 2**53
 
 
 def rake(
@@ -139,8 +139,7 @@ def rake(
     num_threads = validate.num_threads(num_threads)
     validate.choice("method", method, RAKINGS)
     tol = validate.positive("tol", tol)
-    if max_iter is not None:
-        max_iter = min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
+    max_iter = passes(max_iter)
     if _are_pairs(targets):
         axes, given = split("targets", "attributes", targets, MOST_ATTRIBUTES)
         labels = [f"target of targets[{k}]" for k in range(len(axes))]
@@ -152,7 +151,7 @@ def rake(
     n, batch = _shapes(design, weights, given, labels, axes)
     low, high = _bounds(method, bounds, n)
     n_lines = sum(int(np.prod(_core(target, of))) for target, of in zip(given, axes or (None,), strict=True))
-    p = _importance(importance, len(axes) if axes else n_lines)
+    p = importances(importance, len(axes) if axes else n_lines)
     options: dict[str, Any] = {"axes": axes, "method": method, "low": low, "high": high, "importance": p}
     options |= {"tol": tol, "max_iter": max_iter}
     words = _words(names, n_lines)
@@ -226,36 +225,12 @@ def _bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | None, np.nda
         return None, None
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         validate.refuse("bounds", "a pair (low, high)", type(bounds).__name__, TypeError)
-    low, high = (_numbers(f"bounds[{k}]", part, n) for k, part in enumerate(bounds))
+    low, high = (numbers(f"bounds[{k}]", part, n) for k, part in enumerate(bounds))
     if not ((low >= 0.0) & (low <= high)).all() or np.isinf(low).any():
         validate.refuse("bounds", "0 <= low <= high, low finite", validate.shown(bounds))
     if method == "logit" and not ((low < 1.0) & (high > 1.0) & (high < np.inf)).all():
         validate.refuse("bounds", 'low < 1 < high, finite, with method="logit"', validate.shown(bounds))
     return low, high
-
-
-def _numbers(name: str, given: Any, n: int) -> np.ndarray:
-    """Return one number, or one for each of n, as float64."""
-    wanted = f"a number, or an array of {n}"
-    try:
-        found = np.asarray(given)
-    except (TypeError, ValueError, RuntimeError):
-        validate.refuse(name, wanted, type(given).__name__, TypeError)
-    if found.dtype.kind not in "uif" or found.dtype.itemsize > 8:
-        validate.refuse(name, wanted, validate.shown(given), TypeError)
-    if found.shape not in ((), (n,)) or np.isnan(found).any():
-        validate.refuse(name, wanted, validate.shown(given))
-    return np.array(found, np.float64)
-
-
-def _importance(importance: Any, n: int) -> list[float] | None:
-    """Return one number for each target; None where all must be met."""
-    if importance is None:
-        return None
-    found = np.broadcast_to(_numbers("importance", importance, n), n)
-    if not (found > 0.0).all():
-        validate.refuse("importance", "above 0", validate.shown(importance))
-    return [float(p) for p in found] if np.isfinite(found).any() else None
 
 
 def _words(names: Any, n: int) -> list[str] | None:

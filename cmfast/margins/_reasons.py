@@ -1,37 +1,57 @@
 """Why one table was not scaled, in words; looked at on the host, for that table alone."""
 
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast._core import dispatch, values
 from cmfast.kernels.status import Status
 from cmfast.margins._result import MEANING, MarginsResult
+from cmfast.margins._words import Words
 
 AGREE = 1e-9  # to which margins must
+MISSES = "importance= allows margins to be missed"
+BY_NUMBER = Words()
 
 
-def unmet(
-    index: tuple[int, ...],
-    batch: tuple[int, ...],
-    arrays: list[Any],
-    axes: tuple[tuple[int, ...], ...],
-    ndim: int,
-    smoothing: float | None,
-    result: MarginsResult[Any],
-) -> str:
-    """Say why the table at `index` of the batch was not scaled; `arrays` are the tables and the targets."""
-    cores = (ndim, *map(len, axes))
-    M, *targets = (one(array, batch, core, index) for array, core in zip(arrays, cores, strict=True))
+class Problem(NamedTuple):
+    """Tables and their margins."""
+
+    name: str  # of the argument that the cells are
+    cells: Any  # (..., *table) or, of cells that are listed, (..., n)
+    coords: Any  # where these stand, (axes, n); None of a table
+    targets: list[Any]
+    axes: tuple[tuple[int, ...], ...]
+    core: int  # how many axes of `cells` are no batch
+    batch: tuple[int, ...]
+    importance: list[float] | None
+    smoothing: float | None
+    words: Words = BY_NUMBER
+
+    def where(self, cells: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the coordinates of the cells of one table, in a line."""
+        if self.coords is None:
+            return np.unravel_index(np.arange(cells.size), cells.shape) if cells.shape else ()
+        return tuple(dispatch.to_host(self.coords))
+
+
+def unmet(index: tuple[int, ...], problem: Problem, result: MarginsResult[Any]) -> str:
+    """Say why the table at `index` of the batch was not scaled."""
+    batch, axes, words = problem.batch, problem.axes, problem.words
+    given = one(problem.cells, batch, problem.core, index)
+    targets = [one(target, batch, len(of), index) for target, of in zip(problem.targets, axes, strict=True)]
     status = Status(int(one(result.status, batch, 0, index)))
+    where = problem.where(given)
     if status is Status.INVALID:
-        return _invalid(M, targets)
+        return _invalid(given, targets, problem, where)
+    musts = [t if p == np.inf else np.full(t.shape, np.nan) for t, p in zip(targets, _each(problem), strict=True)]
     if status is Status.TOTALS:
-        return disagreement(targets, axes, "margins", "axes") or MEANING[status]
-    cells = M + (smoothing or 0.0)
+        said = disagreement(musts, axes, "margins", "axes", words)
+        return f"{said}; {MISSES}" if said else MEANING[status]
+    alive = _alive(given.ravel() + (problem.smoothing or 0.0), targets, axes, where)
     if status is Status.ZERO_LINE:
-        return _empty_line(cells, targets, axes)
+        return _empty_line(alive, musts, axes, where, words)
     residual = float(one(result.residual, batch, 0, index))
     if status is Status.MAX_ITER:
         return f"not converged after {int(one(result.n_iter, batch, 0, index))} passes: residual {residual:.1e}"
@@ -39,14 +59,17 @@ def unmet(
         error = float(one(result.cell_error, batch, 0, index))
         return f"margins met to {residual:.1e}, but float64 targets do not fix all cells (estimate {error:.1e})"
     if status is Status.LIMIT_ONLY:
-        dead = np.argwhere((one(result.table, batch, ndim, index) == 0.0) & _alive(cells, targets, axes))
-        some = f"{len(dead)} cells, first {values.place(dead[0])}," if len(dead) > 1 else _only(dead)
+        dead = np.flatnonzero((one(result.table, batch, problem.core, index).ravel() == 0.0) & alive)
+        first = words.place(range(len(where)), [int(c[dead[0]]) for c in where]) if len(dead) else ""
+        some = f"{len(dead)} cells, first {first}," if len(dead) > 1 else f"the cell {first}" if first else "cells"
         return f"no factors exist, and this limit takes {some} to zero; smoothing= makes factors exist"
-    return MEANING[status] + ("; smoothing= may help" if status is Status.INFEASIBLE and smoothing is None else "")
+    if status is not Status.INFEASIBLE:
+        return MEANING[status]
+    return f"{MEANING[status]}; {MISSES}" + (", smoothing= may help" if problem.smoothing is None else "")
 
 
-def _only(dead: np.ndarray) -> str:
-    return f"the cell {values.place(dead[0])}" if len(dead) else "cells"
+def _each(problem: Problem) -> list[float]:
+    return problem.importance or [np.inf] * len(problem.targets)
 
 
 def one(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -> np.ndarray:
@@ -55,14 +78,26 @@ def one(array: Any, batch: tuple[int, ...], core: int, index: tuple[int, ...]) -
     return found
 
 
-def _invalid(M: np.ndarray, targets: list[np.ndarray]) -> str:
-    said = values.bad(M=M)
-    for k, target in enumerate(targets):
-        said = said or values.first(f"target of margins[{k}]", target, (target < 0) | (target == np.inf))
+def _invalid(given: np.ndarray, targets: list[np.ndarray], problem: Problem, where: tuple[np.ndarray, ...]) -> str:
+    words = problem.words
+    said = values.bad(**{problem.name: given})
+    if said and words.columns:
+        k = np.flatnonzero(~(given >= 0) | (given == np.inf))[0]
+        return f"{said}, which is {words.place(range(len(where)), [int(c[k]) for c in where])}"
+    for k, (target, of) in enumerate(zip(targets, problem.axes, strict=True)):
+        wrong = (target < 0) | (target == np.inf)
+        if not said and wrong.any():
+            said = values.first(f"target of margins[{k}]", target, wrong)
+            if words.columns:
+                said = (
+                    f"{said.partition(' at ')[0]} in margins[{k}] at {words.place(of, np.argwhere(wrong)[0].tolist())}"
+                )
     return said
 
 
-def disagreement(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...], name: str, kept: str) -> str:
+def disagreement(
+    targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...], name: str, kept: str, words: Words = BY_NUMBER
+) -> str:
     """Name the first place where two margins differ, which are those of an argument that calls axes `kept`."""
     for (a, first), (b, other) in combinations(enumerate(targets), 2):
         common = [axis for axis in axes[a] if axis in axes[b]]
@@ -70,9 +105,10 @@ def disagreement(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...], n
         with np.errstate(invalid="ignore"):
             off = np.argwhere(np.abs(x - y) > AGREE * np.maximum(x, y))
         if len(off):
-            at = tuple(off[0])
-            where = f"{kept} {tuple(common)} that they share, at {values.place(at)}" if common else "total"
-            return f"{name}[{a}] and {name}[{b}] disagree on the {where}: {x[at]:.12g} against {y[at]:.12g}"
+            at = tuple(off[0].tolist())
+            where = words.shared(kept, common, at)
+            of = "" if common and words.columns else "the "
+            return f"{name}[{a}] and {name}[{b}] disagree on {of}{where}: {x[at]:.12g} against {y[at]:.12g}"
     return ""
 
 
@@ -84,22 +120,32 @@ def _kept(target: np.ndarray, axes: tuple[int, ...], common: list[int]) -> np.nd
     return found
 
 
-def _alive(cells: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...]) -> np.ndarray:
+def _alive(
+    cells: np.ndarray,
+    targets: list[np.ndarray],
+    axes: tuple[tuple[int, ...], ...],
+    where: tuple[np.ndarray, ...],
+) -> np.ndarray:
     """Return which cells are positive and have no line whose target is zero."""
     alive: np.ndarray = cells > 0.0
     for target, of in zip(targets, axes, strict=True):
-        order = np.argsort(np.array(of, np.int64)).tolist()
-        shape = [n if axis in of else 1 for axis, n in enumerate(cells.shape)]
-        alive = alive & (np.transpose(target, order).reshape(shape) != 0.0)
+        alive = alive & (target[tuple(where[axis] for axis in of)] != 0.0)
     return alive
 
 
-def _empty_line(cells: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...]) -> str:
-    alive = _alive(cells, targets, axes)
+def _empty_line(
+    alive: np.ndarray,
+    targets: list[np.ndarray],
+    axes: tuple[tuple[int, ...], ...],
+    where: tuple[np.ndarray, ...],
+    words: Words,
+) -> str:
     for k, (target, of) in enumerate(zip(targets, axes, strict=True)):
-        used = _kept(alive, tuple(range(alive.ndim)), list(of))
-        wrong = np.argwhere((used == 0) & (target > 0))
+        used = np.zeros(target.shape, np.bool_)
+        if alive.any():
+            used[tuple(where[axis][alive] for axis in of)] = True
+        wrong = np.argwhere(~used & (target > 0))
         if len(wrong):
-            at = tuple(wrong[0])
-            return f"line {values.place(at)} of margins[{k}] has no positive cell but its target is {target[at]:g}"
+            at = tuple(wrong[0].tolist())
+            return f"{words.line(k, of, at)} has no positive cell but its target is {target[at]:g}"
     return MEANING[Status.ZERO_LINE]

@@ -21,22 +21,24 @@ MEANING = {
 
 @reading.readable
 class MarginsResult(NamedTuple, Generic[ArrayT]):
-    """What :func:`ipf_nd` returns.
+    """What :func:`ipf_nd` and :func:`ipf_cells` return.
 
     Attributes
     ----------
-    table : array, shape of the tables
+    table : array, shape of the tables, or (..., n) of cells that are listed
         Scaled; float32 if the tables and all targets are float32, else float64.
     factors : list of array of float64
-        One for each margin, in its shape: `table` is what was given times the factors of the lines of a cell. Each but
-        the first has the geometric mean one, where it was given for all of its lines. Where margins share axes other
-        factors give the same table; these have the least sum of squares of their logarithms, but for that mean, unless
-        many zeros make them slow to find. NaN with LIMIT_ONLY: none exist.
+        One for each margin, in its shape, or for each row of a tidy one: `table` is what was given times the factors of
+        the lines of a cell. Each but the first has the geometric mean one, where it was given for all of its lines.
+        Where margins share axes other factors give the same table; these have the least sum of squares of their
+        logarithms, but for that mean, unless many zeros make them slow to find, or margins have an importance; then
+        they may be infinite or zero, beyond float64. NaN with LIMIT_ONLY: none exist.
     achieved : list of array of float64
         The margins of `table`, added up before any rounding to float32.
     residual : array of float64, shape (...)
-        The largest L1 distance of a margin from its target over the sum of that. Where :func:`ipf` adds those of both
-        margins, this is between a half of that and all of it.
+        The largest L1 distance of a margin from its target over the sum of that; of targets that need not be met, from
+        what the factors leave of them: the target times the factor to the power of -1 / importance. Where :func:`ipf`
+        adds those of both margins, this is between a half of that and all of it.
     cell_error : array of float64, shape (...)
         About how far off a cell may be, relative to itself: what rounding the targets once moves, and the last step;
         after sweeps alone what all further ones would change.

@@ -83,6 +83,40 @@ def _shapes():
     yield Case("not-asked", (T[1], *free), {"axes": PAIRS, "tol": 1e-13})
 
 
+SOFT = {"axes": PAIRS, "tol": 1e-13}
+
+
+def _soft():
+    M = table((3, 4, 2), 5, 0.2)
+    off = [t * table(t.shape, 6 + k, sd=0.3) for k, t in enumerate(margins_of(M, PAIRS))]
+    yield Case("soft", (M, *off), {**SOFT, "importance": 2.0})
+    yield Case(
+        "soft-and-hard", (M, *margins_of(M * table(M.shape, 7), PAIRS)), {**SOFT, "importance": [5.0, np.inf, 0.5]}
+    )
+    yield Case("soft-of-which-one-is-closed", (M, *off), {**SOFT, "importance": [0.5, 3.0, np.inf]})
+    yield Case("soft-batch", (np.stack([M, 2 * M]), *off), {**SOFT, "importance": 100.0})
+    empty = M.copy()
+    empty[0, 1], off[2][1, 1] = 0.0, 0.0
+    yield Case("soft-empty-and-zero", (empty, *off), {**SOFT, "importance": [1.0, 4.0, 2.0]})
+    yield Case("hard-empty", (empty, *off), {**SOFT, "importance": [np.inf, 4.0, 2.0]}, fails=True)
+    large = table((9, 9, 9), 8)
+    many = [t * table(t.shape, 9 + k, sd=0.1) for k, t in enumerate(margins_of(large, PAIRS))]
+    yield Case("soft-large", (large, *many), {**SOFT, "importance": [10.0, 1.0, np.inf]})
+
+
+def listed(case, seed=0):
+    """Return a case of tables as one of their cells, those that are positive in some table, in any order."""
+    M, *targets = case.args
+    options = dict(case.options)
+    axes = [of if isinstance(of, tuple) else (of,) for of in options["axes"]]
+    ndim = options.pop("ndim", 1 + max(axis for of in axes for axis in of))
+    batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
+    some = (M != 0).reshape(int(np.prod(batch)), *shape).any(0)
+    coords = np.stack(np.nonzero(some))[:, np.random.default_rng(seed).permutation(int(some.sum()))]
+    values = np.ascontiguousarray(M[(..., *coords)]) if batch else M[tuple(coords)]
+    return Case(case.id, (values, coords, *targets), {**options, "shape": shape}, case.fails)
+
+
 def survey(n=60, seed=1, sd=0.3):
     """Return columns of which one is all ones, design weights, and totals of other weights."""
     rng = np.random.default_rng(seed)
@@ -182,6 +216,7 @@ def _categories():
 
 
 CASES = {
-    "ipf_nd": [case for group in (_bad, _small, _shapes) for case in group()],
+    "ipf_nd": [case for group in (_bad, _small, _shapes, _soft) for case in group()],
+    "ipf_cells": [listed(case) for group in (_bad, _small, _shapes, _soft) for case in group()],
     "rake": [case for group in (_records, _bad_records, _categories) for case in group()],
 }

@@ -25,7 +25,7 @@ from cmfast.kernels.ops import OPS
 
 mpl.use("Agg")
 
-MATRICES = {"M", "A", "B", "S", "T", "P", "Q", "cells", "a", "b"}  # given by their place alone
+MATRICES = {"M", "A", "B", "S", "T", "P", "Q", "cells", "values", "coords", "a", "b"}  # given by their place alone
 POSITIONAL = {"method", "n_components", "weights"}  # the options that may also be given by their place
 DIRECT = [op for op in OPS if is_direct(op)]
 REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError)

@@ -514,6 +514,8 @@ RIGHT: dict[str, tuple[Any, ...]] = {
         Made(lambda make: [((1, 0), make(M.T)), ((), make(np.array(M.sum())))]),
     ),
     "ndim": (None, 2, np.int8(2)),
+    "importance": (None, 2, 0.5, [1.0, math.inf], math.inf),
+    "shape": (None, (2, 2), [2, np.int8(2)]),
 }
 
 TARGETS = {"M": M, "row_sums": ONES, "col_sums": ONES}
@@ -596,6 +598,11 @@ LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sam
 OF_SCORES: dict[str, Any] = {"batch": frozenset({"y_score"}), "optional": frozenset({"sample_weight"})}
 _TABLE = tuple(w for w in WEIGHTS_OF_CELLS if w is not None)
 
+NO_MARGINS = (None, 3, "x", [], {}, [1], [(0,)], [(0.5, ONES)], [((0, 0), M)], [(-1, ONES)], [(32, ONES)])
+OF_MARGINS = {
+    "smoothing": (*NO_NUMBER, 0, -1.0, "pseudo-bayes"),
+    "importance": ("1", b"1", 1j, math.nan, True, 0, -1.0, [1.0, 0.0], [1.0] * 3, [[1.0, 1.0]], {}, (x for x in ())),
+}
 OTHER_METHODS = tuple(name for name in (*NO_NAME, *RIGHT["method"]) if name is not None)
 
 ENTRIES: dict[str, Entry] = {
@@ -620,9 +627,20 @@ ENTRIES: dict[str, Entry] = {
         cmfast.ipf_nd,
         others={"margins": Made(lambda make: [(0, make(M.sum(1))), ((1,), make(M.sum(0)))])},
         wrong={
-            "margins": (None, 3, "x", [], {}, [1], [(0,)], [(0.5, ONES)], [((0, 0), M)], [(-1, ONES)], [(32, ONES)]),
+            "margins": NO_MARGINS,
             "ndim": integers(2, none=True, most=32),
-            "smoothing": (*NO_NUMBER, 0, -1.0, "pseudo-bayes"),
+            **OF_MARGINS,
+        },
+    ),
+    "ipf_cells": _function(
+        cmfast.ipf_cells,
+        {"values": np.array([4.0, 1.0, 3.0]), "coords": np.array([[0, 0, 1], [0, 1, 1]])},
+        others={"margins": Made(lambda make: [(0, make(np.array([5.0, 4.0]))), ((1,), make(np.array([4.0, 5.0])))])},
+        batch=frozenset({"values"}),
+        wrong={
+            "margins": (*NO_MARGINS, [(2, ONES)]),
+            "shape": (3, "ab", b"ab", [2], [2, 2, 2], [-1, 2], [0.5, 2], [1, 2], [2, 1], [3, 2], [True, 2], {}),
+            **OF_MARGINS,
         },
     ),
     "rake": _function(

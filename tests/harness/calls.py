@@ -154,6 +154,10 @@ def _ipf_nd(M: Any, *targets: Any, axes: Any, **options: Any) -> Any:
     return cmfast.ipf_nd(M, list(zip(axes, targets, strict=True)), **options)
 
 
+def _ipf_cells(values: Any, coords: Any, *targets: Any, axes: Any, **options: Any) -> Any:
+    return cmfast.ipf_cells(values, coords, list(zip(axes, targets, strict=True)), **options)
+
+
 def _rake(design: Any, weights: Any, *targets: Any, axes: Any = None, bounds: Any = None, **options: Any) -> Any:
     wanted = list(zip(axes, targets, strict=True)) if axes else targets[0]
     return cmfast.rake(design, wanted, weights=weights, bounds=bounds, **options)
@@ -246,6 +250,7 @@ ENTRIES: dict[str, Any] = {
     "comparison_gradient": _comparison_gradient,
     "ipf_of_logits": lambda *args, **options: cmfast.ipf(*args, logits=True, **options),
     "ipf_nd": _ipf_nd,
+    "ipf_cells": _ipf_cells,
     "rake": _rake,
     "balance": _balance,
     "metrics_gradient": _metrics_gradient,
@@ -289,6 +294,7 @@ PARTS: dict[str, Any] = {
     "support": lambda found: (*found[:-1], *found.certificate),
     "ipf_nd": lambda r: (r.table, *r.achieved, r.status),
     "balance": lambda r: (r.weights, r.reason, r.status),
+    "ipf_cells": lambda r: (r.table, *r.achieved, r.status),
     "rake": lambda r: (r.weights, *(r.achieved if isinstance(r.achieved, list) else [r.achieved]), r.status),
     "cell_counts": lambda r: (r.cells, r.labels, r.predictions, r.counts),
     "column_ranges": lambda r: r[:2],

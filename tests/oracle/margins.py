@@ -30,31 +30,36 @@ def agree(one, other, common):
     return (np.abs(x - y) <= 1e-9 * np.maximum(x, y))[known].all()
 
 
-def scaled(M, targets, axes):
+def scaled(M, targets, axes, importance):
     """Return one table and its status."""
     ndim, nothing = M.ndim, np.full(M.shape, np.nan)
     if not (np.isfinite(M) & (M >= 0)).all() or any(((t < 0) | (t == np.inf)).any() for t in targets):
         return nothing, INVALID
-    for one, other in combinations(zip(targets, axes, strict=True), 2):
+    musts = [pair for *pair, p in zip(targets, axes, importance, strict=True) if p == np.inf]
+    for one, other in combinations(musts, 2):
         if not agree(one, other, [axis for axis in one[1] if axis in other[1]]):
             return nothing, TOTALS
     T = M.astype(np.longdouble)
     for target, of in zip(targets, axes, strict=True):
         T = T * (spread(target, of, ndim) != 0)
-    if any((~(over(T, of) > 0) & (target > 0)).any() for target, of in zip(targets, axes, strict=True)):
+    if any((~(over(T, of) > 0) & (target > 0)).any() for target, of in musts):
         return nothing, ZERO_LINE
+    factors = [np.ones(target.shape, np.longdouble) for target in targets]
     for _ in range(SWEEPS):
         before = T
-        for target, of in zip(targets, axes, strict=True):
+        for target, of, factor, p in zip(targets, axes, factors, importance, strict=True):
             sums = over(T, of)
             asked = (target > 0) & (sums > 0)
-            T = T * spread(np.where(asked, target / np.where(asked, sums, 1), 1), of, ndim)
+            short = np.where(asked, target * factor ** (-1 / p) / np.where(asked, sums, 1), 1)
+            by = short ** (1 / (1 + 1 / np.longdouble(p)))
+            np.multiply(factor, by, out=factor)
+            T = T * spread(by, of, ndim)
         if (np.abs(T - before) <= 1e-17 * T).all():
             break
     return T.astype(np.float64), CONVERGED
 
 
-def ipf_nd(M, *targets, axes, smoothing=None, **options):
+def ipf_nd(M, *targets, axes, smoothing=None, importance=None, **options):
     """Return tables, the sums of their margins and statuses."""
     axes = [of if isinstance(of, tuple) else (of,) for of in axes]
     ndim = options.get("ndim", 1 + max(axis for of in axes for axis in of))
@@ -63,13 +68,22 @@ def ipf_nd(M, *targets, axes, smoothing=None, **options):
     cores = (ndim, *map(len, axes))
     batch = np.broadcast_shapes(*(a.shape[: a.ndim - core] for a, core in zip((M, *targets), cores, strict=True)))
     full = [np.broadcast_to(a, batch + a.shape[a.ndim - core :]) for a, core in zip((M, *targets), cores, strict=True)]
+    importance = np.broadcast_to(np.inf if importance is None else importance, len(axes))
     table, status = np.empty(full[0].shape), np.zeros(batch, np.int8)
     sums = [np.empty(a.shape) for a in full[1:]]
     for k in np.ndindex(batch):
-        table[k], status[k] = scaled(full[0][k] + (smoothing or 0.0), [a[k] for a in full[1:]], axes)
+        table[k], status[k] = scaled(full[0][k] + (smoothing or 0.0), [a[k] for a in full[1:]], axes, importance)
         for line, of in zip(sums, axes, strict=True):
             line[k] = over(table[k], of)
     return table.astype(kind), *sums, status[()]
+
+
+def ipf_cells(values, coords, *targets, axes, shape, smoothing=None, **options):
+    """Return cells of tables, the sums of their margins and statuses."""
+    M = np.zeros((*values.shape[:-1], *shape), values.dtype)
+    M[(..., *coords)] = values + (smoothing or 0)
+    table, *sums, status = ipf_nd(M, *targets, axes=axes, ndim=len(shape), **options)
+    return table[(..., *coords)], *sums, status
 
 
 def columns_of(codes, sizes, axes):
@@ -181,4 +195,4 @@ def rake(design, weights, *targets, axes=None, method="raking", bounds=(0, np.in
     return out.astype(kind), *sums, status[()]
 
 
-ORACLES = {"ipf_nd": ipf_nd, "rake": rake}
+ORACLES = {"ipf_nd": ipf_nd, "ipf_cells": ipf_cells, "rake": rake}

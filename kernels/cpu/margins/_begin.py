@@ -11,6 +11,8 @@ from cmfast.kernels.cpu.margins._table import (
     REMOVED,
     RESIDUAL,
     SETTLED,
+    SLACK,
+    SOFT,
     STEPS,
     TOTAL,
     UNKNOWNS,
@@ -26,21 +28,24 @@ NUDGE = 1e-13  # of Levenberg's method, relative to the sums of lines
 
 
 @jit(inner=True)
-def begin(t, cells, layout, targets, smoothing):
-    """Fill a table; return OK, or why it has no answer. `targets` are changed to agree."""
+def begin(t, cells, layout, targets, slack, smoothing):
+    """Fill a table; return OK, or why it has no answer. `targets` are changed to agree; `slack` is that of margins."""
     status = _check(cells, targets)
     if status == OK:
         status = reconcile(layout, targets)
     if status != OK:
         return status
-    _number(t, layout, targets)
+    t.counts[SOFT] = 0
+    for b in range(len(slack)):
+        t.counts[SOFT] |= slack[b] > 0.0
+    _number(t, cells, layout, targets, slack, smoothing)
     _list(t, cells, layout, targets, smoothing)
     t.multipliers[:] = 0.0
     t.step[:] = 0.0
     t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED], t.counts[SETTLED] = 0, 0, 0, 0
     t.state[RESIDUAL], t.state[WIDTH], t.state[WIDTH_BEFORE] = np.inf, np.inf, np.inf
     t.state[PROBED], t.state[LEVENBERG] = 0.0, NUDGE
-    return _empty_line(t, layout, targets)
+    return _empty_line(t)
 
 
 @jit(inner=True)
@@ -91,9 +96,19 @@ def _shared_sums(layout, targets, b, place, n):
 
 
 @jit(inner=True)
-def _number(t, layout, targets):
-    """Give numbers to the lines whose multipliers are looked for, and add up the targets of every margin."""
+def _number(t, cells, layout, targets, slack, smoothing):
+    """Give numbers to the lines whose multipliers are looked for, and add up the targets of every margin.
+
+    A line that need not meet its target and has no cell misses all of it.
+    """
     n = 0
+    used = np.ones(len(targets), np.bool_)
+    if t.counts[SOFT]:
+        used[:] = False
+        for k in range(len(layout.places)):
+            if _is_alive(cells, layout, targets, smoothing, k):
+                for b in range(layout.lines.shape[1]):
+                    used[layout.lines[k, b]] = True
     t.state[TOTAL] = np.inf
     known = np.ones(len(t.totals), np.bool_)
     for b in range(len(t.totals)):
@@ -103,7 +118,7 @@ def _number(t, layout, targets):
                 t.totals[b] += targets[k]
             else:
                 known[b] = False
-        if known[b]:
+        if known[b] and slack[b] == 0.0:
             t.state[TOTAL] = min(t.state[TOTAL], t.totals[b])
     n_closed = layout.offsets[1]
     for b in range(1, len(t.totals)):
@@ -112,12 +127,14 @@ def _number(t, layout, targets):
             implied |= layout.within[b] == a and known[a]
         for k in range(layout.offsets[b], layout.offsets[b + 1]):
             t.numbers[k] = -1
-            if targets[k] > 0.0 and not implied:
-                t.wanted[n], t.margin[n], t.numbers[k] = targets[k], b, n
+            if targets[k] > 0.0 and not implied and (slack[b] == 0.0 or used[k]):
+                t.wanted[n], t.margin[n], t.slack[n], t.numbers[k] = targets[k], b, slack[b], n
                 n += 1
     for k in range(n_closed):
-        t.numbers[k], t.closed[k] = -1, targets[k]
-    t.wanted[n], t.margin[n] = 0.0, 0
+        t.numbers[k], t.closed[k], t.closed_goal[k] = -1, targets[k], targets[k]
+    t.state[SLACK] = slack[0]
+    t.wanted[n], t.margin[n], t.slack[n] = 0.0, 0, 0.0
+    t.goal[: n + 1] = t.wanted[: n + 1]
     t.counts[UNKNOWNS] = n
     for k in range(n_closed, len(t.numbers)):
         if t.numbers[k] < 0:
@@ -130,16 +147,12 @@ def _list(t, cells, layout, targets, smoothing):
     n, line = 0, -1
     for k in range(len(layout.places)):
         at = layout.places[k]
-        value = cells[at] + smoothing
-        alive = value > 0.0
-        for b in range(layout.lines.shape[1]):
-            alive &= targets[layout.lines[k, b]] != 0.0
         while line < layout.lines[k, 0]:
             line += 1
             t.first[line] = n
-        if not alive:
+        if not _is_alive(cells, layout, targets, smoothing, k):
             continue
-        t.q[n], t.places[n], t.codes[n, 0] = value, at, layout.lines[k, 0]
+        t.q[n], t.places[n], t.codes[n, 0] = cells[at] + smoothing, at, layout.lines[k, 0]
         for b in range(1, layout.lines.shape[1]):
             t.codes[n, b] = t.numbers[layout.lines[k, b]]
         n += 1
@@ -149,9 +162,18 @@ def _list(t, cells, layout, targets, smoothing):
     t.counts[CELLS] = n
 
 
+@jit(inner=True, inline=True)
+def _is_alive(cells, layout, targets, smoothing, k):
+    """Return whether the cell at a place of the layout may be positive."""
+    alive = cells[layout.places[k]] + smoothing > 0.0
+    for b in range(layout.lines.shape[1]):
+        alive &= targets[layout.lines[k, b]] != 0.0
+    return alive
+
+
 @jit(inner=True)
-def _empty_line(t, layout, targets):
-    """Return ZERO_LINE where a line with a target has no cell."""
+def _empty_line(t):
+    """Return ZERO_LINE where a line that must meet its target has no cell."""
     used = np.zeros(len(t.wanted), np.bool_)
     for c in range(t.counts[CELLS]):
         for b in range(1, t.codes.shape[1]):
@@ -160,6 +182,6 @@ def _empty_line(t, layout, targets):
         if not used[k]:
             return ZERO_LINE
     for line in range(len(t.closed)):
-        if t.closed[line] > 0.0 and t.first[line + 1] == t.first[line]:
+        if t.state[SLACK] == 0.0 and t.closed[line] > 0.0 and t.first[line + 1] == t.first[line]:
             return ZERO_LINE
     return OK

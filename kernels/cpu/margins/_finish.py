@@ -5,17 +5,17 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, UNKNOWNS
+from cmfast.kernels.cpu.margins._table import CELLS, SOFT, UNKNOWNS
 
 MOST_ROUNDS = 300  # of conjugate gradients
 EXACT = 1e-13  # part of the logarithms that may be left
 
 
 @jit()
-def finish(t, layout, targets, first, out, factors, achieved):
+def finish(t, layout, targets, rules, out, factors, achieved):
     """Write the table, its factors and the sums that it has; return the residual, infinite where a cell vanished.
 
-    `first` is the margin whose factors take what all others leave.
+    The factors of the first margin that must be met take what all others leave.
     """
     out[:], factors[:], achieved[:] = 0.0, 1.0, 0.0
     vanished = False
@@ -27,23 +27,34 @@ def finish(t, layout, targets, first, out, factors, achieved):
             achieved[layout.lines[k, b]] += out[layout.places[k]]
     worst = 0.0
     for b in range(len(t.totals)):
-        missed = 0.0
+        missed, size = 0.0, 0.0
         for k in range(layout.offsets[b], layout.offsets[b + 1]):
             if targets[k] >= 0.0:
-                missed += abs(achieved[k] - targets[k])
-        worst = max(worst, missed / t.totals[b] if t.totals[b] > 0.0 else missed)
-    _shorten(t)
+                goal = targets[k] if rules.slack[b] == 0.0 else _goal(t, k)
+                missed, size = missed + abs(achieved[k] - goal), size + goal
+        worst = max(worst, missed / size if size > 0.0 else missed)
+    if not t.counts[SOFT]:  # else multipliers say what the goals are
+        _shorten(t)
     n_closed = len(t.closed)
     for k in range(len(factors)):
         if k < n_closed:
             factors[k] = t.lift[k] if t.closed[k] > 0.0 else 0.0
         else:
             factors[k] = t.multipliers[t.numbers[k]]
-    _gauge(layout, targets, first, factors)
+    _gauge(layout, targets, rules, factors)
     for k in range(len(factors)):
         factors[k] = math.exp(factors[k]) if targets[k] != 0.0 else 0.0
-        vanished |= not factors[k] < np.inf or (factors[k] == 0.0 and targets[k] != 0.0)
+        if not t.counts[SOFT]:  # whose factors go far beyond what cells are scaled by, where margins contradict
+            vanished |= not factors[k] < np.inf or (factors[k] == 0.0 and targets[k] != 0.0)
     return np.inf if vanished else worst
+
+
+@jit(inner=True, borrows=True)
+def _goal(t, line):
+    """Return what is left of the target of a line, of all lines, that need not be met."""
+    if line < len(t.closed):
+        return t.closed_goal[line]
+    return t.goal[t.numbers[line]]  # 0 of what has no number
 
 
 @jit(inner=True)
@@ -98,14 +109,20 @@ def _twice(t, y, out):
 
 
 @jit(inner=True, borrows=True)
-def _gauge(layout, targets, first, factors):
-    """Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known."""
+def _gauge(layout, targets, rules, factors):
+    """Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known.
+
+    Of margins that must be met.
+    """
+    first = rules.first
+    if first < 0:
+        return
     start, stop = layout.offsets[first], layout.offsets[first + 1]
     for k in range(start, stop):
         if not targets[k] >= 0.0:
             return
     for b in range(len(layout.offsets) - 1):
-        total, number, known = 0.0, 0, b != first
+        total, number, known = 0.0, 0, b != first and rules.slack[b] == 0.0
         for k in range(layout.offsets[b], layout.offsets[b + 1]):
             known &= targets[k] >= 0.0
             if targets[k] > 0.0:

@@ -32,6 +32,8 @@ from cmfast.kernels.cpu.margins._table import (
     PROBED,
     RESIDUAL,
     SETTLED,
+    SLACK,
+    SOFT,
     STEPS,
     UNKNOWNS,
     WIDTH,
@@ -56,9 +58,9 @@ MOST_ERROR = 1e-4  # of a cell of a table that counts as solved
 
 
 @jit()
-def opened(t, cells, layout, targets, smoothing, tol, last_width, max_iter):
+def opened(t, cells, layout, targets, rules):
     """Begin with a table; return SOLVE, or its status."""
-    status = begin(t, cells, layout, targets, smoothing)
+    status = begin(t, cells, layout, targets, rules.slack, rules.smoothing)
     if status != OK:
         return status
     close(t)
@@ -66,9 +68,9 @@ def opened(t, cells, layout, targets, smoothing, tol, last_width, max_iter):
     t.counts[PASSES] = 1
     if t.counts[UNKNOWNS] == 0:
         t.state[WIDTH] = 0.0
-    elif _sweep_on(t, tol):
+    elif not t.counts[SOFT] and _sweep_on(t, rules.tol):
         return OK
-    return _judged(t, tol, last_width, max_iter)
+    return _judged(t, rules)
 
 
 @jit(inner=True)
@@ -104,7 +106,7 @@ def _sweep_on(t, tol):
 
 
 @jit()
-def stepped(t, tol, last_width, max_iter):
+def stepped(t, rules):
     """Take the step that was solved for; return SOLVE, or the status."""
     n = t.counts[UNKNOWNS]
     for k in range(n):
@@ -116,7 +118,7 @@ def stepped(t, tol, last_width, max_iter):
     highest, widest = widths(t)
     if not widest < np.inf:
         return RANGE
-    if t.counts[STEPS] >= PROOFS_FROM and (widest > CLOSE or t.state[RESIDUAL] > tol):
+    if t.counts[STEPS] >= PROOFS_FROM and (widest > CLOSE or t.state[RESIDUAL] > rules.tol):
         before = t.counts[CELLS]
         if refutes(t, t.step_lift, t.step) or refutes(t, t.lift, t.multipliers) or remove(t):
             return INFEASIBLE
@@ -129,20 +131,20 @@ def stepped(t, tol, last_width, max_iter):
         t.multipliers[k] += length * t.step[k]
     close(t)
     add_up(t)
-    return _judged(t, tol, last_width, max_iter)
+    return _judged(t, rules)
 
 
 @jit(inner=True)
-def _judged(t, tol, last_width, max_iter):
+def _judged(t, rules):
     """Return OK where margins and cells are right, MAX_ITER or RANGE; else form the equations of the next step."""
     residual, width = t.state[RESIDUAL], t.state[WIDTH]
     if not residual < np.inf:
         return RANGE
     stalled = width < CLOSE and width >= STANDING * t.state[WIDTH_BEFORE]
-    if residual <= tol and (width <= last_width or stalled):
-        t.state[PROBED] = width if stalled and width > last_width else width * width
+    if residual <= rules.tol and (width <= rules.last_width or stalled):
+        t.state[PROBED] = width if stalled and width > rules.last_width else width * width
         return OK
-    if t.counts[PASSES] >= max_iter or t.counts[STEPS] >= NEWTON_STEPS:
+    if t.counts[PASSES] >= rules.max_iter or t.counts[STEPS] >= NEWTON_STEPS:
         return MAX_ITER
     form(t)
     return SOLVE
@@ -153,7 +155,7 @@ def form(t):
     """Form the equations of a step."""
     curve(t)
     for k in range(t.counts[UNKNOWNS]):
-        t.step[k] = t.scale[k] * (t.wanted[k] - t.sums[k])
+        t.step[k] = t.scale[k] * (t.goal[k] - t.sums[k])
 
 
 @jit()
@@ -165,7 +167,7 @@ def disturb(t, number):
         t.step[k] = random_sign(word) * UNIT * t.sums[k]
     for line in range(len(t.closed)):
         word = next_word(word)
-        by = random_sign(word) * UNIT
+        by = random_sign(word) * UNIT / (1.0 + t.state[SLACK])
         for c in range(t.first[line], t.first[line + 1] if t.closed[line] > 0.0 else t.first[line]):
             for b in range(1, t.codes.shape[1]):
                 k = t.codes[c, b]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, RESIDUAL, UNKNOWNS
+from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
 
 FIRST_WORD = np.uint64(1)
 MOST_ECHOES = 30  # sweeps within which a change must die out
@@ -27,7 +27,7 @@ def random_sign(word):
 @jit(inner=True, borrows=True)
 def close(t):
     """Scale the cells by the multipliers of all unknowns, and every closed line to its target."""
-    m = t.codes.shape[1]
+    m, slack = t.codes.shape[1], t.state[SLACK]
     for line in range(len(t.closed)):
         start, stop = t.first[line], t.first[line + 1]
         top = -np.inf
@@ -48,6 +48,10 @@ def close(t):
             total += t.x[c]
         factor = t.closed[line] / total if stop > start else 0.0
         t.lift[line] = math.log(factor) - top if stop > start else 0.0
+        if slack > 0.0:
+            t.lift[line] /= 1.0 + slack
+            factor = math.exp(t.lift[line] + top) if stop > start else 0.0
+            t.closed_goal[line] = t.closed[line] * math.exp(-slack * t.lift[line]) if stop > start else 0.0
         for c in range(start, stop):
             t.x[c] *= factor
 
@@ -59,7 +63,21 @@ def add_up(t):
     for c in range(t.counts[CELLS]):
         for b in range(1, t.codes.shape[1]):
             t.sums[t.codes[c, b]] += t.x[c]
+    if t.counts[SOFT]:
+        _soften(t)
     _measure(t)
+
+
+@jit(inner=True, borrows=True)
+def _soften(t):
+    """Set the goals of the unknowns that need not meet their targets, and what they add up to."""
+    for k in range(t.counts[UNKNOWNS]):
+        if t.slack[k] > 0.0:
+            t.totals[t.margin[k]] = 0.0
+    for k in range(t.counts[UNKNOWNS]):
+        if t.slack[k] > 0.0:
+            t.goal[k] = t.wanted[k] * math.exp(-t.slack[k] * t.multipliers[k])
+            t.totals[t.margin[k]] += t.goal[k]
 
 
 @jit(inner=True, borrows=True)
@@ -68,7 +86,7 @@ def _measure(t):
     for k in range(t.counts[UNKNOWNS]):
         if t.margin[k] != of:
             of, missed = t.margin[k], 0.0
-        missed += abs(t.sums[k] - t.wanted[k])
+        missed += abs(t.sums[k] - t.goal[k])
         worst = max(worst, missed / t.totals[of]) if missed < np.inf else np.inf
     t.state[RESIDUAL] = worst
 
@@ -202,7 +220,7 @@ def curve(t):
         is_closed = t.closed[line] > 0.0
         for i in range(number):
             k = touched[i]
-            part = of_line[k] / t.closed[line]
+            part = of_line[k] / (t.closed_goal[line] * (1.0 + t.state[SLACK]))
             for j in range(i + 1 if is_closed else 0):
                 low, high = min(k, touched[j]), max(k, touched[j])
                 S[high, low] -= part * of_line[touched[j]]
@@ -210,7 +228,9 @@ def curve(t):
             seen[touched[i]], of_line[touched[i]] = False, 0.0
     for k in range(n):
         # A line whose cells are all below float64 has no step; without this its equations would be no numbers.
-        t.scale[k] = 1.0 / math.sqrt(t.sums[k]) if t.sums[k] > 0.0 else 0.0
+        size = t.sums[k] + t.slack[k] * t.goal[k]
+        t.scale[k] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
+        S[k, k] += t.slack[k] * t.goal[k]
         for j in range(k + 1):
             S[k, j] *= t.scale[k] * t.scale[j]
         S[k, k] += t.state[LEVENBERG]
@@ -218,12 +238,14 @@ def curve(t):
 
 @jit(inner=True, borrows=True)
 def widths(t):
-    """Undo the closing of lines in the step; return the most that it raises a cell, and the most it changes one.
+    """Undo the closing of lines in the step; return the most that it raises a cell or goal, and changes a cell.
 
     In logarithms. A line that is closed takes back what the step adds to it on average.
     """
-    m = t.codes.shape[1]
+    m, slack = t.codes.shape[1], t.state[SLACK]
     highest, widest = 0.0, 0.0
+    for k in range(t.counts[UNKNOWNS]):
+        highest = max(highest, -t.slack[k] * t.step[k])
     for line in range(len(t.closed)):
         least, most, mean = np.inf, -np.inf, 0.0
         for c in range(t.first[line], t.first[line + 1]):
@@ -234,7 +256,8 @@ def widths(t):
             mean += t.x[c] * z
         t.step_lift[line] = 0.0
         if t.first[line + 1] > t.first[line]:
-            t.step_lift[line] = -mean / t.closed[line] if t.closed[line] > 0.0 else 0.0
+            t.step_lift[line] = -mean / (t.closed_goal[line] * (1.0 + slack)) if t.closed[line] > 0.0 else 0.0
+            highest = max(highest, -slack * t.step_lift[line])
             most, least = most + t.step_lift[line], least + t.step_lift[line]
             highest, widest = max(highest, most), max(widest, most, -least)
     return highest, widest

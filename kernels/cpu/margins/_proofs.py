@@ -9,54 +9,53 @@ one: what runs away is what proves it.
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, REMOVED, TOTAL, UNKNOWNS
+from cmfast.kernels.cpu.margins._table import CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
 
 CERTAIN = 1e-9  # part of the sums that a gap must be, and part of its lines that a cell may have that counts as zero
 BELOW = 0.1  # the largest z that such a cell must be
 
 
 @jit(inner=True, borrows=True)
-def _reach(t, lift, y):
+def _reach(t, y):
     """Return the largest z, T times it, m . y and the sum of its magnitudes."""
-    top, product, size = -np.inf, 0.0, 0.0
-    for line in range(len(lift)):
+    top, product, size, closed = -np.inf, 0.0, 0.0, len(t.closed)
+    for line in range(closed):
         if t.closed[line] > 0.0:
-            product += t.closed[line] * lift[line]
-            size += abs(t.closed[line] * lift[line])
+            product += t.closed[line] * y[line]
+            size += abs(t.closed[line] * y[line])
         for c in range(t.first[line], t.first[line + 1]):
-            top = max(top, _z(t, lift, y, c))
+            top = max(top, _z(t, y, c))
     for k in range(t.counts[UNKNOWNS]):
-        product += t.wanted[k] * y[k]
-        size += abs(t.wanted[k] * y[k])
+        product += t.wanted[k] * y[closed + k]
+        size += abs(t.wanted[k] * y[closed + k])
     # Without a total nothing bounds a table but what no cell adds to.
     most = t.state[TOTAL] * top if t.state[TOTAL] < np.inf else 0.0 if top <= 0.0 else np.inf
     return top, most, product, size
 
 
 @jit(inner=True, borrows=True)
-def _z(t, lift, y, c):
-    z = lift[t.codes[c, 0]]
+def _z(t, y, c):
+    z, closed = y[t.codes[c, 0]], len(t.closed)
     for b in range(1, t.codes.shape[1]):
-        z += y[t.codes[c, b]]
+        z += y[closed + t.codes[c, b]]
     return z
 
 
 @jit(inner=True, borrows=True)
 def refutes(t, lift, y):
     """Return whether numbers prove that there is no table; keep them if so."""
-    _, most, product, size = _reach(t, lift, y)
-    if not product - most > CERTAIN * size:
-        return False
     _keep(t, lift, y)
-    return True
+    _, most, product, size = _reach(t, t.proof)
+    return product - most > CERTAIN * size
 
 
 @jit(inner=True, borrows=True)
 def _keep(t, lift, y):
+    """Keep numbers of lines as the proof; targets that need not be met prove nothing."""
     for k in range(len(lift)):
-        t.proof[k] = lift[k]
+        t.proof[k] = lift[k] if t.state[SLACK] == 0.0 else 0.0
     for k in range(len(y)):
-        t.proof[len(lift) + k] = y[k]
+        t.proof[len(lift) + k] = y[k] if t.slack[k] == 0.0 else 0.0
 
 
 @jit(inner=True, borrows=True)
@@ -65,13 +64,14 @@ def remove(t):
 
     Whatever is zero to nine digits of the smallest of its lines counts as zero. The cells that are left have no values.
     """
-    top, most, product, _ = _reach(t, t.step_lift, t.step)
+    _keep(t, t.step_lift, t.step)
+    top, most, product, _ = _reach(t, t.proof)
     left = most - product
     if not left < np.inf:
         return False
     found = 0
     for c in range(t.counts[CELLS]):
-        below = top - _z(t, t.step_lift, t.step, c)
+        below = top - _z(t, t.proof, c)
         if below > BELOW and left <= CERTAIN * _smallest_line(t, c) * below:
             t.x[c] = -below
             found += 1
@@ -97,12 +97,12 @@ def remove(t):
 
 @jit(inner=True, borrows=True)
 def _smallest_line(t, c):
-    """Return the smallest target of the lines of a cell."""
+    """Return the smallest target, of those that must be met, of the lines of a cell."""
     line = t.codes[c, 0]
-    least = t.closed[line] if t.closed[line] >= 0.0 else np.inf
+    least = t.closed[line] if t.closed[line] >= 0.0 and t.state[SLACK] == 0.0 else np.inf
     for b in range(1, t.codes.shape[1]):
         k = t.codes[c, b]
-        if k < t.counts[UNKNOWNS]:
+        if k < t.counts[UNKNOWNS] and t.slack[k] == 0.0:
             least = min(least, t.wanted[k])
     return least
 
@@ -121,7 +121,8 @@ def _leaves_empty(t):
             t.proof[k] = min(t.proof[k], below)
     empty, by = -1, 0.0
     for k in range(n + others):
-        if 0.0 < t.proof[k] < np.inf and (k >= n or t.closed[k] > 0.0):
+        must = t.slack[k - n] == 0.0 if k >= n else t.closed[k] > 0.0 and t.state[SLACK] == 0.0
+        if 0.0 < t.proof[k] < np.inf and must:
             empty, by = k, t.proof[k]
     if empty < 0:
         return False

@@ -7,15 +7,17 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 
 # Numbers of `Table.counts`.
-CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED = range(6)
+CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT = range(7)
 # Numbers of `Table.state`.
-RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, PROBED, LEVENBERG = range(6)
+RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, PROBED, LEVENBERG, SLACK = range(7)
 
 
 class Table(NamedTuple):
     """Cells that may be positive, sorted by the line of the margin that is closed; the lines of others are unknowns.
 
-    An unknown more stands for every line that nothing is asked of, whose multiplier stays zero.
+    An unknown more stands for every line that nothing is asked of, whose multiplier stays zero. A target m that need
+    not be met becomes the goal ``m exp(-slack multiplier)``; slack is one over how important it is, and that of the
+    closed margin in `state`.
     """
 
     q: np.ndarray  # (cells,) what the cells are scaled from
@@ -23,10 +25,13 @@ class Table(NamedTuple):
     codes: np.ndarray  # (cells, margins) int32: line of the closed margin, then unknowns
     first: np.ndarray  # (lines + 1,) int64: first cell of each closed line
     closed: np.ndarray  # (lines,) their targets; NaN where nothing is asked
+    closed_goal: np.ndarray  # (lines,) what is left of them where they need not be met
     wanted: np.ndarray  # (unknowns + 1,) targets
+    goal: np.ndarray  # (unknowns + 1,)
+    slack: np.ndarray  # (unknowns + 1,)
     margin: np.ndarray  # (unknowns + 1,) int64: of which margin they are
     numbers: np.ndarray  # (all lines,) int64: which unknown each is, -1 for those of the closed margin
-    totals: np.ndarray  # (margins,) sums of their targets
+    totals: np.ndarray  # (margins,) sums of their goals
     x: np.ndarray  # (cells,) scaled
     z: np.ndarray  # (cells,) a change of theirs, as logarithms
     lift: np.ndarray  # (lines,) multipliers of the closed margin
@@ -51,7 +56,10 @@ def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
         codes=np.empty((n_cells, n_margins), np.int32),
         first=np.empty(n_closed + 1, np.int64),
         closed=np.empty(n_closed),
+        closed_goal=np.empty(n_closed),
         wanted=np.empty(others),
+        goal=np.empty(others),
+        slack=np.empty(others),
         margin=np.empty(others, np.int64),
         numbers=np.empty(n_lines, np.int64),
         totals=np.empty(n_margins),
@@ -65,6 +73,6 @@ def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
         proof=np.empty(n_closed + others),
         curvature=np.empty((n_unknowns, n_unknowns)),
         scale=np.empty(others),
-        counts=np.zeros(6, np.int64),
-        state=np.zeros(6),
+        counts=np.zeros(7, np.int64),
+        state=np.zeros(7),
     )

@@ -22,10 +22,11 @@ USUAL_STEPS = 6
 
 class _Rules(NamedTuple):
     smoothing: float
+    slack: np.ndarray  # (margins,) one over the importance of each; 0 of those that must be met
     tol: float
     last_width: float
     max_iter: int
-    first: int  # margin whose factors take what all others leave
+    first: int  # of the margins that must be met: its factors take what all others leave; -1 without any
 
 
 class _Out(NamedTuple):
@@ -38,39 +39,74 @@ class _Out(NamedTuple):
     status: np.ndarray
 
 
-def ipf_nd(M, *targets, axes, ndim, smoothing=None, tol, max_iter=None, num_threads=None, progress=None):
+def ipf_nd(M, *targets, axes, ndim, **options):
     """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
     layout = _layout.dense(shape, axes)
+    cells, *others = _of_cells(M.reshape(*batch, math.prod(shape)), targets, shape, axes, layout, **options)
+    return cells.reshape(*cells.shape[:-1], *shape), *others
+
+
+def ipf_cells(values, coords, *targets, axes, shape, **options):
+    """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
+    return _of_cells(values, targets, shape, axes, _layout.layout(shape, axes, list(coords)), **options)
+
+
+def _of_cells(
+    values,
+    targets,
+    shape,
+    axes,
+    layout,
+    *,
+    importance=None,
+    smoothing=None,
+    tol,
+    max_iter=None,
+    num_threads=None,
+    progress=None,
+):
+    """Scale tables of which cells are given in the order of a layout's places."""
+    layout, slack = _softened(layout, importance)
     wanted = _layout.together(shape, axes, layout.order, targets)
-    batch = np.broadcast_shapes(batch, wanted.shape[:-1])
-    kind = batches.result_dtype(M, *targets)
-    cells = batches.as_floating(M).astype(np.float64, copy=False).reshape(*M.shape[: M.ndim - ndim], math.prod(shape))
-    _, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
-    n = math.prod(batch)
-    out = _solved(cells, steps[0], wanted, steps[1], n, layout, smoothing, tol, max_iter, num_threads, progress)
-    table = out.table.reshape(*batch, *shape).astype(kind, copy=False)
+    cells = batches.as_floating(values).astype(np.float64, copy=False)
+    batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
+    hard = np.flatnonzero(slack[np.argsort(layout.order)] == 0.0)
+    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
+    rules = _Rules(
+        float(smoothing or 0.0),
+        slack,
+        max(tol, FLOOR * max(1.0, longest / FLOOR_LINES)),
+        last_width(tol),
+        MOST_PASSES if max_iter is None else max_iter,
+        int(np.flatnonzero(layout.order == hard[0])[0]) if len(hard) else -1,
+    )
+    out = _solved(cells, steps[0], wanted, steps[1], math.prod(batch), layout, rules, num_threads, progress)
     numbers = (a.reshape(batch)[()] for a in (out.residual, out.error, out.n_iter, out.status))
     lines = (
         part
         for a in (out.factors, out.achieved)
         for part in _layout.apart(a.reshape(*batch, a.shape[-1]), shape, axes, layout)
     )
-    return table, *lines, *numbers
+    kind = batches.result_dtype(values, *targets)
+    return out.table.reshape(*batch, out.table.shape[-1]).astype(kind, copy=False), *lines, *numbers
 
 
-def _solved(cells, cells_step, wanted, wanted_step, n, layout, smoothing, tol, max_iter, num_threads, progress):
+def _softened(layout, importance):
+    """Return a layout in whose order only margins that must be met agree, and the slack of all."""
+    if importance is None:
+        return layout, np.zeros(len(layout.order))
+    slack = 1.0 / np.array(importance, np.float64)[layout.order]
+    hard = slack == 0.0
+    pairs = layout.pairs[hard[layout.pairs[:, 0]] & hard[layout.pairs[:, 1]]]
+    within = np.where(hard & hard[layout.within], layout.within, -1)
+    return layout._replace(pairs=pairs, within=within), slack
+
+
+def _solved(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads, progress):
     """Scale a flat batch."""
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
     others = n_lines - int(layout.offsets[1])
-    longest = n_cells / max(1, min(np.diff(layout.offsets), default=1))
-    rules = _Rules(
-        float(smoothing or 0.0),
-        max(tol, FLOOR * max(1.0, longest / FLOOR_LINES)),
-        last_width(tol),
-        MOST_PASSES if max_iter is None else max_iter,
-        int(np.flatnonzero(layout.order == 0)[0]),
-    )
     out = _Out(
         np.empty((n, cells.shape[-1])),
         np.empty((n, n_lines)),
@@ -105,12 +141,12 @@ def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, sta
     for k in range(start, stop):
         targets[:] = wanted[k * wanted_step]
         given = cells[k * cells_step]
-        status = opened(t, given, layout, targets, rules.smoothing, rules.tol, rules.last_width, rules.max_iter)
+        status = opened(t, given, layout, targets, rules)
         n = t.counts[UNKNOWNS]
         while status == SOLVE:
             root(t.curvature, n)
             solve(t.curvature, n, t.step)
-            status = stepped(t, rules.tol, rules.last_width, rules.max_iter)
+            status = stepped(t, rules)
         if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
             form(t)
             root(t.curvature, n)
@@ -126,7 +162,7 @@ def end(t, layout, targets, rules, status, out, k):
     """Write what became of a table."""
     residual = np.nan
     if status <= MAX_ITER:
-        residual = finish(t, layout, targets, rules.first, out.table[k], out.factors[k], out.achieved[k])
+        residual = finish(t, layout, targets, rules, out.table[k], out.factors[k], out.achieved[k])
         if not residual < np.inf:
             status = RANGE
     if status == OK:
@@ -151,14 +187,12 @@ def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
     t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
     t = Table(*t)._replace(curvature=np.empty((room, room)))
     targets = wanted[k * wanted_step].copy()
-    status = opened(
-        t, cells[k * cells_step], layout, targets, rules.smoothing, rules.tol, rules.last_width, rules.max_iter
-    )
+    status = opened(t, cells[k * cells_step], layout, targets, rules)
     n = int(t.counts[UNKNOWNS])
     while status == SOLVE:
         pool.checkpoint()
         solve_by_library(_rooted(t, n), t.step[:n])
-        status = stepped(t, rules.tol, rules.last_width, rules.max_iter)
+        status = stepped(t, rules)
     if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
         form(t)
         S = _rooted(t, n)

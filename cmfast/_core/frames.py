@@ -1,0 +1,45 @@
+"""Tables of pandas, polars and Arrow: whose they are, and their columns by name."""
+
+from typing import Any
+
+from cmfast._core import validate
+from cmfast._core.adapters import _columns
+
+
+def library(option: str, frame: Any) -> str:
+    """Return whose table `frame` is; refuse what is no table, or not computed yet."""
+    found = _columns.library(frame)
+    if found is None:
+        wanted = "a DataFrame of pandas or polars, or a Table of Arrow"
+        validate.refuse(option, wanted, f"{type(frame).__name__}{_cure(option, frame)}", TypeError)
+    return found
+
+
+def is_table(x: Any) -> bool:
+    """Return whether `x` is a table, if only one that is not computed yet."""
+    return _columns.frame(x) is not None
+
+
+def _cure(option: str, frame: Any) -> str:
+    """Return the end of a message that says how what is nearly a table becomes one."""
+    if is_table(frame):
+        return f"; give {option}.collect()"
+    return f"; give pandas.DataFrame({option})" if isinstance(frame, dict) else ""
+
+
+def names(frame: Any) -> list[Any]:
+    """Return the names of the columns of a table."""
+    return list(getattr(frame, "column_names", frame.columns))
+
+
+def column(frame: Any, option: str, name: Any) -> Any:
+    """Return the column `name` of a table."""
+    known = names(frame)
+    if not isinstance(name, str):
+        validate.refuse(option, "the name of a column", f"{type(name).__name__} {validate.shown(name)}", TypeError)
+    if known.count(name) != 1:
+        columns = list(map(str, known))
+        near = validate.meant(name, columns)
+        text = f"{name!r}, which {known.count(name)} of them are called" if name in known else f"{name!r}{near}"
+        validate.refuse(option, f"one of the columns {validate.shown(', '.join(columns), str)}", text)
+    return frame[name]

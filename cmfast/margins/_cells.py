@@ -1,0 +1,245 @@
+"""Scale tables of which some cells are listed, all others zero, to margins over any of their axes."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmfast._core import dispatch, frames, validate
+from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
+from cmfast.margins import _reasons, _tidy
+from cmfast.margins._functions import MOST_AXES, Axes, reported
+from cmfast.margins._options import of_tables
+from cmfast.margins._pairs import split
+from cmfast.margins._result import MarginsResult
+from cmfast.margins._words import Words
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+MOST_KEYS = 2**62
+
+
+@overload
+def ipf_cells(
+    values: DeviceT,
+    coords: DeviceT,
+    margins: Sequence[tuple[Axes, DeviceT]],
+    /,
+    *,
+    shape: Sequence[int] | None = ...,
+    importance: ArrayLike | None = ...,
+    smoothing: float | None = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> MarginsResult[DeviceT]: ...
+@overload
+def ipf_cells(
+    values: str | ArrayLike,
+    coords: "ArrayLike | pd.DataFrame | pl.DataFrame | pa.Table",
+    margins: "Sequence[tuple[Axes, ArrayLike]] | Sequence[pd.DataFrame | pl.DataFrame | pa.Table]",
+    /,
+    *,
+    shape: Sequence[int] | None = ...,
+    importance: ArrayLike | None = ...,
+    smoothing: float | None = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> MarginsResult[NDArray[Any]]: ...
+def ipf_cells(
+    values: Any,
+    coords: Any,
+    margins: Any,
+    /,
+    *,
+    shape: Sequence[int] | None = None,
+    importance: ArrayLike | None = None,
+    smoothing: float | None = None,
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> MarginsResult[Any]:
+    """Scale tables of which some cells are listed, all others zero, until they have the wanted margins.
+
+    What :func:`ipf_nd` does, for sparse tables of any number of axes, and for long ones: a row of a DataFrame for each
+    cell, with its categories. Time and memory follow the cells that are listed and the lines of the margins.
+
+    Parameters
+    ----------
+    values : array, shape (..., n), or str
+        The cells, nonnegative; or the name of the column of `coords` that holds them.
+    coords : array of int, shape (d, n), or table
+        Where the cells stand on each axis, from 0; all different, and shared by the batch. Or a DataFrame of pandas or
+        polars or a Table of Arrow: its columns are the axes, but for that of the values, and for columns of floats that
+        no margin names.
+    margins : list of (axes, target), or of tables
+        What the table must sum to, as :func:`ipf_nd` takes it. Or tables: columns named as in `coords` and a column of
+        targets, named as the values or otherwise, with a row for each combination of categories that `coords` has, NaN
+        where nothing is asked; more rows are lines that no cell stands in. One with targets alone is the total.
+    shape : sequence of int, optional
+        The sizes of the axes; default: those of the targets, or one more than the highest place. None with tables.
+    importance : positive float, or sequence of them, optional
+        How much it costs to miss the targets of each margin; infinite: they must be met, as without.
+    smoothing : positive float, optional
+        A number to add to every cell that is listed, in the unit of `values`. Never implicit.
+    tol : float
+        Absolute bound of `MarginsResult.residual`.
+    max_iter : int, optional
+        Most passes over the cells; default: 200 Newton steps. The sweeps it starts with are finished in any case.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about tables that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use; default: what the process may use.
+    progress : bool or callable, optional
+        True shows a bar on stderr; a callable gets ``(done, total)`` in tables.
+
+    Returns
+    -------
+    MarginsResult
+        In the library of `values`; of tables in NumPy. `table` has shape (..., n), in the order of the cells. With
+        tables `factors` and `achieved` have a number for each row of the margins.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Arrays of two libraries or devices, or not real; shapes that do not agree; places beyond an axis; cells that are
+        listed twice; a column that is not there, or has missing values; cells of which a tidy margin has no row; a
+        wrong option.
+    NotImplementedError
+        Arrays on a GPU.
+
+    See Also
+    --------
+    ipf_nd : Tables with all of their cells.
+    rake : Weights of records.
+
+    Notes
+    -----
+    Bad values: as :func:`ipf_nd`, with the same codes; messages name categories where they were given. Does not
+    synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any `num_threads`
+    and neighbours in the batch; with more than 64 lines beside those of the largest margin, where the linear algebra
+    library is the same and has as many threads. Cells in another order add up in another order.
+
+    Examples
+    --------
+    Four cells of a table of two by three, the others zero:
+
+    >>> import cmfast
+    >>> coords = [[0, 0, 1, 1], [0, 1, 1, 2]]
+    >>> result = cmfast.ipf_cells([1.0, 2.0, 1.0, 1.0], coords, [(0, [5.0, 5.0]), (1, [2.0, 5.0, 3.0])])
+    >>> result.table.round(6)
+    array([2., 3., 2., 3.])
+
+    Persons by age and income, of which both are known by now:
+
+    >>> import pandas as pd
+    >>> old = pd.DataFrame({"age": ["young", "young", "old"], "income": ["low", "high", "low"], "persons": [4, 2, 3]})
+    >>> ages = pd.DataFrame({"age": ["old", "young"], "persons": [2, 8]})
+    >>> incomes = pd.DataFrame({"income": ["low", "high"], "persons": [7, 3]})
+    >>> result = cmfast.ipf_cells("persons", old, [ages, incomes])
+    >>> result.table.round(6), [sums.round(6).tolist() for sums in result.achieved]
+    (array([5., 3., 2.]), [[2.0, 8.0], [7.0, 3.0]])
+    """
+    long = None
+    if frames.is_table(coords):
+        if shape is not None:
+            validate.refuse("shape", "None where coords is a table", validate.shown(shape))
+        long = _tidy.read(values, coords, margins)
+        values, coords, margins, shape = long.values, long.coords, long.margins, long.shape
+    axes, targets = split("margins", "axes", margins, MOST_AXES)
+    options = of_tables(
+        len(axes),
+        importance=importance,
+        smoothing=smoothing,
+        tol=tol,
+        max_iter=max_iter,
+        on_failure=on_failure,
+        num_threads=num_threads,
+        progress=progress,
+    )
+    names = [f"target of margins[{k}]" for k in range(len(axes))]
+    values, coords, *targets = dispatch.adopt(values=values, coords=coords, **dict(zip(names, targets, strict=True)))
+    batch, sizes = _sizes(values, coords, dict(zip(names, targets, strict=True)), axes, shape)
+    words = Words() if long is None else long.words
+    _check_places(np.asarray(dispatch.to_host(coords)), sizes, words)
+    out = dispatch.call("ipf_cells", values, coords, *targets, axes=axes, shape=sizes, **options)
+    problem = _reasons.Problem(
+        "values", values, coords, targets, axes, 1, batch, options["importance"], options["smoothing"], words
+    )
+    result = reported(out, problem, on_failure)
+    if long is None:
+        return result
+    factors, achieved = (
+        [part[(..., *rows)] if rows else part[..., None] for part, rows in zip(parts, long.rows, strict=True)]
+        for parts in (result.factors, result.achieved)
+    )
+    return result._replace(factors=factors, achieved=achieved)
+
+
+def _sizes(
+    values: Array, coords: Array, targets: dict[str, Array], axes: tuple[tuple[int, ...], ...], shape: Any
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Check that shapes agree; return those of the batch and of a table."""
+    validate.real(values=values, **targets)
+    validate.integer(coords=coords)
+    given = dispatch.shape_of(coords)
+    if len(given) != 2 or not 0 < given[0] <= MOST_AXES:
+        validate.refuse("coords", f"of shape (axes, n) with 1 to {MOST_AXES} axes", f"shape {given}")
+    ndim, n = given
+    batches = {"values": validate.vectors("values", values, n)}
+    sizes = {} if shape is None else dict(enumerate(_shape(shape, ndim)))
+    for (name, target), of in zip(targets.items(), axes, strict=True):
+        of_target = dispatch.shape_of(target)
+        batches[name], own = of_target[: len(of_target) - len(of)], of_target[max(0, len(of_target) - len(of)) :]
+        if max(of, default=0) >= ndim:
+            validate.refuse(f"axes of {name[10:]}", f"below {ndim}, the rows of coords", str(max(of)))
+        wanted = [sizes.setdefault(axis, size) for axis, size in zip(of, own, strict=False)]
+        if wanted != list(own) or len(own) < len(of):
+            shown = str(("...", *wanted)).replace(repr("..."), "...")
+            validate.refuse(name, f"of shape {shown}", f"shape {of_target}")
+    if len(sizes) < ndim:
+        most = np.asarray(dispatch.to_host(coords)).max(axis=1, initial=-1).tolist()
+        sizes = {axis: sizes.get(axis, max(0, most[axis]) + 1) for axis in range(ndim)}
+    return validate.batch(**batches), tuple(sizes[axis] for axis in range(ndim))
+
+
+def _shape(shape: Any, ndim: int) -> list[int]:
+    return [validate.count("shape", size) for size in validate.names("shape", shape, ndim)]
+
+
+def _compact(numbers: np.ndarray) -> tuple[int, np.ndarray]:
+    """Return how many different numbers there are, and which of them each is."""
+    found, places = np.unique(numbers, return_inverse=True)
+    return len(found), places
+
+
+def _check_places(coords: np.ndarray, sizes: tuple[int, ...], words: Words) -> None:
+    """Refuse cells beyond an axis, and cells that are listed twice."""
+    for axis, (line, size) in enumerate(zip(coords, sizes, strict=True)):
+        wrong = np.flatnonzero((line < 0) | (line >= size))
+        if len(wrong):
+            validate.refuse(f"coords[{axis}]", f"from 0 to {size - 1}", f"{line[wrong[0]]} for cell {wrong[0]}")
+    keys, span = np.zeros(coords.shape[1], np.int64), 1
+    for line, length in zip(coords, sizes, strict=True):
+        size = length
+        places = line.astype(np.int64)
+        if span * size >= MOST_KEYS:
+            (span, keys), (size, places) = _compact(keys), _compact(places)
+        keys, span = keys * size + places, span * size
+    order = np.argsort(keys, kind="stable")
+    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    if len(same):
+        first, second = order[same[0]], order[same[0] + 1]
+        what = words.place(range(len(sizes)), coords[:, first].tolist())
+        validate.refuse("coords", "of different cells", f"{what} twice, for cells {first} and {second}")

@@ -1,0 +1,64 @@
+"""Options that several functions of margins take."""
+
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import validate
+from cmfast._core.annotations import OnFailure, Progress
+from cmfast._core.progress import reporter
+
+MOST_ITER = 2**53
+
+
+def of_tables(
+    n_margins: int,
+    *,
+    importance: Any,
+    smoothing: float | None,
+    tol: float,
+    max_iter: int | None,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Check what functions of tables take beside the tables and their margins; return what kernels do."""
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    return {
+        "importance": importances(importance, n_margins),
+        "smoothing": None if smoothing is None else validate.positive("smoothing", smoothing),
+        "tol": validate.positive("tol", tol),
+        "max_iter": passes(max_iter),
+        "num_threads": validate.num_threads(num_threads),
+        "progress": reporter(progress, "tables"),
+    }
+
+
+def passes(max_iter: Any) -> int | None:
+    """Return how many passes are allowed; None where the kernel is to say."""
+    return None if max_iter is None else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER)
+
+
+def numbers(name: str, given: Any, n: int) -> np.ndarray:
+    """Return one number, or one for each of n, as float64."""
+    wanted = f"a number, or an array of {n}"
+    try:
+        found = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):
+        validate.refuse(name, wanted, type(given).__name__, TypeError)
+    if found.dtype.kind not in "uif" or found.dtype.itemsize > 8:
+        validate.refuse(name, wanted, validate.shown(given), TypeError)
+    if found.shape not in ((), (n,)) or np.isnan(found).any():
+        validate.refuse(name, wanted, validate.shown(given))
+    return np.array(found, np.float64)
+
+
+def importances(importance: Any, n: int) -> list[float] | None:
+    """Return one number for each target; None where all must be met."""
+    if importance is None:
+        return None
+    found = np.broadcast_to(numbers("importance", importance, n), n)
+    if not (found > 0.0).all():
+        validate.refuse("importance", "above 0", validate.shown(importance))
+    return [float(p) for p in found] if np.isfinite(found).any() else None

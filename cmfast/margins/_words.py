@@ -1,0 +1,34 @@
+"""What axes, lines and cells of tables are called: by numbers, or by the columns and categories of a long table."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from cmfast._core import values
+from cmfast._files.records import named
+
+
+class Words(NamedTuple):
+    """The names of the axes of a table, and of the places on each; none where numbers are all there is."""
+
+    columns: tuple[str, ...] = ()
+    labels: tuple[Sequence[Any], ...] = ()
+
+    def place(self, axes: Sequence[int], at: Sequence[int]) -> str:
+        """Return what a place on some axes is called."""
+        if not self.columns:
+            return values.place(at)
+        key = tuple(str(self.labels[axis][k]) for axis, k in zip(axes, at, strict=True))
+        return named(tuple(self.columns[axis] for axis in axes), key) or "the total"
+
+    def line(self, margin: int, axes: Sequence[int], at: Sequence[int]) -> str:
+        """Return what a line of a margin is called."""
+        where = self.place(axes, at)
+        return where if self.columns else f"line {where} of margins[{margin}]"
+
+    def shared(self, kept: str, common: Sequence[int], at: Sequence[int]) -> str:
+        """Return what two margins share, which are those of an argument that calls axes `kept`."""
+        if not common:
+            return "total"
+        if self.columns:
+            return self.place(common, at)
+        return f"{kept} {tuple(common)} that they share, at {values.place(at)}"
