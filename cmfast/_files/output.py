@@ -19,7 +19,11 @@ class FileError(Exception):
     """A file that cannot be read, written or understood; the text is one line for the person who named it."""
 
     def __init__(self, path: Path | str, what: str) -> None:
-        super().__init__(f"{path}: {what}")
+        super().__init__(path, what)  # as they are, so that it can go from one process to another
+
+    def __str__(self) -> str:
+        path, what = self.args
+        return f"{path}: {what}"
 
 
 def reason(error: OSError) -> str:

@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 
 TABLES = (*tables.PARQUET, *tables.IPC)
+ZARR = ".zarr"
 ROWS = 1 << 16  # of a table, per block
 BYTES = 1 << 26  # of a zarr array, per block
 
@@ -47,6 +48,21 @@ def open_points(path: Path, true: str, pred: str, features: list[str] | None, *,
     return X, y, p
 
 
+def open_labels(path: Path, true: str, pred: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the class ids in two columns of a table, without the points."""
+    names, _, parts = tables.arrow_batches(path)
+    places = [tables.column_named(path, names, name) for name in (true, pred)]
+    blocks = [np.empty((2, 0), np.int64)]
+    done = 0
+    for columns in parts(places):
+        with tables.understood(path, "not readable"):
+            pairs = zip((true, pred), columns, strict=True)
+            blocks.append(np.stack([_classes(path, name, column, done, None) for name, column in pairs]))
+        done += len(columns[0])
+    y, p = np.concatenate(blocks, axis=1)
+    return y, p
+
+
 def open_rows(
     path: Path, label: str | None, features: list[str] | None, *, tick: Tick
 ) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
@@ -65,27 +81,74 @@ def open_rows(
     return None, open_array(path, tick=tick), None if label is None else open_array(Path(label), tick=tick)
 
 
-def iter_labels(paths: Sequence[Path], *, tick: Tick) -> Iterator[list[tables.Column]]:
-    """Yield blocks of labels that stand in files of their own, npy or zarr: truth, prediction, and maybe groups."""
-    arrays = [open_array(path, tick=lambda done, total: None) for path in paths]
-    n = arrays[0].shape[0] if arrays[0].ndim else 0
-    for path, array in zip(paths, arrays, strict=True):
-        if array.ndim != 1:
-            raise FileError(path, f"must be of shape (n,), a label per sample, but is {array.shape}")
-        if len(array) != n:
-            raise FileError(path, f"holds {len(array):,} labels, but {paths[0]} {n:,}")
+def iter_labels(
+    paths: Sequence[Path], *, tick: Tick, rows: tuple[int, int] | None = None
+) -> Iterator[list[tables.Column]]:
+    """Yield blocks of labels that stand in files of their own, npy or zarr: truth, prediction, and maybe groups.
+
+    `rows` are the first and the last but one that are wanted; None: all.
+    """
+    arrays = [open_array(path, tick=lambda done, total: None, rows=rows) for path in paths]
+    n = _labels_in(paths, [array.shape for array in arrays])
     for start in range(0, max(n, 1), tables.ROWS):
         stop = min(start + tables.ROWS, n)
         parts = [np.array(array[start:stop]) for array in arrays]
-        block = [tables.coded(path, part, start) for path, part in zip(paths, parts, strict=True)]
+        first = start + (rows[0] if rows else 0)
+        block = [tables.coded(path, part, first) for path, part in zip(paths, parts, strict=True)]
         yield tables.comparable(paths[1], block)
         tick(stop, n)
 
 
-def open_array(path: Path, *, tick: Tick) -> np.ndarray:
-    """Return an npy or zarr array as a map."""
-    if path.suffix.lower() != ".zarr":
-        return tables.open_npy(path)
+def _labels_in(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]]) -> int:
+    """Return how many labels there are in every one of the arrays."""
+    n = shapes[0][0] if shapes[0] else 0
+    for path, shape in zip(paths, shapes, strict=True):
+        if len(shape) != 1:
+            raise FileError(path, f"must be of shape (n,), a label per sample, but is {shape}")
+        if shape != (n,):
+            raise FileError(path, f"holds {shape[0]:,} labels, but {paths[0]} {n:,}")
+    return n
+
+
+def labels_in(paths: Sequence[Path], most: int) -> tuple[int, int]:
+    """Return how many labels there are in arrays that belong together, and how many to read at a time, about `most`."""
+    shapes, _, chunks = zip(*map(layout, paths), strict=True)
+    return _labels_in(paths, shapes), whole_chunks(most, chunks[0])
+
+
+def whole_chunks(rows: int, chunk: int) -> int:
+    """Return about as many rows as are wanted, of whole chunks of an array."""
+    return max(rows // chunk, 1) * chunk
+
+
+def open_array(path: Path, *, tick: Tick, rows: tuple[int, int] | None = None) -> np.ndarray:
+    """Return an npy or zarr array as a map; `rows` are the first and the last but one that are wanted."""
+    if path.suffix.lower() != ZARR:
+        array = tables.open_npy(path)
+        return array if rows is None or not array.ndim else array[slice(*rows)]
+    with _opened_zarr(path) as (loop, array), Scratch() as out:
+        first, last = (0, array.shape[0]) if rows is None else rows
+        n, each = last - first, max(math.prod(array.shape[1:]) * array.dtype.itemsize, 1)
+        if n * each > (room := free_bytes()):
+            raise FileError(
+                path,
+                f"needs {n * each / 2**30:,.1f} GiB in the folder for temporary files, "
+                f"which has {room / 2**30:,.1f}; name another by TMPDIR",
+            )
+        # Whole chunks, or each would be read more than once.
+        step = whole_chunks(BYTES // each, array.chunks[0])
+        for start in range(first, max(last, first + 1), step):
+            stop = min(start + step, last)
+            with tables.understood(path, "damaged zarr array"):
+                block = np.asarray(loop.run(array.getitem((slice(start, stop),))))
+            out.append(block)
+            tick(stop - first, n)
+        return out.mapped()
+
+
+@contextmanager
+def _opened_zarr(path: Path) -> Iterator[tuple[Any, Any]]:
+    """Yield a loop and a zarr array that is read in it, of numbers in rows."""
     tables.needs("zarr", path)
     for folder, _, names in os.walk(path):
         for name in names:
@@ -95,28 +158,25 @@ def open_array(path: Path, *, tick: Tick) -> np.ndarray:
     from zarr.api import asynchronous
 
     # In a loop of its own: it waits for what is still being read when one of many chunks turns out to be damaged.
-    with asyncio.Runner() as loop, Scratch() as out:
+    with asyncio.Runner() as loop:
         with tables.understood(path, "is no zarr array"):
             array = loop.run(asynchronous.open_array(store=str(path), mode="r"))
             if array.ndim == 0 or array.dtype.kind not in "biuf":
                 raise FileError(
                     path, f"must hold numbers in rows, but is of shape {array.shape} and dtype {array.dtype}"
                 )
-            n, each = array.shape[0], max(math.prod(array.shape[1:]) * array.dtype.itemsize, 1)
-            if n * each > (room := free_bytes()):
-                raise FileError(
-                    path,
-                    f"needs {n * each / 2**30:,.1f} GiB in the folder for temporary files, "
-                    f"which has {room / 2**30:,.1f}; name another by TMPDIR",
-                )
-            # Whole chunks, or each would be read more than once.
-            step = max(BYTES // each // array.chunks[0], 1) * array.chunks[0]
-        for start in range(0, max(n, 1), step):
-            with tables.understood(path, "damaged zarr array"):
-                rows = np.asarray(loop.run(array.getitem((slice(start, start + step),))))
-            out.append(rows)
-            tick(min(start + step, n), n)
-        return out.mapped()
+            if array.chunks[0] < 1:
+                raise FileError(path, "is no zarr array (it has chunks without rows)")
+        yield loop, array
+
+
+def layout(path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
+    """Return the shape and the type of an npy or zarr array, and how many rows should be read together."""
+    if path.suffix.lower() != ZARR:
+        array = tables.open_npy(path)
+        return array.shape, array.dtype, 1
+    with _opened_zarr(path) as (_, array):
+        return array.shape, array.dtype, array.chunks[0]
 
 
 def free_bytes() -> int:

@@ -26,6 +26,8 @@ BLOCK_BYTES = 32 << 20  # of matrices, per block: long enough to keep every thre
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
+WHAT = {"io": "format", "cluster": "address"}  # by the extra that brings what reads it
+
 Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, and maybe groups
 Tick = Callable[[int, int], object]
 
@@ -403,14 +405,14 @@ def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Colu
         tick(done, total)
 
 
-def needs(module: str, path: Path) -> Any:
+def needs(module: str, path: Path | str, extra: str = "io") -> Any:
     """Import what reads this kind of file, or name what has to be installed."""
     from importlib import import_module
 
     try:
         return import_module(module)
     except ImportError:
-        raise FileError(path, f'reading this format needs {module}: pip install "cmfast[io]"') from None
+        raise FileError(path, f'reading this {WHAT[extra]} needs {module}: pip install "cmfast[{extra}]"') from None
 
 
 def arrow_batches(path: Path) -> tuple[list[str], int, Callable[[list[int]], Iterator[list[Any]]]]:

@@ -10,6 +10,7 @@ import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._files.output import FileError, replacing, to_json, write_npz
 from cmfast.cli import _screen
+from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import count
 from cmfast.cli._normalize import normalized
 from cmfast.cli._options import (
@@ -30,12 +31,14 @@ LABEL_BYTES = 64 << 20  # of the labels in an npz file, where the matrix is no l
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    label_options(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather")
+    label_options(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather; a folder, a glob or a URL of such")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, help="normalise the matrix")
     scaling_options(parser)
     output_options(parser, "npy, npz, csv or json file; the last three keep the labels")
+    cluster_options(parser)
 
 
+@in_parts
 def run(args: argparse.Namespace) -> int:
     """Count the matrix, or one for each group; 1 if one could not be normalised."""
     if args.smoothing is not None and args.normalize != "bi":

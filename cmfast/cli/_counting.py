@@ -3,9 +3,9 @@
 import argparse
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -13,15 +13,23 @@ import cmfast
 from cmfast._core import labels as _labels
 from cmfast._files import points, tables, texts
 from cmfast._files.output import FileError
+from cmfast._files.sources import Source, reached
+from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
 from cmfast.cli._options import bar, compute, sources
+from cmfast.cli._stored import read_counts
+from cmfast.confusion_counts._axis import FOUND, ORDERED, Axis
+from cmfast.confusion_counts._held import Held, parts_of
+from cmfast.confusion_counts._keys import Keys
+
+PART = 1 << 24  # labels of arrays that are counted by one task
 
 
 class Orders:
     """The orders of categories that a file declares: of the labels, which several columns have, and of others."""
 
-    def __init__(self, source: Path, n_labels: int) -> None:
+    def __init__(self, source: Source, n_labels: int, known: dict[int, tuple[Any, ...]] | None = None) -> None:
         self._source, self._n_labels = source, n_labels
-        self._known: dict[int, tuple[Any, ...]] = {}
+        self._known = known or {}
 
     def add(self, columns: list[tables.Column]) -> None:
         """Take what the columns of a block declare; orders must not contradict each other."""
@@ -33,7 +41,7 @@ class Orders:
             try:
                 self._known[place] = _labels.agreed("labels", known, column.order)
             except ValueError as error:
-                raise FileError(self._source, str(error)) from None
+                raise FileError(str(self._source), str(error)) from None
 
     @property
     def of_labels(self) -> tuple[Any, ...]:
@@ -47,13 +55,35 @@ class Orders:
 
 def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], np.ndarray]:
     """Return labels, groups (a value of every column --by) and a matrix for each; files are read once, in blocks."""
+    named = sources(args)
+    found = _together(args, named) if args.tasks.wanted(*named) else _gathered(args, cast("list[Path]", named))
+    labels, groups, total, orders = found
+    if not labels:
+        raise FileError(str(named[0]), "holds no samples")
+    _warn_of_strangers(total)
+    names, label_order = in_order(labels, orders.of_labels)
+    group_names, group_order = _groups_in_order(groups, orders)
+    return names, group_names, total[np.ix_(group_order, label_order, label_order)]
+
+
+class Found(NamedTuple):
+    """Labels and groups, none of them twice, with a matrix for every group, and the orders that files declare."""
+
+    labels: list[Any]
+    groups: list[tuple[Any, ...]]
+    total: np.ndarray
+    orders: Orders
+
+
+def _gathered(args: argparse.Namespace, paths: Sequence[Path], rows: tuple[int, int] | None = None) -> Found:
+    """Return what a table holds, or files of labels; nothing at all where there are no samples."""
     total = np.zeros((0, 0, 0), np.int64)
     places: dict[Any, int] = {}
     groups: dict[tuple[Any, ...], int] = {}
     written: list[dict[str, int]] = []  # of csv: the texts of every column, and the line of each
-    source = sources(args)[0]
+    source = paths[0]
     orders = Orders(source, n_labels=2)
-    for y_true, y_pred, *others in _blocks(args):
+    for y_true, y_pred, *others in _blocks(args, paths, rows):
         n = len(y_true.codes)
         if n == 0:
             continue
@@ -76,23 +106,88 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
         if more or new:
             total = np.pad(total, ((0, more), (0, new), (0, new)))
         total[np.ix_(which, where, where)] += part
-    if not places:
-        raise FileError(source, "holds no samples")
     if written:
         places, groups, total = _read(source, written, places, groups, total)
-    _warn_of_strangers(total)
-    labels, label_order = in_order(list(places), orders.of_labels)
-    group_names, group_order = _groups_in_order(list(groups), orders)
-    return labels, group_names, total[np.ix_(group_order, label_order, label_order)]
+    return Found(list(places), list(groups), total, orders)
 
 
-def _blocks(args: argparse.Namespace) -> Iterator[list[tables.Column]]:
+def _together(args: argparse.Namespace, named: Sequence[Source]) -> Found:
+    """Return what tables or files of labels hold together, each counted by a task of its own."""
+    if args.labels is None:
+        parts = parts_of_tables(named[0])
+        options = {name: getattr(args, name) for name in ("true", "pred", "by", "header")}
+    else:
+        parts = parts_of_arrays(named, lambda paths: points.labels_in(paths, PART))
+        options = {"by": args.by}
+    total = cmfast.ConfusionCounts()
+    for part, path in zip(parts, args.tasks.states("labels", _part_counted, parts, options), strict=True):
+        counts = read_counts(path, cmfast.ConfusionCounts)
+        try:
+            total += counts
+        except (TypeError, ValueError) as error:
+            raise FileError(str(part), str(error)) from error
+    return _found(total, named[0])
+
+
+def _part_counted(part: Part, options: dict[str, Any], *, threads: int | None) -> bytes:
+    """Return the counts of a table, or of some rows of labels, as a state."""
+    files = {"labels": None if "true" in options else ""}
+    args = argparse.Namespace(**files, **options, threads=threads, quiet=True, command="")
+    with reached(part.sources) as paths:
+        found = _gathered(args, paths, part.rows)
+        return _state(found, options["by"]).to_bytes()
+
+
+def _state(found: Found, by: list[str] | None) -> cmfast.ConfusionCounts:
+    """Return what was found as counts that know their labels and groups."""
+    axis = _axis(found.labels, found.orders.of_labels)
+    places = [axis.places[label] for label in found.labels]
+    M = np.zeros((len(found.groups), len(axis.labels), len(axis.labels)), np.int64)
+    M[np.ix_(range(len(M)), places, places)] = found.total
+    if not found.labels:
+        return cmfast.ConfusionCounts()
+    if by is None:
+        held = Held(axis, None, M[0])
+    else:
+        columns = list(zip(*found.groups, strict=True))
+        axes = tuple(_axis(dict.fromkeys(column), found.orders.of_group(k)) for k, column in enumerate(columns))
+        rows = np.array([[one.places[label] for label in column] for one, column in zip(axes, columns, strict=True)]).T
+        order = np.lexsort(rows.T[::-1])
+        held = Held(axis, Keys(tuple(by), axes, rows[order]), M[order])
+    return cmfast.ConfusionCounts._of_stored(parts_of(held, on_host=True))
+
+
+def _axis(labels: Iterable[Any], known: tuple[Any, ...]) -> Axis:
+    """Return labels in the order that a file declares, others behind those, sorted."""
+    return Axis((*known, *sorted(set(labels) - set(known))), ORDERED if known else FOUND)
+
+
+def _found(counts: cmfast.ConfusionCounts[Any], source: Source) -> Found:
+    """Return what counts hold; labels that are declared and do not occur are none."""
+    held = counts._held
+    M = held.whole().reshape(-1, *held.shape()[-2:])
+    occur = np.flatnonzero(M.any(axis=(0, 1)) | M.any(axis=(0, 2)))
+    labels = [held.axis.labels[k] for k in occur]
+    if len({type(label) for label in labels}) > 1:  # truths of one file among the numbers of another
+        labels = list(map(int, labels))
+    groups: list[tuple[Any, ...]] = [()]
+    axes = {-1: held.axis}
+    if held.keys is not None:
+        groups = [name if len(held.keys.names) > 1 else (name,) for name in held.keys.labels]
+        axes |= dict(enumerate(held.keys.axes))
+    known = {k: axis.labels for k, axis in axes.items() if axis.source == ORDERED}
+    return Found(labels, groups, M[:, occur][:, :, occur], Orders(source, 2, known))
+
+
+def _blocks(
+    args: argparse.Namespace, paths: Sequence[Path], rows: tuple[int, int] | None
+) -> Iterator[list[tables.Column]]:
     """Yield truth, prediction and, where --by is given, groups, in blocks."""
     tick = bar(args, args.command) or (lambda done, total: None)
     if args.labels is not None:
-        return points.iter_labels(sources(args), tick=tick)
+        return points.iter_labels(paths, tick=tick, rows=rows)
     wanted = (args.true, args.pred, *(args.by or ()))
-    return tables.iter_columns(args.input, wanted, header=args.header, tick=tick)
+    return tables.iter_columns(paths[0], wanted, header=args.header, tick=tick)
 
 
 def _written(columns: list[tables.Column], before: list[dict[str, int]]) -> list[dict[str, int]]:
@@ -166,11 +261,13 @@ def _places(column: tables.Column, found: dict[Any, int]) -> np.ndarray:
     return ids
 
 
-def check_room(path: Path, n_matrices: int, n_classes: int) -> None:
+def check_room(path: Source, n_matrices: int, n_classes: int) -> None:
     """Refuse a matrix that this machine cannot hold, before the system ends the process for trying."""
     if 8 * n_matrices * n_classes**2 > _memory():
         matrices = "a matrix" if n_matrices == 1 else f"{n_matrices:,} matrices"
-        raise FileError(path, f"holds {n_classes:,} classes, too many for {matrices} in memory; are these the labels?")
+        raise FileError(
+            str(path), f"holds {n_classes:,} classes, too many for {matrices} in memory; are these the labels?"
+        )
 
 
 def _memory() -> int:

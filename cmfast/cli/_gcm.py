@@ -8,8 +8,11 @@ import numpy as np
 
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Empty
-from cmfast._files import points
+from cmfast._files import points, sources
 from cmfast._files.output import replacing, to_json, write_npz
+from cmfast._files.sources import located
+from cmfast.cli import _gcm_parts
+from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import check_room
 from cmfast.cli._options import (
     Parser,
@@ -33,7 +36,10 @@ COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "pattern", "patte
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
     parser.add_argument(
-        "input", type=Path, metavar="X", help="embeddings (n, m): npy, zarr, or a Parquet, Arrow or Feather table"
+        "input",
+        type=located,
+        metavar="X",
+        help="embeddings (n, m): npy, zarr, or a Parquet, Arrow or Feather table; a folder, a glob or a URL of such",
     )
     parser.add_argument("--labels", required=True, metavar="Y", help="true classes 0..C-1: file (n,), or column of X")
     parser.add_argument("--pred", required=True, metavar="P", help="predicted classes: file (n,), or column of X")
@@ -58,35 +64,23 @@ def add_options(parser: Parser) -> None:
     scaling_options(parser)
     parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true nor predicted, default nan")
     output_options(parser, "npz or json file for matrices and diagnostics")
+    cluster_options(parser)
 
 
+@in_parts
 def run(args: argparse.Namespace) -> int:
     """Compute the matrices; 1 if a weighting has no answer."""
-    table = args.input.suffix.lower() in points.TABLES
+    tables = sources.kind(args.input) in points.TABLES
     args.weights = list(dict.fromkeys(args.weights))
-    if args.features and not table:
+    if args.features and not tables:
         misuse("--features belongs to a table")
-    sources = (args.input,) if table else (args.input, Path(args.labels), Path(args.pred))
-    target = table_target(args, (".npz", ".json"), *sources)
-    tick = bar(args, "gcm, reading", "points") or (lambda done, total: None)
-    X, y, p = points.open_points(args.input, args.labels, args.pred, args.features, tick=tick)
-    for source, ids in ((args.labels, y), (args.pred, p)):
-        if ids.dtype.kind in "iu" and ids.size:
-            check_room(Path(source), len(args.weights), int(ids.max()) + 1)
+    named = [args.input, *(() if tables else map(located, (args.labels, args.pred)))]
+    target = table_target(args, (".npz", ".json"), *named)
     options = given(args, "smoothing", "empty")
-    result = compute(
-        cmfast.geometric_confusion_matrix,
-        X,
-        y,
-        p,
-        weights=args.weights,
-        n_components=args.components,
-        grid=args.grid.replace("-", "_"),
-        rng=args.seed,
-        num_threads=args.threads,
-        progress=bar(args, "gcm", "points"),
-        **options,
-    )
+    if args.tasks.wanted(*named):
+        result = _gcm_parts.of_parts(args, tables=tables, **options)
+    else:
+        result = _of_all(args, options)
     diagnostics = result.diagnostics
     matrices = {"gcm": result.matrix, "normalized": diagnostics.normalized}
     by_weights: list[dict[str, Any]] = [
@@ -114,6 +108,28 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_gcm(facts, result.matrix)
     return 0 if np.isfinite(result.matrix).all() else 1
+
+
+def _of_all(args: argparse.Namespace, options: dict[str, Any]) -> Any:
+    """Return the result of points in one file, or one for each array."""
+    tick = bar(args, "gcm, reading", "points") or (lambda done, total: None)
+    X, y, p = points.open_points(args.input, args.labels, args.pred, args.features, tick=tick)
+    for source, ids in ((args.labels, y), (args.pred, p)):
+        if ids.dtype.kind in "iu" and ids.size:
+            check_room(Path(source), len(args.weights), int(ids.max()) + 1)
+    return compute(
+        cmfast.geometric_confusion_matrix,
+        X,
+        y,
+        p,
+        weights=args.weights,
+        n_components=args.components,
+        grid=args.grid.replace("-", "_"),
+        rng=args.seed,
+        num_threads=args.threads,
+        progress=bar(args, "gcm", "points"),
+        **options,
+    )
 
 
 def _print_gcm(facts: dict[str, Any], G: np.ndarray) -> None:

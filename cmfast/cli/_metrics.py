@@ -12,6 +12,7 @@ import cmfast
 from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
 from cmfast.cli import _intervals, _many, _screen
+from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import count
 from cmfast.cli._options import (
     Parser,
@@ -56,6 +57,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--block-mb", type=positive_number, default=tables.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
     output_options(parser, "csv, parquet or json file: a row per group or matrix")
+    cluster_options(parser)
 
 
 class Answer(NamedTuple):
@@ -87,6 +89,7 @@ def policy(text: str) -> Undefined:
     return value
 
 
+@in_parts
 def run(args: argparse.Namespace) -> int:
     """Compute the metrics; 1 if some matrices hold what has none."""
     target = table_target(args, (".csv", ".parquet", ".json"), *sources(args))

@@ -12,6 +12,7 @@ import cmfast
 from cmfast._core import validate
 from cmfast._core.progress import Bar, on_terminal
 from cmfast._files.output import check_target
+from cmfast._files.sources import Source, located
 
 _KEYWORD = re.compile(r"\b(n_components|grid|smoothing|empty|solver|tol|max_iter)=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
@@ -65,9 +66,9 @@ def scaling_options(parser: Parser) -> None:
 
 def label_options(parser: Parser, what: str) -> None:
     """Add where the labels are: columns of a table, or files of their own."""
-    parser.add_argument("input", type=Path, nargs="?", metavar="FILE", help=what)
+    parser.add_argument("input", type=located, nargs="?", metavar="FILE", help=what)
     parser.add_argument(
-        "--labels", type=Path, metavar="Y", help="in place of FILE: npy or zarr (n,) of the truth; --pred is another"
+        "--labels", type=located, metavar="Y", help="in place of FILE: npy or zarr (n,) of the truth; --pred is another"
     )
     parser.add_argument("--true", metavar="COLUMN", help=f"name or number of the column of the truth; {DEFAULT}")
     parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction; with --labels its file")
@@ -156,7 +157,7 @@ def worded(text: str, options: Container[str]) -> str:
     return _KEYWORD.sub(option, text.replace("as grid=cmfast", "in Python as grid=cmfast"))
 
 
-def sources(args: argparse.Namespace) -> list[Path]:
+def sources(args: argparse.Namespace) -> list[Source]:
     """Return the files that hold the labels, after checking how they are named."""
     if args.labels is None:
         if args.input is None:
@@ -168,13 +169,14 @@ def sources(args: argparse.Namespace) -> list[Path]:
         misuse("--labels needs --pred, the file of the predictions")
     if (args.true, args.header) != (None, None):
         misuse("--true and --header belong to FILE")
-    return [args.labels, Path(args.pred), *map(Path, args.by or ())]
+    return [args.labels, located(args.pred), *map(located, args.by or ())]
 
 
-def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Path) -> Path | None:
+def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:
     """Return where --output goes, None if nowhere, before anything is computed."""
     if args.output is None:
         return None
     if args.output.suffix.lower() not in suffixes:
         misuse(f"--output must end in {', '.join(suffixes)}, got {args.output}")
-    return check_target(args.output, force=args.force, sources=sources)
+    files = tuple(one for one in sources if isinstance(one, Path))
+    return check_target(args.output, force=args.force, sources=files)

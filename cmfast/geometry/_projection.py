@@ -219,15 +219,21 @@ def pca(
     return Projection(mean, components, ratio)
 
 
-def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
-    """Return `X` on its principal axes, without those that are nothing but rounding."""
+def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
+    """Return the principal axes of adopted points, without those that are nothing but rounding, or all of them."""
     axes = Projection(*dispatch.call("pca", X, n_components=m, precision="auto")[:3])
     ratio = dispatch.to_host(axes.explained_variance_ratio)
     if not keep_all:
         # Of a covariance summed over many points, and its eigenvalues: each rounds a few times n units.
         noise = 16 * float(np.finfo(np.float64).eps) * dispatch.shape_of(X)[1]
         m = max(1, int((ratio > noise * ratio[:1]).sum()))
-    kept = Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
+    return Projection(axes.mean, axes.components[:m], axes.explained_variance_ratio[:m])
+
+
+def projected(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Array:
+    """Return `X` on its principal axes, as :func:`axes_of` has them."""
+    kept = axes_of(X, m, keep_all=keep_all)
+    m = len(kept.components)
     n = dispatch.shape_of(X)[0]
     if n * m * 8 <= MOST_PROJECTED or dispatch.device_of(X) != "cpu":  # nothing leaves a device
         return kept.transform(X, num_threads=num_threads)

@@ -237,10 +237,10 @@ def _of_chunks(
     cells = cell_counts(X, y_true, y_pred, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
     M = confusion_matrix(y_true, y_pred, n_classes=n_classes, num_threads=num_threads)
     asked |= {"num_threads": num_threads}
-    return lazy.awaited(_of_counted, cells, M, rng, has_grid=given, **asked)
+    return lazy.awaited(of_counted, cells, M, rng, has_grid=given, **asked)
 
 
-def _of_counted(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:
+def of_counted(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:
     """Return the result of the cells of all points, and the confusion matrix that those left out are in as well."""
     generator = validate.generator(rng)
     known = tables(M, asked["weights"], asked["bi"])

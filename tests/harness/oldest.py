@@ -6,7 +6,8 @@ from pathlib import Path
 
 project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 extras = project["optional-dependencies"]
-for line in [*project["dependencies"], *extras["demo"], *extras["io"], *extras["plot"], *extras["test"]]:
+names = ("cluster", "demo", "io", "plot", "test")
+for line in [*project["dependencies"], *(line for name in names for line in extras[name])]:
     name, bound, version = line.partition(";")[0].partition(">=")
     if bound:
         sys.stdout.write(f"{name}=={version}\n")

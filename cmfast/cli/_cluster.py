@@ -1,0 +1,269 @@
+"""Partitions of files, each counted by a task of its own: here one after another, or on a cluster of Dask's.
+
+What a task has made is a file of a state, as ``cmfast merge`` reads it, named by what it was made of. So a run that was
+ended goes on where it stood.
+"""
+
+import argparse
+import hashlib
+import json
+import logging
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial, wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import cmfast
+from cmfast._files import sources, tables
+from cmfast._files.output import FileError, make_folder, replacing
+from cmfast._files.sources import Source
+from cmfast.cli._options import Parser, UsageError, bar, misuse, natural_number
+
+LOCAL = re.compile(r"local(?::(\d+))?")
+ADDRESS = re.compile(r"\w+://.+")
+STATES = re.compile(r"[a-z]+-[0-9a-f]{32}\.npz")
+PATIENCE = "30s"  # with a scheduler that does not answer
+
+Run = Callable[[argparse.Namespace], int]
+Task = Callable[..., bytes]
+
+
+class Part(NamedTuple):
+    """A part of the samples, which one task counts."""
+
+    sources: tuple[Source, ...]
+    """A table; or a file for each array, whose rows belong together."""
+    rows: tuple[int, int] | None = None
+    """First and last but one, of arrays; None: all."""
+
+    def __str__(self) -> str:
+        return str(self.sources[0]) if self.rows is None else f"{self.sources[0]}, rows from {self.rows[0]:,}"
+
+
+def cluster_options(parser: Parser) -> None:
+    """Add where tasks run, and where what they have made is kept."""
+    what = "count folders, globs and URLs by Dask: at tcp://..., where a scheduler listens, or in N processes here"
+    parser.add_argument("--scheduler", type=scheduler, metavar="ADDRESS|local[:N]", help=what)
+    what = "folder for what was counted so far, which a run that was ended goes on from (default: OUT.parts, until OUT)"
+    parser.add_argument("--state", type=Path, metavar="DIR", help=what)
+
+
+def scheduler(text: str) -> str | int | None:
+    """Read the address of a scheduler; or the number of processes here, 0 for as many as there are cores."""
+    here = LOCAL.fullmatch(text)
+    if here is not None:
+        return natural_number(here[1]) if here[1] else 0
+    if ADDRESS.fullmatch(text) is None:
+        msg = f"must be an address as tcp://10.0.0.1:8786, local or local:N, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return text
+
+
+def in_parts(run: Run) -> Run:
+    """Give a command the option of tasks, which are forgotten when it ends, and the states of which it ends well."""
+
+    @wraps(run)
+    def called(args: argparse.Namespace) -> int:
+        with Tasks(args) as args.tasks:
+            return run(args)
+
+    return called
+
+
+class Tasks:
+    """What has to be done for every partition, or was done already by a run that was ended."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._stack = ExitStack()
+        self._folder: Path | None = None
+        self._map: Any = None
+        self._known: dict[Source, list[Any]] = {}
+        self._kept = args.state is not None
+
+    def __enter__(self) -> "Tasks":
+        return self
+
+    def __exit__(self, kind: Any, *error: object) -> None:
+        with self._stack:
+            if kind is None and self._folder is not None and not self._kept:
+                for path in self._folder.iterdir():
+                    if STATES.fullmatch(path.name):
+                        path.unlink()
+                with suppress(OSError):  # somebody keeps something else there
+                    self._folder.rmdir()
+
+    def wanted(self, *named: Source) -> bool:
+        """Whether the command is to count in parts."""
+        return (self._args.scheduler, self._args.state) != (None, None) or any(map(sources.is_several, named))
+
+    def states(self, kind: str, task: Task, parts: Sequence[Any], *given: Any) -> list[Path]:
+        """Return a file for what ``task(part, *given, threads=...)`` returns of every part; some may be there."""
+        paths = [self._path(kind, part, given) for part in parts]
+        missing = [k for k, path in enumerate(paths) if not path.exists()]
+        done = len(parts) - len(missing)
+        if done and not self._args.quiet:
+            sys.stderr.write(f"cmfast: {kind} of {done:,} of {len(parts):,} parts are there already\n")
+        tick = bar(self._args, f"{self._args.command}, {kind}", "parts") or (lambda done, total: None)
+        for k, data in self.each(task, [parts[k] for k in missing], *given):
+            with replacing(paths[missing[k]]) as file:
+                file.write(data)
+            done += 1
+            tick(done, len(parts))
+        return paths
+
+    def state(self, kind: str, parts: Sequence[Part], given: tuple[Any, ...], make: Callable[[], bytes]) -> Path:
+        """Return a file for what is made of all parts together."""
+        path = self._path(kind, parts, given)
+        if not path.exists():
+            data = make()
+            with replacing(path) as file:
+                file.write(data)
+        return path
+
+    def each(self, task: Callable[..., Any], parts: Sequence[Any], *given: Any) -> Iterator[tuple[int, Any]]:
+        """Yield the number of every part and what the task returns of it, in any order."""
+        if not parts:
+            return
+        if self._map is None:
+            self._map = self._stack.enter_context(_mapping(self._args.scheduler))
+        threads = self._args.threads
+        if threads is None and self._args.scheduler is not None:
+            threads = 1  # as many tasks run at a time as there are cores
+        yield from self._map(partial(_called, task=task, given=given, threads=threads), parts)
+
+    def _path(self, kind: str, part: Any, given: tuple[Any, ...]) -> Path:
+        if self._folder is None:
+            self._folder = self._made()
+        return self._folder / f"{kind}-{self._digest(part, given)}.npz"
+
+    def _made(self) -> Path:
+        out = self._args.output
+        if not self._kept and out is None:
+            return Path(self._stack.enter_context(TemporaryDirectory(prefix="cmfast-")))
+        folder: Path = self._args.state if self._kept else out.with_name(f"{out.name}.parts")
+        make_folder(folder)
+        return folder
+
+    def _digest(self, part: Any, given: tuple[Any, ...]) -> str:
+        """Return the hash of all that a state is made of."""
+        parts = [part] if isinstance(part, Part) else part
+        files = [[[self._identity(one) for one in each.sources], each.rows] for each in parts]
+        facts = json.dumps([cmfast.__version__, files, given], sort_keys=True, default=_hashed)
+        return hashlib.sha256(facts.encode()).hexdigest()[:32]
+
+    def _identity(self, source: Source) -> list[Any]:
+        if source not in self._known:
+            self._known[source] = sources.identity(source)
+        return self._known[source]
+
+
+def _hashed(value: Any) -> str:
+    return hashlib.sha256(value).hexdigest()
+
+
+Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[tuple[int, Any]]]
+
+
+@contextmanager
+def _mapping(where: str | int | None) -> Iterator[Map]:
+    """Yield what calls a task with every part: here, or on a cluster."""
+    if where is None:
+        yield _here
+        return
+    distributed = tables.needs("distributed", f"--scheduler {where or 'local'}", "cluster")
+    with ExitStack() as stack:
+        address: Any = where
+        if isinstance(where, int):
+            options = {"n_workers": where or None, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+            with _undisturbed():
+                address = stack.enter_context(distributed.LocalCluster(**options, silence_logs=logging.CRITICAL))
+        try:
+            client = stack.enter_context(distributed.Client(address, timeout=PATIENCE, set_as_default=False))
+        except (OSError, ValueError) as error:
+            misuse(f"--scheduler {where}: {str(error).partition(chr(10))[0] or type(error).__name__}")
+
+        def on_cluster(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+            futures = client.map(task, parts, pure=False)
+            rest = {future.key: (k, future) for k, future in enumerate(futures)}
+            done = distributed.as_completed(futures, loop=client.loop, with_results=True)
+            del futures  # of what has been yielded nothing is held
+            try:
+                for future, (failed, result) in done:
+                    if failed is not None:
+                        raise failed
+                    yield rest.pop(future.key)[0], result
+            except distributed.KilledWorker as error:
+                misuse(f"--scheduler: workers die over a part again and again ({error})")
+            except ImportError as error:
+                misuse(f"--scheduler: what workers need is not installed there ({error})")
+            finally:
+                client.cancel([future for _, future in rest.values()])
+
+        yield on_cluster
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Have the processes that are started, then or later, leave Ctrl-C to this one, which ends them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # which would unblock the signal again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # threads and processes inherit this
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    for k, part in enumerate(parts):
+        failed, result = task(part)
+        if failed is not None:
+            raise failed
+        yield k, result
+
+
+def _called(
+    part: Any, *, task: Callable[..., Any], given: tuple[Any, ...], threads: int | None
+) -> tuple[Exception | None, Any]:
+    """Call a task; what is wrong with its files, or with their values, comes back as an error that names them."""
+    try:
+        return None, task(part, *given, threads=threads)
+    except FileError as error:
+        return FileError(*map(str, error.args)), None  # without the frames of another process
+    except (UsageError, cmfast.FailureError) as error:
+        return FileError(str(part), str(error)), None
+
+
+def parts_of_tables(named: Source) -> list[Part]:
+    """Return a part for each table."""
+    return [Part((one,)) for one in sources.expanded(named)]
+
+
+def parts_of_arrays(named: Sequence[Source], rows: Callable[[Sequence[Path]], tuple[int, int]]) -> list[Part]:
+    """Return parts of arrays whose rows belong together: of files in pairs, those of this machine cut into rows.
+
+    `rows` tells of the files of a part how many rows they have, and how many make a part.
+    """
+    every = [sources.expanded(one) for one in named]
+    for one, found in zip(named, every, strict=True):
+        if len(found) != len(every[0]):
+            raise FileError(str(one), f"holds {len(found):,} files, but {named[0]} {len(every[0]):,}")
+    parts: list[Part] = []
+    for together in zip(*every, strict=True):
+        paths = [one for one in together if isinstance(one, Path)]
+        if len(paths) < len(together):  # to cut what is in a store would be to copy it for every piece
+            parts.append(Part(together))
+            continue
+        n, step = rows(paths)
+        parts += [Part(together, (start, min(start + step, n))) for start in range(0, max(n, 1), step)]
+    return parts

@@ -1,0 +1,209 @@
+"""The points of ``cmfast gcm`` in parts: axes and a grid of all, then the cells of each part, which are merged."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+import cmfast
+from cmfast._core import caller, dispatch, failures, validate
+from cmfast._files import points
+from cmfast._files.output import FileError
+from cmfast._files.scratch import Scratch
+from cmfast._files.sources import located, reached
+from cmfast._files.states import State
+from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
+from cmfast.cli._counting import check_room
+from cmfast.cli._options import compute
+from cmfast.cli._stored import read_counts
+from cmfast.geometry._projection import axes_of
+from cmfast.geometry._result import GcmResult, of_counted
+from cmfast.geometry._rules import Columns, Spread, moments, spread
+from cmfast.geometry._weights import options_of_bi
+
+PART = 1 << 27  # bytes of an array of points that are counted by one task
+FUNCTION = "geometric_confusion_matrix"  # which this does in parts, and whose messages these are
+
+Points = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Columned(NamedTuple):
+    """Columns of a table: of labels, predictions and points; None: all others."""
+
+    true: str
+    pred: str
+    features: list[str] | None
+
+
+def of_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, empty: Any = "nan") -> GcmResult:
+    """Return what :func:`cmfast.geometric_confusion_matrix` does of all points, bit by bit."""
+    columns = Columned(args.labels, args.pred, args.features) if tables else None
+    if tables:
+        parts = parts_of_tables(args.input)
+    else:
+        parts = parts_of_arrays([args.input, located(args.labels), located(args.pred)], _rows)
+    work, rule = args.tasks, args.grid.replace("-", "_")
+    seen = [read_counts(path, cmfast.ConfusionCounts) for path in work.states("labels", _labels, parts, columns)]
+    M = cmfast.ConfusionCounts.merge(seen).matrix
+    parts = [part for part, counts in zip(parts, seen, strict=True) if counts.n_samples]
+    if not parts:
+        raise FileError(str(args.input), "holds no samples")
+    axes = grid = None
+    if args.components is not None:
+        (path,) = work.states("axes", _axes, [parts], columns, args.components)
+        axes = path.read_bytes()
+    if rule == "scott":
+        path = work.state("grid", parts, (columns, axes, rule), lambda: _scott(work, parts, columns, axes).to_bytes())
+        grid = path.read_bytes()
+    else:
+        ((_, (grid, said)),) = work.each(_grid_by, [parts], columns, axes, rule)
+        for text in said:
+            failures.diagnose(text)
+    cells = cmfast.CellAccumulator(cmfast.Grid.from_bytes(grid), len(M))
+    for path in work.states("cells", _cells, parts, columns, axes, grid, len(M)):
+        cells.add(read_counts(path, cmfast.CellCounts))
+    options = {"weights": args.weights, "bi": options_of_bi(smoothing, empty), "on_failure": "warn"}
+    with caller.inside(FUNCTION):
+        found: GcmResult = compute(
+            of_counted, cells.counts(), M, args.seed, has_grid=False, num_threads=args.threads, **options
+        )
+    return found
+
+
+def _rows(paths: Sequence[Path]) -> tuple[int, int]:
+    """Return how many points there are in arrays that belong together, and how many make a part."""
+    shape, dtype, chunk = points.layout(paths[0])
+    if len(shape) != 2:
+        raise FileError(paths[0], f"must be of shape (n, m), a row per point, but is {shape}")
+    n, _ = points.labels_in(paths[1:], 1)
+    if n != shape[0]:
+        raise FileError(paths[1], f"holds {n:,} labels, but {paths[0]} {shape[0]:,} points")
+    return n, points.whole_chunks(PART // max(shape[1] * dtype.itemsize, 1), chunk)
+
+
+@contextmanager
+def _read(part: Part, columns: Columned | None) -> Iterator[Points]:
+    """Yield the points of a part, with their labels; messages are those of the function that they are for."""
+    with reached(part.sources) as paths, caller.inside(FUNCTION):
+        if columns is None:
+            X, y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths)
+        else:
+            features = None if columns.features is None else list(columns.features)
+            X, y, p = points.open_points(paths[0], columns.true, columns.pred, features, tick=_quietly)
+        yield X, y, p
+
+
+def _quietly(done: int, total: int) -> None:
+    """Show nothing: how far all parts are is shown."""
+
+
+def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> bytes:
+    """Return the confusion matrix of a part as a state, of as many classes as it has."""
+    del threads  # integers are counted faster than they are read
+    with reached(part.sources) as paths, caller.inside(FUNCTION):
+        if columns is None:
+            y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths[1:])
+        else:
+            y, p = points.open_labels(paths[0], columns.true, columns.pred)
+        C = 1
+        for source, ids in zip(part.sources[1:] or part.sources * 2, (y, p), strict=True):
+            if ids.dtype.kind in "iu" and ids.size:
+                C = max(C, int(ids.max()) + 1)
+                check_room(source, 1, C)
+        state: State = compute(cmfast.ConfusionCounts.from_labels, y, p, n_classes=C)
+        return state.to_bytes()
+
+
+def _on_axes(X: np.ndarray, axes: bytes | None, threads: int | None) -> np.ndarray:
+    """Return points as the kernels take them, on their axes where there are some."""
+    if axes is not None:
+        projection: cmfast.Projection[Any] = cmfast.Projection.from_bytes(axes)
+        X = compute(projection.transform, X, num_threads=threads)
+    (out,) = compute(dispatch.adopt, X=X)
+    compute(validate.points, X=out)
+    return cast(np.ndarray, out)
+
+
+@contextmanager
+def _all(parts: Sequence[Part], columns: Columned | None) -> Iterator[np.ndarray]:
+    """Yield the points of all parts, in order, as one array; what is no single array is copied to a file."""
+    if len({part.sources for part in parts}) == 1:
+        with _read(Part(parts[0].sources), columns) as (X, _, _):
+            yield X
+        return
+    first: tuple[Any, ...] = ()
+    with Scratch() as out:
+        for part in parts:
+            with _read(part, columns) as (X, _, _):
+                like = X.dtype, X.shape[1:]
+                first = first or like
+                if like != first:
+                    raise FileError(str(part), f"holds {_described(like)}, but {parts[0]} {_described(first)}")
+                out.append(X)
+        yield out.mapped()
+
+
+def _described(like: tuple[Any, ...]) -> str:
+    return f"points of {' x '.join(map(str, like[1]))} {like[0]}"
+
+
+def _axes(parts: Sequence[Part], columns: Columned | None, n: int, *, threads: int | None) -> bytes:
+    """Return the principal axes of all points, which are added up block by block in their order, as a state."""
+    del threads  # those of the linear algebra
+    with _all(parts, columns) as X, caller.inside(FUNCTION):
+        n_columns = compute(validate.points, X=X)[1]
+        state: State = compute(axes_of, X, min(n, n_columns), keep_all=False)
+        return state.to_bytes()
+
+
+def _grid_by(
+    parts: Sequence[Part], columns: Columned | None, axes: bytes | None, rule: str, *, threads: int | None
+) -> tuple[bytes, list[str]]:
+    """Return the grid that a rule chooses of all points, and what it says of that."""
+    import warnings
+
+    with _all(parts, columns) as X, caller.inside(FUNCTION), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        choose: Callable[..., cmfast.Grid] = getattr(cmfast.Grid, rule)
+        grid = compute(choose, _on_axes(X, axes, threads), on_failure="ignore", num_threads=threads)
+        return grid.to_bytes(), [str(one.message) for one in caught]
+
+
+def _scott(work: Any, parts: Sequence[Part], columns: Columned | None, axes: bytes | None) -> cmfast.Grid:
+    """Return the grid of Scott's rule: extremes and integer sums of parts, so the bits are those of all points."""
+    each = [found for _, found in work.each(_spread, parts, columns, axes)]
+    low, high, n, n_rows = zip(*each, strict=True)
+    found = Spread(np.minimum.reduce(low), np.maximum.reduce(high), sum(n), sum(n_rows))
+    with caller.inside(FUNCTION):
+        compute(Columns, None, "ignore", None, found=found)  # which refuses points that no rule makes a grid of
+        each = [sums for _, sums in work.each(_moments, parts, columns, axes, found)]
+        sums = [[sum(column) for column in zip(*rows, strict=True)] for rows in zip(*each, strict=True)]
+        chosen = Columns(None, "ignore", None, found=found, sums=sums)
+        return cmfast.Grid(chosen.low, compute(chosen.scott, None))
+
+
+def _spread(part: Part, columns: Columned | None, axes: bytes | None, *, threads: int | None) -> Spread:
+    """Return the extremes of the points of a part."""
+    with _read(part, columns) as (X, _, _):
+        return spread(_on_axes(X, axes, threads), threads)
+
+
+def _moments(
+    part: Part, columns: Columned | None, axes: bytes | None, found: Spread, *, threads: int | None
+) -> list[list[int]]:
+    """Return the integer sums of the points of a part."""
+    with _read(part, columns) as (X, _, _):
+        return moments(_on_axes(X, axes, threads), found, threads)
+
+
+def _cells(
+    part: Part, columns: Columned | None, axes: bytes | None, grid: bytes, n_classes: int, *, threads: int | None
+) -> bytes:
+    """Return the counts of a part as a state."""
+    with _read(part, columns) as (X, y, p):
+        options = {"grid": cmfast.Grid.from_bytes(grid), "n_classes": n_classes, "num_threads": threads}
+        state: State = compute(cmfast.cell_counts, _on_axes(X, axes, threads), y, p, on_failure="ignore", **options)
+        return state.to_bytes()

@@ -1,0 +1,308 @@
+"""The command in parts, here and on a cluster of two processes: the bytes of one file, whatever was ended before."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import ROOT
+
+import cmfast
+from cmfast import cli
+from cmfast.cli import _counting, _gcm_parts
+
+distributed = pytest.importorskip("distributed")
+pa = pytest.importorskip("pyarrow")
+from pyarrow import parquet  # noqa: E402
+
+RNG = np.random.default_rng(19)
+N = 2400
+Y = RNG.integers(0, 4, N)
+P = np.where(RNG.random(N) < 0.7, Y, RNG.integers(0, 4, N))
+SITE = RNG.choice(["a", "b", "c"], N)
+X = RNG.normal(size=(N, 3)) + Y[:, None]
+X[7, 1] = np.nan
+CUTS = [(0, 900), (900, 901), (901, 901), (901, 2400)]  # of which one holds nothing
+COLUMNS = ("--true", "y", "--pred", "p", "--by", "s")
+POINTS = ("--labels", "y", "--pred", "p", "--features", "x0", "x1", "x2")
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Return where a scheduler of two workers listens, which are processes."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**options, silence_logs="CRITICAL") as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def command(*argv):
+        status = cli.main([*argv])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return command
+
+
+def table(start=0, stop=N):
+    names = ("x0", "x1", "x2", "y", "p", "s")
+    return pa.table(dict(zip(names, [column[start:stop] for column in (*X.T, Y, P, SITE)], strict=True)))
+
+
+def write(kind):
+    """Write the samples to one file, and in parts to a folder; return their names."""
+    from pyarrow import csv
+
+    for name, cuts in (("one", [(0, N)]), ("parts", CUTS)):
+        Path(name).mkdir()
+        for k, cut in enumerate(cuts):
+            path = f"{name}/part.{8 + k}.{kind}"
+            if kind == "csv":
+                csv.write_csv(table(*cut), path)
+            else:
+                parquet.write_table(table(*cut), path)
+    Path("parts/_SUCCESS").touch()
+    return f"one/part.8.{kind}", "parts"
+
+
+def write_arrays(kind):
+    for name, array in (("X", X), ("y", Y), ("p", P)):
+        if kind == "npy":
+            np.save(f"{name}.npy", array)
+        else:
+            import zarr
+
+            zarr.create_array(f"{name}.zarr", data=array, chunks=(250, *array.shape[1:]))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_labels_in_parts_have_the_bytes_of_one_file(run, address, kind):
+    one, parts = write(kind)
+    for command, *options in (("confusion", "--json"), ("metrics", "--only", "mcc,f1")):
+        want = run(command, one, *COLUMNS, *options)
+        assert want[0] == 0
+        assert run(command, parts, *COLUMNS, *options) == want
+        assert run(command, f"{parts}/*.{kind}", *COLUMNS, *options, "--scheduler", address) == want
+    assert json.loads(run("confusion", parts, *COLUMNS, "--json")[1])["labels"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["npy", "zarr"])
+def test_arrays_are_cut_into_rows(run, address, monkeypatch, kind):
+    monkeypatch.setattr(_counting, "PART", 700)
+    monkeypatch.setattr(_gcm_parts, "PART", 700 * 24)
+    write_arrays(kind)
+    labels = ("--labels", f"y.{kind}", "--pred", f"p.{kind}")
+    want = run("confusion", *labels, "--json")
+    assert run("confusion", *labels, "--json", "--scheduler", address, "--state", "labels") == want
+    assert len(list(Path("labels").iterdir())) == (4 if kind == "npy" else 5)
+    gcm = ("gcm", f"X.{kind}", *labels, "--json")
+    want = run(*gcm)
+    assert "2,400" not in want[1]
+    assert json.loads(want[1])["dropped"] == 1
+    assert run(*gcm, "--scheduler", address) == want
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--components", "2"), ("--components", "none", "--weights", "row"), ("--grid", "freedman-diaconis")],
+    ids=lambda options: options[-1],
+)
+def test_points_in_parts_have_the_bytes_of_one_file(run, address, options):
+    one, parts = write("parquet")
+    want = run("gcm", one, *POINTS, *options, "--json")
+    assert want[0] == 0
+    assert run("gcm", parts, *POINTS, *options, "--json") == want
+    assert run("gcm", parts, *POINTS, *options, "--json", "--scheduler", address) == want
+
+
+def test_what_is_wrong_in_a_part_is_named_with_its_place(run, address):
+    write("csv")
+    lines = Path("parts/part.11.csv").read_text().splitlines()
+    lines[5] = ",".join([*lines[5].split(",")[:4], "nan", '"a"'])
+    Path("parts/part.11.csv").write_text("\n".join(lines))
+    for where in ((), ("--scheduler", address)):
+        status, out, err = run("confusion", "parts", *COLUMNS, "-o", "out.npz", *where)
+        assert (status, out) == (2, "")
+        path = Path("parts/part.11.csv").absolute()
+        what = "line 6 holds nan, which stands for a missing label; a class must have another name"
+        assert err.splitlines()[-1] == f"cmfast: {path}: {what}"
+        assert not Path("out.npz").exists()
+    np.save("X.npy", X)
+    np.save("y.npy", np.where(np.arange(N) == 1234, -1, Y))
+    np.save("p.npy", P)
+    status, out, err = run("gcm", "X.npy", "--labels", "y.npy", "--pred", "p.npy", "--scheduler", address)
+    assert (status, out) == (2, "")
+    what = "y_true must be in 0..3, got 1 outside (first: -1 at 1234)"
+    assert f"X.npy, rows from 0: geometric_confusion_matrix: {what}" in err
+
+
+def test_files_of_other_kinds_are_refused_by_name(run):
+    Path("parts").mkdir()
+    Path("parts/a.csv").write_text("y_true,y_pred\n1,2\n2,2\n")
+    Path("parts/b.csv").write_text("y_true,y_pred\nx,y\ny,y\n")
+    status, _, err = run("confusion", "parts")
+    assert status == 2
+    assert "b.csv: ConfusionCounts: labels must be integers, as before, got strings" in err
+    status, _, err = run("confusion", "none/*.csv")
+    assert (status, err) == (2, "cmfast: none/*.csv: stands for no files\n")
+
+
+def test_orders_that_files_declare_hold_for_all(run):
+    Path("parts").mkdir()
+    for k, labels in enumerate((["low", "high"], ["high", "mid"])):
+        kind = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+        codes = pa.array([["low", "mid", "high", "never"].index(label) for label in labels], pa.int8())
+        column = pa.DictionaryArray.from_arrays(codes, ["low", "mid", "high", "never"], ordered=True)
+        parquet.write_table(pa.table({"y": column.cast(kind), "p": column.cast(kind)}), f"parts/{k}.parquet")
+    found = json.loads(run("confusion", "parts", "--json")[1])
+    assert found["labels"] == ["low", "mid", "high"]
+    assert found["matrix"] == [[1, 0, 0], [0, 1, 0], [0, 0, 2]]
+
+
+def test_truths_of_one_file_are_numbers_beside_those_of_another(run):
+    Path("parts").mkdir()
+    parquet.write_table(pa.table({"y": [True, False], "p": [True, True]}), "parts/0.parquet")
+    parquet.write_table(pa.table({"y": [2, 0], "p": [2, 1]}), "parts/1.parquet")
+    found = json.loads(run("confusion", "parts", "--json")[1])
+    assert (found["labels"], found["matrix"]) == ([0, 1, 2], [[0, 2, 0], [0, 1, 0], [0, 0, 1]])
+
+
+def test_what_was_counted_is_kept_where_it_is_asked_for_and_adds_up(run, address):
+    one, parts = write("parquet")
+    want = run("confusion", one, *COLUMNS, "--json")[1]
+    assert run("confusion", parts, *COLUMNS, "--scheduler", address, "-o", "out.json")[0] == 0
+    assert Path("out.json").read_text() == want
+    assert not Path("out.json.parts").exists()
+    options = ("--json", "--scheduler", address, "--state", "kept")
+    assert run("confusion", parts, *COLUMNS, *options) == (0, want, "")
+    kept = {path: path.stat().st_mtime_ns for path in Path("kept").iterdir()}
+    assert len(kept) == len(CUTS)
+    assert run("merge", *map(str, kept), "-o", "sum.json")[0] == 0
+    total = cmfast.ConfusionCounts.load("sum.json")
+    assert total.matrix.tolist() == [group["matrix"] for group in json.loads(want)["groups"]]
+    status, out, err = run("confusion", parts, *COLUMNS, *options)
+    assert (status, out, err) == (0, want, "cmfast: labels of 4 of 4 parts are there already\n")
+    parquet.write_table(table(0, 899), "parts/part.8.parquet")  # another file than before
+    status, out, err = run("confusion", parts, *COLUMNS, *options)
+    assert sum(group["samples"] for group in json.loads(out)["groups"]) == N - 1
+    assert err == "cmfast: labels of 3 of 4 parts are there already\n"
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert run("confusion", parts, "--true", "y", "--pred", "p", *options)[2] == ""  # another question
+
+
+LONG = 12
+
+
+def started(*argv):
+    """Start the command on long parts, in a group of processes of its own; return it when something was counted."""
+    Path("long").mkdir(exist_ok=True)
+    for k in range(LONG):
+        rows = np.stack([np.roll(Y, k), P], axis=1).repeat(8, axis=0)
+        Path(f"long/{k}.csv").write_text("y,p\n" + "\n".join(f"{a},{b}" for a, b in rows.tolist()) + "\n")
+    command = [sys.executable, "-m", "cmfast", "confusion", "long", "--true", "y", "--pred", "p", *argv]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until = time.monotonic() + 120
+    while len(states()) < 2 and time.monotonic() < until and process.poll() is None:
+        time.sleep(0.005)
+    return process
+
+
+def states():
+    return {path: path.stat().st_mtime_ns for path in Path("out.json.parts").glob("*.npz")}
+
+
+def test_a_run_goes_on_where_another_one_was_killed(run, address):
+    with started("-o", "out.json", "--scheduler", "local:2") as process:
+        process.kill()
+        process.communicate()
+    before = states()
+    assert 2 <= len(before) < LONG
+    assert not Path("out.json").exists()
+    options = ("--true", "y", "--pred", "p", "-o", "out.json")
+    kept = ("--state", "out.json.parts", "--scheduler", address)
+    status, _, err = run("confusion", "long", *options, *kept)
+    assert (status, err) == (0, f"cmfast: labels of {len(before)} of {LONG} parts are there already\n")
+    after = states()
+    assert {path: after[path] for path in before} == before
+    assert len(after) == LONG
+    found = Path("out.json").read_bytes()
+    assert run("confusion", "long", *options, "--force")[:1] == (0,)
+    assert Path("out.json").read_bytes() == found
+    assert sum(map(sum, json.loads(found)["matrix"])) == 8 * N * LONG
+
+
+def test_an_interrupted_run_leaves_no_output(run):
+    with started("-o", "out.json", "--scheduler", "local:2") as process:
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it, to workers as well
+        _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (128 + signal.SIGINT, "")
+    assert not Path("out.json").exists()
+    assert not list(Path().glob(".cmfast*"))
+    assert states()
+    until = time.monotonic() + 30
+    while alive(process.pid) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(process.pid)
+
+
+def alive(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_objects_of_stores(run):
+    fsspec = pytest.importorskip("fsspec")
+    one, parts = write("parquet")
+    want = run("gcm", one, *POINTS, "--json")
+    store = fsspec.filesystem("memory")
+    store.put(parts, "/bucket/points", recursive=True)
+    try:
+        assert run("gcm", "memory://bucket/points", *POINTS, "--json") == want
+        assert run("gcm", "memory://bucket/points/*.parquet", *POINTS, "--json", "--state", "kept") == want
+        assert len(list(Path("kept").glob("cells-*"))) == 3
+        assert run("gcm", f"file://{Path(parts).absolute()}", *POINTS, "--json") == want
+        store.pipe("/bucket/points/part.9.parquet", b"no table")
+        status, _, err = run("gcm", "memory://bucket/points", *POINTS)
+        assert status == 2
+        assert err.startswith("cmfast: memory:///bucket/points/part.9.parquet: not readable (")
+        assert run("gcm", "memory://bucket/none", *POINTS)[2] == "cmfast: memory://bucket/none: stands for no files\n"
+    finally:
+        store.rm("/bucket", recursive=True)
+    write_arrays("zarr")
+    labels = ("--labels", "y.zarr", "--pred", "p.zarr")
+    want = run("confusion", *labels)
+    store.put("y.zarr", "/arrays/y.zarr", recursive=True)
+    try:
+        assert run("confusion", "--labels", "memory://arrays/y.zarr", *labels[2:]) == want
+    finally:
+        store.rm("/arrays", recursive=True)
+
+
+def test_what_has_to_be_installed_is_said(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    _, parts = write("parquet")
+    status, _, err = run("confusion", parts, *COLUMNS, "--scheduler", "local")
+    assert (status, 'distributed: pip install "cmfast[cluster]"' in err) == (2, True)
+    status, _, err = run("confusion", "s3://bucket/parts", *COLUMNS)
+    assert (status, 'fsspec: pip install "cmfast[cluster]"' in err) == (2, True)
+    assert run("confusion", parts, *COLUMNS)[0] == 0
+
+
+@pytest.mark.parametrize("given", ["local:0", "here", "10.0.0.1"])
+def test_what_is_no_scheduler(run, given):
+    status, _, err = run("confusion", "x.csv", "--scheduler", given)
+    assert status == 2
+    assert "--scheduler" in err
