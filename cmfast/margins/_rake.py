@@ -5,13 +5,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.margins import _rake_reasons
 from cmfast.margins._options import importances, numbers, passes
 from cmfast.margins._pairs import split
 from cmfast.margins._rake_result import RakeResult
+from cmfast.margins._sparse_rows import Rows, rows_of
 
 Raking: TypeAlias = Literal["raking", "linear", "truncated", "logit"]
 RAKINGS = get_args(Raking)
@@ -43,9 +44,10 @@ def rake(
 
     Parameters
     ----------
-    design : array, shape (n, K) or (attributes, n)
-        What each record adds to each total: 0 or 1 for categories, numbers of persons, any real numbers. Or, where
-        `targets` names attributes, the category of each record, from 0, a row per attribute. Shared by the batch.
+    design : array or matrix of scipy.sparse, shape (n, K), or array, shape (attributes, n)
+        What each record adds to each total: 0 or 1 for categories, numbers of persons, any real numbers. A sparse
+        matrix is never made dense. Or, where `targets` names attributes, the category of each record, from 0, a row per
+        attribute. Shared by the batch.
     targets : array, shape (..., K), or list of (attributes, target)
         The totals. With categories: what the weights must add up to in those of an attribute, an int, or of all
         combinations of several, a tuple of ints; `target` has shape ``(..., *categories)``. NaN where nothing is asked.
@@ -61,8 +63,9 @@ def rake(
         need them; 0 <= low <= high, and low < 1 < high of "logit".
     importance : positive float, or sequence of them, optional
         How much it costs to miss targets, one number for each column, or for each pair of `targets`: a missed total
-        m r in place of m costs importance times m (r log r - r + 1) beside the divergence of the weights. Infinite:
-        must be met, as without. Then margins need not agree, and no answer depends on their order.
+        m r in place of m costs importance times m (r log r - r + 1) beside the divergence of the weights, so that its
+        sign stays, and zero stays zero. Infinite: must be met, as without. Then margins need not agree, and no answer
+        depends on their order.
     names : sequence of str, optional
         What messages call the columns, or the lines of all targets, one after the other.
     tol : float
@@ -80,7 +83,7 @@ def rake(
     Returns
     -------
     RakeResult
-        In the library of `design`.
+        In the library of `design`; NumPy's arrays for a sparse one.
 
     Raises
     ------
@@ -101,15 +104,18 @@ def rake(
     to which no record adds anything. INFEASIBLE: no weights, within the bounds, have these totals, proved by `proof`.
     LIMIT_ONLY counts as success and warns: some weights are zero of which it is proved that they are less than 1e-9 of
     the smallest of their targets, in units of the record, whatever the others are. RANGE: weights beyond float64.
-    MAX_ITER keeps its last weights. UNDETERMINED keeps its weights, which add up to the targets; but rounding these
-    once would move a weight by more than 1e-4 of itself. CONVERGED means that `residual` was measured on what is
-    returned, that the last step moved no weight by more than 1e-3 of itself, and that `weight_error` is at most 1e-4.
+    MAX_ITER keeps its last weights. UNDETERMINED keeps its weights, which add up to the targets, as far as large
+    multipliers let them; but rounding these once would move a weight by more than 1e-4 of itself. CONVERGED means that
+    `residual` was measured on what is returned, that the last step moved no weight by more than 1e-3 of itself, and
+    that `weight_error` is at most 1e-4.
 
     Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
     `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
-    and has as many threads. Memory, for each thread: eight bytes for each pair of columns.
+    and has as many threads. Memory, for each thread: eight bytes for each pair of columns, up to 3,000 of these.
 
-    Records of the same categories are counted together, so that few attributes cost little more than reading them.
+    Records that are alike are counted together where that makes them half as many, so that few attributes cost little
+    more than reading them. With hundreds of columns steps are found by conjugate gradients; `weight_error` is a bound
+    then, by the least eigenvalue that these have seen. Above 3,000 columns what they do not reach is UNDETERMINED.
 
     References
     ----------
@@ -145,15 +151,19 @@ def rake(
         labels = [f"target of targets[{k}]" for k in range(len(axes))]
     else:
         axes, given, labels = None, [targets], ["targets"]
+    rows = _sparse(design, axes)
     design, weights, *given = dispatch.adopt(
-        optional=("weights",), design=design, weights=weights, **dict(zip(labels, given, strict=True))
+        optional=("weights",),
+        design=rows.values if rows else design,
+        weights=weights,
+        **dict(zip(labels, given, strict=True)),
     )
-    n, batch = _shapes(design, weights, given, labels, axes)
+    n, batch = _shapes(rows.shape if rows else dispatch.shape_of(design), design, weights, given, labels, axes)
     low, high = _bounds(method, bounds, n)
     n_lines = sum(int(np.prod(_core(target, of))) for target, of in zip(given, axes or (None,), strict=True))
     p = importances(importance, len(axes) if axes else n_lines)
     options: dict[str, Any] = {"axes": axes, "method": method, "low": low, "high": high, "importance": p}
-    options |= {"tol": tol, "max_iter": max_iter}
+    options |= {"tol": tol, "max_iter": max_iter, "pattern": (rows.first, rows.columns) if rows else None}
     words = _words(names, n_lines)
     out = dispatch.call(
         "rake", design, weights, *given, **options, num_threads=num_threads, progress=reporter(progress, "elements")
@@ -162,7 +172,7 @@ def rake(
     result: RakeResult[Any] = RakeResult(out[0], *(parts if axes else (part[0] for part in parts)), *out[-4:])
 
     def describe(index: tuple[int, ...]) -> str:
-        return _rake_reasons.unmet(index, batch, design, weights, given, axes, words, result)
+        return _rake_reasons.unmet(index, batch, rows or design, weights, given, axes, words, result)
 
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
@@ -186,12 +196,25 @@ def _core(target: Any, of: tuple[int, ...] | None) -> tuple[int, ...]:
     return shape[len(shape) - (1 if of is None else len(of)) :]
 
 
+def _sparse(design: Any, axes: tuple[tuple[int, ...], ...] | None) -> Rows | None:
+    """Return the rows of a sparse design; None of a dense one."""
+    if not sparse.is_sparse(design):
+        return None
+    if axes is not None:
+        validate.refuse("design", "an array of categories, a row per attribute", "a sparse matrix", TypeError)
+    return rows_of(design)
+
+
 def _shapes(
-    design: Any, weights: Any, given: list[Any], labels: list[str], axes: tuple[tuple[int, ...], ...] | None
+    shape: tuple[int, ...],
+    design: Any,
+    weights: Any,
+    given: list[Any],
+    labels: list[str],
+    axes: tuple[tuple[int, ...], ...] | None,
 ) -> tuple[int, tuple[int, ...]]:
     """Check that shapes agree; return the number of records and the shape of the batch."""
     validate.real(design=design, weights=weights, **dict(zip(labels, given, strict=True)))
-    shape = dispatch.shape_of(design)
     if len(shape) != 2:
         validate.refuse("design", f"of shape {'(n, K)' if axes is None else '(attributes, n)'}", f"shape {shape}")
     shapes: dict[str, tuple[int, ...]] = {}

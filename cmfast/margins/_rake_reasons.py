@@ -8,6 +8,7 @@ from cmfast._core import dispatch, values
 from cmfast.kernels.status import Status
 from cmfast.margins._rake_result import MEANING, RakeResult
 from cmfast.margins._reasons import disagreement, one
+from cmfast.margins._sparse_rows import Rows
 
 MOST_NAMED = 4  # totals
 NEAR = 1e-6  # part of the largest number of a proof that is none
@@ -30,11 +31,11 @@ def unmet(
     names = words or _names(wanted, axes)
     if status is Status.INVALID:
         q = None if weights is None else one(weights, batch, 1, index)
-        return _invalid(dispatch.to_host(design), q, wanted, axes)
+        return _invalid(_on_host(design), q, wanted, axes)
     if status is Status.TOTALS and axes is not None:
         return disagreement(wanted, axes, "targets", "attributes") or MEANING[status]
     if status is Status.ZERO_LINE:
-        return _unreached(dispatch.to_host(design), wanted, axes, names)
+        return _unreached(_on_host(design), wanted, axes, names)
     residual = float(one(result.residual, batch, 0, index))
     if status is Status.MAX_ITER:
         return f"not converged after {int(one(result.n_iter, batch, 0, index))} passes: residual {residual:.1e}"
@@ -50,6 +51,10 @@ def unmet(
         totals = np.concatenate([t.ravel() for t in wanted])
         return f"{MEANING[status]}; these contradict each other: {_named(y, totals, names)}"
     return MEANING[status]
+
+
+def _on_host(design: Any) -> Any:
+    return design if isinstance(design, Rows) else dispatch.to_host(design)
 
 
 def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None) -> list[str]:
@@ -68,10 +73,14 @@ def _named(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:
 
 
 def _invalid(
-    design: np.ndarray, weights: np.ndarray | None, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None
+    design: Any, weights: np.ndarray | None, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None
 ) -> str:
     """Name the first number that is none."""
-    said = values.first("design", design, ~np.isfinite(design)) if axes is None else _beyond(design, targets, axes)
+    if axes is not None:
+        said = _beyond(design, targets, axes)
+    else:
+        is_sparse = isinstance(design, Rows)
+        said = design.bad("design") if is_sparse else values.first("design", design, ~np.isfinite(design))
     said = said or values.bad(weights=weights)
     for k, target in enumerate(targets):
         name = "targets" if axes is None else f"target of targets[{k}]"
@@ -90,13 +99,13 @@ def _beyond(codes: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int,
 
 
 def _unreached(
-    design: np.ndarray, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, names: list[str]
+    design: Any, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, names: list[str]
 ) -> str:
     """Name a target that no record adds to."""
     start = 0
     for k, target in enumerate(targets):
         if axes is None:
-            used = (design != 0).any(0)
+            used = design.used() if isinstance(design, Rows) else (design != 0).any(0)
         else:
             used = np.zeros(target.shape, np.bool_)
             used[tuple(design[axis] for axis in axes[k])] = True

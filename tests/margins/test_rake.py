@@ -7,6 +7,7 @@ import pytest
 from cases.margins import PAIRS, attributes, counted, survey, table
 from oracle.margins import columns_of
 from scipy.optimize import linprog
+from scipy.sparse import coo_array, csc_matrix, csr_array
 
 import cmfast
 from cmfast import Status
@@ -298,3 +299,124 @@ def test_says_what_limits_and_last_weights_are():
         result = cmfast.rake(A, m, weights=q, max_iter=3)
     assert result.explain().startswith("MAX_ITER: not converged")
     assert "records 60, status MAX_ITER" in repr(result)
+
+
+def sparse_survey(n=400, K=20, seed=0):
+    """Return columns of numbers of either sign, most of them zero, design weights, and totals of other weights."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n, K)) * (rng.random((n, K)) < 0.2)
+    A[:, 0] = 1.0
+    q = rng.uniform(1.0, 2.0, n)
+    return A, q, A.T @ (q * np.exp(A @ rng.normal(0.0, 0.2, K)))
+
+
+@pytest.mark.parametrize("kind", [csr_array, csc_matrix, coo_array])
+@pytest.mark.parametrize(
+    ("method", "bounds"), [("raking", None), ("linear", None), ("truncated", (0.3, 4.0)), ("logit", (0.2, 5.0))]
+)
+def test_sparse_designs_are_what_dense_ones_are(kind, method, bounds):
+    A, q, m = sparse_survey()
+    dense = cmfast.rake(A, m, weights=q, method=method, bounds=bounds)
+    sparse = cmfast.rake(kind(A), m, weights=q, method=method, bounds=bounds)
+    assert dense.status == Status.CONVERGED
+    for one, other in zip(dense, sparse, strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+def test_sparse_designs_stay_as_they_are_and_say_what_is_wrong():
+    A, q, m = sparse_survey()
+    twice = coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(3, 2)).tocsr()
+    before = twice.indices.copy(), twice.data.copy()
+    cmfast.rake(twice, [0.0, 4.0])
+    np.testing.assert_array_equal(twice.indices, before[0])
+    np.testing.assert_array_equal(twice.data, before[1])
+    np.testing.assert_allclose(cmfast.rake(twice, [np.nan, 4.0]).weights, [2.0, 1.0, 1.0])
+    hole = A.copy()
+    hole[7, 0] = np.nan
+    with pytest.raises(cmfast.FailureError, match=r"INVALID: NaN value at design\[7, 0\]"):
+        cmfast.rake(csr_array(hole), m, weights=q, on_failure="raise")
+    empty = csr_array(A * (np.arange(20) != 3))
+    with pytest.raises(cmfast.FailureError, match="ZERO_LINE: no record adds to column 3, which should be"):
+        cmfast.rake(empty, m, weights=q, on_failure="raise")
+    with pytest.raises(TypeError, match="design must be an array of categories, a row per attribute"):
+        cmfast.rake(csr_array(A), [(0, [1.0, 2.0])])
+
+
+def many_columns(n=3000, attributes=30, levels=8, sd=0.3, seed=5):
+    """Return codes of correlated attributes, design weights, and weights whose totals are wanted."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=n)
+    codes = np.stack([np.digitize(common + rng.normal(size=n), np.linspace(-2, 2, levels - 1))] * attributes)
+    codes = np.where(rng.random(codes.shape) < 0.7, rng.integers(0, levels, codes.shape), codes)
+    q = np.exp(rng.normal(0.0, 0.5, n))
+    return codes, q, q * np.exp(rng.normal(0.0, sd, (attributes, levels))[np.arange(attributes)[:, None], codes].sum(0))
+
+
+def test_hundreds_of_columns_are_as_right_as_few():
+    # Conjugate gradients; the last ones, all alike but for a few records, leave them to the matrix.
+    for alike in (0, 4):
+        codes, q, w = many_columns()
+        codes[1 : 1 + alike] = codes[0]
+        codes[1 : 1 + alike, :3] = (codes[0, :3] + 1) % 8
+        effects = np.random.default_rng(9).normal(0.0, 0.3, (30, 8))
+        w = q * np.exp(effects[np.arange(30)[:, None], codes].sum(0))
+        sizes, ways = (8,) * 30, tuple((k,) for k in range(30))
+        result = cmfast.rake(codes, list(zip(ways, counted(codes, w, sizes, ways), strict=True)), weights=q)
+        off = np.abs(result.weights / w - 1).max()
+        assert result.status == Status.CONVERGED
+        assert off <= max(1e-6, 10 * result.weight_error)
+
+
+@pytest.mark.parametrize("method", ["truncated", "logit"])
+def test_hundreds_of_columns_with_bounds(method):
+    codes, q, _ = many_columns(attributes=20)
+    rng = np.random.default_rng(0)
+    w = q * rng.uniform(0.7, 1.4, len(q))
+    sizes, ways = (8,) * 20, tuple((k,) for k in range(20))
+    margins = list(zip(ways, counted(codes, w, sizes, ways), strict=True))
+    by_products = cmfast.rake(codes, margins, weights=q, method=method, bounds=(0.6, 1.6), tol=1e-12)
+    A = columns_of(codes, sizes, ways)
+    free = A[:, [k for k in range(160) if k < 8 or k % 8]]  # as few columns as there can be, among them all others
+    by_matrix = cmfast.rake(free, free.T @ w, weights=q, method=method, bounds=(0.6, 1.6), tol=1e-12)
+    assert by_products.status == by_matrix.status == Status.CONVERGED
+    np.testing.assert_allclose(by_products.weights, by_matrix.weights, rtol=1e-6)
+
+
+def test_records_that_are_alike_are_counted_together():
+    codes, q, w = attributes(3000)
+    A = columns_of(codes, {0: 3, 1: 2, 2: 4}, ((0,), (1,), (2,)))
+    low, high = np.where(codes[0] == 0, 0.5, 0.7), np.where(codes[1] == 0, 1.9, 1.6)
+    m = A.T @ np.clip(w, low * q, high * q)
+    many = cmfast.rake(A, m, weights=q, method="truncated", bounds=(low, high), tol=1e-13)
+    ratio = many.weights / q
+    assert ((ratio >= low - 1e-12) & (ratio <= high + 1e-12)).all()
+    marked = np.column_stack([A, np.arange(3000.0)])  # no two alike, with the same totals
+    each = cmfast.rake(marked, np.append(m, np.nan), weights=q, method="truncated", bounds=(low, high), tol=1e-13)
+    np.testing.assert_allclose(many.weights, each.weights, rtol=1e-9)
+
+
+def test_targets_that_contradict_each_other_may_be_very_important():
+    rng = np.random.default_rng(0)
+    counts = collections.Counter()
+    for _ in range(40):
+        A = np.column_stack([np.ones(100), rng.poisson(0.7, (100, 8))])
+        q = np.exp(rng.normal(0.0, 0.5, 100))
+        m = (q @ A) * np.exp(rng.normal(0.0, 0.3, 9))
+        p = 10.0 ** rng.uniform(-1.0, 6.0, 9)
+        result = cmfast.rake(A, m, weights=q, importance=p, on_failure="ignore")
+        counts[int(result.status)] += 1
+        if result.status == Status.CONVERGED:
+            z = A @ result.multipliers
+            np.testing.assert_allclose(result.weights, q * np.exp(z), rtol=1e-6)
+            np.testing.assert_allclose(A.T @ result.weights, m * np.exp(-result.multipliers / p), rtol=1e-6)
+    assert counts[Status.CONVERGED] >= 38
+    assert set(counts) <= {Status.CONVERGED, Status.UNDETERMINED, Status.MAX_ITER}
+
+
+def test_a_total_that_can_only_have_the_other_sign_is_infeasible_however_unimportant():
+    # The penalty is a divergence: of a target above zero no total below it has one.
+    A = np.array([[1.0, -1.0], [1.0, -2.0]])
+    result = cmfast.rake(A, [2.0, 1.0], importance=[np.inf, 0.1], on_failure="ignore")
+    assert result.status == Status.INFEASIBLE
+    assert result.proof @ [2.0, 0.0] > 0.0
+    assert (A @ result.proof <= 1e-12).all()
