@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 from cases.margins import PAIRS, attributes, counted, survey, table
-from oracle.margins import columns_of
+from oracle.margins import columns_of, weighed
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csc_matrix, csr_array
 
@@ -420,3 +420,77 @@ def test_a_total_that_can_only_have_the_other_sign_is_infeasible_however_unimpor
     assert result.status == Status.INFEASIBLE
     assert result.proof @ [2.0, 0.0] > 0.0
     assert (A @ result.proof <= 1e-12).all()
+
+
+def drawn(rng):
+    """Return a random problem: columns, design weights, totals, importances, and options."""
+    n, K = int(rng.integers(20, 300)), int(rng.integers(2, 16))
+    columns = [
+        lambda: np.column_stack([np.ones(n), rng.poisson(0.7, (n, K - 1))]),
+        lambda: rng.normal(size=(n, K)),
+        lambda: np.column_stack([np.ones(n), rng.normal(30.0, 10.0, (n, K - 1)) * (rng.random((n, K - 1)) < 0.5)]),
+        lambda: np.concatenate([np.eye(s)[rng.integers(0, s, n)] for s in rng.integers(2, 6, 3)], 1),
+    ]
+    A = columns[rng.integers(4)]()
+    A = A[:, (A != 0).any(0)]
+    q = np.exp(rng.normal(0.0, 0.5, n)) * (rng.random(n) < rng.choice([0.6, 1.0]))
+    method = str(rng.choice(["raking", "linear", "truncated", "logit"]))
+    low, high = rng.uniform(0.0, 0.9), rng.uniform(1.1, 5.0)
+    z = A @ (rng.normal(0.0, rng.choice([0.1, 0.5, 1.0, 2.0]), A.shape[1]) / np.abs(A).max(0))
+    w = weighed(q, z, method, low, high)[0]
+    w = [w, w * rng.choice([0, 1, 1, 1], n), w * np.exp(rng.normal(size=n)), rng.integers(0, 3, n)][rng.integers(4)]
+    p = np.where(rng.random(A.shape[1]) < rng.choice([0.5, 1.0, 1.0]), np.inf, 10.0 ** rng.uniform(-1, 6, A.shape[1]))
+    m = A.T @ w * np.where(np.isinf(p), 1.0, np.exp(rng.normal(0.0, 0.3, A.shape[1])))
+    return A, q, m, p, {"method": method, "bounds": (low, high) if method in ("truncated", "logit") else None}
+
+
+def is_impossible(A, q, m, p, method, bounds):
+    """Return whether no weights have the totals, those of some importance by their sign alone: by a linear program."""
+    hard = np.isinf(p) | (m == 0)
+    low, high = bounds or ((-np.inf, np.inf) if method == "linear" else (0.0, np.inf))
+    limits = [(low * w, high * w) if w > 0 else (0, 0) for w in q]
+    signs = -(A[:, ~hard] * np.sign(m[~hard])).T
+    found = linprog(
+        0 * q, A_eq=A[:, hard].T, b_eq=m[hard], A_ub=signs, b_ub=np.zeros(len(signs)), bounds=limits, method="highs"
+    )
+    return found.status == 2
+
+
+def assert_optimal(A, q, m, p, method, bounds, result):
+    """Assert that weights follow from the multipliers as the method says, and have the totals that these allow."""
+    known = np.where(np.isfinite(result.multipliers), result.multipliers, 0.0)  # what is zero has no multiplier
+    expected, _ = weighed(q, A @ known, method, *(bounds or (0.0, np.inf)))
+    gone = (A[:, ~np.isfinite(result.multipliers)] != 0).any(1)
+    np.testing.assert_allclose(result.weights, np.where(gone, 0.0, expected), rtol=1e-6, atol=1e-9 * q.max())
+    goal = m * np.exp(np.clip(-np.sign(m) * known / p, -700, 700))
+    scale = np.maximum(np.abs(goal), 1e-3 * (np.abs(A) * np.abs(result.weights)[:, None]).sum(0))
+    np.testing.assert_array_less(np.abs(A.T @ result.weights - goal), 1e-7 * scale + 1e-300)
+
+
+def assert_random_problems_are_right(number, seed):
+    """Assert it of problems of all methods; return how many ended how."""
+    rng, counts = np.random.default_rng(seed), collections.Counter()
+    for _ in range(number):
+        A, q, m, p, options = drawn(rng)
+        result = cmfast.rake(A, m, weights=q, importance=p, on_failure="ignore", **options)
+        status = Status(int(result.status))
+        counts[status] += 1
+        if status is Status.CONVERGED:
+            assert_optimal(A, q, m, p, options["method"], options["bounds"], result)
+        elif status is Status.INFEASIBLE and options["method"] != "linear":
+            assert is_impossible(A, q, m, p, **options)
+    return counts
+
+
+def test_random_problems_are_right():
+    counts = assert_random_problems_are_right(150, 0)
+    assert counts[Status.CONVERGED] >= 80
+    assert counts[Status.INFEASIBLE] >= 10
+    assert counts[Status.MAX_ITER] <= 3
+
+
+@pytest.mark.slow
+def test_many_random_problems_are_right():
+    counts = assert_random_problems_are_right(2000, 1)
+    assert counts[Status.CONVERGED] >= 1000
+    assert counts[Status.MAX_ITER] <= 40
