@@ -494,3 +494,32 @@ def test_many_random_problems_are_right():
     counts = assert_random_problems_are_right(2000, 1)
     assert counts[Status.CONVERGED] >= 1000
     assert counts[Status.MAX_ITER] <= 40
+
+
+def region(seed, n=4000):
+    """Return what a household survey of a region looks like to PopulationSim: 25 controls of households and persons.
+
+    Columns, design weights, totals that agree only nearly, importances, and the bounds of each household.
+    """
+    rng = np.random.default_rng(seed)
+    size = 1 + rng.poisson(1.3, n)
+    income, age, cars = rng.integers(0, 4, n), rng.integers(0, 5, n), np.minimum(rng.poisson(1.2, n), 3)
+    persons = np.stack([rng.multinomial(k, rng.dirichlet(np.ones(6))) for k in size])
+    workers = rng.binomial(size, 0.45)
+    parts = [np.ones((n, 1)), np.eye(4)[np.minimum(size, 4) - 1], np.eye(4)[income], np.eye(5)[age], np.eye(4)[cars]]
+    A = np.column_stack([*parts, persons, workers])
+    q = rng.uniform(10.0, 60.0, n)
+    m = (q * np.exp(rng.normal(0.0, 0.4, n))) @ A * np.exp(rng.normal(0.0, 0.03, 25))
+    p = np.concatenate([[1e9], np.full(18, 1e5), 10.0 ** rng.integers(3, 6, 6)])
+    return A, q, m, p, (rng.uniform(0.5, 0.9, n), rng.uniform(1.1, 2.0, n))
+
+
+def test_households_of_regions_as_populationsim_balances_them():
+    for seed in range(4):
+        A, q, m, p, bounds = region(seed, 1500)
+        result = cmfast.rake(A, m, weights=q, method="truncated", bounds=bounds, importance=p)
+        assert result.status == Status.CONVERGED
+        assert result.n_iter <= 60
+        assert_optimal(A, q, m, p, "truncated", bounds, result)
+        assert ((result.weights <= bounds[0] * q * (1 + 1e-12)) | (result.weights >= bounds[1] * q * (1 - 1e-12))).any()
+        np.testing.assert_allclose(result.weights.sum(), m[0], rtol=1e-3)

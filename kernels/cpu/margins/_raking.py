@@ -64,7 +64,7 @@ class Search:
         self.steps = self.removed = 0
         self.proof = np.full(K, np.nan)
         self.least_total, self.most_total = 0.0, np.inf
-        self.of_one_sign = np.zeros(K, np.bool_)
+        self.of_one_sign = self.may_turn = np.zeros(K, np.bool_)
 
     def open(self):
         """Take out what zero targets leave without a weight; return whether each target can be reached at all."""
@@ -85,6 +85,8 @@ class Search:
         status = ZERO_LINE if (self.asked & empty & self.hard & (self.targets != 0.0)).any() else OK
         self.asked &= ~empty
         self.multipliers[empty & (self.targets == 0.0)] = -np.inf if p.rule != LINEAR else 0.0
+        turned = np.where(self.targets > 0.0, least < 0.0, most > 0.0)
+        self.may_turn = self.asked & ~self.hard & turned
         if p.rule != LINEAR:
             self.of_one_sign = self.asked & self.hard & (least * most == 0.0)
             self._bound_total(self.of_one_sign & (most > 0.0), most)

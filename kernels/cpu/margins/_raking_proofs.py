@@ -15,10 +15,12 @@ def refuted(s, d, z):
     What need not be met keeps its sign at least: a multiplier of that sign counts, as that of a target of zero would.
     """
     hard = s.asked & s.hard
+    if not (hard | s.may_turn).any():
+        return False
     if s.p.rule == LINEAR:
         return _contradicts(s, np.where(hard, d, 0.0))
     for one, along_one in ((d, z), (s.multipliers, s.z)):
-        signed = s.asked & (s.hard | (np.sign(s.targets) * one > 0.0))
+        signed = hard | (s.may_turn & (np.sign(s.targets) * one > 0.0))
         for kept in (hard,) if (signed == hard).all() else (hard, signed):
             y, along_y = _kept(s, one, along_one, kept)
             gap, size, *_ = _gap(s, y, along_y)
@@ -70,6 +72,8 @@ def remove(s, d, z):
 
     Where it leaves nothing for a target, the step with as much more of that as no other record minds is the proof.
     """
+    if not (s.asked & s.hard).any():
+        return OK
     before, asked = s.q.copy(), s.asked.copy()
     y, z = _kept(s, d, z, s.asked & s.hard)
     _, size, by_bounds, by_total, top = _gap(s, y, z)
