@@ -420,6 +420,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "support": _support,
     "column_ranges": _columns,
     "column_moments": _columns,
+    "column_products": lambda: cmfast.pca(_points(4, np.float64), 2, precision="exact"),
     "column_quartiles": _columns,
     "pca": _projections,
     "project": _projections,

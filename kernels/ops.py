@@ -90,6 +90,7 @@ OPS: dict[str, Op] = {
     "support": Op("zeros.support", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
     "column_ranges": Op("geometry.columns", "(n,m)->(m),(m)", BOTH),
     "column_moments": Op("geometry.columns", "(n,m)->(k,m)", BOTH, merge="sum"),
+    "column_products": Op("geometry.columns", "(n,m)->(w,k,k)", BOTH, merge="sum"),
     "column_quartiles": Op("geometry.columns", "(n,m)->(k,m)", BOTH),
     "pca": Op("geometry.columns", "(n,m)->(m),(k,m),(k)", BOTH, rtol=(1e-9, 1e-9)),
     "project": Op("geometry.columns", "(n,m),(m),(k,m)->(n,k)", BOTH, rtol=(1e-11, 1e-11)),

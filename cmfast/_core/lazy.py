@@ -122,6 +122,19 @@ def dealt(
     return found
 
 
+def blocks(
+    function: Callable[..., Any], arrays: dict[str, Any], cores: dict[str, str], known: dict[str, Any], **values: Any
+) -> Any:
+    """Return, as Dask arrays, what `function` returns of blocks; it gets results of Dask arrays in `known` whole."""
+    return load("cmfast._core.adapters._dask").blocks(function, arrays, cores, known, values)
+
+
+def arrays(found: Any, kinds: "Iterable[tuple[tuple[int, ...], Any]]", like: Any) -> list[Any]:
+    """Return what a Delayed has, host arrays of these shapes and types, as Dask arrays of the library of `like`."""
+    made: list[Any] = load("cmfast._core.adapters._dask").arrays(found, kinds, like)
+    return made
+
+
 def tree(merge: "Callable[[list[Any]], Any]", parts: list[Any]) -> Any:
     """Return, as a Delayed, what `merge` makes of a list of Delayed, a few at a time."""
     return load("cmfast._core.adapters._dask").tree(merge, parts)

@@ -1,5 +1,6 @@
 """Grids of points in Dask arrays: extremes and integer sums of chunks, so the same bits come of any chunks."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,26 @@ from cmfast.geometry._rules import Columns, Spread, moments, spread
 def grid(kind: type, rule: str, X: Any, *given: Any, on_failure: OnFailure, num_threads: int | None) -> Any:
     """Return the grid that a rule chooses for a Dask array of points, a Delayed; `given` are the rule's options."""
     validate.on_failure(on_failure)
-    m = validate.points(X=X)[1]
-    options: dict[str, Any] = {"num_threads": validate.num_threads(num_threads)}
-    found, sums = lazy.merged(_spread, _joined, {"X": X}, {"X": 1}, **options), None
+    validate.points(X=X)
+    num_threads = validate.num_threads(num_threads)
     if rule == "scott":
-        none = np.zeros(m)
-        known = {"found": (found, Spread(none, none, 0, 0))}
-        again = lazy.read_again({"X": X}, found)
-        sums = lazy.merged(_moments, _added, again, {"X": 1}, known=known, **options)
+        found, sums = summed(X, _moments, _added, num_threads=num_threads)
+    else:
+        found, sums = lazy.merged(_spread, _joined, {"X": X}, {"X": 1}, num_threads=num_threads), None
     return lazy.awaited(_grid, kind, rule, given, found, sums, on_failure)
+
+
+def summed(X: Any, function: Callable[..., Any], merge: Any, *, num_threads: int | None = None) -> tuple[Any, Any]:
+    """Return the spread of a Dask array of points, and what `merge` makes of what `function` gives of its parts.
+
+    Both are Delayed, and one follows from the other. The points are read twice; no chunk is held from one pass to the
+    next.
+    """
+    found = lazy.merged(_spread, _joined, {"X": X}, {"X": 1}, num_threads=num_threads)
+    none = np.zeros(X.shape[1])
+    known = {"found": (found, Spread(none, none, 0, 0))}
+    again = lazy.read_again({"X": X}, found)
+    return found, lazy.merged(function, merge, again, {"X": 1}, known=known, num_threads=num_threads)
 
 
 def _spread(X: Array, *, num_threads: int | None) -> Spread:

@@ -5,15 +5,17 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias,
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, lazy, reading, validate
 from cmfast._core.annotations import Array, ArrayT, Floats, OnFailure, PointsT
-from cmfast._core.lazy import by_block
+from cmfast._core.lazy import are_lazy, by_block
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
-from cmfast.geometry import _binning
+from cmfast.geometry import _binning, _chunked
+from cmfast.geometry._exact_axes import exact_axes, products
+from cmfast.geometry._rules import Spread, spread
 
-Precision: TypeAlias = Literal["auto", "float64", "float32"]
+Precision: TypeAlias = Literal["auto", "float64", "float32", "exact"]
 
 MOST_PROJECTED = 1 << 30  # bytes of projected points in memory; more are kept in a file
 
@@ -115,6 +117,9 @@ class Projection(_Axes[ArrayT], State):
         array([[ 0.],
                [10.]])
         """
+        if are_lazy(self.mean):
+            lazily: Array = lazy.blocks(_transformed, {"X": X}, {"X": "n"}, {"axes": self}, num_threads=num_threads)
+            return lazily
         return _transformed(X, axes=self, num_threads=num_threads)
 
 
@@ -164,9 +169,10 @@ def pca(
         Points; real numbers of any type.
     n_components : int
         Number m of axes, at most n.
-    precision : {"auto", "float64", "float32"}
-        Of the products of coordinates, which are always added up in float64 from block to block. "auto" is float64,
-        but for a float32 `X` on the CPU so large that it takes long (see Notes). Arrays on a GPU: always float64.
+    precision : {"auto", "float64", "float32", "exact"}
+        Of the products of coordinates, which are added up in float64 from block to block. "auto" is float64, but for a
+        float32 `X` on the CPU so large that it takes long (see Notes). Arrays on a GPU: always float64, but for
+        "exact": products of integers, which every order adds up to the same. Dask arrays need "exact".
     on_failure : {"warn", "raise", "ignore"}
         What to do about rows that are not finite; they take part in nothing.
 
@@ -178,7 +184,7 @@ def pca(
     Raises
     ------
     TypeError, ValueError
-        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n.
+        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n; a Dask array without "exact".
 
     Notes
     -----
@@ -194,6 +200,11 @@ def pca(
     has at least 1e-4 of all variance: else it begins again in float64. "float32" takes what it gives, for points of any
     type.
 
+    "exact" rounds a coordinate to 2**-44 of the range of its column, and nothing after that until the sums over all
+    points are there. So these do not depend on the order of the points, on blocks or machines, and of a Dask array the
+    result is one of Dask arrays with the same bits for any chunks, in two passes over the points. It takes about four
+    times as long as float64, and loses digits where a few points are very far from all others.
+
     References
     ----------
     Erbani et al., On the Normalization of Confusion Matrices, section 4.2 and appendix D.1.
@@ -208,15 +219,41 @@ def pca(
     validate.on_failure(on_failure)
     validate.choice("precision", precision, get_args(Precision))
     m = validate.count("n_components", n_components, least=1)
-    (X,) = dispatch.adopt(X=X)
+    chunked = are_lazy(X)
+    if chunked and precision != "exact":
+        validate.refuse("precision", '"exact" with Dask arrays, whose other sums depend on the chunks', precision)
+    (X,) = (X,) if chunked else dispatch.adopt(X=X)
     n_rows, n = validate.points(X=X)
     if m > n:
         validate.refuse("n_components", f"at most {n}, the columns of X", m)
     if not n_rows:
         validate.refuse("X", "of at least one point", f"shape {dispatch.shape_of(X)}")
+    if chunked:
+        found, words = _chunked.summed(X, _products, _joined)
+        shapes = ((n,), np.float64), ((m, n), np.float64), ((m,), np.float64)
+        return Projection(*lazy.arrays(lazy.awaited(_of_sums, found, words, m, on_failure), shapes, X))
+    if precision == "exact":
+        rows = spread(X, None)
+        axes = _of_sums(rows, products(X, rows), m, on_failure)
+        return Projection(*(dispatch.sent(x, dispatch.bare(X)) for x in axes))
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
     _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
+
+
+def _products(X: Array, found: Spread, *, num_threads: int | None) -> np.ndarray:
+    del num_threads  # those of the linear algebra library
+    (X,) = dispatch.adopt(X=X)
+    return products(X, found)
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(np.add.reduce(parts))
+
+
+def _of_sums(found: Spread, words: np.ndarray, m: int, on_failure: OnFailure) -> tuple[np.ndarray, ...]:
+    _binning.report_dropped(found.n_rows - found.n, found.n_rows, (), on_failure, why="a coordinate is not finite")
+    return exact_axes(found, words, m)
 
 
 def axes_of(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:

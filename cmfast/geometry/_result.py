@@ -227,8 +227,8 @@ def _of_chunks(
     """Return the result of Dask arrays, a Delayed: chunks are counted, all else is one task when that is done."""
     labels.check_known(n_classes=n_classes)
     if n_components is not None:
-        wanted = "None with Dask arrays, whose points are taken as they are; for axes of some of them there is "
-        validate.refuse("n_components", wanted + "cmfast.pca(some).transform(X)", n_components)
+        wanted = "None with Dask arrays, whose points are taken as they are; for their axes there is "
+        validate.refuse("n_components", wanted + 'cmfast.pca(X, precision="exact").transform(X)', n_components)
     quiet: dict[str, Any] = {"on_failure": "ignore", "num_threads": num_threads}
     given = isinstance(grid, Grid) or lazy.is_awaited(grid)
     if not given:

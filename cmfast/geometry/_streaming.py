@@ -7,6 +7,7 @@ import numpy as np
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast.geometry import _binning
+from cmfast.geometry._exact_axes import principal
 from cmfast.geometry._projection import Projection
 
 
@@ -159,12 +160,7 @@ class PcaAccumulator:
             validate.fail("there are no points yet; update comes first")
         if m > len(mean):
             validate.refuse("n_components", f"at most {len(mean)}, the columns of the points", m)
-        values, vectors = np.linalg.eigh(scatter)
-        values, components = np.maximum(values[::-1], 0.0), vectors[:, ::-1].T
-        largest = np.abs(components).argmax(axis=1)
-        components = components * np.where(components[np.arange(len(mean)), largest] < 0, -1.0, 1.0)[:, None]
-        ratio = values / values.sum() if values.sum() > 0 else values
-        return Projection(*(dispatch.sent(x.copy(), like) for x in (mean, components[:m], ratio[:m])))
+        return Projection(*(dispatch.sent(x.copy(), like) for x in (mean, *principal(scatter, m))))
 
 
 def _joined(

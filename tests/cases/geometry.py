@@ -298,6 +298,7 @@ CASES = {
     "cell_excess": list(_excesses()),
     "cell_shapes": list(_plain()),
     "column_moments": [Case(name, (X,)) for name, X in _columns()],
+    "column_products": [Case(name, (X,)) for name, X in _columns()],
     "column_quartiles": [Case(name, (X,)) for name, X in _columns()],
     "column_ranges": [Case(name, (X,)) for name, X in _columns()],
     "decode_cells": list(_plain()),

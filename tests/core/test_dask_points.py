@@ -50,6 +50,35 @@ def test_points_on_their_axes(chunks):
         axes.transform(points.rechunk((N, 2)))
 
 
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+def test_axes_of_points_and_points_on_them(chunks):
+    (points,) = lazy(X, chunks=chunks)
+    want, found = cmfast.pca(X, 2, precision="exact"), cmfast.pca(points, 2, precision="exact")
+    assert repr(found) == "<Projection: lazy, dask.compute gives it>"
+    assert [(x.shape, x.dtype) for x in found] == [(x.shape, x.dtype) for x in want]
+    assert dask.compute(found)[0] == want
+    on_axes = found.transform(points)
+    assert (on_axes.shape, on_axes.dtype, on_axes._meta.ndim) == ((N, 2), np.float64, 2)
+    assert_same_bits(on_axes.compute(), want.transform(X))
+    assert_same_bits(dask.compute(found)[0].transform(points).compute(), want.transform(X))
+    y, p = lazy(Y, P, chunks=chunks)
+    options = {"n_components": None, "n_classes": 4}
+    result = cmfast.geometric_confusion_matrix(on_axes, y, p, **options).compute()
+    assert_same_result(result, cmfast.geometric_confusion_matrix(want.transform(X), Y, P, **options))
+
+
+def test_axes_of_points_that_are_lost():
+    bad = X.copy()
+    bad[700, 1] = np.nan
+    found = cmfast.pca(*lazy(bad), 2, precision="exact")
+    with pytest.warns(cmfast.FailureWarning, match=r"^pca: 1 of 1000 points left out: a coordinate is not") as caught:
+        (got,) = dask.compute(found)
+    assert len(caught) == 1
+    with pytest.warns(cmfast.FailureWarning):
+        assert got == cmfast.pca(bad, 2, precision="exact")
+
+
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
 def test_grids_and_what_follows_from_them(chunks):
     points, y, p = lazy(X, Y, P, chunks=chunks)
@@ -166,6 +195,7 @@ def test_nothing_is_computed_early():
     cmfast.diagnose(cells)
     cmfast.gcm(cmfast.cell_counts(points, y, p, grid=grid, n_classes=4, n_parts=3), "bi")
     cmfast.geometric_confusion_matrix(points, y, p, n_components=None, n_classes=4)
+    cmfast.pca(points, 2, precision="exact").transform(points)
     with pytest.raises(pytest.fail.Exception, match="a block was computed"):
         cmfast.gcm(cells, "bi").compute()
 
@@ -179,6 +209,10 @@ X_, Y_, P_ = lazy(X, Y, P)
         (lambda: cmfast.Grid.scott(X_[:, 0]), r"Grid\.scott: X must be of shape \(N, m\) .*, got shape \(1000,\)"),
         (lambda: cmfast.Grid.scott(X_.rechunk((300, 2))), r"Grid\.scott: X must be in one chunk along the last axis"),
         (lambda: cmfast.Grid.regular(X_.astype(complex), bins=2), r"Grid\.regular: X must be real numbers"),
+        (lambda: cmfast.pca(X_, 2), 'pca: precision must be "exact" with Dask arrays, whose other sums depend on'),
+        (lambda: cmfast.pca(X_, 4, precision="exact"), "pca: n_components must be at most 3, the columns of X"),
+        (lambda: cmfast.pca(X_.rechunk((300, 2)), 2, precision="exact"), r"pca: X must be in one chunk along the last"),
+        (lambda: cmfast.pca(X_, 2, precision="exact").transform(X), "Projection.transform: "),
         (lambda: cmfast.Grid.scott(X_, on_failure="no"), r"Grid\.scott: on_failure must be"),
         (lambda: cmfast.Grid.freedman_diaconis(X_), r"Grid\.freedman_diaconis: X is a lazy dask\.array\.core\.Array"),
         (lambda: cmfast.geometric_confusion_matrix(X_, Y_, P_, n_components=None),

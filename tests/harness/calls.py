@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,11 @@ def _ranges(X: Any) -> Any:
     return dispatch.call("column_ranges", *dispatch.adopt(X=X))
 
 
-def _moments(X: Any) -> Any:
+def _spanned(op: str, X: Any) -> Any:
     (X,) = dispatch.adopt(X=X)
     low, high, n = dispatch.call("column_ranges", X)
     span = (tuple(low.tolist()), tuple(high.tolist())) if n else ((0.0,) * X.shape[1],) * 2
-    return dispatch.call("column_moments", X, low=span[0], high=span[1])
+    return dispatch.call(op, X, low=span[0], high=span[1])
 
 
 def _quartiles(X: Any) -> Any:
@@ -268,7 +269,8 @@ ENTRIES: dict[str, Any] = {
     "cell_counts": _cells,
     "cell_excess": _excess,
     "cell_shapes": _shapes,
-    "column_moments": _moments,
+    "column_moments": partial(_spanned, "column_moments"),
+    "column_products": partial(_spanned, "column_products"),
     "column_quartiles": _quartiles,
     "column_ranges": _ranges,
     "decode_cells": _cells,

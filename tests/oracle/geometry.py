@@ -246,6 +246,24 @@ def column_moments(X):
     return (out,)
 
 
+def column_products(X):
+    """Sum products of 1 and of both digits of every column, whose range is 44 bits; as quotient and remainder."""
+    rows, m = _finite_rows(X), X.shape[1]
+    lines = [[1] * len(rows), *[[]] * (2 * m)]
+    for d in range(m):
+        column = [np.float64(row[d]) for row in rows]
+        low, high = min(column, default=0.0), max(column, default=0.0)
+        half = np.float64(1.0 if Fraction(high) - Fraction(low) <= Fraction(np.finfo(np.float64).max) else 0.5)
+        steps = Fraction(2) ** (44 - math.frexp(high * half - low * half)[1]) if high > low else 0
+        whole = [round(Fraction(x * half - low * half) * steps) - (2**43 if high > low else 0) for x in column]
+        upper = [round(Fraction(u, 2**22)) for u in whole]
+        lines[1 + d] = upper
+        lines[1 + m + d] = [u - k * 2**22 for u, k in zip(whole, upper, strict=True)]
+    sums = [[sum(a * b for a, b in zip(one, other, strict=True)) for other in lines] for one in lines]
+    quotients = [[x >> 32 for x in row] for row in sums]
+    return (np.array([quotients, [[x & 0xFFFFFFFF for x in row] for row in sums]], np.int64),)
+
+
 def column_quartiles(X):
     rows = _finite_rows(X)
     out = np.full((2, X.shape[1]), math.nan)
@@ -286,6 +304,7 @@ ORACLES = {
     "cell_excess": cell_excess,
     "cell_shapes": cell_shapes,
     "column_moments": column_moments,
+    "column_products": column_products,
     "column_quartiles": column_quartiles,
     "column_ranges": column_ranges,
     "decode_cells": decode_cells,

@@ -1,6 +1,6 @@
 """Dask arrays: a task per block, which calls the function that was called with them. Kernels: those of the blocks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from inspect import BoundArguments, Parameter
@@ -212,7 +212,41 @@ def batches(
     with caller.inside(caller.name() or caller.public(function)):
         positional, values = _arguments(bound)
         known = {key: len(core if isinstance(core, str) else core(values)) for key, core in cores.items()}
-        found = tasks(function, positional, values, known, _no_batch, numbers=numbers)
+        return _parted(tasks(function, positional, values, known, _no_batch, numbers=numbers))
+
+
+def blocks(
+    function: Callable[..., Any],
+    arrays: dict[str, Any],
+    cores: dict[str, str],
+    known: dict[str, Any],
+    values: dict[str, Any],
+) -> Any:
+    """Return what `function` returns of a batch, given results of Dask arrays as they are when they are computed."""
+    later = {}
+    for name, one in known.items():
+        like = rebuilt(one, (np.zeros_like(x._meta, shape=x.shape) for x in leaves(one)))
+        later[name] = awaited(type(one), tuple(one), {}), like
+    sizes = {key: len(core) for key, core in cores.items()}
+    return _parted(tasks(function, (), arrays | values, sizes, _no_batch, known=later))
+
+
+def arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) -> list[Any]:
+    """Return host arrays that are yet to be computed as Dask arrays of the library of `like`."""
+    take = delayed(_sent, pure=True)
+    made = []
+    for k, (shape, dtype) in enumerate(kinds):
+        meta = np.empty_like(like._meta, shape=(0,) * len(shape), dtype=dtype)
+        made.append(da.from_delayed(take(found, k, like._meta), shape, dtype, meta=meta))
+    return made
+
+
+def _sent(found: Any, k: int, like: Any) -> Any:
+    return dispatch.sent(found[k], like)
+
+
+def _parted(found: Tasks) -> Any:
+    """Return what tasks give with a Dask array in the place of each array."""
     lazy = (_part(found, k, leaf, leaf.shape[1:]) for k, leaf in enumerate(leaves(found.sample)))
     return rebuilt(found.sample, lazy)
 

@@ -10,7 +10,7 @@ import scipy.linalg
 from cmfast.kernels.cpu._core import pool, row_blocks
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _keys, _products, _ranges, _scatter
-from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
+from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS, DIGIT_ROWS, carry, digits_of, steps_of
 
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
 PIECE_ROWS = 1 << 21  # sums of this many of them stay below 2**63
@@ -71,6 +71,33 @@ def column_moments(X, *, low, high, num_threads=None):
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     first, second = sums.astype(object).sum(axis=0) if len(bounds) else np.zeros((2, m), object)
     return np.array([first, second >> 32, second & 0xFFFFFFFF], np.int64)
+
+
+def column_products(X, *, low, high):
+    """Return (2, 1 + 2 m, 1 + 2 m) int64: sums of products, as quotient and remainder of 2**32.
+
+    Of 1, of the upper digits of all columns between `low` and `high`, and of their lower digits.
+    """
+    m = X.shape[1]
+    steps, size = steps_of(np.array(low), np.array(high)), 1 + 2 * m
+    out, part = np.zeros((2, size, size), np.int64), np.zeros((size, size), order="F")
+    room = np.ones((DIGIT_ROWS, size))
+    for start in range(0, len(X), DIGIT_ROWS):
+        pool.checkpoint()
+        block = X[start : start + DIGIT_ROWS].astype(np.float64)
+        block = block[np.isfinite(block).all(axis=1)]
+        lines = room[: len(block)]
+        lines[:, 1 : 1 + m], lines[:, 1 + m :] = digits_of(block, steps)
+        if len(block):
+            part = scipy.linalg.blas.dsyrk(1.0, lines.T, beta=0.0, c=part, overwrite_c=1)
+            sums = part.astype(np.int64)
+            out[0] += sums >> 32
+            out[1] += sums & 0xFFFFFFFF
+    lower = np.tri(size, k=-1, dtype=np.bool_)
+    for words in out:  # of the upper triangle until now
+        words[lower] = words.T[lower]
+    carry(out)
+    return out
 
 
 def column_quartiles(X):

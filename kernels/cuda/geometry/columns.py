@@ -12,7 +12,7 @@ import numpy as np
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, TABLE_ROWS, Kernel, library
 from cmfast.kernels.cuda.geometry._keys import blocks_of_rows
-from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS
+from cmfast.kernels.shared.geometry_columns import COLUMN_STEPS, DIGIT_ROWS, Steps, carry, digits_of, steps_of
 
 PORTION_CELLS = 1 << 25  # of some rows, for linear algebra
 NARROW, POWER = 2.0**-960, 2.0**900  # ranges below which columns are multiplied, exactly, by a power of two
@@ -76,6 +76,29 @@ def column_moments(X: Any, *, low: tuple[float, ...], high: tuple[float, ...], n
     out[0] = first.sum(axis=0)
     out[1] = (second >> 32).sum(axis=0) + (lower >> 32)
     out[2] = lower & 0xFFFFFFFF
+    return out
+
+
+def column_products(X: Any, *, low: tuple[float, ...], high: tuple[float, ...]) -> Any:
+    """Return (2, 1 + 2 m, 1 + 2 m) int64: sums of products of digits; see the CPU's."""
+    xp, (n, m) = library(X), X.shape
+    steps, size = Steps(*map(xp.asarray, steps_of(np.array(low), np.array(high)))), 1 + 2 * m
+    out = xp.zeros((2, size, size), np.int64)
+    together = DIGIT_ROWS * max(PORTION_CELLS // (DIGIT_ROWS * size), 1)
+    for start in range(0, n, together):
+        block = X[start : start + together].astype(np.float64)
+        finite = xp.isfinite(block).all(axis=1)[:, None]
+        lines = xp.zeros((-(-len(block) // DIGIT_ROWS) * DIGIT_ROWS, size))
+        used = lines[: len(block)]
+        used[:, :1] = finite
+        high_digits, low_digits = digits_of(xp.where(finite, block, 0.0), steps)
+        used[:, 1 : 1 + m] = xp.where(finite, high_digits, 0.0)
+        used[:, 1 + m :] = xp.where(finite, low_digits, 0.0)
+        lines = lines.reshape(-1, DIGIT_ROWS, size)
+        sums = (lines.swapaxes(1, 2) @ lines).astype(np.int64)
+        out[0] += (sums >> 32).sum(axis=0)
+        out[1] += (sums & 0xFFFFFFFF).sum(axis=0)
+    carry(out)
     return out
 
 
