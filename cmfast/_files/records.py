@@ -1,6 +1,5 @@
-"""Records of a survey from a table, and what is known of their totals from another one, by the names of categories."""
+"""Records of a survey from a table, and their categories matched with those of which totals are known."""
 
-import math
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -8,189 +7,190 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._files import tables
+from cmfast._files import tables, totals
 from cmfast._files.output import FileError
 from cmfast._files.points import TABLES
+from cmfast._files.totals import Target, Totals
 
-TOTALS = ("target", "total", "count", "population")  # names of the column of numbers in a table of targets
-
-
-class Target(NamedTuple):
-    """What is known of the categories of one column, or of the combinations of several."""
-
-    columns: tuple[str, ...]
-    totals: dict[tuple[str, ...], float]  # NaN where nothing is asked
+Tick = Callable[[int, int], object]
+Margin = tuple[tuple[int, ...], np.ndarray]
 
 
 class Records(NamedTuple):
-    """Categories of records, in columns."""
+    """Categories of records, in columns, and the numbers that they have."""
 
+    columns: list[str]
     categories: list[list[str]]
     codes: np.ndarray  # (columns, records) int64
+    numbers: dict[str, np.ndarray]
     weights: np.ndarray | None
 
 
-def read_targets(path: Path) -> list[Target]:
-    """Return what a tidy table asks: a row for each category, empty cells in the columns that it is not of."""
-    lines = _texts(path)
-    _, names = next(lines)
-    numbers = [k for k, name in enumerate(names) if name.lower() in TOTALS]
-    if len(numbers) != 1 or len(names) < 2:
-        wanted = f"needs columns of categories, and one of numbers named {' or '.join(TOTALS)}"
-        raise FileError(path, f"{wanted} (has: {', '.join(names)})")
-    found: dict[tuple[str, ...], Target] = {}
-    for line, cells in lines:
-        of = [k for k, cell in enumerate(cells) if cell and k != numbers[0]]
-        columns, key = tuple(names[k] for k in of), tuple(cells[k] for k in of)
-        totals = found.setdefault(columns, Target(columns, {})).totals
-        if not of:
-            raise FileError(path, f"line {line} names no category")
-        if key in totals:
-            raise FileError(path, f"line {line}: {named(columns, key)} is there twice")
-        totals[key] = _number(path, line, cells[numbers[0]])
-    if not found:
-        raise FileError(path, "holds no targets")
-    return list(found.values())
+class Wanted(NamedTuple):
+    """Which columns of a table are read."""
+
+    categories: list[str]
+    numbers: list[str]
+    weight: str | None
+
+    @property
+    def of_numbers(self) -> list[str]:
+        """The columns of numbers, weights last."""
+        return [*self.numbers, *([] if self.weight is None else [self.weight])]
 
 
-def named(columns: tuple[str, ...], key: tuple[str, ...]) -> str:
-    """Return what a combination of categories is called."""
-    return ", ".join(f"{column} = {category}" for column, category in zip(columns, key, strict=True))
-
-
-def _number(path: Path, line: int, text: str) -> float:
-    try:
-        value = float(text) if text else math.nan
-    except ValueError:
-        value = math.inf
-    if math.isinf(value) or value < 0.0:
-        raise FileError(path, f"line {line} holds {text!r}, which is no number of at least 0")
-    return value
-
-
-def _texts(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a small table as texts, its names first."""
-    suffix = path.suffix.lower()
-    if suffix in tables.TEXTS:
-        yield from ((line, [cell.strip() for cell in row]) for line, row, _ in tables.csv_lines(path))
-    elif suffix in TABLES:
-        tables.needs("pyarrow", path)
-        names, _, parts = tables.arrow_batches(path)
-        yield 0, names
-        line = 0
-        for columns in parts(list(range(len(names)))):
-            for row in zip(*(column.to_pylist() for column in columns), strict=True):
-                line += 1
-                yield line, ["" if cell is None or cell != cell else str(cell) for cell in row]  # noqa: PLR0124
-    else:
-        raise FileError(path, f"unknown kind of file {suffix!r} (known: csv, tsv, txt, parquet, arrow, feather)")
-
-
-def read_records(path: Path, columns: list[str], weight: str | None, tick: Callable[[int, int], object]) -> Records:
-    """Return the categories and the design weights of all records."""
+def read_records(path: Path, known: Totals, weight: str | None, by: str | None, tick: Tick) -> Records:
+    """Return the categories, numbers and design weights of all records, as far as totals ask for them."""
     suffix = path.suffix.lower()
     if suffix not in {*tables.TEXTS, *TABLES}:
         raise FileError(path, f"unknown kind of file {suffix!r} (known: csv, tsv, txt, parquet, arrow, feather)")
-    known: list[dict[str, int]] = [{} for _ in columns]
+    columns = list(dict.fromkeys(column for target in known.targets for column in target.columns))
+    wanted = Wanted(columns, list(dict.fromkeys(target.of for target in known.targets if target.of)), weight)
+    labels: list[dict[str, int]] = [{} for _ in columns]
     read = _of_arrow if suffix in TABLES else _of_csv
-    blocks, weights = [np.empty((len(columns), 0), np.int64)], [np.empty(0)]
-    for labels, codes, numbers in read(path, columns, weight, tick):
-        blocks.append(
-            np.stack(
-                [
-                    np.array([places.setdefault(label, len(places)) for label in own], np.int64)[code]
-                    for places, own, code in zip(known, labels, codes, strict=True)
-                ]
-            )
-        )
-        weights.append(numbers)
-    every = np.concatenate(blocks, axis=1)
+    blocks, numbers = [np.empty((len(columns), 0), np.int64)], [np.empty((len(wanted.of_numbers), 0))]
+    for own, codes, values in read(path, wanted, by, tick):
+        blocks.append(np.empty((len(columns), values.shape[1]), np.int64))
+        for line, places, of_block, code in zip(blocks[-1], labels, own, codes, strict=True):
+            line[:] = np.array([places.setdefault(label, len(places)) for label in of_block], np.int64)[code]
+        numbers.append(values)
+    every, values = np.concatenate(blocks, axis=1), np.concatenate(numbers, axis=1)
     if not every.shape[1]:
         raise FileError(path, "holds no records")
-    return Records([list(own) for own in known], every, None if weight is None else np.concatenate(weights))
+    named = dict(zip(wanted.numbers, values, strict=False))
+    return Records(columns, [list(own) for own in labels], every, named, None if weight is None else values[-1])
 
 
 Block = tuple[list[list[str]], list[np.ndarray], np.ndarray]
 
 
-def _of_arrow(
-    path: Path, columns: list[str], weight: str | None, tick: Callable[[int, int], object]
-) -> Iterator[Block]:
+def _without(path: Path, names: list[str], by: str | None) -> None:
+    """Refuse a column that has areas in the table of records, too: all records are of each."""
+    if by in names:
+        raise FileError(path, f"has a column {by!r}, too; totals of its categories need no --by")
+
+
+def _of_arrow(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[Block]:
     tables.needs("pyarrow", path)
     names, total, parts = tables.arrow_batches(path)
-    places = [tables.column_named(path, names, name) for name in [*columns, *([weight] if weight is not None else [])]]
-    done = 0
+    _without(path, names, by)
+    places = [tables.column_named(path, names, name) for name in (*wanted.categories, *wanted.of_numbers)]
+    done, n = 0, len(wanted.categories)
     for arrays in parts(places):
         with tables.understood(path, "not readable"):
-            found = [tables.arrow_labels(path, name, one, done) for name, one in zip(columns, arrays, strict=False)]
-            numbers = np.empty(0) if weight is None else _weights(path, weight, arrays[-1])
-        yield [[str(label) for label in one.labels] for one in found], [one.codes for one in found], numbers
-        done += len(arrays[0])
+            found = [tables.arrow_labels(path, name, one, done) for name, one in zip(wanted.categories, arrays[:n])]  # noqa: B905
+            values = [_numbers(path, name, one) for name, one in zip(wanted.of_numbers, arrays[n:], strict=True)]
+        for name, line in zip(wanted.numbers, values, strict=False):
+            for row in np.flatnonzero(~np.isfinite(line))[:1]:
+                raise FileError(path, f"row {done + row} has no number in column {name!r}")
+        size = len(arrays[0])
+        yield (
+            [[str(label) for label in one.labels] for one in found],
+            [one.codes for one in found],
+            np.array(values, np.float64).reshape(len(values), size),
+        )
+        done += size
         tick(done, total)
 
 
-def _weights(path: Path, name: str, column: Any) -> np.ndarray:
-    """Return a column of numbers; what is missing is NaN, which raking refuses by its row."""
+def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
+    """Return a column of numbers; what is missing is NaN."""
     numbers = column.to_numpy(zero_copy_only=False)
-    if numbers.dtype.kind not in "uif":
+    if numbers.dtype.kind not in "uifb":
         raise FileError(path, f"column {name!r} must hold numbers, but is {column.type}")
     return np.asarray(numbers, np.float64)
 
 
-def _of_csv(path: Path, columns: list[str], weight: str | None, tick: Callable[[int, int], object]) -> Iterator[Block]:
+def _of_csv(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[Block]:
     lines = tables.csv_lines(path)
     total = path.stat().st_size
     _, first, done = next(lines)
     names = [name.strip() for name in first]
-    places = [tables.column_named(path, names, name) for name in columns]
-    at = None if weight is None else tables.column_named(path, names, weight)
-    labels: list[dict[str, int]] = [{} for _ in columns]
-    codes: list[list[int]] = [[] for _ in columns]
-    numbers = []
+    _without(path, names, by)
+    places = [tables.column_named(path, names, name) for name in wanted.categories]
+    at = [tables.column_named(path, names, name) for name in wanted.of_numbers]
+    labels: list[dict[str, int]] = [{} for _ in places]
+    codes: list[list[int]] = [[] for _ in places]
+    numbers: list[list[float]] = [[] for _ in at]
     for line, row, read in lines:
-        for name, place, known, code in zip(columns, places, labels, codes, strict=True):
-            cell = row[place].strip()
-            if not cell:
-                raise FileError(path, f"line {line} has an empty cell in column {name!r}")
-            code.append(known.setdefault(cell, len(known)))
-        if at is not None:
-            numbers.append(_number(path, line, row[at].strip()))
+        for k in (*places, *at[: len(wanted.numbers)]):
+            if not row[k].strip():
+                raise FileError(path, f"line {line} has an empty cell in column {names[k]!r}")
+        for place, known, code in zip(places, labels, codes, strict=True):
+            code.append(known.setdefault(row[place].strip(), len(known)))
+        for name, place, own in zip(wanted.of_numbers, at, numbers, strict=True):
+            least = None if name in wanted.numbers else 0.0
+            own.append(totals.number(path, line, row[place].strip(), least=least))
         if read - done > tables.BLOCK_BYTES:
             done = read
             tick(done, total)
     tick(total, total)
-    yield [list(own) for own in labels], [np.array(code, np.int64) for code in codes], np.array(numbers)
+    n = max([*map(len, codes), *map(len, numbers)])
+    columns = [np.array(code, np.int64) for code in codes]
+    yield [list(own) for own in labels], columns, np.array(numbers, np.float64).reshape(len(numbers), n)
 
 
-def matched(
-    source: Path, targets: list[Target], records: Records, columns: list[str]
-) -> tuple[np.ndarray, list[tuple[tuple[int, ...], np.ndarray]], list[str]]:
-    """Return codes, the targets of each margin as an array, and what all of their lines are called.
+class Matched(NamedTuple):
+    """Categories and totals by their numbers."""
 
-    Categories that targets name and no record has come behind the others. Refuses records of which no target says
+    margins: list[Margin]  # attributes, and totals of shape ([areas,] *categories)
+    names: list[str]  # of all lines of all margins
+    importance: np.ndarray  # of each line; NaN where none is given
+
+
+def matched(source: Path, known: Totals, records: Records, *, by_area: bool) -> Matched:
+    """Return the totals of each target as an array, what all of their lines are called, and how important they are.
+
+    Categories that totals name and no record has come behind the others. Refuses records of which no target says
     anything: an empty cell in the table of targets says that nothing is asked of them.
     """
-    known = [{label: k for k, label in enumerate(own)} for own in records.categories]
-    for target in targets:
+    places = [{label: k for k, label in enumerate(own)} for own in records.categories]
+    for target in known.targets:
         for key in target.totals:
             for column, label in zip(target.columns, key, strict=True):
-                places = known[columns.index(column)]
-                places.setdefault(label, len(places))
-    margins, words = [], []
-    for target in targets:
-        of = tuple(columns.index(column) for column in target.columns)
-        labels = [list(known[axis]) for axis in of]
+                own = places[records.columns.index(column)]
+                own.setdefault(label, len(own))
+    margins, words, importances = [], [], []
+    for target in known.targets:
+        of = tuple(records.columns.index(column) for column in target.columns)
+        labels = [list(places[axis]) for axis in of]
         shape = tuple(map(len, labels))
-        totals = np.full(shape, np.nan)
-        for key, total in target.totals.items():
-            totals[tuple(known[axis][label] for axis, label in zip(of, key, strict=True))] = total
-        seen = np.zeros(shape, np.bool_)
-        seen[tuple(records.codes[axis] for axis in of)] = True
-        names = [named(target.columns, key) for key in product(*labels)]
-        for k in np.flatnonzero(seen & np.isnan(totals)):
-            key = tuple(own[i] for own, i in zip(labels, np.unravel_index(k, shape), strict=True))
-            if key not in target.totals:
-                raise FileError(source, f"holds records of {names[k]}, of which no target says anything")
-        margins.append((of, totals))
-        words += names
-    return records.codes, margins, words
+        wanted, importance = np.full((*shape, len(known.areas)), np.nan), np.full(shape, np.nan)
+        for key in target.totals:
+            at = tuple(places[axis][label] for axis, label in zip(of, key, strict=True))
+            wanted[at] = totals.by_area(target, key, known.areas)
+            importance[at] = target.importance.get(key, np.nan)
+        _check_seen(source, target, records, labels, of)
+        margins.append((of, np.moveaxis(wanted, -1, 0) if by_area else wanted[..., 0]))
+        words += [target.named(key) for key in product(*labels)]
+        importances.append(importance.ravel())
+    return Matched(margins, words, np.concatenate(importances))
+
+
+def _check_seen(source: Path, target: Target, records: Records, labels: list[list[str]], of: tuple[int, ...]) -> None:
+    """Refuse records of categories that no row names."""
+    if not of:
+        return
+    seen = np.zeros(tuple(map(len, labels)), np.bool_)
+    seen[tuple(records.codes[axis] for axis in of)] = True
+    for at in np.argwhere(seen):
+        key = tuple(own[k] for own, k in zip(labels, at, strict=True))
+        if key not in target.totals:
+            raise FileError(source, f"holds records of {target.named(key)}, of which no target says anything")
+
+
+def design(records: Records, known: Totals, found: Matched) -> Any:
+    """Return what each record adds to each line of all margins, as a sparse matrix."""
+    from scipy.sparse import csr_array
+
+    n, start = records.codes.shape[1], 0
+    columns, numbers = np.empty((n, len(found.margins)), np.int64), np.ones((n, len(found.margins)))
+    for k, (target, (of, wanted)) in enumerate(zip(known.targets, found.margins, strict=True)):
+        shape = wanted.shape[wanted.ndim - len(of) :]
+        codes = tuple(records.codes[axis] for axis in of)
+        columns[:, k] = start + (np.ravel_multi_index(codes, shape) if of else 0)
+        if target.of:
+            numbers[:, k] = records.numbers[target.of]
+        start += int(np.prod(shape))
+    first = np.arange(0, columns.size + 1, len(found.margins))
+    return csr_array((numbers.ravel(), columns.ravel(), first), shape=(n, start))

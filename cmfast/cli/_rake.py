@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 
 import cmfast
-from cmfast._files import records
+from cmfast._files import records, totals
 from cmfast.cli import _screen
 from cmfast.cli._options import (
     Parser,
@@ -31,7 +31,10 @@ MOST_SHOWN = 40  # targets
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
     parser.add_argument("input", type=Path, metavar="FILE", help="table of records: csv, tsv, Parquet, Arrow, Feather")
-    what = "tidy table: columns named as in FILE, and one named target; a row per category, or combination of some"
+    what = (
+        "tidy table: columns named as in FILE, and one named target; a row per category, or combination of some; a "
+        "column named of says which column of numbers is added up, in place of records"
+    )
     parser.add_argument("--targets", type=Path, required=True, metavar="FILE", help=what)
     parser.add_argument("--weights", metavar="COLUMN", help="design weights; default: one for every record")
     parser.add_argument("--method", choices=get_args(Raking), default="raking", help="default raking")
@@ -42,6 +45,12 @@ def add_options(parser: Parser) -> None:
         metavar=("LOW", "HIGH"),
         help="truncated, logit: of a weight over its design weight",
     )
+    what = (
+        "what it costs to miss a target; in place of it a column named importance in the targets; default: all are met"
+    )
+    parser.add_argument("--importance", type=positive_number, metavar="P", help=what)
+    what = "column of the targets: the same records are weighted for each of its values, as areas"
+    parser.add_argument("--by", metavar="COLUMN", help=what)
     parser.add_argument("--tol", type=positive_number, help="relative error of the totals, default 1e-9")
     parser.add_argument("--max-iter", type=natural_number, metavar="N", help="most passes, default 200 Newton steps")
     output_options(parser, "csv, Parquet or JSON file for the weights, in the order of the records")
@@ -52,47 +61,85 @@ def run(args: argparse.Namespace) -> int:
     if (args.bounds is None) == (args.method in BOUNDED):
         misuse(f"--bounds {'is needed by' if args.bounds is None else 'does not belong to'} --method {args.method}")
     target = table_target(args, SUFFIXES, args.input, args.targets)
-    wanted = records.read_targets(args.targets)
-    columns = list(dict.fromkeys(column for one in wanted for column in one.columns))
-    found = records.read_records(args.input, columns, args.weights, bar(args, "read") or (lambda done, total: None))
-    codes, margins, names = records.matched(args.input, wanted, found, columns)
-    options = given(args, "tol", "max_iter", "bounds")
-    result = compute(cmfast.rake, codes, margins, weights=found.weights, method=args.method, names=names, **options)
-    facts = _facts(args, found, margins, names, result)
-    if target is not None and not np.isnan(result.weights).any():
-        about = {name: facts[name] for name in ("method", "status", "residual", "weight_error")}
-        write_columns(target, {"weight": result.weights.tolist()}, about, force=args.force)
+    known = totals.read_totals(args.targets, args.by)
+    tick = bar(args, "read") or (lambda done, total: None)
+    found = records.read_records(args.input, known, args.weights, args.by, tick)
+    matched = records.matched(args.input, known, found, by_area=args.by is not None)
+    result, achieved = _raked(args, known, found, matched)
+    facts = [_facts(args, found, matched, result, achieved, k) for k in range(len(known.areas))]
+    if target is not None and not np.isnan(result.weights).all():
+        _write(target, args, known.areas, result, facts)
     if args.json:
-        print_json(facts)
+        print_json(facts[0] if args.by is None else dict(zip(known.areas, facts, strict=True)))
     else:
-        _print(facts)
-    return int(not cmfast.Status(result.status).ok)
+        for area, one in zip(known.areas, facts, strict=True):
+            _print(one, f"{args.by} = {area}: " if args.by is not None else "")
+    return int(not all(cmfast.Status(status).ok for status in np.atleast_1d(result.status)))
+
+
+def _raked(
+    args: argparse.Namespace, known: totals.Totals, found: records.Records, matched: records.Matched
+) -> tuple[Any, np.ndarray]:
+    """Return the weights, and what they add up to in each area."""
+    options = given(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
+    options["names"] = matched.names
+    if known.are_counts:
+        result = compute(cmfast.rake, found.codes, matched.margins, **given(args, "importance"), **options)
+        parts = [sums.reshape(len(known.areas), -1) for sums in result.achieved]
+        return result, np.concatenate(parts, -1)
+    default = np.inf if args.importance is None else args.importance
+    importance = np.where(np.isnan(matched.importance), default, matched.importance)
+    wanted = np.concatenate([t.reshape(*t.shape[: t.ndim - len(of)], -1) for of, t in matched.margins], -1)
+    A = records.design(found, known, matched)
+    result = compute(cmfast.rake, A, wanted, importance=importance, **options)
+    return result, np.atleast_2d(result.achieved)
+
+
+def _write(target: Path, args: argparse.Namespace, areas: list[str], result: Any, facts: list[dict[str, Any]]) -> None:
+    """Write the weights, a column for each area; those that were not found are missing."""
+    kept = ("method", "status", "residual", "weight_error")
+    if args.by is None:
+        columns, about = {"weight": result.weights.tolist()}, {name: facts[0][name] for name in kept}
+    else:
+        columns = {area: line.tolist() for area, line in zip(areas, result.weights, strict=True)}
+        about = {area: {name: one[name] for name in kept} for area, one in zip(areas, facts, strict=True)}
+    write_columns(target, columns, about, force=args.force)
 
 
 def _facts(
-    args: argparse.Namespace, found: records.Records, margins: list[Any], names: list[str], result: Any
+    args: argparse.Namespace,
+    found: records.Records,
+    matched: records.Matched,
+    result: Any,
+    achieved: np.ndarray,
+    area: int,
 ) -> dict[str, Any]:
-    """Return what became of the weights and of every target."""
-    w, q = result.weights, np.ones(len(result.weights)) if found.weights is None else found.weights
+    """Return what became of the weights and of every target in an area."""
+    w = np.atleast_2d(result.weights)[area]
+    q = np.ones(len(w)) if found.weights is None else found.weights
     ratio = w[q > 0] / q[q > 0]
-    wanted = np.concatenate([totals.ravel() for _, totals in margins])
-    achieved = np.concatenate([sums.ravel() for sums in result.achieved])
+    by_area = args.by is not None
+    wanted = np.concatenate([(t[area] if by_area else t).ravel() for _, t in matched.margins])
     asked = np.flatnonzero(~np.isnan(wanted))
+    residual, error, passes, status = (np.atleast_1d(part)[area] for part in result[-4:])
     return {
         "records": len(w),
         "method": args.method,
-        "status": cmfast.Status(result.status).name,
-        "residual": float(result.residual),
-        "weight_error": float(result.weight_error),
-        "passes": int(result.n_iter),
+        "status": cmfast.Status(status).name,
+        "residual": float(residual),
+        "weight_error": float(error),
+        "passes": int(passes),
         "ratios": [float(ratio.min()), float(ratio.max())] if ratio.size else None,
         "effective_records": float(w.sum() ** 2 / (w**2).sum()) if (w > 0).any() else None,
-        "targets": [{"name": names[k], "target": float(wanted[k]), "achieved": float(achieved[k])} for k in asked],
+        "targets": [
+            {"name": matched.names[k], "target": float(wanted[k]), "achieved": float(achieved[area, k])} for k in asked
+        ],
     }
 
 
-def _print(facts: dict[str, Any]) -> None:
-    print(f"{facts['records']:,} records, {len(facts['targets'])} targets, {facts['method']}: {facts['status']}")
+def _print(facts: dict[str, Any], what: str) -> None:
+    size = f"{facts['records']:,} records, {len(facts['targets'])} targets"
+    print(f"{_screen.shown(what)}{size}, {facts['method']}: {facts['status']}")
     if facts["effective_records"] is None:
         return
     low, high = facts["ratios"]

@@ -136,3 +136,114 @@ def test_refuses_wrong_use(files, capsys):
     assert_refused(run(capsys, "survey.parquet", *one[1:], "--weights", "age"), "column 'age' must hold numbers")
     assert_refused(run(capsys, *one, "-o", "weights.npy"), "--output must end in .csv, .parquet, .json")
     assert_refused(run(capsys, "survey.npy", *one[1:]), "unknown kind of file '.npy'")
+
+
+AREAS = pd.DataFrame({"area": ["a", "b", "c"], "scale": [1.0, 0.5, 2.0]})
+
+
+def sums_of(w, by=None):
+    """Return rows of targets that the weights have: a row per age, households in all, rooms in all and by region."""
+    rows = [{"age": age, "target": w[SURVEY["age"] == age].sum()} for age in ("young", "old")]
+    rows.append({"of": "rooms", "target": (w * SURVEY["rooms"]).sum()})
+    rows += [
+        {"of": "rooms", "region": region, "target": (w * SURVEY["rooms"])[SURVEY["region"] == region].sum()}
+        for region in ("north", "south")
+    ]
+    rows.append({"of": "rooms", "region": "west"})
+    return pd.DataFrame(rows).assign(**by or {})
+
+
+@pytest.mark.parametrize("name", ["survey.parquet", "survey.csv"])
+def test_sums_of_a_column(name, files, capsys):
+    w = SURVEY["w"] * np.where(SURVEY["age"] == "old", 2.0, 1.0) * np.exp(0.1 * SURVEY["rooms"])
+    sums_of(w).to_csv("sums.csv", index=False)
+    status, out, err = run(capsys, name, "--targets", "sums.csv", "--weights", "w", "-o", "weights.csv")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "200 records, 5 targets, raking: CONVERGED"
+    assert f"  rooms where region = south: {(w * SURVEY['rooms'])[SURVEY['region'] == 'south'].sum():,.6g}" in out
+    np.testing.assert_allclose(pd.read_csv("weights.csv")["weight"], w, rtol=1e-7)
+
+
+def test_importance_of_single_targets_and_of_all(files, capsys):
+    w, q = SURVEY["w"] * 1.3, SURVEY["w"].to_numpy()
+    targets = sums_of(w)
+    targets["target"] *= [1.1, 1.0, 1.0, 1.05, 1.0, 1.0]
+    targets.assign(importance=[1.0, np.nan, 5.0, 2.0, 2.0, np.nan]).to_parquet("soft.parquet")
+    options = ("survey.csv", "--weights", "w", "--json", "--targets", "soft.parquet")
+    rooms, south = SURVEY["rooms"].to_numpy(), (SURVEY["region"] == "south").to_numpy()
+    young, north = (SURVEY["age"] == "young").to_numpy(), (SURVEY["region"] == "north").to_numpy()
+    A = np.column_stack([young, ~young, rooms, rooms * north, rooms * south])
+    for given, p in (((), [1.0, np.inf, 5.0, 2.0, 2.0]), (("--importance", "3"), [1.0, 3.0, 5.0, 2.0, 2.0])):
+        status, out, _ = run(capsys, *options, *given)
+        expected = cmfast.rake(A, targets["target"][:5].to_numpy(), weights=q, importance=p)
+        assert status == 0
+        achieved = {one["name"]: one["achieved"] for one in json.loads(out)["targets"]}
+        named = ["age = young", "age = old", "rooms", "rooms where region = north", "rooms where region = south"]
+        np.testing.assert_allclose([achieved[name] for name in named], expected.achieved, rtol=1e-7)
+    status, out, _ = run(capsys, "survey.csv", "--targets", "targets.csv", "--importance", "1000", "--json")
+    assert json.loads(out)["targets"][0]["achieved"] != 900.0
+
+
+def test_areas_of_the_same_records(files, capsys):
+    w = SURVEY["w"] * np.where(SURVEY["age"] == "old", 2.0, 1.0)
+    parts = [sums_of(w * row.scale, {"area": row.area}) for row in AREAS.itertuples()]
+    pd.concat(parts).to_csv("areas.csv", index=False)
+    options = ("survey.parquet", "--targets", "areas.csv", "--by", "area", "--weights", "w")
+    status, out, err = run(capsys, *options, "-o", "weights.parquet")
+    assert (status, err) == (0, "")
+    assert [line for line in out.splitlines() if "records" in line] == [
+        f"area = {area}: 200 records, 5 targets, raking: CONVERGED" for area in "abc"
+    ]
+    found = pd.read_parquet("weights.parquet")
+    np.testing.assert_allclose(found.to_numpy(), np.outer(w, AREAS["scale"]), rtol=1e-7)
+    assert list(found) == ["a", "b", "c"]
+    assert set(json.loads(run(capsys, *options, "--json")[1])) == {"a", "b", "c"}
+    counts = pd.concat([pd.read_csv("targets.csv", dtype=str).assign(area=area) for area in "ab"])
+    counts.loc[(counts["area"] == "b").to_numpy() & (counts["age"] == "old").to_numpy(), "target"] = "1000"
+    counts.to_csv("counts.csv", index=False)
+    status, out, err = run(capsys, "survey.csv", "--targets", "counts.csv", "--by", "area", "-o", "some.csv")
+    assert status == 1
+    assert "area = b: 200 records, 8 targets, raking: TOTALS" in out
+    found = pd.read_csv("some.csv")
+    np.testing.assert_allclose(found["a"].sum(), 2000.0)
+    assert found["b"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "said"),
+    [
+        ("of,target\nheight,5\n", (), "has no column 'height'"),
+        ("of,target\nage,5\n", (), "line 2 holds|column 'age' must hold numbers"),
+        ("of,age,target\nrooms,old,5\n", (), "holds records of rooms where age = young, of which no target says"),
+        (
+            "age,target,area\nold,5,a\nyoung,3,a\nold,5,b\n",
+            ("--by", "area"),
+            "no row for age = young, area = b, but for",
+        ),
+        ("age,target,area\nold,5,\n", ("--by", "area"), "line 2 has an empty cell in column 'area'"),
+        (
+            "age,target,w\nold,5,a\nyoung,3,a\n",
+            ("--by", "w"),
+            "has a column 'w', too; totals of its categories need no",
+        ),
+        ("age,target\nold,5\n", ("--by", "area"), "has no column 'area'"),
+        ("age,importance,target\nold,-1,5\n", (), "line 2 holds '-1', which is no number of at least 0"),
+        ("of,target\nrooms,x\n", (), "line 2 holds 'x', which is no number"),
+    ],
+)
+def test_refuses_totals_that_do_not_fit(targets, options, said, files, capsys):
+    (files / "bad.csv").write_text(targets)
+    for name in ("survey.csv", "survey.parquet"):
+        status, out, err = run(capsys, name, "--targets", "bad.csv", *options)
+        assert (status, out) == (2, "")
+        assert any(one in err for one in said.split("|"))
+
+
+def test_refuses_records_without_a_number(files, capsys):
+    (files / "sums.csv").write_text("of,target\nrooms,500\n")
+    table = SURVEY.astype({"rooms": float})
+    table.loc[7, "rooms"] = np.nan
+    table.to_csv("hole.csv", index=False)
+    table.to_parquet("hole.parquet")
+    assert_refused(run(capsys, "hole.csv", "--targets", "sums.csv"), "line 9 has an empty cell in column 'rooms'")
+    assert_refused(run(capsys, "hole.parquet", "--targets", "sums.csv"), "row 7 has no number in column 'rooms'")
