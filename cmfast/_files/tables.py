@@ -26,7 +26,7 @@ BLOCK_BYTES = 32 << 20  # of matrices, per block: long enough to keep every thre
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
-WHAT = {"io": "format", "cluster": "address"}  # by the extra that brings what reads it
+WHAT = {"io": "format", "maps": "format", "cluster": "address"}  # by the extra that brings what reads it
 
 Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, and maybe groups
 Tick = Callable[[int, int], object]

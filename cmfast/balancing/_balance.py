@@ -119,7 +119,7 @@ def balance(
     Examples
     --------
     >>> import cmfast
-    >>> rows, columns, counts = [0, 0, 1, 1, 2], [1, 2, 2, 3, 3], [40, 20, 30, 10, 25]
+    >>> rows, columns, counts = [0, 0, 0, 1, 1, 2], [1, 2, 3, 2, 3, 3], [40, 20, 5, 30, 10, 25]
     >>> result = cmfast.balance((rows, columns, counts, 5), symmetric="upper")
     >>> result.weights.round(4)
     array([0.1425, 0.103 , 0.1426, 0.1892,    nan])

@@ -17,6 +17,7 @@ import cmfast
 from cmfast._core import compiling
 from cmfast._files.output import FileError, reason
 from cmfast.cli import (
+    _balance,
     _compare,
     _conformal,
     _confusion,
@@ -74,6 +75,11 @@ COMMANDS = {
         _rake,
         "weights of records that add up to known totals",
         "microdata.parquet --targets totals.csv --weights w -o weights.parquet",
+    ),
+    "balance": Command(
+        _balance,
+        "weights of the bins of a contact map, with which all rows have the same sum",
+        "map.mcool::resolutions/10000 -o map.mcool",
     ),
     "merge": Command(_merge, "add up counts of parts", "monday.json tuesday.json -o both.json"),
     "gcm": Command(_gcm, "geometric confusion matrix of embeddings", "X.npy --labels y.npy --pred p.npy"),

@@ -1,0 +1,151 @@
+"""``cmfast balance``: weights of the bins of a contact map, with which all its rows have the same sum."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import cmfast
+from cmfast._files import maps
+from cmfast._files.output import FileError, check_target
+from cmfast.cli import _screen
+from cmfast.cli._options import (
+    Parser,
+    bar,
+    compute,
+    given,
+    misuse,
+    natural_number,
+    output_options,
+    positive_number,
+    whole_number,
+)
+from cmfast.cli._printing import print_json
+from cmfast.cli._writing import write_columns
+from cmfast.kernels.shared.balancing import REASONS
+
+TABLES = (".csv", ".parquet", ".json")
+
+
+def add_options(parser: Parser) -> None:
+    """Add what the command takes."""
+    what = "map: cool, mcool::resolutions/10000, hic, npz of scipy.sparse, or a table of pixels (csv, Parquet, Arrow)"
+    parser.add_argument("input", metavar="FILE[::GROUP]", help=what)
+    parser.add_argument("--resolution", type=natural_number, metavar="BP", help="hic: size of a bin")
+    parser.add_argument("--cis-only", action="store_true", help="balance every chromosome by itself")
+    ignored = "diagonals that do not count; default 2, the main one and those beside it"
+    parser.add_argument("--ignore-diags", type=whole_number, default=2, metavar="N", help=ignored)
+    few = "leave out bins with fewer pixels, default 10"
+    parser.add_argument("--min-nnz", type=whole_number, default=10, metavar="N", help=few)
+    less = "leave out bins whose counts add up to less, default 0"
+    parser.add_argument("--min-count", type=whole_number, default=0, metavar="N", help=less)
+    far = "leave out bins that are so many median absolute deviations below the median, default 5; 0: none"
+    parser.add_argument("--mad-max", type=whole_number, default=5, metavar="N", help=far)
+    parser.add_argument("--tol", type=positive_number, default=1e-9, help="most that a sum may be off, default 1e-9")
+    parser.add_argument("--max-iter", type=natural_number, metavar="N", help="most passes, default 200 Newton steps")
+    parser.add_argument("--name", default="weight", help="of the weights in a cool file, default weight")
+    parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
+    output_options(parser, "cool or mcool file, which may be FILE, for the map with its weights; csv, Parquet, JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Balance the map; 1 if a part of it has no weights."""
+    source, group = maps.split(args.input)
+    target = _target(args, source, group)
+    found = maps.read(source, group, args.resolution, bar(args, "read") or (lambda done, total: None))
+    if args.cis_only and found.offsets is None:
+        raise FileError(source, "does not say where chromosomes begin, which --cis-only needs")
+    options = given(args, "tol", "max_iter", "ignore_diags", "min_nnz", "min_count")
+    result = compute(
+        cmfast.balance,
+        (found.rows, found.columns, found.values, found.n),
+        symmetric=False if (found.rows > found.columns).any() else "upper",
+        blocks=found.offsets if args.cis_only else None,
+        mad_blocks=found.offsets,
+        mad_max=args.mad_max or None,
+        num_threads=args.threads,
+        progress=bar(args, "balance", "chromosomes") if args.cis_only else None,
+        **options,
+    )
+    facts = _facts(args, found, result)
+    fine = bool(np.isin(result.status, (cmfast.Status.CONVERGED, cmfast.Status.ZERO_LINE)).all())
+    fine = fine and bool((np.atleast_1d(result.status) == cmfast.Status.CONVERGED).any())
+    if target is not None and not np.isnan(result.weights).all():
+        _write(args, found, target, result, facts)
+    if args.json:
+        print_json(facts)
+    else:
+        _print(facts)
+    return int(not fine)
+
+
+def _target(args: argparse.Namespace, source: Path, group: str) -> Path | None:
+    """Return where the weights go, None if nowhere, before anything is computed."""
+    if args.output is None:
+        return None
+    into = args.output.suffix.lower()
+    if into not in (*maps.COOLS, *TABLES):
+        misuse(f"--output must end in {', '.join((*maps.COOLS, *TABLES))}, got {args.output}")
+    if into in TABLES:
+        return check_target(args.output, force=args.force, sources=(source,))
+    if source.suffix.lower() not in maps.COOLS:
+        misuse(f"--output {args.output} needs a map in a cool or mcool file; write {', '.join(TABLES)}")
+    same = source.exists() and args.output.exists() and args.output.samefile(source)
+    keeps = source.exists() and not args.force and (same or not args.output.exists())
+    if keeps and maps.has_weights(source, group, args.name):
+        raise FileError(source, f"has bins/{args.name} already, give --force to replace it, or --name")
+    return check_target(args.output, force=args.force or same)
+
+
+def _facts(args: argparse.Namespace, found: maps.Map, result: Any) -> dict[str, Any]:
+    """Return what became of the map."""
+    columns = (np.atleast_1d(a).tolist() for a in (result.status, result.worst_row, result.n_iter))
+    parts: list[dict[str, Any]] = [
+        {"status": cmfast.Status(status).name, "worst_row": worst, "passes": passes}
+        for status, worst, passes in zip(*columns, strict=True)
+    ]
+    if args.cis_only and found.chromosomes:
+        parts = [{"chromosome": name, **part} for name, part in zip(found.chromosomes, parts, strict=True)]
+    return {
+        "bins": found.n,
+        "pixels": len(found.values),
+        "left_out": {name: int((result.reason == k).sum()) for k, name in enumerate(REASONS) if k > 0},
+        "parts": parts,
+    }
+
+
+def _write(args: argparse.Namespace, found: maps.Map, target: Path, result: Any, facts: dict[str, Any]) -> None:
+    """Write the weights: a table of them, or the map with them."""
+    if target.suffix.lower() in TABLES:
+        reason = [REASONS[k] for k in result.reason.tolist()]
+        columns = {"bin": list(range(found.n)), "weight": result.weights.tolist(), "reason": reason}
+        write_columns(target, columns, facts, force=args.force)
+        return
+    source, group = maps.split(args.input)
+    cuts = found.offsets if args.cis_only and found.offsets else [0, found.n]
+    known = [np.log(part[~np.isnan(part)]) for part in np.split(result.weights, cuts[1:-1])]
+    scale = np.array([np.exp(-2.0 * logs.mean()) if len(logs) else np.nan for logs in known])
+    about = {
+        "tol": args.tol,
+        "min_nnz": args.min_nnz,
+        "min_count": args.min_count,
+        "mad_max": args.mad_max,
+        "cis_only": args.cis_only,
+        "ignore_diags": args.ignore_diags,
+        "scale": scale if args.cis_only else scale[0],
+        "converged": np.asarray(result.status) == cmfast.Status.CONVERGED,
+        "var": np.square(result.worst_row),  # which no variance of the sums exceeds
+        "divisive_weights": False,
+    }
+    same = target.exists() and target.samefile(source)
+    maps.write_weights(source, group, target, args.name, result.weights, about, force=args.force or same)
+
+
+def _print(facts: dict[str, Any]) -> None:
+    out = ", ".join(f"{number:,} by {name}" for name, number in facts["left_out"].items() if number)
+    print(f"{facts['bins']:,} bins, {facts['pixels']:,} pixels; bins left out: {out or 'none'}")
+    for part in facts["parts"]:
+        name = f"{_screen.shown(part['chromosome'])}: " if "chromosome" in part else ""
+        worst = "" if np.isnan(part["worst_row"]) else f", sums to {part['worst_row']:.1e}"
+        print(f"{name}{part['status']}{worst}, {part['passes']} passes")

@@ -1,0 +1,197 @@
+"""The command ``cmfast balance``."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from cases.balancing import both_sides, contacts
+from commands import assert_refused, leftovers
+
+import cmfast
+from cmfast import cli
+
+h5py = pytest.importorskip("h5py")
+
+OFFSETS = [0, 50, 120, 150]
+N = OFFSETS[-1]
+PIXELS = contacts(N, 21, 0.9, 2000.0)
+USUAL = {"ignore_diags": 2, "min_nnz": 10, "mad_max": 5}
+
+
+def write_cool(group, mode="symmetric-upper"):
+    """Write a map as cooler does, into a group of a file."""
+    i, j, counts = PIXELS
+    group.attrs.update({"format": "HDF5::Cooler", "format-version": 3, "bin-type": "fixed", "bin-size": 1000})
+    group.attrs.update({"storage-mode": mode, "nbins": N, "nnz": len(i), "nchroms": 3})
+    sizes = np.diff(OFFSETS)
+    group["chroms/name"] = np.array([b"chr1", b"chr2", b"chrX"])
+    group["chroms/length"] = (sizes * 1000).astype(np.int32)
+    start = np.concatenate([1000 * np.arange(size) for size in sizes]).astype(np.int32)
+    group["bins/chrom"] = np.repeat(np.arange(3, dtype=np.int32), sizes)
+    group["bins/start"], group["bins/end"] = start, start + 1000
+    group["pixels/bin1_id"], group["pixels/bin2_id"], group["pixels/count"] = i, j, counts.astype(np.int32)
+    group["indexes/chrom_offset"] = np.array(OFFSETS, np.int64)
+    group["indexes/bin1_offset"] = np.searchsorted(i, np.arange(N + 1)).astype(np.int64)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with h5py.File("map.cool", "w") as file:
+        write_cool(file)
+    with h5py.File("map.mcool", "w") as file:
+        write_cool(file.create_group("resolutions/1000"))
+    return tmp_path
+
+
+def ours(**options):
+    """Return what the function gives."""
+    return cmfast.balance((*PIXELS, N), symmetric="upper", **{**USUAL, "mad_blocks": OFFSETS, **options})
+
+
+def run(capsys, *options):
+    """Return the exit status and what was printed."""
+    status = cli.main(["balance", *options, "--quiet"])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def weights(path, group="/", name="weight"):
+    with h5py.File(path, "r") as file:
+        column = file[group]["bins"][name]
+        return column[:], dict(column.attrs)
+
+
+def test_weights_go_into_the_same_file(files, capsys):
+    (files / "map.cool").chmod(0o640)
+    status, out, err = run(capsys, "map.cool", "-o", "map.cool")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0].startswith("150 bins, ")
+    assert "CONVERGED, sums to" in out.splitlines()[1]
+    found, about = weights("map.cool")
+    np.testing.assert_array_equal(found, ours().weights)
+    assert np.isnan(found).sum() == (ours().reason > 0).sum()
+    assert about["converged"]
+    assert not about["divisive_weights"]
+    assert (about["ignore_diags"], about["min_nnz"], about["mad_max"], about["tol"]) == (2, 10, 5, 1e-9)
+    assert set(about) >= {"scale", "var", "min_count", "cis_only"}
+    assert (files / "map.cool").stat().st_mode & 0o777 == 0o640
+    assert not leftovers()
+    assert_refused(run(capsys, "map.cool", "-o", "map.cool"), "has bins/weight already, give --force")
+    assert run(capsys, "map.cool", "-o", "map.cool", "--force")[0] == 0
+    assert run(capsys, "map.cool", "-o", "map.cool", "--name", "other")[0] == 0
+
+
+def test_a_group_of_a_file_and_another_file(files, capsys):
+    before = (files / "map.mcool").read_bytes()
+    status, _, err = run(capsys, "map.mcool::resolutions/1000", "-o", "out.mcool", "--tol", "1e-6")
+    assert (status, err) == (0, "")
+    assert (files / "map.mcool").read_bytes() == before
+    np.testing.assert_allclose(weights("out.mcool", "resolutions/1000")[0], ours().weights, rtol=1e-5)
+    assert_refused(run(capsys, "map.mcool"), "give one of them: map.mcool::resolutions/1000")
+    assert_refused(run(capsys, "map.mcool::resolutions/5"), "has no map in 'resolutions/5'")
+    assert_refused(run(capsys, "map.mcool::resolutions/1000", "-o", "out.mcool"), "exists already, give --force")
+
+
+def test_chromosomes_by_themselves(files, capsys):
+    status, out, _ = run(capsys, "map.cool", "-o", "map.cool", "--cis-only")
+    assert status == 0
+    assert [line.split(":")[0] for line in out.splitlines()[1:]] == ["chr1", "chr2", "chrX"]
+    found, about = weights("map.cool")
+    np.testing.assert_array_equal(found, ours(blocks=OFFSETS).weights)
+    assert about["scale"].shape == about["converged"].shape == (3,)
+
+
+def test_options_and_json(files, capsys):
+    few = ("--min-nnz", "100", "--min-count", "500", "--mad-max", "1", "--ignore-diags", "0")
+    status, out, _ = run(capsys, "map.cool", *few, "--json", "-o", "w.csv")
+    facts = json.loads(out)
+    wanted = ours(min_nnz=100, min_count=500, mad_max=1, ignore_diags=0)
+    assert (status, facts["bins"], facts["pixels"]) == (0, N, len(PIXELS[0]))
+    assert facts["left_out"]["mad_max"] == (wanted.reason == 3).sum() > 0
+    assert facts["parts"][0]["status"] == "CONVERGED"
+    table = pd.read_csv(files / "w.csv")
+    np.testing.assert_allclose(table["weight"], wanted.weights, rtol=1e-15)
+    assert set(table["reason"]) <= {"kept", "min_nnz", "min_count", "mad_max", "mask", "empty"}
+
+
+@pytest.mark.parametrize("kind", ["upper.npz", "both.npz", "csv", "parquet", "feather"])
+def test_other_files(kind, files, capsys):
+    i, j, a = PIXELS
+    table = pd.DataFrame({"bin1_id": i, "bin2_id": j, "extra": 0, "count": a})
+    if kind.endswith("npz"):
+        rows, columns, values = PIXELS if kind == "upper.npz" else both_sides(*PIXELS)
+        name = kind
+        scipy.sparse.save_npz(name, scipy.sparse.coo_array((values, (rows, columns)), shape=(N, N)).tocsr())
+    else:
+        name = f"pixels.{kind}"
+        write = {"csv": lambda: table.to_csv(name, index=False), "parquet": lambda: table.to_parquet(name)}
+        write.get(kind, lambda: table.to_feather(name))()
+    status, _, err = run(capsys, name, "-o", "w.parquet")
+    assert (status, err) == (0, "")
+    found = pd.read_parquet(files / "w.parquet")["weight"]
+    np.testing.assert_array_equal(found, ours(mad_blocks=None).weights)
+
+
+def test_what_has_no_weights_is_said(files, capsys):
+    scipy.sparse.save_npz("path.npz", scipy.sparse.coo_array(([1, 1], ([0, 1], [1, 2])), shape=(3, 3)))
+    none = ("--min-nnz", "0", "--ignore-diags", "0", "--mad-max", "0")
+    status, out, err = run(capsys, "path.npz", *none, "-o", "w.csv")
+    assert status == 1
+    assert "INFEASIBLE, " in out
+    assert "bins 0, 2 must add up to 2" in err
+    assert not (files / "w.csv").exists()
+    status, out, _ = run(capsys, "path.npz")
+    assert status == 1
+    assert "ZERO_LINE" in out
+
+
+def test_wrong_use_and_files_that_are_none(files, capsys):
+    assert_refused(run(capsys, "map.cool", "-o", "w.npy"), "--output must end in .cool, .mcool, .csv")
+    assert_refused(run(capsys, "gone.cool"), "no such file")
+    assert_refused(run(capsys, "map.cool::a", "-o", "map.cool"), "has no map in 'a'")
+    assert_refused(run(capsys, "map.cool", "--resolution", "1000"), "--resolution is for hic")
+    (files / "text.cool").write_text("text")
+    assert_refused(run(capsys, "text.cool"), "not readable")
+    (files / "text.npz").write_text("text")
+    assert_refused(run(capsys, "text.npz"), "is no matrix of scipy.sparse.save_npz")
+    assert_refused(run(capsys, "text.npz::a"), "has no group 'a'")
+    assert_refused(run(capsys, "map.hic"), "no such file")
+    (files / "map.txt2").write_text("")
+    assert_refused(run(capsys, "map.txt2"), "unknown kind of file '.txt2'")
+    (files / "bad.csv").write_text("a,b,c\n1,2,3\n")
+    assert_refused(run(capsys, "bad.csv"), "needs columns bin1_id or bin1")
+    (files / "bad.csv").write_text("i,j,count\n1,2,x\n")
+    assert_refused(run(capsys, "bad.csv"), "holds what is no number")
+    (files / "good.csv").write_text("i,j,count\n0,1,2\n")
+    assert_refused(run(capsys, "good.csv", "--cis-only"), "does not say where chromosomes begin")
+    assert_refused(run(capsys, "good.csv", "-o", "w.cool"), "needs a map in a cool or mcool file")
+    with h5py.File("square.cool", "w") as file:
+        write_cool(file, "square")
+    assert_refused(run(capsys, "square.cool"), "holds a map that is not symmetric")
+
+
+def test_hic_files_are_read(files, capsys):
+    hictkpy = pytest.importorskip("hictkpy")
+    i, j, a = PIXELS
+    lengths = dict(zip(("chr1", "chr2", "chrX"), (1000 * np.diff(OFFSETS)).tolist(), strict=True))
+    writer = hictkpy.hic.FileWriter("map.hic", lengths, 1000)
+    writer.add_pixels(pd.DataFrame({"bin1_id": i, "bin2_id": j, "count": a.astype(np.int32)}))
+    writer.finalize()
+    assert_refused(run(capsys, "map.hic"), "give --resolution")
+    status, _, err = run(capsys, "map.hic", "--resolution", "1000", "-o", "w.parquet")
+    assert (status, err) == (0, "")
+    np.testing.assert_allclose(pd.read_parquet(files / "w.parquet")["weight"], ours().weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize("cis", [False, True])
+def test_weights_are_those_of_cooler(cis, files, capsys):
+    cooler = pytest.importorskip("cooler")
+    run(capsys, "map.cool", "-o", "map.cool", *(["--cis-only"] if cis else []))
+    theirs, about = cooler.balance_cooler(cooler.Cooler("map.cool"), cis_only=cis, tol=1e-10, rescale_marginals=True)
+    found = cooler.Cooler("map.cool").bins()["weight"][:].to_numpy()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(theirs))
+    np.testing.assert_allclose(found, theirs, rtol=1e-4)
+    assert np.all(about["converged"])
