@@ -83,9 +83,23 @@ def awaited(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     return load("cmfast._core.adapters._dask").awaited(function, args, options)
 
 
-def sums(function: Callable[..., Any], arrays: dict[str, Any], n_samples: int | None, **values: Any) -> Any:
-    """Return, as Dask arrays, the integers that `function` counts of samples, along the last axes of Dask arrays."""
-    return load("cmfast._core.adapters._dask").sums(function, arrays, n_samples, values)
+def sums(
+    function: Callable[..., Any],
+    arrays: dict[str, Any],
+    n_samples: int | None,
+    cores: "dict[str, int] | None" = None,
+    **values: Any,
+) -> Any:
+    """Return, as Dask arrays, the integers that `function` counts of samples, along the last axes of Dask arrays.
+
+    `cores` says how many axes every array has behind these, by default none.
+    """
+    return load("cmfast._core.adapters._dask").sums(function, arrays, n_samples, cores, values)
+
+
+def asarray(x: Any) -> Any:
+    """Return an array as one of Dask's."""
+    return load("cmfast._core.adapters._dask").lazily(x)
 
 
 def merged(

@@ -35,7 +35,7 @@ def readable(cls: C) -> C:
 
 
 def _is_lazy(result: object) -> bool:
-    return isinstance(result, tuple) and any(map(is_lazy, result))
+    return any(map(is_lazy, result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()))
 
 
 def html(name: str, parts: dict[str, str], said: str, matrix: Any = None) -> str:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, reading, validate
+from cmfast._core import dispatch, lazy, reading, validate
 from cmfast._core.annotations import Array, Integers
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
@@ -166,7 +166,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     a confusion matrix: :func:`coverage_confusion` says which true class drags which label in.
 
     Bad values: none; a row that was none is in all classes. Does not synchronise. Reproducible: integers, the same for
-    any split of the samples and any number of threads.
+    any split of the samples and any number of threads. Of sets of Dask arrays it is a ``dask.delayed.Delayed``.
 
     References
     ----------
@@ -186,13 +186,23 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     num_threads = validate.num_threads(num_threads)
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
-    (*batch, n, _) = dispatch.shape_of(sets.packed)
-    room = 8 * sets.n_classes**2 * math.prod(batch)
-    with validate.room(room, n_classes=sets.n_classes):
-        G = dispatch.call("ccm", sets.packed, n_classes=sets.n_classes, num_threads=num_threads)
-    return CcmCounts(dispatch.sent(np.full(batch, n, np.int64), dispatch.bare(sets.packed)), G, sets.empty)
+    options: dict[str, Any] = {"n_classes": sets.n_classes, "num_threads": num_threads}
+    if lazy.is_lazy(sets.packed):
+        counts = lazy.sums(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
+        lazily: CcmCounts = lazy.awaited(CcmCounts, *counts, sets.empty)
+        return lazily
+    return CcmCounts(*_counted(sets.packed, **options), sets.empty)
 
 
+def _counted(packed: Array, *, n_classes: int, num_threads: int | None) -> tuple[Array, Array]:
+    (packed,) = dispatch.adopt(sets=packed)
+    (*batch, n, _) = dispatch.shape_of(packed)
+    with validate.room(8 * n_classes**2 * math.prod(batch), n_classes=n_classes):
+        G = dispatch.call("ccm", packed, n_classes=n_classes, num_threads=num_threads)
+    return dispatch.sent(np.full(batch, n, np.int64), dispatch.bare(packed)), G
+
+
+@lazy.later
 def rank_clients(
     ccms: CcmCounts | Sequence[CcmCounts], pairs: Sequence[tuple[int, int]], /, *, order: Order
 ) -> Integers:

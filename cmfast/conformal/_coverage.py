@@ -1,18 +1,16 @@
 """Coverage confusion: how often the sets of one class hold another."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core import dispatch, lazy, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
-from cmfast.conformal import _reasons
 from cmfast.conformal._counts import Counts
-from cmfast.conformal._sets import EmptySets, PredictionSets, labels_of, rule_of_empty
+from cmfast.conformal._sets import EmptySets, PredictionSets, counted, rule_of_empty
 
 
 @reading.readable
@@ -103,7 +101,8 @@ def coverage_confusion(
     Notes
     -----
     Bad values: a label that is no class (INVALID) is left out and reported as `on_failure` says. Synchronises the
-    device unless `on_failure` is "ignore". Reproducible: integers, the same for any split of the samples.
+    device unless `on_failure` is "ignore". Reproducible: integers, the same for any split of the samples. Of sets of
+    Dask arrays it is a ``dask.delayed.Delayed``.
 
     Examples
     --------
@@ -117,9 +116,10 @@ def coverage_confusion(
     """
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
-    packed, y = labels_of(sets, y)
-    options = {"n_classes": sets.n_classes, "num_threads": num_threads}
-    V, n, status = dispatch.call("coverage_confusion", packed, y, **options)
-    why = partial(_reasons.unlabelled, "y", y, sets.n_classes)
-    failures.report(status, on_failure, failed="rows left out", why=why)
+    if not isinstance(sets, PredictionSets):
+        validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+    V, n = counted("coverage_confusion", sets, y, on_failure, num_threads=num_threads)
+    if lazy.is_lazy(V):
+        lazily: CoverageCounts = lazy.awaited(CoverageCounts, V, n, sets.empty)
+        return lazily
     return CoverageCounts(V, n, sets.empty)

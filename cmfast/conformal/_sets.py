@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, reading, validate
+from cmfast._core import dispatch, failures, lazy, reading, validate
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._files.archive import demand
 from cmfast.conformal import _options, _reasons
@@ -55,21 +55,16 @@ class PredictionSets:
     @property
     def mask(self) -> Array:
         """Whether every class is in the set of every row: bool, shape (..., A, n, C)."""
-        words = dispatch.bare(self.packed)
-        shape = dispatch.shape_of(words)
-        places = dispatch.sent(np.arange(WORD), words)
-        with dispatch.chosen(words):
-            bits = (words.reshape(*shape, 1) >> places) & 1
-            return bits.reshape(*shape[:-1], shape[-1] * WORD)[..., : self.n_classes] != 0
+        return _mask(dispatch.bare(self.packed), n_classes=self.n_classes)
 
     @property
     def size_counts(self) -> Array:
         """How many sets there are of 0, 1, ..., C labels: int64, shape (..., A, C + 1). No labels are needed."""
-        words = dispatch.bare(self.packed)
-        (*batch, _, n, _) = dispatch.shape_of(words)
-        anything = dispatch.sent(np.zeros((*batch, n), np.int64), words)
-        packed, anything = dispatch.adopt(sets=self.packed, y=anything)
-        counts: Array = dispatch.call("set_coverage", packed, anything, n_classes=self.n_classes)[0]
+        counts: Array
+        if lazy.is_lazy(self.packed):
+            (counts,) = lazy.sums(_sizes, {"packed": self.packed}, 1, {"packed": 1}, n_classes=self.n_classes)
+        else:
+            (counts,) = _sizes(self.packed, n_classes=self.n_classes)
         return counts
 
     def coverage(self, y: Array, /, *, on_failure: OnFailure = "warn") -> Array:
@@ -136,11 +131,7 @@ class PredictionSets:
         ([[0, 1, 1, 0]], [[0, 1, 0, 0]])
         """
         validate.on_failure(on_failure)
-        packed, y = labels_of(self, y)
-        n, covered, status = dispatch.call("set_coverage", packed, y, n_classes=self.n_classes)
-        why = partial(_reasons.unlabelled, "y", y, self.n_classes)
-        failures.report(status, on_failure, failed="rows left out", why=why)
-        return SizeCoverage(n, covered)
+        return SizeCoverage(*counted("set_coverage", self, y, on_failure))
 
     def _parts(self) -> dict[str, str]:
         return {"sets": reading.shape(self.sizes, 2), "classes": str(self.n_classes), "empty": self.empty}
@@ -159,6 +150,49 @@ def rule_of_empty(parts: dict[str, Any]) -> EmptySets:
     found: EmptySets = parts["empty"]
     demand(found in EMPTY, "its empty is no rule")
     return found
+
+
+@lazy.by_block(words="W")
+def _mask(words: Array, *, n_classes: int) -> Array:
+    shape = dispatch.shape_of(words)
+    places = dispatch.sent(np.arange(WORD), words)
+    with dispatch.chosen(words):
+        bits = (words.reshape(*shape, 1) >> places) & 1
+        return bits.reshape(*shape[:-1], shape[-1] * WORD)[..., :n_classes] != 0
+
+
+def _sizes(packed: Array, *, n_classes: int) -> tuple[Array]:
+    words = dispatch.bare(packed)
+    (*batch, _, n, _) = dispatch.shape_of(words)
+    anything = dispatch.sent(np.zeros((*batch, n), np.int64), words)
+    packed, anything = dispatch.adopt(sets=packed, y=anything)
+    return (dispatch.call("set_coverage", packed, anything, n_classes=n_classes)[0],)
+
+
+def counted(op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **options: Any) -> tuple[Array, Array]:
+    """Return what `op` counts of sets and the labels of their rows; report labels that are no class."""
+    known = {"n_classes": sets.n_classes, **options}
+    if lazy.are_lazy(sets.packed, y):
+        y = y[..., np.newaxis, :] if lazy.is_lazy(y) else y  # one for all alphas
+        found: tuple[Array, Array] = lazy.sums(
+            _counted, {"packed": sets.packed, "y": y}, 1, {"packed": 1, "y": 0}, op=op, on_failure=on_failure, **known
+        )
+        return found
+    packed, y = labels_of(sets, y)
+    return _reported(op, packed, y, on_failure, known)
+
+
+def _counted(packed: Array, y: Array, *, op: str, on_failure: OnFailure, **known: Any) -> tuple[Array, Array]:
+    packed, y = dispatch.adopt(sets=packed, y=validate.labelled(y[..., 0, :] if y.shape[-2] else y.sum(-2)))
+    validate.integer(y=y)
+    return _reported(op, packed, y, on_failure, known)
+
+
+def _reported(op: str, packed: Array, y: Array, on_failure: OnFailure, known: dict[str, Any]) -> tuple[Array, Array]:
+    n, covered, status = dispatch.call(op, packed, y, **known)
+    why = partial(_reasons.unlabelled, "y", y, known["n_classes"])
+    failures.report(status, on_failure, failed="rows left out", why=why)
+    return n, covered
 
 
 def labels_of(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
@@ -235,7 +269,7 @@ def prediction_sets(
     is none (INVALID) gets all classes, and is reported as `on_failure` says; so does one whose threshold is NaN or
     infinity, without report.
     Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
-    threads.
+    threads, and for any chunks of Dask arrays, whose sets have Dask arrays; `rng` is a seed with them.
 
     References
     ----------
@@ -257,6 +291,25 @@ def prediction_sets(
     validate.choice("empty", empty, EMPTY)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
+    if lazy.are_lazy(P, q, u, groups):
+        return _of_chunks(
+            P, q, u, groups, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads
+        )
+    return _sets(P, q, u, groups, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads)
+
+
+def _sets(
+    P: Array,
+    q: Array,
+    u: Array | None,
+    groups: Array | None,
+    *,
+    rule: _options.Rule,
+    rng: Any,
+    empty: EmptySets,
+    on_failure: OnFailure,
+    num_threads: int | None,
+) -> PredictionSets:
     P, q, u, groups = dispatch.adopt(optional=("u", "groups"), P=P, q=q, u=u, groups=validate.labelled(groups))
     rows = _options.probabilities(P, rule)
     validate.integer(groups=groups)
@@ -270,6 +323,32 @@ def prediction_sets(
     why = partial(_reasons.unscored, P, None, u, groups, dispatch.shape_of(limits)[-2])
     failures.report(status, on_failure, failed="rows given all classes", why=why)
     return PredictionSets(packed, sizes, n_classes, empty)
+
+
+def _of_chunks(
+    P: Any, q: Any, u: Any, groups: Any, *, rule: _options.Rule, empty: EmptySets, **options: Any
+) -> PredictionSets:
+    """Return the sets of Dask arrays: rows are the batch here, and every block gets the thresholds of its elements."""
+    rows = _options.probabilities(P, rule)
+    n_batch, n_classes = len(rows) - 1, dispatch.shape_of(P)[-1]
+    if lazy.is_lazy(P):
+        q = lazy.asarray(q)
+    _limits(q, rows, n_classes, groups is not None)
+    q = q[(slice(None),) * n_batch + (np.newaxis,)]
+    core = "A" * (len(dispatch.shape_of(q)) - len(rows))
+    found = lazy.blocks(
+        _turned, {"P": P, "q": q, "u": u, "groups": groups}, {"P": "C", "q": core, "u": "", "groups": ""}, {},
+        rule=rule, empty=empty, **options,
+    )  # fmt: skip
+    packed, sizes = (x.swapaxes(n_batch, n_batch + 1) for x in found)
+    return PredictionSets(packed, sizes, n_classes, empty)
+
+
+def _turned(P: Array, q: Array, u: Array | None, groups: Array | None, **options: Any) -> tuple[Array, Array]:
+    """Return sets with the axis of alphas behind that of rows, of which `q` has one or, in an empty block, none."""
+    n_batch = P.ndim - 2
+    sets = _sets(P, q.sum(n_batch), u, groups, **options)
+    return sets.packed.swapaxes(n_batch, n_batch + 1), sets.sizes.swapaxes(n_batch, n_batch + 1)
 
 
 def _limits(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
+from cmfast._core.labels import check_known
+from cmfast._core.lazy import are_lazy, by_block
 from cmfast.conformal import _reasons
 from cmfast.kernels.shared.conformal import rank
 
@@ -148,8 +150,9 @@ def threshold(
 
     Bad values: the score of a label that is no class, or of a group that is none (INVALID), is left out; a class or
     group without scores (ZERO_LINE) has threshold infinity, so that it is in every set; both are reported as
-    `on_failure` says. Synchronises the device unless `on_failure` is "ignore" and
-    the number of classes is given. Reproducible: same input, same bits, for any number of threads.
+    `on_failure` says. Synchronises the device unless `on_failure` is "ignore" and the number of classes is given.
+    Reproducible: same input, same bits, for any number of threads. Of a Dask array, whose scores of one element are in
+    one chunk, it is one.
 
     References
     ----------
@@ -164,6 +167,26 @@ def threshold(
     >>> conformal.threshold(s, 0.5, y=[0, 0, 0, 0, 0, 1, 1, 1, 1])
     array([[0.3, 0.8]])
     """
+    if are_lazy(s, y, groups):
+        check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
+    return _thresholds(
+        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, on_failure=on_failure,
+        num_threads=num_threads,
+    )  # fmt: skip
+
+
+@by_block(s="n", y="n", groups="n")
+def _thresholds(
+    s: Array,
+    *,
+    alpha: Alpha,
+    y: Array | None,
+    n_classes: int | None,
+    groups: Array | None,
+    n_groups: int | None,
+    on_failure: OnFailure,
+    num_threads: int | None,
+) -> Any:
     alphas = levels(alpha)
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from inspect import BoundArguments, Parameter
+from inspect import BoundArguments, Parameter, signature
 from itertools import chain, count
 from math import isnan, prod
 from typing import Any, NamedTuple, NoReturn
@@ -147,8 +147,9 @@ def tasks(
     chunks, pairs[::2] = unify_chunks(*pairs)
     loop = tuple(range(n_loop))
     sizes = tuple(chunks[k] for k in loop)
-    threads = values.get("num_threads")
-    options = values | dict.fromkeys(arrays) | {"num_threads": 1 if threads is None else threads}
+    options = values | dict.fromkeys(arrays)
+    if options.get("num_threads") is None and _takes_threads(function):
+        options["num_threads"] = 1
     block = Block(function, name, positional, options, tuple(arrays), sizes, tuple(known), numbers, is_part)
     first = chain.from_iterable((value, None) for value, _ in known.values())
     every = da.blockwise(
@@ -156,6 +157,11 @@ def tasks(
         token=name, dtype=object, meta=np.empty((0,) * n_loop, object), align_arrays=False, concatenate=None,
     )  # fmt: skip
     return Tasks(name, every, loop, sample)
+
+
+def _takes_threads(function: Callable[..., Any]) -> bool:
+    parameters = signature(function).parameters
+    return "num_threads" in parameters or any(x.kind is Parameter.VAR_KEYWORD for x in parameters.values())
 
 
 def _lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any]:
@@ -293,13 +299,30 @@ def _taken(found: list[Any], k: int, n_loop: int, n_samples: int) -> Any:
     return x.reshape(x.shape[:n_batch] + (1,) * n_samples + x.shape[n_batch:])
 
 
-def sums(function: Callable[..., Any], arrays: dict[str, Any], n_samples: int | None, values: dict[str, Any]) -> Any:
+def lazily(x: Any) -> Any:
+    """Return an array as one of Dask's."""
+    return da.asarray(x)
+
+
+def real(x: Any) -> Any:
+    """Return integers as float64."""
+    return x.astype(np.float64)
+
+
+def sums(
+    function: Callable[..., Any],
+    arrays: dict[str, Any],
+    n_samples: int | None,
+    cores: dict[str, int] | None,
+    values: dict[str, Any],
+) -> Any:
     """Return what `function` counts of samples, which are along the last axes of the arrays: added up over all chunks.
 
     Whatever it returns has to be integers, so the order does not matter; of statuses (int8) the largest is taken.
     """
-    cores = dict.fromkeys(arrays, 0)
-    _check_samples({name: x.shape[-(n_samples or x.ndim) :] for name, x in _lazy(arrays, cores).items()})
+    cores = cores or dict.fromkeys(arrays, 0)
+    loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _lazy(arrays, cores).items()}
+    _check_samples({name: loop[-(n_samples or len(loop)) :] for name, loop in loops.items()})
     found = tasks(function, (), arrays | values, cores, _no_samples, is_part=True)
     n_loop = len(found.loop)
     used = n_loop if n_samples is None else n_samples
