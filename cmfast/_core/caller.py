@@ -61,6 +61,11 @@ def has_part() -> bool:
     return task is not None and task[2]
 
 
+def is_task() -> bool:
+    """Whether this call is one of many that a call of the user's is made of, of which none knows all values."""
+    return _task.get() is not None
+
+
 def public(function: Callable[..., Any]) -> str:
     """Return the name under which users call `function`, "" if they do not."""
     return _public(function.__module__, function.__qualname__) or ""

@@ -50,6 +50,17 @@ def are_lazy(*arrays: object) -> bool:
     return "dask.array" in sys.modules and any(map(is_lazy, arrays))
 
 
+def is_frame(x: object) -> bool:
+    """Whether `x` is a DataFrame of Dask's."""
+    dask = sys.modules.get("dask.dataframe")
+    return dask is not None and isinstance(x, dask.DataFrame)
+
+
+def partitions(frame: Any) -> list[Any]:
+    """Return, as Delayed, what a DataFrame of Dask's is made of."""
+    return list(frame.to_delayed())
+
+
 def is_awaited(x: object) -> bool:
     """Whether `x` is what Dask has yet to compute and is no array: a state of points, say."""
     dask = sys.modules.get("dask.delayed")
@@ -70,10 +81,12 @@ def later(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _within(values: Iterable[object]) -> Iterator[object]:
-    """Yield values, and those in lists of them."""
+    """Yield values, and those in lists and dicts of them."""
     for value in values:
         if isinstance(value, list | tuple):
             yield from value
+        elif isinstance(value, dict):
+            yield from value.values()
         else:
             yield value
 

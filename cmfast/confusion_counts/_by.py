@@ -5,18 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from cmfast._core import frames, validate
+from cmfast._core import caller, frames, lazy, validate
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts._counts import ConfusionCounts
 
 if TYPE_CHECKING:
+    import dask.dataframe as dd  # noqa: TID251
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
 
 def by(
-    frame: "pd.DataFrame | pl.DataFrame | pa.Table",
+    frame: "pd.DataFrame | pl.DataFrame | pa.Table | dd.DataFrame",
     keys: str | Sequence[str],
     /,
     *,
@@ -32,7 +33,7 @@ def by(
 
     Parameters
     ----------
-    frame : DataFrame of pandas or polars, or Table of Arrow
+    frame : DataFrame of pandas, polars or Dask, or Table of Arrow
         The samples, a row each.
     keys : str or list of str
         Names of the columns whose values make the groups: labels of any kind.
@@ -55,12 +56,15 @@ def by(
     Raises
     ------
     TypeError, ValueError
-        No table, or one that is lazy; a column that is not there; missing values in one of the columns.
+        No table, or one that is lazy but Dask's; a column that is not there; missing values in one of the columns; with
+        a DataFrame of Dask weights that are no integers.
 
     Notes
     -----
     Codes of categories are used as the library of `frame` holds them. Bad values: as :func:`confusion_matrix`. Does not
-    synchronise a device: tables are on the host. Reproducible: same input, same bits.
+    synchronise a device: tables are on the host. Reproducible: same input, same bits. Of a DataFrame of Dask it is a
+    ``dask.delayed.Delayed`` of the counts, those of all partitions merged, the same for any partitions; so is what its
+    ``table(names)`` gives.
 
     Examples
     --------
@@ -74,6 +78,11 @@ def by(
     0    a       0.0
     1    b       0.5
     """
+    if lazy.is_frame(frame):
+        options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
+        options |= {"n_classes": n_classes, "ignore_index": ignore_index, "whole_floats": whole_floats}
+        lazily: ConfusionCounts[NDArray[Any]] = _of_partitions(frame, keys, **options)
+        return lazily
     library = frames.library("frame", frame)
     named = [keys] if isinstance(keys, str) else keys
     if not isinstance(named, list | tuple) or len(named) == 0:
@@ -91,3 +100,19 @@ def by(
         ignore_index,
         whole_floats=whole_floats,
     )
+
+
+def _of_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any) -> Any:
+    """Return the counts of all partitions, merged, as a Delayed."""
+    options["sample_weight"] = sample_weight
+    by(frame._meta, keys, **options)  # which refuses what every partition would
+    if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
+        wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
+        validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
+    parts = [lazy.awaited(_of_one, part, k, keys, options) for k, part in enumerate(lazy.partitions(frame))]
+    return lazy.tree(ConfusionCounts.merge, parts)
+
+
+def _of_one(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
+    with caller.inside("by", f", in partition {k}", is_part=True):
+        return by(part, keys, **options)

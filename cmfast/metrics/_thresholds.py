@@ -6,9 +6,10 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, validate, values
+from cmfast._core import caller, dispatch, failures, validate, values
 from cmfast._core.adapters import _text
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
+from cmfast._core.lazy import by_block
 from cmfast.metrics._compute import compute
 from cmfast.metrics._curves import LeastCost, PrecisionRecall, Roc, ThresholdMatrices
 from cmfast.metrics._names import MetricName
@@ -36,6 +37,7 @@ def threshold_matrices(
     drop_ties: bool = ...,
     on_failure: OnFailure = ...,
 ) -> ThresholdMatrices[NDArray[Any]]: ...
+@by_block(y_score="n", y_true="n", sample_weight="n")
 def threshold_matrices(
     y_score: Array,
     y_true: Array,
@@ -85,7 +87,8 @@ def threshold_matrices(
     -----
     Bad values: a row with a NaN score, a label other than 0, 1 and -1, or a weight that is no finite number (INVALID)
     gives NaN thresholds and empty matrices and is reported as `on_failure` says. Synchronises the device unless
-    `on_failure` is "ignore" and there is no `pos_label`. Reproducible: same input, same bits.
+    `on_failure` is "ignore" and there is no `pos_label`. Reproducible: same input, same bits. Dask arrays, a row in one
+    chunk each, give some, here and wherever scores have thresholds; they take no `pos_label`.
 
     Examples
     --------
@@ -95,6 +98,8 @@ def threshold_matrices(
     ([inf, 0.9, 0.6, 0.2], [0.0, 0.5, 1.0, 0.0])
     """
     validate.flag("drop_ties", drop_ties)
+    if drop_ties and caller.is_task():
+        validate.refuse("drop_ties", "False with Dask arrays, whose size has to be known", "True")
     arrays = _adopted(y_score, y_true, sample_weight, pos_label, on_failure)
     if drop_ties and len(dispatch.shape_of(arrays[0])) > 1:
         validate.refuse(
@@ -113,6 +118,8 @@ def threshold_matrices(
 def _adopted(y_score: Array, y_true: Array, weight: Array | None, pos_label: object, on_failure: object) -> list[Any]:
     """Return scores, labels of 0 and 1, and weights, checked."""
     validate.on_failure(on_failure)
+    if pos_label is not None and caller.is_task():
+        validate.refuse("pos_label", "None with Dask arrays; give (y_true == label)", validate.shown(pos_label))
     if pos_label is not None and not isinstance(pos_label, str):
         pos_label = validate.count("pos_label", pos_label, least=-(2**63))
     validate.columns(y_true=y_true)
@@ -206,6 +213,7 @@ def roc(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Roc[NDArray[Any]]: ...
+@by_block(y_score="n", y_true="n", sample_weight="n")
 def roc(
     y_score: Array,
     y_true: Array,
@@ -246,6 +254,7 @@ def precision_recall(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> PrecisionRecall[NDArray[Any]]: ...
+@by_block(y_score="n", y_true="n", sample_weight="n")
 def precision_recall(
     y_score: Array,
     y_true: Array,
@@ -294,6 +303,7 @@ def auc(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
+@by_block(y_score="n", y_true="n", sample_weight="n")
 def auc(
     y_score: Array,
     y_true: Array,
@@ -333,6 +343,7 @@ def average_precision(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
+@by_block(y_score="n", y_true="n", sample_weight="n")
 def average_precision(
     y_score: Array,
     y_true: Array,
@@ -386,6 +397,7 @@ def least_cost(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> LeastCost[NDArray[Any]]: ...
+@by_block(y_score="n", y_true="n", sample_weight="n")
 def least_cost(
     y_score: Array,
     y_true: Array,

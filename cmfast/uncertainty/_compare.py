@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Undefined
+from cmfast._core.lazy import later
 from cmfast.kernels.shared.uncertainty import acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
@@ -59,6 +60,7 @@ def compare(
     positive: int = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparison]: ...
+@later
 def compare(
     T: PairedCounts,
     names: Any = None,

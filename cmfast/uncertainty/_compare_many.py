@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast._core import reading, validate
 from cmfast._core.annotations import Undefined
+from cmfast._core.lazy import later
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, compare
@@ -107,6 +108,7 @@ def compare_many(
     positive: int = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparisons]: ...
+@later
 def compare_many(
     counts_by_pair: Pairs,
     names: Any = None,

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast._core import reading, validate
 from cmfast._core.annotations import Undefined
+from cmfast._core.lazy import later
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
 from cmfast.uncertainty._compare import compare, share
@@ -59,6 +60,7 @@ class Equivalence(NamedTuple):
         return f"{self.name} {said} {self.margin:g}: between {self.low:+.4f} and {self.high:+.4f}, p = {p:.3g}"
 
 
+@later
 def equivalence(
     T: PairedCounts,
     name: MetricName,

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, reading, validate
 from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.lazy import by_block, later
 from cmfast.kernels.status import Status
 from cmfast.uncertainty._paired_counts import PairedCounts
 
@@ -76,6 +77,7 @@ class Symmetry(NamedTuple):
         return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
 
 
+@later
 def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     """Test whether two classifiers are right equally often, on the same samples.
 
@@ -155,6 +157,8 @@ def check(T: object, name: str = "T") -> None:
         validate.refuse(name, "PairedCounts, from uncertainty.paired_counts", type(T).__name__, TypeError)
 
 
+@later
+@by_block(T="CC")
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
     """Test whether a square table is symmetric: whether two classifiers exchange any two classes equally often.
 
@@ -201,6 +205,8 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> S
     return _symmetry(parts.sum((-1, -2)), met.sum((-1, -2)), bad)
 
 
+@later
+@by_block(T="CC")
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
     """Test whether both margins of a square table are alike: whether two classifiers say every class equally often.
 
