@@ -33,7 +33,7 @@ from cmfast.geometry import (
     width_curve,
 )
 from cmfast.kernels.status import Status
-from cmfast.margins import MarginsResult, RakeResult, ipf_cells, ipf_nd, rake
+from cmfast.margins import MarginsResult, MarginsSupport, RakeResult, ipf_cells, ipf_nd, rake, support_nd
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
@@ -67,6 +67,7 @@ __all__ = [
     "Grid",
     "HtmlReport",
     "MarginsResult",
+    "MarginsSupport",
     "PcaAccumulator",
     "Projection",
     "RakeResult",
@@ -103,6 +104,7 @@ __all__ = [
     "report",
     "sparse_histogram",
     "support",
+    "support_nd",
     "uncertainty",
     "width_curve",
 ]

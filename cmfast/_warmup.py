@@ -136,6 +136,15 @@ def _ipf_nd() -> None:
         cmfast.ipf_nd(M, [((0, 1), T.sum(2)), ((0, 2), T.sum(1)), ((1, 2), T.sum(0))])
 
 
+def _support_nd() -> None:
+    """Call it on a table that can be scaled, one that has a limit, and one that is impossible."""
+    ones = np.ones(2)
+    for M in ([[1.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]]):
+        cmfast.support_nd(np.array(M), [(0, ones), (1, ones)])
+    same = np.eye(2) + 0.1
+    cmfast.support_nd(np.ones((2, 2, 2)), [((0, 1), same), ((1, 2), same), ((0, 2), same[::-1])])
+
+
 def _ipf_cells() -> None:
     """Call it on cells, of which all kernels are those of tables."""
     cmfast.ipf_cells(np.array([1.0, 2.0]), np.array([[0, 1]]), [(0, np.array([2.0, 2.0]))])
@@ -415,6 +424,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "scaling_gradient": _scaling_gradient,
     "ipf_nd": _ipf_nd,
     "ipf_cells": _ipf_cells,
+    "support_nd": _support_nd,
     "rake": _rake,
     "balance": _balance,
     "support": _support,

@@ -28,7 +28,7 @@ PARTS = {  # of `cmfast` itself
     "Counting": ("confusion_matrix", "ConfusionCounts", "by"),
     "Scaling": ("bi_normalize", "ipf", "ras", "ScalingResult", "normalize", "importance_weights"),
     "Tables of any shape": ("ipf_nd", "ipf_cells", "MarginsResult", "rake", "RakeResult", "balance", "BalanceResult"),
-    "Zeros": ("support", "Support", "Certificate"),
+    "Zeros": ("support", "Support", "Certificate", "support_nd", "MarginsSupport"),
     "Comparison": ("overlap", "l1_distance", "kl_divergence"),
     "Geometry": import_module("cmfast.geometry").__all__,
     "A page on your own models": ("report", "HtmlReport"),

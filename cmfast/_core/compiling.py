@@ -41,6 +41,7 @@ SECONDS = {
     "normalizing_gradient": 1.0,
     "scaling_gradient": 4.0,
     "support": 4.5,
+    "support_nd": 6.0,
     "cell_counts": 1.0,
     "sparse_histogram": 1.0,
     "merge_cells": 1.0,

@@ -5,5 +5,6 @@ from cmfast.margins._functions import ipf_nd
 from cmfast.margins._rake import rake
 from cmfast.margins._rake_result import RakeResult
 from cmfast.margins._result import MarginsResult
+from cmfast.margins._support import MarginsSupport, support_nd
 
-__all__ = ["MarginsResult", "RakeResult", "ipf_cells", "ipf_nd", "rake"]
+__all__ = ["MarginsResult", "MarginsSupport", "RakeResult", "ipf_cells", "ipf_nd", "rake", "support_nd"]

@@ -163,11 +163,7 @@ def ipf_nd(
         num_threads=num_threads,
         progress=progress,
     )
-    least = 1 + max((axis for of in axes for axis in of), default=-1)
-    ndim = least if ndim is None else validate.count("ndim", ndim, least=least, most=MOST_AXES)
-    names = [f"target of margins[{k}]" for k in range(len(axes))]
-    arrays = dispatch.adopt(M=M, **dict(zip(names, targets, strict=True)))
-    batch = _batch(arrays, names, axes, ndim)
+    arrays, ndim, batch = adopted(M, axes, targets, ndim)
     out = dispatch.call("ipf_nd", *arrays, axes=axes, ndim=ndim, **options)
     problem = _reasons.Problem(
         "M", arrays[0], None, arrays[1:], axes, ndim, batch, options["importance"], options["smoothing"]
@@ -185,6 +181,17 @@ def reported(out: Any, problem: _reasons.Problem, on_failure: OnFailure) -> Marg
 
     failures.report(result.status, on_failure, failed="tables not scaled", describe=describe, limit_is_answer=True)
     return result
+
+
+def adopted(
+    M: Array, axes: tuple[tuple[int, ...], ...], targets: list[Any], ndim: int | None
+) -> tuple[list[Any], int, tuple[int, ...]]:
+    """Return tables and targets as arrays of one library, how many axes a table has, and the shape of the batch."""
+    least = 1 + max((axis for of in axes for axis in of), default=-1)
+    ndim = least if ndim is None else validate.count("ndim", ndim, least=least, most=MOST_AXES)
+    names = [f"target of margins[{k}]" for k in range(len(axes))]
+    arrays = dispatch.adopt(M=M, **dict(zip(names, targets, strict=True)))
+    return arrays, ndim, _batch(arrays, names, axes, ndim)
 
 
 def _batch(arrays: list[Any], names: list[str], axes: tuple[tuple[int, ...], ...], ndim: int) -> tuple[int, ...]:

@@ -83,6 +83,22 @@ def _shapes():
     yield Case("not-asked", (T[1], *free), {"axes": PAIRS, "tol": 1e-13})
 
 
+def verdict_of(case):
+    """Return a case without the options of scaling."""
+    return Case(case.id, case.args, {name: case.options[name] for name in ("axes", "ndim") if name in case.options})
+
+
+def _supports():
+    limit, ones = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 0.0, 1.0]]), np.ones(3)
+    yield Case("limit", (limit, ones, ones), {"axes": (0, 1)})
+    yield Case("infeasible", (limit[:, [1, 1, 2]], ones, ones), {"axes": (0, 1)})
+    yield Case("both", (np.stack([limit, limit[:, [1, 1, 2]], np.ones((3, 3))]), ones, ones), {"axes": (0, 1)})
+    off = [np.eye(2) + 0.1, np.eye(2) + 0.1, np.eye(2)[::-1] + 0.1]
+    yield Case("no-zeros", (np.ones((2, 2, 2)), *off), {"axes": ((0, 1), (1, 2), (0, 2))})
+    free = [off[0], np.array([[1.1, np.nan], [0.1, 1.1]]), off[2]]
+    yield Case("no-zeros-not-asked", (np.ones((2, 2, 2)), *free), {"axes": ((0, 1), (1, 2), (0, 2))})
+
+
 SOFT = {"axes": PAIRS, "tol": 1e-13}
 
 
@@ -217,6 +233,7 @@ def _categories():
 
 CASES = {
     "ipf_nd": [case for group in (_bad, _small, _shapes, _soft) for case in group()],
+    "support_nd": [verdict_of(case) for group in (_bad, _small, _shapes, _supports) for case in group()],
     "ipf_cells": [listed(case) for group in (_bad, _small, _shapes, _soft) for case in group()],
     "rake": [case for group in (_records, _bad_records, _categories) for case in group()],
 }

@@ -29,7 +29,7 @@ NAMESPACES |= {"display.": cmfast.display}
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
-    "MarginsResult", "RakeResult", "BalanceResult",
+    "MarginsResult", "MarginsSupport", "RakeResult", "BalanceResult",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.Hull",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
@@ -671,6 +671,16 @@ ENTRIES: dict[str, Entry] = {
     ),
     "RakeResult.explain": Entry(
         lambda make: cmfast.rake(make(np.ones((3, 1))), make(np.array([[6.0], [5.0]]))).explain,
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
+    ),
+    "support_nd": _of_matrix(
+        cmfast.support_nd,
+        others={"margins": Made(lambda make: [(0, make(M.sum(1))), ((1,), make(M.sum(0)))])},
+        wrong={"margins": NO_MARGINS, "ndim": integers(2, none=True, most=32)},
+    ),
+    "MarginsSupport.explain": Entry(
+        lambda make: cmfast.support_nd(make(np.stack([M, M])), [(0, make(M.sum(1))), (1, make(M.sum(0)))]).explain,
         others={"index": 1},
         wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),

@@ -155,6 +155,10 @@ def _ipf_nd(M: Any, *targets: Any, axes: Any, **options: Any) -> Any:
     return cmfast.ipf_nd(M, list(zip(axes, targets, strict=True)), **options)
 
 
+def _support_nd(M: Any, *targets: Any, axes: Any, **options: Any) -> Any:
+    return cmfast.support_nd(M, list(zip(axes, targets, strict=True)), **options)
+
+
 def _ipf_cells(values: Any, coords: Any, *targets: Any, axes: Any, **options: Any) -> Any:
     return cmfast.ipf_cells(values, coords, list(zip(axes, targets, strict=True)), **options)
 
@@ -252,6 +256,7 @@ ENTRIES: dict[str, Any] = {
     "ipf_of_logits": lambda *args, **options: cmfast.ipf(*args, logits=True, **options),
     "ipf_nd": _ipf_nd,
     "ipf_cells": _ipf_cells,
+    "support_nd": _support_nd,
     "rake": _rake,
     "balance": _balance,
     "metrics_gradient": _metrics_gradient,
@@ -297,6 +302,7 @@ PARTS: dict[str, Any] = {
     "ipf_nd": lambda r: (r.table, *r.achieved, r.status),
     "balance": lambda r: (r.weights, r.reason, r.status),
     "ipf_cells": lambda r: (r.table, *r.achieved, r.status),
+    "support_nd": lambda r: (r.status, r.dead_cells),
     "rake": lambda r: (r.weights, *(r.achieved if isinstance(r.achieved, list) else [r.achieved]), r.status),
     "cell_counts": lambda r: (r.cells, r.labels, r.predictions, r.counts),
     "column_ranges": lambda r: r[:2],

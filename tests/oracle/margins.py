@@ -3,9 +3,10 @@
 from itertools import combinations
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import linprog
 
-CONVERGED, INFEASIBLE, TOTALS, INVALID, ZERO_LINE = 0, 3, 4, 5, 6
+CONVERGED, LIMIT_ONLY, INFEASIBLE, TOTALS, INVALID, ZERO_LINE = 0, 2, 3, 4, 5, 6
 SWEEPS = 20_000
 
 
@@ -30,19 +31,31 @@ def agree(one, other, common):
     return (np.abs(x - y) <= 1e-9 * np.maximum(x, y))[known].all()
 
 
-def scaled(M, targets, axes, importance):
-    """Return one table and its status."""
-    ndim, nothing = M.ndim, np.full(M.shape, np.nan)
+def wrong(M, targets, axes, importance):
+    """Return why a table and targets make no problem, or zero."""
     if not (np.isfinite(M) & (M >= 0)).all() or any(((t < 0) | (t == np.inf)).any() for t in targets):
-        return nothing, INVALID
+        return INVALID
     musts = [pair for *pair, p in zip(targets, axes, importance, strict=True) if p == np.inf]
     for one, other in combinations(musts, 2):
         if not agree(one, other, [axis for axis in one[1] if axis in other[1]]):
-            return nothing, TOTALS
+            return TOTALS
+    return CONVERGED
+
+
+def scaled(M, targets, axes, importance):
+    """Return one table and its status."""
+    ndim, nothing = M.ndim, np.full(M.shape, np.nan)
+    status = wrong(M, targets, axes, importance)
+    if status:
+        return nothing, status
     T = M.astype(np.longdouble)
     for target, of in zip(targets, axes, strict=True):
         T = T * (spread(target, of, ndim) != 0)
-    if any((~(over(T, of) > 0) & (target > 0)).any() for target, of in musts):
+    if any(
+        (~(over(T, of) > 0) & (target > 0)).any()
+        for target, of, p in zip(targets, axes, importance, strict=True)
+        if p == np.inf
+    ):
         return nothing, ZERO_LINE
     factors = [np.ones(target.shape, np.longdouble) for target in targets]
     for _ in range(SWEEPS):
@@ -59,15 +72,21 @@ def scaled(M, targets, axes, importance):
     return T.astype(np.float64), CONVERGED
 
 
+def over_batch(M, targets, axes, ndim):
+    """Return tables and their targets as float64, each for every place of the batch."""
+    M, *targets = (np.asarray(a, np.float64) for a in (M, *targets))
+    cores = (ndim, *map(len, axes))
+    batch = np.broadcast_shapes(*(a.shape[: a.ndim - core] for a, core in zip((M, *targets), cores, strict=True)))
+    return [np.broadcast_to(a, batch + a.shape[a.ndim - core :]) for a, core in zip((M, *targets), cores, strict=True)]
+
+
 def ipf_nd(M, *targets, axes, smoothing=None, importance=None, **options):
     """Return tables, the sums of their margins and statuses."""
     axes = [of if isinstance(of, tuple) else (of,) for of in axes]
     ndim = options.get("ndim", 1 + max(axis for of in axes for axis in of))
     kind = np.float32 if all(a.dtype == np.float32 for a in (M, *targets)) else np.float64
-    M, *targets = (np.asarray(a, np.float64) for a in (M, *targets))
-    cores = (ndim, *map(len, axes))
-    batch = np.broadcast_shapes(*(a.shape[: a.ndim - core] for a, core in zip((M, *targets), cores, strict=True)))
-    full = [np.broadcast_to(a, batch + a.shape[a.ndim - core :]) for a, core in zip((M, *targets), cores, strict=True)]
+    full = over_batch(M, targets, axes, ndim)
+    batch = full[0].shape[: full[0].ndim - ndim]
     importance = np.broadcast_to(np.inf if importance is None else importance, len(axes))
     table, status = np.empty(full[0].shape), np.zeros(batch, np.int8)
     sums = [np.empty(a.shape) for a in full[1:]]
@@ -84,6 +103,53 @@ def ipf_cells(values, coords, *targets, axes, shape, smoothing=None, **options):
     M[(..., *coords)] = values + (smoothing or 0)
     table, *sums, status = ipf_nd(M, *targets, axes=axes, ndim=len(shape), **options)
     return table[(..., *coords)], *sums, status
+
+
+def verdict(M, targets, axes):
+    """Return what the zeros of a table allow, and which cells die, by a linear program: as many live as can."""
+    alive, dead = M > 0, np.zeros(M.shape, bool)
+    for target, of in zip(targets, axes, strict=True):
+        alive &= spread(target, of, M.ndim) != 0
+    where = np.nonzero(alive)
+    n, rows, wanted = len(where[0]), [], []
+    for target, of in zip(targets, axes, strict=True):
+        line = np.ravel_multi_index([where[axis] for axis in of], target.shape) if of else np.zeros(n, int)
+        rows.append(line + sum(map(len, wanted)))
+        wanted.append(target.ravel())
+    m = np.concatenate(wanted)
+    entries = (np.ones(len(rows) * n), (np.concatenate(rows), np.tile(np.arange(n), len(rows))))
+    A = sp.csr_matrix(entries, (len(m), n))[~np.isnan(m)]
+    m = m[~np.isnan(m)]
+    if ((A @ np.ones(n) == 0) & (m > 0)).any():
+        return ZERO_LINE, dead
+    if n == 0 or len(m) == 0:
+        return CONVERGED, dead
+    equal = sp.hstack([A, sp.csr_matrix((len(m), n)), sp.csr_matrix(-m[:, None])])
+    above = sp.hstack([-sp.eye(n), sp.eye(n), sp.csr_matrix((n, 1))])
+    cost = np.concatenate([np.zeros(n), -np.ones(n), [0]])
+    bounds = [(0, None)] * n + [(0, 1)] * n + [(1, None)]
+    found = linprog(cost, above, np.zeros(n), equal, np.zeros(len(m)), bounds, method="highs")
+    if found.status == 2:
+        return INFEASIBLE, dead
+    if found.status:
+        raise AssertionError(found.message)
+    dead[where] = found.x[n : 2 * n] < 0.5
+    return (LIMIT_ONLY if dead.any() else CONVERGED), dead
+
+
+def support_nd(M, *targets, axes, **options):
+    """Return statuses of tables, and which of their cells must be zero."""
+    axes = [of if isinstance(of, tuple) else (of,) for of in axes]
+    ndim = options.get("ndim", 1 + max(axis for of in axes for axis in of))
+    M, *full = over_batch(M, targets, axes, ndim)
+    batch = M.shape[: M.ndim - ndim]
+    dead, status = np.zeros(M.shape, bool), np.zeros(batch, np.int8)
+    for k in np.ndindex(batch):
+        own = [target[k] for target in full]
+        status[k] = wrong(M[k], own, axes, [np.inf] * len(axes))
+        if not status[k]:
+            status[k], dead[k] = verdict(M[k], own, axes)
+    return status[()], dead
 
 
 def columns_of(codes, sizes, axes):
@@ -195,4 +261,4 @@ def rake(design, weights, *targets, axes=None, method="raking", bounds=(0, np.in
     return out.astype(kind), *sums, status[()]
 
 
-ORACLES = {"ipf_nd": ipf_nd, "ipf_cells": ipf_cells, "rake": rake}
+ORACLES = {"ipf_nd": ipf_nd, "ipf_cells": ipf_cells, "support_nd": support_nd, "rake": rake}

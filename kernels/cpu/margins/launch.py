@@ -20,7 +20,9 @@ SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
 USUAL_STEPS = 6
 
 
-class _Rules(NamedTuple):
+class Rules(NamedTuple):
+    """How tables of a batch are scaled."""
+
     smoothing: float
     slack: np.ndarray  # (margins,) one over the importance of each; 0 of those that must be met
     tol: float
@@ -72,11 +74,10 @@ def _of_cells(
     cells = batches.as_floating(values).astype(np.float64, copy=False)
     batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
     hard = np.flatnonzero(slack[np.argsort(layout.order)] == 0.0)
-    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
-    rules = _Rules(
+    rules = Rules(
         float(smoothing or 0.0),
         slack,
-        max(tol, FLOOR * max(1.0, longest / FLOOR_LINES)),
+        least_residual(layout, tol),
         last_width(tol),
         MOST_PASSES if max_iter is None else max_iter,
         int(np.flatnonzero(layout.order == hard[0])[0]) if len(hard) else -1,
@@ -90,6 +91,12 @@ def _of_cells(
     )
     kind = batches.result_dtype(values, *targets)
     return out.table.reshape(*batch, out.table.shape[-1]).astype(kind, copy=False), *lines, *numbers
+
+
+def least_residual(layout, tol):
+    """Return what residual is small enough: that of rounding, where less is asked for."""
+    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
+    return max(tol, FLOOR * max(1.0, longest / FLOOR_LINES))
 
 
 def _softened(layout, importance):
@@ -181,18 +188,29 @@ def end(t, layout, targets, rules, status, out, k):
         out.residual[k], out.error[k] = np.nan, np.nan
 
 
-def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
+def large_table(layout):
+    """Return room for a table whose equations the library solves."""
     n_lines, n_closed = int(layout.offsets[-1]), int(layout.offsets[1])
     room = n_lines - n_closed
     t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
-    t = Table(*t)._replace(curvature=np.empty((room, room)))
-    targets = wanted[k * wanted_step].copy()
-    status = opened(t, cells[k * cells_step], layout, targets, rules)
+    return Table(*t)._replace(curvature=np.empty((room, room)))
+
+
+def iterated(t, status, rules):
+    """Take steps from where a table was opened; return its status."""
     n = int(t.counts[UNKNOWNS])
     while status == SOLVE:
         pool.checkpoint()
         solve_by_library(_rooted(t, n), t.step[:n])
         status = stepped(t, rules)
+    return status
+
+
+def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
+    t = large_table(layout)
+    targets = wanted[k * wanted_step].copy()
+    status = iterated(t, opened(t, cells[k * cells_step], layout, targets, rules), rules)
+    n = int(t.counts[UNKNOWNS])
     if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
         form(t)
         S = _rooted(t, n)

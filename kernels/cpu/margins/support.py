@@ -1,0 +1,169 @@
+"""What the zeros of tables allow, for any number of margins, and numbers for their lines that prove it.
+
+A table of ones is scaled: its multipliers run away where there is no answer, and tell the cells that must vanish. Then
+a linear program finds few and small numbers that prove the same, which are checked as integers.
+"""
+
+import math
+
+import numpy as np
+import scipy.optimize
+import scipy.sparse
+
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu.margins import _layout
+from cmfast.kernels.cpu.margins._newton import SOLVE, opened
+from cmfast.kernels.cpu.margins._proofs import CERTAIN
+from cmfast.kernels.cpu.margins._table import CELLS, REMOVED
+from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table, least_residual
+from cmfast.kernels.shared.margins import MOST_PASSES
+from cmfast.kernels.shared.scaling import last_width
+from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, ZERO_LINE
+
+TOL = 1e-9
+MOST_CELLS = 100_000  # of a linear program
+MOST_PARTS = 60  # of the smallest number of a proof, in which the others are to be counted
+WHOLE = 1e-6  # by which a number may miss an integer that it is rounded to
+
+
+def support_nd(M, *targets, axes, ndim, num_threads=None):
+    """Return statuses, which cells must be zero, numbers for the lines of each margin, and what lines ask and have."""
+    batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
+    layout = _layout.dense(shape, axes)
+    wanted = _layout.together(shape, axes, layout.order, targets)
+    cells = batches.as_floating(M).astype(np.float64).reshape(*batch, math.prod(shape))
+    cells[(cells > 0.0) & (cells < np.inf)] = 1.0
+    batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
+    n = math.prod(batch)
+    rules = Rules(0.0, np.zeros(len(axes)), least_residual(layout, TOL), last_width(TOL), MOST_PASSES, -1)
+    status, dead = np.empty(n, np.int8), np.zeros((n, math.prod(shape)), np.bool_)
+    proof, sums = np.full((n, int(layout.offsets[-1])), np.nan), np.full((n, 2), np.nan)
+
+    def classify(_, start, stop):
+        for k in range(start, stop):
+            pool.checkpoint()
+            with np.errstate(all="ignore"):
+                found = _classified(cells[k * steps[0]], wanted[k * steps[1]], layout, rules, dead[k])
+            status[k] = found[0]
+            if found[1] is not None:
+                asked = np.nan_to_num(wanted[k * steps[1]])
+                proof[k] = found[1]
+                sums[k] = [float(asked @ np.maximum(side, 0.0)) for side in (proof[k], -proof[k])]
+
+    pool.run_pieces(classify, [(k, k + 1) for k in range(n)], seconds=1.0, num_threads=num_threads)
+    lines = _layout.apart(proof.reshape(*batch, proof.shape[-1]), shape, axes, layout)
+    numbers = (sums[:, side].reshape(batch)[()] for side in range(2))
+    return status.reshape(batch)[()], dead.reshape(*batch, *shape), *lines, *numbers
+
+
+def _classified(cells, wanted, layout, rules, dead):
+    """Return the status of one table and the proof of it, if there is one; note the cells that must be zero."""
+    t = large_table(layout)
+    targets = wanted.copy()
+    status = opened(t, cells, layout, targets, rules)
+    if status not in (SOLVE, OK, MAX_ITER, ZERO_LINE):
+        return status, None
+    alive = np.sort(t.places[: t.counts[CELLS]])
+    problem = _Lines(layout, wanted, alive)
+    if status == ZERO_LINE:
+        return status, problem.empty()
+    begun = status == SOLVE
+    status = iterated(t, status, rules)
+    if status == OK and t.counts[REMOVED]:
+        status = LIMIT_ONLY
+        dead[np.setdiff1d(alive, t.places[: t.counts[CELLS]])] = True
+    if status in (MAX_ITER, RANGE) and begun and len(alive) <= MOST_CELLS:
+        status, gone = problem.verdict(status)
+        dead[alive[gone]] = True
+    if status not in (INFEASIBLE, LIMIT_ONLY):
+        return status, None
+    numbers = problem.numbers(dead[alive]) if len(alive) <= MOST_CELLS else None
+    if numbers is None and status == INFEASIBLE and t.counts[CELLS] == len(alive):
+        numbers = problem.of_multipliers(t.proof, t.numbers)
+    return status, numbers
+
+
+class _Lines:
+    """The lines of a table that something is asked of, as linear programs see them."""
+
+    def __init__(self, layout, wanted, alive):
+        self.layout, self.wanted = layout, wanted
+        at = np.empty(len(layout.places), np.int64)
+        at[layout.places] = np.arange(len(layout.places))
+        self.lines = layout.lines[at[alive]].astype(np.int64)  # (cells, margins)
+        self.asked = np.flatnonzero(wanted > 0.0)
+        number = np.full(len(wanted), -1)
+        number[self.asked] = np.arange(len(self.asked))
+        own = number[self.lines]
+        rows, columns = np.nonzero(own >= 0)
+        entries = (np.ones(len(rows)), (rows, own[rows, columns]))
+        self.A = scipy.sparse.csr_matrix(entries, (len(alive), len(self.asked)))
+        self.m = wanted[self.asked] / max(wanted[self.asked].max(initial=0.0), np.finfo(float).tiny)
+
+    def empty(self):
+        """Return the proof where a line has no cell: that line."""
+        found = np.zeros(len(self.wanted))
+        used = np.zeros(len(self.asked), np.bool_)
+        used[self.A.indices] = True
+        found[self.asked[~used][:1]] = 1.0
+        return found
+
+    def verdict(self, undecided):
+        """Return the status, and which cells must be zero: as many cells as possible are positive."""
+        n, K = self.A.shape
+        equal = scipy.sparse.hstack([self.A.T, scipy.sparse.csr_matrix((K, n)), -self.m[:, None]])
+        above = scipy.sparse.hstack([-scipy.sparse.eye(n), scipy.sparse.eye(n), scipy.sparse.csr_matrix((n, 1))])
+        bounds = [(0, None)] * n + [(0, 1)] * n + [(1, None)]
+        cost = np.concatenate([np.zeros(n), -np.ones(n), [0.0]])
+        found = scipy.optimize.linprog(cost, above, np.zeros(n), equal, np.zeros(K), bounds, method="highs")
+        if found.status:
+            return (INFEASIBLE if found.status == 2 else undecided), np.zeros(n, np.bool_)
+        gone = found.x[n : 2 * n] < 0.5
+        return (LIMIT_ONLY if gone.any() else OK), gone
+
+    def numbers(self, dead):
+        """Return numbers for all lines, small ones for few of them, that prove which cells must be zero; None if none.
+
+        Every cell gets at most zero by its lines and those that must be zero at least one less, while all targets add
+        up to zero; where no cell is said to be zero they add up to more, which no table can.
+        """
+        K, short = len(self.asked), dead.any()
+        cells = scipy.sparse.hstack([self.A, -self.A])
+        sums = np.concatenate([self.m, -self.m])[None]
+        most, least = np.where(dead, -1.0, 0.0), 0.0 if short else 1.0
+        given = scipy.optimize.linprog(np.ones(2 * K), cells, most, sums, [least], method="highs")
+        if given.status:
+            return None
+        y = given.x[:K] - given.x[K:]
+        y[np.abs(y) < WHOLE * np.abs(y).max(initial=0.0)] = 0.0
+        y /= np.abs(y[y != 0.0]).min(initial=np.inf)
+        for parts in range(1, MOST_PARTS + 1):
+            whole = np.rint(parts * y)
+            if (np.abs(parts * y - whole) <= WHOLE * parts).all():
+                return self._checked(whole, dead)
+        return None
+
+    def _checked(self, whole, dead):
+        """Return integers for all lines if they are a proof."""
+        z = self.A @ whole
+        gap = math.fsum(self.wanted[self.asked] * whole)
+        size = CERTAIN * math.fsum(np.abs(self.wanted[self.asked] * whole))
+        right = abs(gap) <= size if dead.any() else gap > size
+        if not right or (z > 0.0).any() or (z[dead] >= 0.0).any():
+            return None
+        found = np.zeros(len(self.wanted))
+        found[self.asked] = whole
+        return found
+
+    def of_multipliers(self, proof, numbers):
+        """Return the numbers that the iteration ended with, so that no cell gets more than zero; None if no proof."""
+        offsets = self.layout.offsets
+        y = np.concatenate([proof[: offsets[1]], proof[offsets[1] + numbers[offsets[1] :]]])
+        y[~(self.wanted > 0.0)] = 0.0
+        top = y[self.lines].sum(1).max()
+        known = [b for b in range(len(offsets) - 1) if (self.wanted[offsets[b] : offsets[b + 1]] >= 0.0).all()]
+        if top > 0.0 and known:
+            y[offsets[known[0]] : offsets[known[0] + 1]] -= top
+        terms = np.nan_to_num(self.wanted) * y
+        proved = math.fsum(terms) > CERTAIN * np.abs(terms).sum() and (top <= 0.0 or known)
+        return y if proved else None
