@@ -19,12 +19,9 @@ from cmfast.kernels.cpu.margins._table import (
     WIDTH,
     WIDTH_BEFORE,
 )
+from cmfast.kernels.shared.margins import EVEN, NUDGE, ROUNDS
 from cmfast.kernels.shared.scaling import TOTALS_RTOL
 from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS, ZERO_LINE
-
-ROUNDS = 8  # of making margins agree, each with every other
-EVEN = 1e-14  # difference that is rounding
-NUDGE = 1e-13  # of Levenberg's method, relative to the sums of lines
 
 
 @jit(inner=True)

@@ -6,9 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._table import CELLS, SOFT, UNKNOWNS
-
-MOST_ROUNDS = 300  # of conjugate gradients
-EXACT = 1e-13  # part of the logarithms that may be left
+from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 
 
 @jit()

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._begin import NUDGE, begin
+from cmfast.kernels.cpu.margins._begin import begin
 from cmfast.kernels.cpu.margins._passes import (
     add_up,
     close,
@@ -39,6 +39,7 @@ from cmfast.kernels.cpu.margins._table import (
     WIDTH,
     WIDTH_BEFORE,
 )
+from cmfast.kernels.shared.margins import CELLS_TOL, NUDGE, PROOFS_FROM, UNIT
 from cmfast.kernels.shared.scaling import (
     CLOSE,
     NEWTON_STEPS,
@@ -50,11 +51,6 @@ from cmfast.kernels.shared.scaling import (
 from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
 
 SOLVE = -1  # the step is to be solved for
-PROOFS_FROM = 3  # steps until it is asked what they prove
-PROBES = 4
-CELLS_TOL = 10.0  # times the tolerance of margins: how right cells are that sweeps alone have found
-UNIT = 1.1e-16  # by which targets are rounded
-MOST_ERROR = 1e-4  # of a cell of a table that counts as solved
 
 
 @jit()

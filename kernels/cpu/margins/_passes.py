@@ -6,10 +6,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
+from cmfast.kernels.shared.margins import FADED, MOST_ECHOES
 
 FIRST_WORD = np.uint64(1)
-MOST_ECHOES = 30  # sweeps within which a change must die out
-FADED = 1e-4  # part of it that may be left
 
 
 @jit(inner=True, inline=True)

@@ -10,9 +10,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._table import CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
-
-CERTAIN = 1e-9  # part of the sums that a gap must be, and part of its lines that a cell may have that counts as zero
-BELOW = 0.1  # the largest z that such a cell must be
+from cmfast.kernels.shared.margins import BELOW, CERTAIN
 
 
 @jit(inner=True, borrows=True)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu.margins import _raking_equations as equations
-from cmfast.kernels.cpu.margins._layout import Layout
 from cmfast.kernels.cpu.margins._raking_passes import Passes
 from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, extremes, has_any
 from cmfast.kernels.shared.margins import LINEAR, RAKING
+from cmfast.kernels.shared.margins_layout import Layout
 from cmfast.kernels.shared.scaling import SAFE_WIDTH
 from cmfast.kernels.status import OK, ZERO_LINE
 

@@ -8,8 +8,7 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.margins import _solve
-from cmfast.kernels.cpu.margins._begin import NUDGE
-from cmfast.kernels.shared.margins import LOGIT, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import LOGIT, NUDGE, RAKING, TRUNCATED
 
 DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
 MOST_ROOT = 3000  # columns up to which the matrix is formed

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from cmfast.kernels.cpu.margins._proofs import CERTAIN
 from cmfast.kernels.cpu.margins._raking import EXACT
 from cmfast.kernels.cpu.margins._rows import along, bury, reach
-from cmfast.kernels.shared.margins import LINEAR
+from cmfast.kernels.shared.margins import CERTAIN, LINEAR
 from cmfast.kernels.status import INFEASIBLE, OK
 
 

@@ -9,11 +9,10 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.margins import _raking_equations as equations
 from cmfast.kernels.cpu.margins import _raking_proofs as proofs
 from cmfast.kernels.cpu.margins._begin import reconcile
-from cmfast.kernels.cpu.margins._newton import MOST_ERROR, PROBES, PROOFS_FROM, UNIT
 from cmfast.kernels.cpu.margins._raking import Search
 from cmfast.kernels.cpu.margins._raking_sweeps import swept
 from cmfast.kernels.cpu.margins._rows import Rows, along, weigh
-from cmfast.kernels.shared.margins import LINEAR
+from cmfast.kernels.shared.margins import LINEAR, MOST_ERROR, PROBES, PROOFS_FROM, UNIT
 from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, STANDING
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 

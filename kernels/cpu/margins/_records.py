@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches
-from cmfast.kernels.cpu.margins import _equal_rows, _layout
+from cmfast.kernels.cpu.margins import _equal_rows
 from cmfast.kernels.cpu.margins._rows import Rows
+from cmfast.kernels.shared import margins_layout as _layout
 
 
 class Records(NamedTuple):

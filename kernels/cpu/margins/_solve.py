@@ -5,9 +5,9 @@ import math
 import scipy.linalg
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.shared.margins import LEAST
 
 SMALL = 64  # unknowns up to which equations are solved here
-LEAST = 1e-14  # pivot below which a line is one that others stand for
 
 
 @jit(inner=True, borrows=True)

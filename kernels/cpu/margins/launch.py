@@ -7,12 +7,12 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins import _layout
 from cmfast.kernels.cpu.margins._finish import finish
-from cmfast.kernels.cpu.margins._newton import MOST_ERROR, PROBES, SOLVE, disturb, disturbed, form, opened, stepped
+from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
 from cmfast.kernels.cpu.margins._solve import SMALL, root, root_by_library, solve, solve_by_library
 from cmfast.kernels.cpu.margins._table import LEVENBERG, PASSES, PROBED, REMOVED, SETTLED, UNKNOWNS, Table, new_table
-from cmfast.kernels.shared.margins import FLOOR, MOST_PASSES
+from cmfast.kernels.shared import margins_layout as _layout
+from cmfast.kernels.shared.margins import FLOOR, MOST_ERROR, MOST_PASSES, PROBES
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.margins import _layout, _records
+from cmfast.kernels.cpu.margins import _records
 from cmfast.kernels.cpu.margins._raking import Problem, missed_part
 from cmfast.kernels.cpu.margins._raking_equations import is_large
 from cmfast.kernels.cpu.margins._raking_passes import Passes
 from cmfast.kernels.cpu.margins._raking_steps import search
+from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import FLOOR, METHODS, MOST_PASSES, RAKING, TRUNCATED
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, UNDETERMINED

@@ -11,12 +11,11 @@ import scipy.optimize
 import scipy.sparse
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.margins import _layout
 from cmfast.kernels.cpu.margins._newton import SOLVE, opened
-from cmfast.kernels.cpu.margins._proofs import CERTAIN
 from cmfast.kernels.cpu.margins._table import CELLS, REMOVED
 from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table, least_residual
-from cmfast.kernels.shared.margins import MOST_PASSES
+from cmfast.kernels.shared import margins_layout as _layout
+from cmfast.kernels.shared.margins import CERTAIN, MOST_PASSES
 from cmfast.kernels.shared.scaling import last_width
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, ZERO_LINE
 

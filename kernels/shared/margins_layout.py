@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,21 +75,21 @@ def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.n
     return np.array(pairs, np.int64).reshape(-1, 5), np.concatenate(shared)
 
 
-def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the targets of all margins as one line, in an order."""
+def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Sequence[Any], xp: Any = np) -> Any:
+    """Return the targets of all margins, arrays of `xp`, as one line, in an order."""
     sizes = [tuple(shape[axis] for axis in of) for of in axes]
     flat = [
-        t.astype(np.float64).reshape(*t.shape[: t.ndim - len(size)], math.prod(size))
+        t.astype(np.float64).reshape((*t.shape[: t.ndim - len(size)], math.prod(size)))
         for t, size in zip(targets, sizes, strict=True)
     ]
     common = np.broadcast_shapes(*(t.shape[:-1] for t in flat))
-    return np.concatenate([np.broadcast_to(flat[b], (*common, flat[b].shape[-1])) for b in order], -1)
+    return xp.concatenate([xp.broadcast_to(flat[b], (*common, flat[b].shape[-1])) for b in order], -1)
 
 
-def apart(lines: np.ndarray, shape: tuple[int, ...], axes: Axes, layout: Layout) -> list[np.ndarray]:
+def apart(lines: Any, shape: tuple[int, ...], axes: Axes, layout: Layout, xp: Any = np) -> list[Any]:
     """Return such a line, of a layout, as an array for each margin, in the order of the caller."""
-    found = [np.empty(0)] * len(axes)
+    found: list[Any] = [None] * len(axes)
     for place, b in enumerate(layout.order):
         part = lines[..., layout.offsets[place] : layout.offsets[place + 1]]
-        found[b] = np.ascontiguousarray(part).reshape((*lines.shape[:-1], *(shape[axis] for axis in axes[b])))
+        found[b] = xp.ascontiguousarray(part).reshape((*lines.shape[:-1], *(shape[axis] for axis in axes[b])))
     return found
