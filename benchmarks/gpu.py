@@ -180,6 +180,23 @@ def gradients(size: Size) -> Iterator[Job]:
         yield Job("bi_normalize and back", size_of, moved, back, pair, **limits, **options)
 
 
+def tables(size: Size) -> Iterator[Job]:
+    """Scale tables to all of their two-way margins."""
+    axes = (0, 1), (0, 2), (1, 2)
+    for n_axis, most in ((4, 1_000_000), (7, 10_000)):
+        n = min(size.matrices, most)
+        M = uniform(n * n_axis**3).reshape(n, n_axis, n_axis, n_axis) + 0.05
+        T = M * (M[::-1] + 0.5)
+        targets = [T.sum(axis) for axis in (3, 2, 1)]
+
+        def run(M: Any, *targets: Any) -> tuple[Any, ...]:
+            found = cmfast.ipf_nd(M, list(zip(axes, targets, strict=True)))
+            return found.table, found.status
+
+        moved = 2 * M.nbytes + 3 * sum(target.nbytes for target in targets) + 25 * n
+        yield Job("ipf_nd", f"{n:,} {n_axis}x{n_axis}x{n_axis}", moved, run, (M, *targets), rtol=SCALED)
+
+
 def metrics(size: Size) -> Iterator[Job]:
     """Read matrices once."""
     n = size.matrices
@@ -260,7 +277,8 @@ def on_points(m: int, n: int, points: tuple[Any, ...], most: float | None) -> It
 
 # Those with targets first.
 GROUPS: dict[str, Callable[[Size], Iterator[Job]]] = {
-    group.__name__: group for group in (scaling, gradients, counting, metrics, cells, comparing, patterns, sampling)
+    group.__name__: group
+    for group in (scaling, gradients, counting, metrics, cells, comparing, patterns, sampling, tables)
 }
 
 

@@ -16,6 +16,11 @@ OF, IMPORTANCE = "of", "importance"  # names of the columns that say what is add
 Key = tuple[str, ...]
 
 
+def named(columns: Key, key: Key) -> str:
+    """Return what a combination of categories is called."""
+    return ", ".join(f"{column} = {category}" for column, category in zip(columns, key, strict=True))
+
+
 class Target(NamedTuple):
     """What is known of the categories of one column, or of the combinations of several, or of all records."""
 
@@ -26,7 +31,7 @@ class Target(NamedTuple):
 
     def named(self, key: Key) -> str:
         """Return what a total is called."""
-        where = ", ".join(f"{column} = {category}" for column, category in zip(self.columns, key, strict=True))
+        where = named(self.columns, key)
         return f"{self.of} where {where}" if self.of and where else self.of or where
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._files import points, records, tables
+from cmfast._files import points, records, tables, totals
 from cmfast._files.output import FileError, replacing, write_block, write_npy_header
 from cmfast.cli import _screen
 from cmfast.cli._options import (
@@ -136,17 +136,19 @@ def _rows(args: argparse.Namespace) -> dict[str, Any]:
         misuse("--smoothing belongs to npy" if args.value is not None else "--value names the column of the cells")
     files = [Path(text) for text in args.margin]
     target = table_target(args, COLUMNS, args.input, *files)
-    wanted = [one for path in files for one in records.read_targets(path)]
+    wanted = [one for path in files for one in totals.read_totals(path, None).targets]
     if len({one.columns for one in wanted}) < len(wanted):
         misuse("--margin: two files ask the same columns")
-    columns = list(dict.fromkeys(column for one in wanted for column in one.columns))
+    known = totals.Totals(wanted, [""])
+    if not known.are_counts:
+        misuse(f"--margin: columns named {totals.OF} and {totals.IMPORTANCE} are for cmfast rake")
     tick = bar(args, "read") or (lambda done, total: None)
-    cells = records.read_records(args.input, columns, args.value, tick)
-    codes, margins, names = records.matched(args.input, wanted, cells, columns)
+    cells = records.read_records(args.input, known, args.value, None, tick)
+    margins, names, _ = records.matched(args.input, known, cells, by_area=False)
     options = given(args, "tol", "max_iter")
-    result = compute(cmfast.rake, codes, margins, weights=cells.weights, names=names, **options)
+    result = compute(cmfast.rake, cells.codes, margins, weights=cells.weights, names=names, **options)
     facts = {
-        "cells": codes.shape[1],
+        "cells": cells.codes.shape[1],
         **_facts(result, result.weight_error),
         "margins": [
             {"name": ", ".join(one.columns), "lines": int(asked.size), "residual": _missed(found, asked)}
@@ -156,7 +158,7 @@ def _rows(args: argparse.Namespace) -> dict[str, Any]:
     if target is not None and not np.isnan(result.weights).any():
         out: dict[str, list[Any]] = {
             column: [own[k] for k in code]
-            for column, own, code in zip(columns, cells.categories, codes.tolist(), strict=True)
+            for column, own, code in zip(cells.columns, cells.categories, cells.codes.tolist(), strict=True)
         }
         about = {name: facts[name] for name in ("status", "residual", "cell_error")}
         write_columns(target, out | {args.value: result.weights.tolist()}, about, force=args.force)

@@ -291,6 +291,21 @@ FAULTS = {
         "resample",
         "multinomial-missed",
     ),
+    "line-added-by-one": ("margins/launch", "target / span_sum(sum, span);", "target / sum;", "ipf_nd", "large"),
+    "bad-cell-of-a-table-unseen": (
+        "margins/launch",
+        "if (team_any<W>(bad)) return",
+        "if (bad) return",
+        "ipf_nd",
+        "bad-targets",
+    ),
+    "cells-of-zero-targets-alive": (
+        "margins/launch",
+        "alive &= t.targets()[t.code(b, c) + (b ? t.of.closed : 0)] != 0.0",
+        "alive &= true",
+        "ipf_nd",
+        "zero-targets",
+    ),
     "distance-twice": ("metrics/values", "k ? plus(above, below) : above", "plus(above, below)", "margins", "counts"),
 }
 

@@ -12,6 +12,7 @@ import time
 import warnings
 from collections import Counter, deque
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import groupby, zip_longest
 from operator import itemgetter
 from typing import Any
@@ -21,12 +22,14 @@ import cuda_host
 import numpy as np
 from calls import ENTRIES, public
 from cases import CASES
+from cases.margins import PAIRS, margins_of
 from instances import call_for, launches
 from on_cuda_host import has_kernels, on_device
 
 import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import module
+from cmfast.kernels.cuda.margins import launch as margins
 from cmfast.kernels.cuda.metrics import thresholds
 from cmfast.kernels.cuda.scaling import team
 from cmfast.kernels.ops import OPS
@@ -197,6 +200,24 @@ def backs(make: Any) -> Iterator[Any]:
                 yield gradient(*on_device(single, make), on_failure="ignore")
 
 
+def tables(make: Any) -> Iterator[Any]:
+    """Scale tables by warps and by blocks, near and far: what converges, cells that die, what has no answer."""
+    rng, few = np.random.default_rng(5), cuda_host.MODE == "thread"
+    block, far = mock.patch.object(margins, "NARROW", 0), mock.patch.object(margins, "most_shared", return_value=0)
+    for patches in ((), (block,), (block, far))[few:]:
+        with ExitStack() as stack:
+            for patch in patches:
+                stack.enter_context(patch)
+            for shape in ((3, 4, 3), (4, 4, 4))[few:]:
+                some = rng.random((3, *shape)) < 0.6
+                T = rng.integers(1, 9, some.shape) * (some & (rng.random(some.shape) < 0.8)) * 1.0
+                T[2] = T[2, ::-1]  # which has other zeros
+                M = some * np.exp(rng.normal(0.0, 3.0, some.shape))
+                for axes in (PAIRS, ((0,), (1,), (2,)), PAIRS[:2])[: 2 if few else 3]:
+                    given = on_device((M, *margins_of(T, axes, 1)), make)
+                    yield ENTRIES["ipf_nd"](*given, axes=axes, on_failure="ignore", max_iter=30 if few else None)
+
+
 def sums(make: Any) -> Iterator[Any]:
     """Make metrics of sums, possible and impossible ones, and of counts whose products no two words hold."""
     names = ("kappa_linear", "kappa_quadratic", "gerrity", "mcc")
@@ -217,7 +238,7 @@ def sorts(make: Any) -> Iterator[Any]:
 
 
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (factors, zeros, sums, large, crews, backs, sorts)
+BEYOND = (factors, zeros, sums, large, crews, backs, tables, sorts)
 
 
 def report() -> int:

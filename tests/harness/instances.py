@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 from calls import ENTRIES
+from cases.margins import PAIRS, margins_of
 
 import cmfast
 from cmfast._core import dispatch
@@ -349,6 +350,18 @@ def _scaled_back(width: str, large: str = "") -> Call:
     return Call(gradient, (M, G), _rtol("scaling_gradient", "double"))
 
 
+def _margins(width: str) -> Call:
+    n = 4 if width == "32" else 7
+    M = _rng(width).random((3, n, n, n)) * (_rng(width, n).random((3, n, n, n)) < 0.8)
+    T = M * np.exp(_rng(n, width).normal(size=M.shape))
+
+    def call(M: Any, *targets: Any) -> tuple[Any, ...]:
+        found = cmfast.ipf_nd(M, list(zip(PAIRS, targets, strict=True)), tol=1e-13)
+        return found.table, *found.factors, *found.achieved, found.status
+
+    return Call(call, (M, *margins_of(T, PAIRS, 1)), _rtol("ipf_nd", "double"))
+
+
 def _patterns(kind: str, width: str) -> Call:
     C = 20 if width == "32" else 70
     rng = _rng(kind, width)
@@ -636,6 +649,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_ipf_team": _team,
     "cmfast_scaling_gradient_single": _scaled_back,
     "cmfast_scaling_gradient_team": _scaled_back,
+    "cmfast_ipf_nd_tables": _margins,
     "cmfast_support_patterns": _patterns,
     "cmfast_scores_rows": _scored,
     "cmfast_scores_labels": _scored,

@@ -61,6 +61,7 @@ HEADERS = {
     "conformal/scores": (_SHARE,),
     "conformal/sets": (_SHARE,),
     "conformal/thresholds": (_RISING,),
+    "margins/launch": ("margins/table.cuh", "margins/proofs.cuh", "margins/newton.cuh"),
     "metrics/gradient": _SLOPES,
     "metrics/values": (_PRODUCT,),
     "scaling/gradient": (_ZEROS, _RULES, *_TILE),

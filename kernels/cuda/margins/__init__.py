@@ -1,0 +1,1 @@
+"""Tables scaled to margins, on CUDA."""

@@ -1,0 +1,476 @@
+// Tables scaled to margins over any of their axes, as kernels/cpu/margins/launch.py: a team for each, from what its
+// cells and targets are to what is returned of it.
+
+// What two margins share, and which of these sums a line adds to.
+struct Overlaps {
+  int number;
+  const int* __restrict__ pairs;   // (number, 5): two margins, lines of what they share, where `shared` begins for each
+  const int* __restrict__ shared;  // line of a margin -> line of what it shares with another one
+  const int* __restrict__ within;  // margin before each one that has all of its axes, or -1
+};
+
+template <int W>
+__device__ __forceinline__ int check(const Table<W>& t, const double* cells) {
+  bool bad = false;
+  double total = 0.0;
+#pragma unroll 1
+  for (int c = t.rank; c < t.of.cells; c += W) bad |= !(cells[c] >= 0.0 && cells[c] < CM_INF);
+#pragma unroll 1
+  for (int k = t.rank; k < t.of.lines; k += W) {
+    const double target = t.targets()[k];
+    bad |= target < 0.0 || target == CM_INF;
+    if (target > 0.0) total += target;
+  }
+  if (team_any<W>(bad)) return CM_INVALID;
+  return team_sum<W>(total) < CM_INF ? CM_CONVERGED : CM_RANGE;
+}
+
+// Sum of a margin over a line of what it shares with another one; NaN where it is not known.
+template <int W>
+__device__ __forceinline__ double shared_sum(const Table<W>& t, const int* shared, int b, int k) {
+  double sum = 0.0;
+#pragma unroll 1
+  for (int line = t.of.offsets[b]; line < t.of.offsets[b + 1]; ++line)
+    if (shared[line - t.of.offsets[b]] == k) sum += t.targets()[line];
+  return sum;
+}
+
+// Multiply margins so that they agree with those before them on what they share; false if they are too far off.
+template <int W>
+__device__ __forceinline__ bool reconcile(Table<W>& t, const Overlaps& overlaps) {
+#pragma unroll 1
+  for (int round = 0; round < CM_ROUNDS; ++round) {
+    bool changed = false, off = false;
+#pragma unroll 1
+    for (int p = 0; p < overlaps.number; ++p) {
+      const int* pair = overlaps.pairs + 5 * p;
+      const int *one = overlaps.shared + pair[3], *other = overlaps.shared + pair[4];
+#pragma unroll 1
+      for (int k = t.rank; k < pair[2]; k += W) {
+        const double wanted = shared_sum(t, one, pair[0], k), found = shared_sum(t, other, pair[1], k);
+        const double gap = fabs(wanted - found), most = fmax(wanted, found);
+        off |= gap > CM_TOTALS_RTOL * most;
+        t.sums()[k] = gap > CM_EVEN * most ? wanted / found : 1.0;
+        changed |= t.sums()[k] != 1.0;
+      }
+      t.meet();
+      const int first = t.of.offsets[pair[1]];
+#pragma unroll 1
+      for (int line = first + t.rank; line < t.of.offsets[pair[1] + 1]; line += W)
+        t.targets()[line] *= t.sums()[other[line - first]];
+      t.meet();
+      if (round == 0 && team_any<W>(off)) return false;
+    }
+    if (!team_any<W>(changed)) break;
+  }
+  return true;
+}
+
+// Find out which of the other lines are unknowns, and add up the targets of every margin.
+template <int W>
+__device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
+  t.total = CM_INF;
+  int unknowns = 0;
+#pragma unroll 1
+  for (int b = 0; b < t.of.margins; ++b) {
+    double total = 0.0;
+    bool free = false;
+#pragma unroll 1
+    for (int line = t.of.offsets[b] + t.rank; line < t.of.offsets[b + 1]; line += W)
+      if (t.targets()[line] >= 0.0)
+        total += t.targets()[line];
+      else
+        free = true;
+    total = team_sum<W>(total);
+    free = team_any<W>(free);
+    if (!free) t.total = fmin(t.total, total);
+    t.meet();  // all have read what follows of the margins before
+    if (t.rank == 0) {
+      t.totals()[b] = total;
+      t.known()[b] = free ? 0.0 : 1.0;
+    }
+    t.meet();
+    const int around = overlaps.within[b];  // a margin that has all of its axes, and so its sums
+    const bool implied = around >= 0 && t.known()[around] > 0.0;
+    if (b == 0) continue;
+#pragma unroll 1
+    for (int k = t.begin(b) + t.rank; k < t.end(b); k += W) {
+      const double target = t.targets()[t.of.closed + k];
+      t.wanted()[k] = target > 0.0 && !implied ? target : 0.0;
+      unknowns += t.wanted()[k] > 0.0;
+    }
+  }
+  t.unknowns = team_sum<W>(unknowns);
+  t.meet();
+}
+
+// Take the cells that may be positive: none has a line whose target is zero. Whether every line with a target has one.
+template <int W>
+__device__ __forceinline__ bool take(Table<W>& t, const double* cells, double smoothing) {
+#pragma unroll 1
+  for (int c = t.rank; c < t.of.cells; c += W) {
+    const double value = cells[t.of.places[c]] + smoothing;
+    bool alive = value > 0.0;
+#pragma unroll 1
+    for (int b = 0; b < t.of.margins; ++b) alive &= t.targets()[t.code(b, c) + (b ? t.of.closed : 0)] != 0.0;
+    t.q()[c] = alive ? value : 0.0;
+    t.x()[c] = 0.0;
+  }
+  t.meet();
+  bool empty = false;
+#pragma unroll 1
+  for (int line = t.rank; line < t.of.lines; line += W) {
+    bool some = false;
+#pragma unroll 1
+    for (int at = t.of.starts[line]; at < t.of.starts[line + 1]; ++at) some |= t.q()[t.of.members[at]] > 0.0;
+    empty |= !some && (line < t.of.closed ? t.targets()[line] : t.wanted()[line - t.of.closed]) > 0.0;
+  }
+  return !team_any<W>(empty);
+}
+
+// Fill a table; return CM_CONVERGED, or why it has no answer. The targets are changed to agree.
+template <int W>
+__device__ __forceinline__ int begin(Table<W>& t, const double* cells, const double* targets, double smoothing,
+                                     const Overlaps& overlaps) {
+  t.meet();  // nobody still reads what the last table left
+#pragma unroll 1
+  for (int k = t.rank; k < t.of.lines; k += W) t.targets()[k] = targets[k];
+#pragma unroll 1
+  for (int k = t.rank; k < t.others(); k += W) t.multipliers()[k] = t.step()[k] = 0.0;
+  t.meet();
+  t.passes = t.steps = t.removed = 0;
+  t.residual = t.width = t.width_before = CM_INF;
+  t.probed = 0.0;
+  const int status = check(t, cells);
+  if (status != CM_CONVERGED) return status;
+  if (!reconcile(t, overlaps)) return CM_TOTALS;
+  number(t, overlaps);
+  return take(t, cells, smoothing) ? CM_CONVERGED : CM_ZERO_LINE;
+}
+
+// Sweep a few times, and further while that will not take many more; return whether that is all it takes.
+template <int W>
+__device__ __forceinline__ bool sweep_on(Table<W>& t) {
+  int number = 0;
+  double left = 0.0, widest = CM_INF, louder = CM_INF;
+  // First until the margins are met, then until what the last sweep changed says that the cells are right as well.
+#pragma unroll 1
+  for (bool met = false;;) {
+    const double before = t.residual, wide = widest;
+    if (!met && number >= CM_PLAIN_SWEEPS && !(t.residual > t.tol && left <= CM_PATIENT_SWEEPS)) {
+      met = true;
+      if (t.residual <= t.tol) louder = t.of.margins * echo(t);
+      add_up(t);
+    }
+    if (met && !(louder * widest > CM_CELLS_TOL * t.tol && louder < CM_INF)) break;
+    widest = sweep(t);
+    ++number;
+    const bool shrinks = 0.0 < t.residual && t.residual < before && before < CM_INF;
+    left = shrinks ? log(t.tol / t.residual) / log(t.residual / before) : CM_INF;
+    if (met && !(widest < CM_STANDING * wide)) break;
+  }
+  t.passes += i64(number) * t.of.margins;
+  close(t);
+  add_up(t);
+  if (!(louder * widest <= CM_CELLS_TOL * t.tol) || !(t.residual <= t.tol)) return false;
+  t.probed = louder * larger(widest, CM_UNIT);
+  t.width = widest;
+  return true;
+}
+
+constexpr int SOLVE = -1;  // the step is to be solved for
+
+template <int W>
+__device__ __forceinline__ int judged(Table<W>& t) {
+  if (!(t.residual < CM_INF)) return CM_RANGE;
+  const bool stalled = t.width < CM_CLOSE && t.width >= CM_STANDING * t.width_before;
+  if (t.residual <= t.tol && (t.width <= t.last_width || stalled)) {
+    t.probed = stalled && t.width > t.last_width ? t.width : t.width * t.width;
+    return CM_CONVERGED;
+  }
+  return t.passes >= t.max_iter || t.steps >= CM_NEWTON_STEPS ? CM_MAX_ITER : SOLVE;
+}
+
+// Take the step that was solved for.
+template <int W>
+__device__ __forceinline__ int stepped(Table<W>& t) {
+  double highest, widest;
+  ++t.steps;
+  ++t.passes;
+  widths(t, highest, widest);
+  if (!(widest < CM_INF)) return CM_RANGE;
+  bool anew = false;
+  if (t.steps >= CM_PROOFS_FROM && (widest > CM_CLOSE || t.residual > t.tol)) {
+    if (refutes(t, t.step_lift(), t.step()) || refutes(t, t.lift(), t.multipliers())) return CM_INFEASIBLE;
+    const int gone = remove(t);
+    if (gone < 0) return CM_INFEASIBLE;
+    if (gone > 0) {  // what is left begins anew: some of it may have shrunk with what is gone
+      anew = true;
+      highest = 0.0;
+      widest = CM_INF;
+    }
+  }
+  const double length = highest <= CM_SAFE_WIDTH ? 1.0 : larger(CM_SAFE_WIDTH, log1p(highest)) / highest;
+  t.width_before = t.width;
+  t.width = widest;
+#pragma unroll 1
+  for (int k = t.rank; k < t.others(); k += W)
+    t.multipliers()[k] = anew ? 0.0 : t.multipliers()[k] + length * t.step()[k];
+  t.meet();
+  close(t);
+  add_up(t);
+  return judged(t);
+}
+
+// Note how far the cells move where targets are rounded at random, in a way that depends on nothing but `number`.
+template <int W>
+__device__ __forceinline__ void disturb(Table<W>& t, int number) {
+  draw_signs(t, number + 1);
+#pragma unroll 1
+  for (int b = 1; b < t.of.margins; ++b)
+    sum_lines(t, b, t.z() - t.of.closed, [&](int c) { return t.step_lift()[t.code(0, c)] * CM_UNIT * t.x()[c]; });
+  t.meet();
+#pragma unroll 1
+  for (int k = t.rank; k < t.others(); k += W)
+    t.step()[k] = t.scale()[k] * (t.step()[k] * CM_UNIT * t.sums()[k] - t.z()[k]);
+  t.meet();
+}
+
+// Solve by the root for the next change; return how it moves the cells at most.
+template <int W>
+__device__ __forceinline__ void solve_for(Table<W>& t) {
+  solve(t);
+#pragma unroll 1
+  for (int k = t.rank; k < t.others(); k += W) t.step()[k] *= t.scale()[k];
+  t.meet();
+}
+
+template <int W>
+__device__ __forceinline__ int scale(Table<W>& t, bool pairs) {
+  close(t);
+  add_up(t);
+  t.passes = 1;
+  if (t.unknowns == 0)
+    t.width = 0.0;
+  else if (sweep_on(t))
+    return CM_CONVERGED;
+  int status = judged(t), probes = 0;
+  const bool probed = t.unknowns > 0;
+  // Steps, and when they have ended some more solutions with the last equations, which say how right the cells are.
+#pragma unroll 1
+  for (;;) {
+    const bool steps = status == SOLVE;
+    if (!steps && (status > CM_MAX_ITER || !probed || probes == CM_PROBES)) return status;
+    if (probes == 0) {
+      curve(t, pairs);
+      root(t);
+    }
+    if (steps) {
+#pragma unroll 1
+      for (int k = t.rank; k < t.others(); k += W) t.step()[k] = t.scale()[k] * (t.wanted()[k] - t.sums()[k]);
+      t.meet();
+    } else {
+      disturb(t, probes++);
+    }
+    solve_for(t);
+    if (steps) {
+      status = stepped(t);
+    } else {
+      double highest, widest;
+      widths(t, highest, widest);
+      t.probed = larger(t.probed, widest);
+    }
+  }
+}
+
+// Add to every line what its cells get by `y`; return the sum of the squares of that. Closed lines stand first.
+template <int W>
+__device__ __forceinline__ double twice(Table<W>& t, const double* y, double* out) {
+  double square = 0.0;
+#pragma unroll 1
+  for (int c = t.rank; c < t.of.cells; c += W) {
+    t.z()[c] = t.q()[c] > 0.0 ? raised(t, y, y + t.of.closed, c) : 0.0;
+    square += t.z()[c] * t.z()[c];
+  }
+  t.meet();
+#pragma unroll 1
+  for (int b = 0; b < t.of.margins; ++b)
+    over_lines(t, b, [&](int line, int at, int stop, int span, bool leads) {
+      double sum = 0.0;
+#pragma unroll 1
+      for (; at < stop; at += span) sum += t.z()[t.of.members[at]];
+      sum = span_sum(sum, span);
+      if (leads) out[line] = (b ? t.wanted()[line - t.of.closed] : t.targets()[line]) > 0.0 ? sum : 0.0;
+    });
+  t.meet();
+  return team_sum<W>(square);
+}
+
+template <int W>
+__device__ __forceinline__ double square_of(const Table<W>& t, const double* r) {
+  double sum = 0.0;
+#pragma unroll 1
+  for (int k = t.rank; k < t.of.lines; k += W) sum += r[k] * r[k];
+  return team_sum<W>(sum);
+}
+
+// Replace the multipliers by the shortest that scale the cells in the same way, by conjugate gradients.
+template <int W>
+__device__ __forceinline__ void shorten(Table<W>& t) {
+  const int n = t.of.lines;
+  double *found = t.work(), *r = found + n, *p = r + n, *product = p + n;
+#pragma unroll 1
+  for (int k = t.rank; k < n; k += W) {
+    found[k] = 0.0;
+    p[k] = k < t.of.closed ? t.lift()[k] : t.multipliers()[k - t.of.closed];
+  }
+  t.meet();
+  twice(t, p, r);
+#pragma unroll 1
+  for (int k = t.rank; k < n; k += W) p[k] = r[k];
+  t.meet();
+  double left = square_of(t, r);
+  const double goal = CM_EXACT * CM_EXACT * left;
+#pragma unroll 1
+  for (int round = 0; left > goal && round < CM_MOST_ROUNDS; ++round) {
+    const double square = twice(t, p, product);
+    if (!(square > 0.0)) break;
+    const double length = left / square, before = left;
+#pragma unroll 1
+    for (int k = t.rank; k < n; k += W) {
+      found[k] += length * p[k];
+      r[k] -= length * product[k];
+    }
+    left = square_of(t, r);
+#pragma unroll 1
+    for (int k = t.rank; k < n; k += W) p[k] = p[k] * (left / before) + r[k];
+    t.meet();
+  }
+  if (!(left <= goal)) return;
+#pragma unroll 1
+  for (int k = t.rank; k < n; k += W) (k < t.of.closed ? t.lift()[k] : t.multipliers()[k - t.of.closed]) = found[k];
+  t.meet();
+}
+
+// Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known.
+template <int W>
+__device__ __forceinline__ void gauge(const Table<W>& t, int first, double* factors) {
+  if (!(t.known()[first] > 0.0)) return;
+#pragma unroll 1
+  for (int b = 0; b < t.of.margins; ++b) {
+    double total = 0.0;
+    int number = 0;
+#pragma unroll 1
+    for (int line = t.of.offsets[b] + t.rank; line < t.of.offsets[b + 1]; line += W)
+      if (t.targets()[line] > 0.0) {
+        total += factors[line];
+        ++number;
+      }
+    total = team_sum<W>(total);
+    number = team_sum<W>(number);
+    if (b == first || !(t.known()[b] > 0.0) || number == 0) continue;
+    const double mean = total / number;
+#pragma unroll 1
+    for (int line = t.of.offsets[b] + t.rank; line < t.of.offsets[b + 1]; line += W) factors[line] -= mean;
+#pragma unroll 1
+    for (int line = t.of.offsets[first] + t.rank; line < t.of.offsets[first + 1]; line += W) factors[line] += mean;
+  }
+}
+
+// Write the table, its factors and the sums that it has; return the residual, infinite where a cell vanished.
+template <int W>
+__device__ __forceinline__ double finish(Table<W>& t, int first, double* out, double* factors, double* achieved) {
+  bool vanished = false;
+#pragma unroll 1
+  for (int c = t.rank; c < t.of.cells; c += W) {
+    out[t.of.places[c]] = t.x()[c];
+    vanished |= t.q()[c] > 0.0 && !(t.x()[c] > 0.0 && t.x()[c] < CM_INF);
+  }
+  double worst = 0.0;
+#pragma unroll 1
+  for (int b = 0; b < t.of.margins; ++b) {
+    double missed = 0.0;
+    over_lines(t, b, [&](int line, int at, int stop, int span, bool leads) {
+      double sum = 0.0;
+#pragma unroll 1
+      for (; at < stop; at += span) sum += t.x()[t.of.members[at]];
+      sum = span_sum(sum, span);
+      if (!leads) return;
+      achieved[line] = sum;
+      if (t.targets()[line] >= 0.0) missed += fabs(sum - t.targets()[line]);
+    });
+    missed = team_sum<W>(missed);
+    worst = larger(worst, t.totals()[b] > 0.0 ? missed / t.totals()[b] : missed);
+  }
+  shorten(t);
+#pragma unroll 1
+  for (int k = t.rank; k < t.of.lines; k += W)
+    factors[k] = k >= t.of.closed ? t.multipliers()[k - t.of.closed] : t.targets()[k] > 0.0 ? t.lift()[k] : 0.0;
+  t.meet();
+  gauge(t, first, factors);
+  t.meet();
+#pragma unroll 1
+  for (int k = t.rank; k < t.of.lines; k += W) {
+    const bool asked = t.targets()[k] != 0.0;
+    factors[k] = asked ? exp(factors[k]) : 0.0;
+    vanished |= asked && !(factors[k] > 0.0 && factors[k] < CM_INF);
+  }
+  return team_any<W>(vanished) ? CM_INF : worst;
+}
+
+// A team of W threads for each table. What it needs is in shared memory where a table takes no more than `near` numbers
+// of it, else in those of `scratch`.
+template <int W>
+__global__ void __launch_bounds__(CM_THREADS, 2)
+    cmfast_ipf_nd_tables(const double* __restrict__ cells, i64 cells_step, const double* __restrict__ wanted,
+                         i64 wanted_step, i64 n, int n_cells, int margins, int closed, int lines,
+                         const int* __restrict__ offsets, const int* __restrict__ codes, const int* __restrict__ places,
+                         const int* __restrict__ starts, const int* __restrict__ members, const int* __restrict__ spans,
+                         int n_pairs, const int* __restrict__ pairs, const int* __restrict__ common,
+                         const int* __restrict__ within, int first, int by_pairs, double smoothing, double tol,
+                         double last_width, i64 max_iter, i64 size, double* scratch, double* out, double* factors,
+                         double* achieved, double* out_residual, double* out_error, i64* out_iter,
+                         signed char* out_status) {
+  CM_DYN_SMEM(double, near);
+  const i64 teams = blockDim.x / W, team = threadIdx.x / W;
+  Table<W> t;
+  t.of = Pattern{n_cells, margins, closed, lines, offsets, codes, places, starts, members, spans};
+  t.rank = threadIdx.x % W;
+  t.tol = tol;
+  t.last_width = last_width;
+  t.max_iter = max_iter;
+  t.base = scratch ? scratch + (blockIdx.x * teams + team) * size : near + (W > 32 ? W / 32 : 0) + team * size;
+  const Overlaps overlaps{n_pairs, pairs, common, within};
+#pragma unroll 1
+  for (i64 k = blockIdx.x * teams + team; k < n; k += gridDim.x * teams) {
+    int status = begin(t, cells + k * cells_step * n_cells, wanted + k * wanted_step * lines, smoothing, overlaps);
+    if (status == CM_CONVERGED) status = scale(t, by_pairs);
+    double residual = CM_NAN, error = t.probed;
+    double *table = out + k * n_cells, *factor = factors + k * lines, *sums = achieved + k * lines;
+    if (status <= CM_MAX_ITER) {
+      residual = finish(t, first, table, factor, sums);
+      if (!(residual < CM_INF)) status = CM_RANGE;
+    }
+    if (status == CM_CONVERGED) {
+      if (residual > tol)
+        status = CM_MAX_ITER;
+      else if (!(error <= CM_MOST_ERROR))
+        status = CM_UNDETERMINED;
+      else if (t.removed > 0)
+        status = CM_LIMIT_ONLY;
+    }
+    const bool good = status <= CM_LIMIT_ONLY || status == CM_UNDETERMINED;
+#pragma unroll 1
+    for (int line = t.rank; line < lines; line += W) {
+      if (!good || t.removed > 0) factor[line] = CM_NAN;
+      if (!good) sums[line] = CM_NAN;
+    }
+#pragma unroll 1
+    for (int c = t.rank; c < n_cells && !good; c += W) table[c] = CM_NAN;
+    if (t.rank > 0) continue;
+    out_residual[k] = good ? residual : CM_NAN;
+    out_error[k] = good ? error : CM_NAN;
+    out_iter[k] = t.passes;
+    out_status[k] = status;
+  }
+}

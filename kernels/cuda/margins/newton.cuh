@@ -1,0 +1,150 @@
+// The equations of a Newton step, as kernels/cpu/margins: the second derivatives of the dual by the unknowns, the
+// closed lines eliminated, their root, and what the root solves. The lower triangle lies row by row.
+
+constexpr int PANEL = 8;  // columns that are eliminated before all others are changed
+
+__device__ __forceinline__ i64 cell_of(int i, int j) { return i64(i) * (i + 1) / 2 + j; }
+
+// Add what pairs of cells of a closed line have in common to a row, which belongs to one thread.
+template <int W>
+__device__ __forceinline__ void eliminate_line(const Table<W>& t, double* row, int k, int c, int from) {
+  const int line = t.code(0, c);
+  const double target = t.targets()[line];
+  if (!(target > 0.0)) return;
+  const double part = t.x()[c] / target;
+#pragma unroll 1
+  for (int other = t.of.starts[line]; other < t.of.starts[line + 1]; ++other)
+#pragma unroll 1
+    for (int b = 1; b <= from; ++b) {
+      const int j = t.code(b, other);
+      if (j <= k) row[j] -= part * t.x()[other];
+    }
+}
+
+// `pairs`: cells of a line go in pairs; else lines are added up by unknown first, behind the triangle.
+template <int W>
+__device__ __forceinline__ void curve(Table<W>& t, bool pairs) {
+  const int n = t.others();
+  double *S = t.work(), *T = S + cell_of(n, 0);
+  const i64 size = cell_of(n, 0) + (pairs ? 0 : i64(n) * t.of.closed);
+#pragma unroll 1
+  for (i64 k = t.rank; k < size; k += W) S[k] = 0.0;
+  t.meet();
+#pragma unroll 1
+  for (int b = 1; b < t.of.margins; ++b)
+#pragma unroll 1
+    for (int k = t.begin(b) + t.rank; k < t.end(b); k += W) {
+      double* row = S + cell_of(k, 0);
+#pragma unroll 1
+      for (int at = t.of.starts[t.of.closed + k]; at < t.of.starts[t.of.closed + k + 1]; ++at) {
+        const int c = t.of.members[at];
+        if (!(t.x()[c] > 0.0)) continue;
+        row[k] += t.x()[c];
+#pragma unroll 1
+        for (int a = 1; a < b; ++a) row[t.code(a, c)] += t.x()[c];
+        const double target = t.targets()[t.code(0, c)];
+        if (pairs)
+          eliminate_line(t, row, k, c, b);
+        else if (target > 0.0)
+          T[i64(t.code(0, c)) * n + k] += t.x()[c] / sqrt(target);
+      }
+    }
+#pragma unroll 1
+  for (int k = t.rank; k < n; k += W)
+    // A line whose cells are all below float64 has no step; without this its equations would be no numbers.
+    t.scale()[k] = t.wanted()[k] > 0.0 && t.sums()[k] > 0.0 ? 1.0 / sqrt(t.sums()[k]) : 0.0;
+  t.meet();
+#pragma unroll 1
+  for (int k = 0; k < n; ++k)
+#pragma unroll 1
+    for (int j = t.rank; j <= k; j += W) {
+      double sum = S[cell_of(k, j)];
+#pragma unroll 1
+      for (int line = 0; line < t.of.closed && !pairs; ++line) sum -= T[i64(line) * n + k] * T[i64(line) * n + j];
+      S[cell_of(k, j)] = sum * (t.scale()[k] * t.scale()[j]) + (j == k && t.wanted()[k] > 0.0 ? CM_NUDGE : 0.0);
+    }
+  t.meet();
+}
+
+// Change what is behind a panel of columns by these, in tiles.
+template <int W>
+__device__ __forceinline__ void change_others(const Table<W>& t, double* S, int first, int last) {
+  constexpr int TILE = 3;  // rows and columns of what a thread changes together
+  const int n = t.others();
+  const i64 side = (n - last + TILE - 1) / TILE;
+#pragma unroll 1
+  for (i64 tile = t.rank; tile < side * (side + 1) / 2; tile += W) {
+    int down = int((sqrt(8.0 * double(tile) + 1.0) - 1.0) / 2.0);
+    while (i64(down) * (down + 1) / 2 > tile) --down;
+    while (i64(down + 1) * (down + 2) / 2 <= tile) ++down;
+    const int top = last + TILE * down, left = last + TILE * int(tile - i64(down) * (down + 1) / 2);
+    double sum[TILE][TILE] = {};
+#pragma unroll 1
+    for (int j = first; j < last; ++j) {
+      double one[TILE], other[TILE];
+#pragma unroll
+      for (int r = 0; r < TILE; ++r) {
+        one[r] = S[cell_of(min(top + r, n - 1), j)];
+        other[r] = S[cell_of(min(left + r, n - 1), j)];
+      }
+#pragma unroll
+      for (int r = 0; r < TILE; ++r)
+#pragma unroll
+        for (int s = 0; s < TILE; ++s) sum[r][s] += one[r] * other[s];
+    }
+#pragma unroll
+    for (int r = 0; r < TILE; ++r)
+#pragma unroll
+      for (int s = 0; s < TILE; ++s)
+        if (top + r < n && left + s <= top + r) S[cell_of(top + r, left + s)] -= sum[r][s];
+  }
+}
+
+// Replace the triangle by its root; what has none gets zeros.
+template <int W>
+__device__ __forceinline__ void root(const Table<W>& t) {
+  const int n = t.others();
+  double* S = t.work();
+#pragma unroll 1
+  for (int first = 0; first < n; first += PANEL) {
+    const int last = min(first + PANEL, n);
+#pragma unroll 1
+    for (int j = first; j < last; ++j) {
+      const double pivot = S[cell_of(j, j)], size = pivot > CM_LEAST ? sqrt(pivot) : 0.0;
+      const double by = size > 0.0 ? 1.0 / size : 0.0;
+      t.meet();  // all have read the pivot
+#pragma unroll 1
+      for (int i = j + t.rank; i < n; i += W) S[cell_of(i, j)] = i == j ? size : S[cell_of(i, j)] * by;
+      t.meet();
+#pragma unroll 1
+      for (int i = j + 1 + t.rank; i < n; i += W) {
+        const double part = S[cell_of(i, j)];
+#pragma unroll 1
+        for (int k = j + 1; k < last && k <= i; ++k) S[cell_of(i, k)] -= part * S[cell_of(k, j)];
+      }
+      t.meet();
+    }
+    change_others(t, S, first, last);
+    t.meet();
+  }
+}
+
+// Solve for the step, in place.
+template <int W>
+__device__ __forceinline__ void solve(const Table<W>& t) {
+  const int n = t.others();
+  const double* S = t.work();
+#pragma unroll 1
+  for (int up = 0; up < 2; ++up)
+#pragma unroll 1
+    for (int number = 0; number < n; ++number) {
+      const int i = up ? n - 1 - number : number;
+      const double size = S[cell_of(i, i)], one = size > 0.0 ? t.step()[i] / size : 0.0;
+      t.meet();
+      if (t.rank == 0) t.step()[i] = one;
+#pragma unroll 1
+      for (int k = (up ? 0 : i + 1) + t.rank; k < (up ? i : n); k += W)
+        t.step()[k] -= S[up ? cell_of(i, k) : cell_of(k, i)] * one;
+      t.meet();
+    }
+}

@@ -1,0 +1,141 @@
+"""Tables scaled by the CUDA kernels: verdicts on zeros, planted answers, memory, batches in pieces."""
+
+from unittest import mock
+
+import device
+import numpy as np
+import pytest
+from cases.margins import PAIRS, margins_of, table
+from checks import assert_same_bits
+
+import cmfast
+from cmfast import Status
+from cmfast.kernels.cuda.margins import launch
+
+pytestmark = device.marks
+
+ONE_WAY = ((0,), (1,), (2,))
+TRIPLES = ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
+
+
+def both(M, margins, **options):
+    """Return what the CPU and what the CUDA kernels make of one call."""
+    there = [(of, device.asarray(np.asarray(target))) for of, target in margins]
+    options["on_failure"] = "ignore"
+    return cmfast.ipf_nd(M, margins, **options), cmfast.ipf_nd(device.asarray(M), there, **options)
+
+
+def flat(result):
+    """Return all parts of a result, on the host."""
+    parts = (result.table, *result.factors, *result.achieved, *result[3:])
+    return [np.asarray(device.host(part)) for part in parts]
+
+
+def assert_agree(on_cpu, on_cuda, rtol):
+    """Assert that both have the same statuses, tables, factors and sums, and that these are as right as it is said."""
+    *ours, residual, error, passes, status = flat(on_cuda)
+    *its, _, its_error, its_passes, its_status = flat(on_cpu)
+    np.testing.assert_array_equal(status, its_status)
+    for one, other in zip(ours, its, strict=True):
+        np.testing.assert_allclose(one, other, rtol=rtol)
+    met = (status == Status.CONVERGED) | (status == Status.LIMIT_ONLY)
+    assert (residual[met] <= 1e-9).all()
+    assert (error[met] <= 1e-4).all()
+    np.testing.assert_array_equal(np.isnan(error), np.isnan(its_error))
+    solved = status == Status.CONVERGED
+    assert (abs(passes - its_passes)[solved] <= 4 + 0.1 * its_passes[solved]).all()
+
+
+def zeros(shape, n, seed=5):
+    """Return tables with zeros, and margins: of the table, of a part of its cells, of anything."""
+    rng = np.random.default_rng(seed)
+    some = rng.random((n, *shape)) < rng.choice([0.45, 0.6, 0.75], (n, 1, 1, 1))
+    other = np.stack([some, some & (rng.random(some.shape) < 0.7), rng.random(some.shape) < 0.6])
+    T = other[np.arange(n) % 3, np.arange(n)] * rng.integers(1, 10, some.shape) * 1.0
+    return some * np.exp(rng.normal(0, 1, some.shape)), list(zip(PAIRS, margins_of(T, PAIRS, 1), strict=True))
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 3), (3, 2, 2), (3, 3, 4)])
+def test_zeros_decide_the_same(shape):
+    on_cpu, on_cuda = both(*zeros(shape, 60))
+    assert {0, 3, 6} <= {int(code) for code in on_cpu.status}
+    assert_agree(on_cpu, on_cuda, 1e-6)
+
+
+def planted(shape, axes, sd, filled=1.0):
+    """Return a table and the margins of another with the same zeros."""
+    M = table(shape, 1, 1.0 - filled)
+    T = M * table(shape, 2, sd=sd)
+    return M, list(zip(axes, margins_of(T, axes), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "sd", "filled"),
+    [((6, 5, 7), PAIRS, 3.0, 1.0), ((7,) * 3, PAIRS, 1.0, 0.5), ((3,) * 4, TRIPLES, 1.5, 0.8)],
+    ids=["dense", "sparse", "triples"],
+)
+def test_hard_tables_are_solved_as_on_the_cpu(shape, axes, sd, filled):
+    M, margins = planted(shape, axes, sd, filled)
+    on_cpu, on_cuda = both(M, margins, tol=1e-12)
+    assert on_cpu.status == Status.CONVERGED
+    assert_agree(on_cpu, on_cuda, 1e-6)
+
+
+def test_what_targets_do_not_determine_is_told():
+    rng = np.random.default_rng(0)
+    shape = (8,) * 3
+    M = np.exp(rng.normal(size=shape)) * (rng.random(shape) < 0.3)
+    T = (M > 0) * np.exp(sum(rng.normal(0.0, 9.0, [8 if axis in of else 1 for axis in range(3)]) for of in PAIRS))
+    on_cpu, on_cuda = both(M, list(zip(PAIRS, margins_of(T, PAIRS), strict=True)))
+    assert on_cpu.status == device.host(on_cuda.status) == Status.UNDETERMINED
+
+
+@pytest.mark.parametrize("way", ["pairs of cells", "pairs of lines"])
+def test_both_ways_to_form_equations_agree(way):
+    M, margins = planted((4, 4, 4), PAIRS, 2.0, 0.8)
+    form = launch.pattern
+    launch._dense.cache_clear()
+    with mock.patch.object(launch, "pattern", lambda *given: form(*given)._replace(by_pairs=way == "pairs of cells")):
+        found = both(M, margins, tol=1e-13)
+    launch._dense.cache_clear()
+    assert_agree(*found, 1e-9)
+
+
+def test_no_bit_depends_on_where_tables_lie_or_what_is_beside_them():
+    M, margins = zeros((3, 3, 4), 9)
+    M, there = device.asarray(M), [(of, device.asarray(target)) for of, target in margins]
+    options = {"on_failure": "ignore"}
+    with mock.patch.object(launch, "NARROW", 0):
+        near = flat(cmfast.ipf_nd(M, there, **options))
+        with mock.patch.object(launch, "most_shared", return_value=0), device.schedule(1):
+            far = flat(cmfast.ipf_nd(M, there, **options))
+    whole = flat(cmfast.ipf_nd(M, there, **options))
+    alone = flat(cmfast.ipf_nd(M[4:5], [(of, target[4:5]) for of, target in there], **options))
+    for one, other, part, single in zip(near, far, whole, alone, strict=True):
+        assert_same_bits(one, other)
+        assert_same_bits(part[4:5], single)
+
+
+def test_progress_and_pieces(monkeypatch):
+    M, margins = zeros((2, 2, 3), 7)
+    M, there = device.asarray(M), [(of, device.asarray(target)) for of, target in margins]
+    whole, seen = flat(cmfast.ipf_nd(M, there, on_failure="ignore")), []
+    monkeypatch.setattr(launch, "PROGRESS_TABLES", 3)
+    pieces = cmfast.ipf_nd(M, there, on_failure="ignore", progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(3, 7), (6, 7), (7, 7)]
+    for one, other in zip(whole, flat(pieces), strict=True):
+        assert_same_bits(one, other)
+
+
+def test_nothing_waits_but_the_first_call():
+    M, margins = planted((3, 4, 2), ONE_WAY, 0.5)
+    M, there = device.asarray(M), [(of, device.asarray(target)) for of, target in margins]
+    cmfast.ipf_nd(M, there)
+    with device.waits(0):
+        cmfast.ipf_nd(M, there, on_failure="ignore")
+
+
+def test_a_failure_reads_as_on_the_cpu():
+    M, margins = table((2, 2)), [(0, np.ones(2)), (1, np.array([1.0, 1.5]))]
+    with pytest.warns(cmfast.FailureWarning, match="disagree on the total: 2 against 2.5"):
+        cmfast.ipf_nd(device.asarray(M), [(of, device.asarray(target)) for of, target in margins])
