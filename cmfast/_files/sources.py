@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeAlias
 
 from cmfast._files import tables
-from cmfast._files.output import FileError, reason
+from cmfast._files.output import FileError
 
 ARRAY = ".zarr"  # a folder that is one array
 LOCAL = "file://"
@@ -60,7 +60,7 @@ def expanded(source: Source) -> list[Source]:
 
     Hidden is, as for Spark and Arrow, what begins with a dot or an underscore.
     """
-    with _understood(source):
+    with tables.understood(str(source), "cannot be reached"):
         found = _of_store(source) if isinstance(source, Url) else _of_disk(source)
     if not found:
         is_folder = isinstance(source, Path) and source.is_dir()
@@ -124,7 +124,7 @@ def _in_order(source: Source) -> list[Any]:
 
 def identity(source: Source) -> list[Any]:
     """Return what tells a file from what it was before it changed: its name, sizes and times, or what its store has."""
-    with _understood(source):
+    with tables.understood(str(source), "cannot be reached"):
         if isinstance(source, Url):
             store, name = _store(source)
             names = store.find(name) if source.suffix.lower() == ARRAY else [name]
@@ -156,7 +156,7 @@ def _copy(url: Url, stack: ExitStack, names: dict[str, str]) -> Path:
     from tempfile import TemporaryDirectory
 
     folder = stack.enter_context(TemporaryDirectory(prefix="cmfast-"))
-    with _understood(url):
+    with tables.understood(str(url), "cannot be read"):
         store, name = _store(url)
         path = Path(folder, PurePosixPath(name).name)
         store.get(name, str(path), recursive=url.suffix.lower() == ARRAY)
@@ -168,18 +168,3 @@ def _store(url: Url) -> tuple[Any, str]:
     fsspec = tables.needs("fsspec", str(url), "cluster")
     store, name = fsspec.core.url_to_fs(url.text)
     return store, name
-
-
-@contextmanager
-def _understood(source: Source) -> Iterator[None]:
-    """Turn what a system or a store raises into one line."""
-    try:
-        yield
-    except FileError:
-        raise
-    except FileNotFoundError:
-        raise FileError(str(source), "no such file or directory") from None
-    except OSError as error:
-        raise FileError(str(source), reason(error)) from error
-    except (ImportError, ValueError) as error:  # a store that is not installed, or that nobody knows
-        raise FileError(str(source), str(error)) from error

@@ -88,7 +88,7 @@ def check_source(path: Path) -> None:
 
 
 @contextmanager
-def understood(path: Path, otherwise: str) -> Iterator[None]:
+def understood(path: Path | str, otherwise: str) -> Iterator[None]:
     """Turn whatever a reader raises over a file into one line; a damaged file may raise anything in any of them."""
     try:
         yield

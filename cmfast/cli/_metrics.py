@@ -11,7 +11,8 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
-from cmfast.cli import _intervals, _many, _screen
+from cmfast._files.sources import is_several, reached
+from cmfast.cli import _intervals, _many, _many_parts, _matrix_parts, _screen
 from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import count
 from cmfast.cli._options import (
@@ -95,6 +96,9 @@ def run(args: argparse.Namespace) -> int:
     target = table_target(args, (".csv", ".parquet", ".json"), *sources(args))
     if args.cluster is not None and not args.interval:
         misuse("--cluster belongs to --interval")
+    in_parts_of = _matrices_of_parts(args)
+    if in_parts_of is not None:
+        return _many_parts.run(args, in_parts_of, _asked(args, list(range(in_parts_of.shape[-1]))), target)
     many = _matrices_of_a_batch(args)
     if many is not None:
         return _many.run(args, many, _asked(args, list(range(many.shape[-1]))), target)
@@ -175,6 +179,16 @@ def _matrices_of_a_batch(args: argparse.Namespace) -> np.ndarray | None:
     return None if M is None or math.prod(M.shape[:-2]) == 1 else M
 
 
+def _matrices_of_parts(args: argparse.Namespace) -> _matrix_parts.Batch | None:
+    """Return the matrices of several files, or those that a cluster is to measure."""
+    if _are_labels(args):
+        return None
+    number = len(args.only or cmfast.metrics.SCALARS)
+    suffix = "" if args.output is None else args.output.suffix.lower()
+    whole = args.interval or args.method is not None or args.json or suffix == ".json"
+    return _many_parts.matrices_of_parts(args, number, whole=whole)
+
+
 def _are_labels(args: argparse.Namespace) -> bool:
     return (args.true, args.pred, args.header, args.labels, args.by, args.cluster) != (None,) * 6
 
@@ -183,7 +197,8 @@ def _counted(args: argparse.Namespace, *, of_labels: bool) -> tuple[list[Any], l
     """Return labels, groups and matrices of counts that were saved; their groups are those that --by gives."""
     if of_labels:
         misuse("--labels, --true, --pred, --by, --cluster and --header belong to labels, not to counts")
-    counts = read_counts(args.input, cmfast.ConfusionCounts)
+    with reached([args.input]) as (path,):
+        counts = read_counts(path, cmfast.ConfusionCounts)
     if counts.groups is None:
         return list(counts.labels), [], counts.matrix
     args.by = list(counts.group_names)
@@ -290,7 +305,7 @@ def metric_names(given: list[str]) -> list[str]:
 
 def _stored_matrices(path: Path) -> np.ndarray | None:
     """Return the matrices of an npy file, None where the file holds labels."""
-    if path.suffix.lower() != ".npy":
+    if is_several(path) or path.suffix.lower() != ".npy":
         return None
     M = tables.open_npy(path)
     return M if tables.are_matrices(M) else None

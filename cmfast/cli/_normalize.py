@@ -1,10 +1,12 @@
 """``cmfast normalize``: a file of confusion matrices, which may be larger than memory, normalised block by block."""
 
 import argparse
+import math
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
@@ -12,7 +14,9 @@ import cmfast
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast._files import points, tables
 from cmfast._files.output import FileError, check_target, replacing, write_block, write_npy_header
-from cmfast.cli import _screen
+from cmfast._files.sources import Source, located
+from cmfast.cli import _matrix_parts, _screen
+from cmfast.cli._cluster import Part, cluster_options, in_parts
 from cmfast.cli._options import (
     Parser,
     bar,
@@ -26,12 +30,15 @@ from cmfast.cli._options import (
 )
 from cmfast.cli._printing import print_json
 
+Normalized: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # matrices, status and residual of each
+
 OTHER_KINDS = (".npz", ".csv", ".tsv", ".txt", ".json", ".zarr", *points.TABLES)
 
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    parser.add_argument("input", type=Path, metavar="IN.npy", help="matrices (..., C, C); may be larger than memory")
+    what = "matrices (..., C, C), may be larger than memory; a folder, a glob or a URL of such, one behind the other"
+    parser.add_argument("input", type=located, metavar="IN.npy", help=what)
     output_options(parser, "npy file for the result", required=True)
     parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
     scaling_options(parser)
@@ -45,9 +52,11 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--solver", choices=get_args(Solver), help="bi: default auto")
     parser.add_argument("--empty", choices=get_args(Empty), help="bi: a class never true nor predicted, default nan")
     parser.add_argument("--status", type=Path, metavar="OUT.npy", help="also write the status code of every matrix")
+    cluster_options(parser)
     parser.add_argument("--block-mb", type=positive_number, default=tables.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
 
 
+@in_parts
 def run(args: argparse.Namespace) -> int:
     """Normalise the file; 1 if some of its matrices failed."""
     options = given(args, "smoothing", "tol", "max_iter", "solver", "empty")
@@ -56,28 +65,28 @@ def run(args: argparse.Namespace) -> int:
     for option, path in (("--output", args.output), ("--status", args.status)):
         if path is not None and path.suffix.lower() in OTHER_KINDS:
             misuse(f"{option} is written as npy, so its name should not end in {path.suffix}")
-    target = check_target(args.output, force=args.force, sources=(args.input,))
+    files = (args.input,) if isinstance(args.input, Path) else ()
+    target = check_target(args.output, force=args.force, sources=files)
     codes_target = None
     if args.status is not None:
         if Path(os.path.realpath(args.status)) == target:
             misuse("--status and --output are the same file")
-        codes_target = check_target(args.status, force=args.force, sources=(args.input, args.output))
-    M = _matrices(args.input, square=args.method == "bi")
-    blocks = tables.MatrixBlocks(M, int(min(args.block_mb, 2**40) * 2**20))
+        codes_target = check_target(args.status, force=args.force, sources=(*files, args.output))
     started = time.perf_counter()
-    codes, residual, dtype = _normalize_file(blocks, target, args, options)
+    shape, given_dtype, found = _found(args, options)
+    codes, residual, dtype = _written(found, shape, target, args)
     if codes_target is not None:
         with replacing(codes_target, force=args.force) as file:
-            write_npy_header(file, blocks.batch, codes.dtype)
+            write_npy_header(file, shape[:-2], codes.dtype)
             write_block(file, codes)
     facts = {
         "input": str(args.input),
         "output": str(args.output),
-        "shape": list(M.shape),
-        "dtype": [str(M.dtype), str(dtype)],
+        "shape": list(shape),
+        "dtype": [str(given_dtype), str(dtype)],
         "method": args.method,
         "options": options,
-        "matrices": blocks.total,
+        "matrices": len(codes),
         **_tally(codes),
         "largest_residual": residual,
         "seconds": round(time.perf_counter() - started, 3),
@@ -89,54 +98,69 @@ def run(args: argparse.Namespace) -> int:
     return 1 if facts["failed"] else 0
 
 
-def _matrices(path: Path, *, square: bool) -> np.ndarray:
-    """Map a file of matrices; what the functions would refuse is refused here by the name of the file."""
-    M = tables.open_npy(path)
-    if M.ndim < 2 or (square and M.shape[-2] != M.shape[-1]):
+def _found(
+    args: argparse.Namespace, options: dict[str, Any]
+) -> tuple[tuple[int, ...], np.dtype[Any], Iterator[Normalized]]:
+    """Return the shape and the type of all matrices, and what they are normalised, block by block."""
+    block_bytes, square = int(min(args.block_mb, 2**40) * 2**20), args.method == "bi"
+    if args.tasks.wanted(args.input):
+        whole = _matrix_parts.batch(args, lambda C: block_bytes)
+        _check(args.input, whole.shape, whole.dtype, square=square)
+        made = _matrix_parts.made(args, "normalized", _part_normalized, whole, args.method, options)
+        return whole.shape, whole.dtype, ((one["matrix"], one["status"], one.get("residual")) for one in made)
+    M = tables.open_npy(args.input)
+    _check(args.input, M.shape, M.dtype, square=square)
+    blocks = tables.MatrixBlocks(M, block_bytes)
+    return M.shape, M.dtype, (_block_normalized(block, args.method, options, args.threads) for block in blocks)
+
+
+def _check(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, square: bool) -> None:
+    """Refuse by the name of the file what the functions would refuse."""
+    if len(shape) < 2 or (square and shape[-2] != shape[-1]):
         what = "square matrices (..., C, C)" if square else "matrices (..., R, C)"
-        raise FileError(path, f"must hold {what}, but its shape is {M.shape}")
-    if M.dtype.kind not in "buif" or M.itemsize > 8:
-        raise FileError(path, f"must hold real numbers of at most 64 bits, but its dtype is {M.dtype}")
-    return M
+        raise FileError(str(source), f"must hold {what}, but its shape is {shape}")
+    if dtype.kind not in "buif" or dtype.itemsize > 8:
+        raise FileError(str(source), f"must hold real numbers of at most 64 bits, but its dtype is {dtype}")
 
 
-def _normalize_file(
-    blocks: tables.MatrixBlocks, target: Path, args: argparse.Namespace, options: dict[str, Any]
-) -> tuple[np.ndarray, float | None, np.dtype]:
+def _written(
+    found: Iterator[Normalized], shape: tuple[int, ...], target: Path, args: argparse.Namespace
+) -> tuple[np.ndarray, float | None, np.dtype[Any]]:
     """Write every block normalised; return the codes, the largest residual of a matrix without failure, the dtype."""
-    codes = np.empty(blocks.total, np.int8)
+    codes = np.empty(math.prod(shape[:-2]), np.int8)
     worst: float | None = None
-    dtype: np.dtype | None = None
+    dtype: np.dtype[Any] | None = None
     shown = bar(args, "normalize", "matrices")
     done = 0
     with replacing(target, force=args.force) as file:
-        for block in blocks:
-            out, status, residual = _normalize_block(block, args, options)
+        for out, status, residual in found:
             if dtype is None:
                 dtype = out.dtype
-                write_npy_header(file, (*blocks.batch, *blocks.core), dtype)
+                write_npy_header(file, shape, dtype)
             write_block(file, out)
-            codes[done : done + len(block)] = status
-            done += len(block)
+            codes[done : done + len(out)] = status
+            done += len(out)
             fine = residual[status == 0] if residual is not None else ()
             if len(fine):
                 worst = max(float(np.max(fine)), worst or 0.0)
             if shown is not None:
-                shown(done, blocks.total)
+                shown(done, len(codes))
     if dtype is None:
         raise AssertionError  # there is always one block, if only an empty one
     return codes, worst, dtype
 
 
-def _normalize_block(
-    block: np.ndarray, args: argparse.Namespace, options: dict[str, Any]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    threads = {"num_threads": args.threads}
-    if args.method == "bi":
-        result = compute(cmfast.ipf, block, on_failure="ignore", **options, **threads)
+def _part_normalized(part: Part, method: str, options: dict[str, Any], *, threads: int | None) -> bytes:
+    """Return the matrices of a part normalised, and what is known of each."""
+    out, status, residual = _block_normalized(_matrix_parts.matrices(part), method, options, threads)
+    return _matrix_parts.stored(matrix=out, status=status, residual=residual)
+
+
+def _block_normalized(block: np.ndarray, method: str, options: dict[str, Any], threads: int | None) -> Normalized:
+    if method == "bi":
+        result = compute(cmfast.ipf, block, on_failure="ignore", **options, num_threads=threads)
         return result.matrix, result.status, result.residual
-    out, status = normalized(block, args.method, "ignore", **threads)
-    return out, status, None
+    return *normalized(block, method, "ignore", num_threads=threads), None
 
 
 def normalized(M: np.ndarray, method: str, on_failure: str, **options: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from processes import ROOT
 
 import cmfast
 from cmfast import cli
-from cmfast.cli import _counting, _gcm_parts
+from cmfast.cli import _cluster, _counting, _gcm_parts
 
 distributed = pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
@@ -121,6 +121,58 @@ def test_points_in_parts_have_the_bytes_of_one_file(run, address, options):
     assert want[0] == 0
     assert run("gcm", parts, *POINTS, *options, "--json") == want
     assert run("gcm", parts, *POINTS, *options, "--json", "--scheduler", address) == want
+
+
+@pytest.fixture
+def matrices(tmp_path):
+    """Return matrices, of which one cannot be normalised, in one file, in a folder, and as zarr."""
+    import zarr
+
+    M = RNG.integers(1, 30, (300, 3, 3)).astype(np.float32)
+    M[17] = [[1, 0, 0], [1, 1, 0], [np.nan, 0, 1]]
+    np.save(tmp_path / "one.npy", M)
+    Path(tmp_path, "parts").mkdir()
+    for k, cut in enumerate([(0, 40), (40, 40), (40, 41), (41, 300)]):
+        np.save(tmp_path / f"parts/{8 + k}.npy", M[slice(*cut)])
+    zarr.create_array(tmp_path / "one.zarr", data=M, chunks=(64, 3, 3))
+    return ("parts", "one.zarr", "one.npy")
+
+
+def test_matrices_in_parts_are_normalised_as_in_one_file(run, address, matrices):
+    options = ("--block-mb", "0.01", "--json", "--smoothing", "0.5")
+    status, out, err = run("normalize", "one.npy", "-o", "want.npy", "--status", "codes.npy", *options)
+    assert (status, json.loads(out)["failed"]) == (1, 1)
+    for given in matrices:
+        where = ("--scheduler", address, "--state", f"{given}.state")
+        found = run("normalize", given, "-o", "out.npy", "--status", "status.npy", "--force", *options, *where)
+        assert (found[0], found[2]) == (1, err)
+        facts, wanted = (json.loads(text) for text in (found[1], out))
+        assert [name for name in facts if facts[name] != wanted[name]] in (
+            ["input", "output", "seconds"],
+            ["output", "seconds"],
+        )
+        assert Path("out.npy").read_bytes() == Path("want.npy").read_bytes()
+        assert Path("status.npy").read_bytes() == Path("codes.npy").read_bytes()
+        assert len(list(Path(f"{given}.state").iterdir())) > 2
+    assert run("normalize", "parts", "-o", "out.npy", "--force", "--method", "row")[0] == 1
+    np.save("parts/9.npy", np.ones((2, 4, 4), np.float32))
+    status, _, err = run("normalize", "parts", "-o", "out.npy", "--force")
+    assert (status, "9.npy: holds matrices of 4 x 4 float32, but" in err) == (2, True)
+
+
+def test_matrices_in_parts_are_measured_as_in_one_file(run, address, matrices):
+    for options in (("--only", "mcc", "f1"), ()):
+        want = run("metrics", "one.npy", *options)
+        assert run("metrics", "one.npy", "-o", "want.csv", "--force", *options)[0] == want[0] == 1
+        for given in matrices:
+            where = ("--block-mb", "0.02", "--scheduler", address)
+            assert run("metrics", given, *options, *where) == want
+            assert run("metrics", given, "-o", "out.csv", "--force", *options, *where)[0] == 1
+            assert Path("out.csv").read_bytes() == Path("want.csv").read_bytes()
+    status, _, err = run("metrics", "parts", "--json")
+    assert (status, "of matrices in parts there is a summary" in err) == (2, True)
+    np.save("alone.npy", np.eye(3))
+    assert run("metrics", "alone.npy", "--scheduler", address) == run("metrics", "alone.npy")
 
 
 def test_what_is_wrong_in_a_part_is_named_with_its_place(run, address):
@@ -299,6 +351,19 @@ def test_what_has_to_be_installed_is_said(run, monkeypatch):
     status, _, err = run("confusion", "s3://bucket/parts", *COLUMNS)
     assert (status, 'fsspec: pip install "cmfast[cluster]"' in err) == (2, True)
     assert run("confusion", parts, *COLUMNS)[0] == 0
+
+
+def test_what_nobody_can_reach(run, monkeypatch):
+    pytest.importorskip("fsspec")
+    status, _, err = run("confusion", "nowhere://bucket/parts", *COLUMNS)
+    assert status == 2
+    assert err.startswith("cmfast: nowhere://bucket/parts: cannot be reached (Protocol not known")
+    monkeypatch.setattr(_cluster, "PATIENCE", "1s")
+    _, parts = write("parquet")
+    status, out, err = run("confusion", parts, *COLUMNS, "-o", "out.json", "--scheduler", "tcp://127.0.0.1:9")
+    assert (status, out, err.startswith("cmfast: --scheduler tcp://127.0.0.1:9: ")) == (2, "", True)
+    assert err.count("\n") == 1
+    assert not Path("out.json").exists()
 
 
 @pytest.mark.parametrize("given", ["local:0", "here", "10.0.0.1"])

@@ -1,0 +1,93 @@
+"""Matrices of many files in parts: what they are together, and the states of what was made of each part."""
+
+import argparse
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from cmfast._files import points, sources
+from cmfast._files.output import FileError, write_npz
+from cmfast._files.sources import reached
+from cmfast.cli._cluster import Part, Task
+
+KINDS = (".npy", points.ZARR)
+
+Layout: TypeAlias = tuple[tuple[int, ...], np.dtype[Any], int]  # shape, type, and rows that are read together
+
+
+class Batch(NamedTuple):
+    """What the matrices of all files are like, and the parts that they are cut into."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    parts: list[Part]
+
+
+def batch(args: argparse.Namespace, block_bytes: Callable[[int], int]) -> Batch:
+    """Return the matrices of a source, files one after another; a file of one matrix is a batch of one.
+
+    `block_bytes` tells for a number of columns how large a part should be.
+    """
+    files = sources.expanded(args.input)
+    named: dict[int, Layout] = dict(args.tasks.each(_layout, [Part((one,)) for one in files]))
+    known = [named[k] for k in range(len(files))]
+    first, dtype, _ = known[0]
+    if len(files) == 1 and len(first) == 2:
+        return Batch(first, dtype, [Part((files[0],))])
+    for one, (shape, kind, _) in zip(files, known, strict=True):
+        if (_batched(shape)[1:], kind) != (_batched(first)[1:], dtype):
+            raise FileError(str(one), f"holds {_described(shape, kind)}, but {files[0]} {_described(first, dtype)}")
+    parts: list[Part] = []
+    for one, (shape, _, chunk) in zip(files, known, strict=True):
+        if not isinstance(one, Path) or len(shape) == 2:
+            parts.append(Part((one,)))
+            continue
+        each = max(int(np.prod(shape[1:])) * max(8, dtype.itemsize), 1)
+        step = points.whole_chunks(block_bytes(shape[-1]) // each, chunk)
+        parts += [Part((one,), (start, min(start + step, shape[0]))) for start in range(0, max(shape[0], 1), step)]
+    return Batch((sum(_batched(shape)[0] for shape, _, _ in known), *_batched(first)[1:]), dtype, parts)
+
+
+def _batched(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) > 2 else (1, *shape)
+
+
+def _described(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    return f"matrices of {' x '.join(map(str, _batched(shape)[1:]))} {dtype}"
+
+
+def _layout(part: Part, *, threads: int | None) -> Layout:
+    """Return shape, type and rows of a chunk of an array of matrices."""
+    del threads
+    (source,) = part.sources
+    if source.suffix.lower() not in KINDS:
+        raise FileError(str(source), f"is no file of matrices, which ends in {' or '.join(KINDS)}")
+    with reached(part.sources) as (path,):
+        shape, dtype, chunk = points.layout(path)
+        if len(shape) < 2:
+            raise FileError(path, f"must hold matrices (..., R, C), but its shape is {shape}")
+        return shape, dtype, chunk
+
+
+def matrices(part: Part) -> np.ndarray:
+    """Return the matrices of a part (b, R, C)."""
+    with reached(part.sources) as (path,):
+        M = points.open_array(path, tick=lambda done, total: None, rows=part.rows)
+        return np.array(M).reshape(-1, *M.shape[-2:])
+
+
+def stored(**arrays: np.ndarray | None) -> bytes:
+    """Return arrays as an archive; without those that are None."""
+    file = io.BytesIO()
+    write_npz(file, {name: array for name, array in arrays.items() if array is not None})
+    return file.getvalue()
+
+
+def made(args: argparse.Namespace, kind: str, task: Task, found: Batch, *given: Any) -> Iterator[dict[str, np.ndarray]]:
+    """Yield the arrays that a task makes of every part, in the order of the parts."""
+    for path in args.tasks.states(kind, task, found.parts, *given):
+        with np.load(path, allow_pickle=False) as archive:
+            yield dict(archive)
