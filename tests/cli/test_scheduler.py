@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -187,6 +188,8 @@ def test_what_is_wrong_in_a_part_is_named_with_its_place(run, address):
         what = "line 6 holds nan, which stands for a missing label; a class must have another name"
         assert err.splitlines()[-1] == f"cmfast: {path}: {what}"
         assert not Path("out.npz").exists()
+    with distributed.Client(address, set_as_default=False) as client:
+        assert_forgotten(client)
     np.save("X.npy", X)
     np.save("y.npy", np.where(np.arange(N) == 1234, -1, Y))
     np.save("p.npy", P)
@@ -194,6 +197,18 @@ def test_what_is_wrong_in_a_part_is_named_with_its_place(run, address):
     assert (status, out) == (2, "")
     what = "y_true must be in 0..3, got 1 outside (first: -1 at 1234)"
     assert f"X.npy, rows from 0: geometric_confusion_matrix: {what}" in err
+
+
+def assert_forgotten(client):
+    """Assert that the scheduler soon has no tasks."""
+    until = time.monotonic() + 30
+    while held(client) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert held(client) == 0
+
+
+def held(client):
+    return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
 
 
 def test_files_of_other_kinds_are_refused_by_name(run):
@@ -253,12 +268,16 @@ def test_what_was_counted_is_kept_where_it_is_asked_for_and_adds_up(run, address
 LONG = 12
 
 
-def started(*argv):
-    """Start the command on long parts, in a group of processes of its own; return it when something was counted."""
-    Path("long").mkdir(exist_ok=True)
+def long_parts():
+    Path("long").mkdir()
     for k in range(LONG):
         rows = np.stack([np.roll(Y, k), P], axis=1).repeat(8, axis=0)
         Path(f"long/{k}.csv").write_text("y,p\n" + "\n".join(f"{a},{b}" for a, b in rows.tolist()) + "\n")
+
+
+def started(*argv):
+    """Start the command on long parts, in a group of processes of its own; return it when something was counted."""
+    long_parts()
     command = [sys.executable, "-m", "cmfast", "confusion", "long", "--true", "y", "--pred", "p", *argv]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -292,6 +311,32 @@ def test_a_run_goes_on_where_another_one_was_killed(run, address):
     assert sum(map(sum, json.loads(found)["matrix"])) == 8 * N * LONG
 
 
+def test_a_worker_that_dies_costs_its_tasks_alone(run, address):
+    long_parts()
+    options = ("--true", "y", "--pred", "p", "-o", "out.json", "--quiet")
+    want = run("confusion", "long", *options)
+    found = Path("out.json").read_bytes()
+
+    with distributed.Client(address, set_as_default=False) as client:
+        pids = list(client.run(os.getpid).values())
+    done = []
+
+    def kill():
+        until = time.monotonic() + 120
+        while len(states()) < 2 and time.monotonic() < until:
+            time.sleep(0.001)
+        os.kill(pids[0], signal.SIGKILL)
+        done.append(len(states()))
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    assert run("confusion", "long", *options, "--force", "--scheduler", address) == want
+    killer.join()
+    assert 2 <= done[0] < LONG
+    assert not alive(pids[0], os.kill)
+    assert Path("out.json").read_bytes() == found
+
+
 def test_an_interrupted_run_leaves_no_output(run):
     with started("-o", "out.json", "--scheduler", "local:2") as process:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does it, to workers as well
@@ -306,9 +351,9 @@ def test_an_interrupted_run_leaves_no_output(run):
     assert not alive(process.pid)
 
 
-def alive(group):
+def alive(number, kill=os.killpg):
     try:
-        os.killpg(group, 0)
+        kill(number, 0)
     except ProcessLookupError:
         return False
     return True
