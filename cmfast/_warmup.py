@@ -152,8 +152,10 @@ def _ipf_cells() -> None:
 
 
 def _rake() -> None:
-    """Call it on columns, on categories, and with bounds."""
+    """Call it on columns, few of them alike and many, on categories, and with bounds."""
     A, known = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]]), np.array([6.0, 1.0])
+    cmfast.rake(np.repeat(A, 3, 0), known)
+    cmfast.rake(np.eye(120), np.full(120, 2.0))
     each: list[dict[str, Any]] = [{}, {"method": "linear"}, {"method": "truncated", "bounds": (0.5, 3.0)}]
     for options in each:
         cmfast.rake(A, known, **options)

@@ -141,7 +141,7 @@ class Search:
         """
         if self.by_gradients:
             products = equations.Gradients(self, missed)
-            d, z = products(missed, left)
+            d, z = products(missed, products.left(missed, left))
             if products.met or len(d) > equations.MOST_ROOT:
                 return d, z, self.width_of(d, z), products
             self.by_gradients = False

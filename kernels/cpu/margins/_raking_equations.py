@@ -8,7 +8,7 @@ import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.margins import _solve
-from cmfast.kernels.shared.margins import LOGIT, NUDGE, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import LOGIT, MOST_ERROR, NUDGE, RAKING, TRUNCATED, UNIT
 
 DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
 MOST_ROOT = 3000  # columns up to which the matrix is formed
@@ -18,6 +18,8 @@ PER_ROOT = 0.05  # and of the root, for K**3
 PRODUCTS = 12.0  # that a step takes, about
 FEWEST_PRODUCTS, MOST_PRODUCTS = 50, 1000  # that a step may take
 SLOW = 10  # columns for each product that a step may take, where the matrix can be formed
+UNSEEN = 0.1  # part of the least eigenvalue seen that the least may be
+NEARLY = 0.3  # of how far off weights may be
 FINEST = 1e-6  # what a step leaves of what is missed, at the least
 
 
@@ -107,9 +109,23 @@ class Gradients:
         self.diagonal = np.where(self.usable, diagonal + nudge * size, 1.0)
         self.met = True
 
-    def energy(self, missed):
-        """Return the square of the length of what is missed, each over its diagonal."""
-        return float(np.where(self.usable, missed * missed / self.diagonal, 0.0).sum())
+    def bound(self, missed):
+        """Return how far off a weight may be at most, as far as the eigenvalues were seen.
+
+        The squares of what the step that is left adds to records, each times how fast its weight changes, add up to at
+        most the energy of what is missed over the least eigenvalue; so does the same for targets that are rounded.
+        """
+        s = self.s
+        rounded = UNIT * s.sizes
+        energy = np.where(self.usable, (missed * missed + rounded * rounded) / self.diagonal, 0.0).sum()
+        free = (s.h > 0.0) & (s.x > 0.0)
+        steepest = float((np.sqrt(s.h[free]) / s.x[free]).max(initial=0.0))
+        return math.sqrt(energy / (UNSEEN * s.least)) * steepest if s.least > 0.0 else np.inf
+
+    def left(self, missed, left):
+        """Return what part a step may leave: less than it might, where that makes it the last one."""
+        enough = NEARLY * MOST_ERROR / max(self.bound(missed), MOST_ERROR)
+        return enough if 0.1 * left < enough < left else left
 
     def __call__(self, missed, left=0.0):
         """Return a step that leaves at most a part of what is missed, and what it adds to the records."""

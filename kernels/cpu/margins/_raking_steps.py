@@ -1,6 +1,5 @@
 """Newton's method on the multipliers of one set of weights, and how far off these are at its end."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, STANDING
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 FALLS = 0.5  # of the residual before, at most, where a step does as it should
-UNSEEN = 0.1  # part of the least eigenvalue seen that the least may be
 FINER = 1e-3  # part of what is missed that a step leaves where weights are not right yet
 FINER_STEPS = 3
 DIRECT_STEPS = 40  # where targets need not be met, until their importance is raised by and by
@@ -175,20 +173,11 @@ def _error(s):
 
 
 def _bound(s, missed):
-    """Return how far off a weight may be at most, as far as conjugate gradients have seen the eigenvalues.
-
-    The squares of what the step that is left adds to records, each times how fast its weight changes, add up to at
-    most the energy of what is missed over the least eigenvalue; so does the same for targets that are rounded.
-    """
-    bound = np.inf
-    for number in range(FINER_STEPS + 1):
-        own = equations.Gradients(s, missed)
-        energy = own.energy(missed) + own.energy(np.where(s.asked, UNIT * s.sizes, 0.0))
-        free = (s.h > 0.0) & (s.x > 0.0)
-        steepest = float((np.sqrt(s.h[free]) / s.x[free]).max(initial=0.0))
-        bound = math.sqrt(energy / (UNSEEN * s.least)) * steepest if s.least > 0.0 else np.inf
-        if bound <= MOST_ERROR or number == FINER_STEPS:
+    """Return how far off a weight may be at most, after finer steps if it is too far."""
+    for _ in range(FINER_STEPS):
+        products = equations.Gradients(s, missed)
+        if products.bound(missed) <= MOST_ERROR:
             break
-        d, z = own(missed, FINER)
+        d, z = products(missed, FINER)
         missed = s.move(d, z)
-    return bound
+    return equations.Gradients(s, missed).bound(missed)

@@ -39,7 +39,7 @@ def of_columns(
     design: np.ndarray, pattern: tuple[np.ndarray, np.ndarray] | None, low: np.ndarray, high: np.ndarray
 ) -> Records:
     """Return the records of a matrix, or of the numbers in one, of which `pattern` says rows and columns."""
-    A = batches.as_floating(design).astype(np.float64, copy=False)
+    A = batches.as_floating(design).astype(np.float64, copy=pattern is not None)  # kernels are of what may be written
     if not np.isfinite(A).all():
         return Records(None, None, low, high, None)
     if pattern is None:
@@ -48,7 +48,7 @@ def of_columns(
         rows = Rows(first, where[1].astype(_index(A.shape[1])), A[where])
     else:
         kind = _index(int(pattern[1].max(initial=0)) + 1)
-        rows = Rows(pattern[0].astype(np.int64), pattern[1].astype(kind), np.ascontiguousarray(A))
+        rows = Rows(pattern[0].astype(np.int64), pattern[1].astype(kind), A)
     groups = _equal_rows.of_rows(*rows, [b for b in (low, high) if len(b) > 1])
     if groups is None:
         return Records(rows, None, low, high, None)
