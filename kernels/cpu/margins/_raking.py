@@ -33,6 +33,7 @@ class Problem(NamedTuple):
     last: float
     max_iter: int
     layout: Layout | None
+    lines: np.ndarray  # (margins, records) of categories
     is_large: bool
     num_threads: int | None
 
@@ -141,7 +142,7 @@ class Search:
         """
         if self.by_gradients:
             products = equations.Gradients(self, missed)
-            d, z = products(missed, products.left(missed, left))
+            d, z = products(missed, products.left(missed, left) if left < equations.MOST_LEFT else left)
             if products.met or len(d) > equations.MOST_ROOT:
                 return d, z, self.width_of(d, z), products
             self.by_gradients = False

@@ -20,6 +20,7 @@ FEWEST_PRODUCTS, MOST_PRODUCTS = 50, 1000  # that a step may take
 SLOW = 10  # columns for each product that a step may take, where the matrix can be formed
 UNSEEN = 0.1  # part of the least eigenvalue seen that the least may be
 NEARLY = 0.3  # of how far off weights may be
+MOST_LEFT = 0.1  # by a step of what is missed
 FINEST = 1e-6  # what a step leaves of what is missed, at the least
 
 
@@ -172,4 +173,5 @@ def _least(lengths, ratios):
 
 def left_of(residual, tol):
     """Return what part of what is missed a step of conjugate gradients may leave."""
-    return max(min(0.1, math.sqrt(residual)), FINEST, min(0.1, 0.1 * tol / residual) if residual > 0.0 else FINEST)
+    enough = 0.1 * tol / residual if residual > 0.0 else FINEST
+    return min(MOST_LEFT, max(math.sqrt(residual), FINEST, enough))

@@ -1,4 +1,4 @@
-"""Sweeps over the margins of few records by categories: what is quickest where they agree soon."""
+"""Sweeps over the margins of records by categories: what is quickest where few records agree soon."""
 
 import math
 
@@ -9,21 +9,22 @@ from cmfast.kernels.shared.margins import RAKING
 from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
 
 MOST_NUMBERS = 1 << 20  # of records, which caches hold
-MOST_MARGINS = 16
 
 
 def swept(s):
-    """Sweep while that will not take many more; return whether the totals are met."""
+    """Sweep a few times, and where few records are left while that will not take many more; return whether that is all.
+
+    Far from the solution, where Newton's steps are short, a sweep does more than one of them.
+    """
     p, layout = s.p, s.p.layout
-    size = len(p.rows.columns)
-    if p.rule != RAKING or layout is None or not s.all_hard or size > MOST_NUMBERS:
+    margins = len(p.lines)
+    if p.rule != RAKING or layout is None or not s.all_hard or not s.asked.any() or p.max_iter < margins:
         return False
-    margins = len(layout.order)
-    most = p.max_iter // max(margins, 1)
-    if margins > MOST_MARGINS or not s.asked.any() or most == 0:
-        return False
-    multipliers = np.where(s.asked, s.multipliers, 0.0)
-    number, residual = sweep(p.rows, layout.offsets, s.q.copy(), s.asked, s.targets, multipliers, p.tol, most)
+    patience = PATIENT_SWEEPS if p.lines.size <= MOST_NUMBERS else 0
+    most, multipliers = p.max_iter // margins, np.where(s.asked, s.multipliers, 0.0)
+    number, residual = sweep(
+        p.lines, layout.offsets, s.q.copy(), s.asked, s.targets, multipliers, p.tol, patience, most
+    )
     s.passes.count += number * margins
     if not np.isfinite(multipliers).all():
         return False
@@ -32,20 +33,19 @@ def swept(s):
 
 
 @jit()
-def sweep(rows, offsets, x, asked, targets, multipliers, tol, most):
+def sweep(lines, offsets, x, asked, targets, multipliers, tol, patience, most):
     """Fit the margins of `x` in turn; return how many times, and what was missed the last time."""
     margins = len(offsets) - 1
     factors, sums = np.ones(offsets[margins]), np.zeros(offsets[margins])
     number, residual, left = 0, np.inf, 0.0
-    while number < most and (number < PLAIN_SWEEPS or (residual > tol and left <= PATIENT_SWEEPS)):
+    while number < most and (number < PLAIN_SWEEPS or (residual > tol and left <= patience)):
         before, residual = residual, 0.0
         for b in range(margins):
             sums[offsets[b] : offsets[b + 1]] = 0.0
             last = b - 1 if b > 0 else margins - 1
             for c in range(len(x)):
-                start = rows.first[c]
-                x[c] *= factors[rows.columns[start + last]]
-                sums[rows.columns[start + b]] += x[c]
+                x[c] *= factors[lines[last, c]]
+                sums[lines[b, c]] += x[c]
             missed, size = 0.0, 0.0
             for k in range(offsets[b], offsets[b + 1]):
                 factors[k] = 1.0

@@ -20,6 +20,7 @@ class Records(NamedTuple):
     low: np.ndarray  # (rows,) or (1,) least weight, over the one it had
     high: np.ndarray
     layout: _layout.Layout | None  # of categories
+    lines: np.ndarray = np.empty((0, 0), np.uint16)  # (margins, rows) of these: which column each row has of each
 
     @property
     def n_rows(self) -> int:
@@ -81,7 +82,7 @@ def of_categories(
         lines[k] = _layout.numbers([known[axis] for axis in axes[b]], [shape[axis] for axis in axes[b]], n) + offset
     first = np.arange(0, n * len(axes) + 1, len(axes), dtype=np.int64)
     rows = Rows(first, np.ascontiguousarray(lines.T).ravel(), np.ones(1))
-    return Records(rows, None if groups is None else groups.of, low, high, layout)
+    return Records(rows, None if groups is None else groups.of, low, high, layout, lines)
 
 
 def _index(K: int) -> type[np.unsignedinteger]:

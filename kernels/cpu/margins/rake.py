@@ -94,6 +94,7 @@ def _problem(records, K, method, importance, tol, max_iter, num_threads):
         last_width(tol),
         MOST_PASSES if max_iter is None else max_iter,
         records.layout,
+        records.lines,
         is_large(records.rows, K),
         num_threads,
     )
