@@ -13,9 +13,13 @@ MOST_ERROR = 1e-4  # of a weight of those whose time is worth to be told
 
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs; `small` ones end in a fraction of a second."""
-    records = [(5, 5, 0.5), (10, 6, 0.3)] if small else [(5, 5, 0.5), (5, 5, 2.0), (25, 10, 0.3)]
+    records = [(5, 5, 0.5), (10, 6, 0.3)] if small else [(5, 5, 0.5), (5, 5, 2.0), (25, 10, 0.3), (50, 50, 0.2)]
     tables = [_job(4, 20 if small else 20_000), _job(6 if small else 20, 1)]
-    return tables + [_raked(500 if small else 100_000, *one) for one in records]
+    return [
+        *tables,
+        *(_raked(500 if small else 100_000, *one) for one in records),
+        _households(500 if small else 7_000),
+    ]
 
 
 def _swept(M: np.ndarray, targets: list[np.ndarray]) -> np.ndarray:
@@ -97,4 +101,48 @@ def _raked(n: int, attributes: int, levels: int, sd: float) -> Job:
         codes.sum,
         "read",
         rivals,
+    )
+
+
+def _region(seed: int, n: int) -> tuple[np.ndarray, np.ndarray, dict]:
+    """Return a survey of households as PopulationSim gets them: columns, totals that agree only nearly, and options."""
+    rng = np.random.default_rng(seed)
+    size = 1 + rng.poisson(1.3, n)
+    classes = [
+        np.minimum(size, 4) - 1,
+        rng.integers(0, 4, n),
+        rng.integers(0, 5, n),
+        np.minimum(rng.poisson(1.2, n), 3),
+    ]
+    persons = np.stack([rng.multinomial(k, rng.dirichlet(np.ones(6))) for k in size])
+    A = np.column_stack([np.ones(n), *(np.eye(1 + of.max())[of] for of in classes), persons, rng.binomial(size, 0.45)])
+    q = rng.uniform(10.0, 60.0, n)
+    totals = (q * np.exp(rng.normal(0.0, 0.4, n))) @ A * np.exp(rng.normal(0.0, 0.03, A.shape[1]))
+    importance = np.concatenate([[1e9], np.full(17, 1e5), 10.0 ** rng.integers(3, 6, A.shape[1] - 18)])
+    bounds = rng.uniform(0.5, 0.9, n), rng.uniform(1.1, 2.0, n)
+    return A, totals, {"weights": q, "method": "truncated", "importance": importance, "bounds": bounds}
+
+
+def _households(n: int) -> Job:
+    """Return a job of four regions with bounds and importances, checked by what an optimum is."""
+    regions = [_region(seed, n) for seed in range(4)]
+
+    def check_ours(found):
+        for (A, totals, given), one in zip(regions, found, strict=True):
+            low, high = given["bounds"]
+            w = given["weights"] * np.clip(np.exp(A @ one.multipliers), low, high)
+            np.testing.assert_allclose(one.weights, w, rtol=1e-6)
+            np.testing.assert_allclose(w @ A, totals * np.exp(-one.multipliers / given["importance"]), rtol=1e-6)
+        return f"optimal to 1e-6, {', '.join(str(one.n_iter) for one in found)} passes"
+
+    return Job(
+        "rake households",
+        f"4 regions of {n:,} households, 25 controls, bounds, importances 1e3 to 1e9",
+        4 * n,
+        "households",
+        lambda threads: [cmfast.rake(A, totals, num_threads=threads, **given) for A, totals, given in regions],
+        check_ours,
+        lambda: [A.sum() for A, _, _ in regions],
+        "read",
+        [],
     )
