@@ -14,6 +14,7 @@ from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import cmfast
 from cmfast._core import compiling, dispatch
@@ -162,6 +163,13 @@ def _rake() -> None:
     cmfast.rake(np.array([[0, 0, 1], [0, 1, 1]]), [(0, np.array([3.0, 1.0])), (1, np.array([2.0, 2.0]))])
     cmfast.rake(np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([1.0, 0.0]))
     cmfast.rake(A, np.array([6.0, 100.0]), on_failure="ignore")
+
+
+def _ipf_sparse() -> None:
+    """Call it on counts, on other numbers, and where cells have to vanish."""
+    for values in (np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, 2.5, 3.5, 1.5])):
+        cmfast.ipf(csr_array(values.reshape(2, 2)))
+    cmfast.ipf(csr_array(np.array([[1.0, 1.0], [0.0, 1.0]])), on_failure="ignore")
 
 
 def _balance() -> None:
@@ -429,6 +437,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "support_nd": _support_nd,
     "rake": _rake,
     "balance": _balance,
+    "ipf_sparse": _ipf_sparse,
     "support": _support,
     "column_ranges": _columns,
     "column_moments": _columns,

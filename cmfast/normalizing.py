@@ -370,14 +370,14 @@ def bi_normalize(
     Parameters
     ----------
     M : array, shape (..., C, C)
-        Nonnegative; with `logits` the logarithms of the cells, of any size.
+        Nonnegative; with `logits` the logarithms of the cells, of any size. A matrix of scipy.sparse stays sparse.
     smoothing, empty, tol, max_iter, solver, start, logits, on_failure, num_threads, progress
         See :func:`ipf`.
 
     Returns
     -------
     array, shape (..., C, C), float32 if `M` is float32, else float64
-        Library and device of `M`.
+        Library and device of `M`; CSR of a sparse one.
 
     Raises
     ------

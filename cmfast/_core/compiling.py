@@ -32,6 +32,7 @@ SECONDS = {
     "ipf": 4.0,
     "ras": 4.0,
     "ipf_of_logits": 5.0,
+    "ipf_sparse": 2.0,
     "ipf_nd": 8.0,
     "ipf_cells": 8.0,
     "rake": 4.0,

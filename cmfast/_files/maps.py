@@ -75,7 +75,7 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Ma
     with tables.understood(path, "not readable"), h5py.File(path, "r") as file:
         found = _cool(path, file, group)
         pixels, number = found["pixels"], len(found["pixels"]["count"])
-        parts = []
+        parts: list[np.ndarray] = []
         for name in ("bin1_id", "bin2_id", "count"):
             column = np.empty(number, pixels[name].dtype)
             for start in range(0, number, CHUNK):

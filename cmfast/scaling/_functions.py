@@ -5,11 +5,11 @@ from typing import Any, get_args, overload
 
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.annotations import Array, DeviceT, Empty, Floats, OnFailure, Progress, Smoothing, Solver, Start
 from cmfast._core.lazy import by_block
 from cmfast._core.progress import reporter
-from cmfast.scaling import _reasons
+from cmfast.scaling import _reasons, _sparse
 from cmfast.scaling._result import ScalingResult
 
 SOLVERS, EMPTY = get_args(Solver), get_args(Empty)
@@ -83,8 +83,9 @@ def ipf(
 
     Parameters
     ----------
-    M : array, shape (..., R, C)
-        Nonnegative.
+    M : array, shape (..., R, C), or matrix of scipy.sparse
+        Nonnegative. One sparse matrix is scaled without making it dense, and `ScalingResult.matrix` is CSR; without
+        `smoothing` and `logits`.
     row_sums, col_sums : array, shape (..., R) and (..., C), optional
         The targets, with equal totals (relative gap at most 1e-9; then `col_sums` is scaled to the total of
         `row_sums`). Give both or neither; without them every row and column of a square `M` sums to one
@@ -146,6 +147,9 @@ def ipf(
     :func:`cmfast.support`). MAX_ITER keeps its last iterate. CONVERGED means measured again on what is returned.
     Synchronises the device unless `on_failure` is "ignore". Reproducible: same input, same bits, for any number of
     threads and any neighbours in the batch.
+
+    Of sparse matrices alone, UNDETERMINED keeps a matrix that has the sums, but rounding these once may move a cell by
+    more than 1e-4 of itself.
 
     Accuracy: CONVERGED by Newton's method, the cells of bi-normalised matrices are right to a relative 1e-6 with the
     default `tol`, to 1e-10 with ``tol=1e-12``, however small they are (compared with extended precision).
@@ -326,6 +330,11 @@ def solve(
     if logits:
         _refuse_with_logits(smoothing, start)
         kernel = "ipf_of_logits"
+    if sparse.is_sparse(M):
+        if logits:
+            validate.refuse("logits", "False for a sparse M", "True")
+        lines = row_sums, col_sums, *_pair(start)
+        return _sparse.solve(M, lines, options, num_threads, progress, matrix=kernel == "ipf")
     if row_sums is col_sums is start is None:
         arrays = [dispatch.adopt_one("M", M, kernel), None, None, None, None]
     else:

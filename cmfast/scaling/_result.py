@@ -15,6 +15,7 @@ MEANING = {
     Status.INVALID: "a cell or target is NaN, infinite or negative",
     Status.ZERO_LINE: "a row or column is empty but its target is not",
     Status.RANGE: "the factors leave the range of float64",
+    Status.UNDETERMINED: "rows and columns have the wanted sums, but their digits do not fix all cells",
 }
 
 
@@ -25,7 +26,8 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     Attributes
     ----------
     matrix : array, shape (..., R, C), or None
-        The scaled matrices, float32 if `M` (and the targets given) are float32, else float64. None from :func:`ras`.
+        The scaled matrices, float32 if `M` (and the targets given) are float32, else float64. None from :func:`ras`;
+        CSR of a sparse `M`.
     row_scale, col_scale : array of float64, shape (..., R) and (..., C)
         The factors, gauged so that the geometric mean of `row_scale` is one; of ``logits=True`` their logarithms.
     residual : array of float64, shape (...)

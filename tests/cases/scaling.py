@@ -207,7 +207,35 @@ def _logits():
     yield Case("zero-targets-far", (80.0 * wide, ZERO_U, ZERO_V), TIGHT)
 
 
+def _by_rows(name, M, u=None, v=None, **options):
+    """Return a case of the cells of a matrix that are not zero."""
+    i, j = np.nonzero(M)
+    first = np.searchsorted(i, np.arange(len(M) + 1))
+    return Case(name, (first, j.astype(np.int32), M[i, j], u, v), {"C": M.shape[1], **TIGHT, **options})
+
+
+def _sparse():
+    rng = np.random.default_rng(20268)
+    yield _by_rows("counts", rng.integers(1, 60, (4, 4)))
+    yield _by_rows("float32", (rng.random((4, 4)) + 0.1).astype(np.float32))
+    yield _by_rows("targets", rng.random((3, 5)) + 0.05, U, V)
+    yield _by_rows("zero-targets", rng.random((3, 5)) + 0.05, ZERO_U, ZERO_V)
+    yield _by_rows("totals-differ", rng.random((3, 5)) + 0.05, U, 2 * V)
+    yield _by_rows("superclasses", superclasses(rng, 1e-6))
+    yield _by_rows("wide", np.exp(rng.normal(0.0, 8.0, (6, 6))))
+    band = np.triu(np.tril(rng.random((12, 12)) + 0.1, 2), -2)
+    yield _by_rows("band", band)
+    holes = band.copy()
+    holes[4], holes[:, 4] = 0.0, 0.0
+    yield _by_rows("empty-class", holes)
+    yield _by_rows("empty-class-dropped", holes, empty="drop")
+    yield _by_rows("bad-cell", np.where(band > 1.0, np.nan, band))
+    yield _by_rows("bad-target", rng.random((3, 5)) + 0.05, np.array([3.0, -1.0, 6.0]), V)
+    yield _by_rows("sweeps", rng.random((5, 5)) + 0.2, solver="sinkhorn", max_iter=500)
+
+
 CASES = {
+    "ipf_sparse": list(_sparse()),
     "ipf": list(_cases()),
     "ras": list(_cases()),
     "scaling_gradient": list(_gradient_cases()),

@@ -168,6 +168,12 @@ def _rake(design: Any, weights: Any, *targets: Any, axes: Any = None, bounds: An
     return cmfast.rake(design, wanted, weights=weights, bounds=bounds, **options)
 
 
+def _ipf_sparse(first: Any, column: Any, values: Any, u: Any = None, v: Any = None, *, C: int, **options: Any) -> Any:
+    given = {"first": first, "column": column, "values": values, "u": u, "v": v}
+    arrays = dispatch.adopt(optional=("u", "v"), **given)
+    return dispatch.call("ipf_sparse", *arrays, None, None, n_columns=C, **options)
+
+
 def _balance(
     rows: Any, columns: Any, values: Any, sums: Any = None, mask: Any = None, *, n: Any, **options: Any
 ) -> Any:
@@ -259,6 +265,7 @@ ENTRIES: dict[str, Any] = {
     "support_nd": _support_nd,
     "rake": _rake,
     "balance": _balance,
+    "ipf_sparse": _ipf_sparse,
     "metrics_gradient": _metrics_gradient,
     "normalizing_gradient": _normalizing_gradient,
     "scaling_gradient": _scaling_gradient,
@@ -300,6 +307,7 @@ PARTS: dict[str, Any] = {
     "metric_intervals": lambda found: [part for one in found.values() for part in one],
     "support": lambda found: (*found[:-1], *found.certificate),
     "ipf_nd": lambda r: (r.table, *r.achieved, r.status),
+    "ipf_sparse": lambda r: (r[0], r[5]),
     "balance": lambda r: (r.weights, r.reason, r.status),
     "ipf_cells": lambda r: (r.table, *r.achieved, r.status),
     "support_nd": lambda r: (r.status, r.dead_cells),

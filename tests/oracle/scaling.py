@@ -353,7 +353,17 @@ def _limit_of_logits(L, u, v):
     return P, rows, [-math.inf if t is None else float(t + mean) for t in col]
 
 
+def scale_sparse(first, column, values, row_sums=None, col_sums=None, *, C, **options):
+    """Return cells and status of the same matrix with its zeros."""
+    M = np.zeros((len(first) - 1, C), values.dtype)
+    at = np.repeat(np.arange(len(M)), np.diff(first)), column
+    M[at] = values
+    matrix, *_, status, _ = scale(M, row_sums, col_sums, **options)
+    return matrix[at], status
+
+
 ORACLES = {
+    "ipf_sparse": scale_sparse,
     "scaling_gradient": gradient,
     "ipf": scale,
     "ras": lambda *args, **options: scale(*args, **options)[1:],

@@ -85,8 +85,8 @@ def by_probes(passes, solve, x, r):
     random = np.random.default_rng(0)
     least, moved = math.inf, 0.0
     for _ in range(PROBES):
-        g = ROUNDING * r * (2.0 * random.integers(0, 2, len(r)) - 1.0)
+        g = r * (2.0 * random.integers(0, 2, len(r)) - 1.0)
         g -= r * sign * (np.bincount(component, sign * g) / size)[component]
         d, seen = solve(g)
-        least, moved = min(least, seen), max(moved, 2.0 * float(np.abs(d).max()))
+        least, moved = min(least, seen), max(moved, 2.0 * ROUNDING * float(np.abs(d).max()))
     return least, moved

@@ -23,6 +23,7 @@ NEWTON_STEPS = 200
 LEAST_FORCING = 1e-6
 MOST_PRODUCTS = 20_000  # of one step
 MOST_PASSES = 10**9
+ROUNDING = 1e-15  # of a sum, over itself
 MOST_ERROR = 1e-4  # of a cell that is said to be right
 
 
@@ -138,16 +139,20 @@ def _widths(d, shift):
 
 
 def _direction(passes, x, r, g, forcing):
-    """Solve for a step as exactly as is worth it, with the diagonal as preconditioner."""
+    """Solve for a step as exactly as is worth it, with the diagonal as preconditioner.
+
+    What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it.
+    """
     step, left = np.zeros_like(g), g.copy()
     z = left / r
     d, moved = z.copy(), np.empty_like(g)
     w = x * d
     size = float((left * z).sum())
-    goal = forcing * forcing * size
+    nothing = ROUNDING * ROUNDING * float(r.sum())
+    goal = max(forcing * forcing * size, nothing)
     alphas: list[float] = []
     betas: list[float] = []
-    while len(alphas) < MOST_PRODUCTS:
+    while size > nothing and len(alphas) < MOST_PRODUCTS:
         pool.checkpoint()
         bend = passes.curved(w, x, r, d, moved)
         if not bend > 0.0:

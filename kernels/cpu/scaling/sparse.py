@@ -1,0 +1,195 @@
+"""One sparse matrix by rows: its cells that are not zero are scaled, and no other is ever made."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu.balancing import _newton, _zeros
+from cmfast.kernels.cpu.balancing._pixels import Passes, pack
+from cmfast.kernels.cpu.scaling._rules import check_targets
+from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals
+from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
+
+
+class _Cells(NamedTuple):
+    """Positive cells in lines with a target, sorted by row and column, and which cell of the input each is."""
+
+    rows: Any
+    columns: Any
+    values: Any
+    at: Any
+
+    def where(self, keep):
+        """Return those to keep."""
+        return _Cells(*(a[keep] for a in self))
+
+
+class _Problem(NamedTuple):
+    """Targets, all positive, and the rules."""
+
+    u: Any
+    v: Any
+    tol: float
+    max_iter: int | None
+    num_threads: int | None
+
+    @property
+    def total(self):
+        """What all rows must add up to."""
+        return float(self.u.sum())
+
+
+def ipf_sparse(
+    first,
+    column,
+    values,
+    row_sums,
+    col_sums,
+    start_row,
+    start_col,
+    *,
+    n_columns,
+    empty="nan",
+    tol=1e-9,
+    max_iter=None,
+    solver="auto",
+    num_threads=None,
+    progress=None,
+):
+    """Scaled cells, factors, residual, passes, status; rows that ask for too much, and what they reach."""
+    R, C = len(first) - 1, n_columns
+    given = [one for one in (values, row_sums, col_sums) if one is not None]
+    out = np.full(len(values), np.nan, batches.result_dtype(*given))
+    x, y = np.full(R, np.nan), np.full(C, np.nan)
+    proof = np.zeros(R, np.bool_), np.zeros(C, np.bool_)
+    a = values.astype(np.float64)
+    u, v = (np.ones(n) if t is None else t.astype(np.float64) for n, t in ((R, row_sums), (C, col_sums)))
+    if not ((a >= 0.0) & (a < np.inf)).all():
+        return out, x, y, np.float64(np.nan), np.int64(0), np.int8(INVALID), *proof
+    rows = np.repeat(np.arange(R), np.diff(first))
+    cells = _Cells(rows, column.astype(np.int64), a, np.arange(len(a))).where(a > 0.0)
+    if empty == "drop" and row_sums is None:
+        unused = (np.bincount(cells.rows, minlength=R) == 0) & (np.bincount(cells.columns, minlength=C) == 0)
+        u[unused], v[unused] = 0.0, 0.0
+    status, u, v = check_targets(None, u, v, False, False)
+    cells = cells.where((u[cells.rows] > 0.0) & (v[cells.columns] > 0.0))
+    kept = u > 0.0, v > 0.0
+    if status == OK and any(
+        (np.bincount(at, minlength=len(k)) == 0)[k].any() for at, k in zip(cells[:2], kept, strict=True)
+    ):
+        status = ZERO_LINE
+    if status != OK:
+        return out, x, y, np.float64(np.nan), np.int64(0), np.int8(status), *proof
+    places = [np.cumsum(k) - 1 for k in kept]
+    inner = cells._replace(rows=places[0][cells.rows], columns=places[1][cells.columns])
+    p = _Problem(u[kept[0]], v[kept[1]], tol, max_iter, num_threads)
+    begin = [None if t is None else t.astype(np.float64)[k] for t, k in zip((start_row, start_col), kept, strict=True)]
+    with np.errstate(all="ignore"):  # what overflows ends as RANGE
+        found = (_sweep if solver == "sinkhorn" else _newton_steps)(p, inner, begin)
+        if progress is not None:
+            progress(1, 1)
+        for marks, k, one in zip(proof, kept, found.proof, strict=True):
+            marks[k] = one
+        if found.status not in (OK, MAX_ITER, LIMIT_ONLY, UNDETERMINED):
+            return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(found.status), *proof
+        middle = np.exp(np.log(found.x).mean()) if len(found.x) else 1.0
+        inner_x, inner_y = found.x / middle, found.y * middle
+        scaled = inner_x[found.cells.rows] * found.cells.values * inner_y[found.cells.columns]
+        residual = _residual(p, found.cells, scaled)
+    status = found.status
+    if not residual < np.inf:
+        return out, x, y, np.float64(np.nan), np.int64(found.n_iter), np.int8(RANGE), *proof
+    if status in (OK, LIMIT_ONLY) and residual > max(tol, goals(tol, R, C)[2]):
+        status = MAX_ITER
+    out[:] = 0.0
+    out[found.cells.at] = scaled
+    if status != LIMIT_ONLY:
+        x[:], y[:] = 0.0, 0.0
+        x[kept[0]], y[kept[1]] = inner_x, inner_y
+    return out, x, y, np.float64(residual), np.int64(found.n_iter), np.int8(status), *proof
+
+
+class _Found(NamedTuple):
+    """What became of the positive lines."""
+
+    status: int
+    x: Any
+    y: Any
+    cells: Any
+    n_iter: int
+    proof: Any
+
+
+def _residual(p, cells, scaled):
+    """Return how far the sums of scaled cells are from the targets, over the total."""
+    if not len(p.u):
+        return 0.0
+    missed = np.abs(np.bincount(cells.rows, scaled, len(p.u)) - p.u).sum()
+    return float(missed + np.abs(np.bincount(cells.columns, scaled, len(p.v)) - p.v).sum()) / p.total
+
+
+def _nothing(p):
+    return np.zeros(len(p.u), np.bool_), np.zeros(len(p.v), np.bool_)
+
+
+def _newton_steps(p, cells, begin):
+    """Scale by Newton's method; where cells have to vanish, once more without them."""
+    R, C = len(p.u), len(p.v)
+    if R == 0:
+        return _Found(OK, p.u, p.v, cells, 1, _nothing(p))
+    good = all(one is not None and bool(((one > 0.0) & (one < np.inf)).all()) for one in begin)
+    start = np.concatenate(begin) if good else None
+    kept, n_iter, limit = [cells], 0, OK
+    proof = _nothing(p)
+
+    def judge():
+        first = np.concatenate([[0], np.cumsum(np.bincount(cells.rows, minlength=R))]).astype(np.int64)
+        found = _zeros.allowed(first, cells.columns, p.u, p.v)
+        kept[0] = cells.where(~found.dead)
+        for marks, one in zip(proof, (found.rows, found.columns), strict=True):
+            marks[:] = one
+        return found.status
+
+    while True:
+        now = kept[0]
+        packed = pack(now.rows, now.columns + R, now.values, R + C, R)
+        longest = max(int(np.bincount(now.rows).max()), int(np.bincount(now.columns).max()))
+        task = _newton.Task(
+            Passes(packed, p.num_threads),
+            np.concatenate([p.u, p.v]),
+            R,
+            0.5 * p.tol,
+            p.max_iter,
+            judge if limit == OK else lambda: OK,
+        )
+        found = _newton.solve(task, longest, start)
+        n_iter += found.n_iter
+        if found.status != LIMIT_ONLY:
+            status = LIMIT_ONLY if found.status == OK and limit == LIMIT_ONLY else found.status
+            return _Found(status, found.x[:R], found.x[R:], now, n_iter, proof)
+        limit = LIMIT_ONLY
+
+
+def _sweep(p, cells, begin):
+    """Row step, then column step (Erbani et al., algorithm 2)."""
+    from scipy.sparse import csr_array
+
+    R, C = len(p.u), len(p.v)
+    if R == 0:
+        return _Found(OK, p.u, p.v, cells, 1, _nothing(p))
+    M = csr_array((cells.values, (cells.rows, cells.columns)), shape=(R, C))
+    across, y = M.T.tocsr(), np.ones(C) if begin[1] is None else begin[1]
+    if begin[1] is None and begin[0] is not None:
+        y = p.v / (across @ begin[0])
+    s, k, residual, most = M @ y, 0, np.inf, MOST_SWEEPS if p.max_iter is None else p.max_iter
+    while k < most and residual > p.tol:
+        pool.checkpoint()
+        k += 1
+        x = p.u / s
+        y = p.v / (across @ x)
+        s = M @ y
+        residual = float(np.abs(x * s - p.u).sum()) / p.total
+        if not residual < np.inf:
+            return _Found(RANGE, x, y, cells, k, _nothing(p))
+    return _Found(OK if residual <= p.tol else MAX_ITER, x, y, cells, k, _nothing(p))
