@@ -33,7 +33,17 @@ from cmfast.geometry import (
     width_curve,
 )
 from cmfast.kernels.status import Status
-from cmfast.margins import MarginsResult, MarginsSupport, RakeResult, ipf_cells, ipf_nd, rake, support_nd
+from cmfast.margins import (
+    MarginsResult,
+    MarginsSupport,
+    RakeResult,
+    RoundedTable,
+    ipf_cells,
+    ipf_nd,
+    rake,
+    round_to_margins,
+    support_nd,
+)
 from cmfast.normalizing import bi_normalize, importance_weights, normalize
 from cmfast.scaling import ScalingResult, ipf, ras
 from cmfast.zeros import Certificate, Support, support
@@ -71,6 +81,7 @@ __all__ = [
     "PcaAccumulator",
     "Projection",
     "RakeResult",
+    "RoundedTable",
     "ScalingResult",
     "SparseHistogram",
     "Status",
@@ -102,6 +113,7 @@ __all__ = [
     "rake",
     "ras",
     "report",
+    "round_to_margins",
     "sparse_histogram",
     "support",
     "support_nd",

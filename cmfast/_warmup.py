@@ -181,6 +181,14 @@ def _balance() -> None:
     cmfast.balance((*path, np.ones(2), 3), symmetric="upper", on_failure="ignore")
 
 
+def _round_to_margins() -> None:
+    """Call it on a matrix, drawn and not, and on a table."""
+    T = np.array([[0.5, 0.5, 0.2], [0.5, 1.5, 0.8]])
+    cmfast.round_to_margins(T)
+    cmfast.round_to_margins(T, rng=0)
+    cmfast.round_to_margins(T, axes=[(0, 1), 0])
+
+
 def _comparison_gradient() -> None:
     for one, other in product(FLOATS, FLOATS):
         arrays = _matrix(one), _matrix(other), np.array(1.0)
@@ -438,6 +446,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "rake": _rake,
     "balance": _balance,
     "ipf_sparse": _ipf_sparse,
+    "round_to_margins": _round_to_margins,
     "support": _support,
     "column_ranges": _columns,
     "column_moments": _columns,

@@ -27,7 +27,17 @@ MODULES = {
 PARTS = {  # of `cmfast` itself
     "Counting": ("confusion_matrix", "ConfusionCounts", "by"),
     "Scaling": ("bi_normalize", "ipf", "ras", "ScalingResult", "normalize", "importance_weights"),
-    "Tables of any shape": ("ipf_nd", "ipf_cells", "MarginsResult", "rake", "RakeResult", "balance", "BalanceResult"),
+    "Tables of any shape": (
+        "ipf_nd",
+        "ipf_cells",
+        "MarginsResult",
+        "rake",
+        "RakeResult",
+        "balance",
+        "BalanceResult",
+        "round_to_margins",
+        "RoundedTable",
+    ),
     "Zeros": ("support", "Support", "Certificate", "support_nd", "MarginsSupport"),
     "Comparison": ("overlap", "l1_distance", "kl_divergence"),
     "Geometry": import_module("cmfast.geometry").__all__,

@@ -37,6 +37,7 @@ SECONDS = {
     "ipf_cells": 8.0,
     "rake": 4.0,
     "balance": 2.0,
+    "round_to_margins": 1.5,
     "comparison_gradient": 1.0,
     "metrics_gradient": 5.0,
     "normalizing_gradient": 1.0,

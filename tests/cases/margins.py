@@ -231,9 +231,33 @@ def _categories():
     yield Case("totals-of-categories", (codes, q, *wanted), {"axes": ways, **EXACT}, fails=True)
 
 
+def _rounded():
+    T = 3.0 * np.random.default_rng(8).random((6, 4, 5))
+    yield Case("matrices", (T,))
+    yield Case("batch-of-batches", (T.reshape(2, 3, 4, 5),))
+    yield Case("row", (T[0, :1],))
+    yield Case("column", (T[0, :, :1],))
+    yield Case("one-cell", (np.array([[2.75]]),))
+    yield Case("no-cells", (np.ones((2, 0, 3)),))
+    yield Case("batch-of-none", (np.ones((0, 2, 2)),))
+    yield Case("integers", (np.arange(12).reshape(3, 4),))
+    yield Case("float32", (T[0].astype(np.float32),))
+    yield Case("axes-by-name", (T[1],), {"axes": [1, (0,)]})
+    sparse = T * (np.random.default_rng(9).random(T.shape) < 0.6)
+    yield Case("zeros", (sparse,))
+    yield Case("tall", (10.0 * np.random.default_rng(10).random((30, 7)),))
+    whole = sparse[0] / sparse[0].sum(1, keepdims=True) * np.array([[3.0], [1.0], [4.0], [2.0]])
+    yield Case("whole-rows", (whole,))
+    bad = T.copy()
+    bad[0, 0, 0], bad[2, 3, 4], bad[4, 1, 1], bad[5, 0, 0] = np.nan, np.inf, -1.0, 2.0**53
+    yield Case("bad", (bad,), fails=True)
+    yield Case("table", (np.arange(24.0).reshape(2, 3, 4),), {"axes": [(0, 1), (1, 2)], "ndim": 3})
+
+
 CASES = {
     "ipf_nd": [case for group in (_bad, _small, _shapes, _soft) for case in group()],
     "support_nd": [verdict_of(case) for group in (_bad, _small, _shapes, _supports) for case in group()],
     "ipf_cells": [listed(case) for group in (_bad, _small, _shapes, _soft) for case in group()],
     "rake": [case for group in (_records, _bad_records, _categories) for case in group()],
+    "round_to_margins": list(_rounded()),
 }

@@ -29,7 +29,7 @@ NAMESPACES |= {"display.": cmfast.display}
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
-    "MarginsResult", "MarginsSupport", "RakeResult", "BalanceResult",
+    "MarginsResult", "MarginsSupport", "RakeResult", "BalanceResult", "RoundedTable",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning",
     "contingency.Hull",
     "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
@@ -422,6 +422,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "undefined": ("present", "nan", "strict", "zero", "one", 0, 1, np.float32(0.5)),
     "method": ("all", "row", "true", "col", "pred", "bi"),
     "target": (None,),
+    "axes": ([0, 1], [(0,), 1], [(1, 0)], None),
     "solver": ("auto", "newton", "sinkhorn"),
     "precision": ("auto", "float64", "float32"),
     "empty": ("nan", "drop"),
@@ -666,6 +667,18 @@ ENTRIES: dict[str, Entry] = {
         lambda make: (
             cmfast.balance((*map(make, NEAR), 3), symmetric="upper", blocks=[0, 3, 3], on_failure="ignore").explain
         ),
+        others={"index": 1},
+        wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
+    ),
+    "round_to_margins": _of_matrix(
+        cmfast.round_to_margins,
+        M / 2.0,
+        others={"axes": [(0,), 1]},
+        wrong={"axes": (3, "x", [], {}, [0.5], [(0, 0)], [-1], [32]), "ndim": integers(2, none=True, most=32)},
+        free=frozenset({"rng"}),
+    ),
+    "RoundedTable.explain": Entry(
+        lambda make: cmfast.round_to_margins(make(np.stack([M, M]) / 2.0)).explain,
         others={"index": 1},
         wrong={"index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3)},
     ),

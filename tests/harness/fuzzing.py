@@ -33,6 +33,7 @@ OF_INDICES = (
     "MarginsResult.explain",
     "RakeResult.explain",
     "BalanceResult.explain",
+    "RoundedTable.explain",
     "uncertainty.Comparison.verdict",
 )
 

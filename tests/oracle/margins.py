@@ -4,9 +4,9 @@ from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import linprog
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-CONVERGED, LIMIT_ONLY, INFEASIBLE, TOTALS, INVALID, ZERO_LINE = 0, 2, 3, 4, 5, 6
+CONVERGED, LIMIT_ONLY, INFEASIBLE, TOTALS, INVALID, ZERO_LINE, RANGE = 0, 2, 3, 4, 5, 6, 7
 SWEEPS = 20_000
 
 
@@ -261,4 +261,45 @@ def rake(design, weights, *targets, axes=None, method="raking", bounds=(0, np.in
     return out.astype(kind), *sums, status[()]
 
 
-ORACLES = {"ipf_nd": ipf_nd, "ipf_cells": ipf_cells, "support_nd": support_nd, "rake": rake}
+def rounded(T):
+    """Return a matrix rounded so that its sums are, as near as can be, as an integer program finds it."""
+    R, C = T.shape
+    low = np.floor(T)
+    A = np.concatenate([np.kron(np.eye(R), np.ones(C)), np.kron(np.ones(R), np.eye(C)), np.ones((1, R * C))])
+    sums = A @ T.ravel()
+    near = np.rint(sums)
+    whole = np.abs(sums - near) < 1e-6
+    base = A @ low.ravel()
+    limits = LinearConstraint(
+        A, np.where(whole, near, np.floor(sums)) - base, np.where(whole, near, np.ceil(sums)) - base
+    )
+    apart = (T - low).ravel()
+    found = milp(1 - 2 * apart, constraints=limits, integrality=np.ones(R * C), bounds=Bounds(0, np.ceil(apart)))
+    return low + np.rint(found.x).reshape(R, C)
+
+
+def round_to_margins(table, axes=None, ndim=2, **options):
+    """Return tables, by how much their sums miss, and statuses; of other axes than two those that are integers."""
+    kind = np.float32 if table.dtype == np.float32 else np.float64
+    T = table.astype(np.float64)
+    out, miss = np.full(T.shape, np.nan), np.full(T.shape[: T.ndim - ndim], np.nan)
+    status = np.full(miss.shape, INVALID, np.int8)
+    for k in np.ndindex(miss.shape):
+        if not (np.isfinite(T[k]) & (T[k] >= 0)).all():
+            continue
+        if T[k].sum() >= 2.0**53:
+            status[k] = RANGE
+            continue
+        assert ndim == 2 or (T[k] == np.rint(T[k])).all()
+        out[k] = rounded(T[k]) if ndim == 2 and T[k].size else T[k]
+        miss[k], status[k] = 0, CONVERGED
+    return out.astype(kind), miss[()], status[()]
+
+
+ORACLES = {
+    "ipf_nd": ipf_nd,
+    "ipf_cells": ipf_cells,
+    "support_nd": support_nd,
+    "rake": rake,
+    "round_to_margins": round_to_margins,
+}

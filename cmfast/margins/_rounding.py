@@ -1,0 +1,181 @@
+"""Round tables to integers so that their margins are, too."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, reading, validate, values
+from cmfast._core.annotations import Array, ArrayT, OnFailure, Progress
+from cmfast._core.progress import reporter
+from cmfast.kernels.status import Status
+from cmfast.margins._functions import MOST_AXES, Axes
+from cmfast.margins._pairs import split
+
+MEANING = {
+    Status.CONVERGED: "every cell and every sum is an integer next to what it was",
+    Status.MAX_ITER: "every cell is an integer next to what it was, but some sums are not; miss says by how much",
+    Status.INVALID: "a cell is infinite, negative or NaN",
+    Status.RANGE: "cells add up to more than the integers that float64 holds",
+}
+
+
+@reading.readable
+class RoundedTable(NamedTuple, Generic[ArrayT]):
+    """What :func:`round_to_margins` returns.
+
+    Attributes
+    ----------
+    table : array, shape of the tables
+        Integers, as float32 where the tables are, else float64; NaN in tables without answer.
+    miss : array of float64, shape (...)
+        By how much the worst sum is off the integers next to what it was; 0 where all are one of them.
+    status : array of int8, shape (...)
+        Codes of :class:`cmfast.Status`.
+    """
+
+    table: ArrayT
+    miss: ArrayT
+    status: ArrayT
+
+    def _parts(self) -> dict[str, str]:
+        return {
+            "of": " x ".join(map(str, dispatch.shape_of(self.table))),
+            "status": reading.statuses(self.status),
+            "miss": reading.most(self.miss),
+        }
+
+    def explain(self, index: int | tuple[int, ...] | None = None) -> str:
+        """Say in words what became of the tables, or of one.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Place in the batch; default: one line for every status that occurs.
+
+        Returns
+        -------
+        str
+            One sentence per line.
+
+        Raises
+        ------
+        TypeError, IndexError
+            `index` is not one place in the batch.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cmfast.round_to_margins([[0.5, 0.5], [0.5, 0.5]]).explain()
+        'CONVERGED: every cell and every sum is an integer next to what it was'
+        """
+        return reading.explained(self.status, index, MEANING, "no tables")
+
+
+def round_to_margins(
+    M: Array,
+    /,
+    *,
+    axes: Sequence[Axes] | None = None,
+    ndim: int | None = None,
+    rng: "int | np.random.Generator | None" = None,
+    on_failure: OnFailure = "warn",
+    num_threads: int | None = None,
+    progress: Progress = None,
+) -> RoundedTable[Any]:
+    """Round every cell of a table up or down so that its margins are rounded up or down, too.
+
+    Controlled rounding: counts of persons out of a fitted table whose sums still hold. In a matrix this always exists,
+    and is found exactly: every cell, every row, every column and the total become one of the two integers next to them,
+    and what is an integer stays. For more axes no such table need exist; there cells are exchanged as long as sums miss
+    less, and `RoundedTable.miss` says what is left.
+
+    Parameters
+    ----------
+    M : array, shape (..., R, C) or (..., n_1, ..., n_d)
+        Nonnegative.
+    axes : list of int or tuple of int, optional
+        The margins, each by the axes that it keeps, as in :func:`ipf_nd`; default: rows and columns of matrices.
+    ndim : int, optional
+        Number of axes of a table, at most 32; default: one more than the highest axis of `axes`. What stands before is
+        the batch.
+    rng : int or numpy.random.Generator, optional
+        Draw the result. In a matrix each cell goes up with the probability that is its fraction, so that the mean over
+        many draws is `M`; tables of more axes begin so. Default: no chance; matrices as near to `M` as can be,
+        by the sum of distances.
+    on_failure : {"warn", "raise", "ignore"}
+        What to do about tables that have no answer (see Notes).
+    num_threads : int, optional
+        Most threads to use, for a batch; default: what the process may use.
+    progress : bool or callable, optional
+        True shows a bar on stderr; a callable gets ``(done, total)`` in tables.
+
+    Returns
+    -------
+    RoundedTable
+        In the library of `M`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An array that is not real; too few axes; a wrong option.
+    NotImplementedError
+        An array on a GPU.
+
+    See Also
+    --------
+    ipf, ipf_nd : Tables with the sums that are wanted.
+
+    Notes
+    -----
+    A sum within 1e-6 of an integer, or 1e-9 of itself, counts as that integer: scaling met its target so far only.
+
+    Bad values: INVALID: a cell that is NaN, infinite or negative. RANGE: cells that add up to more than 2^53. Both get
+    NaN, are reported as `on_failure` says, and touch no other table. MAX_ITER keeps its table, some of whose sums are
+    off by `miss`. Does not synchronise a device: there are no kernels for GPUs. Reproducible: same input, same bits,
+    for any `num_threads` and neighbours in the batch; with `rng` by the seed and the place in the batch.
+
+    References
+    ----------
+    Cox, A constructive procedure for unbiased controlled rounding, 1987. Bacharach, Matrix rounding problems, 1966.
+
+    Examples
+    --------
+    >>> import cmfast
+    >>> T = cmfast.ipf([[3.0, 1.0, 1.0], [1.0, 2.0, 4.0]], [10.0, 20.0], [9.0, 11.0, 10.0]).matrix
+    >>> T.round(2)
+    array([[ 5.42,  2.7 ,  1.88],
+           [ 3.58,  8.3 ,  8.12]])
+    >>> cmfast.round_to_margins(T).table
+    array([[ 5.,  3.,  2.],
+           [ 4.,  8.,  8.]])
+    """
+    validate.on_failure(on_failure)
+    validate.progress(progress)
+    num_threads = validate.num_threads(num_threads)
+    seed = None if rng is None else int(validate.generator(rng).integers(2**63))
+    given: Any = [0, 1] if axes is None else axes
+    if isinstance(given, list | tuple):
+        given = [(of, None) for of in given]
+    kept, _ = split("axes", "axes", given, MOST_AXES)
+    least = 1 + max((axis for of in kept for axis in of), default=-1)
+    ndim = least if ndim is None else validate.count("ndim", ndim, least=least, most=MOST_AXES)
+    M = dispatch.adopt_one("M", M)
+    validate.real(M=M)
+    shape = dispatch.shape_of(M)
+    if len(shape) < ndim:
+        validate.refuse("M", f"of shape (..., *table) with {ndim} axes in a table", f"shape {shape}")
+    options = {"axes": kept, "ndim": ndim, "seed": seed, "num_threads": num_threads}
+    out = dispatch.call("round_to_margins", M, **options, progress=reporter(progress, "tables"))
+    result: RoundedTable[Any] = RoundedTable(*out)
+
+    def describe(index: tuple[int, ...]) -> str:
+        status = Status(int(dispatch.to_host(result.status)[index]))
+        if status is Status.INVALID:
+            return values.bad(M=dispatch.to_host(M)[index])
+        if status is Status.MAX_ITER:
+            return f"some sums are {float(dispatch.to_host(result.miss)[index]):g} off the integers next to them"
+        return MEANING[status]
+
+    failures.report(result.status, on_failure, failed="tables not rounded", describe=describe)
+    return result

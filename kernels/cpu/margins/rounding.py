@@ -1,0 +1,326 @@
+"""Tables rounded so that their margins are, too: matrices by shortest paths of a flow, others by greedy exchange."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE
+
+EXACT = 2.0**53  # integers up to here are float64 numbers
+WHOLE = 1e-9  # of a sum, within which it counts as an integer; at least 1e-6
+STILL = 1e-9  # of a fraction, below which it is none that rounding has left
+WORK = 2_000_000  # cells that are looked at between two steps of Python
+SECONDS_PER_LOOK = 2e-9
+
+
+def round_to_margins(table, *, axes, ndim, seed=None, num_threads=None, progress=None):
+    """Round tables; return them, the largest miss of a sum over `axes`, and statuses. With a `seed` they are drawn."""
+    batch, shape = table.shape[: table.ndim - ndim], table.shape[table.ndim - ndim :]
+    n, n_cells = math.prod(batch), math.prod(shape)
+    cells = np.ascontiguousarray(table, np.float64).reshape(n, n_cells)
+    out, miss, status = np.empty((n, n_cells)), np.empty(n), np.empty(n, np.int8)
+    lines = _lines(shape, axes)
+    flows = ndim == 2 and sorted(axes) == [(0,), (1,)]
+
+    def work(_, start, stop):
+        for k in range(start, stop):
+            pool.checkpoint()
+            status[k] = _status(cells[k])
+            if status[k] != OK:
+                out[k], miss[k] = np.nan, np.nan
+                continue
+            low = np.floor(cells[k])
+            # Enough of them: every cycle ends a fraction, also one of the lines of slack.
+            drawn = None if seed is None else np.random.default_rng((seed, k)).random(n_cells + sum(shape) + 1)
+            ups = _matrix(cells[k].reshape(shape), drawn) if flows else _table(cells[k], lines, drawn)
+            out[k] = low + ups
+            miss[k] = _miss(cells[k], low, ups, lines)
+            if miss[k] > 0.0:
+                status[k] = MAX_ITER
+
+    seconds = n * n_cells**1.5 * SECONDS_PER_LOOK
+    bounds = pool.pieces(n, seconds)
+    pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads, progress=progress)
+    out = out.reshape(table.shape).astype(batches.result_dtype(table), copy=False)
+    return out, miss.reshape(batch)[()], status.reshape(batch)[()]
+
+
+def _status(cells):
+    if not (np.isfinite(cells) & (cells >= 0.0)).all():
+        return INVALID
+    return OK if cells.sum() < EXACT else RANGE
+
+
+def _lines(shape, axes):
+    """Return for each margin the line of every cell."""
+    places = np.indices(shape).reshape(len(shape), -1)
+    sizes = [tuple(shape[axis] for axis in of) for of in axes]
+    found = [
+        np.ravel_multi_index(places[list(of)], size) if of else np.zeros(places.shape[1], np.int64)
+        for of, size in zip(axes, sizes, strict=True)
+    ]
+    starts = np.cumsum([0, *map(math.prod, sizes)])
+    return np.stack([line + start for line, start in zip(found, starts[:-1], strict=True)]), int(starts[-1])
+
+
+def _wanted(cells, low, lines):
+    """Return how many cells of each line are to be rounded up, at least and at most."""
+    of, n = lines
+    sums, base = np.zeros(n), np.zeros(n)
+    for line in of:
+        sums += np.bincount(line, cells, n)
+        base += np.bincount(line, low, n)
+    return _between(sums, base)
+
+
+def _between(sums, base):
+    """Return the integers next to sums, less `base`; sums that are whole, but for rounding, have one."""
+    near = np.rint(sums)
+    whole = np.abs(sums - near) <= np.clip(WHOLE * sums, 1e-6, 0.25)
+    return np.where(whole, near, np.floor(sums)) - base, np.where(whole, near, np.ceil(sums)) - base
+
+
+def _miss(cells, low, ups, lines):
+    least, most = _wanted(cells, low, lines)
+    counts = sum(np.bincount(line, ups, lines[1]) for line in lines[0])
+    return float(np.maximum(counts - most, least - counts).max(initial=0.0))
+
+
+def _matrix(M, draws):
+    """Return which cells of a matrix go up: next to a line of slack on either side every sum is an integer."""
+    R, C = M.shape
+    low = np.floor(M)
+    F, free = np.zeros((R + 1, C + 1)), np.zeros((R + 1, C + 1), np.bool_)
+    F[:R, :C] = M - low
+    free[:R, :C] = F[:R, :C] > 0.0
+    needs = []
+    for sums, base, slack, shut in (
+        (M.sum(1), low.sum(1), F[:R, C], free[:R, C]),
+        (M.sum(0), low.sum(0), F[R, :C], free[R, :C]),
+    ):
+        least, most = _between(sums, base)
+        shut[:] = least < most
+        slack[:] = np.where(least < most, most + base - sums, 0.0)
+        needs.append(most)
+    least, most = _between(M.sum(keepdims=True)[0], low.sum())
+    free[R, C] = least[0] < most[0]
+    F[R, C] = M.sum() - low.sum() - least[0] if least[0] < most[0] else 0.0
+    rows, cols = (np.append(own, other.sum() - least[0]).astype(np.int64) for own, other in (needs, needs[::-1]))
+    if draws is None:
+        return _nearest(F, free, rows, cols)[:R, :C].ravel()
+    state = np.zeros(2, np.int64)
+    while not _wander(F, draws, state, WORK):
+        pool.checkpoint()
+    return (F[:R, :C] > 0.5).ravel().astype(np.float64)
+
+
+def _nearest(F, free, rows, cols):
+    """Return the cells that go up, as near as can be."""
+    R, C = F.shape
+    cost = np.zeros((R, C))  # of going up; slack costs nothing
+    cost[: R - 1, : C - 1] = 1.0 - 2.0 * F[: R - 1, : C - 1]
+    Y = (F >= 0.5) & free
+    over = np.concatenate([Y.sum(1) - rows, cols - Y.sum(0)]).astype(np.int64)
+    potential = np.zeros(R + C)
+    while not _mend(cost, free, Y, over, potential, WORK):
+        pool.checkpoint()
+    return Y.astype(np.float64)
+
+
+@jit()
+def _mend(cost, free, Y, over, potential, work):
+    """Change cells along shortest paths until every line has as many as it needs; return whether that has ended.
+
+    Nodes are rows, then columns. Where a cell may go up an arc leads from its row to its column, where it may go down
+    one leads back. A path starts where `over` is negative, at a row with too few or a column with too many, and ends
+    where it is positive. Costs stay nonnegative less potentials, so that what comes out is nearest of all.
+    """
+    R, C = cost.shape
+    n = R + C
+    distance, before, done = np.empty(n), np.empty(n, np.int64), np.empty(n, np.bool_)
+    first = 0
+    while work > 0:
+        while first < n and over[first] >= 0:
+            first += 1
+        if first == n:
+            return True
+        distance[:], before[:], done[:] = np.inf, -1, False
+        distance[first] = 0.0
+        end = -1
+        while end < 0:
+            u, least = -1, np.inf
+            for v in range(n):
+                if not done[v] and distance[v] < least:
+                    u, least = v, distance[v]
+            if u < 0:
+                break
+            done[u] = True
+            if over[u] > 0:
+                end = u
+            work -= n
+            for other in range(R, n) if u < R else range(R):
+                i, j = (u, other - R) if u < R else (other, u - R)
+                if free[i, j] and Y[i, j] == (u >= R) and not done[other]:
+                    by = cost[i, j] if u < R else -cost[i, j]
+                    far = least + max(0.0, by + potential[u] - potential[other])
+                    if far < distance[other]:
+                        distance[other], before[other] = far, u
+        if end < 0:
+            over[first] = 0  # sums that contradict each other by more than rounding
+            continue
+        for v in range(n):
+            potential[v] += min(distance[v], distance[end])
+        over[first] += 1
+        over[end] -= 1
+        while before[end] >= 0:
+            u = before[end]
+            if u < R:
+                Y[u, end - R] = True
+            else:
+                Y[end, u - R] = False
+            end = u
+    return False
+
+
+@jit()
+def _wander(F, draws, state, work):
+    """Move fractions around cycles until none is left, as far as they go, with odds that keep the mean.
+
+    `state` holds the first row that may have any, and how many draws are used. Returns whether it has ended.
+    """
+    R, C = F.shape
+    nodes, at = np.empty(R + C + 1, np.int64), np.empty(R + C, np.int64)
+    while work > 0:
+        while state[0] < R and _loose(F, state[0], -1) < 0:
+            state[0] += 1
+        if state[0] == R:
+            return True
+        at[:] = -1
+        nodes[0], at[state[0]] = state[0], 0
+        t, begin = 0, -1
+        while begin < 0:
+            came = nodes[t - 1] if t > 0 else -1
+            then = _loose(F, nodes[t], came)
+            work -= R + C
+            if then < 0:  # rounding has left one fraction alone
+                i, j = _cell(nodes[t], came, R)
+                F[i, j] = np.rint(F[i, j])
+                break
+            begin = at[then]
+            t += 1
+            nodes[t] = then
+            at[then] = t
+        if begin < 0:
+            continue
+        up, down = np.inf, np.inf
+        for s in range(begin, t):
+            i, j = _cell(nodes[s], nodes[s + 1], R)
+            one, other = (1.0 - F[i, j], F[i, j]) if (s - begin) % 2 == 0 else (F[i, j], 1.0 - F[i, j])
+            up, down = min(up, one), min(down, other)
+        step = up if draws[state[1] % len(draws)] * (up + down) < down else -down
+        state[1] += 1
+        for s in range(begin, t):
+            i, j = _cell(nodes[s], nodes[s + 1], R)
+            moved = F[i, j] + (step if (s - begin) % 2 == 0 else -step)
+            F[i, j] = np.rint(moved) if abs(moved - np.rint(moved)) <= STILL else moved
+    return False
+
+
+@jit(inner=True)
+def _loose(F, node, came):
+    """Return the first node at the other end of a fraction in a line, but for one; -1 if there is none."""
+    R, C = F.shape
+    if node < R:
+        for j in range(C):
+            if 0.0 < F[node, j] < 1.0 and R + j != came:
+                return R + j
+    else:
+        for i in range(R):
+            if 0.0 < F[i, node - R] < 1.0 and i != came:
+                return i
+    return -1
+
+
+@jit(inner=True)
+def _cell(one, other, R):
+    return min(one, other), max(one, other) - R
+
+
+def _table(cells, lines, draws):
+    """Return which cells of a table of any number of axes go up, so that sums miss little."""
+    low = np.floor(cells)
+    F = cells - low
+    ups = F >= 0.5 if draws is None else draws[: len(F)] < F
+    least, most = _wanted(cells, low, lines)
+    counts = sum(np.bincount(line, ups, lines[1]) for line in lines[0])
+    state = np.zeros(1, np.int64)
+    while not _exchange(lines[0], F, ups, counts, least, most, state, WORK):
+        pool.checkpoint()
+    return ups.astype(np.float64)
+
+
+@jit()
+def _exchange(lines, F, ups, counts, least, most, state, work):
+    """Change the cell, or else two, by which sums miss less; return whether there is none. `state`: the next of two."""
+    n = lines.shape[1]
+    while work > 0:
+        if state[0] == 0:
+            best, _ = _best(lines, F, ups, counts, least, most)
+            work -= lines.size
+            if best >= 0:
+                _change(lines, ups, counts, best)
+                continue
+        while work > 0 and state[0] < n:
+            c = state[0]
+            state[0] += 1
+            gain, helps = _gain(lines, ups, counts, least, most, c)
+            if F[c] == 0.0 or not helps:
+                continue
+            _change(lines, ups, counts, c)
+            other, more = _best(lines, F, ups, counts, least, most)
+            work -= lines.size
+            if other >= 0 and other != c and gain + more > 0.0:
+                _change(lines, ups, counts, other)
+                state[0] = 0
+                break
+            _change(lines, ups, counts, c)
+        if state[0] >= n:
+            return True
+    return False
+
+
+@jit(inner=True)
+def _best(lines, F, ups, counts, least, most):
+    """Return the cell whose change helps most, of these that which costs least, and by how much; -1 if none helps."""
+    best, most_gain, cost = -1, 0.0, np.inf
+    for c in range(lines.shape[1]):
+        if F[c] > 0.0:
+            gain, _ = _gain(lines, ups, counts, least, most, c)
+            own = 2.0 * F[c] - 1.0 if ups[c] else 1.0 - 2.0 * F[c]
+            if gain > most_gain or (gain == most_gain and gain > 0.0 and own < cost):
+                best, most_gain, cost = c, gain, own
+    return best, most_gain
+
+
+@jit(inner=True)
+def _gain(lines, ups, counts, least, most, c):
+    """Return by how much sums miss less if a cell changes, and whether any of them does."""
+    gain, helps = 0.0, False
+    by = -1.0 if ups[c] else 1.0
+    for b in range(lines.shape[0]):
+        k = lines[b, c]
+        now = max(counts[k] - most[k], least[k] - counts[k], 0.0)
+        then = max(counts[k] + by - most[k], least[k] - counts[k] - by, 0.0)
+        gain += now - then
+        helps = helps or then < now
+    return gain, helps
+
+
+@jit(inner=True)
+def _change(lines, ups, counts, c):
+    by = -1.0 if ups[c] else 1.0
+    for b in range(lines.shape[0]):
+        counts[lines[b, c]] += by
+    ups[c] = not ups[c]
