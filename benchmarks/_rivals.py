@@ -124,6 +124,14 @@ def ipfn_tables(M, targets, axes):
         )
 
 
+def humanleague_tables(M, targets, axes):
+    """Run ``humanleague.ipf`` on tables, one at a time; it takes no tolerance."""
+    import humanleague
+
+    kept = [np.array(of) for of in axes]
+    return np.stack([humanleague.ipf(m, kept, [t[k] for t in targets])[0] for k, m in enumerate(M)])
+
+
 def ipfn_rake(codes, q, totals):
     """``ipfn`` on the table of all combinations of categories, and back to the records."""
     shape = tuple(map(len, totals))

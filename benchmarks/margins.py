@@ -58,6 +58,7 @@ def _job(n: int, B: int) -> Job:
         [
             Rival(f"{SWEEPS} sweeps in NumPy", lambda: _swept(M, targets), B, check_rival),
             Rival("ipfn", lambda: _rivals.ipfn_tables(M[:200], targets, PAIRS), min(B, 200), check_rival),
+            Rival("humanleague", lambda: _rivals.humanleague_tables(M[:200], targets, PAIRS), min(B, 200), check_rival),
         ],
     )
 
