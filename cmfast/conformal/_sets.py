@@ -175,15 +175,15 @@ def counted(op: str, sets: PredictionSets, y: Array, on_failure: OnFailure, **op
     if lazy.are_lazy(sets.packed, y):
         y = y[..., np.newaxis, :] if lazy.is_lazy(y) else y  # one for all alphas
         found: tuple[Array, Array] = lazy.sums(
-            _counted, {"packed": sets.packed, "y": y}, 1, {"packed": 1, "y": 0}, op=op, on_failure=on_failure, **known
+            _counted, {"sets": sets.packed, "y": y}, 1, {"sets": 1, "y": 0}, op=op, on_failure=on_failure, **known
         )
         return found
     packed, y = labels_of(sets, y)
     return _reported(op, packed, y, on_failure, known)
 
 
-def _counted(packed: Array, y: Array, *, op: str, on_failure: OnFailure, **known: Any) -> tuple[Array, Array]:
-    packed, y = dispatch.adopt(sets=packed, y=validate.labelled(y[..., 0, :] if y.shape[-2] else y.sum(-2)))
+def _counted(sets: Array, y: Array, *, op: str, on_failure: OnFailure, **known: Any) -> tuple[Array, Array]:
+    packed, y = dispatch.adopt(sets=sets, y=validate.labelled(y[..., 0, :] if y.shape[-2] else y.sum(-2)))
     validate.integer(y=y)
     return _reported(op, packed, y, on_failure, known)
 

@@ -5,13 +5,16 @@ import signal
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from checks import assert_same_bits
 
 import cmfast
+from cmfast import conformal, uncertainty
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
 
 RNG = np.random.default_rng(19)
 N = 4000
@@ -36,11 +39,11 @@ def lazy(*arrays):
     return [da.from_array(x, chunks=(N // 20, *x.shape[1:])) for x in arrays]
 
 
-def fatal(y, once):
-    """Return labels of which one chunk kills the worker that makes it, the first time."""
+def fatal(y, once, where=(13,)):
+    """Return an array of which one chunk kills the worker that makes it, the first time."""
 
     def die(block, block_info=None):
-        if block_info[0]["chunk-location"] == (13,) and not once.exists():
+        if block_info[0]["chunk-location"] == where and not once.exists():
             once.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return block
@@ -113,6 +116,64 @@ def test_what_is_given_up_leaves_nothing(client):
         time.sleep(0.01)
     future.cancel()
     until = time.monotonic() + 30
+    while held() > before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert held() <= before
+    assert future.cancelled()
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_whatever_is_drawn_or_made_of_chunks_has_the_same_bits_where_a_worker_dies(client, tmp_path):
+    M = RNG.integers(1, 60, (40, 3, 3, 3))
+    counts = da.from_array(M, chunks=(2, 2, 3, 3))
+    once = tmp_path / "died"
+    found = uncertainty.interval(fatal(counts, once, (13, 1, 0, 0)), "mcc", n_replicates=50)
+    assert_same_bits(client.compute(found.low).result(), uncertainty.interval(M, "mcc", n_replicates=50).low)
+    assert once.exists()
+    (points,) = lazy(X)
+    again = tmp_path / "again"
+    axes = cmfast.pca(fatal(points, again, (13, 0)), 2, precision="exact")
+    got = client.gather(client.compute(list(axes)))
+    assert again.exists()
+    for one, other in zip(got, cmfast.pca(X, 2, precision="exact"), strict=True):
+        assert_same_bits(one, other)
+    probabilities = RNG.dirichlet(np.ones(4), N)
+    sets = conformal.prediction_sets(fatal(*lazy(probabilities), tmp_path / "third", (13, 0)), [0.8, 0.9])
+    shared = client.compute(conformal.ccm(sets)).result()
+    assert_same_bits(shared.G, conformal.ccm(conformal.prediction_sets(probabilities, [0.8, 0.9])).G)
+    assert (tmp_path / "third").exists()
+
+
+def test_groups_of_tables_where_a_worker_dies(client, tmp_path):
+    frame = pd.DataFrame({"site": RNG.integers(0, 5, N), "label": Y, "guess": P})
+    once = tmp_path / "died"
+
+    def die(part):
+        if (part.index == 2000).any() and not once.exists():
+            once.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part
+
+    columns = {"y_true": "label", "y_pred": "guess"}
+    parts = dd.from_pandas(frame, npartitions=8)
+    found = cmfast.by(parts.map_partitions(die, meta=parts._meta), "site", **columns)
+    got, want = client.compute(found).result(), cmfast.by(frame, "site", **columns)
+    assert once.exists()
+    assert (got.groups, got.labels) == (want.groups, want.labels)
+    assert_same_bits(got.matrix, want.matrix)
+
+
+def test_draws_that_are_given_up_leave_nothing(client):
+    def held():
+        return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+
+    before = held()
+    M = da.from_array(RNG.integers(1, 60, (40, 8, 8)), chunks=(1, 8, 8))
+    future = client.compute(uncertainty.resample(M, n_replicates=20_000))
+    while held() == before:
+        time.sleep(0.01)
+    future.cancel()
+    until = time.monotonic() + 60
     while held() > before and time.monotonic() < until:
         time.sleep(0.05)
     assert held() <= before
