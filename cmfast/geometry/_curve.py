@@ -11,7 +11,7 @@ from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothin
 from cmfast._core.progress import reporter
 from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
-from cmfast.geometry._diagnostics import GcmDiagnostics, describe
+from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of
 from cmfast.geometry._diagnostics import overlaps as overlaps_of
 from cmfast.geometry._embedding import Rule, Weights, embedded, weighted
 from cmfast.geometry._grid import Grid
@@ -172,7 +172,7 @@ def width_curve(
             once: OnFailure = on_failure if first else "ignore"
             out, found = weighted(cells, weights, bi, once, num_threads, known=points.weightings)
             if k == 0:
-                diagnostics.append(describe(cells, found, out, generator, single=single))
+                diagnostics.append(describe(shapes_of(cells), found, out, generator, single=single))
             row.append(overlaps_of(out))
             if report is not None:
                 report(len(overlaps) * origins + k + 1, len(widths) * origins)

@@ -1,7 +1,7 @@
 """What a geometric confusion matrix is worth: how much of it was certain beforehand, and what permuted labels give."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -152,21 +152,41 @@ def overlaps(out: Any) -> list[float]:
     return [_overlap(a, b) for a, b in zip(normalized, matrix, strict=True)]
 
 
+class Shapes(NamedTuple):
+    """What diagnostics need of cells beside what is summed over them: on the host, as of cells alone."""
+
+    matrix: np.ndarray
+    n_points: int
+    n_dropped: int
+    n_triples: int
+    bins: tuple[int, ...]
+    key_bits: int
+    sizes: np.ndarray
+    number: np.ndarray
+    totals: np.ndarray
+
+
+def shapes_of(cells: CellCounts) -> Shapes:
+    """Return the :class:`Shapes` of counts."""
+    found = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
+    numbers = cells.n_points, cells.n_dropped, len(cells), cells.bins, cells.key_bits
+    return Shapes(dispatch.to_host(cells.confusion_matrix()), *numbers, *map(dispatch.to_host, found))
+
+
 def describe(
-    cells: CellCounts, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
+    cells: Shapes, weightings: list[Weighting], out: Any, rng: "np.random.Generator", *, single: bool
 ) -> GcmDiagnostics:
     """Return the diagnostics of the result `out` of the kernel."""
     codes = outcomes(weightings, out)
     matrix, normalized, upper, error = (dispatch.to_host(x) for x in out[:4])
-    shapes = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
-    sizes, number, totals = (dispatch.to_host(x) for x in shapes)
-    n_cells, pure, unmixed, pair_work = map(int, totals)
+    sizes, number = cells.sizes, cells.number
+    n_cells, pure, unmixed, pair_work = map(int, cells.totals)
     n_points = cells.n_points
     W = np.array([dispatch.to_host(w.table) for w in weightings], np.float64).reshape(matrix.shape)
     W[np.isnan(matrix).any(axis=(1, 2))] = np.nan
     null = _null.none_of(W)
     if not np.isnan(W).all(axis=(1, 2)).all():
-        null = _null.simulate(dispatch.to_host(cells.confusion_matrix()), W, normalized, sizes, number, rng)
+        null = _null.simulate(cells.matrix, W, normalized, sizes, number, rng)
     excess = matrix - normalized
     values = {
         "overlap": overlaps(out),
@@ -186,7 +206,7 @@ def describe(
         n_points=n_points,
         n_dropped=cells.n_dropped,
         n_cells=n_cells,
-        n_triples=len(cells),
+        n_triples=cells.n_triples,
         bins=cells.bins,
         key_bits=cells.key_bits,
         occupancy=(sizes, number),

@@ -9,7 +9,7 @@ from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import ArrayT, Empty, OnFailure, Smoothing
 from cmfast.geometry import _parts
 from cmfast.geometry._cells import CellCounts, SparseHistogram
-from cmfast.geometry._diagnostics import GcmDiagnostics, describe, warned
+from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of, warned
 from cmfast.geometry._embedding import Weights, weighted
 from cmfast.geometry._limits import MOST_CLASSES
 from cmfast.geometry._weights import is_list, options_of_bi
@@ -121,9 +121,8 @@ def _of_all(cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure,
     return out[0] if is_list(weights) else out[0][0]
 
 
-@lazy.later
 def diagnose(
-    cells: CellCounts,
+    cells: CellCounts | list[CellCounts],
     /,
     weights: Weights = "bi",
     *,
@@ -137,8 +136,8 @@ def diagnose(
 
     Parameters
     ----------
-    cells : CellCounts
-        The counts of the points, as a stream or a file gave them.
+    cells : CellCounts, or list of CellCounts
+        The counts of the points, as a stream or a file gave them; or all parts of them, as for :func:`gcm`.
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         As for :func:`gcm`.
     smoothing, empty
@@ -186,13 +185,28 @@ def diagnose(
     >>> d.overlap > d.null_overlap
     True
     """
+    bi = options_of_bi(smoothing, empty)
+    if isinstance(cells, list | tuple):
+        validate.on_failure(on_failure)
+        validate.generator(rng)
+        lazily: GcmDiagnostics = _parts.diagnose(
+            list(cells), weights, bi, rng, on_failure, validate.num_threads(num_threads)
+        )
+        return lazily
+    return _diagnosed(cells, weights, bi, rng, on_failure, num_threads)
+
+
+@lazy.later
+def _diagnosed(
+    cells: Any, weights: Any, bi: dict[str, Any], rng: Any, on_failure: OnFailure, num_threads: int | None
+) -> GcmDiagnostics:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
-    out, found = weighted(cells, weights, options_of_bi(smoothing, empty), on_failure, num_threads)
-    return warned(describe(cells, found, out, generator, single=not is_list(weights)))
+    out, found = weighted(cells, weights, bi, on_failure, num_threads)
+    return warned(describe(shapes_of(cells), found, out, generator, single=not is_list(weights)))
 
 
 @lazy.later

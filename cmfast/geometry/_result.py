@@ -12,7 +12,7 @@ from cmfast.geometry import _binning
 from cmfast.geometry._accumulator import count_in_parts
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._counts import cell_counts
-from cmfast.geometry._diagnostics import GcmDiagnostics, describe, warned
+from cmfast.geometry._diagnostics import GcmDiagnostics, describe, shapes_of, warned
 from cmfast.geometry._embedding import RULES, Rule, Weights, embedded, weighted, without_points
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._weights import Weighting, is_list, options_of_bi, report, statuses, tables
@@ -207,7 +207,7 @@ def _of_cells(
 ) -> GcmResult:
     _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = weighted(cells, weights, bi, on_failure, num_threads, known=known)
-    diagnostics = warned(describe(cells, found, out, generator, single=not is_list(weights)))
+    diagnostics = warned(describe(shapes_of(cells), found, out, generator, single=not is_list(weights)))
     return GcmResult(out[0] if is_list(weights) else out[0][0], cells, diagnostics)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, Integers, OnFailure, Undefined
+from cmfast._core.lazy import are_lazy, by_block
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import PER_CLASS, find
@@ -72,7 +73,13 @@ def multilabel_tables(
     [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     validate.flag("samplewise", samplewise)
-    y_true, y_pred, weight = _adopted(y_true, y_pred, sample_weight)
+    if are_lazy(y_true, y_pred, sample_weight):
+        if samplewise and sample_weight is None:
+            return _of_chunks(y_true, y_pred, num_threads=num_threads)
+        given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
+        y_true, y_pred, weight = _checked(given)
+    else:
+        y_true, y_pred, weight = _adopted(y_true, y_pred, sample_weight)
     if samplewise:
         if weight is not None:
             validate.refuse("sample_weight", "None where there is one table per sample", "an array")
@@ -84,7 +91,12 @@ def multilabel_tables(
 
 def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[Any]:
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight}
-    y_true, y_pred, weight = dispatch.adopt(optional=("sample_weight",), **given)
+    names = ("y_true", "y_pred", "sample_weight")
+    return _checked(dict(zip(names, dispatch.adopt(optional=("sample_weight",), **given), strict=True)))
+
+
+def _checked(given: dict[str, Any]) -> list[Any]:
+    y_true, y_pred, weight = given.values()
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.real(sample_weight=weight)
     shape = validate.same_shape(y_true=y_true, y_pred=y_pred)
@@ -93,6 +105,12 @@ def _adopted(y_true: Array, y_pred: Array, sample_weight: Array | None) -> list[
     if weight is not None and dispatch.shape_of(weight) != shape[:-1]:
         validate.refuse("sample_weight", f"of shape {shape[:-1]}", f"shape {dispatch.shape_of(weight)}")
     return [y_true, y_pred, None if weight is None else dispatch.bare(weight)]
+
+
+@by_block(y_true="L", y_pred="L")
+def _of_chunks(y_true: Array, y_pred: Array, *, num_threads: int | None) -> Any:
+    y_true, y_pred, _ = _adopted(y_true, y_pred, None)
+    return _of_samples(y_true, y_pred, None, num_threads)
 
 
 def _tables(

@@ -166,6 +166,24 @@ def test_scores_and_their_thresholds(name, chunks):
         assert_same_bits(leaf.compute(), other)
 
 
+@pytest.mark.parametrize("chunks", [(40, 3), (7, 3), ((0, 39, 1), 3)], ids=str)
+def test_tables_of_several_labels(chunks):
+    rng = np.random.default_rng(10)
+    y, p, w = *rng.integers(0, 2, (2, 40, 3)), rng.integers(1, 4, 40)
+    some = [da.from_array(x, chunks=chunks[: x.ndim]) for x in (y, p, w)]
+    for options, weight in (
+        ({}, None),
+        ({"sample_weight": w}, {"sample_weight": some[2]}),
+        ({"samplewise": True}, None),
+    ):
+        found = metrics.multilabel_tables(*some[:2], **(weight or options))
+        want = metrics.multilabel_tables(y, p, **options)
+        assert (found.shape, found.dtype) == (want.shape, want.dtype)
+        assert_same_bits(found.compute(), want)
+    with pytest.raises(ValueError, match=r"^metrics\.multilabel_tables: sample_weight must be None where there is one"):
+        metrics.multilabel_tables(*some[:2], sample_weight=some[2], samplewise=True)
+
+
 def test_clusters_are_in_one_chunk():
     several = {"n_replicates": 40, "clustered": True, "on_failure": "ignore"}
     for chunks in CHUNKS:

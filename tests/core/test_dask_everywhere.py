@@ -48,8 +48,7 @@ REFUSED = {
     "display.CellsDisplay.from_matrices": PICTURE,
     "ConfusionCounts.from_labels": "labels as they come; of Dask arrays there is confusion_matrix",
     "ConfusionCounts.update": "labels as they come; of Dask arrays there is confusion_matrix",
-    "metrics.multilabel": "samples by labels; map_blocks gives tables that add up",
-    "metrics.multilabel_tables": "samples by labels; map_blocks gives tables that add up",
+    "metrics.multilabel": "averages over samples; of Dask arrays there is multilabel_tables",
 }
 # Arrays that stay NumPy's: tables beside the arrays.
 STAY = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checks import assert_same_bits
+from checks import assert_same_bits, assert_same_fields
 
 import cmfast
 
@@ -133,6 +133,7 @@ def test_geometric_matrices_of_points_that_are_lost_and_weights_that_do_not_exis
         cmfast.geometric_confusion_matrix(*lazy(lost, Y, P), **options, on_failure="raise").compute()
 
 
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
 @pytest.mark.parametrize("n_parts", [1, 3, 7])
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
 def test_cells_in_parts_that_nobody_holds_together(chunks, n_parts):
@@ -143,6 +144,9 @@ def test_cells_in_parts_that_nobody_holds_together(chunks, n_parts):
         assert [part.compute() for part in parts] == counted.deal(n_parts)
         for weights in ("all", ["bi", "row"], [TABLE, "col"]):
             assert_same_bits(cmfast.gcm(parts, weights).compute(), cmfast.gcm(counted, weights))
+        assert_same_fields(
+            cmfast.diagnose(parts, ["bi", "row"], rng=4).compute(), cmfast.diagnose(counted, ["bi", "row"], rng=4)
+        )
 
 
 def test_parts_that_do_not_belong_together_are_refused():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checks import assert_same_bits
+from checks import assert_same_bits, assert_same_fields
 
 import cmfast
 
@@ -47,6 +47,18 @@ def test_parts_have_different_cells_and_are_the_whole(name, n_parts):
     assert [part.n_dropped for part in parts] == [1] + [0] * (n_parts - 1)
     if name == "ranks" and n_parts == 5:  # 3000 cells: 600 in a part, give or take 22
         assert all(abs(len(part) - 600) < 110 for part in parts)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("weights", ["bi", ["row", TABLE, "col"]], ids=["bi", "list"])
+@pytest.mark.parametrize("n_parts", [1, 5, 1000])
+@pytest.mark.parametrize("name", GRIDS)
+def test_diagnostics_of_parts_are_those_of_the_whole(name, n_parts, weights):
+    lost = X.copy()
+    lost[7] = np.nan
+    cells = cmfast.cell_counts(lost, Y, P, grid=GRIDS[name], n_classes=4, on_failure="ignore")
+    found, want = cmfast.diagnose(cells.deal(n_parts), weights, rng=3), cmfast.diagnose(cells, weights, rng=3)
+    assert_same_fields(found, want)
 
 
 @pytest.mark.parametrize("name", GRIDS)

@@ -1,5 +1,6 @@
 """The one comparison of a result with its oracle: library, dtype, shape, values; and that inputs did not change."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -60,3 +61,12 @@ def assert_same_bits(first: Any, second: Any) -> None:
     a, b = host(first), host(second)
     assert (a.dtype, a.shape) == (b.dtype, b.shape)
     assert a.tobytes() == b.tobytes()
+
+
+def assert_same_fields(found: Any, want: Any) -> None:
+    """Compare two results of one dataclass of numbers and arrays, or tuples of them, bit by bit."""
+    assert type(found) is type(want)
+    for each in fields(want):
+        one, other = getattr(found, each.name), getattr(want, each.name)
+        for a, b in zip(one, other, strict=True) if isinstance(other, tuple) else [(one, other)]:
+            assert_same_bits(np.asarray(a), np.asarray(b))
