@@ -165,7 +165,8 @@ def _axis(labels: Iterable[Any], known: tuple[Any, ...]) -> Axis:
 def _found(counts: cmfast.ConfusionCounts[Any], source: Source) -> Found:
     """Return what counts hold; labels that are declared and do not occur are none."""
     held = counts._held
-    M = held.whole().reshape(-1, *held.shape()[-2:])
+    M: Any = held.whole()
+    M = M.reshape(-1, *held.shape()[-2:])
     occur = np.flatnonzero(M.any(axis=(0, 1)) | M.any(axis=(0, 2)))
     labels = [held.axis.labels[k] for k in occur]
     if len({type(label) for label in labels}) > 1:  # truths of one file among the numbers of another

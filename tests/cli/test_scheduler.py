@@ -359,7 +359,15 @@ def alive(number, kill=os.killpg):
     return True
 
 
-def test_objects_of_stores(run):
+@pytest.fixture
+def threads():
+    """Return where a scheduler of two threads listens, which share the memory of this process."""
+    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(**options, processes=False, protocol="tcp://", silence_logs="CRITICAL") as cluster:
+        yield cluster.scheduler_address
+
+
+def test_objects_of_stores(run, threads):
     fsspec = pytest.importorskip("fsspec")
     one, parts = write("parquet")
     want = run("gcm", one, *POINTS, "--json")
@@ -367,7 +375,8 @@ def test_objects_of_stores(run):
     store.put(parts, "/bucket/points", recursive=True)
     try:
         assert run("gcm", "memory://bucket/points", *POINTS, "--json") == want
-        assert run("gcm", "memory://bucket/points/*.parquet", *POINTS, "--json", "--state", "kept") == want
+        where = ("--scheduler", threads, "--state", "kept")
+        assert run("gcm", "memory://bucket/points/*.parquet", *POINTS, "--json", *where) == want
         assert len(list(Path("kept").glob("cells-*"))) == 3
         assert run("gcm", f"file://{Path(parts).absolute()}", *POINTS, "--json") == want
         store.pipe("/bucket/points/part.9.parquet", b"no table")
@@ -382,7 +391,8 @@ def test_objects_of_stores(run):
     want = run("confusion", *labels)
     store.put("y.zarr", "/arrays/y.zarr", recursive=True)
     try:
-        assert run("confusion", "--labels", "memory://arrays/y.zarr", *labels[2:]) == want
+        for where in ((), ("--scheduler", threads)):
+            assert run("confusion", "--labels", "memory://arrays/y.zarr", *labels[2:], *where) == want
     finally:
         store.rm("/arrays", recursive=True)
 
