@@ -181,7 +181,7 @@ def gradients(size: Size) -> Iterator[Job]:
 
 
 def tables(size: Size) -> Iterator[Job]:
-    """Scale tables to all of their two-way margins."""
+    """Scale tables, and some of their cells, to all of their two-way margins."""
     axes = (0, 1), (0, 2), (1, 2)
     for n_axis, most in ((4, 1_000_000), (7, 10_000)):
         n = min(size.matrices, most)
@@ -195,6 +195,21 @@ def tables(size: Size) -> Iterator[Job]:
 
         moved = 2 * M.nbytes + 3 * sum(target.nbytes for target in targets) + 25 * n
         yield Job("ipf_nd", f"{n:,} {n_axis}x{n_axis}x{n_axis}", moved, run, (M, *targets), rtol=SCALED)
+    some = np.random.default_rng(0).random((9, 9, 9)) < 0.3
+    coords, n = np.stack(np.nonzero(some)), min(size.matrices, 10_000)
+    values = uniform(n * int(some.sum())).reshape(n, -1) + 0.05
+    T = cupy.zeros((n, 9, 9, 9))
+    T[(slice(None), *map(cupy.asarray, coords))] = values * (values[::-1] + 0.5)
+    targets = [T.sum(axis) for axis in (3, 2, 1)]
+
+    def run_cells(values: Any, *targets: Any) -> tuple[Any, ...]:
+        places = coords if isinstance(values, np.ndarray) else cupy.asarray(coords)
+        found = cmfast.ipf_cells(values, places, list(zip(axes, targets, strict=True)))
+        return found.table, found.status
+
+    moved = 2 * values.nbytes + 3 * sum(target.nbytes for target in targets) + 25 * n
+    what = f"{n:,} 9x9x9, {len(coords[0])} cells"
+    yield Job("ipf_cells", what, moved, run_cells, (values, *targets), rtol=SCALED)
 
 
 def metrics(size: Size) -> Iterator[Job]:

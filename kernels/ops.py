@@ -84,7 +84,7 @@ OPS: dict[str, Op] = {
     # A table, and arrays for each of its margins; the cases ask for tol=1e-13.
     "ipf_nd": Op("margins.launch", "(t),(m)->(t),(m),(m),(),(),(),()", BOTH, rtol=(1e-6, 1e-9)),
     # The same for some cells: their values, where they stand, and an array for each margin.
-    "ipf_cells": Op("margins.launch", "(n),(d,n),(m)->(n),(m),(m),(),(),(),()", rtol=(1e-6, 1e-9)),
+    "ipf_cells": Op("margins.launch", "(n),(d,n),(m)->(n),(m),(m),(),(),(),()", BOTH, rtol=(1e-6, 1e-9)),
     # Statuses, cells that must be zero, numbers for the lines of each margin, what these ask and have.
     "support_nd": Op("margins.support", "(t),(m)->(),(t),(m),(),()", rtol=(1e-6, 1e-9)),
     # Records, design weights, and the totals of each margin; the cases ask for tol=1e-13.

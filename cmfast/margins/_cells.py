@@ -116,8 +116,6 @@ def ipf_cells(
         Arrays of two libraries or devices, or not real; shapes that do not agree; places beyond an axis; cells that are
         listed twice; a column that is not there, or has missing values; cells of which a tidy margin has no row; a
         wrong option.
-    NotImplementedError
-        Arrays on a GPU.
 
     See Also
     --------
@@ -126,10 +124,10 @@ def ipf_cells(
 
     Notes
     -----
-    Bad values: as :func:`ipf_nd`, with the same codes; messages name categories where they were given. Does not
-    synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any `num_threads`
-    and neighbours in the batch; with more than 64 lines beside those of the largest margin, where the linear algebra
-    library is the same and has as many threads. Cells in another order add up in another order.
+    Bad values: as :func:`ipf_nd`, with the same codes; messages name categories where they were given. Synchronises
+    the device, for places are looked at on the host. Reproducible: same input, same bits, for any `num_threads` and
+    neighbours in the batch; on the CPU, with more than 64 lines beside those of the largest margin, where the linear
+    algebra library is the same and has as many threads. Cells in another order add up in another order.
 
     Examples
     --------

@@ -75,6 +75,17 @@ def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.n
     return np.array(pairs, np.int64).reshape(-1, 5), np.concatenate(shared)
 
 
+def softened(layout: Layout, importance: Sequence[float] | None) -> tuple[Layout, np.ndarray]:
+    """Return a layout in whose order only margins that must be met agree, and the slack of all."""
+    if importance is None:
+        return layout, np.zeros(len(layout.order))
+    slack = 1.0 / np.array(importance, np.float64)[layout.order]
+    hard = slack == 0.0
+    pairs = layout.pairs[hard[layout.pairs[:, 0]] & hard[layout.pairs[:, 1]]]
+    within = np.where(hard & hard[layout.within], layout.within, -1)
+    return layout._replace(pairs=pairs, within=within), slack
+
+
 def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Sequence[Any], xp: Any = np) -> Any:
     """Return the targets of all margins, arrays of `xp`, as one line, in an order."""
     sizes = [tuple(shape[axis] for axis in of) for of in axes]

@@ -81,6 +81,23 @@ def test_hard_tables_are_solved_as_on_the_cpu(shape, axes, sd, filled):
     assert_agree(on_cpu, on_cuda, 1e-6)
 
 
+@pytest.mark.parametrize("importance", [[2.0, np.inf, 0.5], [1.0, 3.0, 1.0], [np.inf, 5.0, 100.0]])
+def test_margins_that_need_not_be_met_are_missed_as_on_the_cpu(importance):
+    on_cpu, on_cuda = both(*zeros((3, 3, 4), 20), importance=importance)
+    assert {int(code) for code in on_cpu.status} <= {0, 6}
+    assert_agree(on_cpu, on_cuda, 1e-9)
+
+
+def test_cells_that_are_listed_are_scaled_as_on_the_cpu():
+    M, margins = planted((20, 9, 7), PAIRS, 1.0, 0.3)
+    coords = np.stack(np.nonzero(M))
+    there = [(of, device.asarray(target)) for of, target in margins]
+    on_cpu = cmfast.ipf_cells(M[M > 0], coords, margins, tol=1e-12)
+    on_cuda = cmfast.ipf_cells(device.asarray(M[M > 0]), device.asarray(coords), there, tol=1e-12)
+    assert on_cpu.status == Status.CONVERGED
+    assert_agree(on_cpu, on_cuda, 1e-6)
+
+
 def test_what_targets_do_not_determine_is_told():
     rng = np.random.default_rng(0)
     shape = (8,) * 3

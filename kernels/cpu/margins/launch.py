@@ -69,7 +69,7 @@ def _of_cells(
     progress=None,
 ):
     """Scale tables of which cells are given in the order of a layout's places."""
-    layout, slack = _softened(layout, importance)
+    layout, slack = _layout.softened(layout, importance)
     wanted = _layout.together(shape, axes, layout.order, targets)
     cells = batches.as_floating(values).astype(np.float64, copy=False)
     batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
@@ -97,17 +97,6 @@ def least_residual(layout, tol):
     """Return what residual is small enough: that of rounding, where less is asked for."""
     longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
     return max(tol, FLOOR * max(1.0, longest / FLOOR_LINES))
-
-
-def _softened(layout, importance):
-    """Return a layout in whose order only margins that must be met agree, and the slack of all."""
-    if importance is None:
-        return layout, np.zeros(len(layout.order))
-    slack = 1.0 / np.array(importance, np.float64)[layout.order]
-    hard = slack == 0.0
-    pairs = layout.pairs[hard[layout.pairs[:, 0]] & hard[layout.pairs[:, 1]]]
-    within = np.where(hard & hard[layout.within], layout.within, -1)
-    return layout._replace(pairs=pairs, within=within), slack
 
 
 def _solved(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads, progress):

@@ -66,7 +66,16 @@ __device__ __forceinline__ bool reconcile(Table<W>& t, const Overlaps& overlaps)
   return true;
 }
 
-// Find out which of the other lines are unknowns, and add up the targets of every margin.
+template <int W>
+__device__ __forceinline__ bool has_cells(const Table<W>& t, int line) {
+#pragma unroll 1
+  for (int at = t.of.starts[line]; at < t.of.starts[line + 1]; ++at)
+    if (t.q()[t.of.members[at]] > 0.0) return true;
+  return false;
+}
+
+// Find out which of the other lines are unknowns, and add up the targets of every margin. A line that need not meet its
+// target and has no cell misses all of it.
 template <int W>
 __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
   t.total = CM_INF;
@@ -83,7 +92,7 @@ __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
         free = true;
     total = team_sum<W>(total);
     free = team_any<W>(free);
-    if (!free) t.total = fmin(t.total, total);
+    if (!free && t.of.slack[b] == 0.0) t.total = fmin(t.total, total);
     t.meet();  // all have read what follows of the margins before
     if (t.rank == 0) {
       t.totals()[b] = total;
@@ -96,17 +105,18 @@ __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
 #pragma unroll 1
     for (int k = t.begin(b) + t.rank; k < t.end(b); k += W) {
       const double target = t.targets()[t.of.closed + k];
-      t.wanted()[k] = target > 0.0 && !implied ? target : 0.0;
-      unknowns += t.wanted()[k] > 0.0;
+      const bool asked = target > 0.0 && !implied && (t.of.slack[b] == 0.0 || has_cells(t, t.of.closed + k));
+      t.goals()[t.of.closed + k] = t.wanted()[k] = asked ? target : 0.0;
+      unknowns += asked;
     }
   }
   t.unknowns = team_sum<W>(unknowns);
   t.meet();
 }
 
-// Take the cells that may be positive: none has a line whose target is zero. Whether every line with a target has one.
+// Take the cells that may be positive: none has a line whose target is zero.
 template <int W>
-__device__ __forceinline__ bool take(Table<W>& t, const double* cells, double smoothing) {
+__device__ __forceinline__ void take(Table<W>& t, const double* cells, double smoothing) {
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
     const double value = cells[t.of.places[c]] + smoothing;
@@ -117,15 +127,18 @@ __device__ __forceinline__ bool take(Table<W>& t, const double* cells, double sm
     t.x()[c] = 0.0;
   }
   t.meet();
+}
+
+// Whether a line that must meet its target has no cell.
+template <int W>
+__device__ __forceinline__ bool lacks_cells(const Table<W>& t) {
   bool empty = false;
 #pragma unroll 1
-  for (int line = t.rank; line < t.of.lines; line += W) {
-    bool some = false;
+  for (int b = 0; b < t.of.margins; ++b)
 #pragma unroll 1
-    for (int at = t.of.starts[line]; at < t.of.starts[line + 1]; ++at) some |= t.q()[t.of.members[at]] > 0.0;
-    empty |= !some && (line < t.of.closed ? t.targets()[line] : t.wanted()[line - t.of.closed]) > 0.0;
-  }
-  return !team_any<W>(empty);
+    for (int line = t.of.offsets[b] + t.rank; line < t.of.offsets[b + 1] && t.of.slack[b] == 0.0; line += W)
+      empty |= t.asked(b, line) > 0.0 && !has_cells(t, line);
+  return team_any<W>(empty);
 }
 
 // Fill a table; return CM_CONVERGED, or why it has no answer. The targets are changed to agree.
@@ -144,8 +157,9 @@ __device__ __forceinline__ int begin(Table<W>& t, const double* cells, const dou
   const int status = check(t, cells);
   if (status != CM_CONVERGED) return status;
   if (!reconcile(t, overlaps)) return CM_TOTALS;
+  take(t, cells, smoothing);
   number(t, overlaps);
-  return take(t, cells, smoothing) ? CM_CONVERGED : CM_ZERO_LINE;
+  return lacks_cells(t) ? CM_ZERO_LINE : CM_CONVERGED;
 }
 
 // Sweep a few times, and further while that will not take many more; return whether that is all it takes.
@@ -225,10 +239,11 @@ __device__ __forceinline__ int stepped(Table<W>& t) {
 // Note how far the cells move where targets are rounded at random, in a way that depends on nothing but `number`.
 template <int W>
 __device__ __forceinline__ void disturb(Table<W>& t, int number) {
+  const double unit = CM_UNIT / (1.0 + t.slack);
   draw_signs(t, number + 1);
 #pragma unroll 1
   for (int b = 1; b < t.of.margins; ++b)
-    sum_lines(t, b, t.z() - t.of.closed, [&](int c) { return t.step_lift()[t.code(0, c)] * CM_UNIT * t.x()[c]; });
+    sum_lines(t, b, t.z() - t.of.closed, [&](int c) { return t.step_lift()[t.code(0, c)] * unit * t.x()[c]; });
   t.meet();
 #pragma unroll 1
   for (int k = t.rank; k < t.others(); k += W)
@@ -252,7 +267,7 @@ __device__ __forceinline__ int scale(Table<W>& t, bool pairs) {
   t.passes = 1;
   if (t.unknowns == 0)
     t.width = 0.0;
-  else if (sweep_on(t))
+  else if (!t.soft && sweep_on(t))
     return CM_CONVERGED;
   int status = judged(t), probes = 0;
   const bool probed = t.unknowns > 0;
@@ -267,7 +282,8 @@ __device__ __forceinline__ int scale(Table<W>& t, bool pairs) {
     }
     if (steps) {
 #pragma unroll 1
-      for (int k = t.rank; k < t.others(); k += W) t.step()[k] = t.scale()[k] * (t.wanted()[k] - t.sums()[k]);
+      for (int k = t.rank; k < t.others(); k += W)
+        t.step()[k] = t.scale()[k] * (t.goals()[t.of.closed + k] - t.sums()[k]);
       t.meet();
     } else {
       disturb(t, probes++);
@@ -300,7 +316,7 @@ __device__ __forceinline__ double twice(Table<W>& t, const double* y, double* ou
 #pragma unroll 1
       for (; at < stop; at += span) sum += t.z()[t.of.members[at]];
       sum = span_sum(sum, span);
-      if (leads) out[line] = (b ? t.wanted()[line - t.of.closed] : t.targets()[line]) > 0.0 ? sum : 0.0;
+      if (leads) out[line] = t.asked(b, line) > 0.0 ? sum : 0.0;
     });
   t.meet();
   return team_sum<W>(square);
@@ -352,10 +368,11 @@ __device__ __forceinline__ void shorten(Table<W>& t) {
   t.meet();
 }
 
-// Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known.
+// Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known. Of
+// margins that must be met.
 template <int W>
 __device__ __forceinline__ void gauge(const Table<W>& t, int first, double* factors) {
-  if (!(t.known()[first] > 0.0)) return;
+  if (first < 0 || !(t.known()[first] > 0.0)) return;
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b) {
     double total = 0.0;
@@ -368,7 +385,7 @@ __device__ __forceinline__ void gauge(const Table<W>& t, int first, double* fact
       }
     total = team_sum<W>(total);
     number = team_sum<W>(number);
-    if (b == first || !(t.known()[b] > 0.0) || number == 0) continue;
+    if (b == first || !(t.known()[b] > 0.0) || number == 0 || t.of.slack[b] > 0.0) continue;
     const double mean = total / number;
 #pragma unroll 1
     for (int line = t.of.offsets[b] + t.rank; line < t.of.offsets[b + 1]; line += W) factors[line] -= mean;
@@ -389,7 +406,8 @@ __device__ __forceinline__ double finish(Table<W>& t, int first, double* out, do
   double worst = 0.0;
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b) {
-    double missed = 0.0;
+    const bool hard = t.of.slack[b] == 0.0;
+    double missed = 0.0, size = 0.0;
     over_lines(t, b, [&](int line, int at, int stop, int span, bool leads) {
       double sum = 0.0;
 #pragma unroll 1
@@ -397,12 +415,16 @@ __device__ __forceinline__ double finish(Table<W>& t, int first, double* out, do
       sum = span_sum(sum, span);
       if (!leads) return;
       achieved[line] = sum;
-      if (t.targets()[line] >= 0.0) missed += fabs(sum - t.targets()[line]);
+      if (!(t.targets()[line] >= 0.0)) return;
+      const double goal = hard ? t.targets()[line] : t.goals()[line];
+      missed += fabs(sum - goal);
+      size += goal;
     });
     missed = team_sum<W>(missed);
-    worst = larger(worst, t.totals()[b] > 0.0 ? missed / t.totals()[b] : missed);
+    size = team_sum<W>(size);
+    worst = larger(worst, size > 0.0 ? missed / size : missed);
   }
-  shorten(t);
+  if (!t.soft) shorten(t);  // else multipliers say what the goals are
 #pragma unroll 1
   for (int k = t.rank; k < t.of.lines; k += W)
     factors[k] = k >= t.of.closed ? t.multipliers()[k - t.of.closed] : t.targets()[k] > 0.0 ? t.lift()[k] : 0.0;
@@ -413,7 +435,8 @@ __device__ __forceinline__ double finish(Table<W>& t, int first, double* out, do
   for (int k = t.rank; k < t.of.lines; k += W) {
     const bool asked = t.targets()[k] != 0.0;
     factors[k] = asked ? exp(factors[k]) : 0.0;
-    vanished |= asked && !(factors[k] > 0.0 && factors[k] < CM_INF);
+    // Those of margins that contradict go far beyond what cells are scaled by.
+    vanished |= asked && !t.soft && !(factors[k] > 0.0 && factors[k] < CM_INF);
   }
   return team_any<W>(vanished) ? CM_INF : worst;
 }
@@ -426,15 +449,18 @@ __global__ void __launch_bounds__(CM_THREADS, 2)
                          i64 wanted_step, i64 n, int n_cells, int margins, int closed, int lines,
                          const int* __restrict__ offsets, const int* __restrict__ codes, const int* __restrict__ places,
                          const int* __restrict__ starts, const int* __restrict__ members, const int* __restrict__ spans,
-                         int n_pairs, const int* __restrict__ pairs, const int* __restrict__ common,
-                         const int* __restrict__ within, int first, int by_pairs, double smoothing, double tol,
-                         double last_width, i64 max_iter, i64 size, double* scratch, double* out, double* factors,
-                         double* achieved, double* out_residual, double* out_error, i64* out_iter,
-                         signed char* out_status) {
+                         const double* __restrict__ slack, int n_pairs, const int* __restrict__ pairs,
+                         const int* __restrict__ common, const int* __restrict__ within, int first, int by_pairs,
+                         double smoothing, double tol, double last_width, i64 max_iter, i64 size, double* scratch,
+                         double* out, double* factors, double* achieved, double* out_residual, double* out_error,
+                         i64* out_iter, signed char* out_status) {
   CM_DYN_SMEM(double, near);
   const i64 teams = blockDim.x / W, team = threadIdx.x / W;
   Table<W> t;
-  t.of = Pattern{n_cells, margins, closed, lines, offsets, codes, places, starts, members, spans};
+  t.of = Pattern{n_cells, margins, closed, lines, offsets, codes, places, starts, members, spans, slack};
+  t.slack = slack[0];
+  t.soft = false;
+  for (int b = 0; b < margins; ++b) t.soft |= slack[b] > 0.0;
   t.rank = threadIdx.x % W;
   t.tol = tol;
   t.last_width = last_width;

@@ -9,6 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, Kernel, library, most_shared, processors
+from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.shared import margins, margins_layout
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 
@@ -23,6 +24,7 @@ _OF_TABLES = (
 DEFINES = {name: getattr(margins, name) for name in _OF_TABLES}
 _TABLES = Kernel("margins/launch", "cmfast_ipf_nd_tables", (("32",), ("256",)), 255)
 KERNELS = (_TABLES,)
+_RESULTS = ("out", "factors", "achieved", "out_residual", "out_error", "out_iter", "out_status")
 
 
 class Pattern(NamedTuple):
@@ -69,7 +71,7 @@ def pattern(xp: ModuleType, layout: margins_layout.Layout) -> Pattern:
     along, across = cells // max(1, closed), cells * (n_margins - 1) // max(1, others)
     by_pairs = along * across * (n_margins - 1) < others * closed
     equations = others * (others + 1) // 2 + (0 if by_pairs else others * closed)
-    size = lines + 5 * others + 2 * (closed + n_margins + cells) + max(cells, others) + max(equations, 4 * lines)
+    size = 2 * lines + 5 * others + 2 * (closed + n_margins + cells) + max(cells, others) + max(equations, 4 * lines)
     arrays = (
         layout.places, layout.offsets, codes, starts, members, spans, layout.pairs, layout.shared, layout.within
     )  # fmt: skip
@@ -94,69 +96,82 @@ def _dense(
     return layout, found
 
 
-def ipf_nd(
-    M: Any, *targets: Any, axes: margins_layout.Axes, ndim: int, smoothing: float | None = None, tol: float,
-    max_iter: int | None = None, num_threads: int | None = None, progress: Any = None,
-) -> tuple[Any, ...]:  # fmt: skip
+def ipf_nd(M: Any, *targets: Any, axes: margins_layout.Axes, ndim: int, **options: Any) -> tuple[Any, ...]:
     """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
-    del num_threads
-    xp, cut = library(M), M.ndim - ndim
+    cut = M.ndim - ndim
     shape = M.shape[cut:]
-    layout, there = _dense(xp, M.device.id, shape, axes)
-    cells = M.reshape((*M.shape[:cut], math.prod(shape))).astype(np.float64, copy=False)
+    known = _dense(library(M), M.device.id, shape, axes)
+    cells, *others = _scaled(M.reshape((*M.shape[:cut], math.prod(shape))), targets, shape, axes, known, **options)
+    return cells.reshape((*cells.shape[:-1], *shape)), *others
+
+
+def ipf_cells(
+    values: Any, coords: Any, *targets: Any, axes: margins_layout.Axes, shape: tuple[int, ...], **options: Any
+) -> tuple[Any, ...]:
+    """Do so for the cells of tables of some shape that stand at `coords`, which are different; all others are zero."""
+    layout = margins_layout.layout(shape, axes, list(coords.get()))  # synchronises
+    return _scaled(values, targets, shape, axes, (layout, pattern(library(values), layout)), **options)
+
+
+def _scaled(
+    values: Any, targets: tuple[Any, ...], shape: tuple[int, ...], axes: margins_layout.Axes,
+    known: tuple[margins_layout.Layout, Pattern], *, importance: list[float] | None = None,
+    smoothing: float | None = None, tol: float, max_iter: int | None = None, num_threads: int | None = None,
+    progress: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Scale tables of which cells are given in the order of the places of a layout."""
+    del num_threads
+    xp, (whole, there) = library(values), known
+    layout, slack = margins_layout.softened(whole, importance)
     wanted = margins_layout.together(shape, axes, layout.order, targets, xp)
-    batch, arrays, steps = batches.broadcast_batches(1, cells, wanted)
-    n, of_batch = math.prod(batch), zip(arrays, steps, strict=True)
-    rules = _rules(layout, smoothing, tol, max_iter)
-    found = _solve(n, [each for pair in of_batch for each in pair], layout, there, rules, progress)
+    batch, arrays, steps = batches.broadcast_batches(1, values.astype(np.float64, copy=False), wanted)
+    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
+    hard = [int(place) for place in np.argsort(layout.order) if slack[place] == 0.0]
+    rules = {
+        "slack": resident(values, slack), "smoothing": float(smoothing or 0.0),
+        "tol": max(tol, margins.FLOOR * max(1.0, longest / FLOOR_LINES)), "last_width": last_width(tol),
+        "max_iter": margins.MOST_PASSES if max_iter is None else max_iter, "first": hard[0] if hard else -1,
+    }  # fmt: skip
+    if layout is not whole:  # fewer margins have to agree
+        pairs, within = (resident(values, a.astype(np.int32)) for a in (layout.pairs, layout.within))
+        there = there._replace(pairs=pairs, within=within)
+    flat = dict(zip(("cells", "wanted", "cells_step", "wanted_step"), (*arrays, *steps), strict=True))
+    found = _solve(math.prod(batch), flat, layout, there, rules, progress)
     table, factors, achieved, *numbers = (a.reshape((*batch, *a.shape[1:])) for a in found)
-    table = table.reshape((*batch, *shape)).astype(batches.result_dtype(M, *targets), copy=False)
     lines = (margins_layout.apart(a, shape, axes, layout, xp) for a in (factors, achieved))
+    table = table.astype(batches.result_dtype(values, *targets), copy=False)
     return table, *(part for parts in lines for part in parts), *numbers
 
 
-def _rules(layout: margins_layout.Layout, smoothing: float | None, tol: float, max_iter: int | None) -> dict[str, Any]:
-    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
-    return {
-        "smoothing": float(smoothing or 0.0),
-        "tol": max(tol, margins.FLOOR * max(1.0, longest / FLOOR_LINES)),
-        "last_width": last_width(tol),
-        "max_iter": margins.MOST_PASSES if max_iter is None else max_iter,
-        "first": int(np.flatnonzero(layout.order == 0)[0]),
-    }
-
-
 def _solve(
-    n: int, arrays: list[Any], layout: margins_layout.Layout, there: Pattern, rules: dict[str, Any], progress: Any
+    n: int, given: dict[str, Any], layout: margins_layout.Layout, there: Pattern, rules: dict[str, Any], progress: Any
 ) -> tuple[Any, ...]:
     """Return what became of a flat batch."""
-    cells, cells_step, wanted, wanted_step = arrays
-    xp, (n_cells, n_margins), n_lines = library(cells), layout.lines.shape, int(layout.offsets[-1])
-    types = (np.float64, np.float64, np.int64, np.int8)
+    cells, (n_cells, n_margins), n_lines = given["cells"], layout.lines.shape, int(layout.offsets[-1])
+    xp, types = library(cells), (np.float64, np.float64, np.int64, np.int8)
     out = *(xp.empty((n, size)) for size in (n_cells, n_lines, n_lines)), *(xp.empty(n, dtype) for dtype in types)
+    named = dict(zip(_RESULTS, out, strict=True))
     numbers = there._asdict()
-    size = numbers.pop("size")
+    size = numbers["size"]
     width = WARP if size <= NARROW else THREADS
     teams = min(THREADS // WARP, SHARED // (8 * size)) if width == WARP else 1
-    bytes_near = 8 * teams * size + batches.team_scratch(str(width))
-    is_near = bytes_near <= (SHARED if width == WARP else most_shared(cells.device))
+    own = batches.team_scratch(str(width))
+    is_near = own + 8 * teams * size <= (SHARED if width == WARP else most_shared(cells.device))
     most = min(PER_PROCESSOR * processors(cells.device), max(1, batches.MOST_SCRATCH_BYTES // (8 * size)))
     together = max(1, n) if progress is None else PROGRESS_TABLES
-    names = ("out", "factors", "achieved", "out_residual", "out_error", "out_iter", "out_status")
     for start in range(0, n, together):
-        stop = min(start + together, n)
-        blocks = min(-(-(stop - start) // teams), BLOCKS if is_near else most)
-        part = {name: array[start:stop] for name, array in zip(names, out, strict=True)}
+        some = slice(start, min(start + together, n))
+        count = some.stop - start
+        blocks = min(-(-count // teams), BLOCKS if is_near else most)
+        part = {name: given[name][some] if given[f"{name}_step"] else given[name] for name in ("cells", "wanted")}
         _TABLES.launch(
-            (str(width),), blocks, threads=teams * width, shared=bytes_near if is_near else bytes_near - 8 * size,
-            cells=cells[start:stop] if cells_step else cells, cells_step=cells_step,
-            wanted=wanted[start:stop] if wanted_step else wanted, wanted_step=wanted_step, n=stop - start,
+            (str(width),), blocks, threads=teams * width, shared=own + 8 * teams * size * is_near,
+            **given | part | numbers | rules, **{name: array[some] for name, array in named.items()}, n=count,
             n_cells=n_cells, margins=n_margins, closed=int(layout.offsets[1]), lines=n_lines,
-            n_pairs=len(layout.pairs), **numbers, **rules, **part, size=size,
-            scratch=None if is_near else xp.empty(blocks * size),
+            n_pairs=len(layout.pairs), scratch=None if is_near else xp.empty(blocks * size),
         )  # fmt: skip
         if progress is not None:
-            progress(stop, n)
+            progress(some.stop, n)
     if progress is not None and n == 0:
         progress(0, 0)
     return out

@@ -9,9 +9,8 @@ __device__ __forceinline__ i64 cell_of(int i, int j) { return i64(i) * (i + 1) /
 template <int W>
 __device__ __forceinline__ void eliminate_line(const Table<W>& t, double* row, int k, int c, int from) {
   const int line = t.code(0, c);
-  const double target = t.targets()[line];
-  if (!(target > 0.0)) return;
-  const double part = t.x()[c] / target;
+  if (!(t.targets()[line] > 0.0)) return;
+  const double part = t.x()[c] / (t.goals()[line] * (1.0 + t.slack));
 #pragma unroll 1
   for (int other = t.of.starts[line]; other < t.of.starts[line + 1]; ++other)
 #pragma unroll 1
@@ -42,17 +41,22 @@ __device__ __forceinline__ void curve(Table<W>& t, bool pairs) {
         row[k] += t.x()[c];
 #pragma unroll 1
         for (int a = 1; a < b; ++a) row[t.code(a, c)] += t.x()[c];
-        const double target = t.targets()[t.code(0, c)];
+        const double goal = t.goals()[t.code(0, c)] * (1.0 + t.slack);
         if (pairs)
           eliminate_line(t, row, k, c, b);
-        else if (target > 0.0)
-          T[i64(t.code(0, c)) * n + k] += t.x()[c] / sqrt(target);
+        else if (goal > 0.0)
+          T[i64(t.code(0, c)) * n + k] += t.x()[c] / sqrt(goal);
       }
     }
 #pragma unroll 1
-  for (int k = t.rank; k < n; k += W)
-    // A line whose cells are all below float64 has no step; without this its equations would be no numbers.
-    t.scale()[k] = t.wanted()[k] > 0.0 && t.sums()[k] > 0.0 ? 1.0 / sqrt(t.sums()[k]) : 0.0;
+  for (int b = 1; b < t.of.margins; ++b)
+#pragma unroll 1
+    for (int k = t.begin(b) + t.rank; k < t.end(b); k += W) {
+      const double more = t.of.slack[b] * t.goals()[t.of.closed + k], size = t.sums()[k] + more;
+      // A line whose cells are all below float64 has no step; without this its equations would be no numbers.
+      t.scale()[k] = t.wanted()[k] > 0.0 && size > 0.0 ? 1.0 / sqrt(size) : 0.0;
+      S[cell_of(k, k)] += more;
+    }
   t.meet();
 #pragma unroll 1
   for (int k = 0; k < n; ++k)

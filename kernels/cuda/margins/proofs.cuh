@@ -1,9 +1,14 @@
 // What multipliers prove when they run away, as kernels/cpu/margins/_proofs.py: that no table has the margins, or that
 // some cells are zero in all that do.
 
+// What a cell gets by its lines. Targets that need not be met prove nothing.
 template <int W>
 __device__ __forceinline__ double raised(const Table<W>& t, const double* lift, const double* y, int c) {
-  return sum_over_codes(t, c, lift[t.code(0, c)], y);
+  double z = t.slack == 0.0 ? lift[t.code(0, c)] : 0.0;
+#pragma unroll 1
+  for (int b = 1; b < t.of.margins; ++b)
+    if (t.of.slack[b] == 0.0) z += y[t.code(b, c)];
+  return z;
 }
 
 struct Reach {
@@ -14,13 +19,14 @@ template <int W>
 __device__ __forceinline__ Reach reach(const Table<W>& t, const double* lift, const double* y) {
   Reach found{-CM_INF, 0.0, 0.0, 0.0};
 #pragma unroll 1
-  for (int k = t.rank; k < t.of.lines; k += W) {
-    const bool closed = k < t.of.closed;
-    const double target = closed ? t.targets()[k] : t.wanted()[k - t.of.closed];
-    const double part = target > 0.0 ? target * (closed ? lift[k] : y[k - t.of.closed]) : 0.0;
-    found.product += part;
-    found.size += fabs(part);
-  }
+  for (int b = 0; b < t.of.margins; ++b)
+#pragma unroll 1
+    for (int k = t.of.offsets[b] + t.rank; k < t.of.offsets[b + 1] && t.of.slack[b] == 0.0; k += W) {
+      const double target = t.asked(b, k);
+      const double part = target > 0.0 ? target * (b ? y[k - t.of.closed] : lift[k]) : 0.0;
+      found.product += part;
+      found.size += fabs(part);
+    }
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W)
     if (t.q()[c] > 0.0) found.top = larger(found.top, raised(t, lift, y, c));
@@ -39,20 +45,20 @@ __device__ __forceinline__ bool refutes(const Table<W>& t, const double* lift, c
   return found.product - found.most > CM_CERTAIN * found.size;
 }
 
-// The smallest target of the lines of a cell.
+// The smallest target, of those that must be met, of the lines of a cell.
 template <int W>
 __device__ __forceinline__ double smallest_line(const Table<W>& t, int c) {
   const double target = t.targets()[t.code(0, c)];
-  double least = target >= 0.0 ? target : CM_INF;
+  double least = target >= 0.0 && t.slack == 0.0 ? target : CM_INF;
 #pragma unroll 1
   for (int b = 1; b < t.of.margins; ++b) {
     const double other = t.wanted()[t.code(b, c)];
-    if (other > 0.0) least = fmin(least, other);
+    if (other > 0.0 && t.of.slack[b] == 0.0) least = fmin(least, other);
   }
   return least;
 }
 
-// Whether a line with a target has none but cells that are marked.
+// Whether a line that must meet its target has none but cells that are marked.
 template <int W>
 __device__ __forceinline__ bool leaves_empty(const Table<W>& t) {
   bool empty = false;
@@ -67,7 +73,7 @@ __device__ __forceinline__ bool leaves_empty(const Table<W>& t) {
         some |= t.q()[c] > 0.0;
         left |= t.q()[c] > 0.0 && t.x()[c] >= 0.0;
       }
-      empty |= some && !left && (b ? t.wanted()[line - t.of.closed] : t.targets()[line]) > 0.0;
+      empty |= some && !left && t.of.slack[b] == 0.0 && t.asked(b, line) > 0.0;
     }
   return team_any<W>(empty);
 }

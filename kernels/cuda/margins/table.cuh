@@ -12,6 +12,9 @@ struct Pattern {
   const int* __restrict__ starts;   // where the cells of each line begin in `members`
   const int* __restrict__ members;
   const int* __restrict__ spans;  // how many threads share a line of each margin
+  // One over how important each margin is, 0 where it must be met: else a target m becomes the goal m exp(-slack
+  // multiplier).
+  const double* __restrict__ slack;
 };
 
 template <int W>
@@ -23,10 +26,15 @@ struct Table {
 
   double* base;  // what the team keeps of a table
 
+  double slack;  // of the closed margin
+  bool soft;     // whether any margin need not be met
   double residual, width, width_before, total, probed;
   i64 passes;
   int unknowns, steps, removed;
 
+  __device__ __forceinline__ double asked(int b, int line) const {  // 0 where a line is no unknown
+    return b ? wanted()[line - of.closed] : targets()[line];
+  }
   __device__ __forceinline__ int others() const { return of.lines - of.closed; }
   __device__ __forceinline__ void meet() const {
     if constexpr (W > 32)
@@ -35,11 +43,12 @@ struct Table {
       __syncwarp();
   }
   // One pointer and sizes that are known everywhere, for registers are short.
-  __device__ __forceinline__ double* at_lines(int k) const { return base + of.lines + k * of.closed; }
+  __device__ __forceinline__ double* at_lines(int k) const { return base + 2 * of.lines + k * of.closed; }
   __device__ __forceinline__ double* at_others(int k) const {
-    return base + of.lines + 2 * (of.closed + of.margins) + k * (of.lines - of.closed);
+    return base + 2 * (of.lines + of.closed + of.margins) + k * (of.lines - of.closed);
   }
-  __device__ __forceinline__ double* targets() const { return base; }      // of all lines
+  __device__ __forceinline__ double* targets() const { return base; }  // of all lines
+  __device__ __forceinline__ double* goals() const { return base + of.lines; }
   __device__ __forceinline__ double* lift() const { return at_lines(0); }  // multipliers of closed lines
   __device__ __forceinline__ double* step_lift() const { return at_lines(1); }
   __device__ __forceinline__ double* totals() const { return at_lines(2); }  // of margins, and whether they are known
@@ -135,11 +144,19 @@ __device__ __forceinline__ void close(Table<W>& t) {
         t.x()[c] = t.q()[c] * exp(t.x()[c] - (asked ? top : 0.0));
         sum += t.x()[c];
       }
-    const double factor = target / span_sum(sum, span);
+    double factor = target / span_sum(sum, span), lift = log(factor) - top, goal = target;
     const bool scaled = asked && top > -CM_INF;
+    if (t.slack > 0.0) {
+      lift /= 1.0 + t.slack;
+      factor = exp(lift + top);
+      goal = scaled ? target * exp(-t.slack * lift) : 0.0;
+    }
 #pragma unroll 1
     for (int c = at; c < stop && scaled; c += span) t.x()[c] *= factor;
-    if (leads) t.lift()[line] = scaled ? log(factor) - top : 0.0;
+    if (leads) {
+      t.lift()[line] = scaled ? lift : 0.0;
+      t.goals()[line] = goal;
+    }
   });
   t.meet();
 }
@@ -153,13 +170,21 @@ __device__ __forceinline__ void add_up(Table<W>& t) {
   t.residual = 0.0;
 #pragma unroll 1
   for (int b = 1; b < t.of.margins; ++b) {
-    double missed = 0.0;
+    const double slack = t.of.slack[b];
+    double missed = 0.0, total = 0.0;
 #pragma unroll 1
     for (int k = t.begin(b) + t.rank; k < t.end(b); k += W)
-      if (t.wanted()[k] > 0.0) missed += fabs(t.sums()[k] - t.wanted()[k]);
+      if (t.wanted()[k] > 0.0) {
+        double& goal = t.goals()[t.of.closed + k];
+        if (slack > 0.0) goal = t.wanted()[k] * exp(-slack * t.multipliers()[k]);
+        missed += fabs(t.sums()[k] - goal);
+        total += goal;
+      }
     missed = team_sum<W>(missed);
-    if (missed != 0.0) t.residual = missed < CM_INF ? larger(t.residual, missed / t.totals()[b]) : CM_INF;
+    total = slack > 0.0 ? team_sum<W>(total) : t.totals()[b];
+    if (missed != 0.0) t.residual = missed < CM_INF ? larger(t.residual, missed / total) : CM_INF;
   }
+  t.meet();
 }
 
 // Scale every margin but the closed one to its targets, one after the other, and then that, whose multipliers are not
@@ -283,10 +308,14 @@ __device__ __forceinline__ double echo(Table<W>& t) {
   return CM_INF;
 }
 
-// Undo the closing of lines in the step; leave the most that it raises a cell, and the most it changes one.
+// Undo the closing of lines in the step; leave the most that it raises a cell or goal, and the most it changes a cell.
 template <int W>
 __device__ __forceinline__ void widths(Table<W>& t, double& highest, double& widest) {
   double up = 0.0, far = 0.0;
+#pragma unroll 1
+  for (int b = 1; b < t.of.margins && t.soft; ++b)
+#pragma unroll 1
+    for (int k = t.begin(b) + t.rank; k < t.end(b); k += W) up = larger(up, -t.of.slack[b] * t.step()[k]);
   over_lines(t, 0, [&](int line, int at, int stop, int span, bool leads) {
     double sum = 0.0;
 #pragma unroll 1
@@ -295,8 +324,9 @@ __device__ __forceinline__ void widths(Table<W>& t, double& highest, double& wid
       sum += t.x()[c] * t.z()[c];
     }
     sum = span_sum(sum, span);
-    const double by = t.targets()[line] > 0.0 ? -sum / t.targets()[line] : 0.0;
+    const double by = t.goals()[line] > 0.0 ? -sum / (t.goals()[line] * (1.0 + t.slack)) : 0.0;
     if (leads) t.step_lift()[line] = by;
+    up = larger(up, -t.slack * by);
 #pragma unroll 1
     for (int c = at; c < stop; c += span)
       if (t.q()[c] > 0.0) {
