@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cmfast.kernels.shared.margins import FLOOR
+from cmfast.kernels.shared.scaling import FLOOR_LINES
+
 Axes = tuple[tuple[int, ...], ...]
 
 
@@ -84,6 +87,12 @@ def softened(layout: Layout, importance: Sequence[float] | None) -> tuple[Layout
     pairs = layout.pairs[hard[layout.pairs[:, 0]] & hard[layout.pairs[:, 1]]]
     within = np.where(hard & hard[layout.within], layout.within, -1)
     return layout._replace(pairs=pairs, within=within), slack
+
+
+def least_residual(layout: Layout, tol: float) -> float:
+    """Return what residual is small enough: that of rounding, where less is asked for."""
+    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
+    return max(tol, FLOOR * max(1.0, longest / FLOOR_LINES))
 
 
 def together(shape: tuple[int, ...], axes: Axes, order: np.ndarray, targets: Sequence[Any], xp: Any = np) -> Any:

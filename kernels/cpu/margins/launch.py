@@ -12,8 +12,8 @@ from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, 
 from cmfast.kernels.cpu.margins._solve import SMALL, root, root_by_library, solve, solve_by_library
 from cmfast.kernels.cpu.margins._table import LEVENBERG, PASSES, PROBED, REMOVED, SETTLED, UNKNOWNS, Table, new_table
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import FLOOR, MOST_ERROR, MOST_PASSES, PROBES
-from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
+from cmfast.kernels.shared.margins import MOST_ERROR, MOST_PASSES, PROBES
+from cmfast.kernels.shared.scaling import last_width
 from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 SECONDS_PER_STEP = 4e-9  # of a cell or of a product in the elimination
@@ -77,7 +77,7 @@ def _of_cells(
     rules = Rules(
         float(smoothing or 0.0),
         slack,
-        least_residual(layout, tol),
+        _layout.least_residual(layout, tol),
         last_width(tol),
         MOST_PASSES if max_iter is None else max_iter,
         int(np.flatnonzero(layout.order == hard[0])[0]) if len(hard) else -1,
@@ -91,12 +91,6 @@ def _of_cells(
     )
     kind = batches.result_dtype(values, *targets)
     return out.table.reshape(*batch, out.table.shape[-1]).astype(kind, copy=False), *lines, *numbers
-
-
-def least_residual(layout, tol):
-    """Return what residual is small enough: that of rounding, where less is asked for."""
-    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
-    return max(tol, FLOOR * max(1.0, longest / FLOOR_LINES))
 
 
 def _solved(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads, progress):

@@ -13,7 +13,7 @@ import scipy.sparse
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.margins._newton import SOLVE, opened
 from cmfast.kernels.cpu.margins._table import CELLS, REMOVED
-from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table, least_residual
+from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import CERTAIN, MOST_PASSES
 from cmfast.kernels.shared.scaling import last_width
@@ -34,7 +34,7 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
     cells[(cells > 0.0) & (cells < np.inf)] = 1.0
     batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
     n = math.prod(batch)
-    rules = Rules(0.0, np.zeros(len(axes)), least_residual(layout, TOL), last_width(TOL), MOST_PASSES, -1)
+    rules = Rules(0.0, np.zeros(len(axes)), _layout.least_residual(layout, TOL), last_width(TOL), MOST_PASSES, -1)
     status, dead = np.empty(n, np.int8), np.zeros((n, math.prod(shape)), np.bool_)
     proof, sums = np.full((n, int(layout.offsets[-1])), np.nan), np.full((n, 2), np.nan)
 

@@ -11,7 +11,7 @@ from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import BLOCKS, SHARED, THREADS, Kernel, library, most_shared, processors
 from cmfast.kernels.cuda._core.resident import resident
 from cmfast.kernels.shared import margins, margins_layout
-from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
+from cmfast.kernels.shared.scaling import last_width
 
 WARP = 32
 NARROW = 2048  # numbers of a table that a warp keeps; a block of several warps has room for three such tables
@@ -125,11 +125,10 @@ def _scaled(
     layout, slack = margins_layout.softened(whole, importance)
     wanted = margins_layout.together(shape, axes, layout.order, targets, xp)
     batch, arrays, steps = batches.broadcast_batches(1, values.astype(np.float64, copy=False), wanted)
-    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
     hard = [int(place) for place in np.argsort(layout.order) if slack[place] == 0.0]
     rules = {
         "slack": resident(values, slack), "smoothing": float(smoothing or 0.0),
-        "tol": max(tol, margins.FLOOR * max(1.0, longest / FLOOR_LINES)), "last_width": last_width(tol),
+        "tol": margins_layout.least_residual(layout, tol), "last_width": last_width(tol),
         "max_iter": margins.MOST_PASSES if max_iter is None else max_iter, "first": hard[0] if hard else -1,
     }  # fmt: skip
     if layout is not whole:  # fewer margins have to agree
