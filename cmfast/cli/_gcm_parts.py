@@ -22,7 +22,8 @@ from cmfast.cli._stored import read_counts
 from cmfast.geometry._projection import axes_of
 from cmfast.geometry._result import GcmResult, of_counted
 from cmfast.geometry._rules import Columns, Spread, moments, spread
-from cmfast.geometry._weights import options_of_bi
+from cmfast.geometry._weights import options_of_bi, report, statuses
+from cmfast.geometry._weights import tables as tables_of
 
 PART = 1 << 27  # bytes of an array of points that are counted by one task
 FUNCTION = "geometric_confusion_matrix"  # which this does in parts, and whose messages these are
@@ -51,6 +52,10 @@ def of_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, e
     parts = [part for part, counts in zip(parts, seen, strict=True) if counts.n_samples]
     if not parts:
         raise FileError(str(args.input), "holds no samples")
+    bi = options_of_bi(smoothing, empty)
+    with caller.inside(FUNCTION):
+        known = tables_of(M, args.weights, bi)
+        report(known, statuses(known), "warn")  # first, as it is found out first
     axes = grid = None
     if args.components is not None:
         (path,) = work.states("axes", _axes, [parts], columns, args.components)
@@ -65,7 +70,7 @@ def of_parts(args: argparse.Namespace, *, tables: bool, smoothing: Any = None, e
     cells = cmfast.CellAccumulator(cmfast.Grid.from_bytes(grid), len(M))
     for path in work.states("cells", _cells, parts, columns, axes, grid, len(M)):
         cells.add(read_counts(path, cmfast.CellCounts))
-    options = {"weights": args.weights, "bi": options_of_bi(smoothing, empty), "on_failure": "warn"}
+    options = {"weights": args.weights, "bi": bi, "on_failure": "warn"}
     with caller.inside(FUNCTION):
         found: GcmResult = compute(
             of_counted, cells.counts(), M, args.seed, has_grid=False, num_threads=args.threads, **options
@@ -108,9 +113,10 @@ def _labels(part: Part, columns: Columned | None, *, threads: int | None) -> byt
             y, p = (points.open_array(path, tick=_quietly, rows=part.rows) for path in paths[1:])
         else:
             y, p = points.open_labels(paths[0], columns.true, columns.pred)
+        compute(validate.integer, y_true=y, y_pred=p)
         C = 1
         for source, ids in zip(part.sources[1:] or part.sources * 2, (y, p), strict=True):
-            if ids.dtype.kind in "iu" and ids.size:
+            if ids.size:
                 C = max(C, int(ids.max()) + 1)
                 check_room(source, 1, C)
         state: State = compute(cmfast.ConfusionCounts.from_labels, y, p, n_classes=C)

@@ -15,7 +15,7 @@ from processes import ROOT
 
 import cmfast
 from cmfast import cli
-from cmfast.cli import _cluster, _counting, _gcm_parts
+from cmfast.cli import _cluster, _counting, _gcm_parts, _options
 
 distributed = pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
@@ -122,6 +122,36 @@ def test_points_in_parts_have_the_bytes_of_one_file(run, address, options):
     assert want[0] == 0
     assert run("gcm", parts, *POINTS, *options, "--json") == want
     assert run("gcm", parts, *POINTS, *options, "--json", "--scheduler", address) == want
+
+
+@pytest.mark.parametrize(
+    ("points", "pred", "options"),
+    [
+        (X, 0 * P, ("--weights", "bi")),  # of which no class but one is ever predicted
+        (np.nan * X, P, ()),
+        (np.where(RNG.random((N, 3)) < 0.9, 0, X), P, ("--components", "none", "--grid", "freedman-diaconis")),
+        (0 * X, P, ("--components", "none", "--weights", "row")),
+    ],
+    ids=["weights", "points", "quartiles", "constant"],
+)
+def test_what_has_no_answer_has_none_in_parts(run, points, pred, options):
+    np.save("X.npy", points)
+    np.save("y.npy", Y)
+    np.save("p.npy", pred)
+    for name in "Xyp":
+        Path(name).mkdir()
+        for k, cut in enumerate(CUTS):
+            np.save(f"{name}/{k}.npy", np.load(f"{name}.npy")[slice(*cut)])
+    want = run("gcm", "X.npy", "--labels", "y.npy", "--pred", "p.npy", "--json", *options)
+    assert want[2]
+    assert run("gcm", "X", "--labels", "y", "--pred", "p", "--json", *options) == want
+
+
+def test_how_far_the_parts_are_is_shown(run, monkeypatch):
+    monkeypatch.setattr(_options, "on_terminal", lambda: True)
+    _, parts = write("parquet")
+    assert run("confusion", parts, *COLUMNS)[2].startswith("confusion, labels: 100% (4 of 4 parts) ")
+    assert run("confusion", parts, *COLUMNS, "--quiet")[2] == ""
 
 
 @pytest.fixture
