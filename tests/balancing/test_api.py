@@ -3,6 +3,7 @@
 import collections
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from oracle.balancing import existence
 import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu.balancing import _newton
+from cmfast.kernels.cpu.balancing._certain import by_probes, by_triangles, colours
 from cmfast.kernels.cpu.balancing._pixels import Passes, pack
 from cmfast.kernels.shared.balancing import REASONS
 
@@ -273,3 +275,49 @@ def test_the_proved_step_never_raises_what_is_minimised():
         e = e + d * (1.0 if rho <= 1.79 else max(1.79, np.log1p(rho)) / rho)
     assert (np.diff(values) <= 1e-15 * np.abs(values[:-1])).all()
     assert np.abs(r - 1).max() < 1e-9
+
+
+def test_components_and_their_colours():
+    rng, kinds = np.random.default_rng(18), collections.Counter()
+    for _ in range(200):
+        n = int(rng.integers(1, 12))
+        i, j = np.triu_indices(n, int(rng.integers(0, 2)))
+        keep = rng.random(len(i)) < 1.3 / n
+        i, j = i[keep], j[keep]
+        component, sign = colours(pack(i, j, np.ones(len(i)), n, 0))
+        A = dense(i, j, 1.0, n) > 0
+        reach = np.linalg.matrix_power(A + np.eye(n), n) > 0
+        assert ((component[:, None] == component) == reach).all()
+        for members in np.unique(reach, axis=0):
+            k = np.flatnonzero(members)
+            part = A[np.ix_(k, k)].astype(float)
+            two = bool(np.trace(np.linalg.matrix_power(part, 2 * n - 1)) == 0) and not odd_cycles(part)
+            assert (sign[k] != 0).all() == two == (sign[k] != 0).any()
+            assert not two or (sign[k][:, None] * part * sign[k] <= 0).all()
+            kinds[two] += 1
+    assert min(kinds.values()) > 50
+
+
+def odd_cycles(part):
+    """Whether some odd power of a matrix has something on its diagonal."""
+    return any(np.trace(np.linalg.matrix_power(part, k)) > 0 for k in range(1, 2 * len(part), 2))
+
+
+def test_the_smallest_eigenvalue_is_bounded_by_triangles_and_found_by_probes():
+    rng, bounded = np.random.default_rng(19), 0
+    for seed in range(20):
+        i, j, a = contacts(60, seed, rng.uniform(0.3, 0.9))
+        if seed % 2:
+            i, j, a = (x[i < j] for x in (i, j, a))
+        passes = Passes(pack(i, j, a.astype(float), 60, 0), 1)
+        x = upper(i, j, a, 60, tol=1e-12).weights
+        r = passes.sums(x)
+        P = dense(i, j, a, 60) * x * x[:, None]
+        least = np.linalg.eigvalsh(np.eye(60) + P / np.sqrt(r * r[:, None]))[0]
+        bound = by_triangles(passes, x, r)
+        assert bound <= least * (1 + 1e-9)
+        bounded += bound > 0
+        seen, moved = by_probes(passes, partial(_newton._direction, passes, x, r, forcing=1e-9), x, r)
+        assert least * (1 - 1e-9) <= seen <= 1.2 * least
+        assert moved < 1e-13
+    assert bounded >= 5

@@ -59,20 +59,54 @@ def by_triangles(passes, x, r):
     return float((cover / r).min())
 
 
-def _colours(packed):
-    """Return a component of each bin, and its sign where the component has two colours; 0 where it does not."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+@jit(inner=True)
+def _root(parent, other, k):
+    """Return the root of a bin, and whether its colour is another one; later ways to it get shorter."""
+    root, odd = k, False
+    while parent[root] != root:
+        odd ^= other[root]
+        root = parent[root]
+    way = odd
+    while parent[k] != root and k != root:
+        following, step = parent[k], other[k]
+        parent[k], other[k] = root, way
+        way ^= step
+        k = following
+    return root, odd
 
+
+@jit(inner=True)
+def _join(parent, other, mixed, i, j):
+    """Note that two bins have a pixel: their colours differ, or their component has no two colours."""
+    a, of_a = _root(parent, other, i)
+    b, of_b = _root(parent, other, j)
+    if a == b:
+        mixed[a] |= of_a == of_b
+    else:
+        parent[b], other[b] = a, of_a == of_b
+        mixed[a] |= mixed[b]
+
+
+@jit()
+def _find_components(p, parent, other, mixed):
+    """Join all bins that have pixels with each other; of each note its root, and its colour in that component."""
+    for i in range(len(p.first) - 1):
+        for k in range(p.first[i], p.first[i + 1]):
+            _join(parent, other, mixed, i, max(i, p.shift) + np.int64(p.gap[k]))
+    for k in range(len(p.rest_row)):
+        _join(parent, other, mixed, p.rest_row[k], p.rest_column[k])
+    for i in range(len(parent)):
+        root, odd = _root(parent, other, i)
+        parent[i], other[i] = root, odd
+        mixed[root] |= p.diagonal[i] > 0.0
+
+
+def colours(packed):
+    """Return the component of each bin, by one of its bins, and a sign where that has two colours, else 0."""
     n = len(packed.diagonal)
-    row = np.repeat(np.arange(len(packed.first) - 1), np.diff(packed.first))
-    column = np.maximum(row, packed.shift) + packed.gap
-    on = np.flatnonzero(packed.diagonal)
-    i, j = np.concatenate([row, packed.rest_row, on]), np.concatenate([column, packed.rest_column, on])
-    ends = np.concatenate([i, i + n]), np.concatenate([j + n, j])
-    _, part = connected_components(coo_array((np.ones(len(ends[0]), np.int8), ends), shape=(2 * n, 2 * n)), False)
-    _, component = np.unique(np.minimum(part[:n], part[n:]), return_inverse=True)
-    return component, np.sign(part[:n] - part[n:]).astype(np.float64)
+    parent, other, mixed = np.arange(n), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    _find_components(packed, parent, other, mixed)
+    return parent, np.where(mixed[parent], 0.0, np.where(other, -1.0, 1.0))
 
 
 def by_probes(passes, solve, x, r):
@@ -80,13 +114,13 @@ def by_probes(passes, solve, x, r):
 
     By solving for random signs, without what no change of weights can bring about.
     """
-    component, sign = _colours(passes.packed)
-    size = np.bincount(component, r)
+    component, sign = colours(passes.packed)
+    size = np.bincount(component, r, passes.n)
     random = np.random.default_rng(0)
     least, moved = math.inf, 0.0
     for _ in range(PROBES):
         g = r * (2.0 * random.integers(0, 2, len(r)) - 1.0)
-        g -= r * sign * (np.bincount(component, sign * g) / size)[component]
+        g -= r * sign * (np.bincount(component, sign * g, passes.n) / np.where(size > 0.0, size, 1.0))[component]
         d, seen = solve(g)
         least, moved = min(least, seen), max(moved, 2.0 * ROUNDING * float(np.abs(d).max()))
     return least, moved
