@@ -132,3 +132,22 @@ def test_says_what_is_no_table(args, options, error, said):
     with pytest.raises(error) as caught:
         cmfast.ipf_cells(*args, **options)
     assert said in str(caught.value)
+
+
+def test_sparse_equations_are_solved_with_the_same_bits_by_any_number_of_threads():
+    rng = np.random.default_rng(5)
+    coords = np.stack(np.nonzero(rng.random((14, 14, 14)) < 0.15))
+    answer = np.exp(rng.normal(0.0, 1.0, (3, coords.shape[1])))
+    targets = []
+    for of in PAIRS:
+        target = np.zeros((3, 14, 14))
+        np.add.at(target, (slice(None), *coords[list(of)]), answer)
+        targets.append(target)
+    effects = [np.exp(rng.normal(0.0, 1.5, (14, 14)))[tuple(coords[list(of)])] for of in PAIRS]
+    given, margins = answer / np.prod(effects, 0), list(zip(PAIRS, targets, strict=True))
+    found = [cmfast.ipf_cells(given, coords, margins, num_threads=k) for k in (1, 2)]
+    assert (found[0].status == Status.CONVERGED).all()
+    assert found[0].table.tobytes() == found[1].table.tobytes()
+    np.testing.assert_allclose(found[0].table, answer, rtol=1e-6)
+    alone = cmfast.ipf_cells(given[1], coords, [(of, t[1]) for of, t in margins])
+    assert alone.table.tobytes() == found[0].table[1].tobytes()

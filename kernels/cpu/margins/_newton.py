@@ -1,7 +1,7 @@
 """Sweeps while they are quick, else Newton's method on the multipliers of all margins but one, which is closed exactly.
 
-The equations of a step are solved by whoever calls: :func:`opened` and :func:`stepped` return when they have formed
-them, and the step is taken when they are called again.
+The equations of a step are formed and solved by whoever calls, between :func:`opened` or :func:`stepped` and the next
+call of that.
 
 Length of a step: along it the third derivative of the dual is at most the second times the most that the step raises
 a cell, in logarithms. So a full step that raises none by more than ``SAFE_WIDTH`` decreases the dual for certain, and
@@ -132,7 +132,7 @@ def stepped(t, rules):
 
 @jit(inner=True)
 def _judged(t, rules):
-    """Return OK where margins and cells are right, MAX_ITER or RANGE; else form the equations of the next step."""
+    """Return OK where margins and cells are right, MAX_ITER, RANGE, or SOLVE where a step is to be taken."""
     residual, width = t.state[RESIDUAL], t.state[WIDTH]
     if not residual < np.inf:
         return RANGE
@@ -142,7 +142,6 @@ def _judged(t, rules):
         return OK
     if t.counts[PASSES] >= rules.max_iter or t.counts[STEPS] >= NEWTON_STEPS:
         return MAX_ITER
-    form(t)
     return SOLVE
 
 

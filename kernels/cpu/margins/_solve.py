@@ -38,6 +38,36 @@ def solve(S, n, b):
             b[k] -= S[i, k] * b[i]
 
 
+@jit(inner=True, borrows=True)
+def upper_root(S, n):
+    """Replace the upper triangle of a matrix with ones on its diagonal by its root; what has none gets zeros."""
+    for k in range(n):
+        if S[k, k] > LEAST:
+            S[k, k] = math.sqrt(S[k, k])
+            for j in range(k + 1, n):
+                S[k, j] /= S[k, k]
+        else:
+            S[k, k:n] = 0.0
+        for i in range(k + 1, n):
+            part = S[k, i]
+            for j in range(i, n):
+                S[i, j] -= part * S[k, j]
+
+
+@jit(inner=True, borrows=True)
+def upper_solve(S, n, b):
+    """Solve by such a root, in place."""
+    for k in range(n):
+        b[k] = b[k] / S[k, k] if S[k, k] > 0.0 else 0.0
+        for i in range(k + 1, n):
+            b[i] -= S[k, i] * b[k]
+    for k in range(n - 1, -1, -1):
+        total = b[k]
+        for i in range(n - 1, k, -1):
+            total -= S[k, i] * b[i]
+        b[k] = total / S[k, k] if S[k, k] > 0.0 else 0.0
+
+
 @jit()
 def rooted(S):
     """Do what :func:`root` does, called from Python."""
@@ -50,12 +80,12 @@ def solved(S, b):
     solve(S, len(S), b)
 
 
-def root_by_library(S):
-    """Return the root of a matrix whose lower triangle is given; None where there is none."""
-    R, failed = scipy.linalg.lapack.dpotrf(S.T, lower=0, clean=0)
+def root_by_library(S, *, upper=False):
+    """Return the root of a matrix of which a triangle is given, in its place if the upper one; None if it has none."""
+    R, failed = scipy.linalg.lapack.dpotrf(S.T, lower=upper, clean=0, overwrite_a=upper)
     return None if failed else R
 
 
-def solve_by_library(R, b):
+def solve_by_library(R, b, *, upper=False):
     """Solve by such a root, in place."""
-    b[:], _ = scipy.linalg.lapack.dpotrs(R, b, lower=0)
+    b[:], _ = scipy.linalg.lapack.dpotrs(R, b, lower=upper)

@@ -9,8 +9,19 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._finish import finish
 from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
-from cmfast.kernels.cpu.margins._solve import SMALL, root, root_by_library, solve, solve_by_library
-from cmfast.kernels.cpu.margins._table import LEVENBERG, PASSES, PROBED, REMOVED, SETTLED, UNKNOWNS, Table, new_table
+from cmfast.kernels.cpu.margins._order import arranged, backward, eliminate, forward
+from cmfast.kernels.cpu.margins._solve import SMALL, root_by_library, solve_by_library, upper_root, upper_solve
+from cmfast.kernels.cpu.margins._table import (
+    ELIMINATED,
+    LEVENBERG,
+    PASSES,
+    PROBED,
+    REMOVED,
+    SETTLED,
+    UNKNOWNS,
+    Table,
+    new_table,
+)
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import MOST_ERROR, MOST_PASSES, PROBES
 from cmfast.kernels.shared.scaling import last_width
@@ -134,15 +145,16 @@ def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, sta
         status = opened(t, given, layout, targets, rules)
         n = t.counts[UNKNOWNS]
         while status == SOLVE:
-            root(t.curvature, n)
-            solve(t.curvature, n, t.step)
+            form(t)
+            upper_root(t.curvature, n)
+            upper_solve(t.curvature, n, t.step)
             status = stepped(t, rules)
         if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
             form(t)
-            root(t.curvature, n)
+            upper_root(t.curvature, n)
             for number in range(PROBES):
                 disturb(t, number)
-                solve(t.curvature, n, t.step)
+                upper_solve(t.curvature, n, t.step)
                 disturbed(t)
         end(t, layout, targets, rules, status, out, k)
 
@@ -174,41 +186,48 @@ def end(t, layout, targets, rules, status, out, k):
 def large_table(layout):
     """Return room for a table whose equations the library solves."""
     n_lines, n_closed = int(layout.offsets[-1]), int(layout.offsets[1])
-    room = n_lines - n_closed
-    t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
-    return Table(*t)._replace(curvature=np.empty((room, room)))
+    return Table(*new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0))
 
 
 def iterated(t, status, rules):
-    """Take steps from where a table was opened; return its status."""
-    n = int(t.counts[UNKNOWNS])
+    """Take steps from where a table was opened; return it, with room for its equations, and its status."""
+    if t.counts[UNKNOWNS] and not t.counts[SETTLED]:
+        begins, partners = arranged(t)
+        e, n = int(t.counts[ELIMINATED]), int(t.counts[UNKNOWNS])
+        room = np.empty((e, n)), np.empty((n - e, n - e))
+        t = t._replace(begins=begins, partners=partners, sparse=room[0], curvature=room[1])
     while status == SOLVE:
         pool.checkpoint()
-        solve_by_library(_rooted(t, n), t.step[:n])
+        _solved_by_both(t, _rooted(t))
         status = stepped(t, rules)
-    return status
+    return t, status
 
 
 def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
     t = large_table(layout)
     targets = wanted[k * wanted_step].copy()
-    status = iterated(t, opened(t, cells[k * cells_step], layout, targets, rules), rules)
-    n = int(t.counts[UNKNOWNS])
-    if status <= MAX_ITER and n > 0 and not t.counts[SETTLED]:
-        form(t)
-        S = _rooted(t, n)
+    t, status = iterated(t, opened(t, cells[k * cells_step], layout, targets, rules), rules)
+    if status <= MAX_ITER and t.counts[UNKNOWNS] > 0 and not t.counts[SETTLED]:
+        R = _rooted(t)
         for number in range(PROBES):
             disturb(t, number)
-            solve_by_library(S, t.step[:n])
+            _solved_by_both(t, R)
             disturbed(t)
     end(t, layout, targets, rules, status, out, k)
 
 
-def _rooted(t, n):
-    """Return the root of the second derivatives, with a larger nudge where they have none."""
+def _rooted(t):
+    """Return the root of what the library solves of the next step, with a larger nudge where it has none."""
     while True:
-        S = root_by_library(t.curvature[:n, :n])
-        if S is not None:
-            return S
-        t.state[LEVENBERG] *= 10.0
         form(t)
+        R = root_by_library(t.curvature, upper=True) if eliminate(t) else None
+        if R is not None:
+            return R
+        t.state[LEVENBERG] *= 10.0
+
+
+def _solved_by_both(t, R):
+    """Solve for the step."""
+    b = forward(t)
+    solve_by_library(R, b[t.counts[ELIMINATED] :], upper=True)
+    backward(t, b)
