@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._files import tables, totals
+from cmfast._files import tables, tidy_totals
 from cmfast._files.output import FileError
 from cmfast._files.points import TABLES
-from cmfast._files.totals import Target, Totals
+from cmfast._files.tidy_totals import Target, Totals
 
 Tick = Callable[[int, int], object]
 Margin = tuple[tuple[int, ...], np.ndarray]
@@ -120,7 +120,7 @@ def _of_csv(path: Path, wanted: Wanted, by: str | None, tick: Tick) -> Iterator[
             code.append(known.setdefault(row[place].strip(), len(known)))
         for name, place, own in zip(wanted.of_numbers, at, numbers, strict=True):
             least = None if name in wanted.numbers else 0.0
-            own.append(totals.number(path, line, row[place].strip(), least=least))
+            own.append(tidy_totals.number(path, line, row[place].strip(), least=least))
         if read - done > tables.BLOCK_BYTES:
             done = read
             tick(done, total)
@@ -158,7 +158,7 @@ def matched(source: Path, known: Totals, records: Records, *, by_area: bool) -> 
         wanted, importance = np.full((*shape, len(known.areas)), np.nan), np.full(shape, np.nan)
         for key in target.totals:
             at = tuple(places[axis][label] for axis, label in zip(of, key, strict=True))
-            wanted[at] = totals.by_area(target, key, known.areas)
+            wanted[at] = tidy_totals.by_area(target, key, known.areas)
             importance[at] = target.importance.get(key, np.nan)
         _check_seen(source, target, records, labels, of)
         margins.append((of, np.moveaxis(wanted, -1, 0) if by_area else wanted[..., 0]))

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 
 import cmfast
-from cmfast._files import records, totals
+from cmfast._files import records, tidy_totals
 from cmfast.cli import _screen
 from cmfast.cli._options import (
     Parser,
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     if (args.bounds is None) == (args.method in BOUNDED):
         misuse(f"--bounds {'is needed by' if args.bounds is None else 'does not belong to'} --method {args.method}")
     target = table_target(args, SUFFIXES, args.input, args.targets)
-    known = totals.read_totals(args.targets, args.by)
+    known = tidy_totals.read_totals(args.targets, args.by)
     tick = bar(args, "read") or (lambda done, total: None)
     found = records.read_records(args.input, known, args.weights, args.by, tick)
     matched = records.matched(args.input, known, found, by_area=args.by is not None)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _raked(
-    args: argparse.Namespace, known: totals.Totals, found: records.Records, matched: records.Matched
+    args: argparse.Namespace, known: tidy_totals.Totals, found: records.Records, matched: records.Matched
 ) -> tuple[Any, np.ndarray]:
     """Return the weights, and what they add up to in each area."""
     options = given(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
