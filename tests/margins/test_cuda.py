@@ -81,6 +81,15 @@ def test_hard_tables_are_solved_as_on_the_cpu(shape, axes, sd, filled):
     assert_agree(on_cpu, on_cuda, 1e-6)
 
 
+@pytest.mark.parametrize("axes", [((0,), (1,)), ((0, 1), (1, 2)), ONE_WAY])
+def test_where_sweeps_are_enough_is_found_as_on_the_cpu(axes):
+    on_cpu, on_cuda = both(*planted((4, 5, 3)[: max(max(axes)) + 1], axes, 0.5))
+    assert_agree(on_cpu, on_cuda, 1e-12)
+    assert 1e-10 < on_cpu.cell_error < 1e-8  # what the last sweep changed, and no step of Newton's
+    np.testing.assert_allclose(device.host(on_cuda.cell_error), on_cpu.cell_error, rtol=1e-3)
+    assert device.host(on_cuda.n_iter) == on_cpu.n_iter
+
+
 @pytest.mark.parametrize("importance", [[2.0, np.inf, 0.5], [1.0, 3.0, 1.0], [np.inf, 5.0, 100.0]])
 def test_margins_that_need_not_be_met_are_missed_as_on_the_cpu(importance):
     on_cpu, on_cuda = both(*zeros((3, 3, 4), 20), importance=importance)

@@ -211,7 +211,7 @@ __device__ __forceinline__ double sweep(Table<W>& t) {
     sum_others(t, b + 1, [&](int c) { return t.x()[c]; });
     t.meet();
   }
-  over_lines(t, 0, [&](int line, int at, int stop, int span, bool) {
+  over_lines(t, 0, [&](int line, int at, int stop, int span, bool leads) {
     double sum = 0.0;
 #pragma unroll 1
     for (int c = at; c < stop; c += span)
@@ -221,7 +221,7 @@ __device__ __forceinline__ double sweep(Table<W>& t) {
       }
     sum = span_sum(sum, span);
     const double factor = t.targets()[line] > 0.0 ? t.targets()[line] / sum : 1.0;
-    widest = larger(widest, fabs(log(factor)));
+    if (leads) widest = larger(widest, fabs(log(factor)));  // others may have no line
 #pragma unroll 1
     for (int c = at; c < stop; c += span) t.x()[c] *= factor;
   });
