@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cmfast
-from cmfast._files import points, records, tables, totals
+from cmfast._files import points, records, tables, tidy_totals
 from cmfast._files.output import FileError, replacing, write_block, write_npy_header
 from cmfast.cli import _screen
 from cmfast.cli._options import (
@@ -136,12 +136,12 @@ def _rows(args: argparse.Namespace) -> dict[str, Any]:
         misuse("--smoothing belongs to npy" if args.value is not None else "--value names the column of the cells")
     files = [Path(text) for text in args.margin]
     target = table_target(args, COLUMNS, args.input, *files)
-    wanted = [one for path in files for one in totals.read_totals(path, None).targets]
+    wanted = [one for path in files for one in tidy_totals.read_totals(path, None).targets]
     if len({one.columns for one in wanted}) < len(wanted):
         misuse("--margin: two files ask the same columns")
-    known = totals.Totals(wanted, [""])
+    known = tidy_totals.Totals(wanted, [""])
     if not known.are_counts:
-        misuse(f"--margin: columns named {totals.OF} and {totals.IMPORTANCE} are for cmfast rake")
+        misuse(f"--margin: columns named {tidy_totals.OF} and {tidy_totals.IMPORTANCE} are for cmfast rake")
     tick = bar(args, "read") or (lambda done, total: None)
     cells = records.read_records(args.input, known, args.value, None, tick)
     margins, names, _ = records.matched(args.input, known, cells, by_area=False)

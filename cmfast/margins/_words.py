@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from cmfast._core import values
-from cmfast._files.totals import named
+from cmfast._files.tidy_totals import named
 
 
 class Words(NamedTuple):
