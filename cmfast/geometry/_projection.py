@@ -172,7 +172,7 @@ def pca(
     precision : {"auto", "float64", "float32", "exact"}
         Of the products of coordinates, which are added up in float64 from block to block. "auto" is float64, but for a
         float32 `X` on the CPU so large that it takes long (see Notes). Arrays on a GPU: always float64, but for
-        "exact": products of integers, which every order adds up to the same. Dask arrays need "exact".
+        "exact": products of integers, which every order adds up to the same. "auto" is that for Dask arrays.
     on_failure : {"warn", "raise", "ignore"}
         What to do about rows that are not finite; they take part in nothing.
 
@@ -184,7 +184,7 @@ def pca(
     Raises
     ------
     TypeError, ValueError
-        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n; a Dask array without "exact".
+        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n; a Dask array with a type of float.
 
     Notes
     -----
@@ -220,7 +220,7 @@ def pca(
     validate.choice("precision", precision, get_args(Precision))
     m = validate.count("n_components", n_components, least=1)
     chunked = are_lazy(X)
-    if chunked and precision != "exact":
+    if chunked and precision not in ("auto", "exact"):
         validate.refuse("precision", '"exact" with Dask arrays, whose other sums depend on the chunks', precision)
     (X,) = (X,) if chunked else dispatch.adopt(X=X)
     n_rows, n = validate.points(X=X)
