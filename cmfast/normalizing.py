@@ -21,6 +21,7 @@ from cmfast._core.annotations import (
     Progress,
     Smoothing,
     Solver,
+    Sparse,
     Start,
 )
 from cmfast._core.lazy import by_block
@@ -347,6 +348,22 @@ def bi_normalize(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> Floats: ...
+@overload
+def bi_normalize(
+    M: Sparse,
+    /,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    logits: bool = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> Any: ...
 def bi_normalize(
     M: Array,
     /,

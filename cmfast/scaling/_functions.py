@@ -6,7 +6,18 @@ from typing import Any, get_args, overload
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, sparse, validate
-from cmfast._core.annotations import Array, DeviceT, Empty, Floats, OnFailure, Progress, Smoothing, Solver, Start
+from cmfast._core.annotations import (
+    Array,
+    DeviceT,
+    Empty,
+    Floats,
+    OnFailure,
+    Progress,
+    Smoothing,
+    Solver,
+    Sparse,
+    Start,
+)
 from cmfast._core.lazy import by_block
 from cmfast._core.progress import reporter
 from cmfast.scaling import _reasons, _sparse
@@ -59,6 +70,24 @@ def ipf(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> ScalingResult[Floats, Floats]: ...
+@overload
+def ipf(
+    M: Sparse,
+    /,
+    row_sums: ArrayLike | None = ...,
+    col_sums: ArrayLike | None = ...,
+    *,
+    smoothing: Smoothing = ...,
+    empty: Empty = ...,
+    tol: float = ...,
+    max_iter: int | None = ...,
+    solver: Solver = ...,
+    start: Start = ...,
+    logits: bool = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+    progress: Progress = ...,
+) -> ScalingResult[Any, Floats]: ...
 @by_block(M="RC", row_sums="R", col_sums="C")
 def ipf(
     M: Array,
@@ -215,7 +244,7 @@ def ras(
 ) -> ScalingResult[None, DeviceT]: ...
 @overload
 def ras(
-    M: ArrayLike,
+    M: ArrayLike | Sparse,
     /,
     row_sums: ArrayLike | None = ...,
     col_sums: ArrayLike | None = ...,
