@@ -291,7 +291,7 @@ FAULTS = {
         "resample",
         "multinomial-missed",
     ),
-    "line-added-by-one": ("margins/launch", "target / span_sum(sum, span);", "target / sum;", "ipf_nd", "large"),
+    "line-added-by-one": ("margins/launch", "target / span_sum(sum, span),", "target / sum,", "ipf_nd", "large"),
     "bad-cell-of-a-table-unseen": (
         "margins/launch",
         "if (team_any<W>(bad)) return",

@@ -441,8 +441,8 @@ __device__ __forceinline__ double finish(Table<W>& t, int first, double* out, do
   return team_any<W>(vanished) ? CM_INF : worst;
 }
 
-// A team of W threads for each table. What it needs is in shared memory where a table takes no more than `near` numbers
-// of it, else in those of `scratch`.
+// A team of W threads for each table, of which it keeps `size` numbers: in `scratch` where that is given, else in
+// shared memory.
 template <int W>
 __global__ void __launch_bounds__(CM_THREADS, 2)
     cmfast_ipf_nd_tables(const double* __restrict__ cells, i64 cells_step, const double* __restrict__ wanted,

@@ -22,7 +22,7 @@ _OF_TABLES = (
     "CELLS_TOL", "UNIT", "MOST_ERROR", "MOST_ROUNDS", "EXACT",
 )  # fmt: skip
 DEFINES = {name: getattr(margins, name) for name in _OF_TABLES}
-_TABLES = Kernel("margins/launch", "cmfast_ipf_nd_tables", (("32",), ("256",)), 255)
+_TABLES = Kernel("margins/launch", "cmfast_ipf_nd_tables", (("32",), ("256",)), 128)
 KERNELS = (_TABLES,)
 _RESULTS = ("out", "factors", "achieved", "out_residual", "out_error", "out_iter", "out_status")
 
