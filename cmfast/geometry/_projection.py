@@ -184,7 +184,8 @@ def pca(
     Raises
     ------
     TypeError, ValueError
-        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n; a Dask array with a type of float.
+        Not a real (N, n) array, or one without rows; `n_components` not between 1 and n; a type of float with
+        a Dask array.
 
     Notes
     -----

@@ -213,7 +213,7 @@ X_, Y_, P_ = lazy(X, Y, P)
         (lambda: cmfast.Grid.scott(X_[:, 0]), r"Grid\.scott: X must be of shape \(N, m\) .*, got shape \(1000,\)"),
         (lambda: cmfast.Grid.scott(X_.rechunk((300, 2))), r"Grid\.scott: X must be in one chunk along the last axis"),
         (lambda: cmfast.Grid.regular(X_.astype(complex), bins=2), r"Grid\.regular: X must be real numbers"),
-        (lambda: cmfast.pca(X_, 2, precision="float64"), 'pca: precision must be "exact" with Dask arrays, whose other'),
+        (lambda: cmfast.pca(X_, 2, precision="float64"), 'pca: precision must be "exact" with Dask arrays'),
         (lambda: cmfast.pca(X_, 4, precision="exact"), "pca: n_components must be at most 3, the columns of X"),
         (lambda: cmfast.pca(X_.rechunk((300, 2)), 2, precision="exact"), r"pca: X must be in one chunk along the last"),
         (lambda: cmfast.pca(X_, 2, precision="exact").transform(X), "Projection.transform: "),
