@@ -16,6 +16,7 @@ from benchmarks import (
     comparison,
     conformal,
     counting,
+    dask_arrays,
     geometry,
     gradients,
     latency,
@@ -43,6 +44,7 @@ PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] =
     "uncertainty": {"quick": uncertainty.jobs},
     "conformal": {"quick": conformal.jobs, "full": conformal.full_jobs},
     "gradients": {"quick": gradients.jobs, "full": gradients.full_jobs},
+    "dask": {"quick": dask_arrays.jobs, "full": dask_arrays.full_jobs},
     "latency": {"quick": latency.jobs},
 }
 LIBRARIES = ("numpy", "numba", "scipy", "scikit-learn", "POT", "ipfn", "polars", "pycm", "torchmetrics")

@@ -1,6 +1,6 @@
 """Write what is made from the tables of the code: ``python docs/generate.py``; ``--check`` only says whether it is.
 
-That is two pages, the functions of the metrics, and the type of their names.
+That is three pages, the functions of the metrics, and the type of their names.
 """
 
 import argparse
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import metric_functions
+import sizes
 
 from cmfast.kernels.ops import OPS, Op
 from cmfast.metrics import METRICS, Metric
@@ -94,6 +95,7 @@ FILES = {
     "cmfast/metrics/_names.py": metric_names,
     "docs/support.md": support,
     "docs/metrics_table.md": metrics_table,
+    "docs/sizes.md": sizes.page,
     "cmfast/metrics/_functions.py": metric_functions.module,
 }
 

@@ -21,7 +21,7 @@ from cmfast._files.scratch import Scratch
 TABLES = (*tables.PARQUET, *tables.IPC)
 ZARR = ".zarr"
 ROWS = 1 << 16  # of a table, per block
-BYTES = 1 << 26  # of a zarr array, per block
+BYTES = 1 << 24  # of a zarr array, per block
 
 Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 Tick = Callable[[int, int], object]
@@ -128,22 +128,32 @@ def open_array(path: Path, *, tick: Tick, rows: tuple[int, int] | None = None) -
         return array if rows is None or not array.ndim else array[slice(*rows)]
     with _opened_zarr(path) as (loop, array), Scratch() as out:
         first, last = (0, array.shape[0]) if rows is None else rows
-        n, each = last - first, max(math.prod(array.shape[1:]) * array.dtype.itemsize, 1)
-        if n * each > (room := free_bytes()):
+        shape, done = (last - first, *array.shape[1:]), 0
+        if (size := math.prod(shape) * array.dtype.itemsize) > (room := free_bytes()):
             raise FileError(
                 path,
-                f"needs {n * each / 2**30:,.1f} GiB in the folder for temporary files, "
+                f"needs {size / 2**30:,.1f} GiB in the folder for temporary files, "
                 f"which has {room / 2**30:,.1f}; name another by TMPDIR",
             )
-        # Whole chunks, or each would be read more than once.
-        step = whole_chunks(BYTES // each, array.chunks[0])
-        for start in range(first, max(last, first + 1), step):
-            stop = min(start + step, last)
+        for part in _parts(shape, array.chunks, array.dtype.itemsize):
+            place = (slice(first + part[0].start, min(first + part[0].stop, last)), *part[1:])
             with tables.understood(path, "damaged zarr array"):
-                block = np.asarray(loop.run(array.getitem((slice(start, stop),))))
-            out.append(block)
-            tick(stop - first, n)
-        return out.mapped()
+                block = np.asarray(loop.run(array.getitem(place)))
+            out.append(block.ravel())
+            done += block.size
+            tick(done * shape[0] // max(math.prod(shape), 1), shape[0])
+        return out.mapped().reshape(shape)
+
+
+def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice, ...]]:
+    """Yield the parts of an array in C order, at least one: whole chunks where they fit, as each is read anew."""
+    each = math.prod(shape[1:]) * itemsize
+    if each > BYTES and shape[0] and len(shape) > 1:
+        for k in range(shape[0]):
+            yield from ((slice(k, k + 1), *rest) for rest in _parts(shape[1:], chunks[1:], itemsize))
+        return
+    step = whole_chunks(BYTES // max(each, 1), chunks[0])
+    yield from ((slice(start, start + step),) for start in range(0, max(shape[0], 1), step))
 
 
 @contextmanager
@@ -191,7 +201,7 @@ def _table(
 ) -> tuple[list[str], np.ndarray, list[np.ndarray]]:
     """Return the names of the columns with features, these, and those of labels, `by_name` of the former."""
     tables.needs("pyarrow", path)
-    names, total, parts = tables.arrow_batches(path)
+    names, total, parts = tables.arrow_batches(path, ROWS)
     labels = [tables.column_named(path, names, name) for name in of_labels]
     if features:
         wanted = [tables.column_named(path, names, name) for name in features]
@@ -222,21 +232,32 @@ def _table(
         return classes, X.mapped(), [one.mapped() for one in ids]
 
 
+def are_lists(kind: Any) -> bool:
+    """Return whether a type of Arrow's is one of lists."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def flattened(path: Path, name: str, column: Any) -> tuple[Any, int]:
+    """Return what the lists of a column hold, one after another, and their length."""
+    import pyarrow as pa
+
+    values = column.flatten()
+    length, rest = divmod(len(values), len(column))
+    same = column.null_count == 0 and not rest
+    if same and not pa.types.is_fixed_size_list(column.type):
+        same = bool((column.value_lengths().to_numpy(zero_copy_only=False) == length).all())
+    if not same:
+        raise FileError(path, f"the lists of column {name!r} are not all of one length")
+    return values, length
+
+
 def _numbers(path: Path, name: str, column: Any) -> np.ndarray:
     """Return a column as (rows, 1), or a column of lists as (rows, length); what is missing is NaN."""
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        values = column.flatten()
-        length, rest = divmod(len(values), len(column))
-        same = column.null_count == 0 and not rest
-        if same and not pa.types.is_fixed_size_list(kind):
-            same = bool((column.value_lengths().to_numpy(zero_copy_only=False) == length).all())
-        if not same:
-            raise FileError(path, f"the lists of column {name!r} are not all of one length")
-    else:
-        values, length = column, 1
+    values, length = flattened(path, name, column) if are_lists(column.type) else (column, 1)
     kind = values.type
     if pa.types.is_boolean(kind):
         values = values.cast(pa.int8())  # which NumPy has a missing value for, as it has for any number

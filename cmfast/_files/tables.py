@@ -18,6 +18,7 @@ from cmfast._files.output import FileError, reason
 from cmfast._files.texts import is_integer
 
 ROWS = 1 << 18  # of a table, per block
+SPAN = 1 << 16  # integers that lie so close together are told apart by a table
 PARQUET_BUFFER = 1 << 20  # bytes of a column that are read at a time; a group of rows may be the whole file
 TEXTS = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
@@ -209,8 +210,20 @@ def coded(path: Path, values: np.ndarray, start: int) -> Column:
         values = values.astype(np.int64)
     if values.dtype.kind not in "biu":
         raise FileError(path, f"labels must be integers or strings, not {values.dtype}")
-    labels, codes = np.unique(values, return_inverse=True)
+    labels, codes = _distinct(values)
     return Column("booleans" if values.dtype.kind == "b" else "integers", labels.tolist(), codes)
+
+
+def _distinct(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what ``numpy.unique`` does with its inverse, of integers; without a sort where they lie close together."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, SPAN)
+    if high - low >= SPAN or high >= 1 << 63:
+        return np.unique(values, return_inverse=True)
+    places = values.astype(np.int64) - low
+    occurring = np.flatnonzero(np.bincount(places))
+    rank = np.empty(high - low + 1, np.int64)
+    rank[occurring] = np.arange(len(occurring))
+    return (occurring + low).astype(values.dtype), rank[places]
 
 
 def _merged(kind: str, labels: Sequence[Any], codes: np.ndarray | None = None) -> Column:
@@ -415,11 +428,13 @@ def needs(module: str, path: Path | str, extra: str = "io") -> Any:
         raise FileError(path, f'reading this {WHAT[extra]} needs {module}: pip install "cmfast[{extra}]"') from None
 
 
-def arrow_batches(path: Path) -> tuple[list[str], int, Callable[[list[int]], Iterator[list[Any]]]]:
-    """Return ``(names, rows, parts)`` of a Parquet or Arrow file; ``parts(places)`` yields these columns, in blocks."""
+def arrow_batches(
+    path: Path, rows: int | None = None
+) -> tuple[list[str], int, Callable[[list[int]], Iterator[list[Any]]]]:
+    """Return ``(names, n, parts)`` of a Parquet or Arrow file; ``parts(places)`` yields columns in blocks of `rows`."""
     check_source(path)
     with understood(path, "not readable"):
-        names, total, batches = (_parquet if path.suffix.lower() in PARQUET else _ipc)(path)
+        names, total, batches = (_parquet if path.suffix.lower() in PARQUET else _ipc)(path, rows or ROWS)
 
     def parts(places: list[int]) -> Iterator[list[Any]]:
         source = batches(places)
@@ -433,7 +448,7 @@ def arrow_batches(path: Path) -> tuple[list[str], int, Callable[[list[int]], Ite
     return names, total, parts
 
 
-def _parquet(path: Path) -> Any:
+def _parquet(path: Path, rows: int) -> Any:
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(path, buffer_size=PARQUET_BUFFER, pre_buffer=False)
@@ -442,7 +457,7 @@ def _parquet(path: Path) -> Any:
     def batches(places: list[int]) -> Iterator[list[Any]]:
         chosen = list(dict.fromkeys(names[k] for k in places))
         read = [k for wanted in chosen for k, name in enumerate(names) if name == wanted]  # all that share it come
-        for batch in file.iter_batches(ROWS, columns=chosen):
+        for batch in file.iter_batches(rows, columns=chosen):
             if batch.num_columns != len(read):
                 raise FileError(path, f"has {batch.num_columns} columns instead of {len(read)} under these names")
             yield [batch.column(read.index(k)) for k in places]
@@ -450,7 +465,7 @@ def _parquet(path: Path) -> Any:
     return names, file.metadata.num_rows, batches
 
 
-def _ipc(path: Path) -> Any:
+def _ipc(path: Path, rows: int) -> Any:
     import pyarrow as pa
     from pyarrow import ipc
 
@@ -465,8 +480,8 @@ def _ipc(path: Path) -> Any:
         for k in range(file.num_record_batches):
             batch = file.get_batch(k)
             batch.validate(full=True)  # what a damaged file says of its own lengths is not to be trusted
-            for start in range(0, max(batch.num_rows, 1), ROWS):  # the whole file may be one batch
-                part = batch.slice(start, ROWS)
+            for start in range(0, max(batch.num_rows, 1), rows):  # the whole file may be one batch
+                part = batch.slice(start, rows)
                 yield [part.column(read.index(place)) for place in places]
 
     return whole.schema.names, total, batches

@@ -1,7 +1,7 @@
 """What the texts of a csv file stand for: truths, numbers or text, told by all of a column, as pandas tells it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,25 +46,56 @@ def labels(path: Path, y_true: Lines, y_pred: Lines) -> tuple[dict[str, Any], di
 
 def groups(path: Path, texts: Lines) -> dict[str, Any]:
     """Return what the texts of a column of groups stand for; any number may be one, and any text."""
-    kind = _kind(texts)
-    if kind == "strings":
-        return {text: text for text in texts}
-    _refuse_gaps(path, texts, GAPS_OF_NUMBERS)
-    if kind == "booleans":
-        return {text: TRUTHS[text.lower()] for text in texts}
-    values = {text: _number(text) for text in texts}
-    whole = all(isinstance(value, int) for value in values.values())
-    return {text: value if whole else float(value) for text, value in values.items()}
+    told = Told()
+    told.add(texts)
+    told.check(path)
+    return {text: told.value(text) for text in texts}
 
 
-def _kind(texts: Iterable[str]) -> str:
-    """Return what all texts are, but for those that stand for nothing."""
-    rest = [text for text in texts if text not in GAPS_OF_NUMBERS]
-    if rest and all(_is_truth(text) for text in rest):
-        return "booleans"
-    if rest and all(_NUMBER.fullmatch(text) and len(text) <= DIGITS for text in rest):
-        return "integers"
-    return "strings"
+class Told:
+    """What the texts of a column of groups are, which all of them tell together; they may come part by part."""
+
+    def __init__(self) -> None:
+        self._some = False  # that stand for something in a column of numbers
+        self._truths = self._numbers = self._whole = True
+        self._gap: tuple[str, int] | None = None
+
+    def add(self, texts: Lines) -> None:
+        """Take in texts with their lines."""
+        for text, line in texts.items():
+            if text in GAPS_OF_NUMBERS:
+                self._gap = self._gap or (text, line)
+                continue
+            self._some = True
+            self._truths = self._truths and _is_truth(text)
+            self._numbers = self._numbers and bool(_NUMBER.fullmatch(text)) and len(text) <= DIGITS
+            self._whole = self._whole and self._numbers and isinstance(_number(text), int)
+
+    @property
+    def kind(self) -> str:
+        """What all texts are, but for those that stand for nothing."""
+        if self._some and self._truths:
+            return "booleans"
+        return "integers" if self._some and self._numbers else "strings"
+
+    def check(self, path: Path) -> None:
+        """Refuse what stands for nothing, unless it is text among others."""
+        if self.kind != "strings" and self._gap is not None:
+            _refuse_gaps(path, dict([self._gap]), GAPS_OF_NUMBERS)
+
+    def value(self, text: str) -> Any:
+        """Return what a text stands for."""
+        if self.kind == "strings":
+            return text
+        if self.kind == "booleans":
+            return TRUTHS[text.lower()]
+        return _number(text) if self._whole else float(_number(text))
+
+
+def _kind(texts: Lines) -> str:
+    told = Told()
+    told.add(texts)
+    return told.kind
 
 
 def _is_truth(text: str) -> bool:

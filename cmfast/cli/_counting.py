@@ -60,7 +60,7 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
     labels, groups, total, orders = found
     if not labels:
         raise FileError(str(named[0]), "holds no samples")
-    _warn_of_strangers(total)
+    warn_of_strangers(total)
     names, label_order = in_order(labels, orders.of_labels)
     group_names, group_order = _groups_in_order(groups, orders)
     return names, group_names, total[np.ix_(group_order, label_order, label_order)]
@@ -83,15 +83,15 @@ def _gathered(args: argparse.Namespace, paths: Sequence[Path], rows: tuple[int, 
     written: list[dict[str, int]] = []  # of csv: the texts of every column, and the line of each
     source = paths[0]
     orders = Orders(source, n_labels=2)
-    for y_true, y_pred, *others in _blocks(args, paths, rows):
+    for y_true, y_pred, *others in blocks(args, paths, rows):
         n = len(y_true.codes)
         if n == 0:
             continue
         orders.add([y_true, y_pred, *others])
-        written = _written([y_true, y_pred, *others], written)
+        written = texts_of([y_true, y_pred, *others], written)
         found: dict[Any, int] = {}  # places in this block, which may hold few of all classes
-        ids = [_places(column, found) for column in (y_true, y_pred)]
-        names, codes = _groups(others, n)
+        ids = [places_of(column, found) for column in (y_true, y_pred)]
+        names, codes = groups_of(others, n)
         where = [places.setdefault(label, len(places)) for label in found]
         which = [groups.setdefault(name, len(groups)) for name in names]
         check_room(source, len(groups), len(places))
@@ -180,8 +180,8 @@ def _found(counts: cmfast.ConfusionCounts[Any], source: Source) -> Found:
     return Found(labels, groups, M[:, occur][:, :, occur], Orders(source, 2, known))
 
 
-def _blocks(
-    args: argparse.Namespace, paths: Sequence[Path], rows: tuple[int, int] | None
+def blocks(
+    args: argparse.Namespace, paths: Sequence[Path], rows: tuple[int, int] | None = None
 ) -> Iterator[list[tables.Column]]:
     """Yield truth, prediction and, where --by is given, groups, in blocks."""
     tick = bar(args, args.command) or (lambda done, total: None)
@@ -191,8 +191,11 @@ def _blocks(
     return tables.iter_columns(paths[0], wanted, header=args.header, tick=tick)
 
 
-def _written(columns: list[tables.Column], before: list[dict[str, int]]) -> list[dict[str, int]]:
-    """Return the texts of every column with the line where each stands first; none of a file that is no csv."""
+def texts_of(columns: list[tables.Column], before: list[dict[str, int]]) -> list[dict[str, int]]:
+    """Return the texts of every column with the line where each stands first; none of a file that is no csv.
+
+    Those of a block, and what was known before it.
+    """
     if columns[0].lines is None:
         return []
     new = [dict(zip(column.labels, column.lines or (), strict=True)) for column in columns]
@@ -207,19 +210,28 @@ def _read(
     total: np.ndarray,
 ) -> tuple[dict[Any, int], dict[tuple[Any, ...], int], np.ndarray]:
     """Return labels, groups and counts by what the texts of a csv file stand for, of which some may be the same."""
-    y_true, y_pred = texts.labels(source, written[0], written[1])
+    labels, axes = classes_of(source, written, places)
     columns = [texts.groups(source, lines) for lines in written[2:]]
-    labels = {label: k for k, label in enumerate(dict.fromkeys([*y_true.values(), *y_pred.values()]))}
     values = [tuple(column[text] for column, text in zip(columns, group, strict=True)) for group in groups]
     named = {group: k for k, group in enumerate(dict.fromkeys(values))}
-    # The counts of a text that truth or prediction lacks are 0, and may go anywhere.
-    axes = [[labels[known[text]] if text in known else 0 for text in places] for known in (y_true, y_pred)]
     out = np.zeros((len(named), len(labels), len(labels)), np.int64)
     np.add.at(out, np.ix_([named[group] for group in values], *axes), total)
     return labels, named, out
 
 
-def _warn_of_strangers(total: np.ndarray) -> None:
+def classes_of(
+    source: Path, written: list[dict[str, int]], places: dict[Any, int]
+) -> tuple[dict[Any, int], list[list[int]]]:
+    """Return labels, and which of them stands at each place of truth and prediction."""
+    if not written:
+        return places, [list(range(len(places)))] * 2
+    y_true, y_pred = texts.labels(source, written[0], written[1])
+    labels = {label: k for k, label in enumerate(dict.fromkeys([*y_true.values(), *y_pred.values()]))}
+    # The counts of a text that truth or prediction lacks are 0, and may go anywhere.
+    return labels, [[labels[known[text]] if text in known else 0 for text in places] for known in (y_true, y_pred)]
+
+
+def warn_of_strangers(total: np.ndarray) -> None:
     """Warn where no label is both a truth and a prediction, of several each: nothing can be right."""
     occurs = [total.any(axis=axes) for axes in ((0, 2), (0, 1))]
     if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
@@ -228,7 +240,7 @@ def _warn_of_strangers(total: np.ndarray) -> None:
         warnings.warn(what, cmfast.DiagnosticWarning, stacklevel=2)
 
 
-def _groups(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any, ...]], np.ndarray]:
+def groups_of(columns: list[tables.Column], n: int) -> tuple[list[tuple[Any, ...]], np.ndarray]:
     """Return what the groups of `n` rows are called, by a value of every column, and the group of each row."""
     if not columns:
         return [()], np.zeros(n, np.int64)
@@ -256,7 +268,7 @@ def _groups_in_order(groups: list[tuple[Any, ...]], orders: Orders) -> tuple[lis
     return [tuple(names[g] for names in named) for g in order], order
 
 
-def _places(column: tables.Column, found: dict[Any, int]) -> np.ndarray:
+def places_of(column: tables.Column, found: dict[Any, int]) -> np.ndarray:
     """Return the place in `found` of every row's label; what is new is added to it."""
     ids: np.ndarray = np.array([found.setdefault(label, len(found)) for label in column.labels], np.int64)[column.codes]
     return ids
@@ -291,14 +303,62 @@ def in_order(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[Any],
     return [names[k] for k in turned], [order[k] for k in turned]
 
 
+class Names:
+    """What the values of a column are called in order: integers where one type of 64 bits holds them all, else strings.
+
+    They may come part by part.
+    """
+
+    def __init__(self) -> None:
+        self._strings = False
+        self.numbers = True
+        """Whether strings are integers, as far as is known, which are sorted as such."""
+        self.plain = True
+        """Whether these are written in one way alone, not as 01 and 1."""
+        self._least: Any = None
+        self._most: Any = None
+
+    def add(self, values: Iterable[Any]) -> None:
+        """Take in values of one kind."""
+        for value in values:
+            if isinstance(value, str):
+                self._strings = True
+                self.numbers = self.numbers and texts.is_integer(value) and len(value) <= texts.DIGITS
+                if not self.numbers:
+                    continue
+                self.plain = self.plain and str(int(value)) == value
+            number = self.key(value)
+            self._least = number if self._least is None else min(self._least, number)
+            self._most = number if self._most is None else max(self._most, number)
+
+    def key(self, value: Any) -> Any:
+        """Return what stands for a value where it is sorted."""
+        return int(value) if self._strings and self.numbers else value
+
+    def name(self, value: Any) -> Any:
+        """Return what a value is called, when all are known."""
+        return self.key(value) if self.fit else str(value)
+
+    @property
+    def fit(self) -> bool:
+        """Whether all are numbers that one type holds."""
+        if self._strings and not self.numbers:
+            return False
+        least, most = self._least, self._most
+        return bool((least >= 0 or most < 1 << 63) and least >= -(1 << 63) and most < 1 << 64)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of an array of names."""
+        if not self.fit:
+            return object
+        return np.uint64 if isinstance(self._most, int) and self._most >= 1 << 63 else None
+
+
 def _sorted(labels: list[Any]) -> tuple[list[Any], list[int]]:
-    keys = labels
-    if all(isinstance(label, str) and texts.is_integer(label) and len(label) <= texts.DIGITS for label in labels):
-        numbers = [int(label) for label in labels]
-        if len(set(numbers)) == len(numbers):  # "01" and "1" stay two strings
-            keys = numbers
-    order = sorted(range(len(keys)), key=keys.__getitem__)
-    least, most = keys[order[0]], keys[order[-1]]
-    if not isinstance(least, str) and (least >= 0 or most < 1 << 63) and least >= -(1 << 63) and most < 1 << 64:
-        return [keys[k] for k in order], order
-    return [str(labels[k]) for k in order], order
+    names = Names()
+    names.add(labels)
+    # "01" and "1" stay two strings.
+    names.numbers = names.numbers and (names.plain or len(set(map(names.key, labels))) == len(labels))
+    order = sorted(range(len(labels)), key=lambda k: names.key(labels[k]))
+    return [names.name(labels[k]) for k in order], order

@@ -1,7 +1,7 @@
 """Metrics of a file of many matrices, which may be larger than memory: block by block, a row of a table for each."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,6 +9,7 @@ import numpy as np
 
 import cmfast
 from cmfast._core import failures
+from cmfast._core.annotations import Undefined
 from cmfast._files import tables
 from cmfast.cli import _screen
 from cmfast.cli._options import bar, compute
@@ -17,6 +18,7 @@ from cmfast.metrics._evaluate import FAILED
 from cmfast.metrics._report import in_head
 
 Numbers = dict[str, np.ndarray]
+SAMPLES = "samples"
 EACH = 8  # times as much memory as a cell takes a number on its way to a table, as text
 
 
@@ -82,8 +84,7 @@ class Summary:
 def run(args: argparse.Namespace, M: np.ndarray, names: Sequence[str], target: Path | None) -> int:
     """Write the metrics of every matrix, or show what they are of all; 1 if some matrices hold what has none."""
     C = M.shape[-1]
-    # What is made of a matrix takes more memory than a small one.
-    blocks = tables.MatrixBlocks(M, int(args.block_mb * 2**20 * C**2 / (C**2 + EACH * len(names))))
+    blocks = tables.MatrixBlocks(M, block_bytes(args.block_mb, C, len(names)))
     status = np.zeros(blocks.batch, np.int8)
     summary = Summary()
     found = _evaluated(args, blocks, names, status.reshape(-1), summary)
@@ -104,14 +105,38 @@ def _evaluated(
 ) -> Iterator[Numbers]:
     """Yield the columns of every block, and note which matrices failed."""
     shown, done, labels = bar(args, "metrics", "matrices"), 0, range(blocks.core[-1])
-    options: dict[str, Any] = {"on_failure": "ignore", "num_threads": args.threads}
     for M in blocks:
-        values = compute(cmfast.metrics.compute, M, names, undefined=args.undefined, **options)
-        rows = numbers_of(labels, values)
-        summary.add(rows)
+        rows, failed = answered(M, labels, names, args.undefined, args.threads)
+        summary.add({name: values for name, values in rows.items() if name != SAMPLES})
         stop = done + len(M)
-        status[done:stop] = compute(cmfast.metrics.margins, M, **options).status
-        yield {"matrix": np.arange(done, stop), "samples": M.sum(axis=(-2, -1)), **rows}
+        status[done:stop] = failed
+        yield {"matrix": np.arange(done, stop), **rows}
         done = stop
         if shown is not None:
             shown(done, blocks.total)
+
+
+def block_bytes(block_mb: float, n_classes: int, n_names: int) -> int:
+    """Return how large blocks of matrices may be; what is made of a matrix takes more memory than a small one."""
+    return int(block_mb * 2**20 * n_classes**2 / (n_classes**2 + EACH * n_names))
+
+
+def answered(
+    M: np.ndarray, labels: Sequence[Any], names: Sequence[str], undefined: Undefined, threads: int | None
+) -> tuple[Numbers, np.ndarray]:
+    """Return the samples and the numbers of matrices (b, C, C), and the status of each."""
+    options: dict[str, Any] = {"on_failure": "ignore", "num_threads": threads}
+    values = compute(cmfast.metrics.compute, M, names, undefined=undefined, **options)
+    status = compute(cmfast.metrics.margins, M, **options).status
+    return {SAMPLES: M.sum(axis=(-2, -1)), **numbers_of(labels, values)}, status
+
+
+def heads(by: Sequence[str], taken: Iterable[str]) -> list[str]:
+    """Return what the columns of groups are called beside others that are `taken`."""
+    found: list[str] = []
+    for name in by:
+        head = name
+        while head in {*taken, *found}:
+            head = f"'{head}'"
+        found.append(head)
+    return found

@@ -4,17 +4,15 @@ import argparse
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-import cmfast
 from cmfast._core import failures
 from cmfast._core.annotations import Undefined
 from cmfast._files import sources
 from cmfast.cli import _many, _matrix_parts, _screen
 from cmfast.cli._cluster import Part
-from cmfast.cli._options import compute, misuse
+from cmfast.cli._options import misuse
 from cmfast.cli._writing import rows_written
 from cmfast.metrics._evaluate import FAILED
 from cmfast.metrics._report import in_head
@@ -24,8 +22,7 @@ def matrices_of_parts(args: argparse.Namespace, n_names: int, *, whole: bool) ->
     """Return the matrices that are to be measured in parts, None where files hold labels; refuse `whole` results."""
     if not args.tasks.wanted(args.input) or sources.kind(args.input) not in _matrix_parts.KINDS:
         return None
-    block_bytes = int(args.block_mb * 2**20)
-    found = _matrix_parts.batch(args, lambda C: int(block_bytes * C**2 / (C**2 + _many.EACH * n_names)))
+    found = _matrix_parts.batch(args, lambda C: _many.block_bytes(args.block_mb, C, n_names))
     *several, rows, columns = found.shape
     if rows != columns or found.dtype.kind not in "biuf":
         return None
@@ -44,7 +41,7 @@ def run(args: argparse.Namespace, found: _matrix_parts.Batch, names: Sequence[st
         done = 0
         for one in _matrix_parts.made(args, "metrics", _part_measured, found, list(names), args.undefined):
             codes.append(one.pop("status"))
-            summary.add({name: values for name, values in one.items() if name != "samples"})
+            summary.add({name: values for name, values in one.items() if name != _many.SAMPLES})
             yield {"matrix": np.arange(done, done + len(codes[-1])), **one}
             done += len(codes[-1])
 
@@ -65,8 +62,5 @@ def run(args: argparse.Namespace, found: _matrix_parts.Batch, names: Sequence[st
 def _part_measured(part: Part, names: list[str], undefined: Undefined, *, threads: int | None) -> bytes:
     """Return the numbers of every matrix of a part, and its status."""
     M = _matrix_parts.matrices(part)
-    options: dict[str, Any] = {"on_failure": "ignore", "num_threads": threads}
-    values = compute(cmfast.metrics.compute, M, names, undefined=undefined, **options)
-    numbers = _many.numbers_of(range(M.shape[-1]), values)
-    codes = compute(cmfast.metrics.margins, M, **options).status
-    return _matrix_parts.stored(samples=M.sum(axis=(-2, -1)), **numbers, status=codes)
+    numbers, codes = _many.answered(M, range(M.shape[-1]), names, undefined, threads)
+    return _matrix_parts.stored(**numbers, status=codes)

@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
@@ -11,11 +12,13 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import Policy, Undefined
 from cmfast._files import tables
+from cmfast._files.output import FileError
 from cmfast._files.sources import is_several, reached
-from cmfast.cli import _intervals, _many, _many_parts, _matrix_parts, _screen
+from cmfast.cli import _groups, _intervals, _many, _many_parts, _matrix_parts, _screen
 from cmfast.cli._cluster import cluster_options, in_parts
 from cmfast.cli._counting import count
 from cmfast.cli._options import (
+    CELLS,
     Parser,
     compute,
     label_options,
@@ -24,6 +27,7 @@ from cmfast.cli._options import (
     output_options,
     positive_number,
     sources,
+    stored,
     table_target,
 )
 from cmfast.cli._printing import described, print_json, single
@@ -41,7 +45,8 @@ COUNTS = (".json", ".npz")
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    label_options(parser, "labels as for confusion, npy matrices (..., C, C), or counts as merge writes them")
+    label_options(parser, "labels as for confusion; matrices (..., C, C), npy or zarr; counts as merge writes them")
+    parser.add_argument("--cells", nargs="+", metavar="COLUMN", help=f"FILE has a matrix in each row: {CELLS}")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these metrics (default: all, one number per matrix)")
     parser.add_argument(
         "--undefined",
@@ -55,6 +60,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--cluster", metavar="COLUMN", help=what)
     parser.add_argument("--method", choices=METHODS, help="how intervals are made (default: bca)")
     parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help="of intervals (default: .95)")
+    parser.add_argument("--group-mb", type=positive_number, default=_groups.ROOM, help=argparse.SUPPRESS)
     parser.add_argument("--block-mb", type=positive_number, default=tables.BLOCK_BYTES / 2**20, help=argparse.SUPPRESS)
     parser.add_argument("--threads", type=natural_number, metavar="N", help="most threads to use, default: all")
     output_options(parser, "csv, parquet or json file: a row per group or matrix")
@@ -99,10 +105,12 @@ def run(args: argparse.Namespace) -> int:
     in_parts_of = _matrices_of_parts(args)
     if in_parts_of is not None:
         return _many_parts.run(args, in_parts_of, _asked(args, list(range(in_parts_of.shape[-1]))), target)
-    many = _matrices_of_a_batch(args)
-    if many is not None:
-        return _many.run(args, many, _asked(args, list(range(many.shape[-1]))), target)
-    labels, groups, M = _labelled(args)
+    matrices = _stored_matrices(args)
+    if matrices is not None and _is_batch(args, matrices):
+        return _many.run(args, matrices, _asked(args, list(range(matrices.shape[-1]))), target)
+    if target is not None and _many_groups(args):
+        return _groups.run(args, partial(_asked, args), target)
+    labels, groups, M = _labelled(args, matrices)
     clusters = None
     if args.cluster is not None:
         groups, M, clusters = _clusters(args, groups, M)
@@ -155,12 +163,10 @@ def _with_ends(
     return each[0] if args.by is None else _intervals.stacked(each)
 
 
-def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarray]:
+def _labelled(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
-    of_labels = _are_labels(args)
     if getattr(args.input, "suffix", "").lower() in COUNTS:
-        return _counted(args, of_labels=of_labels)
-    matrices = None if of_labels else _stored_matrices(args.input)
+        return _counted(args, of_labels=_are_labels(args))
     if matrices is not None:
         return list(range(matrices.shape[-1])), [], matrices
     if args.cluster is not None:
@@ -169,24 +175,30 @@ def _labelled(args: argparse.Namespace) -> tuple[list[Any], list[Any], np.ndarra
     return (labels, groups, M) if args.by is not None else (labels, [], M[0])
 
 
-def _matrices_of_a_batch(args: argparse.Namespace) -> np.ndarray | None:
-    """Return the matrices of a file of many, of which a table is wanted or a summary; None for anything else."""
+def _is_batch(args: argparse.Namespace, M: np.ndarray) -> bool:
+    """Return whether matrices are many, of which a table is wanted or a summary."""
+    return not _is_whole(args) and math.prod(M.shape[:-2]) != 1
+
+
+def _is_whole(args: argparse.Namespace) -> bool:
+    """Return whether something is wanted that is made of all at once."""
     suffix = "" if args.output is None else args.output.suffix.lower()
-    whole = args.interval or args.method is not None or args.json or suffix == ".json"
-    if whole or _are_labels(args) or args.input.suffix.lower() in COUNTS:
-        return None
-    M = _stored_matrices(args.input)
-    return None if M is None or math.prod(M.shape[:-2]) == 1 else M
+    return bool(args.interval or args.method is not None or args.json or suffix == ".json")
+
+
+def _many_groups(args: argparse.Namespace) -> bool:
+    """Return whether a table of groups is wanted, which may be written block by block."""
+    counts = getattr(args.input, "suffix", "").lower() in COUNTS
+    one = not args.tasks.wanted(*sources(args))
+    return args.by is not None and one and not counts and not _is_whole(args)
 
 
 def _matrices_of_parts(args: argparse.Namespace) -> _matrix_parts.Batch | None:
     """Return the matrices of several files, or those that a cluster is to measure."""
-    if _are_labels(args):
+    if _are_labels(args) or args.cells is not None:
         return None
     number = len(args.only or cmfast.metrics.SCALARS)
-    suffix = "" if args.output is None else args.output.suffix.lower()
-    whole = args.interval or args.method is not None or args.json or suffix == ".json"
-    return _many_parts.matrices_of_parts(args, number, whole=whole)
+    return _many_parts.matrices_of_parts(args, number, whole=_is_whole(args))
 
 
 def _are_labels(args: argparse.Namespace) -> bool:
@@ -252,13 +264,9 @@ def _write_rows(target: Path, args: argparse.Namespace, answer: Answer) -> None:
         numbers |= {name: part.tolist() for name, part in _intervals.columns(answer.intervals, answer.labels).items()}
     samples = np.atleast_1d(answer.M.sum(axis=(-2, -1)).ravel()).tolist()
     rows = answer.groups if args.by is not None else [(k,) for k in range(len(samples))]
-    columns: dict[str, list[Any]] = {}
-    for name, values in zip(args.by or ["matrix"], zip(*rows, strict=True), strict=True):
-        head = name
-        while head in {"samples", *numbers, *columns}:
-            head = f"'{head}'"
-        columns[head] = list(values)
-    columns |= {"samples": samples, **numbers}
+    heads = _many.heads(args.by or ["matrix"], (_many.SAMPLES, *numbers))
+    columns = {head: list(values) for head, values in zip(heads, zip(*rows, strict=True), strict=True)}
+    columns |= {_many.SAMPLES: samples, **numbers}
     facts = {"undefined": args.undefined, "labels": answer.labels}
     write_columns(target, columns, facts, force=args.force)
     if not args.json:
@@ -303,12 +311,22 @@ def metric_names(given: list[str]) -> list[str]:
     return names
 
 
-def _stored_matrices(path: Path) -> np.ndarray | None:
-    """Return the matrices of an npy file, None where the file holds labels."""
-    if is_several(path) or path.suffix.lower() != ".npy":
+def _stored_matrices(args: argparse.Namespace) -> np.ndarray | None:
+    """Return the matrices of a file, None where it holds labels."""
+    of_labels = _are_labels(args)
+    if args.cells is not None:
+        if of_labels:
+            misuse("--cells belongs to matrices, --labels, --true, --pred, --by, --cluster and --header to labels")
+        if args.tasks.wanted(args.input):
+            misuse("--cells belongs to one table, read without --scheduler")
+    elif of_labels or is_several(args.input) or args.input.suffix.lower() not in (".npy", ".zarr"):
         return None
-    M = tables.open_npy(path)
-    return M if tables.are_matrices(M) else None
+    M = stored(args)
+    if tables.are_matrices(M):
+        return M
+    if args.cells is not None:
+        raise FileError(args.input, f"must hold square matrices, but they are of shape {M.shape[-2:]}")
+    return None
 
 
 def _print_groups(args: argparse.Namespace, answer: Answer) -> None:

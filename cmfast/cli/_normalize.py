@@ -18,6 +18,8 @@ from cmfast._files.sources import Source, located
 from cmfast.cli import _matrix_parts, _screen
 from cmfast.cli._cluster import Part, cluster_options, in_parts
 from cmfast.cli._options import (
+    CELLS,
+    MATRICES,
     Parser,
     bar,
     compute,
@@ -27,6 +29,7 @@ from cmfast.cli._options import (
     output_options,
     positive_number,
     scaling_options,
+    stored,
 )
 from cmfast.cli._printing import print_json
 
@@ -37,8 +40,9 @@ OTHER_KINDS = (".npz", ".csv", ".tsv", ".txt", ".json", ".zarr", *points.TABLES)
 
 def add_options(parser: Parser) -> None:
     """Add what the command takes."""
-    what = "matrices (..., C, C), may be larger than memory; a folder, a glob or a URL of such, one behind the other"
-    parser.add_argument("input", type=located, metavar="IN.npy", help=what)
+    what = f"matrices, may be larger than memory: {MATRICES}; a folder, a glob or a URL of arrays, one behind the other"
+    parser.add_argument("input", type=located, metavar="IN", help=what)
+    parser.add_argument("--cells", nargs="+", metavar="COLUMN", help=f"{CELLS} (default: all)")
     output_options(parser, "npy file for the result", required=True)
     parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
     scaling_options(parser)
@@ -104,11 +108,13 @@ def _found(
     """Return the shape and the type of all matrices, and what they are normalised, block by block."""
     block_bytes, square = int(min(args.block_mb, 2**40) * 2**20), args.method == "bi"
     if args.tasks.wanted(args.input):
+        if args.cells is not None:
+            misuse("--cells belongs to one table, read without --scheduler")
         whole = _matrix_parts.batch(args, lambda C: block_bytes)
         _check(args.input, whole.shape, whole.dtype, square=square)
         made = _matrix_parts.made(args, "normalized", _part_normalized, whole, args.method, options)
         return whole.shape, whole.dtype, ((one["matrix"], one["status"], one.get("residual")) for one in made)
-    M = tables.open_npy(args.input)
+    M = stored(args)
     _check(args.input, M.shape, M.dtype, square=square)
     blocks = tables.MatrixBlocks(M, block_bytes)
     return M.shape, M.dtype, (_block_normalized(block, args.method, options, args.threads) for block in blocks)

@@ -11,10 +11,13 @@ import numpy as np
 import cmfast
 from cmfast._core import validate
 from cmfast._core.progress import Bar, on_terminal
+from cmfast._files import matrices
 from cmfast._files.output import check_target
 from cmfast._files.sources import Source, located
 
 _KEYWORD = re.compile(r"\b(n_components|grid|smoothing|empty|solver|tol|max_iter)=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
+MATRICES = "npy or zarr (..., C, C), or a csv, Parquet, Arrow or Feather table with one in each row"
+CELLS = "columns of a table with the cells: one of lists, or one for each cell, row by row"
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
 
 
@@ -170,6 +173,13 @@ def sources(args: argparse.Namespace) -> list[Source]:
     if (args.true, args.header) != (None, None):
         misuse("--true and --header belong to FILE")
     return [args.labels, located(args.pred), *map(located, args.by or ())]
+
+
+def stored(args: argparse.Namespace) -> np.ndarray:
+    """Return the array of one file of matrices, which is read where it is touched."""
+    if args.cells and args.input.suffix.lower() not in matrices.TABLES:
+        misuse("--cells belongs to a table")
+    return matrices.open_matrices(args.input, args.cells, tick=bar(args, args.command) or (lambda done, total: None))
 
 
 def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:

@@ -216,7 +216,7 @@ def test_an_unreadable_file_is_one_line(cmd, name):
     [
         (("--quiet",), "COMMAND"),
         (("frobnicate",), "frobnicate"),
-        (("normalize",), "required: IN.npy"),
+        (("normalize",), "required: IN"),
         (("normalize", "good.npy"), "-o"),
         (("normalize", "good.npy", "-o", "o.npy", "--method", "diagonal"), "diagonal"),
         (("normalize", "good.npy", "-o", "o.npy", "--tol", "0"), "--tol"),

@@ -9,6 +9,7 @@ import pytest
 
 import cmfast
 from cmfast import cli
+from cmfast._files import tables
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({
@@ -101,3 +102,69 @@ def test_files_of_groups(run):
 def test_columns_that_cannot_be_groups(run, capsys, by, text):
     assert cli.main(["confusion", "t.csv", *COLUMNS, *(w for key in by for w in ("--by", key)), "--quiet"]) == 2
     assert text in capsys.readouterr().err
+
+
+SMALL = 0.0005  # MiB of counts in memory, so that they go to disk many times
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["10", "9", "-3", "123456789012345678901234567890"],
+        ["01", "1", "2", "10"],
+        ["007", "08", "9"],
+        ["True", "FALSE", "true"],
+        ["1.5", "1e3", "1000", "inf"],
+        [str(2**63), "3", "2"],
+        ["b", "\ud7ff", "\U0001f600", 'with "quotes", and commas', "None", "a\tb"],
+    ],
+    ids=repr,
+)
+def test_groups_on_disk_are_those_in_memory(tmp_path, monkeypatch, capsys, suffix, groups):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tables, "ROWS", 7)
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.choice(list("abc"), (80, 2)), columns=["label", "guess"])
+    frame["g"], frame["h"] = rng.choice(groups, 80), rng.choice(["x", "y"], 80)
+    name = f"t.{suffix}"
+    frame.to_csv(name, index=False) if suffix == "csv" else frame.to_parquet(name)
+    options = ["metrics", name, *COLUMNS, "--by", "g", "--by", "h", "--only", "recall", "mcc", "--quiet"]
+    assert cli.main([*options, "--json"]) == 0
+    wanted = json.loads(capsys.readouterr().out)
+    texts = []
+    for room in (SMALL, 256):
+        assert cli.main([*options, "-o", "o.csv", "--force", "--group-mb", str(room)]) == 0
+        texts.append(Path("o.csv").read_bytes())
+        assert cli.main([*options, "-o", "o.parquet", "--force", "--group-mb", str(room)]) == 0
+        found = pd.read_parquet("o.parquet")
+        assert found[["g", "h"]].to_numpy().tolist() == [
+            [float(one["group"][0]) if one["group"][0] == "Infinity" else one["group"][0], one["group"][1]]
+            for one in wanted["groups"]
+        ]
+        assert found["samples"].tolist() == [one["samples"] for one in wanted["groups"]]
+        mcc = [np.nan if (value := one["metrics"]["mcc"]) is None else value for one in wanted["groups"]]
+        np.testing.assert_array_equal(found["mcc"], mcc)
+    assert texts[0] == texts[1]
+
+
+def test_groups_on_disk_keep_orders_and_warnings(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tables, "ROWS", 7)
+    sizes = pd.CategoricalDtype(["S", "M", "L"], ordered=True)
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame({"y": pd.Categorical(rng.choice(["S", "M"], 50), dtype=sizes)})
+    frame["p"], frame["g"] = frame["y"], pd.Categorical(rng.choice(["S", "M", "L"], 50), dtype=sizes)
+    frame.to_parquet("t.parquet")
+    options = ["metrics", "t.parquet", "--true", "y", "--pred", "p", "--by", "g", "--only", "recall", "-o", "o.csv"]
+    assert cli.main([*options, "--group-mb", str(SMALL)]) == 0
+    found = pd.read_csv("o.csv")
+    assert found["g"].tolist() == ["S", "M", "L"]
+    assert list(found.columns[2:]) == ["recall S", "recall M"]
+    Path("t.csv").write_text("y,p,g\n" + "a,c,1\nb,d,2\n" * 9)
+    options[1], options[-1] = "t.csv", "s.csv"
+    assert cli.main([*options, "--group-mb", str(SMALL)]) == 0
+    assert "no label in common" in capsys.readouterr().err
+    Path("t.csv").write_text("y,p,g\n" + "a,a,1\n" * 9 + "a,a,nan\n")
+    assert cli.main([*options, "--force", "--group-mb", str(SMALL)]) == 2
+    assert "line 11 holds nan" in capsys.readouterr().err

@@ -282,3 +282,22 @@ def test_a_column_of_ids_is_no_column_of_labels(run, monkeypatch):
     assert "100 classes" in err
     assert run("confusion", "ids.csv", "-o", "out.npz")[0] == 2
     assert not Path("out.npz").exists()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(-128, 128, 3).astype(np.int8),
+        np.array([True, False, True]),
+        np.array([], np.int64),
+        np.array([2**64 - 1, 2**64 - 2], np.uint64),
+        np.array([-(2**63), -(2**63) + 5, 2**63 - 1]),
+        np.array([-(2**63), -(2**63) + 5]),
+        np.array([7, 5, 7, 900], ">i4"),
+    ],
+)
+def test_labels_are_told_apart(values):
+    found = tables.coded(Path("x.npy"), values, 0)
+    labels, codes = np.unique(values, return_inverse=True)
+    assert [(type(label), label) for label in found.labels] == [(type(label), label) for label in labels.tolist()]
+    np.testing.assert_array_equal(found.codes, codes)

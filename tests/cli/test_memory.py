@@ -1,6 +1,7 @@
 """Files of any size in so much memory and no more, as the system limits it: labels, matrices, groups."""
 
 import sys
+from contextlib import nullcontext
 
 import numpy as np
 import pyarrow as pa
@@ -71,3 +72,50 @@ def test_labels_of_any_number(tmp_path, form):
     columns = ["--true", "0", "--pred", "1"] if form == "npy" else []
     _ = within(tmp_path, "few", "many", ROOM, "confusion", f"@.{form}", *columns, "-o", "@.matrix.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "many.matrix.npy"), matrix)
+
+
+@pytest.mark.parametrize(("mb", "said"), [("2", None), ("1024", "memory")])
+def test_groups_of_any_number(tmp_path, mb, said):
+    users = {"few": 4000, "many": 400_000}
+    for name, n in users.items():
+        y, p, _ = labels(3 * n)
+        table = arrow(y, p).append_column("user", pa.array([f"user {k % n}" for k in range(3 * n)]))
+        parquet.write_table(table, tmp_path / f"{name}.parquet", row_group_size=1 << 16)
+    options = ["metrics", "@.parquet", "--by", "user", "--only", "accuracy", "-o", "@.csv"]
+    options += ["--block-mb", "1", "--group-mb", mb]
+    with nullcontext() if said is None else pytest.raises(AssertionError, match=said):
+        _ = within(tmp_path, "few", "many", 160, *options)
+    assert (tmp_path / "many.csv").exists() == (said is None), "whole or not at all"
+    if said is None:
+        lines = (tmp_path / "many.csv").read_text().splitlines()
+        assert [line.split(",")[0] for line in lines[1:]] == sorted(f"user {k}" for k in range(users["many"]))
+
+
+MATRIX = np.array([[5, 1, 0], [2, 6, 1], [0, 0, 3]])
+
+
+@pytest.mark.parametrize("command", ["normalize", "metrics"])
+@pytest.mark.parametrize("form", ["zarr", "parquet", "csv"])
+def test_matrices_of_any_number(tmp_path, form, command):
+    import zarr
+
+    for name, n in (("few", 100_000), ("many", 300_000 if form == "csv" else 1_000_000)):
+        M = np.broadcast_to(MATRIX, (n, 3, 3))
+        if form == "zarr":
+            zarr.create_array(tmp_path / f"{name}.zarr", data=np.ascontiguousarray(M), chunks=(10_000, 3, 3))
+        elif form == "parquet":
+            rows = pa.FixedSizeListArray.from_arrays(M.ravel(), 9)
+            parquet.write_table(pa.table({"M": rows}), tmp_path / f"{name}.parquet", row_group_size=n)
+        else:
+            (tmp_path / f"{name}.csv").write_text("5,1,0,2,6,1,0,0,3\n" * n)
+    options = ["--cells", "M"] if form == "parquet" else []
+    if command == "metrics":
+        if form == "csv":
+            for name in ("few", "many"):
+                lines = (tmp_path / f"{name}.csv").read_text()
+                (tmp_path / f"{name}.csv").write_text("a,b,c,d,e,f,g,h,i\n" + lines)
+            options = ["--cells", *"abcdefghi"]
+        options += ["--only", "accuracy", "-o", "@.table.parquet"]
+    else:
+        options += ["--method", "row", "-o", "@.npy"]
+    _ = within(tmp_path, "few", "many", ROOM, command, f"@.{form}", *options, "--block-mb", "2")
