@@ -367,6 +367,21 @@ def test_hundreds_of_columns_are_as_right_as_few():
         assert off <= max(1e-6, 10 * result.weight_error)
 
 
+def test_no_bound_comes_from_eigenvalues_that_nobody_saw():
+    # Two blocks of categories that three faint records connect: sweeps meet the totals, and that says little of these.
+    codes = np.stack([np.arange(1200) % 60, np.arange(1200) // 20])
+    codes[1] = (codes[0] // 30) * 30 + codes[1] % 30
+    codes[:, :3] = [[0, 1, 2], [30, 31, 32]]
+    q = np.ones(1200)
+    for faint in (1e-4, 1e-8, 1e-13):
+        q[:3] = faint
+        w = q * np.exp(np.random.default_rng(0).normal(0.0, 0.3, (2, 60))[[0, 1], codes.T].sum(1))
+        margins = list(zip(((0,), (1,)), counted(codes, w, (60, 60), ((0,), (1,))), strict=True))
+        result = cmfast.rake(codes, margins, weights=q, on_failure="ignore")
+        off = np.abs(result.weights / w - 1).max()
+        assert off <= 1e-4 or result.status in (Status.UNDETERMINED, Status.MAX_ITER)
+
+
 @pytest.mark.parametrize("method", ["truncated", "logit"])
 def test_hundreds_of_columns_with_bounds(method):
     codes, q, _ = many_columns(attributes=20)

@@ -57,7 +57,7 @@ class Search:
         self.hard = np.isinf(p.soft) | (targets == 0.0)  # no part of nothing is anything else
         self.all_hard = bool(self.hard.all())
         self.passes = Passes(p.rows, K, p.num_threads)
-        self.by_gradients, self.least = p.is_large, 1.0  # and the least eigenvalue that these have seen
+        self.by_gradients, self.least = p.is_large, np.inf  # and the least eigenvalue that these have seen
         self.multipliers, self.z = np.zeros(K), np.zeros(n)
         self.x, self.h, self.scratch = np.empty(n), np.empty(n), np.empty(n)
         self.sums, self.sizes = np.empty(K), np.empty(K)

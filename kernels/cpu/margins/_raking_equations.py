@@ -19,6 +19,7 @@ PRODUCTS = 12.0  # that a step takes, about
 FEWEST_PRODUCTS, MOST_PRODUCTS = 50, 1000  # that a step may take
 SLOW = 10  # columns for each product that a step may take, where the matrix can be formed
 UNSEEN = 0.1  # part of the least eigenvalue seen that the least may be
+FAINT = 1e-10  # part of all records that one must be, for what depends on it alone to be seen
 NEARLY = 0.3  # of how far off weights may be
 MOST_LEFT = 0.1  # by a step of what is missed
 FINEST = 1e-6  # what a step leaves of what is missed, at the least
@@ -115,13 +116,15 @@ class Gradients:
 
         The squares of what the step that is left adds to records, each times how fast its weight changes, add up to at
         most the energy of what is missed over the least eigenvalue; so does the same for targets that are rounded.
+        Where a record is so faint that an eigenvalue which it alone makes would not be seen there is no bound.
         """
         s = self.s
         rounded = UNIT * s.sizes
         energy = np.where(self.usable, (missed * missed + rounded * rounded) / self.diagonal, 0.0).sum()
         free = (s.h > 0.0) & (s.x > 0.0)
         steepest = float((np.sqrt(s.h[free]) / s.x[free]).max(initial=0.0))
-        return math.sqrt(energy / (UNSEEN * s.least)) * steepest if s.least > 0.0 else np.inf
+        seen = 0.0 < s.least < np.inf and s.h[free].min(initial=np.inf) >= FAINT * s.h[free].sum()
+        return math.sqrt(energy / (UNSEEN * s.least)) * steepest if seen else np.inf
 
     def left(self, missed, left):
         """Return what part a step may leave: less than it might, where that makes it the last one."""
