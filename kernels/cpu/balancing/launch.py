@@ -127,7 +127,7 @@ def _reasons(pixels, n, mask, groups, min_nnz, min_count, mad_max):
 
     if min_nnz > 0:
         leave_out(_per_bin(pixels, np.ones(len(pixels.rows)), n) < min_nnz, MIN_NNZ)
-    counts = _per_bin(pixels, pixels.values, n)
+    counts = _per_bin(pixels, pixels.values, n) if min_count > 0 or mad_max else np.zeros(n)
     if min_count > 0:
         leave_out(counts < min_count, MIN_COUNT)
     if mad_max:
@@ -143,7 +143,9 @@ def _reasons(pixels, n, mask, groups, min_nnz, min_count, mad_max):
         leave_out(mask.astype(np.bool_), MASKED)
     kept = reason == 0
     left = pixels.where(kept[pixels.rows] & kept[pixels.columns])
-    leave_out(_per_bin(left, np.ones(len(left.rows)), n) == 0.0, EMPTY)
+    seen = np.zeros(n, np.bool_)
+    seen[left.rows], seen[left.columns] = True, True
+    leave_out(~seen, EMPTY)
     return reason
 
 
