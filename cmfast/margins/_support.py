@@ -30,10 +30,11 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
     dead_cells : array of bool, shape (..., n_1, ..., n_d)
         Positive cells that are zero in every nonnegative table with these margins and these zeros.
     proof : list of array of float64
-        Numbers for the lines of each margin, in its shape. No positive cell adds up to more than zero by the numbers of
-        its lines. INFEASIBLE, ZERO_LINE: all targets times their numbers add up to more than zero. LIMIT_ONLY: they add
-        up to zero, and every dead cell to less. Integers, but where tables are very large. Zero where the target is
-        zero or NaN. NaN with any other status, and for limits of more than 100,000 cells.
+        Numbers for the lines of each margin, in its shape. No positive cell, but of lines whose target is zero, adds up
+        to more than zero by the numbers of its lines. INFEASIBLE, ZERO_LINE: all targets times their numbers add up to
+        more than zero. LIMIT_ONLY: they add up to zero, and every dead cell to less. Integers, but where tables are
+        very large. Zero where the target is zero or NaN. NaN with any other status, and for limits of more than 100,000
+        cells.
     asked, carried : array of float64, shape (...)
         The sum of the targets times their numbers, of those above and below zero: more is asked than carried, or,
         with LIMIT_ONLY, as much.
@@ -182,8 +183,9 @@ def support_nd(
     Bad values: the status says INVALID, TOTALS or RANGE as that of :func:`ipf_nd`; nothing warns, for the status is the
     answer. What counts as zero: cells of which it is proved that they are less than 1e-9 of the smallest target of
     their lines. MAX_ITER: the iteration ended without a verdict, and the table is too large for a linear program
-    (100,000 positive cells), which else has the last word. Does not synchronise a device: there are no kernels for
-    GPUs. Reproducible: verdicts are; which of several proofs is found depends on the version of SciPy.
+    (100,000 positive cells), which else has the last word; or both differ, and neither proves it, as may be where
+    targets have more than nine digits. Does not synchronise a device: there are no kernels for GPUs. Reproducible:
+    verdicts are; which of several proofs is found depends on the version of SciPy.
 
     References
     ----------

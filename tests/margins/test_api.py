@@ -236,3 +236,13 @@ def test_says_what_limits_and_iterates_are():
         result = cmfast.ipf_nd(M, margins)
     assert result.explain().startswith("UNDETERMINED: the margins are met")
     assert "12 x 12 x 12, margins 3, status UNDETERMINED" in repr(result)
+
+
+def test_a_margin_that_another_one_contains_is_met_where_it_asks_for_some_lines_only():
+    M = np.ones((2, 2, 4))
+    first = [[815.0, 1086.0, 1010.0, 1370.0], [np.nan, np.nan, np.nan, 879.0]]
+    second = [[1121.0, 450.0, 1531.0, 1373.0], [1212.0, 1154.0, 933.0, 876.0]]
+    margins = [((0, 2), first), (2, [2333.0, 1604.0, 2464.0, 2249.0]), ((1, 2), second), (0, [4281.0, 4369.0])]
+    result = cmfast.ipf_nd(M, [*margins, (1, [np.nan, 4175.0])])
+    assert result.status == Status.CONVERGED
+    assert abs(result.table[:, 1].sum() / 4175.0 - 1.0) <= 1e-9

@@ -46,8 +46,11 @@ def assert_proved(found, M, axes, targets):
     whole, z = lines_of(found.proof, axes, M.shape)
     alive = M > 0
     for target, of in zip(targets, axes, strict=True):
-        alive &= spread(target, of, M.ndim) > 0
-    asked = sum((target.astype(int).astype(object) * part).sum() for target, part in zip(targets, whole, strict=True))
+        alive &= spread(target, of, M.ndim) != 0
+    asked = sum(
+        (np.nan_to_num(target).astype(int).astype(object) * part).sum()
+        for target, part in zip(targets, whole, strict=True)
+    )
     assert (z[alive] <= 0).all()
     if found.status == Status.LIMIT_ONLY:
         assert asked == 0
@@ -84,6 +87,40 @@ def test_verdicts_are_those_of_a_linear_program_and_proofs_are_right():
 @pytest.mark.slow
 def test_many_verdicts_are_those_of_a_linear_program_and_proofs_are_right():
     assert assert_right(8000, 2).total() == 8000
+
+
+def assert_right_with_lines_that_ask_nothing(number, seed):
+    """Assert that verdicts and dead cells are those of the program where some targets are NaN; return their counts."""
+    rng = np.random.default_rng(seed)
+    counted = collections.Counter()
+    for M, axes, targets in problems(number, seed):
+        free = [np.where(rng.random(m.shape) < 0.3, np.nan, m) for m in targets]
+        margins = list(zip(axes, free, strict=True))
+        found = cmfast.support_nd(M, margins, ndim=M.ndim)
+        wanted, dead = verdict(M, free, axes)
+        assert found.status == wanted
+        np.testing.assert_array_equal(found.dead_cells, dead)
+        if wanted != Status.CONVERGED:
+            assert_proved(found, M, axes, free)
+        fitted = cmfast.ipf_nd(M, margins, ndim=M.ndim, on_failure="ignore")
+        assert fitted.status == wanted
+        if wanted == Status.LIMIT_ONLY:
+            np.testing.assert_array_equal(fitted.table[dead], 0.0)
+        counted[Status(wanted).name] += 1
+    return counted
+
+
+def test_lines_that_ask_nothing_hide_no_cell_that_must_vanish():
+    counted = assert_right_with_lines_that_ask_nothing(300, seed=3)
+    assert counted["LIMIT_ONLY"] >= 15
+    M = [[0, 0, 1], [1, 1, 1], [1, 0, 1]]
+    rows, columns = [2.0, np.nan, 3.0], [3.0, np.nan, 2.0]
+    found = cmfast.support_nd(M, [(0, rows), (1, columns)])
+    assert found.status == Status.LIMIT_ONLY
+    assert np.argwhere(found.dead_cells).tolist() == [[1, 0], [1, 2], [2, 2]]
+    fitted = cmfast.ipf_nd(M, [(0, rows), (1, columns)], on_failure="ignore")
+    assert fitted.status == Status.LIMIT_ONLY
+    np.testing.assert_array_equal(fitted.table, [[0, 0, 2], [0, 1, 0], [3, 0, 0]])
 
 
 def test_says_what_is_proved():

@@ -4,6 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._table import (
+    BOUNDED,
     CELLS,
     LEVENBERG,
     PASSES,
@@ -106,7 +107,7 @@ def _number(t, cells, layout, targets, slack, smoothing):
             if _is_alive(cells, layout, targets, smoothing, k):
                 for b in range(layout.lines.shape[1]):
                     used[layout.lines[k, b]] = True
-    t.state[TOTAL] = np.inf
+    least, all_asked = np.inf, 0.0
     known = np.ones(len(t.totals), np.bool_)
     for b in range(len(t.totals)):
         t.totals[b] = 0.0
@@ -116,12 +117,17 @@ def _number(t, cells, layout, targets, slack, smoothing):
             else:
                 known[b] = False
         if known[b] and slack[b] == 0.0:
-            t.state[TOTAL] = min(t.state[TOTAL], t.totals[b])
+            least = min(least, t.totals[b])
+        elif slack[b] == 0.0:
+            all_asked += t.totals[b]
+    # With no total known, cells that a target counts add up to no more than all targets.
+    t.state[BOUNDED] = 1.0 if least == np.inf else 0.0
+    t.state[TOTAL] = all_asked if least == np.inf else least
     n_closed = layout.offsets[1]
     for b in range(1, len(t.totals)):
-        implied = False  # by a margin before it that has all of its axes
+        implied = False  # by a margin before it that has all of its axes; part of its lines may be off by more
         for a in range(b):
-            implied |= layout.within[b] == a and known[a]
+            implied |= layout.within[b] == a and known[a] and known[b]
         for k in range(layout.offsets[b], layout.offsets[b + 1]):
             t.numbers[k] = -1
             if targets[k] > 0.0 and not implied and (slack[b] == 0.0 or used[k]):

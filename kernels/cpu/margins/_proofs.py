@@ -2,21 +2,22 @@
 
 Multiply the lines by any numbers y, and let z be what a cell gets by its lines. In a table with the margins m and the
 total T the sum of z over the cells is m . y, so m . y is at most T times the largest z, or there is no such table; and
-a cell is at most (T max z - m . y) / (max z - z). Newton's steps, and the multipliers, become such y wherever there is
-one: what runs away is what proves it.
+a cell is at most (T max z - m . y) / (max z - z). Where no margin says what T is, it is a bound of what the cells add
+up to that any target counts, and max z is at least the zero of those that none does. Newton's steps, and the
+multipliers, become such y wherever there is one: what runs away is what proves it.
 """
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
+from cmfast.kernels.cpu.margins._table import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
 from cmfast.kernels.shared.margins import BELOW, CERTAIN
 
 
 @jit(inner=True, borrows=True)
 def _reach(t, y):
     """Return the largest z, T times it, m . y and the sum of its magnitudes."""
-    top, product, size, closed = -np.inf, 0.0, 0.0, len(t.closed)
+    top, product, size, closed = 0.0 if t.state[BOUNDED] else -np.inf, 0.0, 0.0, len(t.closed)
     for line in range(closed):
         if t.closed[line] > 0.0:
             product += t.closed[line] * y[line]
@@ -26,9 +27,7 @@ def _reach(t, y):
     for k in range(t.counts[UNKNOWNS]):
         product += t.wanted[k] * y[closed + k]
         size += abs(t.wanted[k] * y[closed + k])
-    # Without a total nothing bounds a table but what no cell adds to.
-    most = t.state[TOTAL] * top if t.state[TOTAL] < np.inf else 0.0 if top <= 0.0 else np.inf
-    return top, most, product, size
+    return top, t.state[TOTAL] * top, product, size
 
 
 @jit(inner=True, borrows=True)
@@ -70,7 +69,8 @@ def remove(t):
     found = 0
     for c in range(t.counts[CELLS]):
         below = top - _z(t, t.proof, c)
-        if below > BELOW and left <= CERTAIN * _smallest_line(t, c) * below:
+        least = _smallest_line(t, c)
+        if below > BELOW and least < np.inf and left <= CERTAIN * least * below:
             t.x[c] = -below
             found += 1
     t.counts[REMOVED] += found

@@ -9,7 +9,7 @@ from cmfast.kernels.cpu._core.jit import jit
 # Numbers of `Table.counts`.
 CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT, ELIMINATED = range(8)
 # Numbers of `Table.state`.
-RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, PROBED, LEVENBERG, SLACK = range(7)
+RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, BOUNDED, PROBED, LEVENBERG, SLACK = range(8)
 
 
 class Table(NamedTuple):
@@ -84,5 +84,5 @@ def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
         curvature=np.empty((n_unknowns, n_unknowns)),
         scale=np.empty(others),
         counts=np.zeros(8, np.int64),
-        state=np.zeros(7),
+        state=np.zeros(8),
     )

@@ -21,6 +21,7 @@ from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, Z
 
 TOL = 1e-9
 MOST_CELLS = 100_000  # of a linear program
+FAINT = 1e-6  # part of its smallest line that a cell may be without a linear program being asked
 MOST_PARTS = 60  # of the smallest number of a proof, in which the others are to be counted
 WHOLE = 1e-6  # by which a number may miss an integer that it is rounded to
 
@@ -71,9 +72,19 @@ def _classified(cells, wanted, layout, rules, dead):
     if status == OK and t.counts[REMOVED]:
         status = LIMIT_ONLY
         dead[np.setdiff1d(alive, t.places[: t.counts[CELLS]])] = True
-    if status in (MAX_ITER, RANGE) and begun and len(alive) <= MOST_CELLS:
-        status, gone = problem.verdict(status)
-        dead[alive[gone]] = True
+    if len(alive) <= MOST_CELLS and begun:
+        if status in (MAX_ITER, RANGE):
+            status, gone = problem.verdict(status)
+            dead[alive[gone]] = True
+        elif status in (OK, LIMIT_ONLY) and problem.any_faint(t):
+            other, gone = problem.verdict(status)
+            numbers = problem.numbers(gone) if other != OK else None
+            if numbers is None and other != status:
+                dead[:] = False
+                return MAX_ITER, None
+            if numbers is not None:
+                dead[alive] = gone
+                return other, numbers
     if status not in (INFEASIBLE, LIMIT_ONLY):
         return status, None
     numbers = problem.numbers(dead[alive]) if len(alive) <= MOST_CELLS else None
@@ -86,7 +97,7 @@ class _Lines:
     """The lines of a table that something is asked of, as linear programs see them."""
 
     def __init__(self, layout, wanted, alive):
-        self.layout, self.wanted = layout, wanted
+        self.layout, self.wanted, self.alive = layout, wanted, alive
         at = np.empty(len(layout.places), np.int64)
         at[layout.places] = np.arange(len(layout.places))
         self.lines = layout.lines[at[alive]].astype(np.int64)  # (cells, margins)
@@ -106,6 +117,15 @@ class _Lines:
         used[self.A.indices] = True
         found[self.asked[~used][:1]] = 1.0
         return found
+
+    def any_faint(self, t):
+        """Return whether any cell is so small a part of a line that it may be on its way to zero."""
+        found = np.zeros(len(self.layout.places))
+        found[t.places[: t.counts[CELLS]]] = t.x[: t.counts[CELLS]]
+        x = found[self.alive]
+        targets = self.wanted[self.lines]
+        least = np.where(targets > 0.0, targets, np.inf).min(1)
+        return bool(((x > 0.0) & (least < np.inf) & (x < FAINT * least)).any())
 
     def verdict(self, undecided):
         """Return the status, and which cells must be zero: as many cells as possible are positive."""

@@ -78,7 +78,7 @@ __device__ __forceinline__ bool has_cells(const Table<W>& t, int line) {
 // target and has no cell misses all of it.
 template <int W>
 __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
-  t.total = CM_INF;
+  double least = CM_INF, all_asked = 0.0;
   int unknowns = 0;
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b) {
@@ -92,7 +92,12 @@ __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
         free = true;
     total = team_sum<W>(total);
     free = team_any<W>(free);
-    if (!free && t.of.slack[b] == 0.0) t.total = fmin(t.total, total);
+    if (t.of.slack[b] == 0.0) {
+      if (free)
+        all_asked += total;
+      else
+        least = fmin(least, total);
+    }
     t.meet();  // all have read what follows of the margins before
     if (t.rank == 0) {
       t.totals()[b] = total;
@@ -100,7 +105,7 @@ __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
     }
     t.meet();
     const int around = overlaps.within[b];  // a margin that has all of its axes, and so its sums
-    const bool implied = around >= 0 && t.known()[around] > 0.0;
+    const bool implied = around >= 0 && t.known()[around] > 0.0 && !free;  // part of its lines may be off by more
     if (b == 0) continue;
 #pragma unroll 1
     for (int k = t.begin(b) + t.rank; k < t.end(b); k += W) {
@@ -110,6 +115,9 @@ __device__ __forceinline__ void number(Table<W>& t, const Overlaps& overlaps) {
       unknowns += asked;
     }
   }
+  // With no total known, cells that a target counts add up to no more than all targets.
+  t.bounded = least == CM_INF;
+  t.total = t.bounded ? all_asked : least;
   t.unknowns = team_sum<W>(unknowns);
   t.meet();
 }

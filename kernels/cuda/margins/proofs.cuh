@@ -17,7 +17,7 @@ struct Reach {
 
 template <int W>
 __device__ __forceinline__ Reach reach(const Table<W>& t, const double* lift, const double* y) {
-  Reach found{-CM_INF, 0.0, 0.0, 0.0};
+  Reach found{t.bounded ? 0.0 : -CM_INF, 0.0, 0.0, 0.0};
 #pragma unroll 1
   for (int b = 0; b < t.of.margins; ++b)
 #pragma unroll 1
@@ -33,8 +33,7 @@ __device__ __forceinline__ Reach reach(const Table<W>& t, const double* lift, co
   found.top = team_largest<W>(found.top);
   found.product = team_sum<W>(found.product);
   found.size = team_sum<W>(found.size);
-  // Without a total nothing bounds a table but what no cell adds to.
-  found.most = t.total < CM_INF ? t.total * found.top : found.top <= 0.0 ? 0.0 : CM_INF;
+  found.most = t.total * found.top;
   return found;
 }
 
@@ -89,7 +88,8 @@ __device__ __forceinline__ int remove(Table<W>& t) {
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
     const double below = found.top - raised(t, t.step_lift(), t.step(), c);
-    if (t.q()[c] > 0.0 && below > CM_BELOW && left <= CM_CERTAIN * smallest_line(t, c) * below) {
+    const double least = smallest_line(t, c);
+    if (t.q()[c] > 0.0 && below > CM_BELOW && least < CM_INF && left <= CM_CERTAIN * least * below) {
       t.x()[c] = -below;
       ++number;
     }

@@ -28,6 +28,7 @@ struct Table {
 
   double slack;  // of the closed margin
   bool soft;     // whether any margin need not be met
+  bool bounded;  // whether no margin says what the total is, which is a bound then
   double residual, width, width_before, total, probed;
   i64 passes;
   int unknowns, steps, removed;
