@@ -166,9 +166,12 @@ def _rake() -> None:
 
 
 def _ipf_sparse() -> None:
-    """Call it on counts, on other numbers, and where cells have to vanish."""
+    """Call it on counts, on other numbers, where small cells are in doubt, and where cells have to vanish."""
     for values in (np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.5, 2.5, 3.5, 1.5])):
         cmfast.ipf(csr_array(values.reshape(2, 2)))
+    counts, sums = np.arange(1.0, 37.0).reshape(6, 6), np.repeat([1.0, 1e-6], 3)
+    for M in (counts, counts + 0.5):
+        cmfast.ipf(csr_array(M), sums, sums)
     cmfast.ipf(csr_array(np.array([[1.0, 1.0], [0.0, 1.0]])), on_failure="ignore")
 
 

@@ -144,11 +144,11 @@ def round_to_margins(
     >>> import cmfast
     >>> T = cmfast.ipf([[3.0, 1.0, 1.0], [1.0, 2.0, 4.0]], [10.0, 20.0], [9.0, 11.0, 10.0]).matrix
     >>> T.round(2)
-    array([[ 5.42,  2.7 ,  1.88],
-           [ 3.58,  8.3 ,  8.12]])
+    array([[5.93, 2.68, 1.39],
+           [3.07, 8.32, 8.61]])
     >>> cmfast.round_to_margins(T).table
-    array([[ 5.,  3.,  2.],
-           [ 4.,  8.,  8.]])
+    array([[6., 3., 1.],
+           [3., 8., 9.]])
     """
     validate.on_failure(on_failure)
     validate.progress(progress)

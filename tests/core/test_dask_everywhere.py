@@ -28,7 +28,11 @@ WHOLE = "needs the order of all points"
 # Why the others refuse them.
 REFUSED = {
     "ipf_nd": "tables and targets that belong together by their axes",
+    "ipf_cells": "cells that belong together by where they stand",
+    "support_nd": "tables and targets that belong together by their axes",
+    "round_to_margins": "tables whose margins are rounded together",
     "rake": "all records at once",
+    "balance": "all pixels at once",
     "width_curve": "grids that follow from each other",
     "Grid": TABLE,
     "Grid.freedman_diaconis": WHOLE,

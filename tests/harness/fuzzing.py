@@ -31,6 +31,7 @@ OF_PATHS = (*(f"{name}.{way}" for name in STATES for way in ("save", "load")), "
 OF_INDICES = (
     "Support.explain",
     "MarginsResult.explain",
+    "MarginsSupport.explain",
     "RakeResult.explain",
     "BalanceResult.explain",
     "RoundedTable.explain",

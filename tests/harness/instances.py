@@ -350,7 +350,7 @@ def _scaled_back(width: str, large: str = "") -> Call:
     return Call(gradient, (M, G), _rtol("scaling_gradient", "double"))
 
 
-def _margins(width: str) -> Call:
+def _tables(width: str) -> Call:
     n = 4 if width == "32" else 7
     M = _rng(width).random((3, n, n, n)) * (_rng(width, n).random((3, n, n, n)) < 0.8)
     T = M * np.exp(_rng(n, width).normal(size=M.shape))
@@ -649,7 +649,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_ipf_team": _team,
     "cmfast_scaling_gradient_single": _scaled_back,
     "cmfast_scaling_gradient_team": _scaled_back,
-    "cmfast_ipf_nd_tables": _margins,
+    "cmfast_ipf_nd_tables": _tables,
     "cmfast_support_patterns": _patterns,
     "cmfast_scores_rows": _scored,
     "cmfast_scores_labels": _scored,

@@ -79,7 +79,11 @@ def test_parts_schedules_and_neighbours_change_no_interval_of_clusters(options, 
 
 
 FAULTS = {
-    "one-replicate": ("cmfast_cluster_replicates_cells", "draw(b, k % n_replicates", "draw(b, 0 * n_replicates"),
+    "one-replicate": (
+        "cmfast_cluster_replicates_cells",
+        "number_of(numbers, b), k % n_replicates",
+        "number_of(numbers, b), 0 * n_replicates",
+    ),
     "scales-that-stay": ("cmfast_cluster_cell_errors_matrices", "direct - P(i, j) *", "direct - 0.5 * P(i, j) *"),
     "units-are-not-used-up": ("cmfast_cluster_intervals_draws", "rest -= size;", ""),
     "one-mean-of-all-strata": ("cmfast_cluster_errors_numbers", "moved(k) - mean;", "moved(k);"),
