@@ -180,8 +180,8 @@ def _balance() -> None:
     near = np.array([0, 0, 1]), np.array([1, 2, 2])
     for values in (np.array([1, 2, 3]), np.array([0.5, 2.5, 3.5])):
         cmfast.balance((*near, values, 3), symmetric="upper")
-    path = np.array([0, 1]), np.array([1, 2])
-    cmfast.balance((*path, np.ones(2), 3), symmetric="upper", on_failure="ignore")
+    for i, j in (([0, 1], [1, 2]), ([0, 0, 1, 0], [1, 2, 2, 3])):
+        cmfast.balance((np.array(i), np.array(j), np.ones(len(i)), 1 + max(j)), symmetric="upper", on_failure="ignore")
 
 
 def _round_to_margins() -> None:
