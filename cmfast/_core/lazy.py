@@ -2,6 +2,8 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from inspect import Signature, signature
 from itertools import chain
@@ -11,6 +13,18 @@ from cmfast.kernels.loading import load
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_places: ContextVar[Any] = ContextVar("cmfast_places", default=None)
+
+
+@contextmanager
+def placed(places: Any) -> Iterator[None]:
+    """Let a batch be a part of another, in which its elements have these places, shape (...): it draws as there."""
+    token = _places.set(places)
+    try:
+        yield
+    finally:
+        _places.reset(token)
 
 
 def by_block(
@@ -32,6 +46,8 @@ def by_block(
                 bound = known.bind(*args, **options)
                 out: R = load("cmfast._core.adapters._dask").batches(called, bound, cores, numbers)
                 return out
+            if numbers is not None and numbers not in options and (places := _places.get()) is not None:
+                options[numbers] = places
             return function(*args, **options)
 
         return called

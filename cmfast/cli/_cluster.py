@@ -40,6 +40,8 @@ class Part(NamedTuple):
     """A table; or a file for each array, whose rows belong together."""
     rows: tuple[int, int] | None = None
     """First and last but one, of arrays; None: all."""
+    place: int = 0
+    """Where the first sample stands among those of all parts, if that is any matter."""
 
     def __str__(self) -> str:
         return str(self.sources[0]) if self.rows is None else f"{self.sources[0]}, rows from {self.rows[0]:,}"
@@ -153,7 +155,7 @@ class Tasks:
     def _digest(self, part: Any, given: tuple[Any, ...]) -> str:
         """Return the hash of all that a state is made of."""
         parts = [part] if isinstance(part, Part) else part
-        files = [[[self._identity(one) for one in each.sources], each.rows] for each in parts]
+        files = [[[self._identity(one) for one in each.sources], *each[1:]] for each in parts]
         facts = json.dumps([cmfast.__version__, files, given], sort_keys=True, default=_hashed)
         return hashlib.sha256(facts.encode()).hexdigest()[:32]
 

@@ -1,7 +1,7 @@
 """Confusion matrices of groups that may be more than memory holds: in order, block by block."""
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -87,8 +87,8 @@ class Counts(NamedTuple):
         return M
 
 
-def run(args: argparse.Namespace, asked: Callable[[list[Any]], Sequence[str]], target: Path) -> int:
-    """Write the metrics `asked` of labels, a row for each group; 1 if some have none."""
+def run(args: argparse.Namespace, asked: Callable[[list[Any]], _many.Asked], target: Path) -> int:
+    """Write what is `asked` of labels, a row for each group; 1 if some have no metrics."""
     with Runs(int(args.group_mb * 2**20)) as runs:
         counts = count(args, runs)
         return _write(args, counts, asked(counts.labels), target)
@@ -145,23 +145,24 @@ def _twice(names: Names, runs: Runs, k: int) -> bool:
     return any(names.key(one) == names.key(other) for one, other in pairwise(texts_in_order))
 
 
-def _write(args: argparse.Namespace, counts: Counts, names: Sequence[str], target: Path) -> int:
-    status: list[bool] = []
-    found = _rows(args, counts, names, status)
+def _write(args: argparse.Namespace, counts: Counts, asked: _many.Asked, target: Path) -> int:
+    said = _many.Said(asked)
+    found = _rows(args, counts, asked, said)
     facts = {"undefined": args.undefined, "labels": counts.labels}
     n_rows, n_columns = rows_written(target, found, facts, force=args.force)
     number = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
     print(f"{_screen.shown(args.output)}: {number}, {n_columns} columns; {in_head(args.undefined)}")
-    return int(any(status))
+    return said.end((n_rows,))
 
 
 def _rows(
-    args: argparse.Namespace, counts: Counts, names: Sequence[str], status: list[bool]
+    args: argparse.Namespace, counts: Counts, asked: _many.Asked, said: _many.Said
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yield the columns of every block, and note whether some matrices failed."""
-    C = len(counts.labels)
-    size = max(1, _many.block_bytes(args.block_mb, C, len(names)) // (8 * C**2))
+    """Yield the columns of every block, and note what there is to be said."""
+    C, done = len(counts.labels), 0
+    size = max(1, asked.bytes_of_block(args.block_mb, C) // (8 * C**2))
     for groups, M in counts.blocks(size):
-        rows, failed = _many.answered(M, counts.labels, names, args.undefined, args.threads)
-        status.append(bool(failed.any()))
-        yield dict(zip(_many.heads(args.by, rows), groups, strict=True)) | rows
+        answer = asked.answered(M, done, counts.labels, args.threads)
+        said.add(answer)
+        done += len(M)
+        yield dict(zip(_many.heads(args.by, answer.rows), groups, strict=True)) | answer.rows

@@ -1,15 +1,68 @@
 """What ``cmfast metrics --interval`` prints and writes: every number with its ends."""
 
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+import cmfast
+from cmfast._core import caller, failures, lazy
+from cmfast._core.annotations import Undefined
 from cmfast.cli import _screen
+from cmfast.cli._options import compute
 from cmfast.cli._printing import described
 from cmfast.metrics import SCALARS
 from cmfast.uncertainty import Interval, Intervals
+from cmfast.uncertainty._doubts import TEXTS, number_of_doubts, tell_doubts
+from cmfast.uncertainty._intervals import FAILED, IntervalMethod
 
 ENDS = ("low", "high")
+CALLED = "uncertainty.interval"
+
+
+class Made(NamedTuple):
+    """How intervals are made."""
+
+    method: IntervalMethod
+    level: float
+
+
+class Told(NamedTuple):
+    """What is known of the intervals of some matrices of a batch."""
+
+    status: np.ndarray
+    doubts: np.ndarray
+    """In how many matrices, by reason and metric, shape (reasons, metrics)."""
+
+
+def of_part(
+    M: np.ndarray, first: int, names: Sequence[str], made: Made, undefined: Undefined, threads: int | None
+) -> tuple[Intervals, Told]:
+    """Return the intervals of matrices (b, C, C) that a batch has from its element `first` on; nothing is said yet."""
+    options: dict[str, Any] = {**made._asdict(), "undefined": undefined, "num_threads": threads}
+    status = np.zeros(len(M), np.int8)
+    with caller.inside(CALLED, is_part=True), lazy.placed(np.arange(first, first + len(M))):
+        try:
+            found = compute(cmfast.uncertainty.interval, M, names, on_failure="raise", **options)
+        except cmfast.FailureError as error:  # it has the status of every matrix; the same again for the intervals
+            status = np.asarray(error.status)
+            found = compute(cmfast.uncertainty.interval, M, names, on_failure="ignore", **options)
+    number = number_of_doubts(M, found, made.method, found.n_replicates, n=None, positive=1, num_threads=threads)
+    doubts = [[number.get(reason, {}).get(name, 0) for name in names] for reason in TEXTS]
+    return found, Told(status, np.array(doubts, np.int64).reshape(len(TEXTS), len(names)))
+
+
+def tell(every: Sequence[Told], shape: tuple[int, ...], names: Sequence[str], made: Made) -> None:
+    """Warn of all that is known of the parts of a batch of a shape, as of the whole."""
+    status = np.concatenate([one.status for one in every]).reshape(shape)
+    number = {reason: Counter[str]() for reason in TEXTS}
+    for one in every:
+        for reason, counts in zip(TEXTS, one.doubts.tolist(), strict=True):
+            number[reason].update({name: count for name, count in zip(names, counts, strict=True) if count})
+    with caller.inside(CALLED):
+        failures.report(status, "warn", failed=FAILED)
+        tell_doubts({reason: of for reason, of in number.items() if of}, made.method, status.size)
 
 
 def facts(found: Intervals, clusters: list[np.ndarray] | None) -> dict[str, Any]:

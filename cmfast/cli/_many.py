@@ -11,7 +11,7 @@ import cmfast
 from cmfast._core import failures
 from cmfast._core.annotations import Undefined
 from cmfast._files import tables
-from cmfast.cli import _screen
+from cmfast.cli import _intervals, _screen
 from cmfast.cli._options import bar, compute
 from cmfast.cli._writing import rows_written
 from cmfast.metrics._evaluate import FAILED
@@ -81,13 +81,68 @@ class Summary:
             print(f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in row.shown()))
 
 
-def run(args: argparse.Namespace, M: np.ndarray, names: Sequence[str], target: Path | None) -> int:
+class Asked(NamedTuple):
+    """What is asked of every matrix."""
+
+    names: list[str]
+    undefined: Undefined
+    made: _intervals.Made | None
+    """How intervals are made, if they are wanted."""
+
+    def bytes_of_block(self, block_mb: float, n_classes: int) -> int:
+        """Return how large blocks of matrices may be; what is made of a matrix takes more memory than a small one."""
+        numbers = len(self.names) * (1 if self.made is None else 1 + len(_intervals.ENDS))
+        return int(block_mb * 2**20 * n_classes**2 / (n_classes**2 + EACH * numbers))
+
+    def answered(self, M: np.ndarray, first: int, labels: Sequence[Any], threads: int | None) -> "Answer":
+        """Return what is asked of matrices (b, C, C), which all together have from `first` on."""
+        options: dict[str, Any] = {"on_failure": "ignore", "num_threads": threads}
+        values = compute(cmfast.metrics.compute, M, self.names, undefined=self.undefined, **options)
+        status = compute(cmfast.metrics.margins, M, **options).status
+        rows = {SAMPLES: M.sum(axis=(-2, -1)), **numbers_of(labels, values)}
+        if self.made is None:
+            return Answer(rows, status, None)
+        found, told = _intervals.of_part(M, first, self.names, self.made, self.undefined, threads)
+        return Answer({**rows, **_intervals.columns(found, list(labels))}, status, told)
+
+
+class Answer(NamedTuple):
+    """What was asked for of some matrices."""
+
+    rows: Numbers
+    status: np.ndarray
+    told: _intervals.Told | None
+
+
+class Said:
+    """What is said of matrices that come in blocks, once all have come."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._status: list[np.ndarray] = []
+        self._told: list[_intervals.Told] = []
+
+    def add(self, answer: Answer) -> None:
+        """Take in a block."""
+        self._status.append(answer.status)
+        if answer.told is not None:
+            self._told.append(answer.told)
+
+    def end(self, shape: tuple[int, ...]) -> int:
+        """Warn of what is known of matrices that are a batch of a shape; return 1 if some hold what has no metrics."""
+        status = np.concatenate(self._status).reshape(shape)
+        failures.report(status, "warn", failed=FAILED)
+        if self._asked.made is not None:
+            _intervals.tell(self._told, shape, self._asked.names, self._asked.made)
+        return int(status.any())
+
+
+def run(args: argparse.Namespace, M: np.ndarray, asked: Asked, target: Path | None) -> int:
     """Write the metrics of every matrix, or show what they are of all; 1 if some matrices hold what has none."""
     C = M.shape[-1]
-    blocks = tables.MatrixBlocks(M, block_bytes(args.block_mb, C, len(names)))
-    status = np.zeros(blocks.batch, np.int8)
-    summary = Summary()
-    found = _evaluated(args, blocks, names, status.reshape(-1), summary)
+    blocks = tables.MatrixBlocks(M, asked.bytes_of_block(args.block_mb, C))
+    said, summary = Said(asked), Summary()
+    found = _evaluated(args, blocks, asked, said, summary)
     if target is None:
         for _ in found:
             continue
@@ -96,39 +151,23 @@ def run(args: argparse.Namespace, M: np.ndarray, names: Sequence[str], target: P
         facts = {"undefined": args.undefined, "labels": list(range(C))}
         n_rows, n_columns = rows_written(target, found, facts, force=args.force)
         print(f"{_screen.shown(args.output)}: {n_rows:,} rows, {n_columns} columns; {in_head(args.undefined)}")
-    failures.report(status, "warn", failed=FAILED)
-    return int(status.any())
+    return said.end(blocks.batch)
 
 
 def _evaluated(
-    args: argparse.Namespace, blocks: tables.MatrixBlocks, names: Sequence[str], status: np.ndarray, summary: Summary
+    args: argparse.Namespace, blocks: tables.MatrixBlocks, asked: Asked, said: Said, summary: Summary
 ) -> Iterator[Numbers]:
-    """Yield the columns of every block, and note which matrices failed."""
+    """Yield the columns of every block, and note what there is to be said."""
     shown, done, labels = bar(args, "metrics", "matrices"), 0, range(blocks.core[-1])
     for M in blocks:
-        rows, failed = answered(M, labels, names, args.undefined, args.threads)
-        summary.add({name: values for name, values in rows.items() if name != SAMPLES})
+        answer = asked.answered(M, done, labels, args.threads)
+        said.add(answer)
+        summary.add({name: values for name, values in answer.rows.items() if name != SAMPLES})
         stop = done + len(M)
-        status[done:stop] = failed
-        yield {"matrix": np.arange(done, stop), **rows}
+        yield {"matrix": np.arange(done, stop), **answer.rows}
         done = stop
         if shown is not None:
             shown(done, blocks.total)
-
-
-def block_bytes(block_mb: float, n_classes: int, n_names: int) -> int:
-    """Return how large blocks of matrices may be; what is made of a matrix takes more memory than a small one."""
-    return int(block_mb * 2**20 * n_classes**2 / (n_classes**2 + EACH * n_names))
-
-
-def answered(
-    M: np.ndarray, labels: Sequence[Any], names: Sequence[str], undefined: Undefined, threads: int | None
-) -> tuple[Numbers, np.ndarray]:
-    """Return the samples and the numbers of matrices (b, C, C), and the status of each."""
-    options: dict[str, Any] = {"on_failure": "ignore", "num_threads": threads}
-    values = compute(cmfast.metrics.compute, M, names, undefined=undefined, **options)
-    status = compute(cmfast.metrics.margins, M, **options).status
-    return {SAMPLES: M.sum(axis=(-2, -1)), **numbers_of(labels, values)}, status
 
 
 def heads(by: Sequence[str], taken: Iterable[str]) -> list[str]:

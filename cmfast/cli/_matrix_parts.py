@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -26,10 +27,10 @@ class Batch(NamedTuple):
     parts: list[Part]
 
 
-def batch(args: argparse.Namespace, block_bytes: Callable[[int], int]) -> Batch:
+def batch(args: argparse.Namespace, block_bytes: Callable[[int], int], *, placed: bool = False) -> Batch:
     """Return the matrices of a source, files one after another; a file of one matrix is a batch of one.
 
-    `block_bytes` tells for a number of columns how large a part should be.
+    `block_bytes` tells for a number of columns how large a part should be; `placed` has parts know where they stand.
     """
     files = sources.expanded(args.input)
     named: dict[int, Layout] = dict(args.tasks.each(_layout, [Part((one,)) for one in files]))
@@ -41,13 +42,21 @@ def batch(args: argparse.Namespace, block_bytes: Callable[[int], int]) -> Batch:
         if (_batched(shape)[1:], kind) != (_batched(first)[1:], dtype):
             raise FileError(str(one), f"holds {_described(shape, kind)}, but {files[0]} {_described(first, dtype)}")
     parts: list[Part] = []
+    end = 0
     for one, (shape, _, chunk) in zip(files, known, strict=True):
+        number = math.prod(_batched(shape)[:-2])
+        end += number
+        place = end - number if placed else 0
         if not isinstance(one, Path) or len(shape) == 2:
-            parts.append(Part((one,)))
+            parts.append(Part((one,), place=place))
             continue
         each = max(int(np.prod(shape[1:])) * max(8, dtype.itemsize), 1)
         step = points.whole_chunks(block_bytes(shape[-1]) // each, chunk)
-        parts += [Part((one,), (start, min(start + step, shape[0]))) for start in range(0, max(shape[0], 1), step)]
+        inner = math.prod(shape[1:-2]) if placed else 0
+        parts += [
+            Part((one,), (start, min(start + step, shape[0])), place + start * inner)
+            for start in range(0, max(shape[0], 1), step)
+        ]
     return Batch((sum(_batched(shape)[0] for shape, _, _ in known), *_batched(first)[1:]), dtype, parts)
 
 

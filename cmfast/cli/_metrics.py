@@ -102,14 +102,16 @@ def run(args: argparse.Namespace) -> int:
     target = table_target(args, (".csv", ".parquet", ".json"), *sources(args))
     if args.cluster is not None and not args.interval:
         misuse("--cluster belongs to --interval")
+    if args.method is not None and not args.interval:
+        misuse("--method belongs to --interval")
     in_parts_of = _matrices_of_parts(args)
     if in_parts_of is not None:
-        return _many_parts.run(args, in_parts_of, _asked(args, list(range(in_parts_of.shape[-1]))), target)
+        return _many_parts.run(args, in_parts_of, _of_each(args, list(range(in_parts_of.shape[-1]))), target)
     matrices = _stored_matrices(args)
     if matrices is not None and _is_batch(args, matrices):
-        return _many.run(args, matrices, _asked(args, list(range(matrices.shape[-1]))), target)
+        return _many.run(args, matrices, _of_each(args, list(range(matrices.shape[-1]))), target)
     if target is not None and _many_groups(args):
-        return _groups.run(args, partial(_asked, args), target)
+        return _groups.run(args, partial(_of_each, args), target)
     labels, groups, M = _labelled(args, matrices)
     clusters = None
     if args.cluster is not None:
@@ -136,6 +138,12 @@ def _asked(args: argparse.Namespace, labels: list[Any]) -> Sequence[str]:
     return names
 
 
+def _of_each(args: argparse.Namespace, labels: list[Any]) -> _many.Asked:
+    """Return what is asked of every matrix of many."""
+    made = _intervals.Made(args.method or "bca", args.level) if args.interval else None
+    return _many.Asked(list(_asked(args, labels)), args.undefined, made)
+
+
 def _clusters(
     args: argparse.Namespace, groups: list[tuple[Any, ...]], M: np.ndarray
 ) -> tuple[list[tuple[Any, ...]], np.ndarray, list[np.ndarray]]:
@@ -153,8 +161,6 @@ def _with_ends(
 ) -> Intervals | None:
     """Return intervals where they were asked for."""
     if not args.interval:
-        if args.method is not None:
-            misuse("--method belongs to --interval")
         return None
     options = {"method": args.method, "level": args.level, "undefined": args.undefined, "num_threads": args.threads}
     if clusters is None:
@@ -183,7 +189,7 @@ def _is_batch(args: argparse.Namespace, M: np.ndarray) -> bool:
 def _is_whole(args: argparse.Namespace) -> bool:
     """Return whether something is wanted that is made of all at once."""
     suffix = "" if args.output is None else args.output.suffix.lower()
-    return bool(args.interval or args.method is not None or args.json or suffix == ".json")
+    return bool(args.json or suffix == ".json" or args.cluster is not None or (args.interval and not suffix))
 
 
 def _many_groups(args: argparse.Namespace) -> bool:
@@ -197,8 +203,7 @@ def _matrices_of_parts(args: argparse.Namespace) -> _matrix_parts.Batch | None:
     """Return the matrices of several files, or those that a cluster is to measure."""
     if _are_labels(args) or args.cells is not None:
         return None
-    number = len(args.only or cmfast.metrics.SCALARS)
-    return _many_parts.matrices_of_parts(args, number, whole=_is_whole(args))
+    return _many_parts.matrices_of_parts(args, _of_each(args, []), whole=_is_whole(args))
 
 
 def _are_labels(args: argparse.Namespace) -> bool:

@@ -1,6 +1,7 @@
 """Which intervals hold the truth less often than they say: rules from what docs/coverage.md measures."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,12 +53,25 @@ def warn_of_doubts(
     if method not in FEW or options["on_failure"] == "ignore":
         return
     given = {key: options[key] for key in ("n", "positive", "num_threads")}
+    shape = dispatch.shape_of(M)[:-2]
+    tell_doubts(number_of_doubts(M, found, method, n_replicates, **given), method, prod(shape) if shape else None)
+
+
+def number_of_doubts(
+    M: Any, found: Mapping[str, Interval], method: str, n_replicates: int, **options: Any
+) -> dict[str, dict[str, int]]:
+    """Return by reason, then by metric, of how many matrices an interval is doubtful; those of parts add up."""
+    doubts = doubtful(M, found, method, n_replicates, **options)
+    return {reason: {name: int(mask.sum()) for name, mask in fits.items()} for reason, fits in doubts.items()}
+
+
+def tell_doubts(number: Mapping[str, Mapping[str, int]], method: str, size: int | None) -> None:
+    """Warn of doubts, in how many of `size` matrices; None: of one alone."""
     other = 'method="posterior", or "wilson" for shares of samples' if method != "posterior" else 'method="wilson"'
-    for reason, fits in doubtful(M, found, method, n_replicates, **given).items():
+    for reason, fits in number.items():
         first, others = next(iter(fits)), len(fits) - 1
         what = first if not others else f"{first} and {others} other metric{'s' if others > 1 else ''}"
-        size, most = next(iter(fits.values())).size, max(int(mask.sum()) for mask in fits.values())
-        where = f" in {most} of {size} matrices" if next(iter(fits.values())).ndim else ""
+        where = "" if size is None else f" in {max(fits.values())} of {size} matrices"
         text = TEXTS[reason].format(few=FEW[method], other=other)
         failures.diagnose(f"intervals of {what} by {method} hold the truth less often than they say{where}: {text}")
 

@@ -54,6 +54,16 @@ def test_numbers_of_columns(run):
     )
 
 
+def test_intervals_of_groups_in_blocks(run):
+    by, more = ["--by", "model", "--by", "site"], ["--only", "mcc", "--interval", "--block-mb", "0.0001"]
+    run("metrics", "t.csv", *COLUMNS, *by, *more, "--group-mb", "0.0001", "-o", "o.csv")
+    M = cmfast.by(FRAME, ["model", "site"], y_true="label", y_pred="guess").matrix
+    found = cmfast.uncertainty.interval(M, ["mcc"], on_failure="ignore")["mcc"]
+    table = pd.read_csv("o.csv")
+    assert list(table.columns) == ["model", "site", "samples", "mcc", "mcc low", "mcc high"]
+    np.testing.assert_array_equal(table[["mcc", "mcc low", "mcc high"]].to_numpy().T, found[:3])
+
+
 def test_rows_of_groups(run):
     by = ["--by", "model", "--by", "site"]
     wanted = cmfast.by(FRAME, ["model", "site"], y_true="label", y_pred="guess").table(["accuracy"])

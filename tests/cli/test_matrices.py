@@ -1,5 +1,6 @@
 """Matrices in files of every kind: ``cmfast normalize`` and ``cmfast metrics`` of each give what they give of npy."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from commands import assert_refused
 from pyarrow import feather, parquet
 
+import cmfast
 from cmfast import cli
 from cmfast._files import matrices, points
 
@@ -137,6 +139,30 @@ def test_what_holds_no_matrices_is_refused(capsys, name, argv, said):
     status = cli.main(["normalize", name, *argv, "-o", "out.npy", "--quiet"])
     assert_refused((status, *capsys.readouterr()), said)
     assert not Path("out.npy").exists()
+
+
+@pytest.mark.parametrize("method", ["bca", "wilson", "posterior"])
+def test_intervals_block_by_block_are_those_of_the_whole(capsys, method):
+    M = COUNTS.reshape(20, 2, 3, 3).astype(float)
+    M[3, 1, 0, 0] = 0.5
+    np.save("M.npy", M)
+    names = ["accuracy", "recall"]
+    argv = ["--only", *names, "--interval", "--method", method, "--level", "0.9", "--quiet"]
+    status = cli.main(["metrics", "M.npy", *argv, "--block-mb", "0.001", "-o", "out.parquet"])
+    said = capsys.readouterr().err.splitlines()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        found = cmfast.uncertainty.interval(M, names, method=method, level=0.9)
+    table = pd.read_parquet("out.parquet")
+    for k, end in enumerate(("low", "high"), 1):
+        np.testing.assert_array_equal(table[f"accuracy {end}"], found["accuracy"][k].ravel())
+        recall = table[[f"recall {c} {end}" for c in range(3)]].to_numpy()
+        np.testing.assert_array_equal(recall, found["recall"][k].reshape(-1, 3))
+    assert (status, len(table)) == (0, 40)
+    doubts = [str(w.message) for w in warned if isinstance(w.message, cmfast.DiagnosticWarning)]
+    assert bool(doubts) == (method == "bca")
+    assert sorted(said[1:]) == sorted(f"cmfast: warning: {text}" for text in doubts)
+    assert "uncertainty.interval: 1 of 40 matrices without intervals (first: (3, 1)): 1 INVALID" in said[0]
 
 
 def test_cells_are_no_labels(capsys):

@@ -192,14 +192,18 @@ def test_matrices_in_parts_are_normalised_as_in_one_file(run, address, matrices)
 
 
 def test_matrices_in_parts_are_measured_as_in_one_file(run, address, matrices):
-    for options in (("--only", "mcc", "f1"), ()):
-        want = run("metrics", "one.npy", *options)
-        assert run("metrics", "one.npy", "-o", "want.csv", "--force", *options)[0] == want[0] == 1
+    where = ("--block-mb", "0.02", "--scheduler", address)
+    for options in (("--only", "mcc", "f1"), (), ("--only", "mcc", "f1", "--interval")):
+        want = run("metrics", "one.npy", "-o", "want.csv", "--force", *options)
+        assert want[0] == 1
         for given in matrices:
-            where = ("--block-mb", "0.02", "--scheduler", address)
-            assert run("metrics", given, *options, *where) == want
-            assert run("metrics", given, "-o", "out.csv", "--force", *options, *where)[0] == 1
+            found = run("metrics", given, "-o", "out.csv", "--force", *options, *where)
+            assert (found[0], found[2]) == (1, want[2])
             assert Path("out.csv").read_bytes() == Path("want.csv").read_bytes()
+            if "--interval" not in options:
+                assert run("metrics", given, *options, *where) == run("metrics", "one.npy", *options)
+    status, _, err = run("metrics", "parts", "--interval")
+    assert (status, "of matrices in parts there is a table by --output" in err) == (2, True)
     status, _, err = run("metrics", "parts", "--json")
     assert (status, "of matrices in parts there is a summary" in err) == (2, True)
     np.save("alone.npy", np.eye(3))
