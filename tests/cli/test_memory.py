@@ -79,7 +79,7 @@ def test_labels_of_any_number(tmp_path, form):
 
 @pytest.mark.parametrize(("mb", "said"), [("2", None), ("1024", "memory")])
 def test_groups_of_any_number(tmp_path, mb, said):
-    users = {"few": 4000, "many": 400_000}
+    users = {"few": 4000, "many": 220_000}
     for name, n in users.items():
         y, p, _ = labels(3 * n)
         table = arrow(y, p).append_column("user", pa.array([f"user {k % n}" for k in range(3 * n)]))
