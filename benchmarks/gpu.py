@@ -26,6 +26,7 @@ import cmfast
 from benchmarks import _data
 from benchmarks._gpu_rivals import RACES, Race, Rival, back, layers
 from cmfast.kernels.cuda._core import sorting
+from cmfast.kernels.cuda.balancing import launch
 
 PART = 1000  # items that are compared with the CPU
 SCALED = 2e-6  # between two results of scaling, each of which is right to a relative 1e-6 with the default `tol`
@@ -212,6 +213,27 @@ def tables(size: Size) -> Iterator[Job]:
     yield Job("ipf_cells", what, moved, run_cells, (values, *targets), rtol=SCALED)
 
 
+def maps(size: Size) -> Iterator[Job]:
+    """Go over the pixels of a map once: at distances that grow, with counts that fall."""
+    n = min(size.points // 10, 240_000)
+    far = np.unique(np.geomspace(1, n // 2, 80).astype(np.int64))
+    j = np.repeat(np.arange(n), len(far))  # by columns, so that the first pixels are those of the first bins
+    i = j - np.tile(far, n)
+    a = 1 + np.random.default_rng(0).poisson(3000.0 / np.tile(far, n))
+    i, j, a = (x[i >= 0] for x in (i, j, a))
+    order = np.lexsort((j, i))
+    passes = launch.Passes(cupy, i[order], j[order], a[order], n)
+    x, out = cupy.ones(n), cupy.empty(n)
+
+    def run(i: Any, j: Any, a: Any) -> tuple[Any, ...]:
+        found = cmfast.balance((i, j, a, n), symmetric="upper", on_failure="ignore")
+        return found.weights, found.status
+
+    timed = partial(passes.product, x, x, None, None, out)
+    what, arrays = f"{len(i):,} pixels, {n:,} bins", tuple(map(cupy.asarray, (i, j, a)))
+    yield Job("balance, a pass", what, 8 * len(i) + 56 * n, run, arrays, per_item=False, timed=timed, rtol=SCALED)
+
+
 def metrics(size: Size) -> Iterator[Job]:
     """Read matrices once."""
     n = size.matrices
@@ -293,7 +315,7 @@ def on_points(m: int, n: int, points: tuple[Any, ...], most: float | None) -> It
 # Those with targets first.
 GROUPS: dict[str, Callable[[Size], Iterator[Job]]] = {
     group.__name__: group
-    for group in (scaling, gradients, counting, metrics, cells, comparing, patterns, sampling, tables)
+    for group in (scaling, gradients, counting, metrics, cells, comparing, patterns, sampling, tables, maps)
 }
 
 

@@ -90,7 +90,7 @@ OPS: dict[str, Op] = {
     # Records, design weights, and the totals of each margin; the cases ask for tol=1e-13.
     "rake": Op("margins.rake", "(n,K),(n),(m)->(n),(m),(m),(m),(),(),(),()", rtol=(1e-6, 1e-9)),
     # Places and values of pixels, sums, and bins that are left out; the cases ask for tol=1e-13.
-    "balance": Op("balancing.launch", "(p),(p),(p),(n),(n)->(n),(n),(n),(b),(b),(b),(b)", rtol=(1e-6, 1e-9)),
+    "balance": Op("balancing.launch", "(p),(p),(p),(n),(n)->(n),(n),(n),(b),(b),(b),(b)", BOTH, rtol=(1e-6, 1e-9)),
     "round_to_margins": Op("margins.rounding", "(t)->(t),(),()"),
     "support": Op("zeros.support", "(R,C),(R),(C)->(),(R,C),(R),(C),(R),(C),(),()", BOTH),
     "column_ranges": Op("geometry.columns", "(n,m)->(m),(m)", BOTH),

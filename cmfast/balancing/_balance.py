@@ -86,8 +86,6 @@ def balance(
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; a wrong option.
-    NotImplementedError
-        Arrays on a GPU.
 
     See Also
     --------
@@ -108,8 +106,10 @@ def balance(
     CONVERGED means that all sums were measured with the weights that are returned, that the last step changed no pixel
     by more than 1e-3, and that no pixel is there that would have to vanish.
 
-    Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
-    `num_threads`.
+    Synchronises a device: pixels are copied to the host once, which leaves bins out, and sorts and packs what is left.
+    Passes over pixels and conjugate gradients are the device's; the host waits for a number of each, and takes every
+    Newton step. Where zeros might forbid an answer, the host judges them. Reproducible: same input, same bits, for any
+    `num_threads`, and on any device of one kind.
 
     References
     ----------
@@ -142,6 +142,7 @@ def balance(
         "mad_max": None if mad_max is None else validate.positive("mad_max", mad_max),
         "tol": tol,
         "max_iter": max_iter,
+        "judge": _allowed,
     }
     arrays, n = _adopted(A, sums, mask)
     options |= {"n": n, "blocks": _offsets("blocks", blocks, n), "mad_blocks": _offsets("mad_blocks", mad_blocks, n)}
@@ -177,6 +178,13 @@ def _adopted(A: Any, sums: Any, mask: Any) -> tuple[dict[str, Any], int]:
         arrays["sums"] = dispatch.sent(np.full(n, one), arrays["values"])
     _check(arrays, n)
     return arrays, n
+
+
+def _allowed(*pixels: Any) -> Any:
+    """Say what the zeros of a matrix allow: for every target on the host, by kernels that few calls need."""
+    from cmfast.kernels.cpu.balancing import launch
+
+    return launch.allowed(*pixels)
 
 
 def _check(arrays: dict[str, Any], n: int) -> None:

@@ -14,10 +14,11 @@ from oracle.balancing import existence
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.balancing import _newton
-from cmfast.kernels.cpu.balancing._certain import by_probes, by_triangles, colours
+from cmfast.kernels.cpu.balancing._certain import colours
 from cmfast.kernels.cpu.balancing._pixels import Passes, pack
 from cmfast.kernels.shared.balancing import REASONS
+from cmfast.kernels.shared.balancing_certain import by_probes, by_triangles
+from cmfast.kernels.shared.balancing_newton import direction
 
 
 def dense(i, j, a, n):
@@ -270,7 +271,7 @@ def test_the_proved_step_never_raises_what_is_minimised():
         r = passes.sums(x)
         wide = np.exp(e.astype(np.longdouble))
         values.append(wide @ A @ wide / 2 - e.astype(np.longdouble).sum())
-        d, _ = _newton._direction(passes, x, r, 1.0 - r, 1e-6)
+        d, _ = direction(passes, x, r, 1.0 - r, 1e-6)
         rho = 2 * max(d.max(), 0.0)
         e = e + d * (1.0 if rho <= 1.79 else max(1.79, np.log1p(rho)) / rho)
     assert (np.diff(values) <= 1e-15 * np.abs(values[:-1])).all()
@@ -317,7 +318,7 @@ def test_the_smallest_eigenvalue_is_bounded_by_triangles_and_found_by_probes():
         bound = by_triangles(passes, x, r)
         assert bound <= least * (1 + 1e-9)
         bounded += bound > 0
-        seen, moved = by_probes(passes, partial(_newton._direction, passes, x, r, forcing=1e-9), x, r)
+        seen, moved = by_probes(passes, partial(direction, passes, x, r, forcing=1e-9), x, r)
         assert least * (1 - 1e-9) <= seen <= 1.2 * least
         assert moved < 1e-13
     assert bounded >= 5

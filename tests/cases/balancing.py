@@ -91,6 +91,7 @@ def _maps():
     yield _upper("one-sum", (i, j, a), 40, 3.0)
     yield _upper("no-counts", (i, j, a * 0.37), 40)
     yield _upper("large-counts", (i, j, a * 1000), 40)
+    yield _upper("few-large-counts", (i, j, np.where(a > 0.8 * a.max(), a * 1000, a)), 40)
     yield _upper("float32", (i.astype(np.int32), j.astype(np.int32), a.astype(np.float32)), 40)
     yield _upper("ignore-diags", (i, j, a), 40, ignore_diags=2)
     mask = np.zeros(40, np.bool_)

@@ -5,20 +5,29 @@ import pytest
 from processes import ROOT, python
 
 CODE = """
-import sys, warnings
+import contextlib, sys, warnings
 sys.path[:0] = ["tests", "tests/harness"]
 import cuda_host, cuda_sweep
 from calls import public
 from on_cuda_host import on_device
+from cmfast.balancing import _balance
 from cmfast.kernels.ops import OPS
 
+class Judged(Exception):  # on the host: what zeros of a map forbid
+    pass
+
+def judged(*pixels):
+    raise Judged
+
+_balance._allowed = judged
 ran = set()
 warnings.simplefilter("ignore")
 for op, case in cuda_sweep.calls("thread"):
     if case.fails and case.options.get("of") == "bi":
         continue  # why a matrix has no limit is explained on the host
     options = {name: on_device(value, cuda_host.asarray) for name, value in case.options.items()}
-    public(op)(*(on_device(value, cuda_host.asarray) for value in case.args), **options)
+    with contextlib.suppress(Judged):
+        public(op)(*(on_device(value, cuda_host.asarray) for value in case.args), **options)
     ran.add(op)
     found = [name for name in sys.modules if name.split(".")[0] == "numba" or name.startswith("cmfast.kernels.cpu")]
     assert not found, (op, case.id, found)

@@ -306,6 +306,8 @@ FAULTS = {
         "ipf_nd",
         "zero-targets",
     ),
+    "bins-below-missed": ("balancing/launch", "half < 2; ++half", "half < 1; ++half", "balance", "map"),
+    "large-counts-missed": ("balancing/launch", "k < rest_stop;", "k < 0;", "balance", "few-large-counts"),
     "distance-twice": ("metrics/values", "k ? plus(above, below) : above", "plus(above, below)", "margins", "counts"),
 }
 

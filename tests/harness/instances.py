@@ -18,6 +18,7 @@ from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 from cmfast.kernels.cuda._core.module import TYPES, Kernel
 from cmfast.kernels.ops import OPS
+from cmfast.kernels.shared import balancing_pixels
 from cmfast.metrics._plan import plan as plan_of
 
 N = 37  # matrices: several blocks of the smallest teams, and a number that nothing divides
@@ -362,6 +363,20 @@ def _tables(width: str) -> Call:
     return Call(call, (M, *margins_of(T, PAIRS, 1)), _rtol("ipf_nd", "double"))
 
 
+def _balanced(gap: str = "unsigned short", value: str = "unsigned short") -> Call:
+    i, j = np.triu_indices(30)
+    a = _rng(gap, value).integers(1, 7, len(i)) * (0.37 if value == "double" else 1.0)
+    narrow = 8 if gap == "int" else balancing_pixels.NARROW
+    sums = np.where((np.arange(30) == 4) | (np.arange(30) == 5), 1e-6, 1.0)  # so small that triangles are looked at
+
+    def call(i: Any, j: Any, a: Any, sums: Any) -> tuple[Any, ...]:
+        with mock.patch.object(balancing_pixels, "NARROW", narrow):
+            found = cmfast.balance((i, j, a, 30), sums, symmetric="upper", tol=1e-13)
+        return found.weights, found.reason, found.status
+
+    return Call(call, (i, j, a, sums), _rtol("balance", "double"))
+
+
 def _patterns(kind: str, width: str) -> Call:
     C = 20 if width == "32" else 70
     rng = _rng(kind, width)
@@ -650,6 +665,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_scaling_gradient_single": _scaled_back,
     "cmfast_scaling_gradient_team": _scaled_back,
     "cmfast_ipf_nd_tables": _tables,
+    **{f"cmfast_balance_{what}": _balanced for what in ("product", "least", "triangles", "dot", "advance", "turn")},
     "cmfast_support_patterns": _patterns,
     "cmfast_scores_rows": _scored,
     "cmfast_scores_labels": _scored,

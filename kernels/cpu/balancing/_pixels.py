@@ -11,9 +11,9 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.balancing._certain import colours, find_triangles
+from cmfast.kernels.shared.balancing_pixels import narrowed
 
-NARROW = 1 << 16  # distances and counts below it take two bytes
-FEW = 16  # one pixel in so many, at most, is held apart
 MOST_BLOCKS = 64
 WINDOW_SHARE = 4  # windows take at most the part of one in so many of the bytes of pixels
 CHUNK = 4096  # bins of a piece of a vector
@@ -143,21 +143,14 @@ def pack(rows, columns, values, n, shift):
         if on.any():
             diagonal[rows[on]] = values[on]
             rows, columns, values = (a[~on] for a in (rows, columns, values))
-    n_rows, number = shift or n, len(rows)
+    n_rows = shift or n
     gap = columns - (shift or rows)
-    near = gap < NARROW
-    near = near if (~near).sum() * FEW <= number else np.ones(number, np.bool_)
-    counts = (values < NARROW) & (values == np.floor(values))
-    small = bool((~counts).sum() * FEW <= number)
-    if small:
-        near &= counts
+    near, kinds = narrowed(gap, values)
     apart = np.flatnonzero(~near)
     within = slice(None) if not len(apart) else near
     first = np.zeros(n_rows + 1, np.int64)
     np.cumsum(np.bincount(rows[within], minlength=n_rows), out=first[1:])
-    narrow = gap[within]
-    narrow = narrow.astype(np.uint16 if not len(narrow) or int(narrow.max()) < NARROW else np.int32)
-    value = values[within].astype(np.uint16 if small else np.float64)
+    narrow, value = (a[within].astype(kind) for a, kind in zip((gap, values), kinds, strict=True))
     widest = n - shift
     blocks = (narrow.nbytes + value.nbytes) // (8 * WINDOW_SHARE * max(widest, 1))
     blocks = min(max(int(blocks), 1), MOST_BLOCKS, max(n_rows, 1))
@@ -202,39 +195,37 @@ class Passes:
         self._windows = np.empty((blocks, int((packed.high - packed.low).max(initial=0))))
         self._dots, self._zeros = np.empty(self.chunks), np.zeros(self.n)
         self._seconds = len(packed.gap) * SECONDS_PER_PIXEL
-        self.count = 0
+        self.count, self.shift, self.diagonal = 0, packed.shift, packed.diagonal
+        self.checkpoint = pool.checkpoint
 
     def _run(self, kernel, args, n, seconds):
         pool.run(kernel, args, n, seconds=seconds, num_threads=self.num_threads)
 
-    def _vectors(self, kernel, *args):
+    def vectors(self, kernel, *args):
+        """Run a kernel over chunks of bins."""
         self._run(kernel, args, self.chunks, self.n * SECONDS_PER_BIN)
 
-    def _product(self, w, x, r, d, out):
+    def dot(self, kernel, *args):
+        """Run a kernel over chunks of bins; return the sum of what it notes of each."""
+        self.vectors(kernel, *args, self._dots)
+        return float(self._dots.sum())
+
+    def product(self, w, x, r, d, out):
+        """Write ``r * d + x * (A @ w)``; return its product with `d`."""
         self.count += 1
         p = self.packed
         self._run(spread, (p, w, self._own, self._windows), len(p.low), self._seconds)
-        self._vectors(collect, p, self._own, self._windows, w, x, r, d, out, self._dots)
-        return float(self._dots.sum())
+        return self.dot(collect, p, self._own, self._windows, w, x, r, d, out)
 
     def sums(self, x):
         """Return the sums of the rows of the scaled matrix."""
         out = np.empty(self.n)
-        self._product(x, x, self._zeros, self._zeros, out)
+        self.product(x, x, self._zeros, self._zeros, out)
         return out
 
-    def curved(self, w, x, r, d, out):
-        """Write the second derivative along `d`, which is ``w`` over ``x``; return its product with `d`."""
-        return self._product(w, x, r, d, out)
-
-    def advance(self, *args):
-        """Go a way of conjugate gradients; return how large what is left is."""
-        self._vectors(advance, *args, self._dots)
-        return float(self._dots.sum())
-
-    def turn(self, *args):
-        """Take the next direction of conjugate gradients."""
-        self._vectors(turn, *args)
+    def walk(self, x, r, g, z):
+        """Return conjugate gradients that begin with `z`."""
+        return Walk(self, x, r, g, z)
 
     def look(self, kernel, *args):
         """Run another pass over the blocks of rows."""
@@ -248,3 +239,39 @@ class Passes:
         on = self.packed.diagonal > 0.0
         cells = self.packed.diagonal[on] * x[on] ** 2
         return float(min(found.min(initial=np.inf), cells.min(initial=np.inf)))
+
+    def triangles(self, x):
+        """Return the best triangle of each row: its smallest scaled pixel, and its other two bins."""
+        found = np.empty(self.n), np.empty(self.n, np.int64), np.empty(self.n, np.int64)
+        self.look(find_triangles, x, *found)
+        return found
+
+    def colours(self):
+        """Return the component of each bin, and a sign where that has two colours."""
+        return colours(self.packed)
+
+
+class Walk:
+    """Conjugate gradients on the second derivative, from no step at all."""
+
+    def __init__(self, passes, x, r, g, z):
+        self._passes, self._x, self._r = passes, x, r
+        self._step, self._left, self._z = np.zeros_like(g), g.copy(), z
+        self._d, self._moved = z.copy(), np.empty_like(g)
+        self._w = x * self._d
+
+    def bend(self):
+        """Return the product of a direction with what the second derivative makes of it."""
+        return self._passes.product(self._w, self._x, self._r, self._d, self._moved)
+
+    def advance(self, alpha):
+        """Go a way; return how large what is left is."""
+        return self._passes.dot(advance, alpha, self._d, self._moved, self._r, self._step, self._left, self._z)
+
+    def turn(self, beta):
+        """Take the next direction."""
+        self._passes.vectors(turn, beta, self._z, self._x, self._d, self._w)
+
+    def step(self):
+        """Return how far it went."""
+        return self._step

@@ -5,9 +5,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
-from cmfast.kernels.cpu.balancing import _newton, _zeros
+from cmfast.kernels.cpu.balancing import _zeros
 from cmfast.kernels.cpu.balancing._pixels import Passes, pack
 from cmfast.kernels.cpu.scaling._rules import check_targets
+from cmfast.kernels.shared import balancing_newton
 from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals
 from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
@@ -155,7 +156,7 @@ def _newton_steps(p, cells, begin):
         now = kept[0]
         packed = pack(now.rows, now.columns + R, now.values, R + C, R)
         longest = max(int(np.bincount(now.rows).max()), int(np.bincount(now.columns).max()))
-        task = _newton.Task(
+        task = balancing_newton.Task(
             Passes(packed, p.num_threads),
             np.concatenate([p.u, p.v]),
             R,
@@ -163,7 +164,7 @@ def _newton_steps(p, cells, begin):
             p.max_iter,
             judge if limit == OK else lambda: OK,
         )
-        found = _newton.solve(task, longest, start)
+        found = balancing_newton.solve(task, longest, start)
         n_iter += found.n_iter
         if found.status != LIMIT_ONLY:
             status = LIMIT_ONLY if found.status == OK and limit == LIMIT_ONLY else found.status

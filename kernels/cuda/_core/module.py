@@ -86,6 +86,7 @@ TYPES: dict[str, np.dtype[Any]] = {
     "double": np.dtype(np.float64),
     "signed char": np.dtype(np.int8),
     "unsigned char": np.dtype(np.uint8),
+    "unsigned short": np.dtype(np.uint16),
     "int": np.dtype(np.int32),
     "unsigned": np.dtype(np.uint32),
     "i64": np.dtype(np.int64),

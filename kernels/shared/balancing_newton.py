@@ -3,6 +3,8 @@
 It minimises the sum over cells of ``a[i, j] * exp(e[i] + e[j])``, half of it, less ``s @ e``, where ``x = exp(e)``. Its
 second derivative is the diagonal of the row sums plus the scaled matrix. A table with rows and columns is the symmetric
 matrix with that table, and its transpose, beside its diagonal.
+
+Vectors are NumPy's here. Passes over the pixels, and conjugate gradients, are those of a target.
 """
 
 import math
@@ -12,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.balancing._certain import by_probes, by_triangles
+from cmfast.kernels.shared.balancing_certain import by_probes, by_triangles
 from cmfast.kernels.shared.scaling import FLOOR, FLOOR_LINES, SAFE_WIDTH, has_stalled, last_width
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
@@ -53,7 +54,7 @@ class _Step(NamedTuple):
     least: float  # about the smallest eigenvalue of the second derivative, the diagonal scaled to one
 
 
-def floor(longest):
+def floor(longest: int) -> float:
     """Return a residual that nothing can be demanded below, where so many cells are added up."""
     return FLOOR * max(1.0, longest / FLOOR_LINES)
 
@@ -61,31 +62,32 @@ def floor(longest):
 class _Doubt:
     """How far off a cell may be though the sums fit; what that takes is looked for once."""
 
-    def __init__(self, passes, s, rounding):
+    def __init__(self, passes: Any, s: Any, rounding: float) -> None:
         self.passes, self.s, self.rounding = passes, s, rounding * float(s.sum())
-        self.least_cell = self.eigenvalue = None
+        self.least_cell: Any = None
+        self.eigenvalue: Any = None
         self.moved = 0.0
 
-    def vanishing(self, x, missed):
+    def vanishing(self, x: Any, missed: float) -> bool:
         """Return whether some cell may have to vanish: those are smaller than what is missed of all sums."""
         self.least_cell = self.passes.least(x) if self.least_cell is None else self.least_cell
         return not self.least_cell > missed + self.rounding
 
-    def error(self, x, r, g):
+    def error(self, x: Any, r: Any, g: Any) -> float:
         """Return about how far off a cell may be, of itself."""
-        by_cells = (float(np.abs(g).sum()) + self.rounding) / self.least_cell
+        by_cells: float = (float(np.abs(g).sum()) + self.rounding) / self.least_cell
         if by_cells <= MOST_ERROR:
             return by_cells
         size = 2.0 * math.sqrt(float((g * g / r).sum()) / float(self.s.min()))
         if self.eigenvalue is None:
             self.eigenvalue = by_triangles(self.passes, x, r)
             if not size <= MOST_ERROR * self.eigenvalue:
-                solve = partial(_direction, self.passes, x, r, forcing=0.1)
+                solve = partial(direction, self.passes, x, r, forcing=0.1)
                 self.eigenvalue, self.moved = by_probes(self.passes, solve, x, r)
         return max(size / self.eigenvalue if self.eigenvalue > 0.0 else math.inf, self.moved)
 
 
-def solve(task, longest, start=None):
+def solve(task: Task, longest: int, start: Any = None) -> Found:
     """Find the factors; `longest` is the number of cells of the longest line."""
     passes, s = task.passes, task.targets
     total, rounding = float(s.sum()), floor(longest)
@@ -96,13 +98,13 @@ def solve(task, longest, start=None):
         x = x * np.sqrt(s / passes.sums(x))
     width, before, steps, judged, doubt = np.inf, np.inf, 0, False, _Doubt(passes, s, rounding)
     while True:
-        pool.checkpoint()
+        passes.checkpoint()
         r = passes.sums(x)
         g = s - r
         missed = float(np.abs(g).sum())
         residual, worst = missed / total, float(np.abs(g / s).max())
 
-        def found(status, x=x, residual=residual, worst=worst):
+        def found(status: int, x: Any = x, residual: float = residual, worst: float = worst) -> Found:
             return Found(status, x, residual, worst, passes.count)
 
         if not (worst < np.inf and bool((r > 0.0).all()) and bool((x < np.inf).all())):
@@ -121,7 +123,7 @@ def solve(task, longest, start=None):
                 return found(OK if right else UNDETERMINED)
         if ends:
             return found(MAX_ITER)
-        d, _ = _direction(passes, x, r, g, min(0.1, max(LEAST_FORCING, math.sqrt(residual))))
+        d, _ = direction(passes, x, r, g, min(0.1, max(LEAST_FORCING, math.sqrt(residual))))
         steps += 1
         before, (width, rho) = width, _widths(d, task.shift)
         if rho > SAFE_WIDTH:
@@ -129,7 +131,7 @@ def solve(task, longest, start=None):
         x = x * np.exp(d)
 
 
-def _widths(d, shift):
+def _widths(d: Any, shift: int) -> tuple[float, float]:
     """Return the most that a step changes a cell, and that it makes one grow, as logarithms."""
     if not shift:
         return 2.0 * float(np.abs(d).max()), 2.0 * max(float(d.max()), 0.0)
@@ -138,35 +140,33 @@ def _widths(d, shift):
     return max(abs(grows), abs(shrinks)), max(grows, 0.0)
 
 
-def _direction(passes, x, r, g, forcing):
+def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float) -> _Step:
     """Solve for a step as exactly as is worth it, with the diagonal as preconditioner.
 
     What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it.
     """
-    step, left = np.zeros_like(g), g.copy()
-    z = left / r
-    d, moved = z.copy(), np.empty_like(g)
-    w = x * d
-    size = float((left * z).sum())
+    z = g / r
+    size = float((g * z).sum())
+    walk = passes.walk(x, r, g, z)
     nothing = ROUNDING * ROUNDING * float(r.sum())
     goal = max(forcing * forcing * size, nothing)
     alphas: list[float] = []
     betas: list[float] = []
     while size > nothing and len(alphas) < MOST_PRODUCTS:
-        pool.checkpoint()
-        bend = passes.curved(w, x, r, d, moved)
+        passes.checkpoint()
+        bend = walk.bend()
         if not bend > 0.0:
             break
         alphas.append(size / bend)
-        before, size = size, passes.advance(alphas[-1], d, moved, r, step, left, z)
+        before, size = size, walk.advance(alphas[-1])
         if not size > goal:
             break
         betas.append(size / before)
-        passes.turn(betas[-1], z, x, d, w)
-    return _Step(step, _least_eigenvalue(alphas, betas))
+        walk.turn(betas[-1])
+    return _Step(walk.step(), _least_eigenvalue(alphas, betas))
 
 
-def _least_eigenvalue(alphas, betas):
+def _least_eigenvalue(alphas: list[float], betas: list[float]) -> float:
     """Return the smallest eigenvalue that conjugate gradients have seen."""
     from scipy.linalg import eigvalsh_tridiagonal
 

@@ -1,0 +1,169 @@
+"""Contact maps on a device: pixels packed there, passes over them, and conjugate gradients.
+
+Newton's method is the host's, and so is what happens once: bins that are left out, the order of pixels, zeros.
+"""
+
+from itertools import product
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cmfast.kernels.cuda._core import batches
+from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.shared import balancing_maps
+from cmfast.kernels.shared.balancing_certain import LOOKED_AT
+from cmfast.kernels.shared.balancing_pixels import narrowed
+
+CHUNK = 1024  # bins of a piece of a vector, that a block adds up
+WARP, BLOCK = "32", str(THREADS)
+DEFINES = {"CHUNK": CHUNK, "LOOKED_AT": LOOKED_AT}
+_PACKED = tuple(product(("unsigned short", "int"), ("unsigned short", "double")))  # distances and counts
+_PRODUCT = Kernel("balancing/launch", "cmfast_balance_product", _PACKED)
+_LEAST = Kernel("balancing/launch", "cmfast_balance_least", _PACKED)
+_TRIANGLES = Kernel("balancing/launch", "cmfast_balance_triangles", _PACKED)
+_DOT = Kernel("balancing/launch", "cmfast_balance_dot")
+_ADVANCE = Kernel("balancing/launch", "cmfast_balance_advance")
+_TURN = Kernel("balancing/launch", "cmfast_balance_turn")
+KERNELS = (_PRODUCT, _LEAST, _TRIANGLES, _DOT, _ADVANCE, _TURN)
+
+
+def balance(
+    rows: Any, columns: Any, values: Any, sums: Any, mask: Any, *, num_threads: int | None = None, **options: Any
+) -> tuple[Any, ...]:
+    """Weights, reason and proof of every bin; residual, worst row, passes and status of every block."""
+    del num_threads
+    xp = library(values)
+
+    def passes(i: Any, j: Any, a: Any, n: int) -> Passes:
+        return Passes(xp, i, j, a, n)
+
+    given = (None if array is None else array.get() for array in (rows, columns, values, sums, mask))
+    return tuple(xp.asarray(part) for part in balancing_maps.balance(*given, passes=passes, **options))
+
+
+class Passes:
+    """Pixels on the device, in the rows of both of their bins, and the passes over them.
+
+    Vectors come from the host and go there.
+    """
+
+    shift = 0
+
+    def __init__(self, xp: ModuleType, i: Any, j: Any, a: Any, n: int) -> None:
+        self.xp, self.n, self.count = xp, n, 0
+        on = i == j
+        self.diagonal = np.zeros(n)
+        self.diagonal[i[on]] = a[on]
+        i, j, a = (array[~on] for array in (i, j, a))
+        near, kinds = narrowed(j - i, a)
+        self._instance = tuple(NAMES[np.dtype(kind)] for kind in kinds)
+        first, gap, value = self._both_halves(i[near], j[near], a[near], *kinds)
+        rest_first, rest_gap, rest_value = self._both_halves(i[~near], j[~near], a[~near], np.int64, np.float64)
+        self._packed = {"first": first, "gap": gap, "value": value}
+        self._pixels = self._packed | {
+            "rest_first": rest_first, "rest_gap": rest_gap, "rest_value": rest_value,
+            "diagonal": xp.asarray(self.diagonal),
+        }  # fmt: skip
+
+    def _both_halves(self, i: Any, j: Any, a: Any, *kinds: Any) -> tuple[Any, Any, Any]:
+        """Return where rows begin, distances and values: of bins above, then of those below."""
+        xp, numbers = self.xp, [np.bincount(bins, minlength=self.n) for bins in (i, j)]
+        first = np.concatenate([[0], np.cumsum(np.concatenate(numbers))])
+        below = xp.asarray(j).argsort() if len(j) else slice(None)  # stable: rows in order
+        gap, value = (xp.asarray(array.astype(kind)) for array, kind in zip((j - i, a), kinds, strict=True))
+        return xp.asarray(first), *(xp.concatenate([array, array[below]]) for array in (gap, value))
+
+    def checkpoint(self) -> None:
+        """Do nothing: no thread of a pool waits for a signal here."""
+
+    def sums(self, x: Any) -> Any:
+        """Return the sums of the rows of the scaled matrix."""
+        there, out = self.xp.asarray(x), self.xp.empty(self.n)
+        self.product(there, there, None, None, out)
+        return out.get()
+
+    def product(self, w: Any, x: Any, r: Any, d: Any, out: Any) -> None:
+        """Write ``r * d + x * (A @ w)``."""
+        self.count += 1
+        blocks = batches.blocks(self.n, WARP)
+        _PRODUCT.launch(self._instance, blocks, **self._pixels, w=w, x=x, r=r, d=d, n=self.n, out=out)
+
+    def dot(self, kernel: Kernel, **arguments: Any) -> float:
+        """Run a kernel over chunks of bins; return the sum of what it notes of each."""
+        chunks = -(-self.n // CHUNK)
+        dots = self.xp.empty(chunks)
+        kernel.launch((), chunks, shared=batches.team_scratch(BLOCK), n=self.n, dots=dots, **arguments)
+        return float(dots.get().sum())
+
+    def walk(self, x: Any, r: Any, g: Any, z: Any) -> "Walk":
+        """Return conjugate gradients that begin with `z`."""
+        return Walk(self, *map(self.xp.asarray, (x, r, g, z)))
+
+    def least(self, x: Any) -> float:
+        """Return the smallest scaled cell."""
+        self.count += 1
+        out = self.xp.empty(self.n)
+        blocks = batches.blocks(self.n, WARP)
+        _LEAST.launch(self._instance, blocks, **self._pixels, x=self.xp.asarray(x), n=self.n, out=out)
+        return float(out.min())
+
+    def triangles(self, x: Any) -> tuple[Any, ...]:
+        """Return the best triangle of each row: its smallest scaled pixel, and its other two bins."""
+        self.count += 1
+        found = tuple(self.xp.empty(self.n, kind) for kind in (np.float64, np.int64, np.int64))
+        out = dict(zip(("out", "second", "third"), found, strict=True))
+        blocks = batches.per_item(self.n)
+        _TRIANGLES.launch(self._instance, blocks, **self._packed, x=self.xp.asarray(x), n=self.n, **out)
+        return tuple(array.get() for array in found)
+
+    def colours(self) -> tuple[Any, Any]:
+        """Return the component of each bin, and a sign where that has two colours, else 0; found on the host.
+
+        Where every bin is there twice, once for each colour, and every pixel joins different ones, a component falls
+        into two if it has two colours.
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        n, on = self.n, np.flatnonzero(self.diagonal)
+        ends = [on, on]
+        for name in ("", "rest_"):
+            first, gap = (self._pixels[name + part].get() for part in ("first", "gap"))
+            i = np.repeat(np.arange(n), np.diff(first[: n + 1]))
+            ends = [np.concatenate(pair) for pair in zip(ends, (i, i + gap[: len(i)]), strict=True)]
+        i, j = ends
+        graph = coo_array((np.ones(2 * len(i), np.int8), (np.append(i, j), np.append(j, i) + n)), shape=(2 * n, 2 * n))
+        _, part = connected_components(graph, directed=False)
+        one, other = part[:n], part[n:]
+        _, component = np.unique(np.minimum(one, other), return_inverse=True)
+        return component, np.sign(other - one).astype(np.float64)
+
+
+class Walk:
+    """Conjugate gradients on the second derivative, from no step at all."""
+
+    def __init__(self, passes: Passes, x: Any, r: Any, g: Any, z: Any) -> None:
+        xp, n = passes.xp, passes.n
+        self._passes, self._x, self._r, self._left, self._z = passes, x, r, g, z
+        self._step, self._d, self._w, self._moved = xp.zeros(n), xp.zeros(n), xp.empty(n), xp.empty(n)
+        self.turn(0.0)
+
+    def bend(self) -> float:
+        """Return the product of a direction with what the second derivative makes of it."""
+        self._passes.product(self._w, self._x, self._r, self._d, self._moved)
+        return self._passes.dot(_DOT, d=self._d, moved=self._moved)
+
+    def advance(self, alpha: float) -> float:
+        """Go a way; return how large what is left is."""
+        vectors = {"d": self._d, "moved": self._moved, "r": self._r, "step": self._step}
+        return self._passes.dot(_ADVANCE, alpha=alpha, **vectors, left=self._left, z=self._z)
+
+    def turn(self, beta: float) -> None:
+        """Take the next direction."""
+        n = self._passes.n
+        _TURN.launch((), batches.per_item(n), beta=beta, z=self._z, x=self._x, n=n, d=self._d, w=self._w)
+
+    def step(self) -> Any:
+        """Return how far it went."""
+        return self._step.get()
