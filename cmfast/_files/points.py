@@ -148,7 +148,7 @@ def open_array(path: Path, *, tick: Tick, rows: tuple[int, int] | None = None) -
 def _parts(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice, ...]]:
     """Yield the parts of an array in C order, at least one: whole chunks where they fit, as each is read anew."""
     each = math.prod(shape[1:]) * itemsize
-    if each > BYTES and shape[0] and len(shape) > 1:
+    if each > BYTES and shape[0] and shape[1:]:
         for k in range(shape[0]):
             yield from ((slice(k, k + 1), *rest) for rest in _parts(shape[1:], chunks[1:], itemsize))
         return
