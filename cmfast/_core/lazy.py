@@ -126,6 +126,11 @@ def sums(
     return load("cmfast._core.adapters._dask").sums(function, arrays, n_samples, cores, values)
 
 
+def computed(result: Any, **options: Any) -> Any:
+    """Return a result with all its arrays computed, in one pass."""
+    return load("cmfast._core.adapters._dask").computed(result, options)
+
+
 def asarray(x: Any) -> Any:
     """Return an array as one of Dask's."""
     return load("cmfast._core.adapters._dask").lazily(x)

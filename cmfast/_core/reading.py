@@ -1,13 +1,14 @@
 """How results show themselves: a line in a console, a table in a notebook, both made of the same parts."""
 
 from collections.abc import Mapping
+from functools import partial
 from html import escape
 from typing import Any, TypeVar
 
 import numpy as np
 
 from cmfast._core import dispatch, validate
-from cmfast._core.lazy import is_lazy
+from cmfast._core.lazy import computed, is_lazy
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
@@ -18,23 +19,38 @@ def readable(cls: C) -> C:
     """Give a class of results, with its ``_parts()`` and its ``explain()``, a short repr and an HTML one."""
 
     def __repr__(self: Any) -> str:  # noqa: N807
-        if _is_lazy(self):
+        if is_lazy_result(self):
             return f"<{cls.__name__}: lazy, dask.compute gives it>"
         parts = ", ".join(f"{name} {text}" for name, text in self._parts().items())
         return f"<{cls.__name__}: {parts}>"
 
     def _repr_html_(self: Any) -> str:
-        if _is_lazy(self):
+        if is_lazy_result(self):
             return escape(repr(self))
         return html(cls.__name__, self._parts(), self.explain(), getattr(self, "matrix", None))
 
     for function in (__repr__, _repr_html_):
         if function.__name__ not in vars(cls) or function is __repr__:  # every named tuple has one, which shows all
             setattr(cls, function.__name__, function)
+    return computable(cls)
+
+
+def computable(cls: C) -> C:
+    """Give results of a class that are lazy, and no others, the method that Dask's users know: ``compute()``."""
+
+    def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
+        if name == "compute" and is_lazy_result(self):
+            return partial(computed, self)
+        return object.__getattribute__(self, name)  # which says that there is none
+
+    type.__setattr__(cls, "__getattr__", __getattr__)
     return cls
 
 
-def _is_lazy(result: object) -> bool:
+def is_lazy_result(result: object) -> bool:
+    """Whether some arrays of a result are Dask's."""
+    if isinstance(result, Mapping):
+        return any(map(is_lazy_result, result.values()))
     return any(map(is_lazy, result if isinstance(result, tuple) else getattr(result, "__dict__", {}).values()))
 
 

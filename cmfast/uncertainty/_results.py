@@ -48,6 +48,7 @@ class Interval(NamedTuple):
         return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
 
 
+@reading.computable
 @dataclass(eq=False, repr=False)  # as one dask.compute finds the arrays in it
 class Intervals(Mapping[str, Interval]):
     """Intervals of several metrics, by name.
@@ -78,7 +79,8 @@ class Intervals(Mapping[str, Interval]):
 
     def __repr__(self) -> str:
         drawn = f", {self.n_replicates:,} replicates" if self.n_replicates else ""
-        return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}>"
+        lazy = "; lazy, dask.compute gives it" if reading.is_lazy_result(self) else ""
+        return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}{lazy}>"
 
     def _rows(self) -> list[dict[str, Any]]:
         rows = []

@@ -215,6 +215,18 @@ def test_nothing_is_computed_early():
         result.explain()
 
 
+def test_results_that_are_lazy_are_computed_as_arrays_are():
+    result = cmfast.ipf(lazy(M)).compute(scheduler="sync")
+    assert_same_bits(result.matrix, cmfast.ipf(M).matrix)
+    with pytest.raises(AttributeError, match="'ScalingResult' object has no attribute 'compute'"):
+        _ = result.compute
+    found = uncertainty.interval(lazy(M), ["mcc", "recall"], method="normal", on_failure="ignore")
+    shown = "<Intervals: 2 metrics, 95% by normal"
+    assert (repr(found), repr(found.compute())) == (f"{shown}; lazy, dask.compute gives it>", f"{shown}>")
+    want = uncertainty.interval(M, ["mcc", "recall"], method="normal", on_failure="ignore")
+    assert_same_bits(found.compute()["recall"].low, want["recall"].low)
+
+
 def test_the_same_call_is_the_same_task():
     first, second = cmfast.ipf(lazy(M)), cmfast.ipf(lazy(M))
     assert first.matrix.name == second.matrix.name != cmfast.ipf(lazy(M), tol=1e-6).matrix.name

@@ -106,3 +106,12 @@ def test_tests_of_paired_counts(chunks):
     assert str(found) == str(want)
     found = uncertainty.equivalence(later, "accuracy", 0.1).compute()
     assert str(found) == str(uncertainty.equivalence(now, "accuracy", 0.1))
+
+
+def test_columns_are_counted_as_arrays():
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    with pytest.raises(TypeError, match=r"column as \.to_dask_array\(lengths=True\), or call \.compute\(\) first"):
+        cmfast.confusion_matrix(frame["weight"], frame["year"], n_classes=9)
+    weight, row = (frame[name].to_dask_array(lengths=True) for name in ("weight", "row"))
+    want = cmfast.confusion_matrix(FRAME["weight"], FRAME["row"] % 9, n_classes=9)
+    assert_same_bits(cmfast.confusion_matrix(weight, row % 9, n_classes=9).compute(), want)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import dask.array as da  # noqa: TID251
 import numpy as np
 from dask.array.core import unify_chunks  # noqa: TID251
-from dask.base import tokenize  # noqa: TID251
+from dask.base import compute, tokenize  # noqa: TID251
 from dask.delayed import delayed  # noqa: TID251
 from dask.graph_manipulation import bind  # noqa: TID251
 from dask.layers import ArrayBlockIdDep  # noqa: TID251
@@ -25,8 +25,14 @@ SPLIT = 8  # states that are merged at a time
 
 def asarray(name: str, x: Any) -> NoReturn:
     """Refuse what a function without blocks was given."""
-    msg = f"{name} is a lazy {type(x).__module__}.{type(x).__qualname__}, which this does not take; "
+    column = "give a column as .to_dask_array(lengths=True), or " if hasattr(x, "to_dask_array") else ""
+    msg = f"{name} is a lazy {type(x).__module__}.{type(x).__qualname__}, which this does not take; {column}"
     raise TypeError(msg + "call .compute() first")
+
+
+def computed(result: Any, options: dict[str, Any]) -> Any:
+    """Return what Dask computes of a result."""
+    return compute(result, **options)[0]
 
 
 def to_host(x: Any) -> NoReturn:
