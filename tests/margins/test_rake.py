@@ -538,3 +538,15 @@ def test_households_of_regions_as_populationsim_balances_them():
         assert_optimal(A, q, m, p, "truncated", bounds, result)
         assert ((result.weights <= bounds[0] * q * (1 + 1e-12)) | (result.weights >= bounds[1] * q * (1 - 1e-12))).any()
         np.testing.assert_allclose(result.weights.sum(), m[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("seed", [3, 6, 47])
+def test_totals_that_are_far_from_met_are_not_said_to_be_met(seed):
+    rng = np.random.default_rng(seed)
+    columns = rng.poisson(1.0, (40, 3)) * [1e2, 1e8, 1e2]
+    columns = np.column_stack([columns, columns[:, 0] + columns[:, 2]])
+    weights = np.exp(3.0 * rng.normal(size=40))
+    totals = (weights @ columns) * (1.0 + 0.5 * rng.normal(size=4))  # the last is not the sum of two others
+    result = cmfast.rake(columns, totals, weights=weights, on_failure="ignore")
+    assert result.status in (Status.INFEASIBLE, Status.MAX_ITER)
+    assert "are met" not in result.explain()

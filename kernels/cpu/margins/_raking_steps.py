@@ -112,7 +112,7 @@ def _newton(s, missed, most_steps, tol):
         stalled = s.width < CLOSE and s.width >= STANDING * s.before
         if residual <= tol and (s.width <= p.last or stalled):
             return OK
-        if stalled and residual <= _noise(s):
+        if stalled and residual <= min(_noise(s), MOST_ERROR):
             return UNDETERMINED
         if s.passes.count >= p.max_iter or s.steps >= most_steps:
             return MAX_ITER
