@@ -57,11 +57,14 @@ class _Header(NamedTuple):
     categories: list[int]
 
 
-def read_totals(path: Path, by: str | None) -> Totals:
-    """Return what a tidy table says: empty cells in the columns that a row is not of."""
+def read_totals(path: Path, by: str | None, value: str | None = None) -> Totals:
+    """Return what a tidy table says: empty cells in the columns that a row is not of.
+
+    The numbers may stand in a column that is named `value`, where none has a name that says so.
+    """
     lines = _texts(path)
     _, names = next(lines)
-    header = _header(path, names, by)
+    header = _header(path, names, by, value)
     found: dict[tuple[str, Key], Target] = {}
     areas: dict[str, None] = {}
     for line, cells in lines:
@@ -90,15 +93,17 @@ def read_totals(path: Path, by: str | None) -> Totals:
     return totals
 
 
-def _header(path: Path, names: list[str], by: str | None) -> _Header:
+def _header(path: Path, names: list[str], by: str | None, value: str | None) -> _Header:
     small = [name.lower() for name in names]
     numbers = [k for k, name in enumerate(small) if name in NUMBERS]
+    numbers = numbers or [k for k, name in enumerate(names) if name == value]
     area = None if by is None else tables.column_named(path, names, by)
     of, importance = (small.index(name) if name in small else None for name in (OF, IMPORTANCE))
     taken = {*numbers, of, importance, area}
     categories = [k for k in range(len(names)) if k not in taken]
     if len(numbers) != 1 or not (categories or of is not None):
-        wanted = f"needs columns of categories, and one of numbers named {' or '.join(NUMBERS)}"
+        known = NUMBERS if value is None else (*NUMBERS, value)
+        wanted = f"needs columns of categories, and one of numbers named {' or '.join(known)}"
         raise FileError(path, f"{wanted} (has: {', '.join(names)})")
     return _Header(numbers[0], of, importance, area, categories)
 

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from cmfast.cli import _screen
 from cmfast.cli._options import (
     Parser,
     bar,
-    compute,
+    compute_named,
     given,
     misuse,
     natural_number,
@@ -48,7 +47,8 @@ def add_options(parser: Parser) -> None:
         required=True,
         metavar="AXES:FILE",
         help="npy: what it must sum to over all axes but these, as 0,1:rows.npy; "
-        "rows: only FILE, a table with columns named as in TABLE and one named target; again for further margins",
+        "rows: only FILE, a table with columns named as in TABLE, and one named target or as --value; again for "
+        "further margins",
     )
     parser.add_argument("--value", metavar="COLUMN", help="rows: the column of the cells; it is needed")
     parser.add_argument(
@@ -78,12 +78,9 @@ def _array(args: argparse.Namespace) -> dict[str, Any]:
     M = _numbers(args.input)
     targets = [_target(args.input, M.shape, one) for one in margins]
     options = given(args, "smoothing", "tol", "max_iter")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", cmfast.FailureWarning)
-        pairs = [(one.axes, target) for one, target in zip(margins, targets, strict=True)]
-        result = compute(cmfast.ipf_nd, M, pairs, ndim=M.ndim, **options)
-    for one in caught:
-        warnings.warn(_by_file(str(one.message), margins), one.category, stacklevel=2)
+    pairs = [(one.axes, target) for one, target in zip(margins, targets, strict=True)]
+    said = [f"--margin {one.text}" for one in margins]
+    result = compute_named(said, cmfast.ipf_nd, M, pairs, ndim=M.ndim, **options)
     if target is not None and not np.isnan(result.table).any():
         with replacing(target, force=args.force) as file:
             write_npy_header(file, result.table.shape, result.table.dtype)
@@ -125,18 +122,13 @@ def _target(source: Path, shape: tuple[int, ...], margin: Margin) -> np.ndarray:
     return target
 
 
-def _by_file(text: str, margins: list[Margin]) -> str:
-    """Return what the library says with the margins of the command line in the place of its own."""
-    return re.sub(r"(?:target of )?margins\[(\d+)\]", lambda found: f"--margin {margins[int(found[1])].text}", text)
-
-
 def _rows(args: argparse.Namespace) -> dict[str, Any]:
     """Scale the cells that are rows, write them, and return what became of them."""
     if args.value is None or args.smoothing is not None:
         misuse("--smoothing belongs to npy" if args.value is not None else "--value names the column of the cells")
     files = [Path(text) for text in args.margin]
     target = table_target(args, COLUMNS, args.input, *files)
-    wanted = [one for path in files for one in tidy_totals.read_totals(path, None).targets]
+    wanted = [one for path in files for one in tidy_totals.read_totals(path, None, args.value).targets]
     if len({one.columns for one in wanted}) < len(wanted):
         misuse("--margin: two files ask the same columns")
     known = tidy_totals.Totals(wanted, [""])
@@ -146,7 +138,9 @@ def _rows(args: argparse.Namespace) -> dict[str, Any]:
     cells = records.read_records(args.input, known, args.value, None, tick)
     margins, names, _ = records.matched(args.input, known, cells, by_area=False)
     options = given(args, "tol", "max_iter")
-    result = compute(cmfast.rake, cells.codes, margins, weights=cells.weights, names=names, **options)
+    said = [f"targets of {', '.join(one.columns)}" for one in wanted]
+    options |= {"weights": cells.weights, "names": names}
+    result = compute_named(said, cmfast.rake, cells.codes, margins, **options)
     facts = {
         "cells": cells.codes.shape[1],
         **_facts(result, result.weight_error),

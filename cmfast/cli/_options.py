@@ -2,7 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Callable, Container
+import warnings
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -147,6 +148,18 @@ def compute(function: Callable[..., Any], *arrays: Any, **options: Any) -> Any:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(str(error)) from error
+
+
+def compute_named(named: Sequence[str], function: Callable[..., Any], /, *arrays: Any, **options: Any) -> Any:
+    """Call a public function; what it warns of says `named` in the place of margins or targets by their number."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", cmfast.FailureWarning)
+        result = compute(function, *arrays, **options)
+    for one in caught:
+        numbered = r"(?:target of )?(?:margins|targets)\[(\d+)\]"
+        text = re.sub(numbered, lambda found: named[int(found[1])], str(one.message))
+        warnings.warn(text, one.category, stacklevel=2)
+    return result
 
 
 def worded(text: str, options: Container[str]) -> str:

@@ -13,6 +13,7 @@ from cmfast.cli._options import (
     Parser,
     bar,
     compute,
+    compute_named,
     given,
     misuse,
     natural_number,
@@ -84,7 +85,9 @@ def _raked(
     options = given(args, "tol", "max_iter", "bounds") | {"weights": found.weights, "method": args.method}
     options["names"] = matched.names
     if known.are_counts:
-        result = compute(cmfast.rake, found.codes, matched.margins, **given(args, "importance"), **options)
+        said = [f"targets of {', '.join(target.columns)}" for target in known.targets]
+        options |= given(args, "importance")
+        result = compute_named(said, cmfast.rake, found.codes, matched.margins, **options)
         parts = [sums.reshape(len(known.areas), -1) for sums in result.achieved]
         return result, np.concatenate(parts, -1)
     default = np.inf if args.importance is None else args.importance

@@ -79,6 +79,23 @@ def test_cells_that_are_rows(name, out, files, capsys):
     np.testing.assert_allclose(found["cell"], wanted().table.ravel(), rtol=1e-6)
 
 
+def test_margins_may_name_their_numbers_as_the_cells(files, capsys):
+    for name in ("region-age", "age-sex"):
+        pd.read_csv(f"{name}.csv").rename(columns={"target": "cell"}).to_csv(f"{name}-cell.csv", index=False)
+    margins = ("--margin", "region-age-cell.csv", "--margin", "age-sex-cell.csv", "--value", "cell")
+    status, _, err = run(capsys, "table.csv", *margins, "-o", "out.csv")
+    assert (status, err) == (0, "")
+    np.testing.assert_allclose(pd.read_csv("out.csv")["cell"], wanted().table.ravel(), rtol=1e-6)
+
+
+def test_rows_that_contradict_each_other_are_named_by_their_columns(files, capsys):
+    more = pd.read_csv("age-sex.csv")
+    more.assign(target=2 * more["target"]).to_csv("more.csv", index=False)
+    status, _, err = run(capsys, "table.csv", "--margin", "region-age.csv", "--margin", "more.csv", "--value", "cell")
+    assert status == 1
+    assert "targets of region, age and targets of age, sex disagree on " in err
+
+
 def test_what_has_no_answer_names_the_margin_and_writes_nothing(files, capsys):
     np.save("more.npy", TARGETS[1] * 1.5)
     status, out, err = run(capsys, "table.npy", *MARGINS[:2], "--margin", "1,2:more.npy", "-o", "out.npy")

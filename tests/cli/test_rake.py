@@ -247,3 +247,11 @@ def test_refuses_records_without_a_number(files, capsys):
     table.to_parquet("hole.parquet")
     assert_refused(run(capsys, "hole.csv", "--targets", "sums.csv"), "line 9 has an empty cell in column 'rooms'")
     assert_refused(run(capsys, "hole.parquet", "--targets", "sums.csv"), "row 7 has no number in column 'rooms'")
+
+
+def test_totals_that_disagree_are_named_by_their_columns(files, capsys):
+    pd.DataFrame({"age": ["y", "o"] * 3, "region": ["n", "n", "s"] * 2}).to_csv("few.csv", index=False)
+    (files / "apart.csv").write_text("age,region,target\ny,,30\no,,30\n,n,20\n,s,50\n")
+    status, _, err = run(capsys, "few.csv", "--targets", "apart.csv")
+    assert status == 1
+    assert "targets of age and targets of region disagree on the total: 60 against 70" in err
