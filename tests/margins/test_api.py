@@ -246,3 +246,15 @@ def test_a_margin_that_another_one_contains_is_met_where_it_asks_for_some_lines_
     result = cmfast.ipf_nd(M, [*margins, (1, [np.nan, 4175.0])])
     assert result.status == Status.CONVERGED
     assert abs(result.table[:, 1].sum() / 4175.0 - 1.0) <= 1e-9
+
+
+def test_rounding_of_large_targets_refutes_no_small_ones():
+    """Planted tables of cells twenty digits apart, some lines of which ask nothing."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        X = np.exp(rng.normal(size=(3, 3)) * 8) * (rng.random((3, 3)) < 0.7)
+        cells = np.where(rng.random((3, 3)) < 0.4, np.nan, X)
+        rows, columns = (np.where(rng.random(3) < 0.3, np.nan, X.sum(axis)) for axis in (1, 0))
+        margins = [(0, rows), ((0, 1), cells), (1, columns), ((), X.sum())]
+        result = cmfast.ipf_nd((X > 0) * 1.0, margins, on_failure="ignore")
+        assert result.status != Status.INFEASIBLE, seed

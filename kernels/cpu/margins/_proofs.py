@@ -11,7 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._table import BOUNDED, CELLS, REMOVED, SLACK, TOTAL, UNKNOWNS
-from cmfast.kernels.shared.margins import BELOW, CERTAIN
+from cmfast.kernels.shared.margins import BELOW, CERTAIN, EVEN
 
 
 @jit(inner=True, borrows=True)
@@ -62,8 +62,8 @@ def remove(t):
     Whatever is zero to nine digits of the smallest of its lines counts as zero. The cells that are left have no values.
     """
     _keep(t, t.step_lift, t.step)
-    top, most, product, _ = _reach(t, t.proof)
-    left = most - product
+    top, most, product, size = _reach(t, t.proof)
+    left = max(most - product, 0.0) + EVEN * size  # what rounding the targets may do
     if not left < np.inf:
         return False
     found = 0
