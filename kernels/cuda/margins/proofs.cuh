@@ -82,7 +82,8 @@ __device__ __forceinline__ bool leaves_empty(const Table<W>& t) {
 template <int W>
 __device__ __forceinline__ int remove(Table<W>& t) {
   const Reach found = reach(t, t.step_lift(), t.step());
-  const double left = larger(found.most - found.product, 0.0) + CM_EVEN * found.size;  // what rounding the targets may do
+  // What rounding the targets may do is no proof.
+  const double left = larger(found.most - found.product, 0.0) + CM_EVEN * found.size;
   if (!(left < CM_INF)) return 0;
   int number = 0;
 #pragma unroll 1
