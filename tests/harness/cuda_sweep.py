@@ -29,6 +29,7 @@ from on_cuda_host import has_kernels, on_device
 import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import module
+from cmfast.kernels.cuda.balancing import launch as balancing
 from cmfast.kernels.cuda.margins import launch as margins
 from cmfast.kernels.cuda.metrics import thresholds
 from cmfast.kernels.cuda.scaling import team
@@ -231,14 +232,23 @@ def sums(make: Any) -> Iterator[Any]:
 
 def sorts(make: Any) -> Iterator[Any]:
     """Sort scores with what goes along, as where cuda-cccl is installed."""
-    for kernel in thresholds.KERNELS:
-        if kernel.name == "cmfast_threshold_matrices_scores":
-            for call in (call_for(kernel, instance) for instance in kernel.instances):
-                yield call.function(*on_device(call.arrays, make))
+    yield from of_kernel(thresholds.KERNELS, "cmfast_threshold_matrices_scores", make)
+
+
+def maps(make: Any) -> Iterator[Any]:
+    """Balance maps of all types of pixels of which triangles must tell what sums leave open."""
+    yield from of_kernel(balancing.KERNELS, "cmfast_balance_triangles", make)
+
+
+def of_kernel(kernels: tuple[module.Kernel, ...], name: str, make: Any) -> Iterator[Any]:
+    """Make the call for every instance of a kernel."""
+    (kernel,) = (each for each in kernels if each.name == name)
+    for call in (call_for(kernel, instance) for instance in kernel.instances):
+        yield call.function(*on_device(call.arrays, make))
 
 
 # What no case of the conformance suite asks for; each makes a call and yields.
-BEYOND = (factors, zeros, sums, large, crews, backs, tables, sorts)
+BEYOND = (factors, zeros, sums, large, crews, backs, tables, maps, sorts)
 
 
 def report() -> int:
