@@ -126,3 +126,8 @@ def test_matrices_of_any_number(tmp_path, form, command):
     else:
         options += ["--method", "row", "-o", "@.npy"]
     _ = within(tmp_path, "few", "many", ROOM, command, f"@.{form}", *options, "--block-mb", "2")
+    if command == "metrics":
+        found = parquet.read_metadata(tmp_path / "many.table.parquet").num_rows
+    else:
+        found = len(np.load(tmp_path / "many.npy", mmap_mode="r"))
+    assert found == n

@@ -13,8 +13,8 @@ from on_cuda_host import on_device
 from cmfast.balancing import _balance
 from cmfast.kernels.ops import OPS
 
-class Judged(Exception):  # on the host: what zeros of a map forbid
-    pass
+class Judged(Exception):
+    "What the host finds of zeros that forbid weights."
 
 def judged(*pixels):
     raise Judged
