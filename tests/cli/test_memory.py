@@ -79,7 +79,7 @@ def test_labels_of_any_number(tmp_path, form):
 
 @pytest.mark.parametrize(("mb", "said"), [("2", None), ("1024", "memory")])
 def test_groups_of_any_number(tmp_path, mb, said):
-    users = {"few": 4000, "many": 220_000}
+    users = {"few": 4000, "many": 110_000}
     for name, n in users.items():
         y, p, _ = labels(3 * n)
         table = arrow(y, p).append_column("user", pa.array([f"user {k % n}" for k in range(3 * n)]))
@@ -87,7 +87,7 @@ def test_groups_of_any_number(tmp_path, mb, said):
     options = ["metrics", "@.parquet", "--by", "user", "--only", "accuracy", "-o", "@.csv"]
     options += ["--block-mb", "1", "--group-mb", mb]
     with nullcontext() if said is None else pytest.raises(AssertionError, match=said):
-        _ = within(tmp_path, "few", "many", 160, *options)
+        _ = within(tmp_path, "few", "many", ROOM, *options)
     assert (tmp_path / "many.csv").exists() == (said is None), "whole or not at all"
     if said is None:
         lines = (tmp_path / "many.csv").read_text().splitlines()
