@@ -16,6 +16,7 @@ from cmfast.cli._options import (
     bar,
     compute_named,
     given,
+    importances,
     misuse,
     natural_number,
     output_options,
@@ -54,6 +55,11 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--smoothing", type=positive_number, metavar="EPS", help="npy: a number added to every cell, default none"
     )
+    what = (
+        "what it costs to miss a margin, inf: it must be met; one number for all, or one for each --margin, in order, "
+        "as inf,1000; default: all are met"
+    )
+    parser.add_argument("--importance", type=importances, action="extend", metavar="P,..", help=what)
     parser.add_argument("--tol", type=positive_number, help="relative error of the margins, default 1e-9")
     parser.add_argument("--max-iter", type=natural_number, metavar="N", help="most passes, default 200 Newton steps")
     output_options(parser, "npy file for the table; of rows csv, Parquet or JSON")
@@ -79,6 +85,7 @@ def _array(args: argparse.Namespace) -> dict[str, Any]:
     targets = [_target(args.input, M.shape, one) for one in margins]
     options = given(args, "smoothing", "tol", "max_iter")
     pairs = [(one.axes, target) for one, target in zip(margins, targets, strict=True)]
+    options |= _important(args, [1] * len(margins))
     said = [f"--margin {one.text}" for one in margins]
     result = compute_named(said, cmfast.ipf_nd, M, pairs, ndim=M.ndim, **options)
     if target is not None and not np.isnan(result.table).any():
@@ -93,6 +100,16 @@ def _array(args: argparse.Namespace) -> dict[str, Any]:
             for one, found, asked in zip(margins, result.achieved, targets, strict=True)
         ],
     }
+
+
+def _important(args: argparse.Namespace, targets: list[int]) -> dict[str, list[float]]:
+    """Return how important each target is, of which every margin has so many; nothing where all must be met."""
+    given = args.importance
+    if given is None:
+        return {}
+    if len(given) not in (1, len(targets)):
+        misuse(f"--importance: one number for all, or one for each of {len(targets)} --margin, got {len(given)}")
+    return {"importance": np.repeat(np.broadcast_to(given, len(targets)), targets).tolist()}
 
 
 def _margin(text: str) -> Margin:
@@ -128,18 +145,20 @@ def _rows(args: argparse.Namespace) -> dict[str, Any]:
         misuse("--smoothing belongs to npy" if args.value is not None else "--value names the column of the cells")
     files = [Path(text) for text in args.margin]
     target = table_target(args, COLUMNS, args.input, *files)
-    wanted = [one for path in files for one in tidy_totals.read_totals(path, None, args.value).targets]
+    asked = [tidy_totals.read_totals(path, None, args.value).targets for path in files]
+    wanted = [one for of_file in asked for one in of_file]
     if len({one.columns for one in wanted}) < len(wanted):
         misuse("--margin: two files ask the same columns")
     known = tidy_totals.Totals(wanted, [""])
     if not known.are_counts:
         misuse(f"--margin: columns named {tidy_totals.OF} and {tidy_totals.IMPORTANCE} are for cmfast rake")
+    important = _important(args, [len(of_file) for of_file in asked])
     tick = bar(args, "read") or (lambda done, total: None)
     cells = records.read_records(args.input, known, args.value, None, tick)
     margins, names, _ = records.matched(args.input, known, cells, by_area=False)
     options = given(args, "tol", "max_iter")
     said = [f"targets of {', '.join(one.columns)}" for one in wanted]
-    options |= {"weights": cells.weights, "names": names}
+    options |= {"weights": cells.weights, "names": names, **important}
     result = compute_named(said, cmfast.rake, cells.codes, margins, **options)
     facts = {
         "cells": cells.codes.shape[1],

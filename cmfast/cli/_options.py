@@ -16,7 +16,8 @@ from cmfast._files import matrices
 from cmfast._files.output import check_target
 from cmfast._files.sources import Source, located
 
-_KEYWORD = re.compile(r"\b(n_components|grid|smoothing|empty|solver|tol|max_iter)=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
+_NAMES = "n_components|grid|smoothing|empty|solver|tol|max_iter|importance"
+_KEYWORD = re.compile(rf"\b({_NAMES})=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
 MATRICES = "npy or zarr (..., C, C), or a csv, Parquet, Arrow or Feather table with one in each row"
 CELLS = "columns of a table with the cells: one of lists, or one for each cell, row by row"
 DEFAULT = "default: the one with a usual name, as y_true and y_pred, or the first of two"
@@ -92,6 +93,12 @@ def positive_number(text: str) -> float:
     """Read a finite number above zero."""
     value: float = _number(text, float, lambda value: np.isfinite(value) and value > 0, "a number above 0")
     return value
+
+
+def importances(text: str) -> list[float]:
+    """Read numbers above zero, or inf, between commas."""
+    wanted = "a number above 0 or inf, or some between commas"
+    return [_number(part, float, lambda value: value > 0, wanted) for part in text.split(",")]
 
 
 def whole_number(text: str) -> int:

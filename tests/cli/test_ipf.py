@@ -111,9 +111,38 @@ def test_what_has_no_answer_names_the_margin_and_writes_nothing(files, capsys):
     assert not (files / "out.csv").exists()
 
 
+def test_margins_that_contradict_each_other_are_missed_by_importance(files, capsys):
+    np.save("more.npy", TARGETS[1] * 1.5)
+    margins = (*MARGINS[:2], "--margin", "1,2:more.npy")
+    _, _, err = run(capsys, "table.npy", *margins)
+    assert "--importance allows margins to be missed" in err
+    pairs = [(AXES[0], TARGETS[0]), (AXES[1], TARGETS[1] * 1.5)]
+    for given, p in ((("inf,20",), [np.inf, 20.0]), (("inf", "20"), [np.inf, 20.0]), (("7",), [7.0, 7.0])):
+        options = [word for one in given for word in ("--importance", one)]
+        status, _, err = run(capsys, "table.npy", *margins, *options, "-o", "out.npy", "--force")
+        assert (status, err) == (0, "")
+        found = np.load("out.npy")
+        np.testing.assert_array_equal(found, cmfast.ipf_nd(M, pairs, importance=p).table)
+
+
+def test_rows_that_contradict_each_other_are_missed_by_importance(files, capsys):
+    more = pd.read_csv("age-sex.csv", dtype={"age": str, "sex": str})
+    regions = pd.DataFrame({"region": ["0", "1", "2"], "target": TARGETS[0].sum(1)})  # of one file, another target
+    pd.concat([more.assign(target=1.5 * more["target"]), regions]).to_csv("more.csv", index=False)
+    margins = ("--margin", "region-age.csv", "--margin", "more.csv", "--value", "cell")
+    status, out, err = run(capsys, "table.csv", *margins, "--importance", "inf,20", "-o", "out.csv")
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "24 cells, 3 margins: CONVERGED"
+    pairs = [(AXES[0], TARGETS[0]), (AXES[1], TARGETS[1] * 1.5)]
+    known = cmfast.ipf_nd(M, pairs, importance=[np.inf, 20.0]).table
+    np.testing.assert_allclose(pd.read_csv("out.csv")["cell"], known.ravel(), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        (("table.npy", *MARGINS, "--importance", "1,2,3"), "one number for all, or one for each of 2 --margin, got 3"),
+        (("table.npy", *MARGINS, "--importance", "1,0"), "must be a number above 0 or inf, or some between commas"),
         (("table.npy", "--margin", "rows.npy"), "must be axes and a file, as 0,1:rows.npy, got 'rows.npy'"),
         (("table.npy", "--margin", "0,1:gone.npy"), "gone.npy: no such file"),
         (("table.npy", "--margin", "0,2:rows.npy"), "rows.npy: must have shape (3, 2), as axes 0, 2 of table.npy have"),
