@@ -1,6 +1,6 @@
 """Records of a survey from a table, and their categories matched with those of which totals are known."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,13 +39,19 @@ class Wanted(NamedTuple):
         return [*self.numbers, *([] if self.weight is None else [self.weight])]
 
 
-def read_records(path: Path, known: Totals, weight: str | None, by: str | None, tick: Tick) -> Records:
-    """Return the categories, numbers and design weights of all records, as far as totals ask for them."""
+def read_records(
+    path: Path, known: Totals, weight: str | None, by: str | None, tick: Tick, more: Sequence[str] = ()
+) -> Records:
+    """Return the categories, numbers and design weights of all records, as far as totals ask for them.
+
+    And the numbers of `more` columns.
+    """
     suffix = path.suffix.lower()
     if suffix not in {*tables.TEXTS, *TABLES}:
         raise FileError(path, f"unknown kind of file {suffix!r} (known: csv, tsv, txt, parquet, arrow, feather)")
     columns = list(dict.fromkeys(column for target in known.targets for column in target.columns))
-    wanted = Wanted(columns, list(dict.fromkeys(target.of for target in known.targets if target.of)), weight)
+    numbers_of = [*(target.of for target in known.targets if target.of), *more]
+    wanted = Wanted(columns, list(dict.fromkeys(numbers_of)), weight)
     labels: list[dict[str, int]] = [{} for _ in columns]
     read = _of_arrow if suffix in TABLES else _of_csv
     blocks, numbers = [np.empty((len(columns), 0), np.int64)], [np.empty((len(wanted.of_numbers), 0))]

@@ -8,6 +8,7 @@ import numpy as np
 
 import cmfast
 from cmfast._files import records, tidy_totals
+from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._options import (
     Parser,
@@ -42,9 +43,9 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--bounds",
         nargs=2,
-        type=float,
+        type=_bound,
         metavar=("LOW", "HIGH"),
-        help="truncated, logit: of a weight over its design weight",
+        help="truncated, logit: of a weight over its design weight; each a number, or a column of FILE",
     )
     what = (
         "what it costs to miss a target; in place of it a column named importance in the targets; default: all are met"
@@ -64,7 +65,10 @@ def run(args: argparse.Namespace) -> int:
     target = table_target(args, SUFFIXES, args.input, args.targets)
     known = tidy_totals.read_totals(args.targets, args.by)
     tick = bar(args, "read") or (lambda done, total: None)
-    found = records.read_records(args.input, known, args.weights, args.by, tick)
+    columns = [bound for bound in args.bounds or () if isinstance(bound, str)]
+    found = records.read_records(args.input, known, args.weights, args.by, tick, columns)
+    if columns:
+        args.bounds = _of_records(args, found)
     matched = records.matched(args.input, known, found, by_area=args.by is not None)
     result, achieved = _raked(args, known, found, matched)
     facts = [_facts(args, found, matched, result, achieved, k) for k in range(len(known.areas))]
@@ -76,6 +80,30 @@ def run(args: argparse.Namespace) -> int:
         for area, one in zip(known.areas, facts, strict=True):
             _print(one, f"{args.by} = {area}: " if args.by is not None else "")
     return int(not all(cmfast.Status(status).ok for status in np.atleast_1d(result.status)))
+
+
+def _bound(text: str) -> float | str:
+    """Read a number; else it is the name of a column."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _of_records(args: argparse.Namespace, found: records.Records) -> list[np.ndarray]:
+    """Return the bounds of all records, of which some are columns; refuse those that no weight can have."""
+    n = found.codes.shape[1]
+    low, high = (np.broadcast_to(found.numbers[b] if isinstance(b, str) else b, n) for b in args.bounds)
+    fit = (low >= 0.0) & (low <= high)
+    wanted = "0 <= low <= high"
+    if args.method == "logit":
+        fit &= (low < 1.0) & (high > 1.0)
+        wanted = "0 <= low < 1 < high with --method logit"
+    for k in np.flatnonzero(~fit)[:1]:
+        names = " and ".join(f"column {b!r}" if isinstance(b, str) else str(b) for b in args.bounds)
+        what = f"--bounds of row {k} must be {wanted}, but {names} say {low[k]:g} and {high[k]:g}"
+        raise FileError(args.input, what)
+    return [low, high]
 
 
 def _raked(

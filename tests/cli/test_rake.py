@@ -141,6 +141,46 @@ def test_refuses_wrong_use(files, capsys):
 AREAS = pd.DataFrame({"area": ["a", "b", "c"], "scale": [1.0, 0.5, 2.0]})
 
 
+@pytest.mark.parametrize("name", ["bounded.csv", "bounded.parquet"])
+def test_bounds_are_columns_of_the_records(name, files, capsys):
+    least, most = np.where(SURVEY["age"] == "old", 3.5, 1.0), np.linspace(6.5, 7.5, len(SURVEY))
+    table = SURVEY.assign(least=least, most=most)
+    table.to_csv("bounded.csv", index=False)
+    table.to_parquet("bounded.parquet")
+    options = ("--targets", "targets.csv", "--weights", "w", "--method", "truncated", "-o", "weights.csv", "--force")
+    known = {"least": least, "most": most, "3": 3.0, "9": 9.0}
+    for given in (("least", "most"), ("3", "most"), ("least", "9")):
+        bounds = known[given[0]], known[given[1]]
+        status, _, err = run(capsys, name, *options, "--bounds", *given)
+        assert (status, err) == (0, "")
+        found = pd.read_csv("weights.csv")["weight"]
+        np.testing.assert_allclose(found, ours(method="truncated", bounds=bounds), rtol=1e-8)
+        ratio = found / SURVEY["w"]
+        assert (ratio >= np.asarray(bounds[0]) * (1 - 1e-12)).all()
+        assert (ratio <= np.asarray(bounds[1]) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "bounds", "said"),
+    [
+        ("truncated", ("least", "gone"), "has no column 'gone'"),
+        ("truncated", ("most", "least"), "0 <= low <= high, but column 'most' and column 'least' say 7 and 1"),
+        ("truncated", ("9", "most"), "--bounds of row 0 must be 0 <= low <= high, but 9.0 and column 'most' say 9"),
+        ("truncated", ("age", "most"), "line 2 holds|column 'age' must hold numbers"),
+        ("logit", ("least", "most"), "must be 0 <= low < 1 < high with --method logit, but column 'least' and"),
+    ],
+)
+def test_bounds_that_are_no_bounds_are_refused(method, bounds, said, files, capsys):
+    table = SURVEY.assign(least=1.0, most=7.0)
+    table.to_csv("bounded.csv", index=False)
+    table.to_parquet("bounded.parquet")
+    for name in ("bounded.csv", "bounded.parquet"):
+        options = (name, "--targets", "targets.csv", "--method", method, "--bounds", *bounds)
+        status, out, err = run(capsys, *options)
+        assert (status, out) == (2, "")
+        assert any(one in err for one in said.split("|"))
+
+
 def sums_of(w, by=None):
     """Return rows of targets that the weights have: a row per age, households in all, rooms in all and by region."""
     rows = [{"age": age, "target": w[SURVEY["age"] == age].sum()} for age in ("young", "old")]
