@@ -41,6 +41,13 @@ NOT_HERE = (
     ),
     ("AequilibraE, POT, sinkhorn_knopp and scikit-learn beyond matrices", "take two margins, the last two sums of one"),
 )
+APART = (
+    (
+        "ActivitySim/populationsim#173, #179",
+        "zones or settings of several files that do not fit each other: a run ends late with `Lengths must match`",
+        "`cmfast rake --by` names the zone before it computes: `has no row for ..`, `is there twice`",
+    ),
+)
 
 
 def error(case: Case, found: np.ndarray) -> float:
@@ -233,6 +240,9 @@ def page(kept: dict[str, Any]) -> str:
         parts.append("\n".join(lines) + "\n")
     parts.append("## Four of them in full\n\n" + "\n\n".join(example(kept, *one) for one in EXAMPLES) + "\n")
     left = "\n".join(f"| {name} | {reason} |" for name, reason in NOT_HERE)
+    words = "\n".join(f"| {complaint} | {theirs} | {ours} |" for complaint, theirs, ours in APART)
+    head = "| complaint | there | here |\n|---|---|---|"
+    parts.append(f"## Complaints that are no question of numbers\n\n{head}\n{words}\n")
     parts.append(f"## Not asked\n\n| tool | why |\n|---|---|\n{left}\n")
     return "\n".join(parts)
 

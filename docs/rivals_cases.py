@@ -310,6 +310,7 @@ def _records() -> list[Case]:
     mean_zero = np.exp(income @ [0.1, 0.0])
     mean_zero *= np.exp(-_tilt(income[:, 1], mean_zero) * income[:, 1])
     wide = [((0,), persons.T @ np.clip(of_persons, 0.6, 2.0))]
+    capped = _capped(records("", "", (5, 5, 5), sd=0.7), 2.0)
     high = [((0,), persons.T @ np.ones(2000) * [1.0, 1.9, 1.0])]
     return [
         plain,
@@ -400,7 +401,31 @@ def _records() -> list[Case]:
             why="the bounds forbid the totals",
             source="InseeFr/icarus#10",
         ),
+        capped,
+        Case(
+            "few households",
+            "records",
+            "a zone of 3 households and 4 totals",
+            ones[:3],
+            [((0,), np.array([4.0, 1.0, 2.0, 9.0]))],
+            counts=np.array([[1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 2.0], [1.0, 0.0, 0.0, 2.0]]),
+            why="three totals leave one choice of weights, with 7 persons in place of 9",
+            source="ActivitySim/populationsim#68",
+        ),
     ]
+
+
+def _capped(case: Case, most: float) -> Case:
+    """Return categories whose totals are those of weights that are cut at `most` times their mean, one."""
+    assert case.answer is not None
+    assert case.codes is not None
+    w = case.answer
+    for _ in range(200):
+        w = np.minimum(w * len(w) / w.sum(), most)
+    targets = [((a,), np.bincount(code, w)) for a, code in enumerate(case.codes)]
+    about = f"by categories, no weight above {most:g} times the mean"
+    source = "facebookresearch/balance#69"
+    return case._replace(name="trimmed", about=about, targets=targets, answer=None, bounds=(0.0, most), source=source)
 
 
 def _tilt(x: np.ndarray, w: np.ndarray) -> float:

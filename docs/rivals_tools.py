@@ -61,6 +61,16 @@ def _by_category(case: Case) -> bool:
     return case.kind == "records" and case.counts is None
 
 
+def _independent(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns and totals: of further attributes all but the first category, as ``model.matrix()`` has it."""
+    columns, totals = _columns(case)
+    kept = np.ones(columns.shape[1], bool)
+    if case.counts is None:
+        starts = np.cumsum([0, *(len(t) for _, t in case.targets[:-1])])
+        kept[starts[1:]] = False
+    return columns[:, kept], totals[kept]
+
+
 def ipfn(case: Case, **options: float) -> Outcome:
     """``ipfn.ipfn(..., verbose=1)``."""
     from ipfn import ipfn
@@ -179,7 +189,10 @@ def iced(case: Case) -> Outcome:
 
 
 def balance(case: Case) -> Outcome:
-    """``balance.weighting_methods.rake.rake``; targets as another sample where there is one with these totals."""
+    """``balance.weighting_methods.rake.rake``; targets as another sample where there is one with these totals.
+
+    What no weight may exceed is asked as `weight_trimming_mean_ratio`, where weights begin alike.
+    """
     import pandas as pd
 
     logging.disable(logging.CRITICAL)
@@ -192,6 +205,9 @@ def balance(case: Case) -> Outcome:
     weights = pd.Series(case.seed)
     options = {"variables": names, "transformations": None, "na_action": "drop"}
     options |= {"convergence_rate": TOL, "max_iteration": MANY, "rate_tolerance": 0.0}
+    if case.bounds is not None:
+        mean = case.targets[0][1].sum() / case.seed.sum()
+        options["weight_trimming_mean_ratio"] = case.bounds[1] / mean
     if case.answer is not None:
         found = rake(sample, weights, sample.copy(), pd.Series(case.answer), **options)
     else:
@@ -204,7 +220,7 @@ def balance(case: Case) -> Outcome:
 
 
 def samplics(case: Case) -> Outcome:
-    """``SampleWeight().rake``; bounds as it takes them."""
+    """``SampleWeight().rake``; an upper bound as it takes one."""
     from samplics.weighting import SampleWeight
 
     if not _by_category(case):
@@ -212,16 +228,17 @@ def samplics(case: Case) -> Outcome:
     names = [f"a{axes[0]}" for axes, _ in case.targets]
     control = {name: dict(enumerate(t.tolist())) for name, (_, t) in zip(names, case.targets, strict=True)}
     margins = dict(zip(names, _codes(case), strict=True))
-    return UNSAID, SampleWeight().rake(
-        case.seed, margins, control, tol=TOL, ctrl_tol=TOL, max_iter=MANY if len(names) < 9 else SOME
-    )
+    most = None if case.bounds is None else case.bounds[1]
+    few = most is not None or len(names) >= 9
+    options = {"tol": TOL, "ctrl_tol": TOL, "max_iter": SOME if few else MANY}
+    return UNSAID, SampleWeight().rake(case.seed, margins, control, up_bound=most, **options)
 
 
 def samplics_calibrate(case: Case) -> Outcome:
     """``SampleWeight().calibrate(bounded=True)`` where bounds are asked; it is the linear method."""
     from samplics.weighting import SampleWeight
 
-    if case.bounds is None:
+    if case.bounds is None or case.counts is None:
         return None
     columns, totals = _columns(case)
     return UNSAID, SampleWeight().calibrate(case.seed, columns, dict(enumerate(totals.tolist())), bounded=True)
@@ -232,7 +249,7 @@ def weightipy(case: Case) -> Outcome:
     import pandas as pd
     from weightipy import scheme_from_dict, weight
 
-    if not _by_category(case) or not _alike(case) or np.ptp([t.sum() for _, t in case.targets]) > TOL:
+    if not _by_category(case) or case.bounds or not _alike(case) or np.ptp([t.sum() for _, t in case.targets]) > TOL:
         return None
     wanted = {f"a{axes[0]}": {str(k): 100 * v / t.sum() for k, v in enumerate(t.tolist())} for axes, t in case.targets}
     sample = pd.DataFrame({name: code.astype(str) for name, code in zip(wanted, _codes(case), strict=True)})
@@ -244,8 +261,8 @@ def weightipy(case: Case) -> Outcome:
 
 
 def survey_rake(case: Case) -> Outcome:
-    """R's ``survey::rake``."""
-    if not _by_category(case):
+    """R's ``survey::rake``, which takes no bounds."""
+    if not _by_category(case) or case.bounds:
         return None
     return _in_r(
         f"""
@@ -264,11 +281,7 @@ def survey_calibrate(case: Case) -> Outcome:
     """R's ``survey::calibrate``, by raking, or by logit where bounds are asked."""
     if case.kind != "records":
         return None
-    columns, totals = _columns(case)
-    kept = np.ones(columns.shape[1], bool)
-    if case.counts is None:  # all but the first category of further attributes, as model.matrix() has it
-        starts = np.cumsum([0, *(len(t) for _, t in case.targets[:-1])])
-        kept[starts[1:]] = False
+    columns, totals = _independent(case)
     method = "raking" if case.bounds is None else "logit"
     bounds = "c(-Inf, Inf)" if case.bounds is None else f"c({case.bounds[0]}, {case.bounds[1]})"
     return _in_r(
@@ -283,7 +296,7 @@ def survey_calibrate(case: Case) -> Outcome:
         found <- weights(calibrate(design, formula, population, calfun = "{method}", bounds = {bounds},
                                    maxit = {MANY}, epsilon = {TOL}))
         """,
-        {"columns": columns[:, kept].astype(np.float64), "totals": totals[kept], "weight": case.seed},
+        {"columns": columns.astype(np.float64), "totals": totals, "weight": case.seed},
     )
 
 
@@ -358,13 +371,13 @@ def _in_r(text: str, arrays: dict[str, np.ndarray]) -> Outcome:
 
 
 def cmfast(case: Case) -> Outcome:
-    """``ipf``, ``ipf_nd`` or ``rake``, as they are called by default."""
+    """``ipf``, ``ipf_nd``, ``rake`` or ``balance``, as they are called by default."""
     import cmfast
 
     quiet = {"on_failure": "ignore"}
     if case.kind == "map":
-        result = cmfast.ipf(case.seed, empty="drop", **quiet)
-    elif case.two_way:
+        return _balanced(case.seed)
+    if case.two_way:
         result = cmfast.ipf(case.seed, *(t for _, t in case.targets), **quiet)
     elif case.kind == "table":
         result = cmfast.ipf_nd(case.seed, case.targets, **quiet)
@@ -375,9 +388,27 @@ def cmfast(case: Case) -> Outcome:
         else:
             given = (_codes(case), [(axes[0], t) for axes, t in case.targets])
         result = cmfast.rake(*given, weights=case.seed, **options, **quiet)
-    status = cmfast.Status(result.status)
-    words = {True: DONE}.get(status.ok, REFUSED)
-    return (GAVE_UP if status.name in {"MAX_ITER", "UNDETERMINED"} else words), np.asarray(result[0])
+    return _said(result.status), np.asarray(result[0])
+
+
+def _balanced(M: np.ndarray) -> Outcome:
+    """Return what ``balance`` says, and the map with its weights; where none exist, the limit, as it advises."""
+    from scipy.sparse import coo_array
+
+    import cmfast
+
+    result = cmfast.balance(coo_array(M), on_failure="ignore")
+    if result.status == cmfast.Status.LIMIT_ONLY:
+        limit = cmfast.ipf(M, empty="drop", on_failure="ignore")
+        return _said(limit.status), limit.matrix
+    return _said(result.status), M * result.weights[:, None] * result.weights
+
+
+def _said(code: int) -> str:
+    import cmfast
+
+    status = cmfast.Status(code)
+    return GAVE_UP if status.name in {"MAX_ITER", "UNDETERMINED"} else DONE if status.ok else REFUSED
 
 
 def _r(package: str) -> Callable[[], str]:

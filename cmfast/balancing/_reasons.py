@@ -33,7 +33,8 @@ def unbalanced(
             f"which add up to {there}; {ADVICE}"
         )
     if status is Status.LIMIT_ONLY:
-        return f"no weights exist: pixels of {_named(marks == 1, low)} would have to vanish; {ADVICE}"
+        dead = f"pixels of {_named(marks == 1, low)} would have to vanish"
+        return f"no weights exist: {dead}; {ADVICE}, or take the limit by ipf"
     if status in (Status.MAX_ITER, Status.UNDETERMINED):
         worst, n_iter = (dispatch.to_host(a)[index] for a in (result.worst_row, result.n_iter))
         if status is Status.MAX_ITER:

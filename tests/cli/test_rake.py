@@ -260,6 +260,11 @@ def test_areas_of_the_same_records(files, capsys):
             ("--by", "area"),
             "no row for age = young, area = b, but for",
         ),
+        (
+            "age,target,area\nold,5,a\nyoung,3,a\nold,6,a\n",
+            ("--by", "area"),
+            "line 4: age = old, area = a is there twice",
+        ),
         ("age,target,area\nold,5,\n", ("--by", "area"), "line 2 has an empty cell in column 'area'"),
         (
             "age,target,w\nold,5,a\nyoung,3,a\n",

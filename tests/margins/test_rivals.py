@@ -105,8 +105,9 @@ def test_ours(name):
         assert found["off"] <= 30 * kept["off"] + 1e-9
 
 
-def test_all_margins_may_be_met_by_weights_within_bounds():
-    case = CASES["bounds"]
+@pytest.mark.parametrize("name", ["bounds", "trimmed"])
+def test_all_margins_may_be_met_by_weights_within_bounds(name):
+    case = CASES[name]
     A, m = design(case)
     assert feasible(A, case.seed, m, "truncated", *(np.full(len(case.seed), b) for b in case.bounds))
     found = cmfast.rake(A, m, weights=case.seed).weights
