@@ -214,7 +214,7 @@ def choice(name: str, value: object, allowed: Collection[str], other: str = "") 
     """Check that `value` is one of the names in `allowed`; `other` says what else it might have been."""
     if isinstance(value, str) and value in allowed:
         return
-    wanted = f"{other}one of {', '.join(map(repr, allowed))}"
+    wanted = f"{other}{'one of ' if len(allowed) > 1 else ''}{', '.join(map(repr, allowed))}"
     if not isinstance(value, str):
         refuse(name, wanted, type(value).__name__, TypeError)
     refuse(name, wanted, f"{shown(value)}{meant(value, allowed)}")

@@ -9,11 +9,10 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
 from cmfast.margins import _reasons
 from cmfast.margins._options import of_tables
-from cmfast.margins._pairs import split
+from cmfast.margins._pairs import MOST_AXES, n_axes, split
 from cmfast.margins._result import MarginsResult
 
 Axes: TypeAlias = int | tuple[int, ...]
-MOST_AXES = 32
 
 
 @overload
@@ -78,8 +77,8 @@ def ipf_nd(
         and all on the total, to a relative 1e-9; then those with fewer lines are multiplied to agree with the others.
         Leading axes broadcast with those of `M`.
     ndim : int, optional
-        Number of axes of a table, at most 32; default: one more than the highest axis of `margins`. What stands before
-        is the batch.
+        Number of axes of a table, at most 32; default: one more than the highest axis of `margins`, of which one must
+        keep an axis then. What stands before is the batch.
     importance : positive float, or sequence of them, optional
         How much it costs to miss the targets, one number for each margin: a line that adds up to m r in place of its
         target m costs importance times m (r log r - r + 1) beside the divergence of the table. Infinite: must be met,
@@ -186,14 +185,15 @@ def adopted(
     M: Array, axes: tuple[tuple[int, ...], ...], targets: list[Any], ndim: int | None
 ) -> tuple[list[Any], int, tuple[int, ...]]:
     """Return tables and targets as arrays of one library, how many axes a table has, and the shape of the batch."""
-    least = 1 + max((axis for of in axes for axis in of), default=-1)
-    ndim = least if ndim is None else validate.count("ndim", ndim, least=least, most=MOST_AXES)
+    ndim, guessed = n_axes("margins", axes, ndim), ndim is None
     names = [f"target of margins[{k}]" for k in range(len(axes))]
     arrays = dispatch.adopt(M=M, **dict(zip(names, targets, strict=True)))
-    return arrays, ndim, _batch(arrays, names, axes, ndim)
+    return arrays, ndim, _batch(arrays, names, axes, ndim, guessed=guessed)
 
 
-def _batch(arrays: list[Any], names: list[str], axes: tuple[tuple[int, ...], ...], ndim: int) -> tuple[int, ...]:
+def _batch(
+    arrays: list[Any], names: list[str], axes: tuple[tuple[int, ...], ...], ndim: int, *, guessed: bool
+) -> tuple[int, ...]:
     """Check that shapes agree; return that of the batch."""
     validate.real(**dict(zip(("M", *names), arrays, strict=True)))
     shape = dispatch.shape_of(arrays[0])
@@ -203,6 +203,9 @@ def _batch(arrays: list[Any], names: list[str], axes: tuple[tuple[int, ...], ...
     for name, target, of in zip(names, arrays[1:], axes, strict=True):
         given, sizes = dispatch.shape_of(target), tuple(table[axis] for axis in of)
         if len(given) < len(sizes) or given[len(given) - len(sizes) :] != sizes:
-            validate.refuse(name, f"of shape {str(('...', *sizes)).replace(repr('...'), '...')}", f"shape {given}")
+            batched = guessed and len(shape) > ndim
+            more = f"; tables are the last {ndim} of the axes of M, unless ndim= says more" if batched else ""
+            wanted = str(("...", *sizes)).replace(repr("..."), "...")
+            validate.refuse(name, f"of shape {wanted}", f"shape {given}{more}")
         shapes[name] = given[: len(given) - len(sizes)]
     return validate.batch(**shapes)

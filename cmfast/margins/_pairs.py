@@ -5,6 +5,18 @@ from typing import Any
 from cmfast._core import validate
 
 Kept = tuple[tuple[int, ...], ...]
+MOST_AXES = 32
+
+
+def n_axes(option: str, axes: Kept, ndim: int | None) -> int:
+    """Return how many axes a table has, of which the argument `option` keeps some; refuse to guess where it keeps none.
+
+    All of an array would be a batch of single cells then.
+    """
+    least = 1 + max((axis for of in axes for axis in of), default=-1)
+    if ndim is None and least == 0:
+        validate.refuse("ndim", f"the number of axes of a table, as no part of {option} keeps any", "None")
+    return least if ndim is None else validate.count("ndim", ndim, least=max(1, least), most=MOST_AXES)
 
 
 def split(name: str, kept: str, pairs: Any, most: int) -> tuple[Kept, list[Any]]:

@@ -108,7 +108,8 @@ def disagreement(
             at = tuple(off[0].tolist())
             where = words.shared(kept, common, at)
             of = "" if common and words.columns else "the "
-            return f"{name}[{a}] and {name}[{b}] disagree on {of}{where}: {x[at]:.12g} against {y[at]:.12g}"
+            both = " and ".join(words.margin(name, k, axes[k]) for k in (a, b))
+            return f"{both} disagree on {of}{where}: {x[at]:.12g} against {y[at]:.12g}"
     return ""
 
 

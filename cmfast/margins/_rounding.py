@@ -9,8 +9,8 @@ from cmfast._core import dispatch, failures, reading, validate, values
 from cmfast._core.annotations import Array, ArrayT, OnFailure, Progress
 from cmfast._core.progress import reporter
 from cmfast.kernels.status import Status
-from cmfast.margins._functions import MOST_AXES, Axes
-from cmfast.margins._pairs import split
+from cmfast.margins._functions import Axes
+from cmfast.margins._pairs import MOST_AXES, n_axes, split
 
 MEANING = {
     Status.CONVERGED: "every cell and every sum is an integer next to what it was",
@@ -158,8 +158,7 @@ def round_to_margins(
     if isinstance(given, list | tuple):
         given = [(of, None) for of in given]
     kept, _ = split("axes", "axes", given, MOST_AXES)
-    least = 1 + max((axis for of in kept for axis in of), default=-1)
-    ndim = least if ndim is None else validate.count("ndim", ndim, least=least, most=MOST_AXES)
+    ndim = n_axes("axes", kept, ndim)
     M = dispatch.adopt_one("M", M)
     validate.real(M=M)
     shape = dispatch.shape_of(M)

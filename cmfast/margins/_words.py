@@ -20,6 +20,11 @@ class Words(NamedTuple):
         key = tuple(str(self.labels[axis][k]) for axis, k in zip(axes, at, strict=True))
         return named(tuple(self.columns[axis] for axis in axes), key) or "the total"
 
+    def margin(self, name: str, margin: int, axes: Sequence[int]) -> str:
+        """Return what a margin is called, of the argument `name`."""
+        of = ", ".join(map(str, (self.columns[axis] for axis in axes))) if self.columns else ""
+        return f"{name}[{margin}]{' of ' if of else ''}{of}"
+
     def line(self, margin: int, axes: Sequence[int], at: Sequence[int]) -> str:
         """Return what a line of a margin is called."""
         where = self.place(axes, at)

@@ -222,6 +222,26 @@ def test_says_what_is_wrong(changes, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("axes", "target", "said"),
+    [
+        ((), 42.0, "ndim must be the number of axes of a table, as no part of margins keeps any, got None"),
+        (0, [1.0, 2.0], r"got shape \(2,\); tables are the last 1 of the axes of M, unless ndim= says more"),
+    ],
+)
+def test_what_may_be_a_batch_or_a_table_is_asked(axes, target, said):
+    M = np.ones((2, 3))
+    for function in (cmfast.ipf_nd, cmfast.support_nd):
+        with pytest.raises(ValueError, match=said):
+            function(M, [(axes, target)])
+    assert cmfast.ipf_nd(M, [(axes, target)], ndim=2).table.sum() == pytest.approx(np.sum(target))
+    with pytest.raises(ValueError, match="ndim must be at least 1, got 0"):
+        cmfast.ipf_nd(M, [((), 42.0)], ndim=0)
+    with pytest.raises(ValueError, match="ndim must be the number of axes of a table, as no part of axes keeps any"):
+        cmfast.round_to_margins(M, axes=[()])
+    assert cmfast.round_to_margins(M / 3, axes=[()], ndim=2).table.sum() == 2.0
+
+
 def test_says_what_limits_and_iterates_are():
     limit = np.array([[1.0, 1.0], [0.0, 1.0]])
     with pytest.warns(cmfast.FailureWarning, match=r"LIMIT_ONLY.* this limit takes the cell \[0, 1\] to zero"):

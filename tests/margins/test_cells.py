@@ -82,8 +82,8 @@ def test_columns_without_a_margin_tell_cells_apart():
 @pytest.mark.parametrize(
     ("frame", "margins", "said"),
     [
-        (OLD, [AGES.assign(persons=[4.0, 9.0]), INCOMES], "margins[0] and margins[1] disagree on the total: 13 ag"),
-        (OLD, [OLD.assign(persons=2.0), AGES], "margins[0] and margins[1] disagree on age = young: 4 against 9"),
+        (OLD, [AGES.assign(persons=[4.0, 9.0]), INCOMES], "[0] of age and margins[1] of income disagree on the total: "),
+        (OLD, [OLD.assign(persons=2.0), AGES], "[0] of age, income and margins[1] of age disagree on age = young: 4"),
         (OLD, [AGES.assign(persons=[0.0, 12.0]), INCOMES], "ZERO_LINE: income = 3 has no positive cell but"),
         (OLD.assign(persons=[1.0, -1.0, 1.0, 1.0]), [AGES], "negative value at values[1], which is age = young"),
         (OLD, [AGES.assign(persons=[np.inf, 1.0])], "INVALID: infinite value in margins[0] at age = old"),

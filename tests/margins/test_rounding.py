@@ -101,3 +101,14 @@ def test_bad_values_are_named_and_touch_no_other():
         cmfast.round_to_margins(T[1])
     with pytest.raises(ValueError, match="of shape"):
         cmfast.round_to_margins(np.ones(3))
+
+
+def test_a_result_is_not_a_table_but_has_one():
+    M = np.arange(1.0, 7.0).reshape(2, 3)
+    for result, part in (
+        (cmfast.ipf(M, [3.0, 4.0], [2.0, 2.0, 3.0]), "matrix"),
+        (cmfast.ipf_nd(M, [(1, [2, 2, 3])]), "table"),
+    ):
+        with pytest.raises(TypeError, match=rf"M must be an array, got a \w+Result of several: .* as its .{part}$"):
+            cmfast.round_to_margins(result)
+        assert cmfast.round_to_margins(result[0]).status == cmfast.Status.CONVERGED

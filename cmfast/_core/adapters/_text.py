@@ -221,7 +221,10 @@ def where(index: Iterable[Any]) -> str:
 
 
 def refuse_ragged(name: str, x: Any) -> NoReturn:
-    """Refuse lists whose rows differ in length."""
+    """Refuse lists whose rows differ in length; of results of several arrays say which is the first."""
+    if hasattr(x, "_fields"):
+        msg = f"{name} must be an array, got a {type(x).__name__} of several: give one of them, as its .{x._fields[0]}"
+        raise TypeError(msg)
     msg = f"{name} must be an array of numbers, got a {type(x).__name__} that is none: rows of different lengths"
     raise TypeError(msg)
 
