@@ -82,7 +82,7 @@ def test_columns_without_a_margin_tell_cells_apart():
 @pytest.mark.parametrize(
     ("frame", "margins", "said"),
     [
-        (OLD, [AGES.assign(persons=[4.0, 9.0]), INCOMES], "[0] of age and margins[1] of income disagree on the total: "),
+        (OLD, [AGES.assign(persons=[4.0, 9.0]), INCOMES], "[0] of age and margins[1] of income disagree on the total"),
         (OLD, [OLD.assign(persons=2.0), AGES], "[0] of age, income and margins[1] of age disagree on age = young: 4"),
         (OLD, [AGES.assign(persons=[0.0, 12.0]), INCOMES], "ZERO_LINE: income = 3 has no positive cell but"),
         (OLD.assign(persons=[1.0, -1.0, 1.0, 1.0]), [AGES], "negative value at values[1], which is age = young"),
