@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import dispatch, frames, validate
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
 from cmfast.margins import _reasons, _tidy
-from cmfast.margins._functions import MOST_AXES, Axes, reported
+from cmfast.margins._functions import Axes, reported
 from cmfast.margins._options import of_tables
-from cmfast.margins._pairs import split
+from cmfast.margins._pairs import MOST_AXES, split
 from cmfast.margins._result import MarginsResult
 from cmfast.margins._words import Words
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import dispatch, reading, validate, values
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast.kernels.status import Status
-from cmfast.margins._functions import MOST_AXES, Axes, adopted
-from cmfast.margins._pairs import split
+from cmfast.margins._functions import Axes, adopted
+from cmfast.margins._pairs import MOST_AXES, split
 from cmfast.margins._result import MEANING
 
 MOST_NAMED = 6  # lines of a side of a proof
