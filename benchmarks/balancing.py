@@ -5,7 +5,8 @@ import scipy.sparse
 
 import cmfast
 from benchmarks._job import Job, Rival
-from cmfast.kernels.cpu.balancing._pixels import Passes, pack
+from cmfast.kernels.cpu.balancing._packing import pack
+from cmfast.kernels.cpu.balancing._pixels import Passes
 
 TOL = 1e-10
 MOST_SWEEPS = 400

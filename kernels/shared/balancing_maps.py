@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -10,19 +10,24 @@ from cmfast.kernels.shared import balancing_newton
 from cmfast.kernels.shared.balancing import EMPTY, MAD_MAX, MASKED, MIN_COUNT, MIN_NNZ
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, UNDETERMINED, ZERO_LINE
 
-ALIKE = 1e-12  # cells of both sides of the diagonal
 
+class Pixels(Protocol):
+    """The pixels of a map that count, of a target: each once, positive, on and above the diagonal, within a block.
 
-class _Pixels(NamedTuple):
-    """Positive cells on and above the diagonal, sorted by row and column."""
+    Of bins it is told the places, from 0 on: -1 for those that are left out.
+    """
 
-    rows: Any
-    columns: Any
-    values: Any
+    def per_bin(self, place: Any, weigh: bool = False) -> Any:
+        """Return of each bin that has a place how many pixels it has with such bins, or what these add up to.
 
-    def where(self, keep: Any) -> "_Pixels":
-        """Return those to keep."""
-        return self if keep.all() else _Pixels(*(a[keep] for a in self))
+        What is on the diagonal counts once.
+        """
+
+    def passes(self, low: int, high: int, place: Any, base: int, n: int) -> Any:
+        """Return passes over the pixels of a block; the places of its bins begin with `base`."""
+
+    def between(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any]:
+        """Return the bins of these pixels, by their places in the block."""
 
 
 def balance(
@@ -32,7 +37,7 @@ def balance(
     sums: Any,
     mask: Any,
     *,
-    passes: Callable[[Any, Any, Any, int], Any],
+    read: Callable[..., Pixels | None],
     judge: Callable[[Any, Any, int, Any], Any],
     n: int,
     upper: bool,
@@ -48,8 +53,8 @@ def balance(
 ) -> tuple[Any, ...]:
     """Weights, reason and proof of every bin; residual, worst row, passes and status of every block.
 
-    Arrays are NumPy's. ``passes(rows, columns, values, n)`` gives a target's passes over pixels that are sorted,
-    positive and all different, ``judge(rows, columns, n, sums)`` says what their zeros allow.
+    Arrays are NumPy's. ``read(rows, columns, values, n=, upper=, cuts=, nearest=)`` gives a target's pixels, None where
+    a number is none, or the two sides of the diagonal differ; ``judge(rows, columns, n, sums)`` says what zeros allow.
     """
     cuts = np.array([0, n] if blocks is None else blocks, np.int64)
     number = len(cuts) - 1
@@ -57,81 +62,50 @@ def balance(
     residual, worst = np.full(number, np.nan), np.full(number, np.nan)
     n_iter, status = np.zeros(number, np.int64), np.full(number, INVALID, np.int8)
     targets = np.ones(n) if sums is None else np.broadcast_to(sums.astype(np.float64), n)
-    pixels = _sorted(rows, columns, values, n, upper)
+    pixels = read(rows, columns, values, n=n, upper=upper, cuts=cuts, nearest=ignore_diags)
     if pixels is not None and ((targets > 0.0) & (targets < np.inf)).all():
-        if blocks is not None:
-            block = np.searchsorted(cuts, np.arange(n), side="right")
-            pixels = pixels.where(block[pixels.rows] == block[pixels.columns])
-        pixels = pixels.where(pixels.columns - pixels.rows >= ignore_diags)
         groups = cuts if mad_blocks is None else np.array(mad_blocks, np.int64)
-        reason[:] = _reasons(pixels, n, mask, groups, min_nnz, min_count, mad_max)
-        starts = np.searchsorted(pixels.rows, cuts)
+        reason[:], found = _reasons(pixels, n, mask, groups, min_nnz, min_count, mad_max)
+        kept = reason == 0
+        bins = _Bins(_places(kept), np.concatenate([[0], np.cumsum(kept)]), found)
         with np.errstate(all="ignore"):  # what overflows ends as RANGE
             for b in range(number):
-                part = _Pixels(*(a[starts[b] : starts[b + 1]] for a in pixels))
-                within = slice(cuts[b], cuts[b + 1])
-                rules = passes, judge, tol, max_iter
-                answer = _block(part, cuts[b], reason[within], targets[within], proof[within], *rules)
-                weights[within], found = answer
-                residual[b], worst[b], n_iter[b], status[b] = found
+                low, high = int(cuts[b]), int(cuts[b + 1])
+                within = kept[low:high]
+                s = targets[low:high][within]
+                x, marks, rest = _block(pixels, low, high, bins, s, judge, tol, max_iter)
+                weights[low:high][within], proof[low:high][within] = x, marks
+                residual[b], worst[b], n_iter[b], status[b] = rest
                 if progress is not None:
                     progress(b + 1, number)
     numbers = residual, worst, n_iter, status
     return weights, reason, proof, *(a[0] if blocks is None else a for a in numbers)
 
 
-def _sorted(rows: Any, columns: Any, values: Any, n: int, upper: bool) -> _Pixels | None:
-    """Return the pixels, each once; None where a number is none, or the two sides of the diagonal differ."""
-    i, j = rows.astype(np.int64, copy=False), columns.astype(np.int64, copy=False)
-    a = values.astype(np.float64, copy=False)
-    if not ((a >= 0.0) & (a < np.inf)).all() or any(((k < 0) | (k >= n)).any() for k in (i, j)):
-        return None
-    if upper and (i > j).any():
-        return None
-    i, j, a = _summed(i, j, a)
-    if not upper:
-        below, above = i > j, i <= j
-        other = _summed(j[below], i[below], a[below])
-        i, j, a = i[above], j[above], a[above]
-        off = i < j
-        pairs = tuple(zip((i[off], j[off], a[off]), other, strict=True))
-        if len(other[0]) != off.sum() or any((one != two).any() for one, two in pairs[:2]):
-            return None
-        if not np.allclose(*pairs[2], rtol=ALIKE, atol=0.0):
-            return None
-    return _Pixels(i, j, a)
+class _Bins(NamedTuple):
+    """Bins that are left."""
+
+    place: Any  # of each bin among these, -1 for others
+    before: Any  # each bin, and all
+    number: Any  # pixels of each with these
 
 
-def _summed(i: Any, j: Any, a: Any) -> tuple[Any, Any, Any]:
-    """Sort cells by row and column, add up those that are in one place, and leave out zeros."""
-    if a.size and not a.all():
-        i, j, a = i[a > 0.0], j[a > 0.0], a[a > 0.0]
-    if len(i) < 2 or (((i[1:] == i[:-1]) & (j[1:] > j[:-1])) | (i[1:] > i[:-1])).all():
-        return i, j, a
-    order = np.lexsort((j, i))
-    i, j, a = i[order], j[order], a[order]
-    starts = np.flatnonzero(np.concatenate([[True], (i[1:] != i[:-1]) | (j[1:] != j[:-1])]))
-    return i[starts], j[starts], np.add.reduceat(a, starts)
-
-
-def _per_bin(pixels: _Pixels, values: Any, n: int) -> Any:
-    """Add something up for every bin; what is on the diagonal counts once."""
-    off = pixels.rows < pixels.columns
-    return np.bincount(pixels.rows, values, n) + np.bincount(pixels.columns[off], values[off], n)
+def _places(kept: Any) -> Any:
+    return np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32)
 
 
 def _reasons(
-    pixels: _Pixels, n: int, mask: Any, groups: Any, min_nnz: int, min_count: float, mad_max: float | None
-) -> Any:
-    """Say of every bin why it is left out, in the order of cooler; 0: it is not."""
-    reason = np.zeros(n, np.int8)
+    pixels: Pixels, n: int, mask: Any, groups: Any, min_nnz: int, min_count: float, mad_max: float | None
+) -> tuple[Any, Any]:
+    """Say of every bin why it is left out, in the order of cooler, 0: it is not; and how many pixels are left to it."""
+    reason, all_bins = np.zeros(n, np.int8), np.arange(n, dtype=np.int32)
 
     def leave_out(wrong: Any, code: int) -> None:
         reason[wrong & (reason == 0)] = code
 
     if min_nnz > 0:
-        leave_out(_per_bin(pixels, np.ones(len(pixels.rows)), n) < min_nnz, MIN_NNZ)
-    counts = _per_bin(pixels, pixels.values, n) if min_count > 0 or mad_max else np.zeros(n)
+        leave_out(pixels.per_bin(all_bins) < min_nnz, MIN_NNZ)
+    counts = pixels.per_bin(all_bins, weigh=True) if min_count > 0 or mad_max else np.zeros(n)
     if min_count > 0:
         leave_out(counts < min_count, MIN_COUNT)
     if mad_max:
@@ -145,46 +119,27 @@ def _reasons(
             leave_out(counts < np.exp(middle - mad_max * np.median(np.abs(logs - middle))), MAD_MAX)
     if mask is not None:
         leave_out(mask.astype(np.bool_), MASKED)
-    kept = reason == 0
-    left = pixels.where(kept[pixels.rows] & kept[pixels.columns])
-    seen = np.zeros(n, np.bool_)
-    seen[left.rows], seen[left.columns] = True, True
-    leave_out(~seen, EMPTY)
-    return reason
+    left = pixels.per_bin(_places(reason == 0))
+    leave_out(left == 0, EMPTY)
+    return reason, left
 
 
 def _block(
-    pixels: _Pixels,
-    start: int,
-    reason: Any,
-    targets: Any,
-    proof: Any,
-    passes: Any,
-    judge: Any,
-    tol: float,
-    max_iter: int | None,
-) -> tuple[Any, tuple[Any, ...]]:
-    """Balance the bins of one block that are left; return their weights, and the numbers of the block."""
-    kept = reason == 0
-    n, weights = int(kept.sum()), np.full(len(kept), np.nan)
+    pixels: Pixels, low: int, high: int, bins: _Bins, s: Any, judge: Any, tol: float, max_iter: int | None
+) -> tuple[Any, Any, tuple[Any, ...]]:
+    """Balance the bins of one block that are left; return their weights and marks, and the numbers of the block."""
+    n, marks = len(s), np.zeros(len(s), np.int8)
     if n == 0:
-        return weights, (np.nan, np.nan, 0, ZERO_LINE)
-    i, j = pixels.rows - start, pixels.columns - start
-    within = kept[i] & kept[j]
-    place = np.cumsum(kept) - 1
-    i, j, a = place[i[within]], place[j[within]], pixels.values[within]
-    s, marks = targets[kept], np.zeros(n, np.int8)
+        return np.nan, marks, (np.nan, np.nan, 0, ZERO_LINE)
+    where = low, high, bins.place, int(bins.before[low])
 
     def judged() -> int:
-        found = judge(i, j, n, s)
+        found = judge(*pixels.between(*where), n, s)
         marks[:] = found.rows + 2 * found.columns
         return int(found.status)
 
-    task = balancing_newton.Task(passes(i, j, a, n), s, 0, tol, max_iter, judged)
-    longest = int((np.bincount(i, minlength=n) + np.bincount(j, minlength=n)).max())
-    found = balancing_newton.solve(task, longest)
-    proof[kept] = marks
+    task = balancing_newton.Task(pixels.passes(*where, n), s, 0, tol, max_iter, judged)
+    found = balancing_newton.solve(task, int(bins.number[low:high].max()))
     if found.status not in (OK, MAX_ITER, UNDETERMINED):
-        return weights, (np.nan, np.nan, found.n_iter, found.status)
-    weights[kept] = found.x
-    return weights, (found.residual, found.worst, found.n_iter, found.status)
+        return np.nan, marks, (np.nan, np.nan, found.n_iter, found.status)
+    return found.x, marks, (found.residual, found.worst, found.n_iter, found.status)

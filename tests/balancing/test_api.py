@@ -15,7 +15,8 @@ from oracle.balancing import existence
 import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu.balancing._certain import colours
-from cmfast.kernels.cpu.balancing._pixels import Passes, pack
+from cmfast.kernels.cpu.balancing._packing import pack
+from cmfast.kernels.cpu.balancing._pixels import Passes
 from cmfast.kernels.shared.balancing import REASONS
 from cmfast.kernels.shared.balancing_certain import by_probes, by_triangles
 from cmfast.kernels.shared.balancing_newton import direction

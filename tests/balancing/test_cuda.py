@@ -8,7 +8,7 @@ from checks import assert_same_bits
 
 import cmfast
 from cmfast import Status
-from cmfast.kernels.cpu.balancing import _pixels
+from cmfast.kernels.cpu.balancing import _packing, _pixels
 from cmfast.kernels.cuda.balancing import launch
 from cmfast.kernels.shared import balancing_pixels
 from cmfast.kernels.shared.balancing_newton import direction
@@ -29,7 +29,7 @@ def there(i, j, a, n, **options):
 
 def both(*pixels):
     """Return the passes of both targets."""
-    return _pixels.Passes(_pixels.pack(*pixels, 0), 1), launch.Passes(device.xp, *pixels)
+    return _pixels.Passes(_packing.pack(*pixels, 0), 1), launch.Passes(device.xp, *pixels)
 
 
 def positive(n, seed, scale):

@@ -1,44 +1,18 @@
-"""A sparse matrix of which each pair of cells is stored once, and the passes over it.
+"""Passes over a sparse matrix of which each pair of cells is stored once.
 
-Pixels are packed: two bytes for the distance of the two bins, two for the count. What does not fit is held apart, wide.
-Rows are cut into blocks, a function of the pixels alone; each block adds into a window of its own, and windows are
-added in the order of the blocks, so that no number depends on how many threads shared the work.
+Each block of rows adds into a window of its own, and windows are added in the order of the blocks, so that no number
+depends on how many threads shared the work.
 """
-
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.balancing._certain import colours, find_triangles
-from cmfast.kernels.shared.balancing_pixels import narrowed
 
-MOST_BLOCKS = 64
-WINDOW_SHARE = 4  # windows take at most the part of one in so many of the bytes of pixels
 CHUNK = 4096  # bins of a piece of a vector
 SECONDS_PER_PIXEL = 2e-9
 SECONDS_PER_BIN = 1e-8
-
-
-class Packed(NamedTuple):
-    """Pixels (i, j) with i < j, sorted; those of row i lie behind the bin ``max(i, shift)``.
-
-    `shift` is 0 where rows and columns are the same bins, else the number of rows: the first bin of the columns.
-    """
-
-    shift: int
-    first: Any  # (rows + 1,) int64: where each row begins
-    gap: Any  # uint16 or int32
-    value: Any  # uint16 or float64
-    rest_first: Any  # (blocks + 1,) int64: where what is held apart begins in each block
-    rest_row: Any  # int64
-    rest_column: Any
-    rest_value: Any  # float64
-    cuts: Any  # (blocks + 1,) int64: rows
-    low: Any  # (blocks,) int64: the window of each
-    high: Any
-    diagonal: Any  # (bins,) float64
 
 
 @jit()
@@ -133,56 +107,6 @@ def least_pixel(p, x, found, start, stop):
         for k in range(p.rest_first[t], p.rest_first[t + 1]):
             least = min(least, x[p.rest_row[k]] * p.rest_value[k] * x[p.rest_column[k]])
         found[t] = least
-
-
-def pack(rows, columns, values, n, shift):
-    """Pack pixels, which are sorted by row and column, positive and all different; the diagonal is held apart."""
-    diagonal = np.zeros(n)
-    if not shift:
-        on = rows == columns
-        if on.any():
-            diagonal[rows[on]] = values[on]
-            rows, columns, values = (a[~on] for a in (rows, columns, values))
-    n_rows = shift or n
-    gap = columns - (shift or rows)
-    near, kinds = narrowed(gap, values)
-    apart = np.flatnonzero(~near)
-    within = slice(None) if not len(apart) else near
-    first = np.zeros(n_rows + 1, np.int64)
-    np.cumsum(np.bincount(rows[within], minlength=n_rows), out=first[1:])
-    narrow, value = (a[within].astype(kind) for a, kind in zip((gap, values), kinds, strict=True))
-    widest = n - shift
-    blocks = (narrow.nbytes + value.nbytes) // (8 * WINDOW_SHARE * max(widest, 1))
-    blocks = min(max(int(blocks), 1), MOST_BLOCKS, max(n_rows, 1))
-    cuts = np.searchsorted(first, np.linspace(0, first[-1], blocks + 1)).astype(np.int64)
-    cuts[0], cuts[-1] = 0, n_rows
-    low, high = _windows(rows, columns, cuts, shift)
-    return Packed(
-        shift,
-        first,
-        narrow,
-        value,
-        np.searchsorted(rows[apart], cuts).astype(np.int64),
-        rows[apart].astype(np.int64),
-        columns[apart].astype(np.int64),
-        values[apart].astype(np.float64),
-        cuts,
-        low,
-        high,
-        diagonal,
-    )
-
-
-def _windows(rows, columns, cuts, shift):
-    """Return from where to where the columns of each block reach."""
-    low = np.full(len(cuts) - 1, shift, np.int64) if shift else cuts[:-1].copy()
-    high = low.copy()
-    starts = np.searchsorted(rows, cuts)
-    for t in range(len(low)):
-        if starts[t] < starts[t + 1]:
-            high[t] = int(columns[starts[t] : starts[t + 1]].max()) + 1
-        high[t] = max(high[t], low[t] if shift else cuts[t + 1])  # a row without pixels has a place there too
-    return low, high
 
 
 class Passes:

@@ -1,22 +1,19 @@
 """Contact maps on the CPU: passes over their pixels, and what their zeros allow."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.cpu.balancing import _zeros
-from cmfast.kernels.cpu.balancing._pixels import Passes, pack
+from cmfast.kernels.cpu.balancing import _maps, _zeros
 from cmfast.kernels.shared import balancing_maps
 from cmfast.kernels.status import LIMIT_ONLY
 
 
 def balance(rows, columns, values, sums, mask, *, num_threads=None, **options):
     """Weights, reason and proof of every bin; residual, worst row, passes and status of every block."""
-
-    def passes(i, j, a, n):
-        return Passes(pack(i, j, a, n, 0), num_threads)
-
-    return balancing_maps.balance(rows, columns, values, sums, mask, passes=passes, **options)
+    read = partial(_maps.read, num_threads=num_threads)
+    return balancing_maps.balance(rows, columns, values, sums, mask, read=read, **options)
 
 
 def allowed(i: Any, j: Any, n: int, s: Any) -> Any:

@@ -6,7 +6,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.balancing import _zeros
-from cmfast.kernels.cpu.balancing._pixels import Passes, pack
+from cmfast.kernels.cpu.balancing._packing import pack
+from cmfast.kernels.cpu.balancing._pixels import Passes
 from cmfast.kernels.cpu.scaling._rules import check_targets
 from cmfast.kernels.shared import balancing_newton
 from cmfast.kernels.shared.scaling import MOST_SWEEPS, goals

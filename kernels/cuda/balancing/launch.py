@@ -3,6 +3,7 @@
 Newton's method is the host's, and so is what happens once: bins that are left out, the order of pixels, zeros.
 """
 
+from functools import partial
 from itertools import product
 from types import ModuleType
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
+from cmfast.kernels.cuda.balancing import _maps
 from cmfast.kernels.shared import balancing_maps
 from cmfast.kernels.shared.balancing_certain import LOOKED_AT
 from cmfast.kernels.shared.balancing_pixels import narrowed
@@ -35,11 +37,9 @@ def balance(
     del num_threads
     xp = library(values)
 
-    def passes(i: Any, j: Any, a: Any, n: int) -> Passes:
-        return Passes(xp, i, j, a, n)
-
+    read = partial(_maps.read, to_passes=partial(Passes, xp))
     given = (None if array is None else array.get() for array in (rows, columns, values, sums, mask))
-    return tuple(xp.asarray(part) for part in balancing_maps.balance(*given, passes=passes, **options))
+    return tuple(xp.asarray(part) for part in balancing_maps.balance(*given, read=read, **options))
 
 
 class Passes:

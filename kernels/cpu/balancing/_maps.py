@@ -1,0 +1,86 @@
+"""Contact maps on the CPU: their cells checked, put in order and packed, by all threads."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.balancing import _cells
+from cmfast.kernels.cpu.balancing._packing import pack_part
+from cmfast.kernels.cpu.balancing._pixels import Passes
+
+
+class Map:
+    """Cells of a symmetric matrix, which fall into blocks on its diagonal."""
+
+    def __init__(self, rows, columns, values, first, stop, nearest, num_threads):
+        self.rows, self.cells, self.num_threads = rows, _cells.Cells(first, columns, values, stop, nearest), num_threads
+
+    def per_bin(self, place, weigh=False):
+        """Return of each bin that has a place how many cells it has with such bins, or what these add up to."""
+        n, cuts = len(place), _cells.pieces(self.cells.first, len(place), _cells.BYTES)
+        own, windows = np.empty(n), np.empty((len(cuts) - 1, n))
+        seconds = len(self.rows) * _cells.SECONDS_PER_CELL
+        args = self.cells, place, weigh, cuts, windows, own
+        pool.run(_cells.tally, args, len(windows), seconds=seconds, num_threads=self.num_threads)
+        for low, window in zip(cuts[:-1], windows, strict=True):
+            own[low:] += window[: n - low]
+        return own
+
+    def passes(self, low, high, place, base, n):
+        """Return passes over the pixels of a block."""
+        packed = pack_part(self.cells, place, low, high, base, n, 0, self.num_threads)
+        return Passes(packed, self.num_threads)
+
+    def between(self, low, high, place, base):
+        """Return the rows and columns of what counts in a block, among the bins that have a place."""
+        c = self.cells
+        part = slice(c.first[low], c.first[high])
+        i, j = self.rows[part], c.columns[part]
+        on = (c.values[part] > 0) & (j >= i + c.nearest) & (j < high) & (place[i] >= 0)
+        i, j = i[on], j[on]
+        both = place[j] >= 0
+        return tuple(place[bins[both]].astype(np.int64) - base for bins in (i, j))
+
+
+def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
+    """Return the map that cells make up; None where a number is none, or the two sides of the diagonal differ."""
+    rows, columns, values = _cells.typed((rows, columns), values)
+    first, flags = np.zeros(n + 1, np.int64), np.zeros(-(-len(rows) // _cells.CHUNK), np.int8)
+    args, seconds = (rows, columns, values, n, upper, first, flags), len(rows) * _cells.SECONDS_PER_CELL
+    pool.run(_cells.check, args, len(flags), seconds=seconds, num_threads=num_threads)
+    if (flags & _cells.WRONG).any():
+        return None
+    if (flags & _cells.LOOSE).any():
+        rows, columns, values = _sorted(rows, columns, values, n)
+        first = _cells.starts(rows, n)
+    elif len(rows):
+        first[rows[-1] + 1 :] = len(rows)
+    stop = np.repeat(cuts[1:], np.diff(cuts))
+    found = Map(rows, columns, values, first, stop, nearest, num_threads)
+    if upper:
+        return found
+    cursor, step = np.zeros(n, np.int64), max(n * _cells.STEP // max(len(rows), 1), 1)
+    return found if _in_order(_cells.match, (found.cells, cursor), n, step) else None
+
+
+def _in_order(kernel, args, n, step):
+    """Call a kernel for all of a range, from its beginning to its end; return whether it never returned False."""
+    for start in range(0, n, step):
+        pool.checkpoint()
+        if kernel(*args, start, min(start + step, n)) is False:
+            return False
+    return True
+
+
+def _sorted(rows, columns, values, n):
+    """Sort cells by row and column, and add up those that are in one place."""
+    order = np.arange(len(rows))
+    for keys in (columns, rows):
+        out = np.empty_like(order)
+        _in_order(_cells.put_in_order, (keys, order, _cells.starts(keys, n), out), len(rows), _cells.STEP)
+        order = out
+    rows, columns, values = rows[order], columns[order], values[order]
+    fresh = np.concatenate([[True], (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])])
+    if not fresh.all():
+        rows, columns = rows[fresh], columns[fresh]
+        values = np.add.reduceat(values.astype(np.float64), np.flatnonzero(fresh))
+    return _cells.typed((rows, columns), values)

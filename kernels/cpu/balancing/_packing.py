@@ -1,0 +1,144 @@
+"""A sparse matrix of which each pair of cells is stored once.
+
+Pixels are packed: two bytes for the distance of the two bins, two for the count. What does not fit is held apart, wide.
+Rows are cut into blocks, a function of the pixels alone.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.balancing import _cells
+from cmfast.kernels.shared import balancing_pixels
+
+NUMBER, FAR, LARGE, BOTH, REACH = range(5)  # of a row: what is counted, and where it ends
+
+
+class Packed(NamedTuple):
+    """Pixels (i, j) with i < j, sorted; those of row i lie behind the bin ``max(i, shift)``.
+
+    `shift` is 0 where rows and columns are the same bins, else the number of rows: the first bin of the columns.
+    """
+
+    shift: int
+    first: Any  # (rows + 1,) int64: where each row begins
+    gap: Any  # uint16 or int32
+    value: Any  # uint16 or float64
+    rest_first: Any  # (blocks + 1,) int64: where what is held apart begins in each block
+    rest_row: Any  # int64
+    rest_column: Any
+    rest_value: Any  # float64
+    cuts: Any  # (blocks + 1,) int64: rows
+    low: Any  # (blocks,) int64: the window of each
+    high: Any
+    diagonal: Any  # (bins,) float64
+
+
+class _Part(NamedTuple):
+    """Which cells are packed: those of some rows, and of bins that have a place."""
+
+    place: Any  # int32: of each bin, -1 without
+    low: int  # the first row
+    base: int  # its place, or that of the next one that has one
+    shift: int
+    narrow: int  # distances and values below it take two bytes
+
+
+@jit(inline=True, inner=True, borrows=True)
+def _gap(c, part, k, i):
+    """Return the distance of the bins of a cell; -1 for one that is not there, -2 on the diagonal."""
+    j = np.int64(c.columns[k])
+    if j >= c.stop[i] or j < i + c.nearest or part.place[j] < 0 or not c.values[k] > 0:
+        return -1
+    if j == i:
+        return -2
+    return np.int64(part.place[j]) - part.base - max(np.int64(part.place[i]) - part.base, part.shift)
+
+
+@jit(inline=True, inner=True, borrows=True)
+def _is_large(part, v):
+    return not (v < part.narrow and v == np.floor(v))
+
+
+@jit()
+def count(c, part, found, start, stop):
+    """Count the cells of rows: all off the diagonal, those that are far, that have large values, and both."""
+    for row in range(start, stop):
+        i = part.low + row
+        if part.place[i] < 0:
+            continue
+        me = np.int64(part.place[i]) - part.base
+        number, far, large, both, gap = 0, 0, 0, 0, 0
+        for k in range(c.first[i], c.first[i + 1]):
+            other = _gap(c, part, k, i)
+            if other >= 0:
+                gap = other
+                is_far, is_large = gap >= part.narrow, _is_large(part, np.float64(c.values[k]))
+                number += 1
+                far += is_far
+                large += is_large
+                both += is_far and is_large
+        found[NUMBER, me], found[FAR, me], found[LARGE, me], found[BOTH, me] = number, far, large, both
+        found[REACH, me] = max(me, part.shift) + gap + 1
+
+
+@jit()
+def fill(c, part, far_apart, large_apart, p, rest_first, start, stop):
+    """Pack the cells of rows."""
+    for row in range(start, stop):
+        i = part.low + row
+        if part.place[i] < 0:
+            continue
+        me = np.int64(part.place[i]) - part.base
+        at, rest = p.first[me], rest_first[me]
+        for k in range(c.first[i], c.first[i + 1]):
+            gap, v = _gap(c, part, k, i), np.float64(c.values[k])
+            if gap == -2:
+                p.diagonal[me] = v
+            elif gap >= 0:
+                if (far_apart and gap >= part.narrow) or (large_apart and _is_large(part, v)):
+                    p.rest_row[rest], p.rest_column[rest], p.rest_value[rest] = me, max(me, part.shift) + gap, v
+                    rest += 1
+                else:
+                    p.gap[at], p.value[at] = gap, v
+                    at += 1
+
+
+def pack_part(cells, place, low, high, base, n, shift, num_threads):
+    """Pack the cells of the rows from `low` to `high` in bins that have a place; `n` bins have, rows and columns."""
+    rows = shift or n
+    part = _Part(place, low, base, shift, balancing_pixels.NARROW)
+    counts = np.zeros((5, rows), np.int64)
+    given = high - low, int(cells.first[high] - cells.first[low]) * _cells.SECONDS_PER_CELL
+    _run(count, (cells, part, counts), *given, num_threads)
+    number, far, large, both = (int(one) for one in counts[:REACH].sum(1))
+    far_apart, large_apart = balancing_pixels.apart(number, far, large)
+    wide = not far_apart and (far - both if large_apart else far) > 0
+    rest = far_apart * counts[FAR] + large_apart * counts[LARGE] - (far_apart and large_apart) * counts[BOTH]
+    first, rest_first = (np.concatenate([[0], np.cumsum(one)]) for one in (counts[NUMBER] - rest, rest))
+    kinds = np.int32 if wide else np.uint16, np.uint16 if large_apart else np.float64
+    gap, value = (np.empty(first[-1], kind) for kind in kinds)
+    cuts = _cells.pieces(first, n - shift, gap.itemsize + value.itemsize)
+    starts = cuts[:-1]
+    lows = np.full_like(starts, shift) if shift else starts.copy()
+    highs = np.array([counts[REACH, one:other].max(initial=shift) for one, other in zip(starts, cuts[1:], strict=True)])
+    rest_row, rest_column, rest_value = (np.empty(rest_first[-1], kind) for kind in (np.int64, np.int64, np.float64))
+    held = gap, value, rest_first[cuts], rest_row, rest_column, rest_value
+    out = Packed(shift, first, *held, cuts, lows, np.maximum(highs, lows), np.zeros(n))
+    _run(fill, (cells, part, far_apart, large_apart, out, rest_first), *given, num_threads)
+    return out
+
+
+def _run(kernel, args, n, seconds, num_threads):
+    pool.run(kernel, args, n, seconds=seconds, num_threads=num_threads)
+
+
+def pack(rows, columns, values, n, shift, num_threads=None):
+    """Pack cells, which are sorted by row and column, positive and all different; the diagonal is held apart."""
+    number = shift or n
+    first = _cells.starts(rows, number)
+    columns, values = _cells.typed((columns,), values)
+    cells = _cells.Cells(first, columns, values, np.full(number, n), 0)
+    return pack_part(cells, np.arange(n, dtype=np.int32), 0, number, 0, n, shift, num_threads)

@@ -1,0 +1,91 @@
+"""The pixels of a contact map on a device, put in order on the host: its calls load no kernels of the other target."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.shared.balancing_pixels import ALIKE
+
+
+class Map(NamedTuple):
+    """Positive cells on and above the diagonal, sorted by row and column; ``to_passes(i, j, a, n)`` packs them."""
+
+    rows: Any
+    columns: Any
+    values: Any
+    to_passes: Callable[[Any, Any, Any, int], Any]
+
+    def where(self, keep: Any) -> "Map":
+        """Return those to keep."""
+        if keep.all():
+            return self
+        return Map(self.rows[keep], self.columns[keep], self.values[keep], self.to_passes)
+
+    def per_bin(self, place: Any, weigh: bool = False) -> Any:
+        """Return of each bin that has a place how many cells it has with such bins, or what these add up to."""
+        left, n = self.where((place[self.rows] >= 0) & (place[self.columns] >= 0)), len(place)
+        values = left.values if weigh else np.ones(len(left.rows))
+        off = left.rows < left.columns
+        return np.bincount(left.rows, values, n) + np.bincount(left.columns[off], values[off], n)
+
+    def _block(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any, Any]:
+        part = slice(*np.searchsorted(self.rows, (low, high)))
+        i, j = (place[bins[part]].astype(np.int64) for bins in self[:2])
+        on = (i >= 0) & (j >= 0)
+        return i[on] - base, j[on] - base, self.values[part][on]
+
+    def passes(self, low: int, high: int, place: Any, base: int, n: int) -> Any:
+        """Return passes over the cells of a block."""
+        return self.to_passes(*self._block(low, high, place, base), n)
+
+    def between(self, low: int, high: int, place: Any, base: int) -> tuple[Any, Any]:
+        """Return the bins of these cells."""
+        return self._block(low, high, place, base)[:2]
+
+
+def read(
+    rows: Any, columns: Any, values: Any, *, n: int, upper: bool, cuts: Any, nearest: int, to_passes: Any
+) -> Map | None:
+    """Return the map that cells make up; None where a number is none, or the two sides of the diagonal differ."""
+    found = _sorted(rows, columns, values, n, upper)
+    if found is None:
+        return None
+    pixels, block = Map(*found, to_passes), np.searchsorted(cuts, np.arange(n), side="right")
+    if len(cuts) > 2:
+        pixels = pixels.where(block[pixels.rows] == block[pixels.columns])
+    return pixels.where(pixels.columns - pixels.rows >= nearest)
+
+
+def _sorted(rows: Any, columns: Any, values: Any, n: int, upper: bool) -> tuple[Any, Any, Any] | None:
+    """Return the pixels, each once; None where a number is none, or the two sides of the diagonal differ."""
+    i, j = rows.astype(np.int64, copy=False), columns.astype(np.int64, copy=False)
+    a = values.astype(np.float64, copy=False)
+    if not ((a >= 0.0) & (a < np.inf)).all() or any(((k < 0) | (k >= n)).any() for k in (i, j)):
+        return None
+    if upper and (i > j).any():
+        return None
+    i, j, a = _summed(i, j, a)
+    if not upper:
+        below, above = i > j, i <= j
+        other = _summed(j[below], i[below], a[below])
+        i, j, a = i[above], j[above], a[above]
+        off = i < j
+        pairs = tuple(zip((i[off], j[off], a[off]), other, strict=True))
+        if len(other[0]) != off.sum() or any((one != two).any() for one, two in pairs[:2]):
+            return None
+        if not np.allclose(*pairs[2], rtol=ALIKE, atol=0.0):
+            return None
+    return i, j, a
+
+
+def _summed(i: Any, j: Any, a: Any) -> tuple[Any, Any, Any]:
+    """Sort cells by row and column, add up those that are in one place, and leave out zeros."""
+    if a.size and not a.all():
+        i, j, a = i[a > 0.0], j[a > 0.0], a[a > 0.0]
+    if len(i) < 2 or (((i[1:] == i[:-1]) & (j[1:] > j[:-1])) | (i[1:] > i[:-1])).all():
+        return i, j, a
+    order = np.lexsort((j, i))
+    i, j, a = i[order], j[order], a[order]
+    starts = np.flatnonzero(np.concatenate([[True], (i[1:] != i[:-1]) | (j[1:] != j[:-1])]))
+    return i[starts], j[starts], np.add.reduceat(a, starts)
