@@ -132,6 +132,38 @@ def humanleague_tables(M, targets, axes):
     return np.stack([humanleague.ipf(m, kept, [t[k] for t in targets])[0] for k, m in enumerate(M)])
 
 
+def highs_support(M, targets, axes):
+    """HiGHS by SciPy: for each table which cells a table with these margins can have, None where there is none.
+
+    All cells at once are as large as they can be, up to one, with the margins times any factor of at least one.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array, hstack, vstack
+
+    found = []
+    for k, table in enumerate(M):
+        places = np.argwhere(table > 0)
+        n = len(places)
+        lines = []
+        for of, target in zip(axes, targets, strict=True):
+            rows = np.ravel_multi_index(places[:, of].T, target.shape[1:])
+            lines.append(coo_array((np.ones(n), (rows, np.arange(n))), shape=(target[k].size, n)))
+        asked = np.concatenate([target[k].ravel() for target in targets])
+        cells, one = vstack(lines), coo_array((-np.ones(n), (np.arange(n), np.arange(n))), shape=(n, n))
+        nothing = coo_array((len(asked), n))
+        sums = hstack([cells, nothing, coo_array(-asked[:, None])])
+        order = hstack([one, -one, coo_array((n, 1))])  # no cell is less than what it is counted as
+        bounds = np.concatenate([np.tile([0, np.inf], (n, 1)), np.tile([0, 1], (n, 1)), [[1, np.inf]]])
+        cost = np.concatenate([np.zeros(n), -np.ones(n), [0]])
+        result = linprog(cost, order.tocsr(), np.zeros(n), sums.tocsr(), np.zeros(len(asked)), bounds, method="highs")
+        dead = None
+        if result.status == 0:
+            dead = np.zeros(table.shape, bool)
+            dead[tuple(places.T)] = result.x[n:-1] < 0.5
+        found.append(dead)
+    return found
+
+
 def ipfn_rake(codes, q, totals):
     """``ipfn`` on the table of all combinations of categories, and back to the records."""
     shape = tuple(map(len, totals))

@@ -17,6 +17,8 @@ def jobs(*, small: bool = False) -> list[Job]:
     tables = [_job(4, 20 if small else 20_000), _job(6 if small else 20, 1)]
     return [
         *tables,
+        _listed(6 if small else 20),
+        _supported(6, 4 if small else 200),
         *(_raked(500 if small else 100_000, *one) for one in records),
         _households(500 if small else 7_000),
     ]
@@ -59,6 +61,99 @@ def _job(n: int, B: int) -> Job:
             Rival(f"{SWEEPS} sweeps in NumPy", lambda: _swept(M, targets), B, check_rival),
             Rival("ipfn", lambda: _rivals.ipfn_tables(M[:200], targets, PAIRS), min(B, 200), check_rival),
             Rival("humanleague", lambda: _rivals.humanleague_tables(M[:200], targets, PAIRS), min(B, 200), check_rival),
+        ],
+    )
+
+
+def _listed(n: int) -> Job:
+    """Return a job of a table of which few cells are listed, and the answer is known."""
+    rng = np.random.default_rng(n)
+    there = rng.random((n, n, n)) < (0.5 if n < 10 else 0.15)
+    M = np.where(there, np.exp(rng.normal(size=there.shape)), 0.0)
+    lines = np.exp(rng.normal(size=(3, n, n)))
+    answer = M * lines[0][..., None] * lines[1][:, None] * lines[2][None]
+    coords, targets = np.stack(np.nonzero(M)), [answer.sum(axis) for axis in (2, 1, 0)]
+    cells, values = answer[tuple(coords)], M[tuple(coords)]
+    codes, totals = [], []
+    for of, target in zip(PAIRS, targets, strict=True):
+        used, code = np.unique(np.ravel_multi_index(tuple(coords[list(of)]), (n, n)), return_inverse=True)
+        codes.append(code)
+        totals.append(target.ravel()[used])
+
+    def check_ours(found):
+        np.testing.assert_allclose(found.table, cells, rtol=1e-6)
+        return f"cells to {np.abs(found.table / cells - 1).max():.0e}, {found.n_iter} passes"
+
+    def check_rival(found):
+        return f"cells to {np.abs(found / cells - 1).max():.0e}"
+
+    def dense():
+        return _rivals.ipfn_tables(M[None], [target[None] for target in targets], PAIRS)[0][tuple(coords)]
+
+    return Job(
+        f"ipf_cells {n}",
+        f"a table {n}x{n}x{n} with {len(cells):,} cells, all two-way margins",
+        len(cells),
+        "cells",
+        lambda threads: cmfast.ipf_cells(
+            values, coords, list(zip(PAIRS, targets, strict=True)), shape=M.shape, num_threads=threads
+        ),
+        check_ours,
+        coords.sum,
+        "read",
+        [
+            Rival("sweeps in NumPy", lambda: _rivals.numpy_rake(codes, values, totals), len(cells), check_rival),
+            Rival("ipfn on the dense table", dense, len(cells), check_rival),
+        ],
+    )
+
+
+def _supported(n: int, B: int) -> Job:
+    """Return a job of tables of few cells, of half of which another pattern gave the margins."""
+    rng = np.random.default_rng(n)
+    M = (rng.random((B, n, n, n)) < 0.4).astype(float)
+    other = rng.integers(0, 4, M.shape) * (rng.random(M.shape) < 0.6)
+    other *= np.where((np.arange(B) % 2 == 0)[:, None, None, None], M > 0, 1)
+    targets = [other.sum(axis).astype(float) for axis in (3, 2, 1)]
+    margins = list(zip(PAIRS, targets, strict=True))
+    alive = M > 0
+    for target, axis in zip(targets, (3, 2, 1), strict=True):
+        alive &= np.expand_dims(target > 0, axis)  # the others vanish as they are asked to
+
+    def check_ours(found):
+        none = np.isin(found.status, (cmfast.Status.INFEASIBLE, cmfast.Status.ZERO_LINE))
+        z = sum(np.expand_dims(part, axis) for part, axis in zip(found.proof, (3, 2, 1), strict=True))
+        asked = sum((part * target).sum((1, 2)) for part, target in zip(found.proof, targets, strict=True))
+        assert (asked[none] > 0).all()
+        assert (z[none][alive[none]] <= 0).all()
+        assert (found.status != cmfast.Status.MAX_ITER).all()
+        return f"{none.sum()} of {B} without a table, each proved; {found.dead_cells.sum():,} cells must vanish"
+
+    def check_rival(found):
+        ours = cmfast.support_nd(M[: len(found)], [(of, target[: len(found)]) for of, target in margins])
+        none = np.isin(ours.status, (cmfast.Status.INFEASIBLE, cmfast.Status.ZERO_LINE))
+        np.testing.assert_array_equal(none, [dead is None for dead in found])
+        for k in np.flatnonzero(~none):
+            np.testing.assert_array_equal(ours.dead_cells[k], found[k] & alive[k])
+        return "the same verdicts and cells"
+
+    few = min(B, 50)
+    return Job(
+        f"support_nd {n}",
+        f"{B:,} tables {n}x{n}x{n}, 40 % filled, all two-way margins",
+        B,
+        "tables",
+        lambda threads: cmfast.support_nd(M, margins, num_threads=threads),
+        check_ours,
+        M.sum,
+        "read",
+        [
+            Rival(
+                "HiGHS by SciPy",
+                lambda: _rivals.highs_support(M[:few], [target[:few] for target in targets], PAIRS),
+                few,
+                check_rival,
+            )
         ],
     )
 

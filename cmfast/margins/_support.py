@@ -25,10 +25,12 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
     ----------
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`. CONVERGED: there is a table with these margins that is positive wherever the
-        given one is. LIMIT_ONLY: there is one, but in all of them the `dead_cells` are zero. INFEASIBLE, ZERO_LINE:
-        there is none. TOTALS, INVALID, RANGE: the input makes no problem at all. MAX_ITER: not decided.
+        given one is, but in lines whose target is zero. LIMIT_ONLY: there is one, but in all of them the `dead_cells`
+        are zero. INFEASIBLE, ZERO_LINE: there is none. TOTALS, INVALID, RANGE: the input makes no problem at all.
+        MAX_ITER: not decided.
     dead_cells : array of bool, shape (..., n_1, ..., n_d)
-        Positive cells that are zero in every nonnegative table with these margins and these zeros.
+        Positive cells that are zero in every nonnegative table with these margins and these zeros, beside those of lines
+        whose target is zero.
     proof : list of array of float64
         Numbers for the lines of each margin, in its shape. No positive cell, but of lines whose target is zero, adds up
         to more than zero by the numbers of its lines. INFEASIBLE, ZERO_LINE: all targets times their numbers add up to
