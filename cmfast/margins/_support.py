@@ -29,8 +29,8 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         are zero. INFEASIBLE, ZERO_LINE: there is none. TOTALS, INVALID, RANGE: the input makes no problem at all.
         MAX_ITER: not decided.
     dead_cells : array of bool, shape (..., n_1, ..., n_d)
-        Positive cells that are zero in every nonnegative table with these margins and these zeros, beside those of lines
-        whose target is zero.
+        Positive cells that are zero in every nonnegative table with these margins and these zeros; those of lines whose
+        target is zero are not counted.
     proof : list of array of float64
         Numbers for the lines of each margin, in its shape. No positive cell, but of lines whose target is zero, adds up
         to more than zero by the numbers of its lines. INFEASIBLE, ZERO_LINE: all targets times their numbers add up to
