@@ -31,6 +31,7 @@ from cmfast.cli import (
     _rake,
     _report,
     _reproduce,
+    _resample,
     _screen,
     _warmup,
 )
@@ -65,6 +66,9 @@ COMMANDS = {
     ),
     "normalize": Command(
         _normalize, "normalise a file of confusion matrices", "matrices.npy -o bi.npy --method bi --smoothing 0.5"
+    ),
+    "resample": Command(
+        _resample, "draw a file of confusion matrices again", "matrices.npy -o replicates.npy --replicates 2000"
     ),
     "ipf": Command(
         _ipf,

@@ -111,16 +111,16 @@ def _found(
         if args.cells is not None:
             misuse("--cells belongs to one table, read without --scheduler")
         whole = _matrix_parts.batch(args, lambda C: block_bytes)
-        _check(args.input, whole.shape, whole.dtype, square=square)
+        check(args.input, whole.shape, whole.dtype, square=square)
         made = _matrix_parts.made(args, "normalized", _part_normalized, whole, args.method, options)
         return whole.shape, whole.dtype, ((one["matrix"], one["status"], one.get("residual")) for one in made)
     M = stored(args)
-    _check(args.input, M.shape, M.dtype, square=square)
+    check(args.input, M.shape, M.dtype, square=square)
     blocks = tables.MatrixBlocks(M, block_bytes)
     return M.shape, M.dtype, (_block_normalized(block, args.method, options, args.threads) for block in blocks)
 
 
-def _check(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, square: bool) -> None:
+def check(source: Source, shape: tuple[int, ...], dtype: np.dtype[Any], *, square: bool) -> None:
     """Refuse by the name of the file what the functions would refuse."""
     if len(shape) < 2 or (square and shape[-2] != shape[-1]):
         what = "square matrices (..., C, C)" if square else "matrices (..., R, C)"

@@ -16,7 +16,7 @@ from cmfast._files import matrices
 from cmfast._files.output import check_target
 from cmfast._files.sources import Source, located
 
-_NAMES = "n_components|grid|smoothing|empty|solver|tol|max_iter|importance"
+_NAMES = "n_components|grid|smoothing|empty|solver|tol|max_iter|importance|n"
 _KEYWORD = re.compile(rf"\b({_NAMES})=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
 MATRICES = "npy or zarr (..., C, C), or a csv, Parquet, Arrow or Feather table with one in each row"
 CELLS = "columns of a table with the cells: one of lists, or one for each cell, row by row"

@@ -146,12 +146,12 @@ def _resampled(
     if missed is not None and dispatch.shape_of(missed) != shape:
         validate.refuse("missed", f"of shape {shape}, one entry per class", f"shape {dispatch.shape_of(missed)}")
     replicates, status = dispatch.call("resample", M, missed, numbers=numbers, num_threads=num_threads, **options)
-    why = partial(_why, M, missed, options["scheme"])
+    why = partial(why_not, M, missed, options["scheme"])
     failures.report(status, on_failure, failed="matrices not resampled", why=why)
     return replicates
 
 
-def _why(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
+def why_not(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
     """Say why nothing was drawn from the matrix at `index`, and what helps."""
     size = "" if scheme == "row_multinomial" else "n=, the number of samples in a replicate, or "
     return f"{unfit(index, f'{size}the counts that they came from', M=M, missed=missed)}; its replicates are 0"
