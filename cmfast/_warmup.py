@@ -153,13 +153,15 @@ def _ipf_cells() -> None:
 
 
 def _rake() -> None:
-    """Call it on columns, few of them alike and many, on categories, and with bounds."""
+    """Call it on columns, few of them alike and many, mostly zeros or not, on categories, and with bounds."""
     A, known = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0]]), np.array([6.0, 1.0])
     cmfast.rake(np.repeat(A, 3, 0), known)
     cmfast.rake(np.eye(120), np.full(120, 2.0))
     each: list[dict[str, Any]] = [{}, {"method": "linear"}, {"method": "truncated", "bounds": (0.5, 3.0)}]
     for options in each:
         cmfast.rake(A, known, **options)
+    for design in (zeros := np.repeat(np.eye(9), 2, 0), csr_array(zeros)):
+        cmfast.rake(design, np.full(9, 2.5), **each[-1])
     cmfast.rake(np.array([[0, 0, 1], [0, 1, 1]]), [(0, np.array([3.0, 1.0])), (1, np.array([2.0, 2.0]))])
     cmfast.rake(np.array([[1.0, 1.0], [1.0, 0.0]]), np.array([1.0, 0.0]))
     cmfast.rake(A, np.array([6.0, 100.0]), on_failure="ignore")

@@ -46,8 +46,8 @@ def rake(
     ----------
     design : array or matrix of scipy.sparse, shape (n, K), or array, shape (attributes, n)
         What each record adds to each total: 0 or 1 for categories, numbers of persons, any real numbers. A sparse
-        matrix is never made dense. Or, where `targets` names attributes, the category of each record, from 0, a row per
-        attribute. Shared by the batch.
+        matrix of more than 64 columns is never made dense. Or, where `targets` names attributes, the category of each
+        record, from 0, a row per attribute. Shared by the batch.
     targets : array, shape (..., K), or list of (attributes, target)
         The totals. With categories: what the weights must add up to in those of an attribute, an int, or of all
         combinations of several, a tuple of ints; `target` has shape ``(..., *categories)``. NaN where nothing is asked.
@@ -113,9 +113,10 @@ def rake(
     `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
     and has as many threads. Memory, for each thread: eight bytes for each pair of columns, up to 3,000 of these.
 
-    Records that are alike are counted together where that makes them half as many, so that few attributes cost little
-    more than reading them. With hundreds of columns steps are found by conjugate gradients; `weight_error` is a bound
-    then, by the least eigenvalue that these have seen. Above 3,000 columns what they do not reach is UNDETERMINED.
+    Records that are alike are counted together where that leaves at most three quarters of them, so that few attributes
+    cost little more than reading them. With hundreds of columns steps are found by conjugate gradients; `weight_error`
+    is a bound then, by the least eigenvalue that these have seen. Above 3,000 columns what they do not reach is
+    UNDETERMINED.
 
     References
     ----------

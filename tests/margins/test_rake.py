@@ -314,13 +314,30 @@ def sparse_survey(n=400, K=20, seed=0):
 @pytest.mark.parametrize(
     ("method", "bounds"), [("raking", None), ("linear", None), ("truncated", (0.3, 4.0)), ("logit", (0.2, 5.0))]
 )
-def test_sparse_designs_are_what_dense_ones_are(kind, method, bounds):
-    A, q, m = sparse_survey()
+@pytest.mark.parametrize("K", [20, 70])
+def test_sparse_designs_are_what_dense_ones_are(kind, method, bounds, K):
+    A, q, m = sparse_survey(K=K)
     dense = cmfast.rake(A, m, weights=q, method=method, bounds=bounds)
     sparse = cmfast.rake(kind(A), m, weights=q, method=method, bounds=bounds)
     assert dense.status == Status.CONVERGED
     for one, other in zip(dense, sparse, strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+@pytest.mark.parametrize("n", [5, 203])
+@pytest.mark.parametrize(("method", "bounds"), [("raking", None), ("truncated", (0.7, 1.4))])
+def test_columns_with_and_without_their_zeros_are_passed_over_alike(n, method, bounds):
+    rng = np.random.default_rng(n)
+    A = np.repeat(rng.poisson(0.6, (n, 3 if n < 10 else 25)) * np.sign(rng.normal(size=(n, 1))), 3, 0)
+    q = np.tile(rng.uniform(1.0, 2.0, n), 3)
+    m = A.T @ (q * np.exp(rng.normal(0.0, 0.1, 3 * n)))
+    whole = cmfast.rake(A, m, weights=q, method=method, bounds=bounds)
+    assert whole.status == Status.CONVERGED
+    wide = np.column_stack([A, np.zeros((len(A), 60))])
+    without = cmfast.rake(wide, np.append(m, np.full(60, np.nan)), weights=q, method=method, bounds=bounds)
+    np.testing.assert_allclose(without.weights, whole.weights, rtol=1e-9)
+    signed = cmfast.rake(np.where(A == 0, -0.0, A), m, weights=q, method=method, bounds=bounds)
+    assert signed.weights.tobytes() == whole.weights.tobytes()
 
 
 def test_sparse_designs_stay_as_they_are_and_say_what_is_wrong():

@@ -7,8 +7,8 @@ import numpy as np
 
 from cmfast.kernels.cpu.margins import _raking_equations as equations
 from cmfast.kernels.cpu.margins._raking_passes import Passes
-from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, extremes, has_any
-from cmfast.kernels.shared.margins import LINEAR, RAKING
+from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, extremes, has_any, widest
+from cmfast.kernels.shared.margins import LINEAR, RAKING, TRUNCATED
 from cmfast.kernels.shared.margins_layout import Layout
 from cmfast.kernels.shared.scaling import SAFE_WIDTH
 from cmfast.kernels.status import OK, ZERO_LINE
@@ -41,6 +41,10 @@ class Problem(NamedTuple):
 def missed_part(p, goals, sums, sizes):
     """Return the most that a margin is off, over what it should be."""
     asked = ~np.isnan(goals)
+    if p.layout is None:
+        size = np.maximum(np.abs(goals), CANCELS * sizes)
+        part = np.abs(goals - sums) / np.where(size > 0.0, size, 1.0)
+        return float(np.where(asked, part, 0.0).max(initial=0.0))
     n = int(p.margin[-1]) + 1 if len(p.margin) else 0
     missed = np.bincount(p.margin[asked], np.abs(goals - sums)[asked], n)
     size = np.bincount(p.margin[asked], np.maximum(np.abs(goals), CANCELS * sizes)[asked], n)
@@ -53,7 +57,8 @@ class Search:
     def __init__(self, p, q, targets):
         self.p, self.q, self.targets = p, q, targets
         n, K = len(q), len(targets)
-        self.asked, self.soft = ~np.isnan(targets), p.soft
+        self.asked = ~np.isnan(targets)
+        self.raise_to(p.soft)
         self.hard = np.isinf(p.soft) | (targets == 0.0)  # no part of nothing is anything else
         self.all_hard = bool(self.hard.all())
         self.passes = Passes(p.rows, K, p.num_threads)
@@ -61,11 +66,17 @@ class Search:
         self.multipliers, self.z = np.zeros(K), np.zeros(n)
         self.x, self.h, self.scratch = np.empty(n), np.empty(n), np.empty(n)
         self.sums, self.sizes = np.empty(K), np.empty(K)
+        self.squares = np.empty(K) if p.rule == TRUNCATED else None  # of what records have, the weights times each
+        self.tried: float | None = None  # part of the way at whose end the records are weighed
         self.width, self.before = np.inf, np.inf
         self.steps = self.removed = 0
         self.proof = np.full(K, np.nan)
         self.least_total, self.most_total = 0.0, np.inf
         self.of_one_sign = self.may_turn = np.zeros(K, np.bool_)
+
+    def raise_to(self, soft):
+        """Let targets be so important."""
+        self.soft, self.softer = soft, np.where(self.asked, -np.sign(self.targets) / soft, 0.0)
 
     def open(self):
         """Take out what zero targets leave without a weight; return whether each target can be reached at all."""
@@ -106,14 +117,19 @@ class Search:
         """Weigh the records by the multipliers; return what is missed of the targets."""
         p = self.p
         self.passes.weigh(p.rule, self.q, p.low, p.high, self.z, self.x, self.h)
-        self.passes.add_up(self.x, self.sums, self.sizes)
+        return self._missed()
+
+    def _missed(self):
+        """Add up the records as they are weighed; return what is missed of the targets."""
+        self.passes.add_up(self.x, self.sums, self.sizes, self.squares)
         return np.where(self.asked, self.goals() - self.sums, 0.0)
 
-    def move(self, d, z):
-        """Change the multipliers, and by what that adds to them the records; return what is missed of the targets."""
-        self.multipliers[self.asked] += d[self.asked]
-        self.z += z
-        return self.weigh()
+    def move(self, d, z, t=1.0):
+        """Go a part of the way, records by what that adds to them; return what is missed of the targets."""
+        self.multipliers[self.asked] += t * d[self.asked]
+        self.z += t * z
+        is_weighed, self.tried = self.tried == t, None
+        return self._missed() if is_weighed else self.weigh()
 
     def set(self, multipliers):
         """Do so from multipliers alone, which leaves no rounding of earlier steps."""
@@ -133,7 +149,7 @@ class Search:
         if self.all_hard:
             return 1.0
         y = np.where(self.asked, multipliers, 0.0)
-        return np.exp(np.clip(-np.sign(self.targets) * y / self.soft, -MOST_EXPONENT, MOST_EXPONENT))
+        return np.exp(np.minimum(np.maximum(y * self.softer, -MOST_EXPONENT), MOST_EXPONENT))
 
     def step(self, missed, left):
         """Return the step for what is missed, what it adds to the records, the most that it does, and the equations.
@@ -152,9 +168,8 @@ class Search:
 
     def width_of(self, d, z):
         """Return the most that a step does to a record, or to what is softened."""
-        free = (self.h > 0.0) & (self.q > 0.0)
-        softest = 0.0 if self.all_hard else np.abs(d / self.soft).max(initial=0.0)
-        return float(max(np.abs(z[free]).max(initial=0.0), softest))
+        softest = 0.0 if self.all_hard else float(np.abs(d / self.soft).max(initial=0.0))
+        return max(float(widest(z, self.h)), softest)
 
     def length(self, d, z, missed):
         """Return how far to go."""
@@ -180,7 +195,7 @@ class Search:
 
     def _slope(self, d, z, t):
         """Return how fast the dual falls at a place on the way."""
-        p = self.p
+        p, self.tried = self.p, t
         self.passes.weigh(p.rule, self.q, p.low, p.high, self.z + t * z, self.x, self.h)
         goals = self.targets * self._softened(self.multipliers + t * d)
         return float(np.where(self.asked, goals, 0.0) @ d - self.x @ z)

@@ -40,7 +40,7 @@ def _damping(s, missed, diagonal, soft):
     if p.rule == TRUNCATED:
         asked = np.abs(np.where(s.asked, s.targets, 0.0)).sum()
         nudge = DAMPED * min(1.0, np.abs(missed).sum() / asked) if asked > 0.0 else DAMPED
-        size = s.passes.squares(s.x) + soft
+        size = s.squares + soft
         yielding = (soft > 0.0) & (size > 0.0)
         if yielding.any():  # multipliers grow as far as these let them, and steps may not be shorter
             nudge = min(nudge, float((soft[yielding] / size[yielding]).min()))

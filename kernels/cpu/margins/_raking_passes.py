@@ -6,7 +6,9 @@ from itertools import pairwise
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.margins import _rows
+from cmfast.kernels.cpu._core.vector import WIDTH
+from cmfast.kernels.cpu.margins import _full_rows, _rows
+from cmfast.kernels.cpu.margins._full_rows import matrix_of
 from cmfast.kernels.cpu.margins._rows import Rows
 
 PART = 1 << 16  # numbers of records that make a part
@@ -19,13 +21,15 @@ class Passes:
     """What is added up over rows. The parts depend on nothing but the rows, and are added in their order."""
 
     def __init__(self, rows: Rows, K: int, num_threads: int | None) -> None:
-        self.rows, self.num_threads = rows, num_threads
-        n, size = len(rows.first) - 1, len(rows.columns)
+        self.rows, self.K, self.num_threads = rows, K, num_threads
+        n, self.matrix = len(rows.first) - 1, matrix_of(rows, K)
+        size = len(rows.columns) if self.matrix is None else len(rows.columns) // WIDTH
         parts = max(1, min(MOST_PARTS, size // PART))
         self.bounds = list(pairwise(n * k // parts for k in range(parts + 1)))
         self.seconds = SECONDS * size
         self.ones = len(rows.values) == 1 and rows.values[0] == 1.0
-        self.sums, self.sizes = np.empty((parts, K)), np.empty((parts, K))
+        width = K if self.matrix is None else self.matrix.shape[1]
+        self.sums, self.sizes, self.squared = (np.empty((parts, width)) for _ in range(3))
         self.products: np.ndarray | None = None
         self.count = 0  # of passes
 
@@ -34,6 +38,11 @@ class Passes:
 
     def along(self, y: np.ndarray, z: np.ndarray) -> None:
         """Add up `y` by what records have of each column."""
+        if self.matrix is not None:
+            A, wide = self.matrix, np.zeros(self.matrix.shape[1])
+            wide[: len(y)] = y
+            self._run(lambda _, start, stop: _full_rows.along(A, wide, z, start, stop))
+            return
         self._run(lambda _, start, stop: _rows.along(self.rows, y, z, start, stop))
 
     def weigh(self, rule, q, low, high, z, x, h):
@@ -41,8 +50,21 @@ class Passes:
         self._run(lambda _, start, stop: _rows.weigh(rule, q, low, high, z, x, h, start, stop))
         self.count += 1
 
-    def add_up(self, x: np.ndarray, sums: np.ndarray, sizes: np.ndarray) -> None:
-        """Add records up, of which there are `x`, and the magnitudes of what is added."""
+    def add_up(self, x: np.ndarray, sums: np.ndarray, sizes: np.ndarray, squares: np.ndarray | None = None) -> None:
+        """Add records up, of which there are `x`, and the magnitudes of what is added; and the squares, if asked."""
+        A = self.matrix
+        if A is not None:
+            self._run(
+                lambda k, start, stop: _full_rows.add_up(
+                    A, x, self.sums[k], self.sizes[k], self.squared[k], start, stop
+                )
+            )
+            for parts, out in ((self.sums, sums), (self.sizes, sizes), (self.squared, squares)):
+                if out is not None:
+                    out[:] = parts.sum(0)[: self.K]
+            return
+        if squares is not None:
+            squares[:] = self.squares(x)
         if self.ones:
             self._run(lambda k, start, stop: _rows.add_ones(self.rows, x, self.sums[k], start, stop))
             sums[:] = self.sums.sum(0)
@@ -70,10 +92,13 @@ class Passes:
     def curve(self, h: np.ndarray) -> np.ndarray:
         """Return the second derivatives, the lower triangle of which counts."""
         self.count += 1
-        parts, K = self.sums.shape
+        parts, width = self.sums.shape
         if self.products is None:
-            self.products = np.empty((parts if K <= SMALL else 1, K, K))
-        S = self.products
+            self.products = np.empty((parts if self.K <= SMALL else 1, self.K, width))
+        S, A = self.products, self.matrix
+        if A is not None:
+            self._run(lambda k, start, stop: _full_rows.curve(A, h, S[k], start, stop))
+            return np.ascontiguousarray(S.sum(0)[:, : self.K])
         if len(S) == 1:
             _rows.curve(self.rows, h, S[0], 0, len(h))
         else:

@@ -92,7 +92,8 @@ def _solved(s):
     level, most = FIRST_IMPORTANCE, float(s.p.soft[soft].max())
     s.multipliers[s.asked] = 0.0
     while True:
-        s.soft, s.steps, s.width, s.before = np.minimum(s.p.soft, np.where(soft, level, np.inf)), 0, np.inf, np.inf
+        s.raise_to(np.minimum(s.p.soft, np.where(soft, level, np.inf)))
+        s.steps, s.width, s.before = 0, np.inf, np.inf
         missed = s.set(s.multipliers)
         if level >= most or s.passes.count >= s.p.max_iter:
             return _newton(s, missed, NEWTON_STEPS, s.p.tol)
@@ -134,7 +135,7 @@ def _newton(s, missed, most_steps, tol):
                 continue
         s.before, s.width = s.width, widest
         t = s.length(d, z, missed)
-        missed = s.move(t * d, t * z)
+        missed = s.move(d, z, t)
 
 
 def _noise(s):

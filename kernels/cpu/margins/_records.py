@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches
-from cmfast.kernels.cpu.margins import _equal_rows
+from cmfast.kernels.cpu.margins import _equal_rows, _full_rows
 from cmfast.kernels.cpu.margins._rows import Rows
 from cmfast.kernels.shared import margins_layout as _layout
 
@@ -37,19 +37,18 @@ class Records(NamedTuple):
 
 
 def of_columns(
-    design: np.ndarray, pattern: tuple[np.ndarray, np.ndarray] | None, low: np.ndarray, high: np.ndarray
+    design: np.ndarray, pattern: tuple[np.ndarray, np.ndarray] | None, K: int, low: np.ndarray, high: np.ndarray
 ) -> Records:
     """Return the records of a matrix, or of the numbers in one, of which `pattern` says rows and columns."""
     A = batches.as_floating(design).astype(np.float64, copy=pattern is not None)  # kernels are of what may be written
+    if pattern is None:
+        return _of_matrix(np.require(A, requirements=["C", "W"]), low, high)
     if not np.isfinite(A).all():
         return Records(None, None, low, high, None)
-    if pattern is None:
-        where = np.nonzero(A)
-        first = np.concatenate([[0], np.cumsum(np.bincount(where[0], minlength=len(A)))]).astype(np.int64)
-        rows = Rows(first, where[1].astype(_index(A.shape[1])), A[where])
-    else:
-        kind = _index(int(pattern[1].max(initial=0)) + 1)
-        rows = Rows(pattern[0].astype(np.int64), pattern[1].astype(kind), A)
+    if _full_rows.is_full((len(pattern[0]) - 1, K), int(np.count_nonzero(A))):
+        return _of_matrix(_full_rows.matrix(A, pattern, K), low, high)
+    kind = _index(int(pattern[1].max(initial=0)) + 1)
+    rows = Rows(pattern[0].astype(np.int64), pattern[1].astype(kind), A)
     groups = _equal_rows.of_rows(*rows, [b for b in (low, high) if len(b) > 1])
     if groups is None:
         return Records(rows, None, low, high, None)
@@ -59,6 +58,24 @@ def of_columns(
     few = Rows(first, rows.columns[at], rows.values[at])
     low, high = _chosen(groups, low, high)
     return Records(few, groups.of, low, high, None)
+
+
+def _of_matrix(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> Records:
+    groups, used = _equal_rows.of_matrix(A, [b for b in (low, high) if len(b) > 1])
+    if used < 0:
+        return Records(None, None, low, high, None)
+    is_full = _full_rows.is_full(A.shape, used)
+    if groups is not None:
+        A, (low, high) = A[groups.chosen], _chosen(groups, low, high)
+    rows = _full_rows.rows_of(A) if is_full else _used(A)
+    return Records(rows, None if groups is None else groups.of, low, high, None)
+
+
+def _used(A: np.ndarray) -> Rows:
+    """Return the rows of a matrix without zeros."""
+    where = np.nonzero(A)
+    first = np.concatenate([[0], np.cumsum(np.bincount(where[0], minlength=len(A)))]).astype(np.int64)
+    return Rows(first, where[1].astype(_index(A.shape[1])), A[where])
 
 
 def of_categories(

@@ -6,7 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING
+from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, store_numbers, where
+from cmfast.kernels.cpu._core.vector_functions import exp
+from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 
 MOST_EXPONENT = 700.0  # beyond it float64 overflows
 FAR = 0.1  # from the z of the records that stay, for one that is to go
@@ -140,10 +142,28 @@ def has_any(rows, wanted, out):
             out[c] |= wanted[rows.columns[j]] and rows.values[j * each] != 0.0
 
 
+@jit(inner=True, borrows=True)
+def exponentials(z, out, start, stop):
+    """Raise e to powers, as far as float64 goes; the last eight numbers, some of them once more."""
+    if stop - start < WIDTH:
+        for c in range(start, stop):
+            out[c] = math.exp(min(max(z[c], -MOST_EXPONENT), MOST_EXPONENT))
+        return
+    c = start
+    while c < stop:
+        c = min(c, stop - WIDTH)
+        power = load_numbers(z, c)
+        power = where(power > MOST_EXPONENT, MOST_EXPONENT, power)
+        store_numbers(out, c, exp(where(power < -MOST_EXPONENT, -MOST_EXPONENT, power)))
+        c += WIDTH
+
+
 @jit()
 def weigh(rule, q, low, high, z, x, h, start, stop):
     """Weigh records by their multipliers; `h` is how fast the weights change with these."""
     each = min(len(low) - 1, 1)
+    if rule in (RAKING, TRUNCATED):
+        exponentials(z, h, start, stop)
     for c in range(start, stop):
         if rule == LINEAR:
             x[c], h[c] = q[c] * (1.0 + z[c]), q[c]
@@ -156,13 +176,23 @@ def weigh(rule, q, low, high, z, x, h, start, stop):
             x[c] = q[c] * (lower + (upper - lower) * part)
             h[c] = q[c] * (upper - lower) * steep * part * (1.0 - part)
             continue
-        ratio = math.exp(min(max(z[c], -MOST_EXPONENT), MOST_EXPONENT))
-        if rule == RAKING or low[c * each] < ratio < high[c * each]:
+        ratio, lower, upper = h[c], low[c * each], high[c * each]
+        if rule == RAKING:
             x[c] = q[c] * ratio
             h[c] = x[c]
         else:
-            x[c] = q[c] * min(max(ratio, low[c * each]), high[c * each])
-            h[c] = 0.0
+            x[c] = q[c] * min(max(ratio, lower), upper)
+            h[c] = x[c] if lower < ratio < upper else 0.0
+
+
+@jit()
+def widest(z, h):
+    """Return the most that a step does to a record whose weight changes; infinite where that is no number."""
+    most = 0.0
+    for c in range(len(z)):
+        if h[c] > 0.0 and not abs(z[c]) <= most:
+            most = abs(z[c]) if abs(z[c]) < np.inf else np.inf
+    return most
 
 
 @jit()

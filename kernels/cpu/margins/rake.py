@@ -52,7 +52,8 @@ def rake(
         layout = records.layout
         wanted = _layout.together(shape, axes, layout.order, targets)
     else:
-        records, wanted = _records.of_columns(design, pattern, low, high), targets[0].astype(np.float64)
+        wanted = targets[0].astype(np.float64)
+        records = _records.of_columns(design, pattern, wanted.shape[-1], low, high)
     batch = np.broadcast_shapes(weights.shape[:-1], wanted.shape[:-1])
     _, (q, wanted), steps = batches.broadcast_batches(1, batches.as_floating(weights), wanted)
     K = wanted.shape[-1]
