@@ -22,6 +22,8 @@ SWEEPS = 3  # before Newton's method
 SUSPICIOUS = 15  # steps after which zeros are looked at that may forbid an answer
 NEWTON_STEPS = 200
 LEAST_FORCING = 1e-6
+SHARPENING = 0.7  # how much better steps are solved as the residual falls
+ENOUGH = 0.3  # of the tolerance, of what a step leaves: more is of no use
 MOST_PRODUCTS = 20_000  # of one step
 MOST_PASSES = 10**9
 ROUNDING = 1e-15  # of a sum, over itself
@@ -123,7 +125,8 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
                 return found(OK if right else UNDETERMINED)
         if ends:
             return found(MAX_ITER)
-        d, _ = direction(passes, x, r, g, min(0.1, max(LEAST_FORCING, math.sqrt(residual))))
+        enough = ENOUGH * tol / max(residual, worst, ROUNDING)
+        d, _ = direction(passes, x, r, g, min(0.1, max(LEAST_FORCING, enough, residual**SHARPENING)))
         steps += 1
         before, (width, rho) = width, _widths(d, task.shift)
         if rho > SAFE_WIDTH:

@@ -33,24 +33,32 @@ class Cells(NamedTuple):
 
 @jit()
 def check(rows, columns, values, n, upper, first, flags, start, stop):
-    """Note of each chunk whether something is wrong or not in order; if not, where its rows begin."""
+    """Note of each chunk whether something is wrong or not in order; if not, where its rows begin.
+
+    Signs are collected, not conditions: so several cells are looked at together.
+    """
+    above = np.int64(-1 if upper else 0)
     for chunk in range(start, stop):
         begin, end = chunk * CHUNK, min((chunk + 1) * CHUNK, len(rows))
-        right, ordered = True, True
+        wrong, signs = 0, np.int64(0)
         for k in range(begin, end):
             i, j, v = np.int64(rows[k]), np.int64(columns[k]), np.float64(values[k])
-            right &= (v >= 0.0) & (v < np.inf) & (i >= 0) & (i < n) & (j >= 0) & (j < n) & ((i <= j) | (not upper))
-        for k in range(max(begin, 1), end):
-            ordered &= (rows[k] > rows[k - 1]) | ((rows[k] == rows[k - 1]) & (columns[k] > columns[k - 1]))
-        flags[chunk] = (0 if right else WRONG) + (0 if ordered else LOOSE)
-        if right and ordered:
-            before = max(np.int64(rows[begin - 1]), np.int64(-1)) if begin > 0 else np.int64(-1)
-            for k in range(begin, end):
-                i = np.int64(rows[k])
-                if i != before:
-                    for row in range(before + 1, i + 1):
-                        first[row] = k
-                    before = i
+            wrong += not ((v >= 0.0) & (v < np.inf))
+            signs |= i | j | (n - 1 - i) | (n - 1 - j) | ((j - i) & above)
+        flags[chunk] = WRONG if wrong > 0 or signs < 0 else 0
+        if flags[chunk] == WRONG:
+            continue
+        row, column = np.int64(-1), np.int64(-1)
+        if begin > 0:
+            row, column = max(np.int64(rows[begin - 1]), row), np.int64(columns[begin - 1])
+        for k in range(begin, end):
+            i, j = np.int64(rows[k]), np.int64(columns[k])
+            if i < row or (i == row and j <= column):
+                flags[chunk] = LOOSE
+                break
+            for passed in range(row + 1, i + 1):
+                first[passed] = k
+            row, column = i, j
 
 
 @jit()
@@ -98,11 +106,11 @@ def tally(c, place, weigh, cuts, windows, own, start, stop):
         for at in range(len(place) - low):
             window[at] = 0.0
         for i in range(low, cuts[t + 1]):
-            total = np.float64(0.0)
+            total, beyond, nearest = np.float64(0.0), c.stop[i], i + c.nearest
             if place[i] >= 0:
                 for k in range(c.first[i], c.first[i + 1]):
                     j, v = np.int64(c.columns[k]), np.float64(c.values[k])
-                    if j < c.stop[i] and j >= i + c.nearest and place[j] >= 0 and v > 0.0:
+                    if j < beyond and j >= nearest and place[j] >= 0 and v > 0.0:
                         amount = v if weigh else np.float64(1.0)
                         total += amount
                         if j > i:

@@ -5,6 +5,8 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.balancing_certain import LOOKED_AT
 
+FIRST = 2  # pixels of a row
+
 
 @jit()
 def find_triangles(p, x, weights, second, third, start, stop):
@@ -46,24 +48,34 @@ def _root(parent, other, k):
 
 @jit(inner=True)
 def _join(parent, other, mixed, i, j):
-    """Note that two bins have a pixel: their colours differ, or their component has no two colours."""
+    """Note that two bins have a pixel: their colours differ, or their component has no two. Return 1 for a join."""
     a, of_a = _root(parent, other, i)
     b, of_b = _root(parent, other, j)
     if a == b:
         mixed[a] |= of_a == of_b
-    else:
-        parent[b], other[b] = a, of_a == of_b
-        mixed[a] |= mixed[b]
+        return 0
+    parent[b], other[b] = a, of_a == of_b
+    mixed[a] |= mixed[b]
+    return 1
 
 
 @jit()
 def _find_components(p, parent, other, mixed):
-    """Join all bins that have pixels with each other; of each note its root, and its colour in that component."""
-    for i in range(len(p.first) - 1):
-        for k in range(p.first[i], p.first[i + 1]):
-            _join(parent, other, mixed, i, max(i, p.shift) + np.int64(p.gap[k]))
+    """Join all bins that have pixels with each other; of each note its root, and its colour in that component.
+
+    The first pixels of all rows come first: once all bins are in one component without colours, nothing can change.
+    """
+    parts = len(parent)
     for k in range(len(p.rest_row)):
-        _join(parent, other, mixed, p.rest_row[k], p.rest_column[k])
+        parts -= _join(parent, other, mixed, p.rest_row[k], p.rest_column[k])
+    for turn in range(2):
+        for i in range(len(p.first) - 1):
+            middle = min(p.first[i] + FIRST, p.first[i + 1])
+            begin, end = (p.first[i], middle) if turn == 0 else (middle, p.first[i + 1])
+            if parts == 1 and mixed[_root(parent, other, i)[0]]:
+                end = begin
+            for k in range(begin, end):
+                parts -= _join(parent, other, mixed, i, max(i, p.shift) + np.int64(p.gap[k]))
     for i in range(len(parent)):
         root, odd = _root(parent, other, i)
         parent[i], other[i] = root, odd

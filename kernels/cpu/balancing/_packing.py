@@ -47,19 +47,16 @@ class _Part(NamedTuple):
 
 
 @jit(inline=True, inner=True, borrows=True)
-def _gap(c, part, k, i):
-    """Return the distance of the bins of a cell; -1 for one that is not there, -2 on the diagonal."""
-    j = np.int64(c.columns[k])
-    if j >= c.stop[i] or j < i + c.nearest or part.place[j] < 0 or not c.values[k] > 0:
+def _distance(place, j, v, i, nearest, beyond, behind):
+    """Return how far a cell is behind a place; -1 for one that is not there, -2 on the diagonal."""
+    if j >= beyond or j < nearest or place[j] < 0 or not v > 0.0:
         return -1
-    if j == i:
-        return -2
-    return np.int64(part.place[j]) - part.base - max(np.int64(part.place[i]) - part.base, part.shift)
+    return -2 if j == i else np.int64(place[j]) - behind
 
 
 @jit(inline=True, inner=True, borrows=True)
-def _is_large(part, v):
-    return not (v < part.narrow and v == np.floor(v))
+def _is_large(v, narrow):
+    return not (v < narrow and v == np.floor(v))
 
 
 @jit()
@@ -69,13 +66,15 @@ def count(c, part, found, start, stop):
         i = part.low + row
         if part.place[i] < 0:
             continue
-        me = np.int64(part.place[i]) - part.base
+        me, nearest, beyond = np.int64(part.place[i]) - part.base, i + c.nearest, c.stop[i]
+        behind = part.base + max(me, part.shift)
         number, far, large, both, gap = 0, 0, 0, 0, 0
         for k in range(c.first[i], c.first[i + 1]):
-            other = _gap(c, part, k, i)
+            v = np.float64(c.values[k])
+            other = _distance(part.place, np.int64(c.columns[k]), v, i, nearest, beyond, behind)
             if other >= 0:
                 gap = other
-                is_far, is_large = gap >= part.narrow, _is_large(part, np.float64(c.values[k]))
+                is_far, is_large = gap >= part.narrow, _is_large(v, part.narrow)
                 number += 1
                 far += is_far
                 large += is_large
@@ -91,14 +90,16 @@ def fill(c, part, far_apart, large_apart, p, rest_first, start, stop):
         i = part.low + row
         if part.place[i] < 0:
             continue
-        me = np.int64(part.place[i]) - part.base
+        me, nearest, beyond = np.int64(part.place[i]) - part.base, i + c.nearest, c.stop[i]
+        behind = part.base + max(me, part.shift)
         at, rest = p.first[me], rest_first[me]
         for k in range(c.first[i], c.first[i + 1]):
-            gap, v = _gap(c, part, k, i), np.float64(c.values[k])
+            v = np.float64(c.values[k])
+            gap = _distance(part.place, np.int64(c.columns[k]), v, i, nearest, beyond, behind)
             if gap == -2:
                 p.diagonal[me] = v
             elif gap >= 0:
-                if (far_apart and gap >= part.narrow) or (large_apart and _is_large(part, v)):
+                if (far_apart and gap >= part.narrow) or (large_apart and _is_large(v, part.narrow)):
                     p.rest_row[rest], p.rest_column[rest], p.rest_value[rest] = me, max(me, part.shift) + gap, v
                     rest += 1
                 else:
