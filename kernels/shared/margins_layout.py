@@ -62,15 +62,19 @@ def numbers(coordinates: list[np.ndarray], sizes: list[int], n: int) -> np.ndarr
 
 
 def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return what every two margins share: their common axes, if only the total."""
-    pairs, shared, start = [], [np.empty(0, np.int64)], 0
+    """Return what every two margins share: their common axes, if only the total, of which all lines are part."""
     each = [[shape[axis] for axis in of] for of in axes]
+    start = max((math.prod(sizes) for sizes in each), default=0)
+    pairs, shared = [], [np.zeros(start, np.int64)]
     for a, b in combinations(range(len(axes)), 2):
         common = [axis for axis in axes[a] if axis in axes[b]]
+        if not common:
+            pairs.append((a, b, 1, 0, 0))
+            continue
         begins = []
         for of, sizes in ((axes[a], each[a]), (axes[b], each[b])):
             n = math.prod(sizes)
-            own = np.unravel_index(np.arange(n), sizes) if common else ()
+            own = np.unravel_index(np.arange(n), sizes)
             shared.append(numbers([own[of.index(axis)] for axis in common], [shape[axis] for axis in common], n))
             begins.append(start)
             start += n

@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast.kernels.cpu.margins import _raking_equations as equations
 from cmfast.kernels.cpu.margins._raking_passes import Passes
-from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, extremes, has_any, widest
+from cmfast.kernels.cpu.margins._rows import MOST_EXPONENT, Rows, has_any, widest
 from cmfast.kernels.shared.margins import LINEAR, RAKING, TRUNCATED
 from cmfast.kernels.shared.margins_layout import Layout
 from cmfast.kernels.shared.scaling import SAFE_WIDTH
@@ -82,7 +82,7 @@ class Search:
         """Take out what zero targets leave without a weight; return whether each target can be reached at all."""
         p, K = self.p, len(self.targets)
         least, most = np.empty(K), np.empty(K)
-        extremes(p.rows, self.q > 0.0, least, most)
+        self.passes.extremes(self.q > 0.0, least, most)
         if p.rule != LINEAR and (self.targets == 0.0).any():
             gone = np.empty(len(self.q), np.bool_)
             while True:
@@ -92,7 +92,7 @@ class Search:
                 if not gone.any():
                     break
                 self.q[gone] = 0.0
-                extremes(p.rows, self.q > 0.0, least, most)
+                self.passes.extremes(self.q > 0.0, least, most)
         empty = least == most
         status = ZERO_LINE if (self.asked & empty & self.hard & (self.targets != 0.0)).any() else OK
         self.asked &= ~empty

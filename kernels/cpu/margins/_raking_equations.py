@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.margins import _solve
+from cmfast.kernels.cpu.margins import _rows, _solve
 from cmfast.kernels.shared.margins import LOGIT, MOST_ERROR, NUDGE, RAKING, TRUNCATED, UNIT
 
 DAMPED = 0.01  # of Levenberg's method, times what is missed, where many weights stand at a bound
@@ -29,9 +29,9 @@ def is_large(rows, K):
     """Return whether products are what is quicker than the matrix."""
     if K <= FEW:
         return False
-    width = np.diff(rows.first).astype(np.float64)
-    matrix = PER_ENTRY * 0.5 * (width @ width) + PER_ROOT * float(K) ** 3
-    return K > MOST_ROOT or matrix > PRODUCTS * 2.0 * width.sum()
+    width = np.diff(rows.first)
+    matrix = PER_ENTRY * 0.5 * float(width @ width) + PER_ROOT * float(K) ** 3
+    return K > MOST_ROOT or matrix > PRODUCTS * 2.0 * len(rows.columns)
 
 
 def _damping(s, missed, diagonal, soft):
@@ -104,7 +104,7 @@ class Gradients:
     def __init__(self, s, missed):
         self.s = s
         soft = _softness(s)
-        diagonal = (s.sums if s.p.rule == RAKING and s.passes.ones else s.passes.squares(s.h)) + soft
+        diagonal = (s.sums if s.p.rule == RAKING and s.passes.codes is not None else s.passes.squares(s.h)) + soft
         size, nudge = _damping(s, missed, diagonal, soft)
         self.usable = s.asked & (size > 0.0)
         self.added = soft + nudge * size
@@ -121,9 +121,8 @@ class Gradients:
         s = self.s
         rounded = UNIT * s.sizes
         energy = np.where(self.usable, (missed * missed + rounded * rounded) / self.diagonal, 0.0).sum()
-        free = (s.h > 0.0) & (s.x > 0.0)
-        steepest = float((np.sqrt(s.h[free]) / s.x[free]).max(initial=0.0))
-        seen = 0.0 < s.least < np.inf and s.h[free].min(initial=np.inf) >= FAINT * s.h[free].sum()
+        steepest, faintest, total = _rows.steepness(s.h, s.x)
+        seen = 0.0 < s.least < np.inf and faintest >= FAINT * total
         return math.sqrt(energy / (UNSEEN * s.least)) * steepest if seen else np.inf
 
     def left(self, missed, left):
@@ -134,7 +133,7 @@ class Gradients:
     def __call__(self, missed, left=0.0):
         """Return a step that leaves at most a part of what is missed, and what it adds to the records."""
         s, K = self.s, len(missed)
-        d, z, each = np.zeros(K), np.zeros(len(s.q)), np.empty(len(s.q))
+        d, z = np.zeros(K), np.empty(len(s.q))
         most = max(FEWEST_PRODUCTS, min(K // SLOW if K <= MOST_ROOT else MOST_PRODUCTS, MOST_PRODUCTS))
         r = np.where(self.usable, missed, 0.0)
         y = r / self.diagonal
@@ -144,13 +143,12 @@ class Gradients:
         ratios: list[float] = []
         while now > wanted and len(lengths) < most:
             pool.checkpoint()
-            Hp = np.where(self.usable, s.passes.product(s.h, p, each) + self.added * p, 0.0)
+            Hp = np.where(self.usable, s.passes.product(s.h, p, z) + self.added * p, 0.0)
             bend = p @ Hp
             if not 0.0 < bend < np.inf:
                 break
             length = now / bend
             d += length * p
-            z += length * each
             r -= length * Hp
             y = r / self.diagonal
             before, now = now, r @ y
@@ -160,6 +158,7 @@ class Gradients:
         self.met = bool(now <= wanted)
         if lengths:
             s.least = min(s.least, _least(np.array(lengths), np.array(ratios)))
+        s.passes.along(d, z)
         return d, z
 
 

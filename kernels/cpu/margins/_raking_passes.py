@@ -7,7 +7,8 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.margins import _full_rows, _rows
+from cmfast.kernels.cpu.margins import _category_rows, _full_rows, _rows
+from cmfast.kernels.cpu.margins._category_rows import columns_of
 from cmfast.kernels.cpu.margins._full_rows import matrix_of
 from cmfast.kernels.cpu.margins._rows import Rows
 
@@ -27,7 +28,7 @@ class Passes:
         parts = max(1, min(MOST_PARTS, size // PART))
         self.bounds = list(pairwise(n * k // parts for k in range(parts + 1)))
         self.seconds = SECONDS * size
-        self.ones = len(rows.values) == 1 and rows.values[0] == 1.0
+        self.codes = columns_of(rows)
         width = K if self.matrix is None else self.matrix.shape[1]
         self.sums, self.sizes, self.squared = (np.empty((parts, width)) for _ in range(3))
         self.products: np.ndarray | None = None
@@ -36,12 +37,22 @@ class Passes:
     def _run(self, work: Callable[[int, int, int], object]) -> None:
         pool.run_pieces(work, self.bounds, seconds=self.seconds, num_threads=self.num_threads)
 
+    def extremes(self, alive: np.ndarray, least: np.ndarray, most: np.ndarray) -> None:
+        """Note the least and the largest of each column, and zero, among records that may have a weight."""
+        if self.codes is None:
+            _rows.extremes(self.rows, alive, least, most)
+        else:
+            least[:], most[:] = 0.0, self._counted(self.codes, alive.astype(np.float64)) > 0.0
+
     def along(self, y: np.ndarray, z: np.ndarray) -> None:
         """Add up `y` by what records have of each column."""
         if self.matrix is not None:
             A, wide = self.matrix, np.zeros(self.matrix.shape[1])
             wide[: len(y)] = y
             self._run(lambda _, start, stop: _full_rows.along(A, wide, z, start, stop))
+            return
+        if self.codes is not None:
+            self._run(lambda _, start, stop: _category_rows.along(self.codes, y, z, start, stop))
             return
         self._run(lambda _, start, stop: _rows.along(self.rows, y, z, start, stop))
 
@@ -65,9 +76,8 @@ class Passes:
             return
         if squares is not None:
             squares[:] = self.squares(x)
-        if self.ones:
-            self._run(lambda k, start, stop: _rows.add_ones(self.rows, x, self.sums[k], start, stop))
-            sums[:] = self.sums.sum(0)
+        if self.codes is not None:
+            sums[:] = self._counted(self.codes, x)
             sizes[:] = np.abs(sums)
             return
         self._run(lambda k, start, stop: _rows.add_up(self.rows, x, self.sums[k], self.sizes[k], start, stop))
@@ -75,16 +85,23 @@ class Passes:
 
     def squares(self, x: np.ndarray) -> np.ndarray:
         """Return the sums of the squares of what records have, `x` times each."""
-        if self.ones:
-            self._run(lambda k, start, stop: _rows.add_ones(self.rows, x, self.sums[k], start, stop))
-        else:
-            self._run(lambda k, start, stop: _rows.squares(self.rows, x, self.sums[k], start, stop))
+        if self.codes is not None:
+            return self._counted(self.codes, x)
+        self._run(lambda k, start, stop: _rows.squares(self.rows, x, self.sums[k], start, stop))
+        found: np.ndarray = self.sums.sum(0)
+        return found
+
+    def _counted(self, codes: np.ndarray, x: np.ndarray) -> np.ndarray:
+        self._run(lambda k, start, stop: _category_rows.add_up(codes, x, self.sums[k], start, stop))
         found: np.ndarray = self.sums.sum(0)
         return found
 
     def product(self, h: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return the second derivatives times `y`, which is added up along the records on the way."""
-        self._run(lambda k, start, stop: _rows.product(self.rows, h, y, z, self.sums[k], start, stop))
+        if self.codes is None:
+            self._run(lambda k, start, stop: _rows.product(self.rows, h, y, z, self.sums[k], start, stop))
+        else:
+            self._run(lambda k, start, stop: _category_rows.product(self.codes, h, y, z, self.sums[k], start, stop))
         self.count += 1
         found: np.ndarray = self.sums.sum(0)
         return found

@@ -96,7 +96,9 @@ def of_categories(
         n, (low, high) = len(groups.chosen), _chosen(groups, low, high)
     lines = np.empty((len(axes), n), _index(int(layout.offsets[-1])))
     for k, (b, offset) in enumerate(zip(layout.order, layout.offsets, strict=False)):
-        lines[k] = _layout.numbers([known[axis] for axis in axes[b]], [shape[axis] for axis in axes[b]], n) + offset
+        of = axes[b]
+        codes = known[of[0]] if len(of) == 1 else _layout.numbers([known[a] for a in of], [shape[a] for a in of], n)
+        np.add(codes, offset, out=lines[k], casting="unsafe")
     first = np.arange(0, n * len(axes) + 1, len(axes), dtype=np.int64)
     rows = Rows(first, np.ascontiguousarray(lines.T).ravel(), np.ones(1))
     return Records(rows, None if groups is None else groups.of, low, high, layout, lines)

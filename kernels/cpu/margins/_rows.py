@@ -52,16 +52,6 @@ def add_up(rows, x, sums, sizes, start, stop):
 
 
 @jit()
-def add_ones(rows, x, sums, start, stop):
-    """Do so where records have a one in each of their columns."""
-    sums[:] = 0.0
-    for c in range(start, stop):
-        part = x[c]
-        for j in range(rows.first[c], rows.first[c + 1]):
-            sums[rows.columns[j]] += part
-
-
-@jit()
 def squares(rows, x, out, start, stop):
     """Add up the squares of what records have, `x` times each."""
     each = min(len(rows.values) - 1, 1)
@@ -75,25 +65,16 @@ def squares(rows, x, out, start, stop):
 @jit()
 def product(rows, h, y, z, out, start, stop):
     """Add up `y` along the records, and what that times `h` adds to the columns."""
+    each = min(len(rows.values) - 1, 1)
     out[:] = 0.0
-    if len(rows.values) == 1:
-        for c in range(start, stop):
-            total = 0.0
-            for j in range(rows.first[c], rows.first[c + 1]):
-                total += y[rows.columns[j]]
-            z[c] = rows.values[0] * total
-            total = rows.values[0] * h[c] * z[c]
-            for j in range(rows.first[c], rows.first[c + 1]):
-                out[rows.columns[j]] += total
-        return
     for c in range(start, stop):
         total = 0.0
         for j in range(rows.first[c], rows.first[c + 1]):
-            total += rows.values[j] * y[rows.columns[j]]
+            total += rows.values[j * each] * y[rows.columns[j]]
         z[c] = total
         total *= h[c]
         for j in range(rows.first[c], rows.first[c + 1]):
-            out[rows.columns[j]] += rows.values[j] * total
+            out[rows.columns[j]] += rows.values[j * each] * total
 
 
 @jit()
@@ -193,6 +174,18 @@ def widest(z, h):
         if h[c] > 0.0 and not abs(z[c]) <= most:
             most = abs(z[c]) if abs(z[c]) < np.inf else np.inf
     return most
+
+
+@jit()
+def steepness(h, x):
+    """Return how much a weight changes for its root at most; and the least change, and that of all."""
+    steepest, least, total = 0.0, np.inf, 0.0
+    for c in range(len(h)):
+        if h[c] > 0.0 and x[c] > 0.0:
+            steepest = max(steepest, math.sqrt(h[c]) / x[c])
+            least = min(least, h[c])
+            total += h[c]
+    return steepest, least, total
 
 
 @jit()

@@ -1,0 +1,55 @@
+"""Passes over records by categories, which have a one in as many columns each: a row of a table of columns."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._rows import Rows
+
+
+def columns_of(rows: Rows) -> np.ndarray | None:
+    """Return the columns of such rows, (records, columns of each); None of others."""
+    n, size = len(rows.first) - 1, len(rows.columns)
+    is_even = n > 0 and size % n == 0 and bool((np.diff(rows.first) == size // n).all())
+    return rows.columns.reshape(n, size // n) if len(rows.values) == 1 and rows.values[0] == 1.0 and is_even else None
+
+
+@jit()
+def along(columns, y, z, start, stop):
+    """Add up `y` by the columns of records."""
+    for c in range(start, stop):
+        row, total = columns[c], 0.0
+        for j in range(len(row)):
+            total += y[row[j]]
+        z[c] = total
+
+
+@jit()
+def add_up(columns, x, sums, start, stop):
+    """Add records up, of which there are `x`."""
+    sums[:] = 0.0
+    for c in range(start, stop):
+        row, part = columns[c], x[c]
+        for j in range(len(row)):
+            sums[row[j]] += part
+
+
+@jit()
+def product(columns, h, y, z, out, start, stop):
+    """Add up `y` along the records, and what that times `h` adds to the columns: two records at a time."""
+    out[:] = 0.0
+    for c in range(start, stop, 2):
+        one, other = columns[c], columns[min(c + 1, stop - 1)]
+        first, second = 0.0, 0.0
+        for j in range(len(one)):
+            first += y[one[j]]
+            second += y[other[j]]
+        z[c] = first
+        first *= h[c]
+        if c + 1 < stop:
+            z[c + 1] = second
+            second *= h[c + 1]
+        else:
+            second = 0.0
+        for j in range(len(one)):
+            out[one[j]] += first
+            out[other[j]] += second
