@@ -129,12 +129,19 @@ def _ipf_of_logits() -> None:
 
 
 def _ipf_nd() -> None:
-    """Call it on a small table and on one whose step a library solves: both are no work for sweeps alone."""
+    """Call it on a small table and on one whose step a library solves, and on large ones.
+
+    The first two are no work for sweeps alone, of the large ones one has a zero.
+    """
     for n in (2, 9):
         i, j, k = np.indices((n, n, n))
         M = 10.0 ** ((3 * i + 5 * j + 7 * k) % 8)
         T = M * 10.0 ** ((i * j) % 4 + (j * k) % 4 + (i * k) % 3)
         cmfast.ipf_nd(M, [((0, 1), T.sum(2)), ((0, 2), T.sum(1)), ((1, 2), T.sum(0))])
+    for zeros in (0, 1):
+        M = np.ones((SIDE, SIDE))
+        M.flat[:zeros] = 0.0
+        cmfast.ipf_nd(M, [(0, M.sum(1)), (1, M.sum(0))])
 
 
 def _support_nd() -> None:

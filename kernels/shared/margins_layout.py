@@ -30,27 +30,45 @@ class Layout(NamedTuple):
 
 
 @lru_cache(64)
+def lines_of(shape: tuple[int, ...], axes: Axes) -> Layout:
+    """Return the layout of tables of a shape without any cells."""
+    sizes = [math.prod(shape[axis] for axis in of) for of in axes]
+    order = np.array(sorted(range(len(axes)), key=lambda b: -sizes[b]), np.int64)
+    offsets = np.concatenate([[0], np.cumsum([sizes[b] for b in order])]).astype(np.int64)
+    pairs, shared = _overlaps(shape, [axes[b] for b in order])
+    within = [next((a for a in range(b) if set(axes[order[b]]) <= set(axes[order[a]])), -1) for b in range(len(axes))]
+    none = np.empty(0, np.int64), np.empty((0, len(axes)), np.int32)
+    return Layout(order, offsets, *none, pairs, shared, np.array(within, np.int64))
+
+
+@lru_cache(64)
 def dense(shape: tuple[int, ...], axes: Axes) -> Layout:
     """Return the layout of all cells of tables of a shape."""
-    n = math.prod(shape)
-    coordinates = np.unravel_index(np.arange(n), shape) if shape else ()
-    return layout(shape, axes, coordinates)
+    of_lines = lines_of(shape, axes)
+    closed = axes[of_lines.order[0]]
+    turned = [*closed, *(axis for axis in range(len(shape)) if axis not in closed)]  # cells of a closed line together
+    places = np.arange(math.prod(shape)).reshape(shape).transpose(turned).ravel()
+    lines = np.empty(([shape[axis] for axis in turned]) + [len(axes)], np.int32)
+    for b, of in enumerate(axes[number] for number in of_lines.order):
+        number: Any = np.int32(of_lines.offsets[b])
+        for k, axis in enumerate(turned):
+            step = math.prod(shape[other] for other in of[of.index(axis) + 1 :]) if axis in of else 0
+            own = np.int32(step) * np.arange(shape[axis] if step else 1, dtype=np.int32)
+            number = number + own.reshape([-1 if other == k else 1 for other in range(len(turned))])
+        lines[..., b] = number
+    return of_lines._replace(places=places, lines=lines.reshape(-1, len(axes)))
 
 
 def layout(shape: tuple[int, ...], axes: Axes, coordinates: Sequence[np.ndarray]) -> Layout:
     """Return the layout of the cells that stand at `coordinates`, an array for each axis."""
-    sizes = [math.prod(shape[axis] for axis in of) for of in axes]
-    order = np.array(sorted(range(len(axes)), key=lambda b: -sizes[b]), np.int64)
-    offsets = np.concatenate([[0], np.cumsum([sizes[b] for b in order])]).astype(np.int64)
-    n = len(coordinates[0]) if shape else 1
-    found = [numbers([coordinates[axis] for axis in axes[b]], [shape[axis] for axis in axes[b]], n) for b in order]
+    of_lines, n = lines_of(shape, axes), len(coordinates[0]) if shape else 1
+    ordered = [axes[b] for b in of_lines.order]
+    found = [numbers([coordinates[axis] for axis in of], [shape[axis] for axis in of], n) for of in ordered]
     places = np.argsort(found[0], kind="stable")
     lines = np.empty((len(places), len(axes)), np.int32)
     for b, number in enumerate(found):
-        lines[:, b] = number[places] + offsets[b]
-    pairs, shared = _overlaps(shape, [axes[b] for b in order])
-    within = [next((a for a in range(b) if set(axes[order[b]]) <= set(axes[order[a]])), -1) for b in range(len(axes))]
-    return Layout(order, offsets, places, lines, pairs, shared, np.array(within, np.int64))
+        lines[:, b] = number[places] + of_lines.offsets[b]
+    return of_lines._replace(places=places, lines=lines)
 
 
 def numbers(coordinates: list[np.ndarray], sizes: list[int], n: int) -> np.ndarray:
@@ -93,9 +111,9 @@ def softened(layout: Layout, importance: Sequence[float] | None) -> tuple[Layout
     return layout._replace(pairs=pairs, within=within), slack
 
 
-def least_residual(layout: Layout, tol: float) -> float:
+def least_residual(layout: Layout, tol: float, n_cells: int) -> float:
     """Return what residual is small enough: that of rounding, where less is asked for."""
-    longest = len(layout.places) / max(1, min(np.diff(layout.offsets), default=1))
+    longest = n_cells / max(1, min(np.diff(layout.offsets), default=1))
     return max(tol, FLOOR * max(1.0, longest / FLOOR_LINES))
 
 

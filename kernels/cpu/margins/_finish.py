@@ -39,7 +39,7 @@ def finish(t, layout, targets, rules, out, factors, achieved):
             factors[k] = t.lift[k] if t.closed[k] > 0.0 else 0.0
         else:
             factors[k] = t.multipliers[t.numbers[k]]
-    _gauge(layout, targets, rules, factors)
+    gauge(layout, targets, rules, factors)
     for k in range(len(factors)):
         factors[k] = math.exp(factors[k]) if targets[k] != 0.0 else 0.0
         if not t.counts[SOFT]:  # whose factors go far beyond what cells are scaled by, where margins contradict
@@ -106,8 +106,8 @@ def _twice(t, y, out):
     return square
 
 
-@jit(inner=True, borrows=True)
-def _gauge(layout, targets, rules, factors):
+@jit()
+def gauge(layout, targets, rules, factors):
     """Make the logarithms of the factors of every margin but one add up to zero, where all of its targets are known.
 
     Of margins that must be met.

@@ -1,12 +1,15 @@
 """Tables scaled to margins over any of their axes, many small ones in a kernel or large ones one at a time."""
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._dense import DENSE, swept
+from cmfast.kernels.cpu.margins._dense_plan import planned
 from cmfast.kernels.cpu.margins._finish import finish
 from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
 from cmfast.kernels.cpu.margins._order import arranged, backward, eliminate, forward
@@ -55,7 +58,8 @@ class _Out(NamedTuple):
 def ipf_nd(M, *targets, axes, ndim, **options):
     """Scale tables to margins over `axes`; return them, factors, sums, residual, error of cells, passes and status."""
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
-    layout = _layout.dense(shape, axes)
+    sweeps = math.prod(shape) >= DENSE and options.get("importance") is None
+    layout = (_layout.lines_of if sweeps else _layout.dense)(shape, axes)
     cells, *others = _of_cells(M.reshape(*batch, math.prod(shape)), targets, shape, axes, layout, **options)
     return cells.reshape(*cells.shape[:-1], *shape), *others
 
@@ -88,12 +92,14 @@ def _of_cells(
     rules = Rules(
         float(smoothing or 0.0),
         slack,
-        _layout.least_residual(layout, tol),
+        _layout.least_residual(layout, tol, values.shape[-1]),
         last_width(tol),
         MOST_PASSES if max_iter is None else max_iter,
         int(np.flatnonzero(layout.order == hard[0])[0]) if len(hard) else -1,
     )
-    out = _solved(cells, steps[0], wanted, steps[1], math.prod(batch), layout, rules, num_threads, progress)
+    listed = len(layout.places) == cells.shape[-1]
+    run = _solved if listed else partial(_swept, shape=shape, axes=axes)
+    out = run(cells, steps[0], wanted, steps[1], math.prod(batch), layout, rules, num_threads, progress)
     numbers = (a.reshape(batch)[()] for a in (out.residual, out.error, out.n_iter, out.status))
     lines = (
         part
@@ -104,19 +110,37 @@ def _of_cells(
     return out.table.reshape(*batch, out.table.shape[-1]).astype(kind, copy=False), *lines, *numbers
 
 
+def _room(n, n_cells, n_lines):
+    """Return room for what becomes of a flat batch."""
+    numbers = np.empty(n), np.empty(n), np.empty(n, np.int64), np.empty(n, np.int8)
+    return _Out(np.empty((n, n_cells)), np.empty((n, n_lines)), np.empty((n, n_lines)), *numbers)
+
+
+def _swept(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads, progress, *, shape, axes):
+    """Scale a flat batch of large tables by sweeps; only those of which more is to be done have their cells listed."""
+    plan, out = planned(shape, axes), _room(n, cells.shape[-1], int(layout.offsets[-1]))
+
+    def scale(_, start, stop):
+        for k in range(start, stop):
+            pool.checkpoint()
+            one, goals = cells[k * cells_step], wanted[k * wanted_step]
+            if swept(one, goals, layout, plan, rules, out, k):
+                continue
+            passes, listed = out.n_iter[k], _layout.dense(shape, axes)
+            found = _solved(one[None], 0, goals[None], 0, 1, listed, rules, num_threads, None)
+            for array, own in zip(out, found, strict=True):
+                array[k] = own[0]
+            out.n_iter[k] += passes
+
+    pool.run_pieces(scale, [(k, k + 1) for k in range(n)], seconds=1.0, num_threads=num_threads, progress=progress)
+    return out
+
+
 def _solved(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads, progress):
     """Scale a flat batch."""
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
     others = n_lines - int(layout.offsets[1])
-    out = _Out(
-        np.empty((n, cells.shape[-1])),
-        np.empty((n, n_lines)),
-        np.empty((n, n_lines)),
-        np.empty(n),
-        np.empty(n),
-        np.empty(n, np.int64),
-        np.empty(n, np.int8),
-    )
+    out = _room(n, cells.shape[-1], n_lines)
     problem = (cells, cells_step, wanted, wanted_step, layout, rules, out)
     if others <= SMALL:
         work = USUAL_STEPS * (n_cells * len(layout.offsets) ** 2 + others**3)

@@ -35,7 +35,8 @@ def support_nd(M, *targets, axes, ndim, num_threads=None):
     cells[(cells > 0.0) & (cells < np.inf)] = 1.0
     batch, (cells, wanted), steps = batches.broadcast_batches(1, cells, wanted)
     n = math.prod(batch)
-    rules = Rules(0.0, np.zeros(len(axes)), _layout.least_residual(layout, TOL), last_width(TOL), MOST_PASSES, -1)
+    least = _layout.least_residual(layout, TOL, len(layout.places))
+    rules = Rules(0.0, np.zeros(len(axes)), least, last_width(TOL), MOST_PASSES, -1)
     status, dead = np.empty(n, np.int8), np.zeros((n, math.prod(shape)), np.bool_)
     proof, sums = np.full((n, int(layout.offsets[-1])), np.nan), np.full((n, 2), np.nan)
 

@@ -128,7 +128,7 @@ def _scaled(
     hard = [int(place) for place in np.argsort(layout.order) if slack[place] == 0.0]
     rules = {
         "slack": resident(values, slack), "smoothing": float(smoothing or 0.0),
-        "tol": margins_layout.least_residual(layout, tol), "last_width": last_width(tol),
+        "tol": margins_layout.least_residual(layout, tol, len(layout.places)), "last_width": last_width(tol),
         "max_iter": margins.MOST_PASSES if max_iter is None else max_iter, "first": hard[0] if hard else -1,
     }  # fmt: skip
     if layout is not whole:  # fewer margins have to agree

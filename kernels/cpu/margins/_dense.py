@@ -1,0 +1,232 @@
+"""Large dense tables by sweeps alone, without a list of their cells; for most that are easy nothing else is needed."""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu.margins import _dense_passes as passes
+from cmfast.kernels.cpu.margins._begin import reconcile
+from cmfast.kernels.cpu.margins._finish import gauge
+from cmfast.kernels.shared.margins import (
+    CELLS_TOL,
+    EXACT,
+    FADED,
+    MOST_ECHOES,
+    MOST_ERROR,
+    MOST_ROUNDS,
+    UNIT,
+)
+from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
+from cmfast.kernels.status import INVALID, OK, RANGE, UNDETERMINED
+
+DENSE = 4096  # cells from which on sweeps of a table are worth their calls
+FILLED = 0.5  # part of the cells that is positive in a dense table
+ROUNDS = 3  # of sweeps, each until it is measured what is left
+SPAN = 2.0**1000  # of products of a cell and factors in any order, in which no digit is lost
+
+
+class Sweeps:
+    """One table, what its margins must be, and how far its factors are."""
+
+    def __init__(self, cells, targets, layout, plan, smoothing):
+        self.cells, self.targets, self.layout, self.plan, self.smoothing = cells, targets, layout, plan, smoothing
+        each = [targets[start:stop] for start, stop in zip(plan.offsets, plan.offsets[1:], strict=False)]
+        known = [not np.isnan(of).any() for of in each]
+        self.totals = np.array([np.nansum(of) for of in each])
+        held = [within >= 0 and known[within] and known[b] for b, within in enumerate(layout.within)]
+        turns = [*range(1, len(each)), 0]
+        self.used = np.array([b for b in turns if self.totals[b] > 0.0 and not held[b]], np.int64)
+        self.asked = (targets > 0.0) & np.repeat(np.isin(np.arange(len(each)), self.used), np.diff(plan.offsets))
+        self.is_whole = bool((smoothing or cells.all()) and (targets != 0.0).all())
+        self.factors = self._of_numbers(targets != 0.0, 1.0)
+        self.sums, self.found = np.empty(len(plan.lines)), np.empty(len(targets))
+        self.number, self.passes, self.residual, self.change = 0, 0, np.inf, np.inf
+
+    def _of_numbers(self, of_lines, none):
+        """Return what passes read: a number for each place along a row, and then those of no margin."""
+        return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length, none)])
+
+    def sweep(self):
+        """Scale every margin once."""
+        pool.checkpoint()
+        self.residual, self.change = passes.sweep(
+            self.plan,
+            self.cells,
+            self.smoothing,
+            self.used,
+            self.targets,
+            self.totals,
+            self.factors,
+            self.sums,
+            self.found,
+        )
+        self.number, self.passes = self.number + 1, self.passes + len(self.used)
+
+    def sweep_on(self, tol, most_change):
+        """Sweep until margins and cells are as right as wanted; return whether that took few sweeps."""
+        while True:
+            before, changed = self.residual, self.change
+            self.sweep()
+            if not self.residual < np.inf:
+                return False
+            if self.number < PLAIN_SWEEPS:
+                continue
+            shrinks = 0.0 < self.residual < before
+            now = self.residual * self.residual / before if shrinks else self.residual  # margins have moved since
+            left = max(_left(now, self.residual, before, tol), _left(self.change, self.change, changed, most_change))
+            if left <= 0.0:
+                return True
+            if left > PATIENT_SWEEPS:
+                return False
+
+    def write(self, table):
+        """Write the table; return its margins, and whether every cell that may be positive is."""
+        positive = self._written(self.factors, table)
+        achieved = np.bincount(self.plan.lines, self.sums, len(self.targets))
+        if self.is_whole:
+            may_be = len(table)
+        elif (self.targets == 0.0).any():
+            may_be = self._written((self.factors > 0.0).astype(np.float64), np.empty_like(table))
+        else:
+            may_be = int(np.count_nonzero(self.cells))
+        return achieved, positive == may_be
+
+    def _written(self, factors, table):
+        self.passes += 1
+        return passes.write(self.plan, self.cells, self.smoothing, self.used, factors, table, self.sums)
+
+    def missed(self, achieved):
+        """Return how far the worst margin is off."""
+        off = np.nan_to_num(np.abs(achieved - self.targets))
+        missed = np.add.reduceat(off, self.plan.offsets[:-1])
+        return float(np.divide(missed, self.totals, out=missed, where=self.totals > 0.0).max())
+
+    def echo(self, table):
+        """Return what all further sweeps change, of a change of all cells; infinite where that does not end soon."""
+        changes = self._of_numbers(self.asked * passes.signs(len(self.asked)), 0.0)
+        total, before = 0.0, 0.0
+        for _ in range(MOST_ECHOES + 1):
+            pool.checkpoint()
+            size = passes.fade(
+                self.plan, table, self.used, self.targets, changes, FADED * before, self.sums, self.found
+            )
+            self.passes += len(self.used) if size > FADED * before else 1
+            before = before or size
+            if before == 0.0:  # as of one cell, where signs can cancel: nothing is known
+                break
+            total += size / before
+            if size <= FADED * before:
+                return total - 1.0
+        return np.inf
+
+    def logarithms(self, table):
+        """Return those of the factors of all lines, the shortest that scale the cells in the same way."""
+        logs = np.zeros(len(self.targets))
+        factors = self.factors[: len(self.plan.lines)]
+        logs[self.plan.lines] = np.log(np.where(factors > 0.0, factors, 1.0))
+        found, r = np.zeros(len(logs)), self._twice(logs, table)
+        p, left = r, r @ r
+        goal = EXACT * EXACT * left
+        for _ in range(MOST_ROUNDS):
+            if left <= goal:
+                break
+            product = self._twice(p, table)
+            square = p @ product
+            if not square > 0.0:
+                break
+            length = left / square
+            found += length * p
+            r = r - length * product
+            before, left = left, r @ r
+            p = r + left / before * p
+        return found if left <= goal else logs
+
+    def _twice(self, y, table):
+        """Return what the cells of every line get by `y`, added up."""
+        if self.is_whole:
+            passes.add_changes_of_all(self.layout, len(table), y, self.found)
+        else:
+            pool.checkpoint()
+            passes.add_changes(self.plan, table, self.used, self._of_numbers(y, 0.0), self.sums, self.found)
+        return np.where(self.asked, self.found, 0.0)
+
+    def are_plain(self):
+        """Return whether no product of a cell and factors, in any order, leaves the range of float64."""
+        low = self.cells.min()
+        if not self.smoothing and low == 0.0:
+            low = np.min(self.cells, where=self.cells > 0.0, initial=np.inf)
+        low, high = low + self.smoothing, self.cells.max() + self.smoothing
+        for b in self.used:
+            own = self.factors[self.plan.starts[b] : self.plan.starts[b + 1]]
+            low *= min(1.0, np.min(own, where=own > 0.0, initial=1.0))
+            high *= max(1.0, own.max())
+        return low > 1.0 / SPAN and high < SPAN
+
+
+def _left(now, here, before, goal):
+    """Return how many more sweeps bring a number to its goal, as it shrank in the last one."""
+    if now <= goal:
+        return 0.0
+    return math.log(goal / now) / math.log(here / before) if here < before < np.inf and goal > 0.0 else np.inf
+
+
+def swept(cells, wanted, layout, plan, rules, out, k):
+    """Scale a table, and write what became of it, if only how many passes it took; return whether that is all."""
+    targets = wanted.copy()
+    with np.errstate(all="ignore"):
+        status = _checked(cells, targets, layout)
+        if status != OK:
+            for array in (out.table, out.factors, out.achieved, out.residual, out.error):
+                array[k] = np.nan
+            out.n_iter[k], out.status[k] = 0, status
+            return True
+        table = Sweeps(cells, targets, layout, plan, rules.smoothing)
+        is_dense = rules.smoothing or np.count_nonzero(cells) >= FILLED * len(cells)
+        done = is_dense and _settled(table, rules, out, k)
+        out.n_iter[k] = table.passes
+        return done
+
+
+def _checked(cells, targets, layout):
+    """Make the targets agree; return OK, or why there is no answer."""
+    asked = targets[~np.isnan(targets)]
+    if not (cells.min() >= 0.0 and cells.max() < np.inf and asked.min(initial=0.0) >= 0.0):
+        return INVALID
+    if not asked.max(initial=0.0) < np.inf:
+        return INVALID
+    return reconcile(layout, targets) if asked.sum() < np.inf else RANGE
+
+
+def _settled(table, rules, out, k):
+    """Sweep a table; return whether it is right then."""
+    margins = len(table.used)
+    if margins == 0 or not table.totals.all():
+        return False
+    left, most_change = None, CELLS_TOL * rules.tol
+    if margins == 1:
+        table.sweep()
+        left, most_change = 0.0, np.inf
+    for _ in range(ROUNDS):
+        if margins > 1 and not table.sweep_on(rules.tol, most_change):
+            return False
+        achieved, is_whole = table.write(out.table[k])
+        residual = table.missed(achieved)
+        if not is_whole or not residual < np.inf:
+            return False
+        if left is None:
+            left = margins * table.echo(out.table[k])
+            most_change = CELLS_TOL * rules.tol / left
+        if residual <= rules.tol and table.change <= most_change:
+            break
+    else:
+        return False
+    logs = table.logarithms(out.table[k])
+    gauge(table.layout, table.targets, rules, logs)
+    factors = np.where(table.targets != 0.0, np.exp(logs), 0.0)
+    if not table.are_plain() or not (np.isfinite(factors) & ((factors > 0.0) | (table.targets == 0.0))).all():
+        return False
+    error = left * max(table.change, UNIT)
+    out.factors[k], out.achieved[k], out.residual[k], out.error[k] = factors, achieved, residual, error
+    out.status[k] = OK if error <= MOST_ERROR else UNDETERMINED
+    return True

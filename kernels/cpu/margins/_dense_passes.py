@@ -1,0 +1,307 @@
+"""Passes over the cells of one dense table, in the order in which they lie.
+
+A cell is what it was given times the factors of its lines, worked out anew in every pass: nothing but the given cells
+is read. Changes are kept in the same way, a logarithm for each line. Rows, and where their lines stand, are those of
+:class:`Plan`; `used` are the margins that are swept, in the order in which they are.
+"""
+
+import math
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    absolute,
+    largest,
+    load_numbers,
+    splat,
+    store_numbers,
+    total,
+    where,
+)
+from cmfast.kernels.cpu.margins._begin import shared_sums
+from cmfast.kernels.cpu.margins._passes import FIRST_WORD, next_word, random_sign
+
+
+@jit(inner=True, borrows=True)
+def _split(plan, used, split):
+    """List the margins that are used, those first that differ along a row; return how many these are."""
+    number, last = 0, len(used)
+    for i in range(len(used)):
+        if plan.along[used[i]]:
+            split[number] = used[i]
+            number += 1
+        else:
+            last -= 1
+            split[last] = used[i]
+    return number
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _along(plan, split, number, i, at):
+    """Return where the numbers of a row begin of one of two margins that differ along it; of none where there is not.
+
+    Those stand after the numbers of all margins. So the loop over a row need not count how many there are.
+    """
+    return at[split[i]] if i < number else plan.starts[len(plan.starts) - 1]
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _stand(plan, start, left, at):
+    """Set where the lines of the row stand that begins at a cell; return how many are left of its plane."""
+    if left > 0:
+        for b in range(len(at)):
+            at[b] += plan.steps[b, plan.steps.shape[1] - 1]
+        return left - 1
+    plane = start // (plan.rows * plan.length)
+    for b in range(len(at)):
+        at[b] = plan.starts[b]
+    for axis in range(len(plan.grid) - 1, -1, -1):
+        place, plane = plane % plan.grid[axis], plane // plan.grid[axis]
+        for b in range(len(at)):
+            at[b] += place * plan.steps[b, axis]
+    return plan.rows - 1
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _shared(factors, split, number, at):
+    """Return what all cells of a row are multiplied by."""
+    found = 1.0
+    for i in range(number, len(split)):
+        found *= factors[at[split[i]]]
+    return found
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _eight(cells, start, k, more, factors, first, second, split, number, at):
+    """Return eight cells of a row times the factors that differ along it."""
+    x = load_numbers(cells, start + k) + more
+    x = x * load_numbers(factors, first + k) * load_numbers(factors, second + k)
+    for i in range(2, number):
+        x = x * load_numbers(factors, at[split[i]] + k)
+    return x
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _one(cells, start, k, smoothing, factors, first, second, split, number, at):
+    """Return one of them."""
+    x = (cells[start + k] + smoothing) * factors[first + k] * factors[second + k]
+    for i in range(2, number):
+        x *= factors[at[split[i]] + k]
+    return x
+
+
+@jit(inner=True, borrows=True)
+def _fold(plan, t, sums, found):
+    """Add up what a margin has of each line."""
+    for k in range(plan.offsets[t], plan.offsets[t + 1]):
+        found[k] = 0.0
+    for k in range(plan.starts[t], plan.starts[t + 1]):
+        found[plan.lines[k]] += sums[k]
+
+
+@jit(inner=True, borrows=True)
+def _add_up(plan, cells, smoothing, used, factors, t, sums, split, at):
+    """Add the scaled cells up for a margin."""
+    for k in range(plan.starts[t], plan.starts[t + 1]):
+        sums[k] = 0.0
+    along, more = plan.along[t], splat(smoothing)
+    number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
+    for start in range(0, len(cells), plan.length):
+        left = _stand(plan, start, left, at)
+        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
+        common, into, line, found = _shared(factors, split, number, at), at[t], splat(0.0), 0.0
+        for k in range(0, whole, WIDTH):
+            x = _eight(cells, start, k, more, factors, first, second, split, number, at)
+            if along:
+                store_numbers(sums, into + k, load_numbers(sums, into + k) + x * splat(common))
+            else:
+                line = line + x
+        for k in range(whole, plan.length):
+            one = _one(cells, start, k, smoothing, factors, first, second, split, number, at)
+            if along:
+                sums[into + k] += one * common
+            else:
+                found += one
+        if not along:
+            sums[into] += (total(line) + found) * common
+
+
+@jit()
+def sweep(plan, cells, smoothing, used, targets, totals, factors, sums, found):
+    """Scale margins to their targets, one after the other.
+
+    Return how far off the worst of them was when its turn came, and the most that a line was scaled by, as a logarithm;
+    both infinite where a line has nothing to scale.
+    """
+    at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
+    worst, least, most = 0.0, 1.0, 1.0
+    for t in used:
+        _add_up(plan, cells, smoothing, used, factors, t, sums, split, at)
+        _fold(plan, t, sums, found)
+        missed = 0.0
+        for k in range(plan.offsets[t], plan.offsets[t + 1]):
+            if not targets[k] > 0.0:
+                found[k] = 1.0
+                continue
+            if not 0.0 < found[k] < np.inf:
+                return np.inf, np.inf
+            missed += abs(found[k] - targets[k])
+            found[k] = targets[k] / found[k]
+            least, most = min(least, found[k]), max(most, found[k])
+        worst = max(worst, missed / totals[t]) if missed < np.inf else np.inf
+        for k in range(plan.starts[t], plan.starts[t + 1]):
+            factors[k] *= found[plan.lines[k]]
+    return worst, max(math.log(most), -math.log(least)) if least > 0.0 else np.inf
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _add_row(plan, row, start, at, sums):
+    """Add a row of cells to the sums of all margins."""
+    whole = plan.length // WIDTH * WIDTH
+    for t in range(len(at)):
+        into, along, line, found = at[t], plan.along[t], splat(0.0), 0.0
+        for k in range(0, whole, WIDTH):
+            x = load_numbers(row, start + k)
+            if along:
+                store_numbers(sums, into + k, load_numbers(sums, into + k) + x)
+            else:
+                line = line + x
+        for k in range(whole, plan.length):
+            if along:
+                sums[into + k] += row[start + k]
+            else:
+                found += row[start + k]
+        if not along:
+            sums[into] += total(line) + found
+
+
+@jit()
+def write(plan, cells, smoothing, used, factors, out, sums):
+    """Write the table and the sums of all margins; return how many cells are positive numbers."""
+    at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
+    number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
+    more, zero, one, infinite = splat(smoothing), splat(0.0), splat(1.0), splat(np.inf)
+    counted, positive = zero, 0
+    sums[:] = 0.0
+    for start in range(0, len(cells), plan.length):
+        left = _stand(plan, start, left, at)
+        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
+        common = _shared(factors, split, number, at)
+        for k in range(0, whole, WIDTH):
+            x = _eight(cells, start, k, more, factors, first, second, split, number, at)
+            x = x * splat(common)
+            counted = counted + where(x > zero, where(x < infinite, one, zero), zero)
+            store_numbers(out, start + k, x)
+        for k in range(whole, plan.length):
+            x = _one(cells, start, k, smoothing, factors, first, second, split, number, at)
+            out[start + k] = x * common
+            positive += 0.0 < out[start + k] < np.inf
+        _add_row(plan, out, start, at, sums)
+    return positive + int(total(counted))
+
+
+@jit(inner=True, borrows=True)
+def _add_changes(plan, x, used, changes, t, weighted, sums, split, at):
+    """Add up for a margin what changes of the lines are to its positive cells, each as often as it is large if so.
+
+    Return the largest of them.
+    """
+    for k in range(plan.starts[t], plan.starts[t + 1]):
+        sums[k] = 0.0
+    along, zero = plan.along[t], splat(0.0)
+    number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
+    most, widest = zero, 0.0
+    for start in range(0, len(x), plan.length):
+        left = _stand(plan, start, left, at)
+        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
+        common, into, line, found = 0.0, at[t], zero, 0.0
+        for i in range(number, len(used)):
+            common += changes[at[split[i]]]
+        for k in range(0, whole, WIDTH):
+            own, z = load_numbers(x, start + k), load_numbers(changes, first + k) + load_numbers(changes, second + k)
+            z = z + splat(common)
+            for i in range(2, number):
+                z = z + load_numbers(changes, at[split[i]] + k)
+            z = where(own > zero, z, zero)
+            size = absolute(z)
+            most = where(size > most, size, most)
+            if weighted:
+                z = z * own
+            if along:
+                store_numbers(sums, into + k, load_numbers(sums, into + k) + z)
+            else:
+                line = line + z
+        for k in range(whole, plan.length):
+            own, z = x[start + k], changes[first + k] + changes[second + k] + common
+            for i in range(2, number):
+                z += changes[at[split[i]] + k]
+            z = z if own > 0.0 else 0.0
+            widest = max(widest, abs(z))
+            if weighted:
+                z *= own
+            if along:
+                sums[into + k] += z
+            else:
+                found += z
+        if not along:
+            sums[into] += total(line) + found
+    return max(widest, largest(most))
+
+
+@jit()
+def signs(n):
+    """Return signs at random, always the same."""
+    found, word = np.empty(n), FIRST_WORD
+    for k in range(n):
+        word = next_word(word)
+        found[k] = random_sign(word)
+    return found
+
+
+@jit()
+def fade(plan, x, used, targets, changes, enough, sums, found):
+    """Sweep a change of the cells once, to first order, if it is not small enough; return how large it was before."""
+    at, split, before = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64), -1.0
+    for t in used:
+        size = _add_changes(plan, x, used, changes, t, True, sums, split, at)
+        before = size if before < 0.0 else before
+        if before <= enough:
+            break
+        _fold(plan, t, sums, found)
+        for k in range(plan.offsets[t], plan.offsets[t + 1]):
+            found[k] = found[k] / targets[k] if targets[k] > 0.0 else 0.0
+        for k in range(plan.starts[t], plan.starts[t + 1]):
+            changes[k] -= found[plan.lines[k]]
+    return before
+
+
+@jit()
+def add_changes(plan, x, used, changes, sums, found):
+    """Add up, for every line, what changes of the lines are to its positive cells."""
+    at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
+    found[:] = 0.0
+    for t in used:
+        _add_changes(plan, x, used, changes, t, False, sums, split, at)
+        _fold(plan, t, sums, found)
+
+
+@jit()
+def add_changes_of_all(layout, n_cells, changes, found):
+    """Do so where all cells are positive."""
+    for b in range(len(layout.offsets) - 1):
+        start, stop = layout.offsets[b], layout.offsets[b + 1]
+        for k in range(start, stop):
+            found[k] = n_cells / (stop - start) * changes[k]
+    for p in range(len(layout.pairs)):
+        a, b, n = layout.pairs[p, 0], layout.pairs[p, 1], layout.pairs[p, 2]
+        first, second = layout.offsets[a], layout.offsets[b]
+        n_a, n_b = layout.offsets[a + 1] - first, layout.offsets[b + 1] - second
+        both = n_cells * n / (n_a * n_b)  # cells that two lines have in common, if any
+        of_a = shared_sums(layout, changes, a, layout.pairs[p, 3], n)
+        of_b = shared_sums(layout, changes, b, layout.pairs[p, 4], n)
+        for k in range(n_a):
+            found[first + k] += both * of_b[layout.shared[layout.pairs[p, 3] + k]]
+        for k in range(n_b):
+            found[second + k] += both * of_a[layout.shared[layout.pairs[p, 4] + k]]
