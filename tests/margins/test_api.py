@@ -78,7 +78,7 @@ def test_a_table_that_sweeps_do_not_solve():
     M, answer, margins = planted((20,) * 3, PAIRS, 0.15, 3, 1)
     result = cmfast.ipf_nd(M, margins)
     assert result.status == Status.CONVERGED
-    assert result.n_iter <= 9 + 31
+    assert result.n_iter <= 9 + 2 * 31  # a step is made longer by a pass or two
     assert furthest(result.table, answer) <= 1e-6
 
 

@@ -5,7 +5,8 @@ call of that.
 
 Length of a step: along it the third derivative of the dual is at most the second times the most that the step raises
 a cell, in logarithms. So a full step that raises none by more than ``SAFE_WIDTH`` decreases the dual for certain, and
-so does a longer one shortened to ``log(1 + width) / width``.
+so does a longer one shortened to ``log(1 + width) / width``. The dual is convex, so it decreases as well all the way to
+any longer step at which it still falls: where to solve equations takes much longer than a pass, passes look for one.
 """
 
 import math
@@ -25,6 +26,7 @@ from cmfast.kernels.cpu.margins._passes import (
     widths,
 )
 from cmfast.kernels.cpu.margins._proofs import refutes, remove
+from cmfast.kernels.cpu.margins._solve import SMALL
 from cmfast.kernels.cpu.margins._table import (
     CELLS,
     LEVENBERG,
@@ -51,6 +53,7 @@ from cmfast.kernels.shared.scaling import (
 from cmfast.kernels.status import INFEASIBLE, MAX_ITER, OK, RANGE
 
 SOLVE = -1  # the step is to be solved for
+WIDEST_STEP = 12.0  # the most that a step is lengthened to raise a cell by, as a logarithm: far away all is flat
 
 
 @jit()
@@ -123,11 +126,37 @@ def stepped(t, rules):
             t.step[:], t.multipliers[:] = 0.0, 0.0
     length = 1.0 if highest <= SAFE_WIDTH else max(SAFE_WIDTH, math.log1p(highest)) / highest
     t.state[WIDTH_BEFORE], t.state[WIDTH] = t.state[WIDTH], widest
-    for k in range(n):
+    _move(t, length)
+    if n > SMALL:
+        _lengthen(t, rules, length, highest)
+    return _judged(t, rules)
+
+
+@jit(inner=True, borrows=True)
+def _move(t, length):
+    for k in range(t.counts[UNKNOWNS]):
         t.multipliers[k] += length * t.step[k]
     close(t)
     add_up(t)
-    return _judged(t, rules)
+
+
+@jit(inner=True, borrows=True)
+def _lengthen(t, rules, length, highest):
+    """Double a shortened step while the dual still falls at its end, but never to where it would raise a cell far."""
+    while length < 1.0 and t.counts[PASSES] < rules.max_iter:
+        longer = min(1.0, 2.0 * length)
+        if longer * highest > WIDEST_STEP:
+            break
+        t.counts[PASSES] += 1
+        _move(t, longer - length)
+        slope = 0.0
+        for k in range(t.counts[UNKNOWNS]):
+            slope += (t.sums[k] - t.goal[k]) * t.step[k]
+        if not slope <= 0.0:
+            t.counts[PASSES] += 1
+            _move(t, length - longer)
+            break
+        length = longer
 
 
 @jit(inner=True)

@@ -1,32 +1,50 @@
-"""In which order unknowns are eliminated: first those that few others depend on, the rest by the library.
+"""In which order unknowns are eliminated: first those that few others depend on, then the rest.
 
 Sparse tables have equations of which most entries are zero. Whoever has the fewest partners goes first, while that is
-less work than leaving it to the library, which is many times faster with an entry, but knows no zeros.
+less work than leaving it to the panels of the rest, which are many times faster with an entry, but know no zeros.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import ELIMINATED, UNKNOWNS
+from cmfast.kernels.cpu.margins._panels import COLUMNS
+from cmfast.kernels.cpu.margins._table import UNKNOWNS
 
-SHARE = 5  # of those that are left, of which an unknown may have one part as partners to be eliminated here
+SHARE = 7  # of those that are left, of which an unknown may have one part as partners to be eliminated here
 
 
-@jit()
+class Order(NamedTuple):
+    """In which order unknowns are eliminated, and who is linked with whom then.
+
+    Those that go by themselves stand first, the rest from a full panel on. One unknown more stands for nothing.
+    """
+
+    rank: np.ndarray  # (unknowns + 1,) int64: where each stands
+    order: np.ndarray  # int64: which stands where; where none does, the one for nothing
+    begins: np.ndarray  # (eliminated + 1,) int64: first partner of each unknown that is eliminated before the rest
+    partners: np.ndarray  # int64, ascending: where those stand that each is linked with when it goes
+    takes: np.ndarray  # (places + 1,) int64: first of those eliminated before that it is a partner of
+    taken: np.ndarray  # (2, partners) int64: who that is, and which of all partners
+
+
+@jit(inner=True)
 def arranged(t):
-    """Set the order of the unknowns; return where the partners of each eliminated one begin, and their places."""
+    """Return the order of the unknowns."""
     n = t.counts[UNKNOWNS]
-    linked = _linked(t)
-    degree = np.zeros(n, np.int64)
-    for k in range(n):
-        degree[k] = linked[k, :n].sum()
+    linked, degree = _linked(t)
     left, number = np.ones(n, np.bool_), 0
+    rank = np.zeros(n + 1, np.int64)
     begins, partners, own = np.zeros(n + 1, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    while number < n - 1:  # one is left to the library
-        best = -1
+    d = 0
+    while number < n - 1:  # one is left to the rest
+        best, least = -1, d - 1  # who goes takes one partner from others, at most
         for k in range(n):
             if left[k] and (best < 0 or degree[k] < degree[best]):
                 best = k
+                if degree[k] <= least:
+                    break
         if SHARE * degree[best] >= n - number:
             break
         d = 0
@@ -47,83 +65,65 @@ def arranged(t):
                     linked[own[p], own[q]], linked[own[q], own[p]] = True, True
                     degree[own[p]] += 1
                     degree[own[q]] += 1
-        left[best], t.rank[best] = False, number
+        left[best], rank[best] = False, number
         number += 1
         begins[number] = start + d
-    t.counts[ELIMINATED] = number
+    alone, place = number, (number + COLUMNS - 1) // COLUMNS * COLUMNS
+    order = np.full(place + (n - alone + COLUMNS - 1) // COLUMNS * COLUMNS, n)
     for k in range(n):
         if left[k]:
-            t.rank[k] = number
-            number += 1
-        t.order[t.rank[k]] = k
-    number = t.counts[ELIMINATED]
-    for i in range(number):
+            rank[k] = place
+            place += 1
+        order[rank[k]] = k
+    begins = begins[: alone + 1].copy()
+    for p in range(begins[alone]):
+        partners[p] = rank[partners[p]]
+    takes, taken = turned(begins, partners, len(order))
+    at = begins[:alone].copy()
+    for k in range(len(order)):  # once more, and they are in order
+        for u in range(takes[k], takes[k + 1]):
+            i = taken[0, u]
+            partners[at[i]], taken[1, u] = k, at[i]
+            at[i] += 1
+    return Order(rank, order, begins, partners[: begins[alone]].copy(), takes, taken)
+
+
+@jit(inner=True)
+def turned(begins, places, n):
+    """Turn lists of places around: return where that of each place begins, and in which list it stood, and where."""
+    first, found = np.zeros(n + 1, np.int64), np.empty((2, begins[-1]), np.int64)
+    for p in range(begins[-1]):
+        first[places[p] + 1] += 1
+    for k in range(n):
+        first[k + 1] += first[k]
+    at = first[:n].copy()
+    for i in range(len(begins) - 1):
         for p in range(begins[i], begins[i + 1]):
-            partners[p] = t.rank[partners[p]]
-        partners[begins[i] : begins[i + 1]].sort()
-    return begins[: number + 1].copy(), partners[: begins[number]].copy()
+            found[0, at[places[p]]], found[1, at[places[p]]] = i, p
+            at[places[p]] += 1
+    return first, found
 
 
 @jit(inner=True)
 def _linked(t):
-    """Return which unknowns have a closed line in common; each is linked with no other by itself."""
+    """Return which unknowns have a closed line in common, and how many others each is linked with; not with itself."""
     n, m = t.counts[UNKNOWNS], t.codes.shape[1]
-    linked = np.zeros((n + 1, n + 1), np.bool_)
-    seen, touched = np.zeros(n + 1, np.bool_), np.empty(n + 1, np.int64)
+    linked = np.zeros((n, n), np.bool_)
+    seen, touched, degree = np.zeros(n + 1, np.bool_), np.empty(n + 1, np.int64), np.zeros(n, np.int64)
     for line in range(len(t.closed)):
         number = 0
         for c in range(t.first[line], t.first[line + 1]):
             for b in range(1, m):
                 k = t.codes[c, b]
-                if not seen[k]:
+                if k < n and not seen[k]:
                     seen[k], touched[number], number = True, k, number + 1
         for i in range(number):
-            seen[touched[i]] = False
+            one = touched[i]
+            seen[one] = False
             for j in range(i):
-                linked[touched[i], touched[j]], linked[touched[j], touched[i]] = True, True
-    return linked
-
-
-@jit()
-def eliminate(t):
-    """Eliminate the unknowns that come first from the equations of the others; return whether that went well."""
-    e = t.counts[ELIMINATED]
-    for i in range(e):
-        row, pivot = t.sparse[i], t.sparse[i, i]
-        if not pivot > 0.0:
-            return False
-        stop = t.begins[i + 1]
-        for p in range(t.begins[i], stop):
-            low = t.partners[p]
-            part = row[low] / pivot
-            into, start = (t.sparse[low], 0) if low < e else (t.curvature[low - e], e)
-            for q in range(p, stop):
-                high = t.partners[q]
-                into[high - start] -= part * row[high]
-    return True
-
-
-@jit()
-def forward(t):
-    """Return the right-hand side in the order of elimination, of which the library solves what stands last."""
-    e, n = t.counts[ELIMINATED], t.counts[UNKNOWNS]
-    b = np.empty(n)
-    for i in range(n):
-        b[i] = t.step[t.order[i]]
-    for i in range(e):
-        part = b[i] / t.sparse[i, i]
-        for p in range(t.begins[i], t.begins[i + 1]):
-            b[t.partners[p]] -= t.sparse[i, t.partners[p]] * part
-    return b
-
-
-@jit()
-def backward(t, b):
-    """Solve for the unknowns that were eliminated, the others known; keep all as the step."""
-    for i in range(t.counts[ELIMINATED] - 1, -1, -1):
-        total = b[i]
-        for p in range(t.begins[i], t.begins[i + 1]):
-            total -= t.sparse[i, t.partners[p]] * b[t.partners[p]]
-        b[i] = total / t.sparse[i, i]
-    for i in range(t.counts[UNKNOWNS]):
-        t.step[t.order[i]] = b[i]
+                other = touched[j]
+                if not linked[one, other]:
+                    linked[one, other], linked[other, one] = True, True
+                    degree[one] += 1
+                    degree[other] += 1
+    return linked, degree

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, ELIMINATED, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
+from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import FADED, MOST_ECHOES
 
 FIRST_WORD = np.uint64(1)
@@ -199,12 +199,8 @@ def curve(t):
 
     They are scaled by the sums of the lines. A multiplier that others can stand for has none, and its gradient is zero.
     """
-    n, m, e = t.counts[UNKNOWNS], t.codes.shape[1], t.counts[ELIMINATED]
-    for i in range(e):
-        t.sparse[i, i] = 0.0
-        for p in range(t.begins[i], t.begins[i + 1]):
-            t.sparse[i, t.partners[p]] = 0.0
-    t.curvature[: n - e, : n - e] = 0.0
+    n, m = t.counts[UNKNOWNS], t.codes.shape[1]
+    t.curvature[:n, :n] = 0.0
     of_line, touched, seen = np.zeros(n), np.empty(n, np.int64), np.zeros(n, np.bool_)
     for line in range(len(t.closed)):
         number = 0
@@ -216,7 +212,7 @@ def curve(t):
                 for a in range(1, b + 1):
                     j = t.codes[c, a]
                     if j < n:
-                        _add(t, e, j, k, t.x[c])
+                        t.curvature[min(j, k), max(j, k)] += t.x[c]
                 of_line[k] += t.x[c]
                 if not seen[k]:
                     seen[k], touched[number], number = True, k, number + 1
@@ -225,34 +221,20 @@ def curve(t):
             k = touched[i]
             part = of_line[k] / (t.closed_goal[line] * (1.0 + t.state[SLACK]))
             for j in range(i + 1 if is_closed else 0):
-                _add(t, e, k, touched[j], -(part * of_line[touched[j]]))
+                a = touched[j]
+                t.curvature[min(a, k), max(a, k)] -= part * of_line[a]
         for i in range(number):
             seen[touched[i]], of_line[touched[i]] = False, 0.0
     for k in range(n):
         # A line whose cells are all below float64 has no step; without this its equations would be no numbers.
         size = t.sums[k] + t.slack[k] * t.goal[k]
         t.scale[k] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
-        _add(t, e, k, k, t.slack[k] * t.goal[k])
+        t.curvature[k, k] += t.slack[k] * t.goal[k]
     for i in range(n):
-        scale, own = t.scale[t.order[i]], t.sparse[i] if i < e else t.curvature[i - e]
-        if i < e:
-            for p in range(t.begins[i], t.begins[i + 1]):
-                own[t.partners[p]] *= scale * t.scale[t.order[t.partners[p]]]
-        else:
-            for j in range(i + 1, n):
-                own[j - e] *= scale * t.scale[t.order[j]]
-        at = i if i < e else i - e
-        own[at] = own[at] * (scale * scale) + t.state[LEVENBERG]
-
-
-@jit(inner=True, inline=True)
-def _add(t, e, k, j, value):
-    """Add to the second derivative by two unknowns; the first `e` in the order are eliminated before the others."""
-    low, high = min(t.rank[k], t.rank[j]), max(t.rank[k], t.rank[j])
-    if low < e:
-        t.sparse[low, high] += value
-    else:
-        t.curvature[low - e, high - e] += value
+        scale, own = t.scale[i], t.curvature[i]
+        for j in range(i + 1, n):
+            own[j] *= scale * t.scale[j]
+        own[i] = own[i] * (scale * scale) + t.state[LEVENBERG]
 
 
 @jit(inner=True, borrows=True)

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 
 # Numbers of `Table.counts`.
-CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT, ELIMINATED = range(8)
+CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT = range(7)
 # Numbers of `Table.state`.
 RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, BOUNDED, PROBED, LEVENBERG, SLACK = range(8)
 
@@ -40,12 +40,7 @@ class Table(NamedTuple):
     step: np.ndarray  # (unknowns + 1,)
     step_lift: np.ndarray  # (lines,)
     proof: np.ndarray  # (lines + unknowns + 1,) why there is no answer
-    rank: np.ndarray  # (unknowns + 1,) int64: where each stands in the equations
-    order: np.ndarray  # (unknowns + 1,) int64: which stands where
-    begins: np.ndarray  # (eliminated + 1,) int64: first partner of each unknown that is eliminated before all others
-    partners: np.ndarray  # int64, ascending: where those stand that each is linked with when it goes
-    sparse: np.ndarray  # (eliminated, unknowns) second derivatives, scaled to a unit diagonal; of partners alone
-    curvature: np.ndarray  # (others, others) those of all others, upper triangle
+    curvature: np.ndarray  # (unknowns, unknowns) second derivatives, scaled to a unit diagonal; upper triangle
     scale: np.ndarray  # (unknowns + 1,)
     counts: np.ndarray  # int64
     state: np.ndarray  # float64
@@ -76,13 +71,8 @@ def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
         step=np.empty(others),
         step_lift=np.empty(n_closed),
         proof=np.empty(n_closed + others),
-        rank=np.arange(others),
-        order=np.arange(others),
-        begins=np.zeros(1, np.int64),
-        partners=np.empty(0, np.int64),
-        sparse=np.empty((0, 0)),
         curvature=np.empty((n_unknowns, n_unknowns)),
         scale=np.empty(others),
-        counts=np.zeros(8, np.int64),
+        counts=np.zeros(7, np.int64),
         state=np.zeros(8),
     )

@@ -10,19 +10,17 @@ from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._dense import DENSE, swept
 from cmfast.kernels.cpu.margins._dense_plan import planned
+from cmfast.kernels.cpu.margins._equations import factored, laid_out, solved
 from cmfast.kernels.cpu.margins._finish import finish
 from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
-from cmfast.kernels.cpu.margins._order import arranged, backward, eliminate, forward
-from cmfast.kernels.cpu.margins._solve import SMALL, root_by_library, solve_by_library, upper_root, upper_solve
+from cmfast.kernels.cpu.margins._solve import SMALL, upper_root, upper_solve
 from cmfast.kernels.cpu.margins._table import (
-    ELIMINATED,
     LEVENBERG,
     PASSES,
     PROBED,
     REMOVED,
     SETTLED,
     UNKNOWNS,
-    Table,
     new_table,
 )
 from cmfast.kernels.shared import margins_layout as _layout
@@ -208,50 +206,40 @@ def end(t, layout, targets, rules, status, out, k):
 
 
 def large_table(layout):
-    """Return room for a table whose equations the library solves."""
+    """Return room for a table whose equations stand elsewhere."""
     n_lines, n_closed = int(layout.offsets[-1]), int(layout.offsets[1])
-    return Table(*new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0))
+    return new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
 
 
 def iterated(t, status, rules):
-    """Take steps from where a table was opened; return it, with room for its equations, and its status."""
-    if t.counts[UNKNOWNS] and not t.counts[SETTLED]:
-        begins, partners = arranged(t)
-        e, n = int(t.counts[ELIMINATED]), int(t.counts[UNKNOWNS])
-        room = np.empty((e, n)), np.empty((n - e, n - e))
-        t = t._replace(begins=begins, partners=partners, sparse=room[0], curvature=room[1])
+    """Take steps from where a table was opened; return its status, and the equations of the last step."""
+    equations, removed = None, 0
     while status == SOLVE:
         pool.checkpoint()
-        _solved_by_both(t, _rooted(t))
+        if equations is None or removed < t.counts[REMOVED]:
+            equations, removed = laid_out(t), t.counts[REMOVED]
+        _find_root(t, equations)
+        solved(t, equations)
         status = stepped(t, rules)
-    return t, status
+    return status, equations
+
+
+def _find_root(t, equations):
+    """Find the root of the equations of a step, with a larger nudge where they have none."""
+    while not factored(t, equations):
+        t.state[LEVENBERG] *= 10.0
 
 
 def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
     t = large_table(layout)
     targets = wanted[k * wanted_step].copy()
-    t, status = iterated(t, opened(t, cells[k * cells_step], layout, targets, rules), rules)
+    status, equations = iterated(t, opened(t, cells[k * cells_step], layout, targets, rules), rules)
     if status <= MAX_ITER and t.counts[UNKNOWNS] > 0 and not t.counts[SETTLED]:
-        R = _rooted(t)
+        if status == MAX_ITER:
+            equations = laid_out(t)
+            _find_root(t, equations)
         for number in range(PROBES):
             disturb(t, number)
-            _solved_by_both(t, R)
+            solved(t, equations)
             disturbed(t)
     end(t, layout, targets, rules, status, out, k)
-
-
-def _rooted(t):
-    """Return the root of what the library solves of the next step, with a larger nudge where it has none."""
-    while True:
-        form(t)
-        R = root_by_library(t.curvature, upper=True) if eliminate(t) else None
-        if R is not None:
-            return R
-        t.state[LEVENBERG] *= 10.0
-
-
-def _solved_by_both(t, R):
-    """Solve for the step."""
-    b = forward(t)
-    solve_by_library(R, b[t.counts[ELIMINATED] :], upper=True)
-    backward(t, b)

@@ -69,7 +69,7 @@ def _classified(cells, wanted, layout, rules, dead):
     if status == ZERO_LINE:
         return status, problem.empty()
     begun = status == SOLVE
-    t, status = iterated(t, status, rules)
+    status, _ = iterated(t, status, rules)
     if status == OK and t.counts[REMOVED]:
         status = LIMIT_ONLY
         dead[np.setdiff1d(alive, t.places[: t.counts[CELLS]])] = True

@@ -1,0 +1,209 @@
+"""The equations of a step of a large table, row by row: sparse ones first, the rest as panels."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, splat, store
+from cmfast.kernels.cpu.margins._order import Order, arranged, turned
+from cmfast.kernels.cpu.margins._panels import COLUMNS, line_of, new_panels, panels_root, panels_solve
+from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, SLACK, UNKNOWNS
+
+
+class Equations(NamedTuple):
+    """Where the second derivatives of a table stand, and their root.
+
+    A closed line and an unknown that have cells in common have an entry; those of a line stand in order of unknowns.
+    """
+
+    order: Order
+    entry_of: np.ndarray  # (cells, margins) int32: the entry of a cell for each of its unknowns, -1 without
+    places: np.ndarray  # (entries,) int64: where their unknowns stand
+    first: np.ndarray  # (lines + 1,) int64: first entry of each line
+    holds: np.ndarray  # (places + 1,) int64: first entry of the unknown that stands there, in `held`
+    held: np.ndarray  # (2, entries) int64: its line, and the entry
+    meets: np.ndarray  # (places + 1,) int64: first cell that it has in common with one that stands further back
+    met: np.ndarray  # (2, met) int32: where that one stands, and the cell
+    entries: np.ndarray  # (entries,) sums of their cells, scaled as their unknown
+    values: np.ndarray  # (partners,) second derivatives by those eliminated and their partners
+    pivots: np.ndarray  # (eliminated,)
+    row: np.ndarray  # lines: one row, as it is eliminated; zero between
+    panels: np.ndarray  # those of the rest
+
+
+@jit()
+def laid_out(t):
+    """Return the equations of a table, without numbers."""
+    n, m, n_cells, n_closed = t.counts[UNKNOWNS], t.codes.shape[1], t.counts[CELLS], len(t.closed)
+    order = arranged(t)
+    n_places, alone = len(order.order), len(order.begins) - 1
+    rest = n_places - first_of_rest(order)
+    entry_of, first = np.full((n_cells, m), -1, np.int32), np.zeros(n_closed + 1, np.int64)
+    places, entry, number = np.empty(n_cells * (m - 1), np.int64), np.full(n + 1, -1), 0
+    meets = np.zeros(n_places + 1, np.int64)
+    for line in range(n_closed):
+        start = number
+        for c in range(t.first[line], t.first[line + 1]):
+            for b in range(1, m):
+                k = t.codes[c, b]
+                if k == n:
+                    continue
+                if entry[k] < start:
+                    entry[k], places[number], number = number, order.rank[k], number + 1
+                entry_of[c, b] = entry[k]
+                for a in range(1, b):
+                    if t.codes[c, a] < n:
+                        meets[min(order.rank[k], order.rank[t.codes[c, a]]) + 1] += 1
+        first[line + 1] = number
+    holds, held = turned(first, places, n_places)
+    at, moved = first[:n_closed].copy(), np.empty(number, np.int64)
+    for place in range(n_places):  # in the order of places, that is in each line
+        for h in range(holds[place], holds[place + 1]):
+            line = held[0, h]
+            moved[held[1, h]], held[1, h], places[at[line]] = at[line], at[line], place
+            at[line] += 1
+    for c in range(n_cells):
+        for b in range(1, m):
+            if entry_of[c, b] >= 0:
+                entry_of[c, b] = moved[entry_of[c, b]]
+    for i in range(n_places):
+        meets[i + 1] += meets[i]
+    met, at = np.empty((2, meets[n_places]), np.int32), meets[:n_places].copy()
+    for c in range(n_cells):
+        for b in range(2, m):
+            for a in range(1, b):
+                if t.codes[c, b] < n and t.codes[c, a] < n:
+                    one, other = order.rank[t.codes[c, b]], order.rank[t.codes[c, a]]
+                    low = min(one, other)
+                    met[0, at[low]], met[1, at[low]] = max(one, other), c
+                    at[low] += 1
+    row = new_lines(n_places // WIDTH)
+    row[:] = 0.0
+    return Equations(
+        order=order,
+        entry_of=entry_of,
+        places=places[:number].copy(),
+        first=first,
+        holds=holds,
+        held=held,
+        meets=meets,
+        met=met,
+        entries=np.empty(number),
+        values=np.empty(len(order.partners)),
+        pivots=np.empty(alone),
+        row=row,
+        panels=new_panels(rest),
+    )
+
+
+@jit(inner=True, inline=True)
+def first_of_rest(order):
+    """Return where the unknowns stand that are not eliminated by themselves: at a full panel."""
+    return (len(order.begins) - 1 + COLUMNS - 1) // COLUMNS * COLUMNS
+
+
+@jit()
+def factored(t, equations):
+    """Form the equations of a step and find their root; return whether they have one.
+
+    They are scaled by the sums of the lines, and nudged so that they have a root. A multiplier that others can stand
+    for has none, and its gradient is zero.
+    """
+    order, row = equations.order, equations.row.reshape(equations.row.size)
+    alone, rest = len(equations.pivots), first_of_rest(order)
+    n = len(order.order) - rest
+    _scale(t)
+    _add_entries(t, equations)
+    for i in range(alone):
+        _form_row(t, equations, row, i)
+        pivot = row[i]
+        row[i] = 0.0
+        for p in range(order.begins[i], order.begins[i + 1]):
+            equations.values[p] = row[order.partners[p]]
+            row[order.partners[p]] = 0.0
+        if not pivot > 0.0:
+            return False
+        equations.pivots[i] = pivot
+    for i in range(rest, len(order.order)):
+        if order.order[i] < t.counts[UNKNOWNS]:
+            _form_row(t, equations, row, i)
+        else:
+            row[i] = 1.0
+        for column in range((i - rest) // COLUMNS * COLUMNS, n, COLUMNS):
+            at, to = (rest + column) // WIDTH, line_of(n, i - rest, column)
+            store(equations.panels, to, load(equations.row, at))
+            store(equations.panels, to + 1, load(equations.row, at + 1))
+            store(equations.row, at, splat(0.0))
+            store(equations.row, at + 1, splat(0.0))
+    return panels_root(equations.panels, n)
+
+
+@jit(inner=True, borrows=True)
+def _scale(t):
+    """Set how unknowns are scaled, and the right-hand side of the step."""
+    for k in range(t.counts[UNKNOWNS]):
+        # A line whose cells are all below float64 has no step; without this its equations would be no numbers.
+        size = t.sums[k] + t.slack[k] * t.goal[k]
+        t.scale[k] = 1.0 / math.sqrt(size) if size > 0.0 else 0.0
+        t.step[k] = t.scale[k] * (t.goal[k] - t.sums[k])
+
+
+@jit(inner=True, borrows=True)
+def _add_entries(t, equations):
+    order, entries = equations.order.order, equations.entries
+    entries[:] = 0.0
+    for c in range(t.counts[CELLS]):
+        for b in range(1, t.codes.shape[1]):
+            if equations.entry_of[c, b] >= 0:
+                entries[equations.entry_of[c, b]] += t.x[c]
+    for p in range(len(entries)):
+        entries[p] *= t.scale[order[equations.places[p]]]
+
+
+@jit(inner=True, borrows=True)
+def _form_row(t, equations, row, i):
+    """Form a row from its diagonal on, the closed lines and those that stand before it eliminated."""
+    order = equations.order.order
+    scale = t.scale[order[i]]
+    row[i] = (t.sums[order[i]] + t.slack[order[i]] * t.goal[order[i]]) * scale * scale
+    for p in range(equations.meets[i], equations.meets[i + 1]):
+        j = equations.met[0, p]
+        row[j] += t.x[equations.met[1, p]] * scale * t.scale[order[j]]
+    for h in range(equations.holds[i], equations.holds[i + 1]):
+        line = equations.held[0, h]
+        if t.closed[line] > 0.0:
+            start = equations.held[1, h]
+            part = equations.entries[start] / (t.closed_goal[line] * (1.0 + t.state[SLACK]))
+            for p in range(start, equations.first[line + 1]):
+                row[equations.places[p]] -= part * equations.entries[p]
+    row[i] += t.state[LEVENBERG]
+    for u in range(equations.order.takes[i], equations.order.takes[i + 1]):
+        before, start = equations.order.taken[0, u], equations.order.taken[1, u]
+        part = equations.values[start] / equations.pivots[before]
+        for p in range(start, equations.order.begins[before + 1]):
+            row[equations.order.partners[p]] -= part * equations.values[p]
+
+
+@jit()
+def solved(t, equations):
+    """Solve for the step."""
+    order, row = equations.order, equations.row.reshape(equations.row.size)
+    alone, rest = len(equations.pivots), first_of_rest(order)
+    for i in range(len(order.order)):
+        row[i] = t.step[order.order[i]] if order.order[i] < t.counts[UNKNOWNS] else 0.0
+    for i in range(alone):
+        part = row[i] / equations.pivots[i]
+        for p in range(order.begins[i], order.begins[i + 1]):
+            row[order.partners[p]] -= equations.values[p] * part
+    panels_solve(equations.panels, len(order.order) - rest, equations.row[rest // WIDTH :])
+    for i in range(alone - 1, -1, -1):
+        total = row[i]
+        for p in range(order.begins[i], order.begins[i + 1]):
+            total -= equations.values[p] * row[order.partners[p]]
+        row[i] = total / equations.pivots[i]
+    for i in range(len(order.order)):
+        if order.order[i] < t.counts[UNKNOWNS]:
+            t.step[order.order[i]] = row[i]
+    row[:] = 0.0

@@ -1,0 +1,164 @@
+"""How steps of large tables are solved for: their order, roots by panels, and how many steps hard tables need."""
+
+import collections
+
+import numpy as np
+import pytest
+from cases.margins import PAIRS, margins_of
+from oracle.margins import verdict
+
+import cmfast
+from cmfast import Status
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.margins._equations import factored, laid_out, solved
+from cmfast.kernels.cpu.margins._newton import SOLVE, opened
+from cmfast.kernels.cpu.margins._panels import COLUMNS, new_panels, panels_root, panels_solve
+from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
+from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
+from cmfast.kernels.shared import margins_layout
+
+CHAIN = ((0, 1), (1, 2), (2, 3), (0, 3))
+LONG = ((0,), (1,), (2,))  # of which lines have many cells
+SHARED = ((0, 1), (0, 2), (0, 3))
+
+
+@jit()
+def root(S, n):
+    """Call what kernels call."""
+    return panels_root(S, n)
+
+
+@jit()
+def solve(S, n, b):
+    """Call what kernels call."""
+    panels_solve(S, n, b)
+
+
+def panels_of(A):
+    n = len(A)
+    S = new_panels(n)
+    S[:] = A.reshape(n, n // COLUMNS, COLUMNS).swapaxes(0, 1).reshape(S.shape)
+    return S
+
+
+@pytest.mark.parametrize("n", [16, 32, 48, 256, 272, 544])
+def test_roots_by_panels_solve(n):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, n + 10))
+    A = X @ X.T / n + np.diag(rng.uniform(0.1, 1.0, n))
+    b = rng.normal(size=n)
+    S, x = panels_of(A), b.reshape(-1, 8).copy()
+    assert root(S, n)
+    solve(S, n, x)
+    np.testing.assert_allclose(A @ x.ravel(), b, atol=1e-10)
+    A[n - 3, n - 3] = -1.0
+    assert not root(panels_of(A), n)
+    A[n - 3, n - 3] = np.nan
+    assert not root(panels_of(A), n)
+
+
+def first_of(shape, axes, fill, seed, importance=None, unasked=0.0):
+    """Return a random table as it is when the first step is to be solved for."""
+    rng = np.random.default_rng(seed)
+    M = (rng.random(shape) < fill) * np.exp(rng.normal(size=shape))
+    targets = [np.where(rng.random(m.shape) < unasked, np.nan, m) for m in margins_of(M * rng.random(shape), axes)]
+    coords = np.stack(np.nonzero(M))
+    layout, slack = margins_layout.softened(margins_layout.layout(shape, axes, list(coords)), importance)
+    rules = Rules(0.0, slack, 1e-9, 1e-3, 1000, 0)
+    t = large_table(layout)
+    wanted = margins_layout.together(shape, axes, layout.order, targets)
+    assert opened(t, M[tuple(coords)], layout, wanted, rules) == SOLVE
+    return t
+
+
+def second_derivatives(t):
+    """Return those by the unknowns, the closed lines eliminated, and the gradient, both scaled: what a step solves."""
+    n, number = t.counts[UNKNOWNS], t.counts[CELLS]
+    codes, x = t.codes[:number], t.x[:number]
+    A = np.zeros((number, n + 1))
+    for b in range(1, codes.shape[1]):
+        A[np.arange(number), codes[:, b]] += 1.0
+    A = A[:, :n]
+    B = np.zeros((number, len(t.closed)))
+    B[np.arange(number), codes[:, 0]] = 1.0
+    asked = t.closed > 0
+    across = (B.T * x) @ A
+    H = (A.T * x) @ A + np.diag(t.slack[:n] * t.goal[:n])
+    H -= across[asked].T @ (across[asked] / (t.closed_goal[asked] * (1.0 + t.state[SLACK]))[:, None])
+    scale = 1.0 / np.sqrt(x @ A + t.slack[:n] * t.goal[:n])
+    return H * scale[:, None] * scale + t.state[LEVENBERG] * np.eye(n), (t.goal[:n] - x @ A) * scale
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "fill", "options"),
+    [
+        ((12, 12, 12), PAIRS, 0.15, {}),
+        ((12, 12, 12), PAIRS, 0.5, {}),
+        ((9, 8, 7), PAIRS, 0.3, {"unasked": 0.2}),
+        ((9, 8, 7), PAIRS, 0.3, {"importance": [np.inf, 2.0, 30.0]}),
+        ((9, 8, 7), PAIRS, 0.3, {"importance": [5.0, 2.0, 30.0]}),
+        ((5, 6, 5, 4), CHAIN, 0.2, {}),
+        ((7, 6, 5, 6), SHARED, 0.1, {}),
+        ((60, 50, 40), LONG, 0.002, {}),
+        ((30, 4, 30), ((0, 1), (2,)), 0.1, {}),
+        ((100, 70), ((0,), (1,)), 0.05, {"importance": [np.inf, 10.0]}),
+    ],
+)
+def test_steps_solve_the_equations(shape, axes, fill, options):
+    for seed in range(3):
+        t = first_of(shape, axes, fill, seed, **options)
+        equations, n = laid_out(t), t.counts[UNKNOWNS]
+        for _ in range(2):
+            assert factored(t, equations)
+            S, right = second_derivatives(t)
+            np.testing.assert_allclose(t.step[:n], right, atol=1e-12)
+            solved(t, equations)
+            size = np.abs(S) @ np.abs(t.step[:n])
+            np.testing.assert_allclose((S @ t.step[:n] - right) / (size + np.abs(right)).max(), 0.0, atol=1e-13)
+            t.x[:] *= np.random.default_rng(seed).uniform(0.5, 1.0)  # the same places, other numbers
+            t.closed_goal[:] *= 1.5
+            codes, x = t.codes[: t.counts[CELLS], 1:], t.x[: t.counts[CELLS]]
+            t.sums[:n] = np.bincount(codes.ravel(), np.repeat(x, len(axes) - 1), n + 1)[:n]
+
+
+def test_the_order_leaves_few_links():
+    t = first_of((20, 20, 20), PAIRS, 0.15, 0)
+    equations = laid_out(t)
+    order, n = equations.order, t.counts[UNKNOWNS]
+    assert sorted(order.order[order.order < n]) == list(range(n))
+    assert (order.order[order.rank[:n]] == np.arange(n)).all()
+    assert len(equations.pivots) > 0.4 * n
+    ascending = [order.partners[start:stop] for start, stop in zip(order.begins[:-1], order.begins[1:], strict=True)]
+    assert all((np.diff(own) > 0).all() and (own > i).all() for i, own in enumerate(ascending))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_hard_sparse_tables_need_few_steps(seed):
+    rng = np.random.default_rng(seed)
+    M = (rng.random((20, 20, 20)) < 0.15).astype(float)
+    coords, targets = np.stack(np.nonzero(M)), margins_of(M * np.exp(3.0 * rng.normal(size=M.shape)), PAIRS)
+    layout = margins_layout.layout(M.shape, PAIRS, list(coords))
+    rules = Rules(0.0, np.zeros(3), 1e-9, 1e-3, 1000, 0)
+    t, wanted = large_table(layout), margins_layout.together(M.shape, PAIRS, layout.order, targets)
+    status, _ = iterated(t, opened(t, M[tuple(coords)], layout, wanted, rules), rules)
+    assert status == Status.CONVERGED
+    assert t.counts[STEPS] <= 25
+
+
+def test_verdicts_on_tables_of_many_unknowns_are_those_of_a_linear_program():
+    rng = np.random.default_rng(11)
+    counted = collections.Counter()
+    for k in range(60):
+        shape = tuple(rng.integers(6, 8, 3))
+        M = (rng.random(shape) < rng.choice([0.3, 0.4, 0.6])) * np.exp(rng.normal(size=shape))
+        some = [M > 0, (M > 0) & (rng.random(shape) < 0.8), rng.random(shape) < 0.5][k % 3]
+        T = (some * rng.integers(1, 10, shape)).astype(float)
+        targets = margins_of(T, PAIRS)
+        found = cmfast.ipf_nd(M, list(zip(PAIRS, targets, strict=True)), on_failure="ignore")
+        wanted, dead = verdict(M, targets, PAIRS)
+        assert found.status == wanted
+        if wanted == Status.LIMIT_ONLY:
+            np.testing.assert_array_equal(found.table[dead], 0.0)
+        counted[Status(wanted).name] += 1
+    assert min(counted[name] for name in ("CONVERGED", "LIMIT_ONLY")) >= 5
+    assert counted["INFEASIBLE"] + counted["ZERO_LINE"] >= 5
