@@ -185,7 +185,9 @@ def _ipf_sparse() -> None:
 
 
 def _balance() -> None:
-    """Call it on counts and on other numbers, and where zeros forbid an answer."""
+    """Call it on counts and on other numbers, on both sides in no order, and where zeros forbid an answer."""
+    both = np.array([1, 0, 2, 0, 2, 1]), np.array([0, 1, 0, 2, 1, 2]), np.array([1, 1, 2, 2, 3, 3])
+    cmfast.balance((*both, 3))
     near = np.array([0, 0, 1]), np.array([1, 2, 2])
     for values in (np.array([1, 2, 3]), np.array([0.5, 2.5, 3.5])):
         cmfast.balance((*near, values, 3), symmetric="upper")

@@ -11,6 +11,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.balancing._certain import colours, find_triangles
 
 CHUNK = 4096  # bins of a piece of a vector
+CONVERTED = 64  # values at a time, a multiple of four
 SECONDS_PER_PIXEL = 2e-9
 SECONDS_PER_BIN = 1e-8
 
@@ -19,8 +20,10 @@ SECONDS_PER_BIN = 1e-8
 def spread(p, w, own, windows, start, stop):
     """Multiply blocks of rows by `w`: what rows get goes to `own`, what their columns get to the window of the block.
 
-    The columns of a row differ, so four of them may be read before the first is written.
+    The columns of a row differ, so four of them may be read before the first is written. Values are converted before,
+    many at a time.
     """
+    numbers = np.empty(CONVERTED)
     for t in range(start, stop):
         low, high, window = p.low[t], p.high[t], windows[t]
         for j in range(high - low):
@@ -29,23 +32,28 @@ def spread(p, w, own, windows, start, stop):
             base = max(i, p.shift)
             ahead, mine, x = w[base:], window[base - low :], w[i]
             a, b, c, d = 0.0, 0.0, 0.0, 0.0
-            k, last = p.first[i], p.first[i + 1]
-            while k + 4 <= last:
-                e, f, g, h = p.gap[k], p.gap[k + 1], p.gap[k + 2], p.gap[k + 3]
-                q, r = np.float64(p.value[k]), np.float64(p.value[k + 1])
-                s, u = np.float64(p.value[k + 2]), np.float64(p.value[k + 3])
-                at_e, at_f, at_g, at_h = mine[e], mine[f], mine[g], mine[h]
-                a += q * ahead[e]
-                b += r * ahead[f]
-                c += s * ahead[g]
-                d += u * ahead[h]
-                mine[e], mine[f], mine[g], mine[h] = at_e + q * x, at_f + r * x, at_g + s * x, at_h + u * x
-                k += 4
-            while k < last:
-                q = np.float64(p.value[k])
-                a += q * ahead[p.gap[k]]
-                mine[p.gap[k]] += q * x
-                k += 1
+            begin, last = p.first[i], p.first[i + 1]
+            while begin < last:
+                m = min(last - begin, CONVERTED)
+                gap, value = p.gap[begin : begin + m], p.value[begin : begin + m]
+                begin += m
+                for k in range(m):
+                    numbers[k] = np.float64(value[k])
+                k = 0
+                while k + 4 <= m:
+                    e, f, g, h = gap[k], gap[k + 1], gap[k + 2], gap[k + 3]
+                    q, r, s, u = numbers[k], numbers[k + 1], numbers[k + 2], numbers[k + 3]
+                    at_e, at_f, at_g, at_h = mine[e], mine[f], mine[g], mine[h]
+                    a += q * ahead[e]
+                    b += r * ahead[f]
+                    c += s * ahead[g]
+                    d += u * ahead[h]
+                    mine[e], mine[f], mine[g], mine[h] = at_e + q * x, at_f + r * x, at_g + s * x, at_h + u * x
+                    k += 4
+                while k < m:
+                    a += numbers[k] * ahead[gap[k]]
+                    mine[gap[k]] += numbers[k] * x
+                    k += 1
             own[i] = (a + b) + (c + d)
         for k in range(p.rest_first[t], p.rest_first[t + 1]):
             i, j, q = p.rest_row[k], p.rest_column[k], p.rest_value[k]
