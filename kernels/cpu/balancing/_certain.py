@@ -16,6 +16,9 @@ def find_triangles(p, x, weights, second, third, start, stop):
             weights[i], second[i], third[i] = 0.0, 0, 0
             for k in range(p.first[i], min(p.first[i + 1], p.first[i] + LOOKED_AT) - 1):
                 a, b = i + np.int64(p.gap[k]), i + np.int64(p.gap[k + 1])
+                least = min(x[i] * x[a] * np.float64(p.value[k]), x[i] * x[b] * np.float64(p.value[k + 1]))
+                if not least > weights[i]:
+                    continue
                 low, high = p.first[a], p.first[a + 1]
                 while low < high:
                     middle = (low + high) // 2
@@ -24,8 +27,7 @@ def find_triangles(p, x, weights, second, third, start, stop):
                     else:
                         high = middle
                 if low < p.first[a + 1] and a + np.int64(p.gap[low]) == b:
-                    sides = x[i] * x[a] * np.float64(p.value[k]), x[i] * x[b] * np.float64(p.value[k + 1])
-                    least = min(sides[0], sides[1], x[a] * x[b] * np.float64(p.value[low]))
+                    least = min(least, x[a] * x[b] * np.float64(p.value[low]))
                     if least > weights[i]:
                         weights[i], second[i], third[i] = least, a, b
 

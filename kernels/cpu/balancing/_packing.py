@@ -78,7 +78,7 @@ def count(c, part, found, start, stop):
                 number += 1
                 far += is_far
                 large += is_large
-                both += is_far and is_large
+                both += is_far & is_large
         found[NUMBER, me], found[FAR, me], found[LARGE, me], found[BOTH, me] = number, far, large, both
         found[REACH, me] = max(me, part.shift) + gap + 1
 
