@@ -83,7 +83,8 @@ def _overlaps(shape: tuple[int, ...], axes: list[tuple[int, ...]]) -> tuple[np.n
     """Return what every two margins share: their common axes, if only the total, of which all lines are part."""
     each = [[shape[axis] for axis in of] for of in axes]
     start = max((math.prod(sizes) for sizes in each), default=0)
-    pairs, shared = [], [np.zeros(start, np.int64)]
+    pairs: list[tuple[int, ...]] = []
+    shared = [np.zeros(start, np.int64)]
     for a, b in combinations(range(len(axes)), 2):
         common = [axis for axis in axes[a] if axis in axes[b]]
         if not common:
