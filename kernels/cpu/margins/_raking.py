@@ -15,6 +15,7 @@ from cmfast.kernels.status import OK, ZERO_LINE
 
 TRIAL_WIDTH = 50.0  # of a step whose length is looked for
 TRIALS = 40
+STUCK, FREED = 1e-6, 1e-8  # part of a step where steps send each other back over a bend, and what damps the next one
 LONG = 100.0  # width from which on the length is looked for where targets need not be met
 CANCELS = 1e-3  # part of what a column adds up to, signs aside, that its target counts for at least
 EXACT = 1e-15  # of a sum, which rounding leaves
@@ -69,6 +70,7 @@ class Search:
         self.squares = np.empty(K) if p.rule == TRUNCATED else None  # of what records have, the weights times each
         self.tried: float | None = None  # part of the way at whose end the records are weighed
         self.width, self.before = np.inf, np.inf
+        self.damping = 0.0  # at least, of the next step
         self.steps = self.removed = 0
         self.proof = np.full(K, np.nan)
         self.least_total, self.most_total = 0.0, np.inf
@@ -180,6 +182,12 @@ class Search:
             highest = max(softening, z[self.q > 0.0].max(initial=0.0) if p.rule == RAKING else 0.0)
             if highest < LONG or self.hard.all():
                 return 1.0 if highest <= SAFE_WIDTH else max(SAFE_WIDTH, math.log1p(highest)) / highest
+        t = self._by_slope(d, z, missed)
+        self.damping = FREED if t < STUCK else 0.0
+        return t
+
+    def _by_slope(self, d, z, missed):
+        """Return how far to go where the slope tells: until it is half of what it is here, or less."""
         slope = float(missed @ d)
         least = EXACT * float(np.abs(np.where(self.asked, self.targets, 0.0) * d).sum())
         t, low, high = min(1.0, TRIAL_WIDTH / max(np.abs(z).max(initial=0.0), TRIAL_WIDTH)), 0.0, np.inf

@@ -44,7 +44,7 @@ def _damping(s, missed, diagonal, soft):
         yielding = (soft > 0.0) & (size > 0.0)
         if yielding.any():  # multipliers grow as far as these let them, and steps may not be shorter
             nudge = min(nudge, float((soft[yielding] / size[yielding]).min()))
-        return size, max(nudge, NUDGE)
+        return size, max(nudge, s.damping, NUDGE)
     return (np.maximum(diagonal, 1e-12 * s.sizes) if p.rule == LOGIT else diagonal), NUDGE
 
 
