@@ -127,7 +127,7 @@ def ipf_nd(
     batch; on the CPU, with more than 64 lines beside those of the largest margin, where the linear algebra library is
     the same and has as many threads.
 
-    Memory, where there are more than 64 such lines: eight bytes for each pair of them.
+    Memory, where there are more than 64 such lines and sweeps are not quick: eight bytes for each pair of them.
 
     References
     ----------

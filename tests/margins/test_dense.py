@@ -18,6 +18,7 @@ SHAPES = {
     "two-way": ((70, 65), ((0,), (1,))),
     "one-way": ((6,) * 5, tuple((k,) for k in range(5))),
     "short-rows": ((40, 60, 3), ((0, 1), (2, 0), (1, 2))),
+    "rows-of-three": ((8, 200, 3), ((0, 1), (2, 0), (1,))),
     "axes-that-belong-together": ((5, 6, 7, 4, 6), ((0, 1), (2, 4, 3), (4,))),
     "axis-without-margin": ((9, 20, 25), ((0,), (2,))),
     "contained": ((17, 16, 18), ((0,), (0, 1), (2, 1))),
@@ -209,3 +210,22 @@ def test_a_change_that_does_not_die_out_is_no_answer():
     assert is_whole
     assert sweeps.missed(achieved) <= 1e-9
     assert sweeps.echo(written) == np.inf
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((4, 5, 6), PAIRS),
+        ((4, 5, 6), ((2, 0), (1,), ())),
+        ((2, 3, 2, 3), ((3, 1), (0, 2), (2, 3))),
+        ((3, 4), ((1, 0), (0,))),
+        ((0, 3), ((0,), (1,))),
+        ((), ((),)),
+    ],
+)
+def test_the_layout_of_all_cells_is_that_of_their_coordinates(shape, axes):
+    dense = margins_layout.dense(shape, axes)
+    coordinates = np.unravel_index(np.arange(np.prod(shape, dtype=int)), shape) if shape else ()
+    for ours, its in zip(dense, margins_layout.layout(shape, axes, coordinates), strict=True):
+        np.testing.assert_array_equal(ours, its)
+        assert ours.dtype == its.dtype

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.margins import _dense_passes as passes
 from cmfast.kernels.cpu.margins._begin import reconcile
 from cmfast.kernels.cpu.margins._finish import gauge
@@ -40,12 +41,19 @@ class Sweeps:
         self.asked = (targets > 0.0) & np.repeat(np.isin(np.arange(len(each)), self.used), np.diff(plan.offsets))
         self.is_whole = bool((smoothing or cells.all()) and (targets != 0.0).all())
         self.factors = self._of_numbers(targets != 0.0, 1.0)
-        self.sums, self.found = np.empty(len(plan.lines)), np.empty(len(targets))
+        self.sums, self.found = np.empty(len(plan.lines) + WIDTH), np.empty(len(targets))
+        self.last = self._last(cells)
         self.number, self.passes, self.residual, self.change = 0, 0, np.inf, np.inf
 
     def _of_numbers(self, of_lines, none):
         """Return what passes read: a number for each place along a row, and then those of no margin."""
-        return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length, none)])
+        return np.concatenate([of_lines[self.plan.lines], np.full(self.plan.length + WIDTH, none)])
+
+    def _last(self, cells):
+        """Return the last rows of cells, with room behind them: passes read whole vectors."""
+        found = np.concatenate([cells[-WIDTH * self.plan.length :], np.zeros(WIDTH)])
+        found.setflags(write=cells.flags.writeable)  # of one type with them
+        return found
 
     def sweep(self):
         """Scale every margin once."""
@@ -53,6 +61,7 @@ class Sweeps:
         self.residual, self.change = passes.sweep(
             self.plan,
             self.cells,
+            self.last,
             self.smoothing,
             self.used,
             self.targets,
@@ -83,7 +92,7 @@ class Sweeps:
     def write(self, table):
         """Write the table; return its margins, and whether every cell that may be positive is."""
         positive = self._written(self.factors, table)
-        achieved = np.bincount(self.plan.lines, self.sums, len(self.targets))
+        achieved = np.bincount(self.plan.lines, self.sums[:-WIDTH], len(self.targets))
         if self.is_whole:
             may_be = len(table)
         elif (self.targets == 0.0).any():
@@ -105,11 +114,11 @@ class Sweeps:
     def echo(self, table):
         """Return what all further sweeps change, of a change of all cells; infinite where that does not end soon."""
         changes = self._of_numbers(self.asked * passes.signs(len(self.asked)), 0.0)
-        total, before = 0.0, 0.0
+        total, before, last = 0.0, 0.0, self._last(table)
         for _ in range(MOST_ECHOES + 1):
             pool.checkpoint()
             size = passes.fade(
-                self.plan, table, self.used, self.targets, changes, FADED * before, self.sums, self.found
+                self.plan, table, last, self.used, self.targets, changes, FADED * before, self.sums, self.found
             )
             self.passes += len(self.used) if size > FADED * before else 1
             before = before or size
@@ -126,19 +135,19 @@ class Sweeps:
         factors = self.factors[: len(self.plan.lines)]
         logs[self.plan.lines] = np.log(np.where(factors > 0.0, factors, 1.0))
         found, r = np.zeros(len(logs)), self._twice(logs, table)
-        p, left = r, r @ r
+        p, left = r, (r * r).sum()  # not BLAS, whose sums depend on its threads
         goal = EXACT * EXACT * left
         for _ in range(MOST_ROUNDS):
             if left <= goal:
                 break
             product = self._twice(p, table)
-            square = p @ product
+            square = (p * product).sum()
             if not square > 0.0:
                 break
             length = left / square
             found += length * p
             r = r - length * product
-            before, left = left, r @ r
+            before, left = left, (r * r).sum()
             p = r + left / before * p
         return found if left <= goal else logs
 
@@ -148,7 +157,9 @@ class Sweeps:
             passes.add_changes_of_all(self.layout, len(table), y, self.found)
         else:
             pool.checkpoint()
-            passes.add_changes(self.plan, table, self.used, self._of_numbers(y, 0.0), self.sums, self.found)
+            passes.add_changes(
+                self.plan, table, self._last(table), self.used, self._of_numbers(y, 0.0), self.sums, self.found
+            )
         return np.where(self.asked, self.found, 0.0)
 
     def are_plain(self):

@@ -102,43 +102,48 @@ def _fold(plan, t, sums, found):
 
 
 @jit(inner=True, borrows=True)
-def _add_up(plan, cells, smoothing, used, factors, t, sums, split, at):
-    """Add the scaled cells up for a margin."""
+def _kept(plan, mask):
+    """Return a vector of ones for the last cells of a row, and zeros for those beyond it that are read with them."""
+    for k in range(WIDTH):
+        mask[k] = 1.0 if k < (plan.length - 1) % WIDTH + 1 else 0.0
+    return load_numbers(mask, 0)
+
+
+@jit(inner=True, borrows=True)
+def _add_up(plan, cells, last, smoothing, used, factors, t, sums, split, at, mask):
+    """Add the scaled cells up for a margin; `last` are the last rows, with a vector behind them."""
     for k in range(plan.starts[t], plan.starts[t + 1]):
         sums[k] = 0.0
-    along, more = plan.along[t], splat(smoothing)
-    number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
+    along, more, zero, tail = plan.along[t], splat(smoothing), splat(0.0), len(cells) + WIDTH - len(last)
+    number, left, kept = _split(plan, used, split), 0, _kept(plan, mask)
     for start in range(0, len(cells), plan.length):
         left = _stand(plan, start, left, at)
         first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
-        common, into, line, found = _shared(factors, split, number, at), at[t], splat(0.0), 0.0
-        for k in range(0, whole, WIDTH):
-            x = _eight(cells, start, k, more, factors, first, second, split, number, at)
+        common, into, line = _shared(factors, split, number, at), at[t], zero
+        own, place = (cells, start) if start < tail else (last, start - tail)
+        for k in range(0, plan.length, WIDTH):
+            x = _eight(own, place, k, more, factors, first, second, split, number, at)
+            if k + WIDTH > plan.length:
+                x = where(kept > zero, x, zero)
             if along:
                 store_numbers(sums, into + k, load_numbers(sums, into + k) + x * splat(common))
             else:
                 line = line + x
-        for k in range(whole, plan.length):
-            one = _one(cells, start, k, smoothing, factors, first, second, split, number, at)
-            if along:
-                sums[into + k] += one * common
-            else:
-                found += one
         if not along:
-            sums[into] += (total(line) + found) * common
+            sums[into] += total(line) * common
 
 
 @jit()
-def sweep(plan, cells, smoothing, used, targets, totals, factors, sums, found):
+def sweep(plan, cells, last, smoothing, used, targets, totals, factors, sums, found):
     """Scale margins to their targets, one after the other.
 
     Return how far off the worst of them was when its turn came, and the most that a line was scaled by, as a logarithm;
     both infinite where a line has nothing to scale.
     """
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
-    worst, least, most = 0.0, 1.0, 1.0
+    worst, least, most, mask = 0.0, 1.0, 1.0, np.empty(WIDTH)
     for t in used:
-        _add_up(plan, cells, smoothing, used, factors, t, sums, split, at)
+        _add_up(plan, cells, last, smoothing, used, factors, t, sums, split, at, mask)
         _fold(plan, t, sums, found)
         missed = 0.0
         for k in range(plan.offsets[t], plan.offsets[t + 1]):
@@ -203,51 +208,41 @@ def write(plan, cells, smoothing, used, factors, out, sums):
 
 
 @jit(inner=True, borrows=True)
-def _add_changes(plan, x, used, changes, t, weighted, sums, split, at):
+def _add_changes(plan, x, last, used, changes, t, weighted, sums, split, at, mask):
     """Add up for a margin what changes of the lines are to its positive cells, each as often as it is large if so.
 
     Return the largest of them.
     """
     for k in range(plan.starts[t], plan.starts[t + 1]):
         sums[k] = 0.0
-    along, zero = plan.along[t], splat(0.0)
-    number, left, whole = _split(plan, used, split), 0, plan.length // WIDTH * WIDTH
-    most, widest = zero, 0.0
+    along, most, zero, tail = plan.along[t], splat(0.0), splat(0.0), len(x) + WIDTH - len(last)
+    number, left, kept = _split(plan, used, split), 0, _kept(plan, mask)
     for start in range(0, len(x), plan.length):
         left = _stand(plan, start, left, at)
         first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
-        common, into, line, found = 0.0, at[t], zero, 0.0
+        common, into, line = 0.0, at[t], zero
         for i in range(number, len(used)):
             common += changes[at[split[i]]]
-        for k in range(0, whole, WIDTH):
-            own, z = load_numbers(x, start + k), load_numbers(changes, first + k) + load_numbers(changes, second + k)
-            z = z + splat(common)
+        own, place = (x, start) if start < tail else (last, start - tail)
+        for k in range(0, plan.length, WIDTH):
+            by = load_numbers(own, place + k)
+            if k + WIDTH > plan.length:
+                by = where(kept > zero, by, zero)
+            z = load_numbers(changes, first + k) + load_numbers(changes, second + k) + splat(common)
             for i in range(2, number):
                 z = z + load_numbers(changes, at[split[i]] + k)
-            z = where(own > zero, z, zero)
+            z = where(by > zero, z, zero)
             size = absolute(z)
             most = where(size > most, size, most)
             if weighted:
-                z = z * own
+                z = z * by
             if along:
                 store_numbers(sums, into + k, load_numbers(sums, into + k) + z)
             else:
                 line = line + z
-        for k in range(whole, plan.length):
-            own, z = x[start + k], changes[first + k] + changes[second + k] + common
-            for i in range(2, number):
-                z += changes[at[split[i]] + k]
-            z = z if own > 0.0 else 0.0
-            widest = max(widest, abs(z))
-            if weighted:
-                z *= own
-            if along:
-                sums[into + k] += z
-            else:
-                found += z
         if not along:
-            sums[into] += total(line) + found
-    return max(widest, largest(most))
+            sums[into] += total(line)
+    return largest(most)
 
 
 @jit()
@@ -261,11 +256,12 @@ def signs(n):
 
 
 @jit()
-def fade(plan, x, used, targets, changes, enough, sums, found):
+def fade(plan, x, last, used, targets, changes, enough, sums, found):
     """Sweep a change of the cells once, to first order, if it is not small enough; return how large it was before."""
     at, split, before = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64), -1.0
+    mask = np.empty(WIDTH)
     for t in used:
-        size = _add_changes(plan, x, used, changes, t, True, sums, split, at)
+        size = _add_changes(plan, x, last, used, changes, t, True, sums, split, at, mask)
         before = size if before < 0.0 else before
         if before <= enough:
             break
@@ -278,12 +274,13 @@ def fade(plan, x, used, targets, changes, enough, sums, found):
 
 
 @jit()
-def add_changes(plan, x, used, changes, sums, found):
+def add_changes(plan, x, last, used, changes, sums, found):
     """Add up, for every line, what changes of the lines are to its positive cells."""
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
+    mask = np.empty(WIDTH)
     found[:] = 0.0
     for t in used:
-        _add_changes(plan, x, used, changes, t, False, sums, split, at)
+        _add_changes(plan, x, last, used, changes, t, False, sums, split, at, mask)
         _fold(plan, t, sums, found)
 
 
