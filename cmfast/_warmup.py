@@ -185,9 +185,10 @@ def _ipf_sparse() -> None:
 
 
 def _balance() -> None:
-    """Call it on counts and on other numbers, on both sides in no order, and where zeros forbid an answer."""
-    both = np.array([1, 0, 2, 0, 2, 1]), np.array([0, 1, 0, 2, 1, 2]), np.array([1, 1, 2, 2, 3, 3])
-    cmfast.balance((*both, 3))
+    """Call it on counts and on other numbers, few and many, and where zeros forbid an answer."""
+    many = np.triu_indices(800, 1)  # more than NumPy is quicker with
+    for kind in (np.int64, np.int32, np.float64):  # counts of files are of the second
+        cmfast.balance((*many, np.ones(len(many[0]), kind), 800), symmetric="upper")
     near = np.array([0, 0, 1]), np.array([1, 2, 2])
     for values in (np.array([1, 2, 3]), np.array([0.5, 2.5, 3.5])):
         cmfast.balance((*near, values, 3), symmetric="upper")

@@ -8,9 +8,11 @@ from cases.balancing import both_sides, contacts
 from checks import assert_same_bits
 
 import cmfast
+from cmfast import _warmup
 from cmfast.kernels.cpu.balancing import _cells, _maps
 from cmfast.kernels.shared import balancing_pixels
 
+FEW = _cells.FEW
 TYPES = [
     (np.int64, np.int64),
     (np.int32, np.int32),
@@ -20,6 +22,13 @@ TYPES = [
     (np.uint16, np.uint8),
     (np.int32, np.float64),
 ]
+
+
+@pytest.fixture(params=[0, FEW], ids=["many", "few"], autouse=True)
+def few(monkeypatch, request):
+    """Let kernels read cells, and NumPy."""
+    monkeypatch.setattr(_cells, "FEW", request.param)
+    return request.param
 
 
 def unpacked(p):
@@ -62,10 +71,8 @@ def given(kind, of_values, rng, n=200):
     return i, j, a, {(int(r), int(c)): float(v) for r, c, v in zip(i, j, a, strict=True)}
 
 
-@pytest.mark.parametrize("few", [0, _cells.FEW])
 @pytest.mark.parametrize(("kind", "of_values"), TYPES)
 def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_values, few):
-    monkeypatch.setattr(_cells, "FEW", few)
     monkeypatch.setattr(balancing_pixels, "NARROW", 190)
     rng, n = np.random.default_rng(1), 200
     i, j, a, cells = given(kind, of_values, rng, n)
@@ -77,7 +84,7 @@ def test_maps_of_all_types_are_read_counted_and_packed(monkeypatch, kind, of_val
     found = []
     for threads in (1, 3):
         m = _maps.read(i, j, a, n=n, upper=True, cuts=cuts, nearest=nearest, num_threads=threads)
-        assert len(_cells.pieces(m.cells.first, n, _cells.BYTES)) > 3
+        assert few or len(_cells.pieces(m.cells.first, n, _cells.BYTES)) > 3
         number, total, parts = m.per_bin(place), m.per_bin(place, weigh=True), []
         for low, high in ((0, 90), (90, 90), (90, 200)):
             base, there = int(kept[:low].sum()), int(kept[low:high].sum())
@@ -195,13 +202,21 @@ def test_both_sides_must_agree_but_for_zeros():
     assert min(verdicts.values()) > 40
 
 
-def test_maps_are_balanced_in_their_own_types(monkeypatch):
+def test_maps_are_balanced_in_their_own_types(monkeypatch, few):
     i, j, a = contacts(80, 7)
     base = cmfast.balance((i, j, a, 80), symmetric="upper", min_nnz=3, mad_max=4.0)
-    monkeypatch.setattr(_cells, "FEW", 0)
+    monkeypatch.setattr(_cells, "FEW", 0 if few else FEW)
     for kind, of_values in TYPES[:2]:
         cells = i.astype(kind), j.astype(kind), a.astype(of_values)
         found = cmfast.balance((*cells, 80), symmetric="upper", min_nnz=3, mad_max=4.0)
         assert_same_bits(tuple(found), tuple(base))
         full = cmfast.balance((*both_sides(*cells), 80), min_nnz=3, mad_max=4.0)
         assert_same_bits(tuple(full), tuple(base))
+
+
+def test_warmup_makes_maps_of_many_cells(monkeypatch):
+    monkeypatch.setattr(_cells, "FEW", FEW)
+    read, typed = [], _cells.typed
+    monkeypatch.setattr(_cells, "typed", lambda bins, a: read.append(a.dtype) or typed(bins, a))
+    _warmup.compile_op("balance")
+    assert set(read) == {np.dtype(kind) for kind in (np.int64, np.int32, np.float64)}

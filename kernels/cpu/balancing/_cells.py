@@ -1,7 +1,6 @@
 """The cells of a sparse matrix as they are given: what is wrong with them, their order, and what each bin has of them.
 
-Arrays of cells are read in their own types and never copied, but for few cells, for which one type of each is compiled,
-and for those that have to be sorted.
+Arrays of cells are read in their own types, and copied only where they have to be sorted.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.balancing_pixels import ALIKE
 
 CHUNK = 8192  # cells of a piece
-FEW = 1 << 20  # cells that are copied where that saves a compilation
+FEW = 1 << 18  # cells that NumPy reads and packs in less time than kernels take to compile
 STEP = 1 << 22  # cells that are sorted until it is asked again whether to go on
 MOST_BLOCKS = 64
 WINDOW_SHARE = 4  # windows take at most the part of one in so many of the bytes of pixels
@@ -135,10 +134,9 @@ def starts(rows, n):
 
 def typed(bins, values):
     """Return arrays of bins, and values, of types that kernels take; copied where that is not their own."""
-    few = len(values) <= FEW
     same = len({array.dtype for array in bins}) == 1 and bins[0].dtype in (np.int32, np.int64)
-    kind = bins[0].dtype if same and not few else np.dtype(np.int64)
-    of_values = values.dtype if values.dtype in (np.int32, np.int64, np.float32) and not few else np.dtype(np.float64)
+    kind = bins[0].dtype if same else np.dtype(np.int64)
+    of_values = values.dtype if values.dtype in (np.int32, np.int64, np.float32) else np.dtype(np.float64)
     out = [np.ascontiguousarray(array, kind).view() for array in bins]
     out.append(np.ascontiguousarray(values, of_values).view())
     for array in out:

@@ -1,11 +1,14 @@
 """Contact maps on the CPU: their cells checked, put in order and packed, by all threads."""
 
+from functools import partial
+
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.balancing import _cells
-from cmfast.kernels.cpu.balancing._packing import pack_part
+from cmfast.kernels.cpu.balancing._packing import pack, pack_part
 from cmfast.kernels.cpu.balancing._pixels import Passes
+from cmfast.kernels.shared import balancing_cells
 
 
 class Map:
@@ -41,8 +44,17 @@ class Map:
         return tuple(place[bins[both]].astype(np.int64) - base for bins in (i, j))
 
 
+def _packed(rows, columns, values, n, num_threads):
+    return Passes(pack(rows, columns, values, n, 0), num_threads)
+
+
 def read(rows, columns, values, *, n, upper, cuts, nearest, num_threads):
     """Return the map that cells make up; None where a number is none, or the two sides of the diagonal differ."""
+    if len(rows) <= _cells.FEW:
+        options = {"n": n, "upper": upper, "cuts": cuts, "nearest": nearest}
+        return balancing_cells.read(
+            rows, columns, values, **options, to_passes=partial(_packed, num_threads=num_threads)
+        )
     rows, columns, values = _cells.typed((rows, columns), values)
     first, flags = np.zeros(n + 1, np.int64), np.zeros(-(-len(rows) // _cells.CHUNK), np.int8)
     args, seconds = (rows, columns, values, n, upper, first, flags), len(rows) * _cells.SECONDS_PER_CELL

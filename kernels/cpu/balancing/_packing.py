@@ -107,13 +107,8 @@ def fill(c, part, far_apart, large_apart, p, rest_first, start, stop):
                     at += 1
 
 
-def pack_part(cells, place, low, high, base, n, shift, num_threads):
-    """Pack the cells of the rows from `low` to `high` in bins that have a place; `n` bins have, rows and columns."""
-    rows = shift or n
-    part = _Part(place, low, base, shift, balancing_pixels.NARROW)
-    counts = np.zeros((5, rows), np.int64)
-    given = high - low, int(cells.first[high] - cells.first[low]) * _cells.SECONDS_PER_CELL
-    _run(count, (cells, part, counts), *given, num_threads)
+def _laid_out(counts, n, shift):
+    """Return what is held apart of so many cells of each row, where that begins, and room for all of them."""
     number, far, large, both = (int(one) for one in counts[:REACH].sum(1))
     far_apart, large_apart = balancing_pixels.apart(number, far, large)
     wide = not far_apart and (far - both if large_apart else far) > 0
@@ -128,6 +123,16 @@ def pack_part(cells, place, low, high, base, n, shift, num_threads):
     rest_row, rest_column, rest_value = (np.empty(rest_first[-1], kind) for kind in (np.int64, np.int64, np.float64))
     held = gap, value, rest_first[cuts], rest_row, rest_column, rest_value
     out = Packed(shift, first, *held, cuts, lows, np.maximum(highs, lows), np.zeros(n))
+    return far_apart, large_apart, rest_first, out
+
+
+def pack_part(cells, place, low, high, base, n, shift, num_threads):
+    """Pack the cells of the rows from `low` to `high` in bins that have a place; `n` bins have, rows and columns."""
+    part = _Part(place, low, base, shift, balancing_pixels.NARROW)
+    counts = np.zeros((5, shift or n), np.int64)
+    given = high - low, int(cells.first[high] - cells.first[low]) * _cells.SECONDS_PER_CELL
+    _run(count, (cells, part, counts), *given, num_threads)
+    far_apart, large_apart, rest_first, out = _laid_out(counts, n, shift)
     _run(fill, (cells, part, far_apart, large_apart, out, rest_first), *given, num_threads)
     return out
 
@@ -139,7 +144,23 @@ def _run(kernel, args, n, seconds, num_threads):
 def pack(rows, columns, values, n, shift, num_threads=None):
     """Pack cells, which are sorted by row and column, positive and all different; the diagonal is held apart."""
     number = shift or n
-    first = _cells.starts(rows, number)
-    columns, values = _cells.typed((columns,), values)
-    cells = _cells.Cells(first, columns, values, np.full(number, n), 0)
-    return pack_part(cells, np.arange(n, dtype=np.int32), 0, number, 0, n, shift, num_threads)
+    if len(rows) > _cells.FEW:
+        first = _cells.starts(rows, number)
+        columns, values = _cells.typed((columns,), values)
+        cells = _cells.Cells(first, columns, values, np.full(number, n), 0)
+        return pack_part(cells, np.arange(n, dtype=np.int32), 0, number, 0, n, shift, num_threads)
+    off = rows != columns
+    i, j, a = rows[off], columns[off], values[off]
+    gap, narrow = j - np.maximum(i, shift), balancing_pixels.NARROW
+    is_far, is_large = gap >= narrow, ~((a < narrow) & (a == np.floor(a)))
+    counts = np.zeros((5, number), np.int64)
+    for one, on in ((NUMBER, slice(None)), (FAR, is_far), (LARGE, is_large), (BOTH, is_far & is_large)):
+        counts[one] = np.bincount(i[on], minlength=number)
+    counts[REACH] = np.maximum(np.arange(number), shift) + 1
+    np.maximum.at(counts[REACH], i, j + 1)
+    far_apart, large_apart, _, out = _laid_out(counts, n, shift)
+    apart = (is_far & far_apart) | (is_large & large_apart)
+    out.gap[:], out.value[:] = gap[~apart], a[~apart]
+    out.rest_row[:], out.rest_column[:], out.rest_value[:] = i[apart], j[apart], a[apart]
+    out.diagonal[rows[~off]] = values[~off]
+    return out

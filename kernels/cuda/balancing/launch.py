@@ -12,8 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda._core.module import NAMES, THREADS, Kernel, library
-from cmfast.kernels.cuda.balancing import _maps
-from cmfast.kernels.shared import balancing_maps
+from cmfast.kernels.shared import balancing_cells, balancing_maps
 from cmfast.kernels.shared.balancing_certain import LOOKED_AT
 from cmfast.kernels.shared.balancing_pixels import narrowed
 
@@ -37,7 +36,7 @@ def balance(
     del num_threads
     xp = library(values)
 
-    read = partial(_maps.read, to_passes=partial(Passes, xp))
+    read = partial(balancing_cells.read, to_passes=partial(Passes, xp))
     given = (None if array is None else array.get() for array in (rows, columns, values, sums, mask))
     return tuple(xp.asarray(part) for part in balancing_maps.balance(*given, read=read, **options))
 

@@ -1,4 +1,7 @@
-"""The pixels of a contact map on a device, put in order on the host: its calls load no kernels of the other target."""
+"""The cells of a contact map checked, put in order and counted by NumPy: where they are few, and for a device.
+
+Calls of that load no kernels of the other target.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
