@@ -131,7 +131,7 @@ def _ipf_of_logits() -> None:
 def _ipf_nd() -> None:
     """Call it on a small table and on one whose step a library solves, and on large ones.
 
-    The first two are no work for sweeps alone, of the large ones one has a zero.
+    The first two are no work for sweeps alone, of the large ones one has an empty line.
     """
     for n in (2, 9):
         i, j, k = np.indices((n, n, n))
@@ -140,7 +140,7 @@ def _ipf_nd() -> None:
         cmfast.ipf_nd(M, [((0, 1), T.sum(2)), ((0, 2), T.sum(1)), ((1, 2), T.sum(0))])
     for zeros in (0, 1):
         M = np.ones((SIDE, SIDE))
-        M.flat[:zeros] = 0.0
+        M[:zeros] = 0.0
         cmfast.ipf_nd(M, [(0, M.sum(1)), (1, M.sum(0))])
 
 

@@ -118,6 +118,20 @@ def test_lines_of_which_nothing_is_asked_and_zero_targets(free):
         np.testing.assert_allclose(ours, its, rtol=1e-5)
 
 
+def test_factors_of_blocks_that_no_cell_joins():
+    """Each block leaves a factor free, where a table without zeros has one: still those of least squares are told."""
+    M, T, _ = problem("two-way")
+    M, T = M[:64, :64].copy(), T[:64, :64].copy()
+    for one, other in ((slice(30), slice(30, 64)), (slice(30, 64), slice(30))):
+        M[one, other], T[one, other] = 0.0, 0.0
+    T[:30] *= 3.0
+    margins = [(0, T.sum(1)), (1, T.sum(0))]
+    result = swept(M, margins)
+    np.testing.assert_allclose(result.table, T, rtol=1e-7)
+    for ours, its in zip(result.factors, of_cells(M, margins).factors, strict=True):
+        np.testing.assert_allclose(ours, its, rtol=1e-5)
+
+
 def test_any_memory_and_type():
     M, _, margins = problem("pairs")
     wanted = swept(M, margins)

@@ -36,9 +36,11 @@ class Sweeps:
         known = [not np.isnan(of).any() for of in each]
         self.totals = np.array([np.nansum(of) for of in each])
         held = [within >= 0 and known[within] and known[b] for b, within in enumerate(layout.within)]
-        turns = [*range(1, len(each)), 0]
+        # Largest first: where rows are its lines, it takes no pass of its own.
+        turns = sorted(range(len(each)), key=lambda b: bool(plan.along[b]))
         self.used = np.array([b for b in turns if self.totals[b] > 0.0 and not held[b]], np.int64)
         self.asked = (targets > 0.0) & np.repeat(np.isin(np.arange(len(each)), self.used), np.diff(plan.offsets))
+        self.has_free_cells = False
         self.is_whole = bool((smoothing or cells.all()) and (targets != 0.0).all())
         self.factors = self._of_numbers(targets != 0.0, 1.0)
         self.sums, self.found = np.empty(len(plan.lines) + WIDTH), np.empty(len(targets))
@@ -126,8 +128,21 @@ class Sweeps:
                 break
             total += size / before
             if size <= FADED * before:
+                self.has_free_cells = not self.is_whole and self._widest(changes) > FADED * before
                 return total - 1.0
         return np.inf
+
+    def _widest(self, changes):
+        """Return the largest of what changes of the lines are to the cells, be these zero.
+
+        Of what is left when changes have died out, to positive ones it is nothing. Is it so to all, then lines that
+        these cells leave free are those that are free without any zero: the same factors have the least squares.
+        """
+        ones = np.ones(len(self.cells))
+        self.passes += 1
+        return passes.fade(
+            self.plan, ones, self._last(ones), self.used, self.targets, changes, np.inf, self.sums, self.found
+        )
 
     def logarithms(self, table):
         """Return those of the factors of all lines, the shortest that scale the cells in the same way."""
@@ -153,7 +168,7 @@ class Sweeps:
 
     def _twice(self, y, table):
         """Return what the cells of every line get by `y`, added up."""
-        if self.is_whole:
+        if not self.has_free_cells:
             passes.add_changes_of_all(self.layout, len(table), y, self.found)
         else:
             pool.checkpoint()

@@ -133,6 +133,58 @@ def _add_up(plan, cells, last, smoothing, used, factors, t, sums, split, at, mas
             sums[into] += total(line) * common
 
 
+@jit(inner=True, borrows=True)
+def _are_lines(plan, used, n_cells):
+    """Return whether every row is a line of the first of several margins."""
+    if len(used) == 1 or plan.along[used[0]]:
+        return False
+    return plan.starts[used[0] + 1] - plan.starts[used[0]] == n_cells // plan.length
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _scale(found, target, noted):
+    """Return what a line is scaled by; note how far off it was, and the least and the most that lines are scaled by."""
+    if not target > 0.0:
+        return 1.0
+    if not 0.0 < found < np.inf:
+        noted[0] = np.inf
+        return 1.0
+    by = target / found
+    noted[0] += abs(found - target)
+    noted[1], noted[2] = min(noted[1], by), max(noted[2], by)
+    return by
+
+
+@jit(inner=True, borrows=True)
+def _close_rows(plan, cells, last, smoothing, used, factors, targets, noted, sums, split, at, row):
+    """Scale the first margin, of which every row is a line, and add the cells of each up for the second one at once."""
+    closed, t = used[0], used[1]
+    for k in range(plan.starts[t], plan.starts[t + 1]):
+        sums[k] = 0.0
+    along, more, zero, tail = plan.along[t], splat(smoothing), splat(0.0), len(cells) + WIDTH - len(last)
+    number, left, kept = _split(plan, used, split), 0, _kept(plan, row)
+    for start in range(0, len(cells), plan.length):
+        left = _stand(plan, start, left, at)
+        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
+        own, place = (cells, start) if start < tail else (last, start - tail)
+        line = zero
+        for k in range(0, plan.length, WIDTH):
+            x = _eight(own, place, k, more, factors, first, second, split, number, at)
+            if k + WIDTH > plan.length:
+                x = where(kept > zero, x, zero)
+            store_numbers(row, k, x)
+            line = line + x
+        found, into = total(line) * _shared(factors, split, number, at), at[t]
+        by = _scale(found, targets[plan.lines[at[closed]]], noted)
+        factors[at[closed]] *= by
+        if along:
+            common = splat(_shared(factors, split, number, at))
+            for k in range(0, plan.length, WIDTH):
+                store_numbers(sums, into + k, load_numbers(sums, into + k) + load_numbers(row, k) * common)
+        else:
+            sums[into] += found * by
+
+
 @jit()
 def sweep(plan, cells, last, smoothing, used, targets, totals, factors, sums, found):
     """Scale margins to their targets, one after the other.
@@ -141,24 +193,24 @@ def sweep(plan, cells, last, smoothing, used, targets, totals, factors, sums, fo
     both infinite where a line has nothing to scale.
     """
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
-    worst, least, most, mask = 0.0, 1.0, 1.0, np.empty(WIDTH)
+    worst, noted, row, second = 0.0, np.ones(3), np.empty(plan.length + WIDTH), -1
+    noted[0] = 0.0
     for t in used:
-        _add_up(plan, cells, last, smoothing, used, factors, t, sums, split, at, mask)
-        _fold(plan, t, sums, found)
-        missed = 0.0
-        for k in range(plan.offsets[t], plan.offsets[t + 1]):
-            if not targets[k] > 0.0:
-                found[k] = 1.0
-                continue
-            if not 0.0 < found[k] < np.inf:
-                return np.inf, np.inf
-            missed += abs(found[k] - targets[k])
-            found[k] = targets[k] / found[k]
-            least, most = min(least, found[k]), max(most, found[k])
-        worst = max(worst, missed / totals[t]) if missed < np.inf else np.inf
-        for k in range(plan.starts[t], plan.starts[t + 1]):
-            factors[k] *= found[plan.lines[k]]
-    return worst, max(math.log(most), -math.log(least)) if least > 0.0 else np.inf
+        if t == used[0] and _are_lines(plan, used, len(cells)):
+            _close_rows(plan, cells, last, smoothing, used, factors, targets, noted, sums, split, at, row)
+            second = used[1]
+        else:
+            if t != second:
+                _add_up(plan, cells, last, smoothing, used, factors, t, sums, split, at, row)
+            _fold(plan, t, sums, found)
+            for k in range(plan.offsets[t], plan.offsets[t + 1]):
+                found[k] = _scale(found[k], targets[k], noted)
+            for k in range(plan.starts[t], plan.starts[t + 1]):
+                factors[k] *= found[plan.lines[k]]
+        if not noted[0] < np.inf:
+            return np.inf, np.inf
+        worst, noted[0] = max(worst, noted[0] / totals[t]), 0.0
+    return worst, max(math.log(noted[2]), -math.log(noted[1])) if noted[1] > 0.0 else np.inf
 
 
 @jit(inner=True, inline=True, borrows=True)
