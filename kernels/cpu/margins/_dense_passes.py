@@ -110,30 +110,6 @@ def _kept(plan, mask):
 
 
 @jit(inner=True, borrows=True)
-def _add_up(plan, cells, last, smoothing, used, factors, t, sums, split, at, mask):
-    """Add the scaled cells up for a margin; `last` are the last rows, with a vector behind them."""
-    for k in range(plan.starts[t], plan.starts[t + 1]):
-        sums[k] = 0.0
-    along, more, zero, tail = plan.along[t], splat(smoothing), splat(0.0), len(cells) + WIDTH - len(last)
-    number, left, kept = _split(plan, used, split), 0, _kept(plan, mask)
-    for start in range(0, len(cells), plan.length):
-        left = _stand(plan, start, left, at)
-        first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
-        common, into, line = _shared(factors, split, number, at), at[t], zero
-        own, place = (cells, start) if start < tail else (last, start - tail)
-        for k in range(0, plan.length, WIDTH):
-            x = _eight(own, place, k, more, factors, first, second, split, number, at)
-            if k + WIDTH > plan.length:
-                x = where(kept > zero, x, zero)
-            if along:
-                store_numbers(sums, into + k, load_numbers(sums, into + k) + x * splat(common))
-            else:
-                line = line + x
-        if not along:
-            sums[into] += total(line) * common
-
-
-@jit(inner=True, borrows=True)
 def _are_lines(plan, used, n_cells):
     """Return whether every row is a line of the first of several margins."""
     if len(used) == 1 or plan.along[used[0]]:
@@ -156,9 +132,11 @@ def _scale(found, target, noted):
 
 
 @jit(inner=True, borrows=True)
-def _close_rows(plan, cells, last, smoothing, used, factors, targets, noted, sums, split, at, row):
-    """Scale the first margin, of which every row is a line, and add the cells of each up for the second one at once."""
-    closed, t = used[0], used[1]
+def _add_up(plan, cells, last, smoothing, used, factors, t, closed, targets, noted, sums, split, at, row):
+    """Add the scaled cells up for a margin; `last` are the last rows, with a vector behind them.
+
+    Before its cells are added every row is scaled to the target that it has as a line of a margin `closed`, if not -1.
+    """
     for k in range(plan.starts[t], plan.starts[t + 1]):
         sums[k] = 0.0
     along, more, zero, tail = plan.along[t], splat(smoothing), splat(0.0), len(cells) + WIDTH - len(last)
@@ -166,23 +144,34 @@ def _close_rows(plan, cells, last, smoothing, used, factors, targets, noted, sum
     for start in range(0, len(cells), plan.length):
         left = _stand(plan, start, left, at)
         first, second = _along(plan, split, number, 0, at), _along(plan, split, number, 1, at)
+        common, into, line = _shared(factors, split, number, at), at[t], zero
         own, place = (cells, start) if start < tail else (last, start - tail)
-        line = zero
         for k in range(0, plan.length, WIDTH):
             x = _eight(own, place, k, more, factors, first, second, split, number, at)
             if k + WIDTH > plan.length:
                 x = where(kept > zero, x, zero)
-            store_numbers(row, k, x)
-            line = line + x
-        found, into = total(line) * _shared(factors, split, number, at), at[t]
-        by = _scale(found, targets[plan.lines[at[closed]]], noted)
-        factors[at[closed]] *= by
-        if along:
-            common = splat(_shared(factors, split, number, at))
-            for k in range(0, plan.length, WIDTH):
-                store_numbers(sums, into + k, load_numbers(sums, into + k) + load_numbers(row, k) * common)
-        else:
-            sums[into] += found * by
+            if closed >= 0:
+                store_numbers(row, k, x)
+                line = line + x
+            elif along:
+                store_numbers(sums, into + k, load_numbers(sums, into + k) + x * splat(common))
+            else:
+                line = line + x
+        if closed >= 0:
+            by = _scale(total(line) * common, targets[plan.lines[at[closed]]], noted)
+            factors[at[closed]] *= by
+            common *= by
+            for k in range(0, plan.length if along else 0, WIDTH):
+                store_numbers(sums, into + k, load_numbers(sums, into + k) + load_numbers(row, k) * splat(common))
+        if not along:
+            sums[into] += total(line) * common
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _worse(worst, noted, of):
+    """Return how far off the worst margin was, after one that was scaled."""
+    missed, noted[0] = noted[0] / of, 0.0
+    return max(worst, missed) if missed < np.inf else np.inf
 
 
 @jit()
@@ -193,23 +182,20 @@ def sweep(plan, cells, last, smoothing, used, targets, totals, factors, sums, fo
     both infinite where a line has nothing to scale.
     """
     at, split = np.empty(len(plan.along), np.int64), np.empty(len(used), np.int64)
-    worst, noted, row, second = 0.0, np.ones(3), np.empty(plan.length + WIDTH), -1
+    worst, noted, row = 0.0, np.ones(3), np.empty(plan.length + WIDTH)
     noted[0] = 0.0
-    for t in used:
-        if t == used[0] and _are_lines(plan, used, len(cells)):
-            _close_rows(plan, cells, last, smoothing, used, factors, targets, noted, sums, split, at, row)
-            second = used[1]
-        else:
-            if t != second:
-                _add_up(plan, cells, last, smoothing, used, factors, t, sums, split, at, row)
-            _fold(plan, t, sums, found)
-            for k in range(plan.offsets[t], plan.offsets[t + 1]):
-                found[k] = _scale(found[k], targets[k], noted)
-            for k in range(plan.starts[t], plan.starts[t + 1]):
-                factors[k] *= found[plan.lines[k]]
-        if not noted[0] < np.inf:
-            return np.inf, np.inf
-        worst, noted[0] = max(worst, noted[0] / totals[t]), 0.0
+    closed = used[0] if _are_lines(plan, used, len(cells)) else -1
+    for i in range(1 if closed >= 0 else 0, len(used)):
+        t, before = used[i], closed if i == 1 else -1
+        _add_up(plan, cells, last, smoothing, used, factors, t, before, targets, noted, sums, split, at, row)
+        if before >= 0:
+            worst = _worse(worst, noted, totals[before])
+        _fold(plan, t, sums, found)
+        for k in range(plan.offsets[t], plan.offsets[t + 1]):
+            found[k] = _scale(found[k], targets[k], noted)
+        for k in range(plan.starts[t], plan.starts[t + 1]):
+            factors[k] *= found[plan.lines[k]]
+        worst = _worse(worst, noted, totals[t])
     return worst, max(math.log(noted[2]), -math.log(noted[1])) if noted[1] > 0.0 else np.inf
 
 
