@@ -162,3 +162,28 @@ def test_verdicts_on_tables_of_many_unknowns_are_those_of_a_linear_program():
         counted[Status(wanted).name] += 1
     assert min(counted[name] for name in ("CONVERGED", "LIMIT_ONLY")) >= 5
     assert counted["INFEASIBLE"] + counted["ZERO_LINE"] >= 5
+
+
+@pytest.mark.parametrize(("side", "fill", "sd"), [(20, 0.15, 3.0), (12, 0.5, 4.0)])
+def test_factors_are_the_shortest_that_scale_the_cells(side, fill, sd):
+    rng = np.random.default_rng(2)
+    M = (rng.random((side,) * 3) < fill).astype(float)
+    targets = margins_of(M * np.exp(sd * rng.normal(size=M.shape)), PAIRS)
+    found = cmfast.ipf_nd(M, list(zip(PAIRS, targets, strict=True)))
+    coords = np.nonzero(M)
+    lines = [
+        np.ravel_multi_index([coords[axis] for axis in of], (side, side)) + b * side**2 for b, of in enumerate(PAIRS)
+    ]
+    A = np.zeros((len(coords[0]), 3 * side**2))
+    for line in lines:
+        A[np.arange(len(line)), line] = 1.0
+    factors = np.concatenate([part.ravel() for part in found.factors])
+    given = np.log(factors, where=factors > 0, out=np.zeros_like(factors))
+    np.testing.assert_allclose(A @ given, np.log(found.table[coords]), atol=1e-9)
+    wanted = np.linalg.lstsq(A, A @ given, rcond=1e-10)[0].reshape(3, -1)
+    alive = (factors > 0).reshape(3, -1)
+    for b in (1, 2):  # then the factors of all but the first have a geometric mean of one
+        mean = wanted[b][alive[b]].mean()
+        wanted[b] -= mean
+        wanted[0] += mean
+    np.testing.assert_allclose(given[alive.ravel()], wanted[alive], atol=1e-8)

@@ -12,6 +12,7 @@ from cmfast.kernels.cpu.margins._table import (
     REMOVED,
     RESIDUAL,
     SETTLED,
+    SHORTENED,
     SLACK,
     SOFT,
     STEPS,
@@ -41,6 +42,7 @@ def begin(t, cells, layout, targets, slack, smoothing):
     t.multipliers[:] = 0.0
     t.step[:] = 0.0
     t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED], t.counts[SETTLED] = 0, 0, 0, 0
+    t.counts[SHORTENED] = 0
     t.state[RESIDUAL], t.state[WIDTH], t.state[WIDTH_BEFORE] = np.inf, np.inf, np.inf
     t.state[PROBED], t.state[LEVENBERG] = 0.0, NUDGE
     return _empty_line(t)

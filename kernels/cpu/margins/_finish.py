@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._table import CELLS, SOFT, UNKNOWNS
+from cmfast.kernels.cpu.margins._table import CELLS, SHORTENED, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 
 
@@ -31,7 +31,7 @@ def finish(t, layout, targets, rules, out, factors, achieved):
                 goal = targets[k] if rules.slack[b] == 0.0 else _goal(t, k)
                 missed, size = missed + abs(achieved[k] - goal), size + goal
         worst = max(worst, missed / size if size > 0.0 else missed)
-    if not t.counts[SOFT]:  # else multipliers say what the goals are
+    if not t.counts[SOFT] and not t.counts[SHORTENED]:  # soft ones say what the goals are
         _shorten(t)
     n_closed = len(t.closed)
     for k in range(len(factors)):

@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 
 # Numbers of `Table.counts`.
-CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT = range(7)
+CELLS, UNKNOWNS, PASSES, STEPS, REMOVED, SETTLED, SOFT, SHORTENED = range(8)
 # Numbers of `Table.state`.
 RESIDUAL, WIDTH, WIDTH_BEFORE, TOTAL, BOUNDED, PROBED, LEVENBERG, SLACK = range(8)
 
@@ -73,6 +73,6 @@ def new_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
         proof=np.empty(n_closed + others),
         curvature=np.empty((n_unknowns, n_unknowns)),
         scale=np.empty(others),
-        counts=np.zeros(7, np.int64),
+        counts=np.zeros(8, np.int64),
         state=np.zeros(8),
     )

@@ -13,6 +13,7 @@ from cmfast.kernels.cpu.margins._dense_plan import planned
 from cmfast.kernels.cpu.margins._equations import factored, laid_out, solved
 from cmfast.kernels.cpu.margins._finish import finish
 from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
+from cmfast.kernels.cpu.margins._shortest import shorten
 from cmfast.kernels.cpu.margins._solve import SMALL, upper_root, upper_solve
 from cmfast.kernels.cpu.margins._table import (
     LEVENBERG,
@@ -20,6 +21,7 @@ from cmfast.kernels.cpu.margins._table import (
     PROBED,
     REMOVED,
     SETTLED,
+    SOFT,
     UNKNOWNS,
     new_table,
 )
@@ -242,4 +244,6 @@ def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
             disturb(t, number)
             solved(t, equations)
             disturbed(t)
+        if not t.counts[SOFT] and not t.counts[REMOVED]:
+            shorten(t, equations)
     end(t, layout, targets, rules, status, out, k)

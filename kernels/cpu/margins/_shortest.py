@@ -1,0 +1,72 @@
+"""The shortest multipliers that scale the cells of a large table in the same way, by the equations of its steps.
+
+What lines share can be moved from one to the other. With cells of equal weight, and a little added to each line, the
+equations of a step are nearly those that the shortest multipliers solve, and keep to what changes a cell: conjugate
+gradients need a few rounds with them, and hundreds without.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu.margins._equations import factored, solved
+from cmfast.kernels.cpu.margins._table import CELLS, SHORTENED, UNKNOWNS
+from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
+
+ADDED = 1e-3  # to the number of cells of each line
+
+
+def shorten(t, equations):
+    """Replace the multipliers by the shortest, and note so; leave them where conjugate gradients do not find these."""
+    n, closed, number = int(t.counts[UNKNOWNS]), len(t.closed), int(t.counts[CELLS])
+    asked = t.closed > 0.0
+    codes = t.codes[:number].astype(np.int64)
+    codes[:, 1:] += closed
+    kept = np.concatenate([asked, np.ones(n, np.bool_), [False]])
+    cells_of = _added(codes, np.ones(number), kept)
+    even = t._replace(
+        x=np.ones(len(t.x)),
+        sums=cells_of[closed:],
+        goal=np.full(n + 1, ADDED),
+        slack=np.ones(n + 1),
+        closed_goal=cells_of[:closed] + ADDED,
+        state=np.zeros_like(t.state),
+    )
+    if not factored(even, equations):
+        return
+    right = _added(codes, np.concatenate([np.where(asked, t.lift, 0.0), t.multipliers[:n], [0.0]])[codes].sum(1), kept)
+    found, left = np.zeros_like(right), right.copy()
+    p = z = _nearly_solved(even, equations, codes, left, kept)
+    product, goal = float(left @ z), EXACT * EXACT * float(right @ right)
+    for _ in range(MOST_ROUNDS):
+        if float(left @ left) <= goal:
+            t.lift[:], t.multipliers[:n] = found[:closed], found[closed:-1]
+            t.counts[SHORTENED] = 1
+            return
+        moved = p[codes].sum(1)
+        length = product / float(moved @ moved)
+        found += length * p
+        left -= length * _added(codes, moved, kept)
+        z = _nearly_solved(even, equations, codes, left, kept)
+        product, before = float(left @ z), product
+        p = z + (product / before) * p
+
+
+def _added(codes, cells, kept):
+    """Return the sums of cells by line; none of those that nothing is asked of."""
+    found = np.zeros(len(kept))
+    for b in range(codes.shape[1]):
+        found += np.bincount(codes[:, b], cells, len(kept))
+    return np.where(kept, found, 0.0)
+
+
+def _nearly_solved(even, equations, codes, right, kept):
+    """Return what scales cells of equal weight by about a right-hand side, by line."""
+    closed, n = len(even.closed), int(even.counts[UNKNOWNS])
+    shares = np.where(kept[:closed], right[:closed] / even.closed_goal, 0.0)
+    even.step[: n + 1] = (right - _added(codes, shares[codes[:, 0]], kept))[closed:]
+    even.step[:n] *= even.scale[:n]
+    solved(even, equations)
+    found = np.zeros_like(right)
+    found[closed:-1] = even.step[:n] * even.scale[:n]
+    shares -= np.where(kept[:closed], _added(codes, found[codes].sum(1), kept)[:closed] / even.closed_goal, 0.0)
+    found[:closed] = shares
+    return found
