@@ -1,5 +1,7 @@
 """Tables scaled to margins over any of their axes, and weights of records moved to totals."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 import cmfast
@@ -11,16 +13,34 @@ SWEEPS = 100
 MOST_ERROR = 1e-4  # of a weight of those whose time is worth to be told
 
 
+class Records(NamedTuple):
+    """Records of categories, and the weights that alone have these totals."""
+
+    codes: np.ndarray  # (attributes, n)
+    weights: np.ndarray  # to begin with
+    totals: list[np.ndarray]  # of each attribute
+    answer: np.ndarray
+
+
+class Region(NamedTuple):
+    """A survey of households with columns, totals that need not be met, and bounds."""
+
+    columns: np.ndarray
+    totals: np.ndarray
+    options: dict[str, Any]
+
+
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs; `small` ones end in a fraction of a second."""
     records = [(5, 5, 0.5), (10, 6, 0.3)] if small else [(5, 5, 0.5), (5, 5, 2.0), (25, 10, 0.3), (50, 50, 0.2)]
+    n = 500 if small else 100_000
     tables = [_job(4, 20 if small else 20_000), _job(6 if small else 20, 1)]
     return [
         *tables,
         _listed(6 if small else 20),
         _supported(6, 4 if small else 200),
-        *(_raked(500 if small else 100_000, *one) for one in records),
-        _households(500 if small else 7_000),
+        *(raked(f"rake {a}x{levels} sd {sd:g}", planted(n, a, levels, sd)) for a, levels, sd in records),
+        softened("rake households", households(small=small)),
     ]
 
 
@@ -158,8 +178,8 @@ def _supported(n: int, B: int) -> Job:
     )
 
 
-def _raked(n: int, attributes: int, levels: int, sd: float) -> Job:
-    """Return a job whose weights are known: records of correlated attributes, and the totals of other weights."""
+def planted(n: int, attributes: int, levels: int, sd: float, *, spread: float = 0.5) -> Records:
+    """Return records of correlated attributes with the totals of other weights; `spread` is of the weights given."""
     rng = np.random.default_rng(levels)
     common = rng.normal(size=n)
     codes = np.empty((attributes, n), np.int64)
@@ -167,11 +187,17 @@ def _raked(n: int, attributes: int, levels: int, sd: float) -> Job:
         ranks = np.argsort(np.argsort(common + rng.normal(size=n))) if a % 3 == 0 else rng.permutation(n)
         shares = np.maximum(rng.dirichlet(np.full(levels, 0.7)), 1e-2)
         codes[a] = np.searchsorted(np.cumsum(shares / shares.sum()), ranks / n).clip(max=levels - 1)
-    q = np.exp(rng.normal(0.0, 0.5, n))
+    q = np.exp(rng.normal(0.0, spread, n))
     effects = rng.normal(0.0, sd, (attributes, levels))
     w = q * np.exp(effects[np.arange(attributes)[:, None], codes].sum(0))
     w *= q.sum() / w.sum()
-    totals = [np.bincount(code, w, levels) for code in codes]
+    return Records(codes, q, [np.bincount(code, w, levels) for code in codes], w)
+
+
+def raked(name: str, records: Records) -> Job:
+    """Return a job whose weights are known."""
+    codes, q, totals, w = records
+    (attributes, n), levels = codes.shape, len(totals[0])
 
     def check_ours(found):
         np.testing.assert_allclose(found.weights, w, rtol=1e-6)
@@ -188,7 +214,7 @@ def _raked(n: int, attributes: int, levels: int, sd: float) -> Job:
     if levels**attributes <= 2 * n:
         rivals.append(Rival("ipfn on the table", lambda: _rivals.ipfn_rake(codes, q, totals), n, check_rival))
     return Job(
-        f"rake {attributes}x{levels} sd {sd:g}",
+        name,
         f"{n:,} records, {attributes} attributes of {levels} categories",
         n,
         "records",
@@ -200,8 +226,13 @@ def _raked(n: int, attributes: int, levels: int, sd: float) -> Job:
     )
 
 
-def _region(seed: int, n: int) -> tuple[np.ndarray, np.ndarray, dict]:
-    """Return a survey of households as PopulationSim gets them: columns, totals that agree only nearly, and options."""
+def households(*, small: bool) -> list[Region]:
+    """Return surveys of four regions."""
+    return [_region(seed, 500 if small else 7_000) for seed in range(4)]
+
+
+def _region(seed: int, n: int) -> Region:
+    """Return a survey of households as PopulationSim gets them: totals agree only nearly."""
     rng = np.random.default_rng(seed)
     size = 1 + rng.poisson(1.3, n)
     classes = [
@@ -216,25 +247,25 @@ def _region(seed: int, n: int) -> tuple[np.ndarray, np.ndarray, dict]:
     totals = (q * np.exp(rng.normal(0.0, 0.4, n))) @ A * np.exp(rng.normal(0.0, 0.03, A.shape[1]))
     importance = np.concatenate([[1e9], np.full(17, 1e5), 10.0 ** rng.integers(3, 6, A.shape[1] - 18)])
     bounds = rng.uniform(0.5, 0.9, n), rng.uniform(1.1, 2.0, n)
-    return A, totals, {"weights": q, "method": "truncated", "importance": importance, "bounds": bounds}
+    return Region(A, totals, {"weights": q, "method": "truncated", "importance": importance, "bounds": bounds})
 
 
-def _households(n: int) -> Job:
-    """Return a job of four regions with bounds and importances, checked by what an optimum is."""
-    regions = [_region(seed, n) for seed in range(4)]
+def softened(name: str, regions: list[Region]) -> Job:
+    """Return a job of regions with bounds and importances, checked by what an optimum is."""
+    n = sum(len(A) for A, _, _ in regions)
 
     def check_ours(found):
         for (A, totals, given), one in zip(regions, found, strict=True):
             low, high = given["bounds"]
-            w = given["weights"] * np.clip(np.exp(A @ one.multipliers), low, high)
+            w = given["weights"] * np.exp(np.clip(A @ one.multipliers, np.log(low), np.log(high)))
             np.testing.assert_allclose(one.weights, w, rtol=1e-6)
             np.testing.assert_allclose(w @ A, totals * np.exp(-one.multipliers / given["importance"]), rtol=1e-6)
         return f"optimal to 1e-6, {', '.join(str(one.n_iter) for one in found)} passes"
 
     return Job(
-        "rake households",
-        f"4 regions of {n:,} households, 25 controls, bounds, importances 1e3 to 1e9",
-        4 * n,
+        name,
+        f"{len(regions)} regions, {n:,} households, {len(regions[0].totals)} controls, bounds, importances 1e3 to 1e9",
+        n,
         "households",
         lambda threads: [cmfast.rake(A, totals, num_threads=threads, **given) for A, totals, given in regions],
         check_ours,

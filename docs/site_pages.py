@@ -91,6 +91,8 @@ def benchmarks() -> str:
         "Made of `benchmarks/results`, which `python -m benchmarks --quick` writes. Every result is checked before",
         "it is timed; ours, the limit and the rivals are measured in turn in one run. A rival that is slow is given a",
         "part of the work, and its time is scaled up. The limit is what moves the same bytes and computes nothing.",
+        "`python -m benchmarks.apart` does the same with `balance` and PopulationSim, which want an older NumPy, and",
+        "with `samplics`, `weightipy` and cooler: pip installs each into an environment of its own, where it is timed.",
         "",
     ]
     for path in sorted(RESULTS.glob("*-quick-*.json")):
