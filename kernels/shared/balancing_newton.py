@@ -25,6 +25,7 @@ LEAST_FORCING = 1e-6
 SHARPENING = 0.7  # how much better steps are solved as the residual falls
 ENOUGH = 0.3  # of the tolerance, of what a step leaves: more is of no use
 MOST_PRODUCTS = 20_000  # of one step
+PRODUCTS_PER_BIN = 20  # and more: without rounding one would do, and with it few bins may never get there
 MOST_PASSES = 10**9
 ROUNDING = 1e-15  # of a sum, over itself
 MOST_ERROR = 1e-4  # of a cell that is said to be right
@@ -155,7 +156,8 @@ def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float) -> _Step:
     goal = max(forcing * forcing * size, nothing)
     alphas: list[float] = []
     betas: list[float] = []
-    while size > nothing and len(alphas) < MOST_PRODUCTS:
+    most = min(MOST_PRODUCTS, PRODUCTS_PER_BIN * len(x))
+    while size > nothing and len(alphas) < most:
         passes.checkpoint()
         bend = walk.bend()
         if not bend > 0.0:
