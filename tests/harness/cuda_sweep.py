@@ -164,7 +164,7 @@ def large(make: Any) -> Iterator[Any]:
     few = (blocks, far + 1.0)
     many = (chain, np.tril(rng.random((140, 140)), 1), 10.0 ** rng.uniform(-140, 140, (65, 65)))
     for M in few if slow else few + many:
-        yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if slow else 300, tol=1e-13)
+        yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if slow else 60, tol=1e-13)
     targets = (blocks[:-1] * rng.random(140)).sum(1), (blocks[:-1] * rng.random(140)).sum(0)
     yield cmfast.ipf(*on_device((blocks[:-1], targets[0], targets[1] * (targets[0].sum() / targets[1].sum())), make))
 
@@ -218,7 +218,7 @@ def tables(make: Any) -> Iterator[Any]:
                 M = some * np.exp(rng.normal(0.0, 3.0, some.shape))
                 for axes in (PAIRS, ((0,), (1,), (2,)), PAIRS[:2])[: 2 if few else 3]:
                     given = on_device((M, *margins_of(T, axes, 1)), make)
-                    yield ENTRIES["ipf_nd"](*given, axes=axes, on_failure="ignore", max_iter=30 if few else None)
+                    yield ENTRIES["ipf_nd"](*given, axes=axes, on_failure="ignore", max_iter=12 if few else None)
 
 
 def sums(make: Any) -> Iterator[Any]:
