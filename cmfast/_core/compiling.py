@@ -82,6 +82,7 @@ KERNELS = {
     "scale_oblong": 5.0,
     "scale_plainly": 4.0,
     "bring_near": 2.0,
+    "scale_lanes": 2.5,
     "_prune": 4.0,
 }
 

@@ -29,6 +29,7 @@ from cmfast.kernels.status import INVALID, OK, RANGE, TOTALS, ZERO_LINE
 @jit(inner=True)
 def begin(t, cells, layout, targets, slack, smoothing):
     """Fill a table; return OK, or why it has no answer. `targets` are changed to agree; `slack` is that of margins."""
+    t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED], t.counts[SETTLED] = 0, 0, 0, 0
     status = _check(cells, targets)
     if status == OK:
         status = reconcile(layout, targets)
@@ -41,7 +42,6 @@ def begin(t, cells, layout, targets, slack, smoothing):
     _list(t, cells, layout, targets, smoothing)
     t.multipliers[:] = 0.0
     t.step[:] = 0.0
-    t.counts[PASSES], t.counts[STEPS], t.counts[REMOVED], t.counts[SETTLED] = 0, 0, 0, 0
     t.counts[SHORTENED] = 0
     t.state[RESIDUAL], t.state[WIDTH], t.state[WIDTH_BEFORE] = np.inf, np.inf, np.inf
     t.state[PROBED], t.state[LEVENBERG] = 0.0, NUDGE

@@ -1,4 +1,4 @@
-"""Tables scaled to margins over any of their axes, many small ones in a kernel or large ones one at a time."""
+"""Tables scaled to margins over any of their axes: small ones side by side or in a kernel, large ones one at a time."""
 
 import math
 from functools import partial
@@ -8,10 +8,13 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.margins._dense import DENSE, swept
 from cmfast.kernels.cpu.margins._dense_plan import planned
 from cmfast.kernels.cpu.margins._equations import factored, laid_out, solved
 from cmfast.kernels.cpu.margins._finish import finish
+from cmfast.kernels.cpu.margins._lanes import LEFT, scale_lanes
+from cmfast.kernels.cpu.margins._lanes_plan import plan
 from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
 from cmfast.kernels.cpu.margins._shortest import shorten
 from cmfast.kernels.cpu.margins._solve import SMALL, upper_root, upper_solve
@@ -60,7 +63,11 @@ def ipf_nd(M, *targets, axes, ndim, **options):
     batch, shape = M.shape[: M.ndim - ndim], M.shape[M.ndim - ndim :]
     sweeps = math.prod(shape) >= DENSE and options.get("importance") is None
     layout = (_layout.lines_of if sweeps else _layout.dense)(shape, axes)
-    cells, *others = _of_cells(M.reshape(*batch, math.prod(shape)), targets, shape, axes, layout, **options)
+    run = _solved
+    if options.get("importance") is None:
+        run = partial(_swept, shape=shape, axes=axes) if sweeps else partial(_solved, lanes=plan(shape, axes))
+    given = M.reshape(*batch, math.prod(shape))
+    cells, *others = _of_cells(given, targets, shape, axes, layout, run=run, **options)
     return cells.reshape(*cells.shape[:-1], *shape), *others
 
 
@@ -76,6 +83,7 @@ def _of_cells(
     axes,
     layout,
     *,
+    run=None,
     importance=None,
     smoothing=None,
     tol,
@@ -97,9 +105,8 @@ def _of_cells(
         MOST_PASSES if max_iter is None else max_iter,
         int(np.flatnonzero(layout.order == hard[0])[0]) if len(hard) else -1,
     )
-    listed = len(layout.places) == cells.shape[-1]
-    run = _solved if listed else partial(_swept, shape=shape, axes=axes)
-    out = run(cells, steps[0], wanted, steps[1], math.prod(batch), layout, rules, num_threads, progress)
+    given = cells, steps[0], wanted, steps[1]
+    out = (run or _solved)(given, math.prod(batch), layout, rules, num_threads, progress)
     numbers = (a.reshape(batch)[()] for a in (out.residual, out.error, out.n_iter, out.status))
     lines = (
         part
@@ -116,18 +123,19 @@ def _room(n, n_cells, n_lines):
     return _Out(np.empty((n, n_cells)), np.empty((n, n_lines)), np.empty((n, n_lines)), *numbers)
 
 
-def _swept(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads, progress, *, shape, axes):
+def _swept(given, n, layout, rules, num_threads, progress, *, shape, axes):
     """Scale a flat batch of large tables by sweeps; only those of which more is to be done have their cells listed."""
-    plan, out = planned(shape, axes), _room(n, cells.shape[-1], int(layout.offsets[-1]))
+    cells, cells_step, wanted, wanted_step = given
+    rows, out = planned(shape, axes), _room(n, cells.shape[-1], int(layout.offsets[-1]))
 
     def scale(_, start, stop):
         for k in range(start, stop):
             pool.checkpoint()
             one, goals = cells[k * cells_step], wanted[k * wanted_step]
-            if swept(one, goals, layout, plan, rules, out, k):
+            if swept(one, goals, layout, rows, rules, out, k):
                 continue
             passes, listed = out.n_iter[k], _layout.dense(shape, axes)
-            found = _solved(one[None], 0, goals[None], 0, 1, listed, rules, num_threads, None)
+            found = _solved((one[None], 0, goals[None], 0), 1, listed, rules, num_threads, None)
             for array, own in zip(out, found, strict=True):
                 array[k] = own[0]
             out.n_iter[k] += passes
@@ -136,34 +144,54 @@ def _swept(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads
     return out
 
 
-def _solved(cells, cells_step, wanted, wanted_step, n, layout, rules, num_threads, progress):
-    """Scale a flat batch."""
+def _solved(given, n, layout, rules, num_threads, progress, *, lanes=None):
+    """Scale a flat batch, side by side what can be where there is a plan of it: that depends on each table alone."""
+    cells, cells_step, wanted, wanted_step = given
     n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
     others = n_lines - int(layout.offsets[1])
     out = _room(n, cells.shape[-1], n_lines)
-    problem = (cells, cells_step, wanted, wanted_step, layout, rules, out)
-    if others <= SMALL:
-        work = USUAL_STEPS * (n_cells * len(layout.offsets) ** 2 + others**3)
-        pool.run(
-            _scale_small, problem, n, seconds=n * work * SECONDS_PER_STEP, num_threads=num_threads, progress=progress
-        )
-        return out
+    problem = cells, cells_step, wanted, wanted_step, layout, rules, out
+    if lanes is not None and n <= WIDTH and not _any_usual(cells, wanted, rules.smoothing):
+        lanes = None  # which would take seconds to compile, for nothing
 
-    def scale(_, start, stop):
-        for k in range(start, stop):
+    def scale(which):
+        if others <= SMALL:
+            _scale_small(*problem, which)
+            return
+        for k in which:
             pool.checkpoint()
             _scale_large(*problem, k)
 
-    pool.run_pieces(scale, [(k, k + 1) for k in range(n)], seconds=1.0, num_threads=num_threads, progress=progress)
+    def scale_range(start, stop):
+        if lanes is None:
+            scale(np.arange(start, stop))
+            return
+        scale_lanes(cells, cells_step, wanted, wanted_step, rules, out, lanes, start, stop)
+        left = start + np.flatnonzero(out.status[start:stop] == LEFT)
+        if len(left):
+            scale(left)
+
+    options = {"num_threads": num_threads, "progress": progress}
+    if lanes is None and others > SMALL:
+        pool.run_pieces(lambda _, *part: scale_range(*part), [(k, k + 1) for k in range(n)], seconds=1.0, **options)
+        return out
+    unknowns = others if lanes is None else len(lanes.kept) / 2
+    work = USUAL_STEPS * (n_cells * len(layout.offsets) ** 2 + unknowns**3)
+    pool.run(scale_range, (), n, seconds=n * work * SECONDS_PER_STEP, tile=1 if lanes is None else WIDTH, **options)
     return out
 
 
+def _any_usual(cells, wanted, smoothing):
+    """Return whether any table may be one for lanes."""
+    return (cells + smoothing > 0.0).all(-1).any() and (wanted > 0.0).all(-1).any()
+
+
 @jit()
-def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, start, stop):
+def _scale_small(cells, cells_step, wanted, wanted_step, layout, rules, out, which):
     n_lines, n_closed = layout.offsets[-1], layout.offsets[1]
     t = new_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, n_lines - n_closed)
     targets = np.empty(n_lines)
-    for k in range(start, stop):
+    for k in which:
         targets[:] = wanted[k * wanted_step]
         given = cells[k * cells_step]
         status = opened(t, given, layout, targets, rules)

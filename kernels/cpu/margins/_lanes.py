@@ -1,0 +1,145 @@
+"""Usual tables, eight side by side, one a lane: nothing is ever added across lanes.
+
+So each has the same bits whatever stands beside it. What is not usual, or does not come out right soon, is left to
+`launch.py`, which begins anew with it: a cell or a target that is not positive, margins that do not agree, many steps.
+"""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    absolute,
+    fma,
+    load,
+    new_lines,
+    some,
+    splat,
+    store,
+    store_block,
+    store_narrow,
+    store_numbers,
+    where,
+)
+from cmfast.kernels.cpu._core.vector_functions import exp, log
+from cmfast.kernels.cpu.margins import _lanes_plan as plan
+from cmfast.kernels.cpu.margins._lanes_begin import close, exchange, sweep, take
+from cmfast.kernels.cpu.margins._lanes_newton import newton, probe
+from cmfast.kernels.cpu.scaling._tile_load import places
+from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
+from cmfast.kernels.status import OK
+
+LEFT = -1  # status of a table that is not done
+FURTHER = 1000.0  # times what a line is off are cells, at most: small lines that others imply are where digits are lost
+CERTAIN_ENOUGH = 1e-8  # error of a cell from which on a table is scaled with all of its lines
+
+
+@jit()
+def scale_lanes(cells, cells_step, wanted, wanted_step, rules, out, p, start, stop):
+    """Scale the usual ones of the tables from `start` to before `stop`; the status of all others is LEFT."""
+    S = new_lines(p.size)
+    for first in range(start, stop, WIDTH):
+        last = min(first + WIDTH, stop) - 1
+        take(p, S, cells, places(first, last, cells_step), wanted, places(first, last, wanted_step), rules.smoothing)
+        for k in range(p.factors, p.factors + p.n_lines):
+            store(S, k, splat(1.0))
+        if some(load(S, plan.GOOD) != 0.0):
+            _scale(p, S, rules.tol, rules.last_width, rules.max_iter)
+        _write(p, S, out, first, last)
+
+
+@jit(inner=True, borrows=True)
+def _scale(p, S, tol, last_width, most):
+    close(p, S)
+    for _ in range(PLAIN_SWEEPS):
+        sweep(p, S)
+    newton(p, S, tol, last_width, 1 + PLAIN_SWEEPS * p.lines.shape[1], most)
+    probe(p, S)
+    _finish(p, S, tol)
+
+
+@jit(inner=True, borrows=True)
+def _finish(p, S, tol):
+    """Measure what is returned again, and put the factors in their gauge; what is not right is no longer good."""
+    good = load(S, plan.GOOD) != 0.0
+    for k in range(p.sums, p.sums + p.n_lines):
+        store(S, k, splat(0.0))
+    for c in range(p.n_cells):
+        x = load(S, p.x + p.places[c])
+        good = good & (x > 0.0) & (x < np.inf)
+        for b in range(p.lines.shape[1]):
+            to = p.sums + p.lines[c, b]
+            store(S, to, load(S, to) + x)
+    worst, error = splat(0.0), load(S, plan.ERROR)
+    for b in range(len(p.offsets) - 1):
+        missed = splat(0.0)
+        for k in range(p.offsets[b], p.offsets[b + 1]):
+            own = absolute(load(S, p.sums + k) - load(S, p.targets + k))
+            part = FURTHER * own / load(S, p.targets + k)
+            missed, error = missed + own, where(part > error, part, error)
+        missed = missed / load(S, p.totals + b)
+        good = good & (missed <= tol)
+        worst = where(missed > worst, missed, worst)
+    store(S, plan.RESIDUAL, worst)
+    store(S, plan.ERROR, error)
+    good = good & (error <= CERTAIN_ENOUGH)
+    for k in range(p.n_lines):
+        store(S, p.step + k, log(load(S, p.factors + k)))
+    whole = p.n_lines - p.n_lines % 4
+    for k in range(0, whole, 4):
+        a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        for j in range(p.n_lines):
+            y = load(S, p.step + j)
+            a, b = fma(p.gauge[k, j], y, a), fma(p.gauge[k + 1, j], y, b)
+            c, d = fma(p.gauge[k + 2, j], y, c), fma(p.gauge[k + 3, j], y, d)
+        store(S, p.factors + k, a)
+        store(S, p.factors + k + 1, b)
+        store(S, p.factors + k + 2, c)
+        store(S, p.factors + k + 3, d)
+    for k in range(whole, p.n_lines):
+        a = splat(0.0)
+        for j in range(p.n_lines):
+            a = fma(p.gauge[k, j], load(S, p.step + j), a)
+        store(S, p.factors + k, a)
+    for k in range(p.factors, p.factors + p.n_lines):
+        factor = exp(load(S, k))
+        good = good & (factor > 0.0) & (factor < np.inf)
+        store(S, k, factor)
+    exchange(p, S, p.x, True)
+    exchange(p, S, p.factors, False)
+    exchange(p, S, p.sums, False)
+    store(S, plan.GOOD, where(good, 1.0, splat(0.0)))
+
+
+@jit(inner=True, borrows=True)
+def _write(p, S, out, first, last):
+    good = load(S, plan.GOOD) != 0.0
+    status = where(good, float(OK), splat(float(LEFT)))
+    if first + WIDTH - 1 == last:
+        _write_rows(S, p.x, out.table, first, p.n_cells)
+        _write_rows(S, p.factors, out.factors, first, p.n_lines)
+        _write_rows(S, p.sums, out.achieved, first, p.n_lines)
+        store_numbers(out.residual, first, load(S, plan.RESIDUAL))
+        store_numbers(out.error, first, load(S, plan.ERROR))
+        store_numbers(out.n_iter, first, load(S, plan.N_ITER))
+        store_numbers(out.status, first, status)
+        return
+    store(S, plan.ACTIVE, status)
+    for k in range(first, last + 1):
+        w = k - first
+        for c in range(p.n_cells):
+            out.table[k, c] = S[p.x + c, w]
+        for c in range(p.n_lines):
+            out.factors[k, c], out.achieved[k, c] = S[p.factors + c, w], S[p.sums + c, w]
+        out.residual[k], out.error[k] = S[plan.RESIDUAL, w], S[plan.ERROR, w]
+        out.n_iter[k], out.status[k] = int(S[plan.N_ITER, w]), int(S[plan.ACTIVE, w])
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _write_rows(S, start, a, first, n):
+    if n < WIDTH:
+        store_narrow(S, start, a, first, n)
+    else:
+        for k in range(0, n, WIDTH):
+            c = min(k, n - WIDTH)
+            store_block(S, start + c, a, first, c)

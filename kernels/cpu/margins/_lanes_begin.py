@@ -1,0 +1,221 @@
+"""How eight tables are taken: which of them are usual, targets that agree, and the first sweeps."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    absolute,
+    load,
+    load_block,
+    load_narrow,
+    some,
+    splat,
+    store,
+    where,
+)
+from cmfast.kernels.cpu.margins import _lanes_plan as plan
+from cmfast.kernels.shared.margins import EVEN, ROUNDS
+from cmfast.kernels.shared.scaling import TOTALS_RTOL
+
+
+@jit(inner=True, borrows=True)
+def take(p, S, cells, cell_rows, wanted, target_rows, smoothing):
+    """Copy eight tables and their targets; note which are usual: nothing but positive numbers that agree."""
+    _copy(S, p.q, cells, cell_rows, p.n_cells)
+    _copy(S, p.targets, wanted, target_rows, p.n_lines)
+    low, high = splat(np.inf), splat(0.0)
+    for k in range(p.q, p.q + p.n_cells):
+        cell = load(S, k)
+        low, high = where(cell < low, cell, low), high + cell
+        store(S, k, cell + smoothing)
+    good = (low >= 0.0) & (low + smoothing > 0.0) & (high + p.n_cells * smoothing < np.inf)
+    low, high = splat(np.inf), splat(0.0)
+    for k in range(p.targets, p.targets + p.n_lines):
+        target = load(S, k)
+        low, high = where(target < low, target, low), high + target
+    _replace(p, S, good & (low > 0.0) & (high < np.inf))
+    _replace(p, S, _reconcile(p, S))
+    for b in range(len(p.offsets) - 1):
+        total = splat(0.0)
+        for k in range(p.offsets[b], p.offsets[b + 1]):
+            total = total + load(S, p.targets + k)
+        store(S, p.totals + b, total)
+    for k in range(len(p.slabs)):
+        _choose(p, S, p.slabs[k])
+    exchange(p, S, p.q, True)
+    exchange(p, S, p.targets, False)
+
+
+@jit(inner=True, borrows=True)
+def _choose(p, S, row):
+    """Note which coordinate of an axis has the largest total."""
+    start, number, size, stride = p.targets + p.axes[row, 0], p.axes[row, 1], p.axes[row, 2], p.axes[row, 3]
+    chosen, most = splat(0.0), splat(0.0)
+    for j in range(size):
+        total = splat(0.0)
+        for outer in range(start + j * stride, start + number, size * stride):
+            for k in range(outer, outer + stride):
+                total = total + load(S, k)
+        chosen, most = where(total > most, float(j), chosen), where(total > most, total, most)
+    store(S, p.chosen + p.axes[row, 4], chosen)
+
+
+@jit(inner=True, borrows=True)
+def exchange(p, S, begin, cells):
+    """Exchange the chosen coordinates of each axis with the first ones, or back, of cells or of lines."""
+    for row in range(len(p.axes)):
+        if (p.axes[row, 0] < 0) != cells:
+            continue
+        start, number, size, stride = begin + max(p.axes[row, 0], 0), p.axes[row, 1], p.axes[row, 2], p.axes[row, 3]
+        for j in range(1, size):
+            there = load(S, p.chosen + p.axes[row, 4]) == float(j)
+            if some(there):
+                for outer in range(start, start + number, size * stride):
+                    for k in range(outer, outer + stride):
+                        one, other = load(S, k), load(S, k + j * stride)
+                        store(S, k, where(there, other, one))
+                        store(S, k + j * stride, where(there, one, other))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _copy(S, start, a, rows, n):
+    if n < WIDTH:
+        load_narrow(S, start, a, rows, n)
+    else:
+        for k in range(0, n, WIDTH):
+            c = min(k, n - WIDTH)  # the last block overlaps the one before
+            load_block(S, start + c, a, rows, c)
+
+
+@jit(inner=True, borrows=True)
+def _replace(p, S, good):
+    """Put ones in the place of tables that are not usual, so that none of their numbers goes astray."""
+    store(S, plan.GOOD, where(good, 1.0, splat(0.0)))
+    if not some(~good):
+        return
+    for k in range(p.q, p.q + p.n_cells):
+        store(S, k, where(good, load(S, k), 1.0))
+    for b in range(len(p.offsets) - 1):
+        ones = p.n_cells / float(p.offsets[b + 1] - p.offsets[b])
+        for k in range(p.targets + p.offsets[b], p.targets + p.offsets[b + 1]):
+            store(S, k, where(good, load(S, k), ones))
+
+
+@jit(inner=True, borrows=True)
+def _reconcile(p, S):
+    """Do what `_begin.reconcile` does; return which tables are usual and have margins that agree."""
+    good = load(S, plan.GOOD) != 0.0
+    for number in range(ROUNDS):
+        changed = splat(0.0)
+        for i in range(len(p.pairs)):
+            a, b, n = p.pairs[i, 0], p.pairs[i, 1], p.pairs[i, 2]
+            _shared_sums(p, S, p.one, a, p.pairs[i, 3], n)
+            _shared_sums(p, S, p.other, b, p.pairs[i, 4], n)
+            for k in range(n):
+                one, other = load(S, p.one + k), load(S, p.other + k)
+                gap, least = absolute(one - other), where(one > other, one, other)
+                if number == 0:
+                    good = good & ~(gap > TOTALS_RTOL * least)
+                ratio = where(gap > EVEN * least, one / other, 1.0)
+                changed = changed + where(ratio != 1.0, 1.0, splat(0.0))
+                store(S, p.other + k, ratio)
+            to = p.pairs[i, 4]
+            for k in range(p.offsets[b + 1] - p.offsets[b]):
+                at = p.targets + p.offsets[b] + k
+                store(S, at, load(S, at) * load(S, p.other + p.shared[to + k]))
+        if not some(changed > 0.0):
+            break
+    return good
+
+
+@jit(inner=True, borrows=True)
+def _shared_sums(p, S, to, b, place, n):
+    for k in range(n):
+        store(S, to + k, splat(0.0))
+    for k in range(p.offsets[b + 1] - p.offsets[b]):
+        at = to + p.shared[place + k]
+        store(S, at, load(S, at) + load(S, p.targets + p.offsets[b] + k))
+
+
+@jit(inner=True, borrows=True)
+def close(p, S):
+    """Scale the cells by the factors of all other lines, and every closed line to its target; add up and measure."""
+    w = p.codes.shape[1]
+    _forget(p, S, 0)
+    for line in range(p.n_closed):
+        start, total = line * p.length, splat(0.0)
+        for c in range(start, start + p.length):
+            x = load(S, p.q + p.places[c])
+            for b in range(w):
+                x = x * load(S, p.factors + p.codes[c, b])
+            store(S, p.x + p.places[c], x)
+            total = total + x
+        factor = load(S, p.targets + line) / total
+        store(S, p.factors + line, factor)
+        _scale_line(p, S, start, factor)
+    _measure(p, S)
+
+
+@jit(inner=True, borrows=True)
+def sweep(p, S):
+    """Scale every margin but the closed one to its targets, one after the other, and then that."""
+    w = p.codes.shape[1]
+    for b in range(w):
+        for k in range(p.starts[b], p.stops[b]):
+            by = load(S, p.targets + k) / load(S, p.sums + k)
+            store(S, p.step + k, by)
+            store(S, p.factors + k, load(S, p.factors + k) * by)
+        _forget(p, S, b + 1)
+        if b + 1 < w:
+            for c in range(p.n_cells):
+                at, to = p.x + p.places[c], p.sums + p.codes[c, b + 1]
+                x = load(S, at) * load(S, p.step + p.codes[c, b])
+                store(S, at, x)
+                store(S, to, load(S, to) + x)
+    _forget(p, S, 0)
+    for line in range(p.n_closed if w > 0 else 0):
+        start, total = line * p.length, splat(0.0)
+        for c in range(start, start + p.length):
+            at = p.x + p.places[c]
+            x = load(S, at) * load(S, p.step + p.codes[c, w - 1])
+            store(S, at, x)
+            total = total + x
+        factor = load(S, p.targets + line) / total
+        store(S, p.factors + line, load(S, p.factors + line) * factor)
+        _scale_line(p, S, start, factor)
+    _measure(p, S)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _forget(p, S, first):
+    """Set the sums to zero from those of a margin on."""
+    for b in range(first, p.codes.shape[1]):
+        for k in range(p.starts[b], p.stops[b]):
+            store(S, p.sums + k, splat(0.0))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _scale_line(p, S, start, factor):
+    """Scale a closed line, and add its cells to the sums of other lines."""
+    for c in range(start, start + p.length):
+        at = p.x + p.places[c]
+        x = load(S, at) * factor
+        store(S, at, x)
+        for b in range(p.codes.shape[1]):
+            to = p.sums + p.codes[c, b]
+            store(S, to, load(S, to) + x)
+
+
+@jit(inner=True, borrows=True)
+def _measure(p, S):
+    """Note how far the margins are off; infinite where anything is no number."""
+    worst, whole = splat(0.0), splat(0.0)
+    for b in range(p.codes.shape[1]):
+        missed, total = splat(0.0), splat(0.0)
+        for k in range(p.starts[b], p.stops[b]):
+            target = load(S, p.targets + k)
+            missed, total = missed + absolute(load(S, p.sums + k) - target), total + target
+        part = missed / total
+        worst, whole = where(part > worst, part, worst), whole + missed
+    store(S, plan.RESIDUAL, where(whole < np.inf, worst, np.inf))

@@ -1,0 +1,272 @@
+"""Newton's method for eight tables at a time, as in `_newton.py`, on the lines that no others stand for."""
+
+import numpy as np
+
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
+from cmfast.kernels.cpu._core.vector_functions import exp, log
+from cmfast.kernels.cpu.margins import _lanes_plan as plan
+from cmfast.kernels.cpu.margins._lanes_begin import close
+from cmfast.kernels.shared import scaling as rules_of_scaling
+from cmfast.kernels.shared.margins import LEAST, NUDGE, PROBES, UNIT
+from cmfast.kernels.shared.scaling import CLOSE, SAFE_WIDTH
+
+MOST_STEPS = 12  # of a table that is usual: one whose cells have to vanish does not look solved after so few
+
+has_stalled = jit(inner=True, inline=True)(rules_of_scaling.has_stalled)
+
+
+@jit(inner=True, borrows=True)
+def newton(p, S, tol, last_width, passes, most):
+    """Take steps until every table is right or is not one for lanes; `passes` of `most` are done.
+
+    The step itself has to be narrow, so equations are solved at least once where there are any: nothing else is asked
+    of a table that sweeps alone have solved.
+    """
+    store(S, plan.WIDTH, splat(np.inf if len(p.kept) > 0 else 0.0))
+    store(S, plan.WIDTH_BEFORE, splat(np.inf))
+    store(S, plan.ERROR, splat(0.0))
+    store(S, plan.ACTIVE, load(S, plan.GOOD))
+    store(S, plan.N_ITER, splat(0.0))
+    for k in range(p.step, p.step + p.n_lines):
+        store(S, k, splat(0.0))
+    for number in range(MOST_STEPS + 1):
+        _judge(p, S, tol, last_width, float(passes + number), number == MOST_STEPS or passes + number >= most)
+        if not some(load(S, plan.ACTIVE) != 0.0):
+            break
+        _form(p, S)
+        _eliminate(p, S)
+        store(S, plan.WIDTH_BEFORE, load(S, plan.WIDTH))
+        _step(p, S)
+
+
+@jit(inner=True, borrows=True)
+def probe(p, S):
+    """Estimate how far the cells move where targets are rounded.
+
+    Its equations give a last step, too, which makes the cells as right as targets let them be.
+    """
+    if len(p.kept) == 0 or not some(load(S, plan.GOOD) != 0.0):
+        return
+    _form(p, S)
+    _eliminate(p, S)
+    good = load(S, plan.GOOD) != 0.0
+    store(S, plan.ACTIVE, load(S, plan.GOOD))
+    _step(p, S)
+    width, error = load(S, plan.WIDTH), load(S, plan.ERROR)
+    store(S, plan.ERROR, where(width * width <= error, error, width * width))
+    store(S, plan.N_ITER, load(S, plan.N_ITER) + 1.0)
+    store(S, plan.GOOD, where(good & (width <= CLOSE), 1.0, splat(0.0)))
+    for number in range(PROBES):
+        _disturb(p, S, number)
+        _solve(p, S)
+        _measure_step(p, S)
+        width, error = load(S, plan.WIDTH), load(S, plan.ERROR)
+        store(S, plan.ERROR, where(width <= error, error, width))
+
+
+@jit(inner=True, borrows=True)
+def _step(p, S):
+    """Take a step by equations whose unknowns are taken out already, which may be those of cells close by."""
+    for i in range(len(p.kept)):
+        k = p.kept[i]
+        store(S, p.found + i, load(S, p.targets + k) - load(S, p.sums + k))
+    _solve(p, S)
+    _measure_step(p, S)
+    _advance(p, S)
+    close(p, S)
+
+
+@jit(inner=True, borrows=True)
+def _judge(p, S, tol, last_width, passes, late):
+    """Stop the tables that are right, and those that are lost or late: these are no longer good."""
+    active, residual = load(S, plan.ACTIVE) != 0.0, load(S, plan.RESIDUAL)
+    width = load(S, plan.WIDTH)
+    stalled = has_stalled(width, load(S, plan.WIDTH_BEFORE))
+    right = active & (residual <= tol) & ((width <= last_width) | stalled)
+    error = where(stalled & (width > last_width), width, 0.0)
+    store(S, plan.ERROR, where(right, error, load(S, plan.ERROR)))
+    store(S, plan.N_ITER, where(right, passes, load(S, plan.N_ITER)))
+    lost = active & ~(residual < np.inf)
+    if late:
+        lost = active & ~right
+    store(S, plan.GOOD, where(lost, 0.0, load(S, plan.GOOD)))
+    store(S, plan.ACTIVE, where(active & ~right & ~lost, 1.0, splat(0.0)))
+
+
+@jit(inner=True, borrows=True)
+def _form(p, S):
+    """Form the second derivatives by the unknowns, the closed lines eliminated; nudged so that they have a root."""
+    n, w = len(p.kept), p.codes.shape[1]
+    for k in range(p.equations, p.equations + n * (n + 1) // 2):
+        store(S, k, splat(0.0))
+    for e in range(len(p.crossed)):
+        to = p.equations + p.crossed[e, 1]
+        store(S, to, load(S, to) + load(S, p.x + p.crossed[e, 0]))
+    for line in range(p.n_closed):
+        start, number = p.firsts[line], p.firsts[line + 1] - p.firsts[line]
+        for i in range(number):
+            store(S, p.one + i, splat(0.0))
+        for c in range(line * p.length, (line + 1) * p.length):
+            x = load(S, p.x + p.places[c])
+            for b in range(w):
+                if p.slots[c, b] >= 0:
+                    to = p.one + p.slots[c, b]
+                    store(S, to, load(S, to) + x)
+        share = -1.0 / load(S, p.targets + line)
+        for i in range(number):
+            k = p.touched[start + i]
+            part, row = load(S, p.one + i) * share, p.equations + k * (k + 1) // 2
+            for j in range(i + 1):
+                to = row + p.touched[start + j]
+                store(S, to, fma(part, load(S, p.one + j), load(S, to)))
+    for i in range(n):
+        to = p.equations + i * (i + 1) // 2 + i
+        store(S, to, fma(load(S, p.sums + p.kept[i]), 1.0 + NUDGE, load(S, to)))
+
+
+@jit(inner=True, borrows=True)
+def _eliminate(p, S):
+    """Take out one unknown after the other; what has no pivot makes a table no longer good.
+
+    Rows stay as they are when their turn comes; a row and the reciprocal of its pivot are what sends it on.
+    """
+    n, k = len(p.kept), 0
+    while k < n:  # four pivots together, which then send the rest what they have for it, two rows at a time
+        stop = min(k + 4, n)
+        for a in range(k, stop):
+            _take_out(p, S, a, stop)
+        i = stop
+        while i < n:
+            row = p.equations + i * (i + 1) // 2
+            below = row + i + 1
+            one, two, three, four = _parts(p, S, row, k)
+            other = p.equations + stop * (stop + 1) // 2 + k
+            if i + 1 < n:
+                five, six, seven, eight = _parts(p, S, below, k)
+                for j in range(stop, i + 1):
+                    q, r, s, t = load(S, other), load(S, other + 1), load(S, other + 2), load(S, other + 3)
+                    value = fma(two, r, fma(one, q, load(S, row + j)))
+                    store(S, row + j, fma(four, t, fma(three, s, value)))
+                    value = fma(six, r, fma(five, q, load(S, below + j)))
+                    store(S, below + j, fma(eight, t, fma(seven, s, value)))
+                    other += j + 1
+                row, one, two, three, four = below, five, six, seven, eight
+            else:
+                for j in range(stop, i):
+                    value = fma(two, load(S, other + 1), fma(one, load(S, other), load(S, row + j)))
+                    store(S, row + j, fma(four, load(S, other + 3), fma(three, load(S, other + 2), value)))
+                    other += j + 1
+            last = min(i + 1, n - 1)
+            value = fma(two, load(S, other + 1), fma(one, load(S, other), load(S, row + last)))
+            store(S, row + last, fma(four, load(S, other + 3), fma(three, load(S, other + 2), value)))
+            i += 2
+        k = stop
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _take_out(p, S, a, stop):
+    """Take out unknown `a`, as far as that concerns those before `stop`."""
+    own = p.equations + a * (a + 1) // 2 + a
+    pivot = load(S, own)
+    there = pivot > LEAST * load(S, p.sums + p.kept[a])
+    store(S, plan.GOOD, where(there, load(S, plan.GOOD), 0.0))
+    inverse = where(there, 1.0 / where(there, pivot, 1.0), 0.0)
+    store(S, p.inverse + a, inverse)
+    row = own + 1
+    for i in range(a + 1, stop):
+        part, other = -load(S, row + a) * inverse, own + 1
+        for j in range(a + 1, i + 1):
+            store(S, row + j, fma(part, load(S, other + a), load(S, row + j)))
+            other += j + 1
+        row += i + 1
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _parts(p, S, row, k):
+    """Complete a row where four pivots from `k` on stand; return the parts of their rows that it gets."""
+    second = p.equations + (k + 1) * (k + 2) // 2 + k
+    third = second + k + 2
+    fourth = third + k + 3
+    one = -load(S, row + k) * load(S, p.inverse + k)
+    value = fma(one, load(S, second), load(S, row + k + 1))
+    store(S, row + k + 1, value)
+    two = -value * load(S, p.inverse + k + 1)
+    value = fma(two, load(S, third + 1), fma(one, load(S, third), load(S, row + k + 2)))
+    store(S, row + k + 2, value)
+    three = -value * load(S, p.inverse + k + 2)
+    value = fma(two, load(S, fourth + 1), fma(one, load(S, fourth), load(S, row + k + 3)))
+    value = fma(three, load(S, fourth + 2), value)
+    store(S, row + k + 3, value)
+    return one, two, three, -value * load(S, p.inverse + k + 3)
+
+
+@jit(inner=True, borrows=True)
+def _solve(p, S):
+    """Solve for the step, of all lines."""
+    n = len(p.kept)
+    for k in range(n):
+        y = -load(S, p.found + k) * load(S, p.inverse + k)
+        at = p.equations + (k + 1) * (k + 2) // 2 + k
+        for i in range(k + 1, n):
+            store(S, p.found + i, fma(y, load(S, at), load(S, p.found + i)))
+            at += i + 1
+    for i in range(n - 1, -1, -1):
+        y, row = load(S, p.found + i) * load(S, p.inverse + i), p.equations + i * (i + 1) // 2
+        store(S, p.step + p.kept[i], y)
+        for k in range(i):
+            store(S, p.found + k, fma(-y, load(S, row + k), load(S, p.found + k)))
+
+
+@jit(inner=True, borrows=True)
+def _measure_step(p, S):
+    """Note the most that the step raises a cell, and changes one; infinite where anything is no number."""
+    highest, widest, whole = splat(0.0), splat(0.0), splat(0.0)
+    for line in range(p.n_closed):
+        most, least, mean = splat(-np.inf), splat(np.inf), splat(0.0)
+        for c in range(line * p.length, (line + 1) * p.length):
+            z = splat(0.0)
+            for b in range(p.codes.shape[1]):
+                z = z + load(S, p.step + p.codes[c, b])
+            most, least = where(z > most, z, most), where(z < least, z, least)
+            mean = fma(load(S, p.x + p.places[c]), z, mean)
+        mean = mean / load(S, p.targets + line)
+        most, least = most - mean, mean - least
+        highest = where(most > highest, most, highest)
+        widest = where(least > widest, least, widest)
+        whole = whole + absolute(mean)
+    widest = where(highest > widest, highest, widest)
+    store(S, plan.HIGHEST, highest)
+    store(S, plan.WIDTH, where(whole < np.inf, widest, np.inf))
+
+
+@jit(inner=True, borrows=True)
+def _advance(p, S):
+    """Take the step, or the part of it that is safe, where a table is not right yet."""
+    highest, active = load(S, plan.HIGHEST), load(S, plan.ACTIVE) != 0.0
+    length = splat(1.0)
+    if some(highest > SAFE_WIDTH):
+        most = log(1.0 + highest)
+        most = where(most > SAFE_WIDTH, most, SAFE_WIDTH)
+        length = where(highest > SAFE_WIDTH, most / where(highest > 0.0, highest, 1.0), 1.0)
+    for i in range(len(p.kept)):
+        at = p.factors + p.kept[i]
+        factor = load(S, at)
+        store(S, at, where(active, factor * exp(length * load(S, p.step + p.kept[i])), factor))
+
+
+@jit(inner=True, borrows=True)
+def _disturb(p, S, number):
+    """Round the targets at random, the same way in every table: the step is to be solved for that."""
+    n = len(p.kept)
+    for i in range(n):
+        k = p.kept[i]
+        store(S, p.found + i, (p.signs[number, k] * UNIT) * load(S, p.sums + k))
+    for line in range(p.n_closed):
+        by = -p.signs[number, line] * UNIT
+        for c in range(line * p.length, (line + 1) * p.length):
+            x = by * load(S, p.x + p.places[c])
+            for b in range(p.codes.shape[1]):
+                if p.slots[c, b] >= 0:
+                    at = p.found + p.touched[p.firsts[line] + p.slots[c, b]]
+                    store(S, at, load(S, at) + x)

@@ -1,0 +1,216 @@
+"""What tables of a shape have in common where eight are scaled side by side: where everything stands, and the gauge.
+
+Cells and targets are all positive there, so which lines depend on others follows from the axes of the margins: the
+cells that lines with the coordinates c sum have the indicator of c on these axes, and all such indicators, of any axes,
+are sums of those of coordinates that are not zero. A line is needed if the axes on which its coordinates are not zero
+lie together in no margin before its own; the multipliers of all others may stay as they are. What is asked of these
+lines follows from the others by differences, which keeps the more digits the larger they are: so the first coordinate
+of each axis is made the one with the largest total.
+"""
+
+import math
+from functools import lru_cache, reduce
+from itertools import accumulate, chain, combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from cmfast.kernels.shared import margins_layout as _layout
+from cmfast.kernels.shared.margins import PROBES
+
+MOST_CELLS = 4096  # beyond which eight tables leave the caches
+MOST_LINES = 512
+MOST_UNKNOWNS = 112
+
+# Lines of eight numbers: what is one number a table.
+GOOD, ACTIVE, RESIDUAL, WIDTH, WIDTH_BEFORE, HIGHEST, ERROR, N_ITER, COUNT = range(9)
+
+
+class Plan(NamedTuple):
+    """Eight tables of a shape. Lines are those of all margins, the closed ones first; cells in the order of these.
+
+    Where fields begin is counted in lines of eight numbers.
+    """
+
+    offsets: np.ndarray  # (margins + 1,) first line of each margin
+    places: np.ndarray  # (cells,) which cell of the table stands where
+    lines: np.ndarray  # (cells, margins) int32
+    pairs: np.ndarray  # as in a layout
+    shared: np.ndarray
+    codes: np.ndarray  # (cells, swept margins) int32: lines of the margins that are not closed and in no other one
+    starts: np.ndarray  # (swept margins + 1,) their first lines; they need not follow one another
+    stops: np.ndarray
+    kept: np.ndarray  # (unknowns,) lines whose multipliers are looked for
+    slots: np.ndarray  # (cells, swept margins) int32: place among the unknowns of its closed line, -1 without any
+    touched: np.ndarray  # unknowns of each closed line, ascending, one line after the other
+    firsts: np.ndarray  # (closed lines + 1,) where those of each begin
+    crossed: np.ndarray  # (crossings, 2) cell of the table, place in the equations: two unknowns that have a cell
+    signs: np.ndarray  # (probes, lines) how targets are rounded
+    axes: np.ndarray  # (n, 5) an axis of cells or of a margin: first line or -1, how many, coordinates, stride, number
+    slabs: np.ndarray  # which of these tell the total of each coordinate of an axis
+    gauge: np.ndarray  # (lines, lines) from logarithms of factors to those that are returned
+    n_cells: int
+    n_lines: int
+    n_closed: int
+    length: int  # cells of a closed line
+    q: int  # cells as given
+    x: int  # scaled
+    targets: int  # of all lines
+    factors: int
+    sums: int
+    step: int
+    totals: int  # of margins
+    chosen: int  # coordinate of each axis that is exchanged with the first one
+    one: int  # sums of two margins over what they share; later what a closed line has of unknowns
+    other: int
+    found: int  # right-hand side and solution, of unknowns
+    inverse: int  # of pivots
+    equations: int  # lower triangle
+    size: int
+
+
+@lru_cache(64)
+def plan(shape: tuple[int, ...], axes: _layout.Axes) -> Plan | None:
+    """Return it for tables of a shape; None where these are better scaled one at a time."""
+    layout = _layout.dense(shape, axes)
+    n_cells, n_lines = len(layout.places), int(layout.offsets[-1])
+    if not 0 < n_cells <= MOST_CELLS or n_lines > MOST_LINES:
+        return None
+    of = [axes[b] for b in layout.order]
+    swept = [b for b in range(1, len(of)) if layout.within[b] < 0]
+    kept = _needed(shape, of, swept, layout.offsets)
+    if len(kept) > MOST_UNKNOWNS:
+        return None
+    n, n_closed = len(kept), int(layout.offsets[1])
+    number = np.full(n_lines, -1)
+    number[kept] = np.arange(n)
+    codes = np.ascontiguousarray(layout.lines[:, swept])
+    unknowns = number[codes].reshape(n_closed, n_cells // n_closed, len(swept))
+    each = [np.unique(own[own >= 0]) for own in unknowns]
+    slots = [np.where(own >= 0, np.searchsorted(some, own), -1) for own, some in zip(unknowns, each, strict=True)]
+    longest = max((int(pair[2]) for pair in layout.pairs), default=0)
+    sizes = {
+        "q": n_cells,
+        "x": n_cells,
+        "targets": n_lines,
+        "factors": n_lines,
+        "sums": n_lines,
+        "step": n_lines,
+        "totals": len(of),
+        "chosen": len(shape),
+        "one": max(longest, *map(len, each)),
+        "other": longest,
+        "found": n,
+        "inverse": n,
+        "equations": n * (n + 1) // 2,
+    }
+    begins = dict(zip(sizes, accumulate(sizes.values(), initial=COUNT), strict=False))
+    exchanged, slabs = _exchanged(shape, of, layout.offsets)
+    return Plan(
+        offsets=layout.offsets,
+        places=layout.places,
+        lines=layout.lines,
+        pairs=layout.pairs,
+        shared=layout.shared,
+        codes=codes,
+        starts=layout.offsets[swept].astype(np.int64),
+        stops=layout.offsets[1:][swept].astype(np.int64),
+        kept=kept,
+        slots=np.concatenate(slots).astype(np.int32),
+        touched=np.concatenate(each).astype(np.int64),
+        firsts=np.cumsum([0, *map(len, each)]),
+        crossed=_crossings(layout.places, number[codes]),
+        signs=_signs(n_lines),
+        axes=exchanged,
+        slabs=slabs,
+        gauge=_gauge(shape, of, [0, *swept], layout),
+        n_cells=n_cells,
+        n_lines=n_lines,
+        n_closed=n_closed,
+        length=n_cells // n_closed,
+        size=COUNT + sum(sizes.values()),
+        **begins,
+    )
+
+
+def _coordinates(shape, of):
+    """Return the coordinates of the lines of a margin, by axis."""
+    sizes = [shape[axis] for axis in of]
+    own = np.unravel_index(np.arange(math.prod(sizes)), sizes) if sizes else ()
+    return dict(zip(of, own, strict=True))
+
+
+def _needed(shape, of, swept, offsets):
+    found = [np.empty(0, np.int64)]
+    for b in swept:
+        own = _coordinates(shape, of[b])
+        needed = np.ones(math.prod(shape[axis] for axis in of[b]), np.bool_)
+        for a in range(b):  # not zero beyond the axes of that one
+            needed &= reduce(np.logical_or, (own[axis] > 0 for axis in of[b] if axis not in of[a]))
+        found.append(offsets[b] + np.flatnonzero(needed))
+    return np.concatenate(found)
+
+
+def _crossings(places, unknowns):
+    """Return where each cell is added to the equations of two unknowns of different margins."""
+    found = [np.empty((0, 2), np.int64)]
+    for a, b in combinations(range(unknowns.shape[1]), 2):
+        both = (unknowns[:, a] >= 0) & (unknowns[:, b] >= 0)
+        low, high = unknowns[both, a], unknowns[both, b]
+        found.append(np.stack([places[both], high * (high + 1) // 2 + low], 1))
+    return np.concatenate(found)
+
+
+def _exchanged(shape, of, offsets):
+    """Return the axes of cells and margins along which coordinates are exchanged, and one of each for its totals."""
+    rows: list[tuple[int, ...]] = []
+    slabs: dict[int, int] = {}
+    named = {axis for own in of for axis in own}
+    for start, own in ((-1, range(len(shape))), *zip(offsets, of, strict=False)):
+        for k, axis in enumerate(own):
+            if shape[axis] > 1 and axis in named:
+                if start >= 0:
+                    slabs.setdefault(axis, len(rows))
+                stride = math.prod(shape[other] for other in own[k + 1 :])
+                rows.append((start, math.prod(shape[other] for other in own), shape[axis], stride, axis))
+    return np.array(rows, np.int64).reshape(-1, 5), np.array(list(slabs.values()), np.int64)
+
+
+def _signs(n_lines):
+    """Return signs at random, the same for every table."""
+    return np.where(np.random.Generator(np.random.PCG64(1)).random((PROBES, n_lines)) < 0.5, -1.0, 1.0)
+
+
+def _gauge(shape, of, asked, layout):
+    """Return what makes of logarithms of factors the shortest that scale in the same way, with mean zero but for one.
+
+    What margins say splits into parts, one for each set of axes, that sum to zero over every one of these. The part of
+    a set is anybody's whose margin has these axes: the shortest way gives each the less of it the more lines it has.
+    """
+    n = [math.prod(shape[axis] for axis in own) for own in of]
+    found = np.zeros((int(layout.offsets[-1]),) * 2)
+    own = [_coordinates(shape, each) for each in of]
+    wide = [[axis for axis in each if shape[axis] > 1] for each in of]
+    sets = chain.from_iterable(combinations(each, size) for each in wide for size in range(len(each) + 1))
+    for part in sorted({tuple(sorted(each)) for each in sets}):
+        having = [b for b in asked if set(part) <= set(of[b])]
+        sizes = [shape[axis] for axis in part]
+        apart = np.ones((1, 1))
+        for size in sizes:
+            apart = np.kron(apart, np.eye(size) - 1.0 / size)
+        at = {b: _layout.numbers([own[b][axis] for axis in part], sizes, n[b]) for b in having}
+        whole = sum(1.0 / n[b] for b in having)
+        for b in having:
+            rows = slice(layout.offsets[b], layout.offsets[b + 1])
+            for a in having:
+                share = 1.0 / (n[b] * whole) * (math.prod(sizes) / n[a])
+                found[rows, layout.offsets[a] : layout.offsets[a + 1]] += share * apart[at[b]][:, at[a]]
+    first = int(np.flatnonzero(layout.order == 0)[0])
+    to = slice(layout.offsets[first], layout.offsets[first + 1])
+    for b in range(len(of)):
+        rows = slice(layout.offsets[b], layout.offsets[b + 1])
+        if b != first:
+            mean = found[rows].mean(0)
+            found[rows] -= mean
+            found[to] += mean
+    return found
