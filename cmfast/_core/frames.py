@@ -1,5 +1,6 @@
 """Tables of pandas, polars and Arrow: whose they are, and their columns by name."""
 
+import sys
 from typing import Any
 
 from cmfast._core import validate
@@ -25,6 +26,19 @@ def _cure(option: str, frame: Any) -> str:
     if is_table(frame):
         return f"; give {option}.collect()"
     return f"; give pandas.DataFrame({option})" if isinstance(frame, dict) else ""
+
+
+def levels(series: Any, names: list[str]) -> list[Any] | None:
+    """Return the levels of the index of a Series of pandas: those of these names, or all, where it has others.
+
+    None for what is no Series.
+    """
+    pd = sys.modules.get("pandas")
+    if pd is None or not isinstance(series, pd.Series):
+        return None
+    index = series.index
+    known = names if sorted(map(str, index.names)) == sorted(names) else range(index.nlevels)
+    return [index.get_level_values(level) for level in known]
 
 
 def names(frame: Any) -> list[Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MOST_KEYS = 2**62
+ARGUMENTS = _tidy.Arguments("values", "coords", "margins")
 
 
 @overload
@@ -153,7 +154,7 @@ def ipf_cells(
     if frames.is_table(coords):
         if shape is not None:
             validate.refuse("shape", "None where coords is a table", validate.shown(shape))
-        long = _tidy.read(values, coords, margins)
+        long = _tidy.read(values, coords, margins, ARGUMENTS)
         values, coords, margins, shape = long.values, long.coords, long.margins, long.shape
     axes, targets = split("margins", "axes", margins, MOST_AXES)
     options = of_tables(
@@ -178,11 +179,7 @@ def ipf_cells(
     result = reported(out, problem, on_failure)
     if long is None:
         return result
-    factors, achieved = (
-        [part[(..., *rows)] if rows else part[..., None] for part, rows in zip(parts, long.rows, strict=True)]
-        for parts in (result.factors, result.achieved)
-    )
-    return result._replace(factors=factors, achieved=achieved)
+    return result._replace(factors=long.by_row(result.factors), achieved=long.by_row(result.achieved))
 
 
 def _sizes(

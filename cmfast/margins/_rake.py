@@ -1,31 +1,38 @@
 """Move the weights of records until they add up to known totals."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import reporter
-from cmfast.margins import _rake_reasons
+from cmfast.margins import _rake_reasons, _tidy
 from cmfast.margins._options import importances, numbers, passes
 from cmfast.margins._pairs import split
 from cmfast.margins._rake_result import RakeResult
 from cmfast.margins._sparse_rows import Rows, rows_of
+from cmfast.margins._words import Words
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
 
 Raking: TypeAlias = Literal["raking", "linear", "truncated", "logit"]
 RAKINGS = get_args(Raking)
 BOUNDED = ("truncated", "logit")
 MOST_ATTRIBUTES = 2**16
+ARGUMENTS = _tidy.Arguments("weights", "design", "targets", records=True)
 
 
 def rake(
-    design: Array,
+    design: "Array | pd.DataFrame | pl.DataFrame | pa.Table",
     targets: Any,
     /,
     *,
-    weights: Array | None = None,
+    weights: Array | str | None = None,
     method: Raking = "raking",
     bounds: Any = None,
     importance: Any = None,
@@ -44,16 +51,21 @@ def rake(
 
     Parameters
     ----------
-    design : array or matrix of scipy.sparse, shape (n, K), or array, shape (attributes, n)
+    design : array or matrix of scipy.sparse, shape (n, K), or array, shape (attributes, n), or table
         What each record adds to each total: 0 or 1 for categories, numbers of persons, any real numbers. A sparse
         matrix of more than 64 columns is never made dense. Or, where `targets` names attributes, the category of each
-        record, from 0, a row per attribute. Shared by the batch.
-    targets : array, shape (..., K), or list of (attributes, target)
+        record, from 0, a row per attribute. Or, where `targets` names columns, a DataFrame of pandas or polars or a
+        Table of Arrow: a row for each record, with its categories. Shared by the batch.
+    targets : array, shape (..., K), or list of (attributes, target), or dict, or table, or list of tables
         The totals. With categories: what the weights must add up to in those of an attribute, an int, or of all
         combinations of several, a tuple of ints; `target` has shape ``(..., *categories)``. NaN where nothing is asked.
-        Attributes that stand in several targets must agree there, and all on the total, to a relative 1e-9.
-    weights : array, shape (..., n), optional
+        Attributes that stand in several targets must agree there, and all on the total, to a relative 1e-9. For a table
+        ``{column: totals}``, with a tuple of columns for their combinations: totals are a Series of pandas whose index
+        is the categories, a dict ``{category: total}``, or a table. Or tables, as the margins of :func:`ipf_cells`:
+        columns named as in `design` and one of totals, a row for each combination. All that `design` has must be there.
+    weights : array, shape (..., n), or str, optional
         Design weights, nonnegative; default: ones. Leading axes broadcast with those of the targets: areas, replicates.
+        Or, where `targets` names columns, the name of the column of `design` that holds them.
     method : {"raking", "linear", "truncated", "logit"}
         How a weight follows from its z. "raking": times :math:`e^z`, which is what iterative fitting converges to.
         "linear": times 1 + z, the generalised regression estimator; weights may be negative. "truncated": times
@@ -67,7 +79,8 @@ def rake(
         sign stays, and zero stays zero. Infinite: must be met, as without. Then margins need not agree, and no answer
         depends on their order.
     names : sequence of str, optional
-        What messages call the columns, or the lines of all targets, one after the other.
+        What messages call the columns, or the lines of all targets, one after the other. None where `targets` names
+        columns: messages name these, and categories.
     tol : float
         Absolute bound of `RakeResult.residual`. Less than 2e-14, or that times the number of records over 32, means
         that.
@@ -83,18 +96,21 @@ def rake(
     Returns
     -------
     RakeResult
-        In the library of `design`; NumPy's arrays for a sparse one.
+        In the library of `design`; NumPy's arrays for a sparse one, and for a table. With a table whose columns are
+        named `multipliers`, `achieved` and `proof` have a number for each category that was given, in that order.
 
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or not real; shapes that do not agree; a wrong option.
+        Arrays of two libraries or devices, or not real; shapes that do not agree; a column that is not there, or has
+        missing values; a category of the records that has no total; a wrong option.
     NotImplementedError
         Arrays on a GPU.
 
     See Also
     --------
     ipf_nd : The same for tables.
+    ipf_cells : Tables with a row for each cell.
 
     Notes
     -----
@@ -133,6 +149,14 @@ def rake(
     >>> result.weights.round(2).tolist()
     [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
 
+    The same by name:
+
+    >>> import pandas as pd
+    >>> persons = pd.DataFrame({"age": ["young"] * 3 + ["old"] * 3, "sex": ["m", "m", "f", "m", "f", "f"]})
+    >>> result = cmfast.rake(persons, {"age": {"young": 60.0, "old": 40.0}, "sex": {"m": 45.0, "f": 55.0}})
+    >>> result.weights.round(2).tolist()
+    [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
+
     The same by columns, no weight more than 1.25 times the one that it had:
 
     >>> design = [[1, 0, 1], [1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0], [0, 1, 0]]
@@ -147,7 +171,13 @@ def rake(
     validate.choice("method", method, RAKINGS)
     tol = validate.positive("tol", tol)
     max_iter = passes(max_iter)
-    if _are_pairs(targets):
+    long = None
+    if _tidy.are_by_name(design, targets, ARGUMENTS):
+        if names is not None:
+            validate.refuse("names", "None where targets names columns", validate.shown(names))
+        long = _tidy.read(weights, design, targets, ARGUMENTS)
+        weights, design, targets = long.values, long.coords, long.margins
+    if long is not None or _are_pairs(targets):
         axes, given = split("targets", "attributes", targets, MOST_ATTRIBUTES)
         labels = [f"target of targets[{k}]" for k in range(len(axes))]
     else:
@@ -165,7 +195,8 @@ def rake(
     p = importances(importance, len(axes) if axes else n_lines)
     options: dict[str, Any] = {"axes": axes, "method": method, "low": low, "high": high, "importance": p}
     options |= {"tol": tol, "max_iter": max_iter, "pattern": (rows.first, rows.columns) if rows else None}
-    words = _words(names, n_lines)
+    lines = _names(names, n_lines)
+    words = Words() if long is None else long.words
     out = dispatch.call(
         "rake", design, weights, *given, **options, num_threads=num_threads, progress=reporter(progress, "elements")
     )
@@ -173,11 +204,14 @@ def rake(
     result: RakeResult[Any] = RakeResult(out[0], *(parts if axes else (part[0] for part in parts)), *out[-4:])
 
     def describe(index: tuple[int, ...]) -> str:
-        return _rake_reasons.unmet(index, batch, rows or design, weights, given, axes, words, result)
+        return _rake_reasons.unmet(index, batch, rows or design, weights, given, axes, lines, words, result)
 
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
-    return result
+    if long is None:
+        return result
+    multipliers, achieved, proof = map(long.by_row, parts)
+    return result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
 
 
 def _are_pairs(targets: Any) -> bool:
@@ -257,7 +291,7 @@ def _bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | None, np.nda
     return low, high
 
 
-def _words(names: Any, n: int) -> list[str] | None:
+def _names(names: Any, n: int) -> list[str] | None:
     if names is None:
         return None
     return [str(name) for name in validate.names("names", names, n)]

@@ -7,8 +7,9 @@ import numpy as np
 from cmfast._core import dispatch, values
 from cmfast.kernels.status import Status
 from cmfast.margins._rake_result import MEANING, RakeResult
-from cmfast.margins._reasons import disagreement, one
+from cmfast.margins._reasons import bad_target, disagreement, one
 from cmfast.margins._sparse_rows import Rows
+from cmfast.margins._words import Words
 
 MOST_NAMED = 4  # totals
 NEAR = 1e-6  # part of the largest number of a proof that is none
@@ -21,19 +22,20 @@ def unmet(
     weights: Any,
     targets: list[Any],
     axes: tuple[tuple[int, ...], ...] | None,
-    words: list[str] | None,
+    names: list[str] | None,
+    words: Words,
     result: RakeResult[Any],
 ) -> str:
     """Say why the element at `index` of the batch has no weights."""
     status = Status(int(one(result.status, batch, 0, index)))
     cores = (1,) if axes is None else tuple(map(len, axes))
     wanted = [one(target, batch, core, index) for target, core in zip(targets, cores, strict=True)]
-    names = words or _names(wanted, axes)
+    names = names or _names(wanted, axes, words)
     if status is Status.INVALID:
         q = None if weights is None else one(weights, batch, 1, index)
-        return _invalid(_on_host(design), q, wanted, axes)
+        return _invalid(_on_host(design), q, wanted, axes, words)
     if status is Status.TOTALS and axes is not None:
-        return disagreement(wanted, axes, "targets", "attributes") or MEANING[status]
+        return disagreement(wanted, axes, "targets", "attributes", words) or MEANING[status]
     if status is Status.ZERO_LINE:
         return _unreached(_on_host(design), wanted, axes, names)
     residual = float(one(result.residual, batch, 0, index))
@@ -57,10 +59,14 @@ def _on_host(design: Any) -> Any:
     return design if isinstance(design, Rows) else dispatch.to_host(design)
 
 
-def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None) -> list[str]:
+def _names(targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None, words: Words) -> list[str]:
     """Return what targets are called that have no names."""
     if axes is None:
         return [f"column {k}" for k in range(targets[0].size)]
+    if words.columns:
+        return [
+            words.place(of, at) for of, target in zip(axes, targets, strict=True) for at in np.ndindex(target.shape)
+        ]
     return [f"targets[{k}]{values.place(at)}" for k, target in enumerate(targets) for at in np.ndindex(target.shape)]
 
 
@@ -73,7 +79,11 @@ def _named(y: np.ndarray, targets: np.ndarray, names: list[str]) -> str:
 
 
 def _invalid(
-    design: Any, weights: np.ndarray | None, targets: list[np.ndarray], axes: tuple[tuple[int, ...], ...] | None
+    design: Any,
+    weights: np.ndarray | None,
+    targets: list[np.ndarray],
+    axes: tuple[tuple[int, ...], ...] | None,
+    words: Words,
 ) -> str:
     """Name the first number that is none."""
     if axes is not None:
@@ -83,8 +93,10 @@ def _invalid(
         said = design.bad("design") if is_sparse else values.first("design", design, ~np.isfinite(design))
     said = said or values.bad(weights=weights)
     for k, target in enumerate(targets):
-        name = "targets" if axes is None else f"target of targets[{k}]"
-        said = said or values.first(name, target, np.isinf(target) | ((target < 0.0) & (axes is not None)))
+        if axes is None:
+            said = said or values.first("targets", target, np.isinf(target))
+        else:
+            said = said or bad_target("targets", k, target, axes[k], words)
     return said
 
 

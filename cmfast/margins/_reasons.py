@@ -85,14 +85,17 @@ def _invalid(given: np.ndarray, targets: list[np.ndarray], problem: Problem, whe
         k = np.flatnonzero(~(given >= 0) | (given == np.inf))[0]
         return f"{said}, which is {words.place(range(len(where)), [int(c[k]) for c in where])}"
     for k, (target, of) in enumerate(zip(targets, problem.axes, strict=True)):
-        wrong = (target < 0) | (target == np.inf)
-        if not said and wrong.any():
-            said = values.first(f"target of margins[{k}]", target, wrong)
-            if words.columns:
-                said = (
-                    f"{said.partition(' at ')[0]} in margins[{k}] at {words.place(of, np.argwhere(wrong)[0].tolist())}"
-                )
+        said = said or bad_target("margins", k, target, of, words)
     return said
+
+
+def bad_target(name: str, k: int, target: np.ndarray, of: tuple[int, ...], words: Words) -> str:
+    """Name the first number of a target that none can be, of the argument `name`."""
+    wrong = (target < 0) | (target == np.inf)
+    said = values.first(f"target of {name}[{k}]", target, wrong)
+    if not said or not words.columns:
+        return said
+    return f"{said.partition(' at ')[0]} in {words.margins[k]} at {words.place(of, np.argwhere(wrong)[0].tolist())}"
 
 
 def disagreement(

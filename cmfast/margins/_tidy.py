@@ -1,5 +1,6 @@
 """Tables in long form, and tidy margins, read by the names of their columns and categories."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,15 @@ from cmfast.margins._words import Words
 FLOATS = ("float", "double", "half")  # how types of columns that no margin names begin, which are no categories
 
 
+class Arguments(NamedTuple):
+    """What the arguments of a function are called."""
+
+    values: str
+    frame: str
+    margins: str
+    records: bool = False  # rows that may be alike, and are no cells
+
+
 class Long(NamedTuple):
     """A table as numbers: values, where they stand, and targets of all combinations of categories."""
 
@@ -22,40 +32,118 @@ class Long(NamedTuple):
     rows: list[tuple[np.ndarray, ...]]  # where those of each margin stand in its target
     words: Words
 
+    def by_row(self, parts: list[Any]) -> list[Any]:
+        """Return what there is for each target as it is for each row of the margins."""
+        pairs = zip(parts, self.rows, strict=True)
+        return [part[(..., *rows)] if rows else part[..., None] for part, rows in pairs]
 
-def read(values: Any, frame: Any, margins: Any) -> Long:
-    """Return a long table; `values` is the name of a column of it, or an array."""
-    frames.library("coords", frame)
+
+class _Margin(NamedTuple):
+    """A margin as it was given: columns of categories, and one of targets."""
+
+    label: str  # what messages call it
+    columns: dict[str, Any]
+    number: str  # what messages call the targets
+    numbers: Any
+
+
+def are_by_name(frame: Any, margins: Any, called: Arguments) -> bool:
+    """Return whether margins are those of categories, and not a batch of numbers for the columns of a matrix."""
+    if not frames.is_table(frame):
+        return isinstance(margins, Mapping) and len(margins) > 0
+    if isinstance(margins, Mapping):
+        return True
+    if frames.is_table(margins):
+        frames.library(called.frame, frame)
+        frames.library(called.margins, margins)
+        return frames.names(margins) != frames.names(frame)
+    return isinstance(margins, list | tuple) and any(map(frames.is_table, margins))
+
+
+def read(values: Any, frame: Any, margins: Any, called: Arguments) -> Long:
+    """Return a long table; `values` is the name of a column of it, or an array.
+
+    Axes are the columns that margins name, and, where rows are cells, all others that may be categories.
+    """
+    frames.library(called.frame, frame)
     own, others = values, frames.names(frame)
     if isinstance(values, str):
-        own = frames.column(frame, "values", values)
+        own = frames.column(frame, called.values, values)
         others.remove(values)
-    if not isinstance(margins, list | tuple) or not margins:
-        validate.refuse("margins", "a list of tables, as coords is one", type(margins).__name__, TypeError)
-    sides = [_sides(f"margins[{k}]", margin, others) for k, margin in enumerate(margins)]
-    columns = list(dict.fromkeys(name for names, _ in sides for name in names))
-    columns += [name for name in others if name not in columns and not _is_floating(frame[name])]
+    given = _margins(margins, others, called)
+    columns = list(dict.fromkeys(name for margin in given for name in margin.columns))
+    if not called.records:
+        columns += [name for name in others if name not in columns and not _is_floating(frame[name])]
     known: dict[str, dict[Any, int]] = {}
-    codes = np.stack([_coded(name, frames.column(frame, "coords", name), known) for name in columns])
-    found = [_target(k, margin, *side, known) for k, (margin, side) in enumerate(zip(margins, sides, strict=True))]
-    words = Words(tuple(columns), tuple(list(known[name]) for name in columns))
+    codes = np.zeros((len(columns), len(frame)), np.int64)
+    for line, name in zip(codes, columns, strict=True):
+        line[:] = _coded(name, frames.column(frame, called.frame, name), known)
+    found = [_target(margin, known) for margin in given]
+    labels = tuple(called.margins if isinstance(margins, Mapping) else margin.label for margin in given)
+    words = Words(tuple(columns), tuple(list(known[name]) for name in columns), labels)
     wanted, rows = [], []
-    for k, ((names, _), (places, numbers)) in enumerate(zip(sides, found, strict=True)):
-        of = tuple(columns.index(name) for name in names)
-        wanted.append((of, _spread(k, of, places, numbers, codes, words)))
+    for margin, (places, numbers) in zip(given, found, strict=True):
+        of = tuple(columns.index(name) for name in margin.columns)
+        wanted.append((of, _spread(margin.label, of, places, numbers, codes, words, called.frame)))
         rows.append(places)
     return Long(own, codes, wanted, tuple(map(len, words.labels)), rows, words)
 
 
-def _sides(option: str, margin: Any, others: list[Any]) -> tuple[list[str], str]:
-    """Return the columns of categories of a margin, and that of its targets."""
+def _margins(margins: Any, others: list[Any], called: Arguments) -> list[_Margin]:
+    """Return all margins: tables, or, of records, one table, or totals by the names of columns."""
+    name = called.margins
+    if called.records and frames.is_table(margins):
+        return [_of_table(name, margins, others, called)]
+    if called.records and isinstance(margins, Mapping) and margins:
+        return [_of_totals(key, totals, others, called) for key, totals in margins.items()]
+    if not isinstance(margins, list | tuple) or not margins:
+        of = type(margins).__name__
+        if called.records:
+            validate.refuse(name, "a dict {column: totals}", f"an empty {of}", TypeError)
+        validate.refuse(name, f"a list of tables, as {called.frame} is one", of, TypeError)
+    return [_of_table(f"{name}[{k}]", margin, others, called) for k, margin in enumerate(margins)]
+
+
+def _of_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:
+    """Return a margin that is a table: columns of categories, and one more, of targets."""
     frames.library(option, margin)
     names = frames.names(margin)
     sides, rest = [name for name in names if name in others], [name for name in names if name not in others]
     if len(rest) != 1:
-        wanted = "of some columns of coords, and one more, of targets"
+        wanted = f"of some columns of {called.frame}, and one more, of targets"
         validate.refuse(option, wanted, f"columns {validate.shown(', '.join(map(str, names)), str)}")
-    return sides, rest[0]
+    columns = {name: frames.column(margin, option, name) for name in sides}
+    return _Margin(option, columns, f"{rest[0]} of {option}", frames.column(margin, option, rest[0]))
+
+
+def _of_totals(key: Any, totals: Any, others: list[Any], called: Arguments) -> _Margin:
+    """Return a margin from the names of columns, and the totals of their categories."""
+    option = f"{called.margins}[{validate.shown(key)}]"
+    names = list(key) if isinstance(key, tuple) else [key]
+    for name in names:
+        if name not in others or names.count(name) > 1:
+            wanted = f"for different columns of {called.frame}: {validate.shown(', '.join(map(str, others)), str)}"
+            validate.refuse(called.margins, wanted, f"{validate.shown(key)}{validate.meant(name, others)}")
+    if frames.is_table(totals):
+        margin = _of_table(option, totals, others, called)
+        if set(margin.columns) != set(names):
+            wanted = "a table with its columns, and one more, of targets"
+            validate.refuse(option, wanted, f"columns {validate.shown(', '.join(margin.columns), str)}")
+        return margin
+    if isinstance(totals, Mapping):
+        rows = [row if isinstance(row, tuple) else (row,) for row in totals]
+        wrong = next((row for row in rows if len(row) != len(names)), None)
+        if wrong is not None:
+            validate.refuse(f"a category of {option}", f"of {len(names)} columns", validate.shown(wrong))
+        columns: dict[str, Any] = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+        return _Margin(option, columns, option, list(totals.values()))
+    levels = frames.levels(totals, names)
+    if levels is None:
+        wanted = "a dict {category: total}, a Series of pandas with categories as its index, or a table"
+        validate.refuse(option, wanted, type(totals).__name__, TypeError)
+    if len(levels) != len(names):
+        validate.refuse(f"index of {option}", f"of {len(names)} levels", f"{len(levels)}")
+    return _Margin(option, dict(zip(names, levels, strict=True)), option, totals.reset_index(drop=True))
 
 
 def _is_floating(column: Any) -> bool:
@@ -71,21 +159,26 @@ def _coded(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarr
     return codes
 
 
-def _target(
-    k: int, margin: Any, names: list[str], number: str, known: dict[str, dict[Any, int]]
-) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+def _target(margin: _Margin, known: dict[str, dict[Any, int]]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """Return where the rows of a margin stand among the categories of its columns, and their targets."""
-    option = f"margins[{k}]"
-    places = tuple(_coded(name, frames.column(margin, option, name), known) for name in names)
-    numbers = dispatch.adopt_one(f"{number} of {option}", frames.column(margin, option, number))
-    validate.real(**{f"{number} of {option}": numbers})
-    if not names and len(numbers) != 1:
-        validate.refuse(option, "of one row, where it has no column of categories", f"{len(numbers)}")
+    places = tuple(_coded(name, column, known) for name, column in margin.columns.items())
+    numbers = dispatch.adopt_one(margin.number, margin.numbers)
+    validate.real(**{margin.number: numbers})
+    if len(dispatch.shape_of(numbers)) != 1:
+        validate.refuse(margin.number, "one number for each category", f"shape {dispatch.shape_of(numbers)}")
+    if not places and len(numbers) != 1:
+        validate.refuse(margin.label, "of one row, where it has no column of categories", f"{len(numbers)}")
     return places, np.asarray(numbers)
 
 
 def _spread(
-    k: int, of: tuple[int, ...], places: tuple[np.ndarray, ...], numbers: np.ndarray, codes: np.ndarray, words: Words
+    label: str,
+    of: tuple[int, ...],
+    places: tuple[np.ndarray, ...],
+    numbers: np.ndarray,
+    codes: np.ndarray,
+    words: Words,
+    frame: str,
 ) -> np.ndarray:
     """Return the targets of all combinations; refuse rows that are there twice, and cells of which none speaks."""
     shape = tuple(len(words.labels[axis]) for axis in of)
@@ -93,11 +186,11 @@ def _spread(
     times = np.zeros(shape, np.int64)
     np.add.at(times, places, 1)
     if (times > 1).any():
-        validate.fail(f"margins[{k}]: {words.place(of, np.argwhere(times > 1)[0].tolist())} is there twice")
+        validate.fail(f"{label}: {words.place(of, np.argwhere(times > 1)[0].tolist())} is there twice")
     said = times[tuple(codes[axis] for axis in of)]
     silent = np.flatnonzero(said == 0)
     if of and len(silent):
         where = words.place(of, [int(codes[axis][silent[0]]) for axis in of])
-        validate.fail(f"margins[{k}] says nothing of {where}, which is in coords; NaN asks nothing of it")
+        validate.fail(f"{label} says nothing of {where}, which is in {frame}; NaN asks nothing of it")
     target[places] = numbers if of else numbers[0]
     return target

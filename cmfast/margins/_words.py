@@ -8,10 +8,11 @@ from cmfast._files.tidy_totals import named
 
 
 class Words(NamedTuple):
-    """The names of the axes of a table, and of the places on each; none where numbers are all there is."""
+    """The names of the axes of a table, of the places on each, and of margins; none where numbers are all there is."""
 
     columns: tuple[str, ...] = ()
     labels: tuple[Sequence[Any], ...] = ()
+    margins: tuple[str, ...] = ()
 
     def place(self, axes: Sequence[int], at: Sequence[int]) -> str:
         """Return what a place on some axes is called."""
@@ -23,7 +24,7 @@ class Words(NamedTuple):
     def margin(self, name: str, margin: int, axes: Sequence[int]) -> str:
         """Return what a margin is called, of the argument `name`."""
         of = ", ".join(map(str, (self.columns[axis] for axis in axes))) if self.columns else ""
-        return f"{name}[{margin}]{' of ' if of else ''}{of}"
+        return f"{self.margins[margin] if self.margins else f'{name}[{margin}]'}{' of ' if of else ''}{of}"
 
     def line(self, margin: int, axes: Sequence[int], at: Sequence[int]) -> str:
         """Return what a line of a margin is called."""
