@@ -32,6 +32,12 @@ CALLS = {
     "support": "cmfast.support(np.triu(M))",
     "uncertainty.resample": "cmfast.uncertainty.resample(M, n_replicates=10, rng=0)",
     "overlap": "cmfast.overlap(M, M.T)",
+    "ipf_nd 4x4x4": "cmfast.ipf_nd(rng.random((4, 4, 4)), [((0, 1), np.ones((4, 4))), ((1, 2), np.ones((4, 4)))])",
+    "ipf_nd 4x4x4, a zero": (
+        "cmfast.ipf_nd(np.arange(64.0).reshape(4, 4, 4), [((0, 1), np.ones((4, 4))), ((1, 2), np.ones((4, 4)))])"
+    ),
+    "rake, two attributes": "cmfast.rake(rng.integers(0, 3, (2, 500)), [(0, np.full(3, 9.0)), (1, np.full(3, 9.0))])",
+    "balance": "cmfast.balance((*np.triu_indices(30), np.ones(465), 30), symmetric='upper')",
 }
 PROGRAM = """
 import time, warnings
