@@ -129,11 +129,11 @@ def _ipf_of_logits() -> None:
 
 
 def _ipf_nd() -> None:
-    """Call it on small tables, with a zero and without, and on larger ones, of the largest one with an empty line.
+    """Call it on small tables, with a zero and without, on ones whose steps need panels and products, and on large ones.
 
-    All but the largest are no work for sweeps alone.
+    The first four are no work for sweeps alone, of the large ones one has an empty line.
     """
-    for n, least in ((2, 1.0), (2, 2.0), (9, 1.0)):
+    for n, least in ((2, 1.0), (2, 2.0), (9, 1.0), (40, 1.0)):
         i, j, k = np.indices((n, n, n))
         M = 10.0 ** ((3 * i + 5 * j + 7 * k) % 8)
         M = np.where(least > M, 0.0, M)

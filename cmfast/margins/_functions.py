@@ -89,7 +89,8 @@ def ipf_nd(
         Absolute bound of `MarginsResult.residual`. Nothing is demanded of what rounding leaves: less than 2e-14, or
         that times the number of cells of a line over 32, means that.
     max_iter : int, optional
-        Most passes over the table; default: 200 Newton steps. The sweeps it starts with are finished in any case.
+        Most passes over the table; default: 200 Newton steps, and 100,000 products of conjugate gradients. The sweeps
+        it starts with are finished in any case, and products that only say how far off cells are.
     on_failure : {"warn", "raise", "ignore"}
         What to do about tables that have no answer (see Notes).
     num_threads : int, optional
@@ -127,7 +128,9 @@ def ipf_nd(
     batch; on the CPU, with more than 64 lines beside those of the largest margin, where the linear algebra library is
     the same and has as many threads.
 
-    Memory, where there are more than 64 such lines and sweeps are not quick: eight bytes for each pair of them.
+    Memory, where there are more than 64 such lines and sweeps are not quick: eight bytes for each pair of them; above
+    3,000, where conjugate gradients take the steps, a few hundred for each line. Where these do not, and there are at
+    most 20,000, it is eight bytes for each pair again; with more lines the status is MAX_ITER or UNDETERMINED then.
 
     References
     ----------

@@ -41,10 +41,11 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         adds those of both margins, this is between a half of that and all of it.
     cell_error : array of float64, shape (...)
         About how far off a cell may be, relative to itself: what rounding the targets once moves, and the last step;
-        after sweeps alone what all further ones would change.
+        after sweeps alone what all further ones would change, after conjugate gradients a bound of both; infinite where
+        these have not been able to say.
     n_iter : array of int64, shape (...)
         Passes over the table: one for each margin of a sweep, be it to find out what further ones would change, and
-        one for each Newton step.
+        one for each Newton step and each product of conjugate gradients.
     status : array of int8, shape (...)
         Codes of :class:`cmfast.Status`.
     """

@@ -10,7 +10,8 @@ from oracle.margins import verdict
 import cmfast
 from cmfast import Status
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins._equations import factored, laid_out, solved
+from cmfast.kernels.cpu.margins import _gradients
+from cmfast.kernels.cpu.margins._equations import factored, laid_out, rescale, solved
 from cmfast.kernels.cpu.margins._newton import SOLVE, opened
 from cmfast.kernels.cpu.margins._panels import COLUMNS, new_panels, panels_root, panels_solve
 from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
@@ -187,3 +188,31 @@ def test_factors_are_the_shortest_that_scale_the_cells(side, fill, sd):
         wanted[b] -= mean
         wanted[0] += mean
     np.testing.assert_allclose(given[alive.ravel()], wanted[alive], atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "fill", "options"),
+    [
+        ((9, 8, 7), PAIRS, 0.3, {}),
+        ((9, 8, 7), PAIRS, 0.3, {"unasked": 0.2}),
+        ((9, 8, 7), PAIRS, 0.3, {"importance": [5.0, 2.0, 30.0]}),
+        ((5, 6, 5, 4), CHAIN, 0.2, {}),
+        ((30, 4, 30), ((0, 1), (2,)), 0.1, {}),
+    ],
+)
+def test_products_solve_the_equations_and_show_the_least_eigenvalue(shape, axes, fill, options):
+    for seed in range(3):
+        t = first_of(shape, axes, fill, seed, **options)
+        room, n = _gradients.new_room(t), t.counts[UNKNOWNS]
+        rescale(t)
+        S, right = second_derivatives(t)
+        np.testing.assert_allclose(t.step[:n], right, atol=1e-12)
+        values, vectors = np.linalg.eigh(S)
+        inside = values > 1e-9
+        t.step[:n] = vectors[:, inside] @ (vectors[:, inside].T @ np.random.default_rng(seed).normal(size=n))
+        right = t.step[:n].copy()
+        met, _ = _gradients.approached(t, room, 1e-10, 5000, 0.0)
+        assert met
+        np.testing.assert_allclose(S @ room.found[:n], right, atol=1e-8)
+        least = _gradients.least_shown(t, room)
+        np.testing.assert_allclose(least, values[inside][0], rtol=0.01)

@@ -140,6 +140,12 @@ def factored(t, equations):
     return panels_root(equations.panels, n)
 
 
+@jit()
+def rescale(t):
+    """Set how unknowns are scaled and the right-hand side of a step, for those who solve it without its equations."""
+    _scale(t)
+
+
 @jit(inner=True, borrows=True)
 def _scale(t):
     """Set how unknowns are scaled, and the right-hand side of the step."""

@@ -8,6 +8,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._table import CELLS, SHORTENED, SOFT, UNKNOWNS
 from cmfast.kernels.shared.margins import EXACT, MOST_ROUNDS
 
+PER_ROUND = 10  # unknowns for which a round is allowed, where they are thousands
+
 
 @jit()
 def finish(t, layout, targets, rules, out, factors, achieved):
@@ -69,8 +71,8 @@ def _shorten(t):
     _twice(t, p, r)
     p[:] = r
     left = (r * r).sum()
-    goal, rounds = EXACT * EXACT * left, 0
-    while left > goal and rounds < MOST_ROUNDS:
+    goal, most, rounds = EXACT * EXACT * left, max(MOST_ROUNDS, n // PER_ROUND), 0
+    while left > goal and rounds < most:
         square = _twice(t, p, product)
         if not square > 0.0:
             break

@@ -22,6 +22,8 @@ UNSEEN = 0.1  # part of the least eigenvalue seen that the least may be
 FAINT = 1e-10  # part of all records that one must be, for what depends on it alone to be seen
 NEARLY = 0.3  # of how far off weights may be
 MOST_LEFT = 0.1  # by a step of what is missed
+FINER = 1e-3  # part of what is missed that a step leaves where weights are not right yet
+FINER_STEPS = 3  # where what is left is too much
 FINEST = 1e-6  # what a step leaves of what is missed, at the least
 
 
@@ -157,12 +159,12 @@ class Gradients:
             p = y + ratios[-1] * p
         self.met = bool(now <= wanted)
         if lengths:
-            s.least = min(s.least, _least(np.array(lengths), np.array(ratios)))
+            s.least = min(s.least, least_eigenvalue(np.array(lengths), np.array(ratios)))
         s.passes.along(d, z)
         return d, z
 
 
-def _least(lengths, ratios):
+def least_eigenvalue(lengths, ratios):
     """Return the least eigenvalue that conjugate gradients have seen."""
     diagonal = 1.0 / lengths
     diagonal[1:] += ratios[:-1] / lengths[:-1]

@@ -16,8 +16,6 @@ from cmfast.kernels.shared.scaling import CLOSE, NEWTON_STEPS, STANDING
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 FALLS = 0.5  # of the residual before, at most, where a step does as it should
-FINER = 1e-3  # part of what is missed that a step leaves where weights are not right yet
-FINER_STEPS = 3
 DIRECT_STEPS = 40  # where targets need not be met, until their importance is raised by and by
 STAGE_STEPS = 40
 STAGE_TOL = 1e-4
@@ -175,10 +173,10 @@ def _error(s):
 
 def _bound(s, missed):
     """Return how far off a weight may be at most, after finer steps if it is too far."""
-    for _ in range(FINER_STEPS):
+    for _ in range(equations.FINER_STEPS):
         products = equations.Gradients(s, missed)
         if products.bound(missed) <= MOST_ERROR:
             break
-        d, z = products(missed, FINER)
+        d, z = products(missed, equations.FINER)
         missed = s.move(d, z)
     return equations.Gradients(s, missed).bound(missed)

@@ -13,6 +13,7 @@ from cmfast.kernels.cpu.margins._dense import DENSE, swept
 from cmfast.kernels.cpu.margins._dense_plan import planned
 from cmfast.kernels.cpu.margins._equations import factored, laid_out, solved
 from cmfast.kernels.cpu.margins._finish import finish
+from cmfast.kernels.cpu.margins._gradients import is_large, steps_by_products
 from cmfast.kernels.cpu.margins._lanes import LEFT, scale_lanes
 from cmfast.kernels.cpu.margins._lanes_plan import plan
 from cmfast.kernels.cpu.margins._newton import SOLVE, disturb, disturbed, form, opened, stepped
@@ -242,7 +243,11 @@ def large_table(layout):
 
 
 def iterated(t, status, rules):
-    """Take steps from where a table was opened; return its status, and the equations of the last step."""
+    """Take steps from where a table was opened; return its status, and the equations of the last step, if any."""
+    if status == SOLVE and is_large(t):
+        status = steps_by_products(t, rules)
+        if status != SOLVE:
+            return status, None
     equations, removed = None, 0
     while status == SOLVE:
         pool.checkpoint()
@@ -264,7 +269,10 @@ def _scale_large(cells, cells_step, wanted, wanted_step, layout, rules, out, k):
     t = large_table(layout)
     targets = wanted[k * wanted_step].copy()
     status, equations = iterated(t, opened(t, cells[k * cells_step], layout, targets, rules), rules)
-    if status <= MAX_ITER and t.counts[UNKNOWNS] > 0 and not t.counts[SETTLED]:
+    by_products = equations is None and is_large(t)
+    if by_products and status == MAX_ITER:
+        t.state[PROBED] = np.inf
+    elif status <= MAX_ITER and t.counts[UNKNOWNS] > 0 and not t.counts[SETTLED] and not by_products:
         if status == MAX_ITER:
             equations = laid_out(t)
             _find_root(t, equations)

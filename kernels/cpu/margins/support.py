@@ -12,10 +12,10 @@ import scipy.sparse
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.margins._newton import SOLVE, opened
-from cmfast.kernels.cpu.margins._table import CELLS, REMOVED
+from cmfast.kernels.cpu.margins._table import CELLS, PROBED, REMOVED
 from cmfast.kernels.cpu.margins.launch import Rules, iterated, large_table
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import CERTAIN, MOST_PASSES
+from cmfast.kernels.shared.margins import CERTAIN, MOST_ERROR, MOST_PASSES
 from cmfast.kernels.shared.scaling import last_width
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, ZERO_LINE
 
@@ -69,7 +69,9 @@ def _classified(cells, wanted, layout, rules, dead):
     if status == ZERO_LINE:
         return status, problem.empty()
     begun = status == SOLVE
-    status, _ = iterated(t, status, rules)
+    status, equations = iterated(t, status, rules)
+    if status == OK and equations is None and begun and not t.state[PROBED] <= MOST_ERROR:
+        status = MAX_ITER
     if status == OK and t.counts[REMOVED]:
         status = LIMIT_ONLY
         dead[np.setdiff1d(alive, t.places[: t.counts[CELLS]])] = True
