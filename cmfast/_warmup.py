@@ -129,7 +129,7 @@ def _ipf_of_logits() -> None:
 
 
 def _ipf_nd() -> None:
-    """Call it on small tables, with a zero and without, on ones whose steps need panels and products, and on large ones.
+    """Call it on small tables, with a zero and without, on ones whose steps need panels or products, and on large ones.
 
     The first four are no work for sweeps alone, of the large ones one has an empty line.
     """
