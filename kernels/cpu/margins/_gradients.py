@@ -110,11 +110,11 @@ def approached(t, room, left, most, least):
 
 
 def _error(t, room, rules):
-    """Return how far off a cell may be at most, after finer steps if it is too far; infinite where products fail."""
+    """Return how far off a cell may be at most, after a finer step or a few; infinite where products fail."""
     least = least_shown(t, room)
     bound = _bound(t, least)
-    for _ in range(FINER_STEPS):
-        if not MOST_ERROR < bound < np.inf:
+    for number in range(FINER_STEPS):
+        if bound == np.inf or (number > 0 and bound <= MOST_ERROR):
             break
         rescale(t)
         _solve(t, room, FINER, ROUNDED, rules)
