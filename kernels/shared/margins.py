@@ -17,6 +17,7 @@ FADED = 1e-4  # part of it that may be left
 PROBES = 4
 CELLS_TOL = 10.0  # times the tolerance of margins: how right cells are that sweeps alone have found
 UNIT = 1.1e-16  # by which targets are rounded
+SPAN = 2.0**1000  # of products of a cell and factors in any order, in which no digit is lost
 MOST_ERROR = 1e-4  # of a cell of a table that counts as solved
 
 MOST_ROUNDS = 300  # of conjugate gradients

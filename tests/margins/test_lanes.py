@@ -265,3 +265,47 @@ def test_float32_and_smoothing():
     exact = cmfast.ipf_nd(M.astype(float) + 0.5, margins, tol=1e-6)
     np.testing.assert_array_equal(some.table, exact.table.astype(np.float32))
     assert np.abs(some.table - other.table).max() > 1e-3
+
+
+def off(result, T):
+    """Return how far the worst cell of each table is off, as a logarithm."""
+    found = np.abs(np.log(result.table.reshape(len(T), -1) / T.reshape(len(T), -1)))
+    return found.max(1)
+
+
+def test_no_table_of_widely_spread_cells_converges_to_another_one():
+    g = np.random.default_rng(5)
+    M = np.exp(15 * g.standard_normal((2000, 2, 5)))
+    T = M * np.exp(0.5 * g.standard_normal((2000, 2, 1)) + 0.5 * g.standard_normal((2000, 1, 5)))
+    T /= T.sum((1, 2), keepdims=True)
+    margins = [(0, T.sum(2)), (1, T.sum(1))]
+    for result in (cmfast.ipf_nd(M, margins, on_failure="ignore"), one_at_a_time(M, margins)):
+        converged = result.status == Status.CONVERGED
+        assert converged.mean() > 0.95
+        assert set(result.status.tolist()) == {Status.CONVERGED, Status.UNDETERMINED}
+        assert off(result, T)[converged].max() < 2e-4
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("shape", [(5, 6, 7), (20, 20, 20)])
+def test_what_is_asked_for_few_digits_only_is_determined(shape, tol):
+    _, T, margins = planted(shape, ((0, 1), (1, 2), (0,)), 1)
+    M = table((1, *shape), 1)
+    for result in (cmfast.ipf_nd(M, margins, tol=tol), one_at_a_time(M, margins, tol=tol)):
+        assert (result.status == Status.CONVERGED).all()
+        assert (off(result, T) <= np.maximum(result.cell_error, 1e-9)).all()
+
+
+def test_no_digit_is_lost_in_units_that_are_far_from_those_of_targets():
+    axes, g = ((2,), (0,), (1, 0), (0, 2)), np.random.default_rng(2)
+    M = table((300, 7, 3, 5), 1)
+    T = M.copy()
+    for of in axes:
+        T *= np.exp(8.0 * g.standard_normal((300, *(n if k in of else 1 for k, n in enumerate((7, 3, 5))))))
+    T /= T.sum((1, 2, 3), keepdims=True)
+    margins = list(zip(axes, margins_of(T, axes, 1), strict=True))
+    M *= 1e290
+    for result in (cmfast.ipf_nd(M, margins, on_failure="ignore"), one_at_a_time(M, margins)):
+        converged = result.status == Status.CONVERGED
+        assert converged.mean() > 0.8
+        assert off(result, T)[converged].max() < 1e-4

@@ -16,6 +16,7 @@ from cmfast.kernels.shared.margins import (
     MOST_ECHOES,
     MOST_ERROR,
     MOST_ROUNDS,
+    SPAN,
     UNIT,
 )
 from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
@@ -24,7 +25,6 @@ from cmfast.kernels.status import INVALID, OK, RANGE, UNDETERMINED
 DENSE = 4096  # cells from which on sweeps of a table are worth their calls
 FILLED = 0.5  # part of the cells that is positive in a dense table
 ROUNDS = 3  # of sweeps, each until it is measured what is left
-SPAN = 2.0**1000  # of products of a cell and factors in any order, in which no digit is lost
 
 
 class Sweeps:
@@ -115,7 +115,7 @@ class Sweeps:
 
     def echo(self, table):
         """Return what all further sweeps change, of a change of all cells; infinite where that does not end soon."""
-        changes = self._of_numbers(self.asked * passes.signs(len(self.asked)), 0.0)
+        changes = self._of_numbers(self.asked * passes.changes_at_random(len(self.asked)), 0.0)
         total, before, last = 0.0, 0.0, self._last(table)
         for _ in range(MOST_ECHOES + 1):
             pool.checkpoint()
@@ -124,7 +124,7 @@ class Sweeps:
             )
             self.passes += len(self.used) if size > FADED * before else 1
             before = before or size
-            if before == 0.0:  # as of one cell, where signs can cancel: nothing is known
+            if before == 0.0:  # nothing is known
                 break
             total += size / before
             if size <= FADED * before:
@@ -178,11 +178,11 @@ class Sweeps:
         return np.where(self.asked, self.found, 0.0)
 
     def are_plain(self):
-        """Return whether no product of a cell and factors, in any order, leaves the range of float64."""
+        """Return whether no product of a cell and factors, or of some of these, leaves the range of float64."""
         low = self.cells.min()
         if not self.smoothing and low == 0.0:
             low = np.min(self.cells, where=self.cells > 0.0, initial=np.inf)
-        low, high = low + self.smoothing, self.cells.max() + self.smoothing
+        low, high = min(1.0, low + self.smoothing), max(1.0, self.cells.max() + self.smoothing)
         for b in self.used:
             own = self.factors[self.plan.starts[b] : self.plan.starts[b + 1]]
             low *= min(1.0, np.min(own, where=own > 0.0, initial=1.0))
@@ -229,7 +229,8 @@ def _settled(table, rules, out, k):
     margins = len(table.used)
     if margins == 0 or not table.totals.all():
         return False
-    left, most_change = None, CELLS_TOL * rules.tol
+    enough = min(CELLS_TOL * rules.tol, MOST_ERROR)
+    left, most_change = None, enough
     if margins == 1:
         table.sweep()
         left, most_change = 0.0, np.inf
@@ -242,7 +243,7 @@ def _settled(table, rules, out, k):
             return False
         if left is None:
             left = margins * table.echo(out.table[k])
-            most_change = CELLS_TOL * rules.tol / left
+            most_change = enough / left
         if residual <= rules.tol and table.change <= most_change:
             break
     else:

@@ -21,7 +21,7 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu.margins._begin import shared_sums
-from cmfast.kernels.cpu.margins._passes import FIRST_WORD, next_word, random_sign
+from cmfast.kernels.cpu.margins._passes import FIRST_WORD, next_word, random_change
 
 
 @jit(inner=True, borrows=True)
@@ -284,12 +284,12 @@ def _add_changes(plan, x, last, used, changes, t, weighted, sums, split, at, mas
 
 
 @jit()
-def signs(n):
-    """Return signs at random, always the same."""
+def changes_at_random(n):
+    """Return numbers at random, always the same."""
     found, word = np.empty(n), FIRST_WORD
     for k in range(n):
         word = next_word(word)
-        found[k] = random_sign(word)
+        found[k] = random_change(word)
     return found
 
 

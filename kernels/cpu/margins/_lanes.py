@@ -26,6 +26,7 @@ from cmfast.kernels.cpu.margins import _lanes_plan as plan
 from cmfast.kernels.cpu.margins._lanes_begin import close, exchange, sweep, take
 from cmfast.kernels.cpu.margins._lanes_newton import newton, probe
 from cmfast.kernels.cpu.scaling._tile_load import places
+from cmfast.kernels.shared.margins import SPAN
 from cmfast.kernels.shared.scaling import PLAIN_SWEEPS
 from cmfast.kernels.status import OK
 
@@ -82,7 +83,7 @@ def _finish(p, S, tol):
         worst = where(missed > worst, missed, worst)
     store(S, plan.RESIDUAL, worst)
     store(S, plan.ERROR, error)
-    good = good & (error <= CERTAIN_ENOUGH)
+    good = good & (error <= CERTAIN_ENOUGH) & _are_plain(p, S)
     for k in range(p.n_lines):
         store(S, p.step + k, log(load(S, p.factors + k)))
     whole = p.n_lines - p.n_lines % 4
@@ -109,6 +110,22 @@ def _finish(p, S, tol):
     exchange(p, S, p.factors, False)
     exchange(p, S, p.sums, False)
     store(S, plan.GOOD, where(good, 1.0, splat(0.0)))
+
+
+@jit(inner=True, borrows=True)
+def _are_plain(p, S):
+    """Return whether no product of a cell and factors, or of some of these, leaves the range of float64."""
+    low, high = splat(1.0), splat(1.0)
+    for k in range(p.q, p.q + p.n_cells):
+        cell = load(S, k)
+        low, high = where(cell < low, cell, low), where(cell > high, cell, high)
+    for b in range(len(p.offsets) - 1):
+        least, most = splat(1.0), splat(1.0)
+        for k in range(p.factors + p.offsets[b], p.factors + p.offsets[b + 1]):
+            factor = load(S, k)
+            least, most = where(factor < least, factor, least), where(factor > most, factor, most)
+        low, high = low * least, high * most
+    return (low > 1.0 / SPAN) & (high < SPAN)
 
 
 @jit(inner=True, borrows=True)

@@ -261,9 +261,9 @@ def _disturb(p, S, number):
     n = len(p.kept)
     for i in range(n):
         k = p.kept[i]
-        store(S, p.found + i, (p.signs[number, k] * UNIT) * load(S, p.sums + k))
+        store(S, p.found + i, (p.rounded[number, k] * UNIT) * load(S, p.sums + k))
     for line in range(p.n_closed):
-        by = -p.signs[number, line] * UNIT
+        by = -p.rounded[number, line] * UNIT
         for c in range(line * p.length, (line + 1) * p.length):
             x = by * load(S, p.x + p.places[c])
             for b in range(p.codes.shape[1]):

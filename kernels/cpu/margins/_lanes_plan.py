@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     touched: np.ndarray  # unknowns of each closed line, ascending, one line after the other
     firsts: np.ndarray  # (closed lines + 1,) where those of each begin
     crossed: np.ndarray  # (crossings, 2) cell of the table, place in the equations: two unknowns that have a cell
-    signs: np.ndarray  # (probes, lines) how targets are rounded
+    rounded: np.ndarray  # (probes, lines) how targets are rounded
     axes: np.ndarray  # (n, 5) an axis of cells or of a margin: first line or -1, how many, coordinates, stride, number
     slabs: np.ndarray  # which of these tell the total of each coordinate of an axis
     gauge: np.ndarray  # (lines, lines) from logarithms of factors to those that are returned
@@ -120,7 +120,7 @@ def plan(shape: tuple[int, ...], axes: _layout.Axes) -> Plan | None:
         touched=np.concatenate(each).astype(np.int64),
         firsts=np.cumsum([0, *map(len, each)]),
         crossed=_crossings(layout.places, number[codes]),
-        signs=_signs(n_lines),
+        rounded=_rounded(n_lines),
         axes=exchanged,
         slabs=slabs,
         gauge=_gauge(shape, of, [0, *swept], layout),
@@ -176,9 +176,10 @@ def _exchanged(shape, of, offsets):
     return np.array(rows, np.int64).reshape(-1, 5), np.array(list(slabs.values()), np.int64)
 
 
-def _signs(n_lines):
-    """Return signs at random, the same for every table."""
-    return np.where(np.random.Generator(np.random.PCG64(1)).random((PROBES, n_lines)) < 0.5, -1.0, 1.0)
+def _rounded(n_lines):
+    """Return numbers at random, the same for every table; of no two the sum is nothing, as that of signs may be."""
+    found = np.random.Generator(np.random.PCG64(1)).uniform(-1.0, 1.0, (PROBES, n_lines))
+    return found + np.copysign(0.5, found)
 
 
 def _gauge(shape, of, asked, layout):

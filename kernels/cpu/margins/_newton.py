@@ -21,7 +21,7 @@ from cmfast.kernels.cpu.margins._passes import (
     curve,
     echo,
     next_word,
-    random_sign,
+    random_change,
     sweep,
     widths,
 )
@@ -41,7 +41,7 @@ from cmfast.kernels.cpu.margins._table import (
     WIDTH,
     WIDTH_BEFORE,
 )
-from cmfast.kernels.shared.margins import CELLS_TOL, NUDGE, PROOFS_FROM, UNIT
+from cmfast.kernels.shared.margins import CELLS_TOL, MOST_ERROR, NUDGE, PROOFS_FROM, UNIT
 from cmfast.kernels.shared.scaling import (
     CLOSE,
     NEWTON_STEPS,
@@ -80,6 +80,7 @@ def _sweep_on(t, tol):
     are to be right: no equations have to be solved, and not the rounding of the targets but the change is the error.
     """
     number, left, widest, m = 0, 0.0, np.inf, t.codes.shape[1]
+    enough = min(CELLS_TOL * tol, MOST_ERROR)
     while number < PLAIN_SWEEPS or (t.state[RESIDUAL] > tol and left <= PATIENT_SWEEPS):
         before = t.state[RESIDUAL]
         widest = sweep(t)
@@ -88,7 +89,7 @@ def _sweep_on(t, tol):
         left = math.log(tol / t.state[RESIDUAL]) / math.log(t.state[RESIDUAL] / before) if shrinks else np.inf
     louder = m * echo(t) if t.state[RESIDUAL] <= tol else np.inf
     add_up(t)
-    while louder * widest > CELLS_TOL * tol and louder < np.inf:
+    while louder * widest > enough and louder < np.inf:
         before = widest
         widest = sweep(t)
         number += 1
@@ -97,7 +98,7 @@ def _sweep_on(t, tol):
     t.counts[PASSES] += number * m
     close(t)
     add_up(t)
-    if not louder * widest <= CELLS_TOL * tol or not t.state[RESIDUAL] <= tol:
+    if not louder * widest <= enough or not t.state[RESIDUAL] <= tol:
         return False
     t.state[PROBED], t.state[WIDTH] = louder * max(widest, UNIT), widest
     t.counts[SETTLED] = 1
@@ -188,10 +189,10 @@ def disturb(t, number):
     n, word = t.counts[UNKNOWNS], np.uint64(number + 1)
     for k in range(n):
         word = next_word(word)
-        t.step[k] = random_sign(word) * UNIT * t.sums[k]
+        t.step[k] = random_change(word) * UNIT * t.sums[k]
     for line in range(len(t.closed)):
         word = next_word(word)
-        by = random_sign(word) * UNIT / (1.0 + t.state[SLACK])
+        by = random_change(word) * UNIT / (1.0 + t.state[SLACK])
         for c in range(t.first[line], t.first[line + 1] if t.closed[line] > 0.0 else t.first[line]):
             for b in range(1, t.codes.shape[1]):
                 k = t.codes[c, b]

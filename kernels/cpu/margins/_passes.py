@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._table import CELLS, LEVENBERG, PASSES, RESIDUAL, SLACK, SOFT, UNKNOWNS
-from cmfast.kernels.shared.margins import FADED, MOST_ECHOES
+from cmfast.kernels.shared.margins import FADED, MOST_ECHOES, SPAN
 
 FIRST_WORD = np.uint64(1)
 
@@ -18,9 +18,10 @@ def next_word(word):
 
 
 @jit(inner=True, inline=True)
-def random_sign(word):
-    """Return the sign that a word stands for."""
-    return 1.0 if word >> np.uint64(63) else -1.0
+def random_change(word):
+    """Return the number that a word stands for, from a half to 1.5, of either sign: no two add up to nothing."""
+    number = 2.0 * (word >> np.uint64(11)) * 2.0**-53 - 1.0
+    return number + math.copysign(0.5, number)
 
 
 @jit(inner=True, borrows=True)
@@ -47,6 +48,10 @@ def close(t):
             total += t.x[c]
         factor = t.closed[line] / total if stop > start else 0.0
         t.lift[line] = math.log(factor) - top if stop > start else 0.0
+        if slack == 0.0 and factor > 0.0 and not 1.0 / SPAN < factor < SPAN:  # it may have lost digits
+            t.lift[line], factor = math.log(t.closed[line]) - math.log(total) - top, t.closed[line]
+            for c in range(start, stop):
+                t.x[c] /= total
         if slack > 0.0:
             t.lift[line] /= 1.0 + slack
             factor = math.exp(t.lift[line] + top) if stop > start else 0.0
@@ -139,21 +144,21 @@ def echo(t):
     word = FIRST_WORD
     for k in range(n):
         word = next_word(word)
-        t.step[k] = random_sign(word)
+        t.step[k] = random_change(word)
     t.step[n] = 0.0
     t.sums[: n + 1] = 0.0
     before = 0.0
     for line in range(len(t.closed)):
         word = next_word(word)
-        sign = random_sign(word) if t.closed[line] > 0.0 else 0.0
+        change = random_change(word) if t.closed[line] > 0.0 else 0.0
         for c in range(t.first[line], t.first[line + 1]):
-            z = sign
+            z = change
             for b in range(1, m):
                 z += t.step[t.codes[c, b]]
             t.z[c] = z
             t.sums[t.codes[c, 1]] += t.x[c] * z
             before = max(before, abs(z))
-    if before == 0.0:  # as of one cell, where signs can cancel: nothing is known
+    if before == 0.0:  # nothing is known
         return np.inf
     total = 1.0
     for _ in range(MOST_ECHOES):

@@ -158,11 +158,11 @@ def _error(s):
         s.by_gradients, missed = False, s.weigh()
     before, multipliers = s.residual(), s.multipliers.copy()
     d, z, worst, solve = s.step(missed, 0.0)
-    signs = np.random.default_rng(0)
-    rounded = 0.0
+    rng, rounded = np.random.default_rng(0), 0.0
     for _ in range(PROBES):
-        sign = 2.0 * signs.integers(0, 2, len(missed)) - 1.0
-        rounded = max(rounded, s.width_of(*solve(np.where(s.asked, sign * UNIT * s.sizes, 0.0))))
+        change = rng.uniform(-1.0, 1.0, len(missed))
+        change += np.copysign(0.5, change)  # of no two the sum is nothing, as that of signs may be
+        rounded = max(rounded, s.width_of(*solve(np.where(s.asked, change * UNIT * s.sizes, 0.0))))
     left = s.move(d, z)
     if s.residual() <= before:
         worst = s.width_of(*solve(left))

@@ -175,6 +175,7 @@ template <int W>
 __device__ __forceinline__ bool sweep_on(Table<W>& t) {
   int number = 0;
   double left = 0.0, widest = CM_INF, louder = CM_INF;
+  const double enough = fmin(CM_CELLS_TOL * t.tol, CM_MOST_ERROR);
   // First until the margins are met, then until what the last sweep changed says that the cells are right as well.
 #pragma unroll 1
   for (bool met = false;;) {
@@ -184,7 +185,7 @@ __device__ __forceinline__ bool sweep_on(Table<W>& t) {
       if (t.residual <= t.tol) louder = t.of.margins * echo(t);
       add_up(t);
     }
-    if (met && !(louder * widest > CM_CELLS_TOL * t.tol && louder < CM_INF)) break;
+    if (met && !(louder * widest > enough && louder < CM_INF)) break;
     widest = sweep(t);
     ++number;
     const bool shrinks = 0.0 < t.residual && t.residual < before && before < CM_INF;
@@ -194,7 +195,7 @@ __device__ __forceinline__ bool sweep_on(Table<W>& t) {
   t.passes += i64(number) * t.of.margins;
   close(t);
   add_up(t);
-  if (!(louder * widest <= CM_CELLS_TOL * t.tol) || !(t.residual <= t.tol)) return false;
+  if (!(louder * widest <= enough) || !(t.residual <= t.tol)) return false;
   t.probed = louder * larger(widest, CM_UNIT);
   t.width = widest;
   return true;
@@ -248,7 +249,7 @@ __device__ __forceinline__ int stepped(Table<W>& t) {
 template <int W>
 __device__ __forceinline__ void disturb(Table<W>& t, int number) {
   const double unit = CM_UNIT / (1.0 + t.slack);
-  draw_signs(t, number + 1);
+  draw_changes(t, number + 1);
 #pragma unroll 1
   for (int b = 1; b < t.of.margins; ++b)
     sum_lines(t, b, t.z() - t.of.closed, [&](int c) { return t.step_lift()[t.code(0, c)] * unit * t.x()[c]; });

@@ -231,16 +231,18 @@ __device__ __forceinline__ double sweep(Table<W>& t) {
   return team_largest<W>(widest);
 }
 
-// Signs at random for unknowns and closed lines, zero for all others; in a row that begins with a word.
+// Numbers at random, from a half to 1.5 and of either sign, for unknowns and closed lines, zero for all others; in a row
+// that begins with a word.
 template <int W>
-__device__ __forceinline__ void draw_signs(Table<W>& t, u64 word) {
+__device__ __forceinline__ void draw_changes(Table<W>& t, u64 word) {
 #pragma unroll 1
   for (int k = 0; k < t.of.lines && t.rank == 0; ++k) {
     const bool closed = k >= t.others();
     double& out = closed ? t.step_lift()[k - t.others()] : t.step()[k];
     const bool asked = (closed ? t.targets()[k - t.others()] : t.wanted()[k]) > 0.0;
     if (closed || asked) word = word * 6364136223846793005ull + 1442695040888963407ull;
-    out = !asked ? 0.0 : word >> 63 ? 1.0 : -1.0;
+    const double number = 2.0 * double(word >> 11) * 0x1p-53 - 1.0;
+    out = asked ? number + copysign(0.5, number) : 0.0;
   }
   t.meet();
 }
@@ -287,7 +289,7 @@ __device__ __forceinline__ double fade(Table<W>& t) {
 // How much larger a change of all cells is than that of a sweep, once all further sweeps have answered it.
 template <int W>
 __device__ __forceinline__ double echo(Table<W>& t) {
-  draw_signs(t, 1);
+  draw_changes(t, 1);
   double before = 0.0, total = 1.0;
 #pragma unroll 1
   for (int c = t.rank; c < t.of.cells; c += W) {
@@ -296,7 +298,7 @@ __device__ __forceinline__ double echo(Table<W>& t) {
   }
   t.meet();
   before = team_largest<W>(before);
-  if (before == 0.0) return CM_INF;  // as of one cell, where signs can cancel: nothing is known
+  if (before == 0.0) return CM_INF;  // nothing is known
   sum_others(t, 1, [&](int c) { return t.x()[c] * t.z()[c]; });
   t.meet();
 #pragma unroll 1
