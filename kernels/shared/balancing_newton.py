@@ -94,6 +94,7 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
     """Find the factors; `longest` is the number of cells of the longest line."""
     passes, s = task.passes, task.targets
     total, rounding = float(s.sum()), floor(longest)
+    even = math.sqrt(float(s.min()) * len(s) / total)  # steps are judged by all sums, where a small one counts little
     tol = max(task.tol, rounding)
     most = MOST_PASSES if task.max_iter is None else task.max_iter
     x = np.ones(len(s)) if start is None else start.copy()
@@ -126,8 +127,9 @@ def solve(task: Task, longest: int, start: Any = None) -> Found:
                 return found(OK if right else UNDETERMINED)
         if ends:
             return found(MAX_ITER)
-        enough = ENOUGH * tol / max(residual, worst, ROUNDING)
-        d, _ = direction(passes, x, r, g, min(0.1, max(LEAST_FORCING, enough, residual**SHARPENING)))
+        enough = ENOUGH * even * tol / max(residual, worst, ROUNDING)
+        forcing = min(0.1, max(LEAST_FORCING, enough, residual**SHARPENING))
+        d, _ = direction(passes, x, r, g, forcing, (ENOUGH * tol) ** 2 * float(s.min()))
         steps += 1
         before, (width, rho) = width, _widths(d, task.shift)
         if rho > SAFE_WIDTH:
@@ -144,15 +146,16 @@ def _widths(d: Any, shift: int) -> tuple[float, float]:
     return max(abs(grows), abs(shrinks)), max(grows, 0.0)
 
 
-def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float) -> _Step:
+def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float, least: float = math.inf) -> _Step:
     """Solve for a step as exactly as is worth it, with the diagonal as preconditioner.
 
-    What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it.
+    What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it, unless it is
+    more than `least`.
     """
     z = g / r
     size = float((g * z).sum())
     walk = passes.walk(x, r, g, z)
-    nothing = ROUNDING * ROUNDING * float(r.sum())
+    nothing = min(ROUNDING * ROUNDING * float(r.sum()), least)
     goal = max(forcing * forcing * size, nothing)
     alphas: list[float] = []
     betas: list[float] = []

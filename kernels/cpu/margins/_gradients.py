@@ -15,7 +15,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._equations import rescale
 from cmfast.kernels.cpu.margins._newton import SOLVE, stepped
-from cmfast.kernels.cpu.margins._passes import next_word, random_sign
+from cmfast.kernels.cpu.margins._passes import next_word, random_change
 from cmfast.kernels.cpu.margins._raking_equations import (
     FINER,
     FINER_STEPS,
@@ -225,7 +225,7 @@ def at_random(t, room, scale):
     n, word = t.counts[UNKNOWNS], np.uint64(1)
     for k in range(n):
         word = next_word(word)
-        room.along[k] = random_sign(word) / scale[k] if scale[k] > 0.0 else 0.0
+        room.along[k] = random_change(word) / scale[k] if scale[k] > 0.0 else 0.0
     _multiply(t, room)
 
 
