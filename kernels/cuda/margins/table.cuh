@@ -231,8 +231,8 @@ __device__ __forceinline__ double sweep(Table<W>& t) {
   return team_largest<W>(widest);
 }
 
-// Numbers at random, from a half to 1.5 and of either sign, for unknowns and closed lines, zero for all others; in a row
-// that begins with a word.
+// Numbers at random, from a half to 1.5 and of either sign, for unknowns and closed lines, zero for all others; in a
+// row that begins with a word.
 template <int W>
 __device__ __forceinline__ void draw_changes(Table<W>& t, u64 word) {
 #pragma unroll 1
@@ -242,7 +242,7 @@ __device__ __forceinline__ void draw_changes(Table<W>& t, u64 word) {
     const bool asked = (closed ? t.targets()[k - t.others()] : t.wanted()[k]) > 0.0;
     if (closed || asked) word = word * 6364136223846793005ull + 1442695040888963407ull;
     const double number = 2.0 * double(word >> 11) * 0x1p-53 - 1.0;
-    out = asked ? number + copysign(0.5, number) : 0.0;
+    out = asked ? (number < 0.0 ? number - 0.5 : number + 0.5) : 0.0;
   }
   t.meet();
 }
