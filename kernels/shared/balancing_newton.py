@@ -149,8 +149,8 @@ def _widths(d: Any, shift: int) -> tuple[float, float]:
 def direction(passes: Any, x: Any, r: Any, g: Any, forcing: float, least: float = math.inf) -> _Step:
     """Solve for a step as exactly as is worth it, with the diagonal as preconditioner.
 
-    What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it, unless it is
-    more than `least`.
+    What rounding leaves of sums need not be a change that weights can bring about: no step is taken for it, unless more
+    than `least`.
     """
     z = g / r
     size = float((g * z).sum())
