@@ -243,3 +243,13 @@ def test_the_layout_of_all_cells_is_that_of_their_coordinates(shape, axes):
     for ours, its in zip(dense, margins_layout.layout(shape, axes, coordinates), strict=True):
         np.testing.assert_array_equal(ours, its)
         assert ours.dtype == its.dtype
+
+
+def test_margins_of_the_same_lines_of_which_one_is_not_known():
+    M, known = np.ones((20, 12, 1, 20)), np.full((20, 20), 12.0)
+    partly = known.copy()
+    partly[0, 0] = np.nan
+    M[0, 0, 0, 0] = 3.0
+    result = cmfast.ipf_nd(M, [((0, 3), known), ((3, 2, 0), partly[:, None].copy())])
+    assert result.status == 0
+    np.testing.assert_allclose(result.table.sum((1, 2)), known, rtol=1e-9)

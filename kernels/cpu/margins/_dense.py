@@ -243,7 +243,7 @@ def _settled(table, rules, out, k):
             return False
         if left is None:
             left = margins * table.echo(out.table[k])
-            most_change = enough / left
+            most_change = enough / left if left > 0.0 else np.inf
         if residual <= rules.tol and table.change <= most_change:
             break
     else:
