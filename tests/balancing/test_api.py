@@ -154,7 +154,7 @@ def test_zeros_are_judged_as_by_a_linear_program():
 
 @pytest.mark.slow
 def test_many_zeros_are_judged_as_by_a_linear_program():
-    assert assert_verdicts(20_000, 13).total() > 19_000
+    assert assert_verdicts(20_000, 13).total() > 18_000  # others have no pixel
 
 
 def test_a_tiny_pixel_that_must_vanish_is_not_overlooked():
