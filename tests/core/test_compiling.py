@@ -154,7 +154,10 @@ def test_a_closed_stderr_is_no_error(monkeypatch, stream):
     if stream is not None:
         stream.close()
     monkeypatch.setattr(sys, "stderr", stream)
+    failed = []
+    monkeypatch.setattr(Line, "handleError", lambda handler, record: failed.append(record))
     Line().emit(logging.LogRecord("cmfast", logging.WARNING, "", 0, "anything", (), None))
+    assert not failed
 
 
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")

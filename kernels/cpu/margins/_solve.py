@@ -80,12 +80,12 @@ def solved(S, b):
     solve(S, len(S), b)
 
 
-def root_by_library(S, *, upper=False):
-    """Return the root of a matrix of which a triangle is given, in its place if the upper one; None if it has none."""
-    R, failed = scipy.linalg.lapack.dpotrf(S.T, lower=upper, clean=0, overwrite_a=upper)
+def root_by_library(S):
+    """Return the root of a matrix of which the lower triangle is given; None if it has none."""
+    R, failed = scipy.linalg.lapack.dpotrf(S.T, lower=False, clean=0)
     return None if failed else R
 
 
-def solve_by_library(R, b, *, upper=False):
+def solve_by_library(R, b):
     """Solve by such a root, in place."""
-    b[:], _ = scipy.linalg.lapack.dpotrs(R, b, lower=upper)
+    b[:], _ = scipy.linalg.lapack.dpotrs(R, b, lower=False)
