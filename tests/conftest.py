@@ -1,21 +1,31 @@
-"""Versions in the header, Hypothesis profiles, slow tests on request."""
+"""Which tests run: the short run, the rest of it, slow ones on request. Versions in the header, Hypothesis profiles."""
 
 import math
 import os
 import platform
+import re
 import sys
 
 import hypothesis
 import numba
 import numpy as np
 import pytest
+from optional import Missing
 
 import cmfast
 
 os.environ.setdefault("CMFAST_QUIET", "1")  # what compiles is not said, or the first test of a function would fail
+os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn into files
 
-collect_ignore = ["types/expected_errors.py"]  # is for type checkers
-WORTH = 1000  # tests that need nearly all kernels
+# What tests share holds no tests: looking for them would import it a second time, by another name.
+collect_ignore = ["cases", "data", "harness", "oracle", "types/expected_errors.py"]
+WORTH = 400  # tests that need nearly all kernels
+# Left out where no file and no marker expression is given; pyproject.toml says what each is for.
+LEFT_OUT = frozenset(
+    "cluster cuda_host exhaustive fuzz gpu house papers peers pictures processes slow torch".split()  # noqa: SIM905
+)
+MARK_OF_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", re.MULTILINE)
+PASSED = "cmfast/passed"  # in pytest's cache: what the last short run has shown
 
 if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # kernels run as plain Python, which is stricter in two places
     np.seterr(all="ignore")  # NumPy's scalars warn of NaN and overflow
@@ -27,19 +37,69 @@ hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_addoption(parser):
+    """Let a run go on where the short run has ended."""
+    text = "leave out the tests that have passed in the last short run of this folder"
+    parser.addoption("--after-short", action="store_true", help=text)
+
+
+def pytest_configure(config):
+    """Decide once, in the process that was called, whether this is the short run."""
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput is not None:
+        config.is_short = workerinput["is_short"]
+        return
+    bare = config.args_source is not pytest.Config.ArgsSource.ARGS
+    config.is_short = bare and not (config.option.markexpr or config.option.after_short)
+    if config.is_short and not config.option.collectonly:
+        config.pluginmanager.register(Passed(config))
+
+
+class Passed:
+    """Keep the names of the tests that pass in a short run, for ``--after-short``."""
+
+    def __init__(self, config):
+        self._config, self._names = config, []
+
+    def pytest_runtest_logreport(self, report):
+        """Note one; a skip in its set-up never gets here."""
+        if report.when == "call" and report.passed:
+            self._names.append(report.nodeid)
+
+    def pytest_sessionfinish(self):
+        """Write them into pytest's cache."""
+        self._config.cache.set(PASSED, sorted(self._names))
+
+
+def pytest_configure_node(node):
+    """Tell a worker of pytest-xdist what has been decided."""
+    node.workerinput["is_short"] = node.config.is_short
+
+
 def pytest_report_header(config):
-    """Name what a bug report needs."""
-    return f"cmfast {cmfast.__version__}, numpy {np.__version__}, numba {numba.__version__}, {platform.machine()}"
+    """Name what a bug report needs, and what is not tried."""
+    lines = [f"cmfast {cmfast.__version__}, numpy {np.__version__}, numba {numba.__version__}, {platform.machine()}"]
+    if config.is_short:
+        lines.append("the short run: CONTRIBUTING.md says what else there is, and what it needs")
+    return lines
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import a file whose tests are all left out."""
+    if config.is_short and collection_path.suffix == ".py" and collection_path.name.startswith("test_"):
+        found = MARK_OF_FILE.search(collection_path.read_text(encoding="utf-8"))
+        return True if found and found[1] in LEFT_OUT else None
+    return None
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave slow tests out unless a marker expression asks for them."""
-    if config.option.markexpr:
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+    """Leave out what the short run does without or has shown; slow tests unless an expression asks for them."""
+    unwanted = LEFT_OUT if config.is_short else frozenset() if config.option.markexpr else frozenset({"slow"})
+    passed = set(config.cache.get(PASSED, [])) if config.option.after_short else set()
+    left_out = {item for item in items if item.nodeid in passed or any(map(item.get_closest_marker, unwanted))}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_collection_finish(session):
@@ -51,14 +111,27 @@ def pytest_collection_finish(session):
     if worker is not None and len(session.items) >= WORTH and os.environ.get("CMFAST_REQUIRE_GPU") != "1":
         import warm
 
-        warm.compile_part(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+        cuda = any(item.get_closest_marker("cuda_host") for item in session.items)
+        warm.compile_part(int(worker["workerid"].removeprefix("gw")), worker["workercount"], cuda=cuda)
 
 
 def pytest_runtest_setup(item):
-    """Close the pictures that an earlier test left open."""
+    """Close the figures that an earlier test left open; skip a test one of whose parameters no library makes."""
     pyplot = sys.modules.get("matplotlib.pyplot")
     if pyplot is not None:
         pyplot.close("all")
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    for value in missing_in(parameters):
+        value.skip()
+
+
+def missing_in(value):
+    """Yield what stands for libraries that are not installed, in any container."""
+    if isinstance(value, Missing):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from missing_in(item)
 
 
 @pytest.fixture

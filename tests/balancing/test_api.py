@@ -146,6 +146,7 @@ def assert_verdicts(number, seed):
     return counts
 
 
+@pytest.mark.exhaustive
 def test_zeros_are_judged_as_by_a_linear_program():
     counts = assert_verdicts(300, 12)
     assert min(counts[name] for name in ("CONVERGED", "LIMIT_ONLY", "INFEASIBLE")) >= 30

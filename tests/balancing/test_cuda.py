@@ -13,7 +13,7 @@ from cmfast.kernels.cuda.balancing import launch
 from cmfast.kernels.shared import balancing_pixels
 from cmfast.kernels.shared.balancing_newton import direction
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 def parts(result):

@@ -19,6 +19,8 @@ from cmfast.cli import _counting
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
 
+pytestmark = pytest.mark.fuzz
+
 ROOT = Path(__file__).parents[2]
 BLOCK = 100  # commands in a test, each with a seed of its own
 

@@ -14,6 +14,8 @@ from cmfast._demo import data, experiment, page, report, words
 from cmfast._files.output import plain
 from cmfast.cli import main
 
+pytestmark = pytest.mark.pictures
+
 METHODS = ("all", "row", "col", "bi")
 SMALL = experiment.Settings(repeats=2, epochs=3, resamples=400, width_factors=(1.0, 2.0))
 

@@ -10,7 +10,7 @@ import pytest
 from processes import python
 from pyarrow import feather, parquet
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")]
 
 FEW, MANY = 300_000, 6_000_000  # rows: more than one block, so that all is compiled; and those that do not fit
 ROOM = 64  # MiB, beside what the process has loaded; the numbers alone are 96, and of csv, as Python's objects, more

@@ -170,6 +170,7 @@ sys.exit(main(["metrics", "many.npy", "-o", "many.parquet", "--threads", "1", "-
 """
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are Linux's")
 @pytest.mark.parametrize(("mb", "said"), [("2", None), ("1024", "memory")])
 def test_files_of_many_matrices_within_a_limit_of_memory(tmp_path, mb, said):

@@ -149,6 +149,7 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path):
     assert names(tmp_path) == ["other.npy", "out.npy"]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not _parts.LOCKS, reason="no locks here")
 def test_runs_at_the_same_time_do_not_harm_each_other(tmp_path):
     code = """

@@ -23,6 +23,8 @@ from cmfast._reproduce.normalization import training
 from cmfast._reproduce.normalization.data import letters
 from cmfast.cli import main
 
+pytestmark = pytest.mark.papers
+
 FEW = Settings(seeds=2, epochs=3, rounds=2)
 BRIEF = training.Settings(repeats=3, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,))
 SMALL = {  # what makes each quicker than quick

@@ -7,6 +7,8 @@ from cmfast import conformal
 from cmfast._reproduce.conformal import _centre, _claims, _clients, _sections
 from cmfast._reproduce.conformal._network import CENTRE, CLASSES, Settings, begin, digits, sets_of
 
+pytestmark = pytest.mark.papers
+
 
 @pytest.fixture(scope="module")
 def some():

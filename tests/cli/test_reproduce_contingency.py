@@ -11,6 +11,8 @@ from cmfast import metrics
 from cmfast._reproduce.contingency import _costs, _epochs, _paths, _roc, _space, _surfaces, _table
 from cmfast._reproduce.contingency._training import Settings, chosen, followed
 
+pytestmark = pytest.mark.papers
+
 FINLEY = np.array([[2680.0, 72.0], [23.0, 28.0]])
 
 

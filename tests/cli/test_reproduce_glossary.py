@@ -4,6 +4,8 @@ import pytest
 
 from cmfast._reproduce.glossary import _practice, _printed
 
+pytestmark = pytest.mark.papers
+
 
 def by_text(claims, part):
     (found,) = [claim for claim in claims if part in claim.text]

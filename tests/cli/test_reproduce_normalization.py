@@ -15,6 +15,8 @@ from cmfast._reproduce import normalization
 from cmfast._reproduce.normalization import claims, data, networks, own, paired, properties, recovery, training
 from cmfast.cli import main
 
+pytestmark = pytest.mark.papers
+
 SMALL = training.Settings(repeats=2, levels=(10.0, 0.1), epochs=1, most_epochs=2, components=(3,))
 
 

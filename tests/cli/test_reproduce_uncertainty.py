@@ -5,6 +5,8 @@ import pytest
 
 from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
+pytestmark = pytest.mark.papers
+
 WHOLE = _teams.TEAMS[:, 1:]
 
 

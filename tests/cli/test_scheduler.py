@@ -21,6 +21,8 @@ distributed = pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
+pytestmark = pytest.mark.cluster
+
 RNG = np.random.default_rng(19)
 N = 2400
 Y = RNG.integers(0, 4, N)

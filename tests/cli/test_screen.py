@@ -13,6 +13,8 @@ import pytest
 from cmfast import cli, metrics
 from cmfast.cli import _screen
 
+pytestmark = pytest.mark.pictures
+
 ROOT = Path(__file__).parents[2]
 ODD = [
     "\x1b[31mred\x1b[0m",  # a colour

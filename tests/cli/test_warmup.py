@@ -14,6 +14,8 @@ from cmfast import _warmup
 from cmfast.cli import main
 from cmfast.kernels.ops import OPS
 
+pytestmark = pytest.mark.processes
+
 # What is asked of the cache, or compiled, after the calls of every op: nothing.
 LEFT = """
 import sys, warnings

@@ -6,7 +6,7 @@ import pytest
 
 import cmfast
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 @pytest.mark.parametrize("op", [cmfast.overlap, cmfast.l1_distance, cmfast.kl_divergence])

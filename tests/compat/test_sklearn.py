@@ -19,6 +19,8 @@ from cmfast._core import dispatch
 from cmfast.compat import sklearn as ours
 from cmfast.compat.sklearn import _originals
 
+pytestmark = pytest.mark.peers
+
 ORIGINALS = dict(_originals.ORIGINALS)
 PER_LABEL = ["f1_score", "jaccard_score", "precision_score", "recall_score", "precision_recall_fscore_support"]
 CURVES = ["confusion_matrix_at_thresholds", "det_curve", "precision_recall_curve", "roc_curve"]

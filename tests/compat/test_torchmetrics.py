@@ -6,12 +6,15 @@ import subprocess
 import sys
 
 import pytest
-import torch
 from processes import ROOT
-from torchmetrics import classification as theirs
 
 from cmfast._core import dispatch
-from cmfast.compat import torchmetrics as ours
+
+torch = pytest.importorskip("torch")
+theirs = pytest.importorskip("torchmetrics.classification")
+from cmfast.compat import torchmetrics as ours  # noqa: E402
+
+pytestmark = pytest.mark.peers
 
 SCORES = ["Accuracy", "Precision", "Recall", "F1Score", "Specificity", "StatScores"]
 MATRICES = ["ConfusionMatrix", "CohenKappa", "MatthewsCorrCoef", "JaccardIndex"]

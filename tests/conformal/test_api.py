@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from checks import assert_same_bits
+from optional import torch
 
 import cmfast
 from cmfast import conformal
@@ -101,7 +101,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("C", [6, 40])
+@pytest.mark.parametrize("C", [6, pytest.param(40, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("options", OPTIONS, ids=["aps", "aps-1", "raps", "lac"])
 def test_calibration_is_prediction(options, C):
     """The true label is in the set exactly where its score is at most the threshold, with ties and zeros too."""
@@ -418,7 +418,7 @@ SLICES = {
 }
 
 
-@pytest.mark.parametrize("C", [6, 40])
+@pytest.mark.parametrize("C", [6, pytest.param(40, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("cut", SLICES.values(), ids=SLICES)
 def test_slices_are_what_their_copies_are(cut, C):
     """They are read where they lie; what of labels, numbers and groups lies in another way is copied."""
@@ -543,7 +543,7 @@ def test_shares_of_tensors_are_float64():
     assert conformal.ccm(sets).mean_size.dtype == torch.float64
 
 
-@pytest.mark.parametrize("C", [6, 40])
+@pytest.mark.parametrize("C", [6, pytest.param(40, marks=pytest.mark.exhaustive)])
 def test_the_number_of_a_row_is_made_of_the_row_alone(C):
     """By row, in parts, in another order and type, with its label and without: the same number, so the same score."""
     rows = np.pad(P, ((0, 0), (0, C - 6))).astype(np.float32)

@@ -8,7 +8,7 @@ from checks import assert_same_bits
 import cmfast
 from cmfast import conformal
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 RNG = np.random.default_rng(3)
 

@@ -6,6 +6,8 @@ import pytest
 
 from cmfast import conformal
 
+pytestmark = pytest.mark.pictures
+
 mpl.use("Agg")
 
 P = np.random.default_rng(0).dirichlet(np.full(5, 0.4), 80)

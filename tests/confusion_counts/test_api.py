@@ -10,10 +10,10 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
-import torch
+from optional import polars as pl
+from optional import torch
 from processes import ROOT
 
 import cmfast
@@ -487,6 +487,7 @@ def test_frames_of_pandas():
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_tables_of_metrics(library):
+    pytest.importorskip(library)
     counts = ConfusionCounts.from_labels(*CODES, groups={"site": SITES, "model": MODELS})
     rows = counts.table(["accuracy", "mcc"], library=library)
     assert type(rows).__module__.partition(".")[0] == library
@@ -680,6 +681,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.torch
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch without torch.distributed")
 @pytest.mark.parametrize("library", ["torch", "numpy"])
 def test_sums_over_processes(tmp_path, library):

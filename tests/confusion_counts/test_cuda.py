@@ -7,7 +7,10 @@ import pytest
 
 from cmfast import ConfusionCounts
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = [
+    pytest.mark.cuda_host,
+    pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing())),
+]
 
 CODES = np.random.default_rng(0).integers(0, 3, (2, 40))
 SITES = np.random.default_rng(1).choice(["b", "a"], 40)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
+from optional import torch
 
 from cmfast import contingency, metrics
 

@@ -3,13 +3,15 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
-import torch
+from optional import torch
 
 from cmfast import contingency
 from cmfast.contingency import PathDisplay, SurfaceDisplay
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+
+pytestmark = pytest.mark.pictures
 
 RUN = np.array([[[10, 0], [10, 0]], [[10, 0], [5, 5]], [[5, 5], [5, 5]]])
 

@@ -1,47 +1,87 @@
-"""Every op, on every case, from every backend, against the oracle."""
+"""Every op, on every case, from every backend, against the oracle: one test for an op and a backend."""
+
+import itertools
+import os
+from functools import partial
 
 import cuda_host
 import pytest
 from backends import BACKENDS, CUDA_HOST, GPU, first_of_a_layout, has_kernels, supports
 from cases import CASES
 from conformance import check
+from folded import check_each
+from optional import Missing, torch
 from oracle import ORACLES
 
 from cmfast.kernels.ops import OPS
 
+# Kernels as plain Python, or with checks of bounds: one backend, and no case that takes a moment even so.
+IN_STEPS = any(os.environ.get(name) == "1" for name in ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"))
+LONG_IN_STEPS = ("many", "C-30", "large", "hidden", "superclasses")
+# Cases whose oracle takes a second or more: tests of their own, which the short run leaves out.
+LONG = {
+    "cell_errors": {"bi-many-classes", "bi-n", "bi-rows", "bi-gaps", "bi-two-axes"},
+    "cluster_cell_errors": {"bi-strata"},
+    "ipf_of_logits": {"far-zeros"},
+    "kl_divergence": {"many"},
+    "paired_errors": {"many-of-a-cell"},
+    "standard_errors": {"rows-all", "rows-degenerate", "degenerate-one", "degenerate-nan", "degenerate-strict"},
+}
+LAYOUTS = "layouts"  # in memory: what is different there is one copy, so one test tries all of them
 
-def ways(op, case, layouts):
-    """Yield names of ways in which a case is run, and their backends: layouts in memory share a test."""
-    found = [b for b in (*BACKENDS, *CUDA_HOST, *GPU) if supports(b, case) and has_kernels(b, op, case)]
-    yield from ((str(backend), [backend]) for backend in found if backend.sees_values)
-    copies = [backend for backend in found if not backend.sees_values]
-    if layouts and copies:
-        yield "layouts", copies
+
+def cases_of(op, backend, *, long):
+    """Return the cases of an op that `backend` can hold and has kernels for; layouts are tried once per layout."""
+    return [
+        case
+        for case, first in first_of_a_layout(CASES.get(op, ()))
+        if (first or backend.sees_values)
+        and (case.id in LONG.get(op, ())) == long
+        and supports(backend, case)
+        and has_kernels(backend, op, case)
+        and not (IN_STEPS and any(word in case.id for word in LONG_IN_STEPS))
+    ]
 
 
-COMBINATIONS = [
-    pytest.param(op, case, backends, id=f"{op}-{case}-{name}", marks=[pytest.mark.gpu] if backends[0] in GPU else [])
-    for op in sorted(OPS)
-    for case, first in first_of_a_layout(CASES.get(op, ()))
-    for name, backends in ways(op, case, layouts=first)
-]
+def marks(backends):
+    """Return what a test on these backends is for."""
+    if backends[0] in GPU:
+        return [pytest.mark.gpu]
+    if backends[0] in CUDA_HOST:
+        reason = cuda_host.missing()
+        return [pytest.mark.cuda_host, pytest.mark.skipif(reason is not None, reason=str(reason))]
+    absent = backends[0].library == "torch" and isinstance(torch, Missing)
+    return [pytest.mark.skipif(absent, reason="torch is not installed")]
+
+
+def combinations():
+    """Yield every op with the backends of a test: each by itself, but layouts in memory together."""
+    some = [BACKENDS[:1]]
+    if not IN_STEPS:
+        some = [[b] for b in (*BACKENDS, *CUDA_HOST, *GPU) if b.sees_values]
+        some.append([b for b in BACKENDS if not b.sees_values and b.library == "numpy"])
+        some.append([b for b in BACKENDS if not b.sees_values and b.library == "torch"])
+    for op, backends, long in itertools.product(sorted(OPS), some, (False, True)):
+        if any(cases_of(op, backend, long=long) for backend in backends):
+            name = str(backends[0]) if backends[0].sees_values else f"{backends[0].library}-{LAYOUTS}"
+            extra = [pytest.mark.exhaustive] if long else []
+            name = f"{op}-{name}-long" if long else f"{op}-{name}"
+            yield pytest.param(op, backends, long, id=name, marks=marks(backends) + extra)
 
 
 def test_every_op_has_an_oracle_and_cases():
     assert set(ORACLES) == set(OPS)
     assert set(CASES) == set(OPS)
+    assert all(ids <= {case.id for case in CASES[op]} for op, ids in LONG.items())
     for op, cases in CASES.items():
         assert cases, op
         assert len({case.id for case in cases}) == len(cases), op
 
 
-@pytest.mark.parametrize(("op", "case", "backends"), COMBINATIONS)
-def test_matches_the_oracle(op, case, backends):
-    for backend in backends:
-        if backend.library == "cuda_host" and cuda_host.missing():
-            pytest.skip(cuda_host.missing())
-        try:
-            check(op, case, backend)
-        except Exception as error:
-            error.add_note(f"with arrays as {backend}")
-            raise
+@pytest.mark.parametrize(("op", "backends", "long"), [*combinations()])
+def test_matches_the_oracle(op, backends, long):
+    check_each(
+        (f"case {case} as {backend}", partial(check, op, case, backend))
+        for backend in backends
+        for case in cases_of(op, backend, long=long)
+    )

@@ -11,6 +11,7 @@ import pytest
 from calls import parts, public
 from cases import CASES
 from checks import assert_same_bits
+from folded import parametrize_folded
 
 import cmfast
 from cmfast.kernels.cpu._core import pool
@@ -66,33 +67,31 @@ def batched(op, case):
 
 
 def cases(wanted=lambda op, case: True):
-    return [
-        pytest.param(op, case, id=f"{op}-{case}")
-        for op in OPS
-        for case in CASES[op]
-        if "num_threads" in inspect.signature(public(op)).parameters and wanted(op, case)
-    ]
+    """Return ops that run on several threads, each with its cases that a test is about."""
+    threaded = [op for op in OPS if "num_threads" in inspect.signature(public(op)).parameters]
+    return {op: [case for case in CASES[op] if wanted(op, case)] for op in threaded}
 
 
-@pytest.fixture
-def many_pieces(monkeypatch):
-    """Cut even the smallest case into as many pieces as it has elements, and use the pool for it."""
-    monkeypatch.setattr(pool, "INLINE_SECONDS", 0.0)
-    monkeypatch.setattr(pool, "PIECE_SECONDS", 1e-12)
-    monkeypatch.setattr(_keys_sorted, "FEWEST", 1)
+def in_many_pieces(op, case):
+    """Cut even the smallest case into as many pieces as it has elements, use the pool for it; yield the results."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "INLINE_SECONDS", 0.0)
+        patch.setattr(pool, "PIECE_SECONDS", 1e-12)
+        patch.setattr(_keys_sorted, "FEWEST", 1)
+        for threads in (1, 2, 5, 8, 2):
+            yield run(op, case.args, {**case.options, "num_threads": threads})
 
 
-@pytest.mark.parametrize(("op", "case"), cases())
-def test_threads_and_pieces(op, case, many_pieces, monkeypatch):
-    in_pieces = [run(op, case.args, {**case.options, "num_threads": threads}) for threads in (1, 2, 5, 8, 2)]
-    monkeypatch.undo()
+@parametrize_folded(cases())
+def test_threads_and_pieces(op, case):
+    in_pieces = list(in_many_pieces(op, case))
     whole = run(op, case.args, case.options)
     assert whole, "nothing to compare"
     for one in in_pieces:
         assert_same_bits(whole, one)
 
 
-@pytest.mark.parametrize(("op", "case"), cases(batched))
+@parametrize_folded(cases(batched))
 def test_chunks_of_the_batch(op, case):
     has_batch = batched(op, case)
     size = next(len(a) for a, yes in zip(case.args, has_batch, strict=True) if yes)
@@ -106,9 +105,9 @@ def test_chunks_of_the_batch(op, case):
         assert_same_bits(part, np.concatenate([chunk[k] for chunk in chunks]))
 
 
-@pytest.mark.parametrize(("op", "case"), cases(batched))
+@parametrize_folded(cases(batched))
 def test_order_of_the_batch(op, case):
-    """What stands beside a matrix, in its tile or anywhere, does not change it."""
+    """What is next to a matrix, in its tile or anywhere, does not change it."""
     has_batch = batched(op, case)
     size = next(len(a) for a, yes in zip(case.args, has_batch, strict=True) if yes)
     order = np.random.default_rng(3).permutation(size)

@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
-import torch
 from checks import assert_same_bits
+from optional import polars as pl
+from optional import torch
 from processes import ROOT, python
 
 import cmfast
@@ -163,6 +163,7 @@ def test_two_devices():
         del dispatch._by_class[Array]
 
 
+@pytest.mark.torch
 def test_subclasses_belong_to_their_library():
     class Tensor(torch.Tensor):
         pass

@@ -7,10 +7,10 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from calls import is_direct, parts, public
 from cases import CASES
 from checks import assert_same_bits
+from optional import torch
 
 import cmfast
 from cmfast._core import failures

@@ -16,13 +16,15 @@ import hypothesis
 import matplotlib as mpl
 import numpy as np
 import pytest
-import torch
 from callables import COUNTS, ENTRIES, GRID, POINTS, RIGHT, M, options
 from fuzzing import LAYOUTS, Call, Given, calls, faults, given
 from hypothesis import HealthCheck, settings
+from optional import torch
 
 import cmfast
 from cmfast._core import dispatch
+
+pytestmark = pytest.mark.fuzz
 
 mpl.use("Agg")
 

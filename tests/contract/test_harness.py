@@ -4,11 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from backends import BACKENDS
 from cases import CASES
 from checks import assert_matches, assert_same_bits
 from conformance import check, expected
+from optional import torch
 
 import cmfast
 

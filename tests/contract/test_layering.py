@@ -37,5 +37,6 @@ print("none")
 
 
 @pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+@pytest.mark.house
 def test_no_cuda_kernel_loads_numba():
     assert python("-c", CODE, cwd=ROOT) == "none\n"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from processes import ROOT, python
 
+pytestmark = pytest.mark.processes
+
 SAMPLE = "import numpy as np, cmfast; print(cmfast.__file__, int(cmfast.normalize(np.eye(2), 'row').sum()))"
 
 

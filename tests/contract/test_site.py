@@ -8,6 +8,8 @@ import site_pages
 
 import cmfast
 
+pytestmark = pytest.mark.torch  # which cmfast.nn needs
+
 TOPICS = [one.name for one in pkgutil.iter_modules(cmfast.__path__) if not one.name.startswith("_")]
 
 

@@ -13,6 +13,8 @@ from processes import ROOT
 from cmfast.kernels.cuda._core.module import table
 from cmfast.kernels.ops import OPS
 
+pytestmark = pytest.mark.house
+
 MODULES = modules()
 TOPICS = sorted({op.topic for op in OPS.values()})
 ANY = "|".join([*TOPICS, "confusion_counts", "contingency"])  # two that have no kernels

@@ -8,14 +8,14 @@ import inspect
 import re
 import warnings
 
-import matplotlib as mpl
 import numpy as np
 import pytest
-import torch
 from backends import BACKENDS
 from callables import ENTRIES, NAMESPACES, ONLY_BI, RECORDS, WRONG, call, options, public, said, tensors, ways, wrong
 from calls import is_direct
 from checks import assert_same_bits, host
+from folded import parametrize_folded
+from optional import torch
 from processes import ROOT
 
 import cmfast
@@ -23,19 +23,13 @@ from cmfast._core import caller, dispatch, validate
 from cmfast._core.targets import kernel
 from cmfast.kernels.ops import OPS
 
-mpl.use("Agg")
-
 MATRICES = {"M", "A", "B", "S", "T", "P", "Q", "cells", "values", "coords", "a", "b"}  # given by their place alone
 POSITIONAL = {"method", "n_components", "weights"}  # the options that may also be given by their place
 DIRECT = [op for op in OPS if is_direct(op)]
+BACKEND = {backend.name: backend for backend in BACKENDS}
 REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError)
-ARRAYS = [pytest.param(name, array, id=f"{name}-{array}") for name, entry in ENTRIES.items() for array in entry.arrays]
-OPTIONS = [
-    pytest.param(name, option, id=f"{name}-{option}")
-    for name, entry in ENTRIES.items()
-    for option in options(entry)
-    if option not in entry.free
-]
+ARRAYS = {name: tuple(entry.arrays) for name, entry in ENTRIES.items()}
+OPTIONS = {name: [option for option in options(entry) if option not in entry.free] for name, entry in ENTRIES.items()}
 
 
 def test_every_public_callable_has_an_entry():
@@ -121,7 +115,7 @@ def bad_in_torch(array):
     }
 
 
-@pytest.mark.parametrize(("name", "array"), [p for p in ARRAYS if p.values[1] not in ENTRIES[p.values[0]].optional])
+@parametrize_folded({name: [a for a in arrays if a not in ENTRIES[name].optional] for name, arrays in ARRAYS.items()})
 def test_none_is_no_array(name, array):
     """A kernel that is given None where it reads an array reads what happens to be in memory."""
     for make in (np.asarray, tensors):
@@ -130,7 +124,7 @@ def test_none_is_no_array(name, array):
         assert text == f"{said(name)}: {array} must be an array, got None"
 
 
-@pytest.mark.parametrize(("name", "array"), ARRAYS)
+@parametrize_folded(ARRAYS)
 def test_same_words_on_every_backend(name, array):
     entry = ENTRIES[name]
     for what, (bad, error, text) in bad_everywhere(entry.arrays[array], entry, array).items():
@@ -147,7 +141,7 @@ def takes_sparse(name, array):
     return array == "M" and (of_names or name in others or name == "bi_normalize")
 
 
-@pytest.mark.parametrize(("name", "array"), ARRAYS)
+@parametrize_folded(ARRAYS)
 def test_what_numpy_must_not_take(name, array):
     wrong = bad_in_numpy(ENTRIES[name].arrays[array])
     if (name, array) == ("rake", "design"):
@@ -181,7 +175,7 @@ def propagates(name, array):
     return (name in DIFFERENTIABLE and array != "weights") or metric
 
 
-@pytest.mark.parametrize(("name", "array"), ARRAYS)
+@parametrize_folded(ARRAYS)
 def test_what_torch_must_not_take(name, array):
     wrong = bad_in_torch(ENTRIES[name].arrays[array])
     if propagates(name, array):
@@ -192,9 +186,7 @@ def test_what_torch_must_not_take(name, array):
         assert re.search(text, found[1]), f"{what}: {found[1]}"
 
 
-@pytest.mark.parametrize(
-    ("name", "array"), [p for p in ARRAYS if len(ENTRIES[p.values[0]].arrays) > 1 and not ENTRIES[p.values[0]].host]
-)
+@parametrize_folded({name: arrays for name, arrays in ARRAYS.items() if len(arrays) > 1 and not ENTRIES[name].host})
 def test_two_libraries(name, array):
     _, text = refused(name, array, **{array: tensors(ENTRIES[name].arrays[array])})
     assert text.startswith(f"{said(name)}: arrays must come from one library, got ")
@@ -202,7 +194,7 @@ def test_two_libraries(name, array):
     assert "from numpy" in text
 
 
-@pytest.mark.parametrize(("name", "option"), OPTIONS)
+@parametrize_folded(OPTIONS)
 def test_options(name, option):
     """What an option must not be is refused in words that name it, the same for every library."""
     for value in wrong(ENTRIES[name], option):
@@ -332,12 +324,11 @@ def test_every_type_of_number(name, make):
 
 # What spoils one element, or looks as if it could.
 SPOILT = (np.nan, np.inf, -np.inf, -1.0, 0.0, -0.0, 1e308, 1e-320)
-BATCHES = [
-    pytest.param(name, array, id=f"{name}-{array}")
+BATCHES = {
+    name: sorted(entry.batch)
     for name, entry in ENTRIES.items()
-    for array in sorted(entry.batch)
     if "Display" not in name  # which is a picture of what other functions give
-]
+}
 
 
 def stacks(name, way):
@@ -379,10 +370,18 @@ def parts(result):
     return [np.asarray(host(result))] if hasattr(result, "dtype") else []
 
 
-@pytest.mark.parametrize("make", [b for b in BACKENDS if b.name in ("numpy", "torch")], ids=str)
-@pytest.mark.parametrize(("name", "array"), BATCHES)
-def test_bad_values_leave_their_neighbours_alone(name, array, make):
+@parametrize_folded(BATCHES)
+def test_bad_values_leave_their_neighbours_alone(name, array):
     """One bad element of three: the other two keep their bits, and at most one warning says what was bad."""
+    check_neighbours(name, array, BACKEND["numpy"])
+
+
+@parametrize_folded(BATCHES)
+def test_bad_values_in_tensors_leave_their_neighbours_alone(name, array):
+    check_neighbours(name, array, BACKEND["torch"])
+
+
+def check_neighbours(name, array, make):
     entry = ENTRIES[name]
     reports = "on_failure" in options(entry)
     for way in ways(entry):

@@ -3,6 +3,10 @@
 import pytest
 from processes import python
 
+pytestmark = pytest.mark.torch
+
+pytest.importorskip("torch")
+
 CODE = """
 import torch
 import cmfast

@@ -18,6 +18,8 @@ from cmfast._core.progress import Bar, Line
 from cmfast.kernels.cpu.margins import _lanes
 from cmfast.kernels.cpu.scaling import _tile_range, _tiles, _zeros_first
 
+pytestmark = pytest.mark.processes
+
 KERNEL = "scale_square"
 SAID = "cmfast: compiling overlap, once per machine, about 2 s\n"
 # One kernel takes .2 s to compile, another as long; two threads share the work.

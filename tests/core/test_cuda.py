@@ -11,6 +11,7 @@ from calls import CALLS, call
 from cases import CASES
 from checks import assert_same_bits, host
 from conformance import check, expected
+from folded import parametrize_folded
 
 import cmfast
 from cmfast._core import dispatch
@@ -18,7 +19,7 @@ from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.geometry import columns
 from cmfast.kernels.ops import OPS, Op
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 MATRICES = np.random.default_rng(3).integers(0, 50, (5, 4, 4)).astype(float)
 BAD = MATRICES.copy()
@@ -39,16 +40,13 @@ def test_nothing_waits_where_failures_are_ignored(op):
         CALLS[op](device.asarray(BAD))
 
 
-EVERY_FIFTH = [
-    pytest.param(op, case, id=f"{op}-{case.id}")
-    for op in sorted(OPS)
-    for case in CASES[op][::5]
-    if supports(CUDA_HOST[0], case) and has_kernels(CUDA_HOST[0], op, case)
-]
+def every_fifth(op):
+    """Return every fifth case of an op, of those that the host holds and has kernels for."""
+    return [c for c in CASES[op][::5] if supports(CUDA_HOST[0], c) and has_kernels(CUDA_HOST[0], op, c)]
 
 
 @device.of_the_host
-@pytest.mark.parametrize(("op", "case"), EVERY_FIFTH)
+@parametrize_folded({op: every_fifth(op) for op in sorted(OPS)})
 def test_results_are_where_the_arrays_are(op, case):
     """On the second device while the first is the current one; what touches the second from the first is refused."""
     with cuda_host.Device(1):

@@ -13,6 +13,8 @@ from processes import ROOT
 from cmfast.kernels.cuda._core import module
 from cmfast.kernels.ops import OPS
 
+pytestmark = pytest.mark.cuda_host
+
 KERNELS = module.table()
 OVERLAP = next(kernel for kernel in KERNELS if kernel.name == "cmfast_overlap_pairs")
 needs_the_compiler = pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))

@@ -46,7 +46,10 @@ def seed(request):
         yield request.param
 
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = [
+    pytest.mark.cuda_host,
+    pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing())),
+]
 
 
 def test_a_right_kernel_is_right(seed):

@@ -1,21 +1,17 @@
 """Every instance of every CUDA kernel is launched, on the host and on a GPU alike, and does what the CPU does."""
 
 from dataclasses import replace
+from functools import partial
 
 import device
 import instances
 import numpy as np
 import pytest
+from folded import check_each
 
 from cmfast.kernels.cuda._core import module
 
-pytestmark = device.marks
-
-EVERY = [
-    pytest.param(kernel, instance, id=kernel.expression(instance).replace(" ", "-"))
-    for kernel in module.table()
-    for instance in kernel.instances
-]
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 def parts(result):
@@ -39,16 +35,20 @@ def check(call):
     return set(launched)
 
 
-@pytest.mark.parametrize(("kernel", "instance"), EVERY)
-def test_every_instance_is_launched_and_right(kernel, instance):
+def check_instance(kernel, instance):
     assert (kernel, instance) in check(instances.call_for(kernel, instance)), "another instance was launched"
 
 
-@pytest.mark.parametrize("kind", ["float", "double", "i64"])
+@pytest.mark.parametrize("kernel", module.table(), ids=lambda kernel: kernel.name)
+def test_every_instance_is_launched_and_right(kernel):
+    check_each((kernel.expression(one), partial(check_instance, kernel, one)) for one in kernel.instances)
+
+
 @pytest.mark.parametrize("C", [4, 9, 40, 200, 600])
 @pytest.mark.parametrize("name", instances.OF_A_SIZE)
-def test_matrices_of_every_size(name, C, kind):
-    check(instances.of_a_size(name, C, kind))
+def test_matrices_of_every_size(name, C):
+    for kind in ("float", "double", "i64"):
+        check(instances.of_a_size(name, C, kind))
 
 
 @pytest.mark.parametrize("C", [4, 9, 40, 200, 600])

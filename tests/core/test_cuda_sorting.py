@@ -14,7 +14,10 @@ import cmfast
 from cmfast import metrics
 from cmfast.kernels.cuda._core import sorting
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = [
+    pytest.mark.cuda_host,
+    pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing())),
+]
 
 TEMPORARY = 100  # bytes that the sort below says it takes
 

@@ -13,7 +13,10 @@ from cmfast.kernels.cuda.metrics import values
 from cmfast.kernels.cuda.scaling import launch
 from cmfast.metrics import _plan
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = [
+    pytest.mark.cuda_host,
+    pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing())),
+]
 
 RNG = np.random.default_rng(8)
 M = RNG.integers(1, 30, (40, 3, 3)) + 20.0 * np.eye(3)

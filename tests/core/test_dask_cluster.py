@@ -16,6 +16,8 @@ distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
 
+pytestmark = pytest.mark.cluster
+
 RNG = np.random.default_rng(19)
 N = 4000
 Y, P = RNG.integers(0, 4, (2, N))

@@ -92,7 +92,7 @@ def test_rows_alone_with_thresholds_of_classes_and_groups(chunks):
     assert_same_sets(shared, conformal.prediction_sets(P, by_class[np.newaxis, :, 0]))
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+@pytest.mark.parametrize("scheduler", ["threads", pytest.param("processes", marks=pytest.mark.processes)])
 def test_schedulers(scheduler):
     sets = conformal.prediction_sets(lazy(P, (1, 20)), [[0.8, 0.9]] * 3)
     want = conformal.prediction_sets(P, [[0.8, 0.9]] * 3)

@@ -65,7 +65,7 @@ def test_chunks_do_not_matter(kind, chunks):
     assert_same_histogram(found.compute(), cmfast.sparse_histogram(X, weights=weights, grid=GRID, groups=G, n_groups=3))
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+@pytest.mark.parametrize("scheduler", ["threads", pytest.param("processes", marks=pytest.mark.processes)])
 def test_schedulers(scheduler):
     weights = WEIGHTS["float64"]
     found = cmfast.sparse_histogram(lazy(X), weights=lazy(weights), grid=cmfast.Grid.scott(lazy(X)))

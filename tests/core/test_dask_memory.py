@@ -14,6 +14,8 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
+pytestmark = pytest.mark.cluster
+
 MIB = 1 << 20
 ROWS, CHUNKS, PARTS = 150_000, 40, 16
 ROOM = 88 * MIB  # for a worker, beside what it has loaded; all cells together take 91

@@ -116,7 +116,7 @@ def test_chunks_of_points_do_not_matter(chunks):
     assert again.key == cells.key
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+@pytest.mark.parametrize("scheduler", ["threads", pytest.param("processes", marks=pytest.mark.processes)])
 def test_schedulers(scheduler):
     y, p, points = lazy(Y, P, X)
     matrix = cmfast.confusion_matrix(y, p, n_classes=4)

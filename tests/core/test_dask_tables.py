@@ -50,7 +50,7 @@ def test_partitions_do_not_matter(n, keys, weight):
     pd.testing.assert_frame_equal(table, want.table(["accuracy"]), check_exact=True)
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+@pytest.mark.parametrize("scheduler", ["threads", pytest.param("processes", marks=pytest.mark.processes)])
 def test_schedulers(scheduler):
     frame = dd.from_pandas(FRAME, npartitions=4)
     found = cmfast.by(frame[frame.year > 2019], "site", **COLUMNS).compute(scheduler=scheduler)

@@ -15,6 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import cmfast
 
+pytestmark = pytest.mark.cluster
+
 FOLDER = ROOT / "examples" / "engines"
 ENGINES = ("on_ray", "on_spark", "on_torch_distributed")  # that start processes of their own
 

@@ -15,7 +15,10 @@ from processes import ROOT
 
 from cmfast.kernels.cuda._core import module
 
-pytestmark = pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+pytestmark = [
+    pytest.mark.cuda_host,
+    pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing())),
+]
 
 
 @pytest.fixture

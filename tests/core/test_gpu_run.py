@@ -29,6 +29,8 @@ from processes import ROOT
 import cmfast
 from cmfast.kernels.cuda._core import module
 
+pytestmark = pytest.mark.processes
+
 STAND_IN = ROOT / "tests" / "harness" / "gpu_on_host"
 # Programs of NVIDIA as far as a run needs them here: what they are to start is started.
 SKIP = 'for a; do [ "$a" != "$PYTHON" ] || break; shift; done'

@@ -5,17 +5,21 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-import torch
 from checks import assert_same_bits
 from processes import python
-from torch.autograd import forward_ad, gradcheck
-from torch.utils.checkpoint import checkpoint
 
 import cmfast
 from cmfast import metrics
-from cmfast._core.adapters import _torch_gradients
 from cmfast.kernels.ops import OPS
 from cmfast.metrics import _plan
+
+torch = pytest.importorskip("torch")
+from torch.autograd import forward_ad, gradcheck  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+from cmfast._core.adapters import _torch_gradients  # noqa: E402
+
+pytestmark = pytest.mark.torch
 
 TIGHT = {"tol": 1e-14}
 SLOPED = ("accuracy", "f1_macro", "mcc", "kappa_quadratic", "gerrity", "geometric_mean", "f1_of_macro", "recall", "f1")

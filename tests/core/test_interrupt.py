@@ -14,6 +14,8 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling import _range_pairing
 
+pytestmark = pytest.mark.processes
+
 PATIENCE = 5.0  # seconds; each of these works for minutes
 
 CODE = """

@@ -15,6 +15,8 @@ from processes import ROOT, python
 
 from cmfast.kernels.cpu._core import jit, steps
 
+pytestmark = pytest.mark.processes
+
 CALLEE = """
 from cmfast.kernels.cpu._core.jit import jit
 

@@ -7,6 +7,8 @@ from processes import ROOT, python
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.late import Parts
 
+pytestmark = pytest.mark.processes
+
 PARTS = Parts(3)
 HALVE, REFUSE, MISTAKEN = 1, 2, 3
 

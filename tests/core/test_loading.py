@@ -7,7 +7,7 @@ import sys
 import pytest
 from processes import ROOT, python
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")
+pytestmark = [pytest.mark.processes, pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork() here")]
 
 # A child that waits for a lock is ended by its alarm, and then has a status.
 AMID_COMPILES = """

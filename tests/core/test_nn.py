@@ -3,11 +3,16 @@
 import doctest
 
 import pytest
-import torch
-from torch.autograd import gradcheck
 
 import cmfast
-from cmfast import metrics, nn
+from cmfast import metrics
+
+torch = pytest.importorskip("torch")
+from torch.autograd import gradcheck  # noqa: E402
+
+from cmfast import nn  # noqa: E402
+
+pytestmark = pytest.mark.torch
 
 
 def logits(*shape, scale=1.0):

@@ -319,6 +319,7 @@ for thread in others: thread.join()
     assert run(code) == ["0"] * 20
 
 
+@pytest.mark.torch
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_torch_data_loader_worker_after_the_parent_has_used_the_pool():
     code = """

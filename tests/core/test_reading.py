@@ -2,10 +2,12 @@
 
 import re
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
-import torch
+from folded import check_each
+from optional import torch
 
 import cmfast
 from cmfast import contingency, metrics, uncertainty
@@ -25,13 +27,13 @@ def quiet(function, *arguments, **options):
 
 
 def results():
-    """Yield results of every kind, of one matrix and of many, of none, and of tensors."""
-    yield from (quiet(cmfast.ipf, one) for one in (M, BATCH, BATCH[:0], np.zeros((0, 0)), torch.tensor(BATCH)))
+    """Yield results of every kind, of one matrix and of many, and of none."""
+    yield from (quiet(cmfast.ipf, one) for one in (M, BATCH, BATCH[:0], np.zeros((0, 0))))
     yield from (quiet(cmfast.ras, one) for one in (M, BATCH))
     for one in (M, BATCH, [[1, 1], [0, 1]], [[1, 1, 1], [1, 0, 0], [1, 0, 0]], [[1, 1], [0, 0]], BATCH[:0]):
         found = cmfast.support(one)
         yield from (found, found.certificate)
-    for one in (M, BATCH, BATCH[:0], torch.tensor(BATCH), M * 1.5, M * np.nan):
+    for one in (M, BATCH, BATCH[:0], M * 1.5, M * np.nan):
         yield quiet(metrics.margins, one)
         yield quiet(metrics.most_confused, one)
     yield metrics.threshold_matrices([0.5, 0.2], [1, 0])
@@ -44,9 +46,8 @@ def results():
             given = None if groups is None else groups[rows]
             yield cmfast.ConfusionCounts.from_labels(Y[rows], P[rows], groups=given)
             yield uncertainty.paired_counts(Y[rows], P[rows], Y[rows], groups=given)
-    yield cmfast.ConfusionCounts.from_labels(torch.tensor(Y), torch.tensor(P))
     yield cmfast.ConfusionCounts.from_labels(Y, P, sample_weight=-RNG.random(len(Y)))
-    yield from (cmfast.pca(X, 1), cmfast.pca(torch.from_numpy(X), 2))
+    yield cmfast.pca(X, 1)
     for weights in ("bi", ["row", "bi"]):
         found = quiet(cmfast.geometric_confusion_matrix, X, Y, P, weights=weights)
         yield from (found, found.diagnostics, found.cells, found.cells.label_histogram())
@@ -55,11 +56,16 @@ def results():
     yield from (none, none.diagnostics, none.cells)
 
 
-ALL = list(results())
+def results_of_tensors():
+    """Yield results of several kinds that hold tensors."""
+    yield quiet(cmfast.ipf, torch.tensor(BATCH))
+    yield quiet(metrics.margins, torch.tensor(BATCH))
+    yield quiet(metrics.most_confused, torch.tensor(BATCH))
+    yield cmfast.ConfusionCounts.from_labels(torch.tensor(Y), torch.tensor(P))
+    yield cmfast.pca(torch.from_numpy(X), 2)
 
 
-@pytest.mark.parametrize("result", ALL, ids=lambda result: type(result).__name__)
-def test_every_result_shows_itself(result):
+def check_result(result):
     text = repr(result)
     assert text.startswith(f"<{type(result).__name__}: ")
     assert "\n" not in text
@@ -69,6 +75,11 @@ def test_every_result_shows_itself(result):
     html = result._repr_html_()
     assert html.startswith("<table>")
     assert html.count("<table") == html.count("</table>")
+
+
+@pytest.mark.parametrize("make", [results, results_of_tensors])
+def test_every_result_shows_itself(make):
+    check_each((f"result {k}, {type(each).__name__}", partial(check_result, each)) for k, each in enumerate(make()))
 
 
 def test_a_grid_says_how_its_cells_lie():

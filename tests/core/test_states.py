@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-import torch
 from callables import STATES, tensors
+from optional import torch
 
 import cmfast
 

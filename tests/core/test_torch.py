@@ -8,11 +8,14 @@ import cupy_on_cuda_host
 import numpy as np
 import on_cuda_host  # noqa: F401  # lets cmfast take the arrays that stand for CuPy's
 import pytest
-import torch
 from checks import assert_same_bits
 
 import cmfast
-from cmfast._core.adapters import _torch, _torch_gradients
+
+torch = pytest.importorskip("torch")
+from cmfast._core.adapters import _torch, _torch_gradients  # noqa: E402
+
+pytestmark = pytest.mark.torch
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
 T = torch.from_numpy(M)

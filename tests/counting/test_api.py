@@ -5,9 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse
-import torch
 from cases import CASES
 from checks import assert_same_bits
+from optional import torch
 from sklearn import metrics
 
 import cmfast

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from checks import assert_same_bits
+from optional import polars as pl
 
 import cmfast
 from cmfast import metrics

@@ -7,7 +7,7 @@ import pytest
 import cmfast
 from cmfast.kernels.cuda import counting
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 @pytest.fixture

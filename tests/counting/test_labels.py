@@ -10,13 +10,13 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
-import torch
 from checks import assert_same_bits
 from hypothesis import given
 from hypothesis import strategies as st
+from optional import polars as pl
+from optional import torch
 from sklearn import metrics as sklearn_metrics
 
 import cmfast

@@ -5,14 +5,16 @@ from itertools import pairwise
 import matplotlib as mpl
 import numpy as np
 import pytest
-import torch
 from matplotlib.colors import to_rgb
+from optional import torch
 
 import cmfast
 from cmfast.display import CellsDisplay, ConfusionDisplay, StripDisplay
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+
+pytestmark = pytest.mark.pictures
 
 M = np.array([[420, 15, 0], [10, 280, 10], [0, 20, 180]])
 NAMES = ["cat", "dog", "bird"]

@@ -13,6 +13,8 @@ from cmfast.display import ConfusionDisplay
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+pytestmark = pytest.mark.pictures
+
 A = np.array([[80, 20], [10, 90]])
 B = np.array([[60, 40], [10, 90]])
 

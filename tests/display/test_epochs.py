@@ -10,6 +10,8 @@ from cmfast.display import CellsDisplay, StripDisplay
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+pytestmark = pytest.mark.pictures
+
 RUN = np.array(
     [[[6, 4, 0], [1, 8, 1], [0, 5, 5]], [[8, 2, 0], [0, 9, 1], [0, 6, 4]], [[9, 1, 0], [0, 9, 1], [1, 0, 9]]]
 )

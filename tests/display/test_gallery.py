@@ -7,6 +7,8 @@ import pytest
 
 gallery = pytest.importorskip("gallery", reason="needs matplotlib")
 
+pytestmark = pytest.mark.pictures
+
 NEAR = 6.0  # of 255, root mean square: lines are smoothed otherwise by other releases
 
 

@@ -10,7 +10,7 @@ from cmfast.display import GcmDisplay
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-pytestmark = pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")  # of few points
+pytestmark = [pytest.mark.pictures, pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")]  # of few points
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from checks import assert_same_bits
+from optional import torch
 
 import cmfast
 from cmfast._files import scratch
@@ -377,6 +377,7 @@ def test_tensors_stay_tensors_on_disk(tmp_path):
     assert_same_bits(cmfast.gcm(found, "row").numpy(), cmfast.gcm(whole, "row"))
 
 
+@pytest.mark.cuda_host
 def test_counts_of_a_device_stay_there(tmp_path):
     cuda_host = pytest.importorskip("on_cuda_host").cuda_host
     if cuda_host.missing() is not None:

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import torch
 from checks import assert_same_bits
+from optional import torch
 
 import cmfast
 

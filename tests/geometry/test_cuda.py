@@ -8,7 +8,7 @@ import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda._core import sorting
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 GRID = cmfast.Grid([0.1, -0.3, 0.0], [0.7, 0.9, 1.1])
 

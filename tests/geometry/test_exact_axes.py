@@ -3,9 +3,9 @@
 import device
 import numpy as np
 import pytest
-import torch
-import xarray as xr
 from checks import assert_same_bits
+from optional import torch
+from optional import xarray as xr
 from oracle import geometry
 
 import cmfast

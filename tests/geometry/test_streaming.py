@@ -5,8 +5,8 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-import torch
 from checks import assert_same_bits
+from optional import torch
 
 import cmfast
 

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
+from optional import torch
 
 import cmfast
 from cmfast.geometry import _embedding, _null

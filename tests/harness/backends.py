@@ -11,7 +11,7 @@ import cuda_host
 import gpu
 import numpy as np
 import on_cuda_host
-import torch
+from optional import torch
 
 from cmfast.kernels.ops import Target
 

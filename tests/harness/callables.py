@@ -17,7 +17,7 @@ from typing import Any, get_origin
 
 import numpy as np
 import pandas as pd
-import torch
+from optional import torch
 
 import cmfast
 

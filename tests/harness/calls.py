@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu
 import numpy as np
-import torch
+from optional import torch
 
 import cmfast
 from cmfast._core import dispatch

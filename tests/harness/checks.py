@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import torch
+from optional import torch
 from oracle._bounds import Within
 
 from cmfast.kernels.ops import OPS

@@ -17,11 +17,11 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import torch
 from backends import BACKENDS
 from callables import ENTRIES, ONLY_BI, RIGHT, STATES, Entry, call, options, said, wrong
 from checks import host, library
 from hypothesis import strategies as st
+from optional import torch
 
 import cmfast
 

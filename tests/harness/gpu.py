@@ -35,12 +35,11 @@ def is_rehearsal() -> bool:
 
 
 def _reason() -> str | None:
-    import torch
-
     try:
         import cupy
-    except ImportError:
-        return "no GPU: CuPy is not installed"
+        import torch
+    except ImportError as error:
+        return f"no GPU: {error.name} is not installed"
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:

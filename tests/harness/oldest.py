@@ -6,7 +6,7 @@ from pathlib import Path
 
 project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 extras = project["optional-dependencies"]
-names = ("cluster", "demo", "io", "plot", "test")
+names = ("dask", "demo", "io", "plot", "test")
 for line in [*project["dependencies"], *(line for name in names for line in extras[name])]:
     name, bound, version = line.partition(";")[0].partition(">=")
     if bound:

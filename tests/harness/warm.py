@@ -28,16 +28,15 @@ def parts(n_workers: int) -> list[list[tuple[tuple[str, ...], str]]]:
     return shares
 
 
-def compile_part(worker: int, n_workers: int) -> None:
-    """Compile a part, on CUDA by a case of each type; tests judge the results later."""
+def compile_part(worker: int, n_workers: int, *, cuda: bool) -> None:
+    """Compile a part, on CUDA, if it is needed, by a case of each type; tests judge the results later."""
     folder = jit.folder()
-    if folder.exists() and sum(1 for _ in folder.glob("*.nbi")) >= COMPILED:
-        return
+    compiled = folder.exists() and sum(1 for _ in folder.glob("*.nbi")) >= COMPILED
     for names, target in parts(n_workers)[worker]:
         for name in names:
-            if target == "cpu":
+            if target == "cpu" and not compiled:
                 compile_op(name)
-            elif not cuda_host.missing():
+            elif target == "cuda" and cuda and not cuda_host.missing():
                 _compile_cuda(name)
 
 

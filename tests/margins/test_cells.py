@@ -2,10 +2,10 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from cases.margins import PAIRS, margins_of, table
+from optional import polars as pl
 
 import cmfast
 from cmfast import FailureError, Status

@@ -12,7 +12,7 @@ import cmfast
 from cmfast import Status
 from cmfast.kernels.cuda.margins import launch
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 ONE_WAY = ((0,), (1,), (2,))
 TRIPLES = ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))

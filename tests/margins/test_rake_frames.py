@@ -2,9 +2,9 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
+from optional import polars as pl
 
 import cmfast
 from cmfast import FailureError, Status

@@ -43,6 +43,7 @@ def test_sums_that_were_scaled_to_are_kept(rng):
     assert_next_to(found, T)
 
 
+@pytest.mark.exhaustive
 def test_the_mean_of_draws_is_the_matrix():
     T = np.random.default_rng(4).random((3, 4)) * 2.0
     T[1, 2] = 1.0

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import sklearn.metrics as skm
-import torch
 from cases.metrics import EVERY
 from checks import assert_same_bits
+from optional import torch
 
 import cmfast
 from cmfast import metrics

@@ -4,10 +4,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import torch
-import xarray as xr
 from cases.metrics import EVERY
 from checks import assert_same_bits
+from optional import torch
+from optional import xarray as xr
 from sklearn import metrics as sk
 
 import cmfast

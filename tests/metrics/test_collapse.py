@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
-import torch
+from optional import torch
 
 import cmfast
 from cmfast import metrics

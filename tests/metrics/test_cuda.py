@@ -10,7 +10,7 @@ from cmfast import metrics
 from cmfast.kernels.cuda._core import resident
 from cmfast.kernels.cuda.metrics import values
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 def both(s, y):

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sklearn.metrics as skm
-import torch
+from optional import torch
 
 from cmfast import metrics
+
+pytestmark = pytest.mark.peers
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, EDGES = PUBLISHED["paper001"], PUBLISHED["edge_3class"]

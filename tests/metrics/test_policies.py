@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import oracle.metrics as oracle
 import pytest
-import torch
 from callables import public
+from optional import torch
 
 import cmfast
 from cmfast import cli, metrics

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import torch
 from checks import assert_same_bits
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from optional import torch
 
 import cmfast
 from cmfast import FailureError, FailureWarning, Status

@@ -7,7 +7,7 @@ from checks import assert_same_bits
 
 import cmfast
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 @pytest.mark.parametrize("kind", ["i8", "f4", "f8"])

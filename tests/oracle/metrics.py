@@ -71,7 +71,6 @@ def _of_table(name, tp, fn, fp, tn, beta=1):
     """Return a metric of one class against the rest; None where it is 0/0."""
     P, N, n = tp + fn, fp + tn, tp + fn + fp + tn
     tpr, tnr = _ratio(tp, P), _ratio(tn, N)
-    h = _ratio((tp + fp) * (tp + fn), n)
     if name == "recall":
         return tpr
     if name == "precision":
@@ -110,6 +109,7 @@ def _of_table(name, tp, fn, fp, tn, beta=1):
     if name == "accuracy":
         return _ratio(tp + tn, n)
     if name == "gilbert":
+        h = _ratio((tp + fp) * (tp + fn), n)
         return None if h is None else _ratio(tp - h, tp + fp + fn - h)
     if name == "heidke":
         return _ratio(2 * (tp * tn - fp * fn), P * (fn + tn) + (tp + fp) * N)

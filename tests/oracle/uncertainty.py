@@ -415,13 +415,13 @@ def cluster_errors(M, names, *, clustered=False, strata=None, n=None):
 
 
 def _normalised(m, of):
-    """Return a matrix divided by its sum, its rows or its columns, or scaled until all of these are one."""
+    """Return matrices divided by their sums, their rows or their columns, or scaled until all of these are one."""
     if of == "bi":
         for _ in range(3000):
-            m = m / m.sum(1, keepdims=True)
-            m = m / m.sum(0, keepdims=True)
+            m = m / m.sum(-1, keepdims=True)
+            m = m / m.sum(-2, keepdims=True)
         return m
-    total = m.sum({"all": (0, 1), "row": 1, "col": 0}[of], keepdims=True)
+    total = m.sum({"all": (-2, -1), "row": -1, "col": -2}[of], keepdims=True)
     return np.divide(m, total, out=np.zeros_like(m), where=total > 0)
 
 
@@ -438,8 +438,8 @@ def cell_errors(M, *, of, fixed="total", n=None):
         moved = np.repeat(m[np.newaxis, np.newaxis], 2, 0).repeat(len(cells), 1)
         for k, (i, j) in enumerate(cells.tolist()):
             moved[:, k, i, j] *= [1 + step, 1 - step]
-        slopes_of = [[_normalised(one, of) for one in side] for side in moved]
-        g = (np.array(slopes_of[0]) - np.array(slopes_of[1])).reshape(-1, *m.shape) / (2 * step)
+        above, below = _normalised(moved, of)
+        g = (above - below) / (2 * step)
         g /= m[m > 0][:, np.newaxis, np.newaxis]
         weights = m[m > 0]
         groups = [np.ones(len(cells), bool)] if fixed == "total" else [cells[:, 0] == i for i in range(len(m))]

@@ -6,7 +6,7 @@ import pytest
 
 import cmfast
 
-pytestmark = pytest.mark.skipif(browsers.missing() is not None, reason=str(browsers.missing()))
+pytestmark = [pytest.mark.pictures, pytest.mark.skipif(browsers.missing() is not None, reason=str(browsers.missing()))]
 
 RNG = np.random.default_rng(0)
 NAMES = np.array(["cat", "dog", "eel", "fox", "gnu", "<b>hen</b>"])

@@ -8,13 +8,15 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
+from optional import polars as pl
 
 import cmfast
 from cmfast import metrics, uncertainty
 from cmfast._pages import parts
 from cmfast.display import ConfusionDisplay
+
+pytestmark = pytest.mark.pictures
 
 RNG = np.random.default_rng(0)
 EVIL = ["</script><script>alert(1)</script>", "<!-- <script>", "a & \"b' <i>", "]]>\u2028", "\ud800", "  two\nlines "]

@@ -4,10 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from backends import BACKENDS, convert
 from cases.scaling import confusion
 from checks import assert_same_bits
+from optional import torch
 
 import cmfast
 from cmfast import FailureError, FailureWarning, ScalingResult, Status

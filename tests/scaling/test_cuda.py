@@ -14,7 +14,7 @@ from cmfast.kernels.cuda.scaling import group, launch, team
 
 LAST_BITS = 1e-322  # of subnormal numbers, which have few
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 def both(M, *targets, tol=1e-13, **options):

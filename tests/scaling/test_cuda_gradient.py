@@ -9,7 +9,7 @@ import cmfast
 from cmfast._core import dispatch
 from cmfast.kernels.cuda.scaling import team
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 SHAPES = [
     (1, 1),

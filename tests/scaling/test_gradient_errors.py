@@ -8,6 +8,8 @@ import pytest
 from cases.scaling import CASES
 from oracle import scaling
 
+pytestmark = pytest.mark.torch
+
 MADE = {label: few for label, few in gradient_errors.families((3, 20)).items() if label not in gradient_errors.OF_TESTS}
 
 

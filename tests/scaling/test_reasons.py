@@ -68,7 +68,11 @@ SOLVERS = [("auto", None), ("newton", 1), ("sinkhorn", 3)]
 LIBRARIES = [
     "numpy",
     pytest.param(
-        "cuda_host", marks=pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+        "cuda_host",
+        marks=[
+            pytest.mark.cuda_host,
+            pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing())),
+        ],
     ),
 ]
 

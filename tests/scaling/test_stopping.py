@@ -69,6 +69,7 @@ def test_nor_one_that_is_solved_alone(monkeypatch, solver):
             assert_borne_out(family, result, tol, solver, 10 * SWEEPS, *problem)
 
 
+@pytest.mark.cuda_host
 @on_cuda
 @pytest.mark.parametrize("C", [2, 3, 7, 33])
 @pytest.mark.parametrize("solver", ["auto", "sinkhorn"])

@@ -7,7 +7,7 @@ from checks import assert_same_bits
 
 from cmfast import uncertainty
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 SCHEMES = ["multinomial", "row_multinomial", "expected_rounded"]
 

@@ -10,7 +10,7 @@ from cmfast import uncertainty
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda.uncertainty import clusters
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 RNG = np.random.default_rng(5)
 COUNTS = RNG.integers(0, 40, (3, 5, 5)) + 60 * np.eye(5, dtype=int)
 NAMES = ["mcc", "recall", "f1_macro", "kappa_quadratic", "gerrity", "geometric_mean", "min_recall"]

@@ -9,7 +9,7 @@ from checks import assert_same_bits
 from cmfast import uncertainty
 from cmfast.kernels.cuda.uncertainty import intervals
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 COUNTS = np.array(
     [[[40, 3, 2], [4, 800, 60], [0, 5, 9]], [[9, 1, 0], [2, 7, 1], [1, 1, 5]], [[0, 0, 0], [1, 4, 2], [0, 3, 9]]]
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
+from optional import torch
 from oracle import _paired as oracle
 from pairs import drawn, samples
 from scipy import stats

@@ -9,7 +9,7 @@ from pairs import drawn
 from cmfast import uncertainty
 from cmfast.kernels.cuda.uncertainty import paired
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 @pytest.mark.parametrize("options", [{}, {"clusters": np.arange(200) // 5}, {"groups": np.arange(200) % 3}])

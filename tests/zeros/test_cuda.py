@@ -10,7 +10,7 @@ from cmfast import Status
 from cmfast.kernels.cuda._core import batches
 from cmfast.kernels.cuda.zeros import support
 
-pytestmark = device.marks
+pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 SHAPES = [(1, 1), (2, 2), (3, 7), (7, 3), (9, 9), (31, 33), (32, 32), (33, 32), (40, 64), (64, 64), (65, 20), (70, 70)]
 TARGETS = ["whole", "fractional", "dropped", "tight"]

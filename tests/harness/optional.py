@@ -1,0 +1,58 @@
+"""Libraries that the short run does without: a test that uses one is skipped where it is not installed.
+
+``from optional import torch`` gives the library, or a stand-in. The stand-in can be named where parameters and
+decorators are evaluated; the first call of it within a test skips that test. With CMFAST_REQUIRE_LIBRARIES=1, as in
+``.ci/run``, a library that is missing is an error.
+"""
+
+import importlib
+import os
+from typing import Any
+
+import pytest
+
+
+class Missing:
+    """Stand for a library that is not installed, or for anything in it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> "Missing":
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        return Missing(f"{self._name}.{attribute}")
+
+    def __call__(self, *_: Any, **__: Any) -> "Missing":
+        """Skip the test that calls it; where none runs it is a decorator, or a value among parameters."""
+        if "PYTEST_CURRENT_TEST" in os.environ:
+            self.skip()
+        return self
+
+    def __repr__(self) -> str:
+        return self._name
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return False  # nobody can have made one
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return ()
+
+    def skip(self) -> None:
+        """Skip the test that is running."""
+        pytest.skip(f"{self._name.partition('.')[0]} is not installed")
+
+
+def load(name: str) -> Any:
+    """Return the module `name`, or what stands for it where its library is not installed."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0] or os.environ.get("CMFAST_REQUIRE_LIBRARIES") == "1":
+            raise
+        return Missing(name)
+
+
+torch = load("torch")
+polars = load("polars")
+xarray = load("xarray")
