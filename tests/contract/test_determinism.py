@@ -11,6 +11,7 @@ import pytest
 from calls import parts, public
 from cases import CASES
 from checks import assert_same_bits
+from describe import describe_call
 
 import cmfast
 from cmfast.kernels.cpu._core import pool
@@ -84,12 +85,13 @@ def many_pieces(monkeypatch):
 
 @pytest.mark.parametrize(("op", "case"), cases())
 def test_threads_and_pieces(op, case, many_pieces, monkeypatch):
-    in_pieces = [run(op, case.args, {**case.options, "num_threads": threads}) for threads in (1, 2, 5, 8, 2)]
+    many = [{**case.options, "num_threads": threads} for threads in (1, 2, 5, 8, 2)]
+    in_pieces = [run(op, case.args, options) for options in many]
     monkeypatch.undo()
     whole = run(op, case.args, case.options)
     assert whole, "nothing to compare"
-    for one in in_pieces:
-        assert_same_bits(whole, one)
+    for options, one in zip(many, in_pieces, strict=True):
+        assert_same_bits(one, whole, what=describe_call(op, case.args, options, "many pieces, not one"))
 
 
 @pytest.mark.parametrize(("op", "case"), cases(batched))
@@ -102,8 +104,9 @@ def test_chunks_of_the_batch(op, case):
     for start, stop in pairwise(cuts):
         args = [a[start:stop] if yes else a for a, yes in zip(case.args, has_batch, strict=True)]
         chunks.append(run(op, args, case.options))
+    what = describe_call(op, case.args, case.options, f"chunks that begin at {cuts[:-1]}, not whole")
     for k, part in enumerate(whole):
-        assert_same_bits(part, np.concatenate([chunk[k] for chunk in chunks]))
+        assert_same_bits(np.concatenate([chunk[k] for chunk in chunks]), part, what=f"{what}: part {k + 1}")
 
 
 @pytest.mark.parametrize(("op", "case"), cases(batched))
@@ -114,8 +117,9 @@ def test_order_of_the_batch(op, case):
     order = np.random.default_rng(3).permutation(size)
     whole = run(op, case.args, case.options)
     args = [a[order] if yes else a for a, yes in zip(case.args, has_batch, strict=True)]
-    for part, shuffled in zip(whole, run(op, args, case.options), strict=True):
-        assert_same_bits(part[order], shuffled)
+    what = describe_call(op, case.args, case.options, f"elements {order.tolist()}, not in order")
+    for k, (part, shuffled) in enumerate(zip(whole, run(op, args, case.options), strict=True)):
+        assert_same_bits(shuffled, part[order], what=f"{what}: part {k + 1}")
 
 
 def test_ops_on_matrices_have_cases_that_can_be_cut():
