@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import house
@@ -78,21 +79,34 @@ def stages_of(mutation: Mutation, run: str) -> Stages:
 
 def affected_modules(file: str) -> set[str]:
     """Return the modules of kernels that import the one in `file`, directly or not, and that one."""
-    known = {name: path for name, path in house.modules().items() if name.startswith("cmfast.kernels")}
-    edited = next((name for name, path in known.items() if path.as_posix() == file), None)
+    edited = next((name for name, path in _kernel_modules().items() if path.as_posix() == file), None)
     if edited is None:
         return set()
-    users: dict[str, set[str]] = {name: set() for name in known}
-    for name in known:
-        for used in house.imports(name, known):
-            users[used].add(name)
-    found, waiting = set(), [edited]
+    users = _users()
+    found: set[str] = set()
+    waiting = [edited]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
             waiting += users[name]
     return found
+
+
+@cache
+def _kernel_modules() -> dict[str, Path]:
+    return {name: path for name, path in house.modules().items() if name.startswith("cmfast.kernels")}
+
+
+@cache
+def _users() -> dict[str, set[str]]:
+    """Return by which modules of kernels each of them is imported."""
+    known = _kernel_modules()
+    users: dict[str, set[str]] = {name: set() for name in known}
+    for name in known:
+        for used in house.imports(name, known):
+            users[used].add(name)
+    return users
 
 
 class Copy:
