@@ -142,29 +142,22 @@ def export_tree(repository: Path, revision: str, folder: Path) -> str | None:
     return None
 
 
-def _start(tree: Path, wanted: list[str], log: Any) -> subprocess.Popen[bytes]:
-    """Run this script's `--print` on the modules of `tree`, cases and all: what it calls may have other names here."""
+def hashes_of_tree(tree: Path, wanted: list[str]) -> dict[str, Any]:
+    """Return the hashes of a tree, by target, op and case.
+
+    This script's `--print` runs on the modules of the tree, cases and all: what it calls may have other names here.
+    One tree at a time: where the kernels of two are the same, the second finds compiled what the first has.
+    """
     path = os.pathsep.join(str(tree / name) for name in ("", "tests", "tests/harness"))
     env = {**os.environ, "PYTHONPATH": path, "CMFAST_QUIET": "1"}
     # -P: the folder of this file is not searched, or this tree's modules would be found instead of those of `tree`.
     command = [sys.executable, "-P", str(Path(__file__).resolve()), "--print", *wanted]
-    return subprocess.Popen(command, cwd=tree, env=env, stdout=log)
-
-
-def hashes_of_trees(trees: list[Path], wanted: list[str]) -> list[dict[str, Any]]:
-    """Return the hashes of several trees, by target, op and case; one process for each, all at once."""
-    with tempfile.TemporaryDirectory(prefix="cmfast-bits-") as folder:
-        logs = [(Path(folder) / f"{k}.json") for k in range(len(trees))]
-        running = []
-        for tree, path in zip(trees, logs, strict=True):
-            with path.open("wb") as log:
-                running.append(_start(tree, wanted, log))
-        statuses = [process.wait() for process in running]
-        for tree, status in zip(trees, statuses, strict=True):
-            if status:
-                msg = f"the cases of {tree} did not run: exit status {status}"
-                raise RuntimeError(msg)
-        return [json.loads(path.read_text()) for path in logs]
+    done = subprocess.run(command, cwd=tree, env=env, stdout=subprocess.PIPE, check=False)
+    if done.returncode:
+        msg = f"the cases of {tree} did not run: exit status {done.returncode}"
+        raise RuntimeError(msg)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 class Differences(NamedTuple):
@@ -214,7 +207,7 @@ def compare_with_base(revision: str | None, repository: Path, wanted: list[str])
         if reason:
             print(f"bits: skipped: {reason}")
             return int(os.environ.get("CMFAST_REQUIRE_BASE") == "1")
-        here, there = hashes_of_trees([ROOT, Path(folder)], wanted)
+        here, there = (hashes_of_tree(tree, wanted) for tree in (ROOT, Path(folder)))
     found = compare(here, there, base.changed, base.revision[:10])
     for line in (*found.notes, *found.wrong):
         print(line)
