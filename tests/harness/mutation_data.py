@@ -429,7 +429,7 @@ MUTATIONS = (
         "a wrong axis",
         "load of a state that NumPy wrote in Fortran order gives its transposed cells",
         "core",
-        (("tests/core/test_states.py",), ("tests/confusion_counts/test_api.py",), ("tests/geometry/test_api.py",)),
+        (("tests/core/test_states_order.py",), ("tests/core/test_states.py",)),
     ),
     Mutation(
         "layer-broken-pipe",
