@@ -316,6 +316,17 @@ def test_the_first_line_of_numpy_testing(assertion, text):
     assert first_line(assertion) == text
 
 
+def test_the_first_line_of_a_plain_assert():
+    def check_total(values, want):
+        assert sum(values) == want
+
+    def check_said(values, want):
+        assert sum(values) == want, "the total is wrong"
+
+    assert first_line(check_total, [1, 2], 4) == "sum(values) == want: got 3 == 4"
+    assert first_line(check_said, [1, 2], 4) == "the total is wrong"
+
+
 def test_calls_are_described_on_one_line():
     args = np.ones((3, 2)), None, (np.zeros(2, "i4"),), torch.ones(2, dtype=torch.float32)
     line = describe_call("f", args, {"tol": 1e-9, "names": ["a\nb"] * 50}, "strided")

@@ -1,7 +1,8 @@
-"""Put the call, what came and what was expected into the first line of what ``numpy.testing`` raises.
+"""Put the call, what came and what was expected into the first line of what tests raise.
 
-Its messages begin with an empty line and print whole arrays; pytest's summary shows the first line alone. A conftest
-imports ``pytest_pyfunc_call``.
+The messages of ``numpy.testing`` begin with an empty line and print whole arrays; those of plain asserts have the
+values and not the calls that they come from. pytest's summary shows the first line alone. A conftest imports
+``pytest_pyfunc_call``.
 """
 
 from collections.abc import Generator
@@ -17,19 +18,17 @@ TESTING = str(Path(np.testing.__file__).parent)
 
 
 def reword(error: AssertionError) -> None:
-    """Put a first line in front of the message of `error`, if ``numpy.testing`` raised it."""
-    asking: TracebackType | None = None
-    for trace in _traces(error):
-        if trace.tb_frame.f_code.co_filename.startswith(TESTING):
-            break
-        asking = trace
-    else:
+    """Put a first line in front of the message of `error`, if ``numpy.testing`` or a plain assert raised it."""
+    if not error.args or not isinstance(error.args[0], str):
         return
-    if asking is None or not error.args or not str(error.args[0]).startswith("\n"):
-        return
-    local = trace.tb_frame.f_locals
-    statement = describe_statement(asking.tb_frame, asking.tb_lasti)
-    error.args = (f"{statement}: {_difference(local)}{error.args[0]}", *error.args[1:])
+    text, traces = error.args[0], list(_traces(error))
+    inner = [k for k, trace in enumerate(traces) if trace.tb_frame.f_code.co_filename.startswith(TESTING)]
+    if inner and inner[0] > 0 and text.startswith("\n"):
+        asking, local = traces[inner[0] - 1], traces[inner[0]].tb_frame.f_locals
+        error.args = (f"{describe_statement(asking.tb_frame, asking.tb_lasti)}: {_difference(local)}{text}",)
+    elif traces and text.startswith("assert "):
+        statement = describe_statement(traces[-1].tb_frame, traces[-1].tb_lasti).removeprefix("assert ")
+        error.args = (f"{statement}: got {text.removeprefix('assert ')}",)
 
 
 def _traces(error: BaseException) -> Generator[TracebackType]:
