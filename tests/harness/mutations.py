@@ -200,7 +200,7 @@ def _literal(name: str) -> str:
 
 def run_tests(copy: Copy, cache: str, args: tuple[str, ...]) -> tuple[int, str]:
     """Run pytest in the copy; return its exit status and what it printed. One that does not end has -1."""
-    command = ["nice", "-n", "19", sys.executable, *PYTEST, *args]
+    command = [sys.executable, *PYTEST, *args]
     env = copy.environment(cache)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as out:
         running = subprocess.Popen(
