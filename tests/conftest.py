@@ -10,6 +10,7 @@ import hypothesis
 import numba
 import numpy as np
 import pytest
+from first_line import pytest_pyfunc_call  # noqa: F401  # what failed, in the first line
 from optional import Missing
 
 import cmfast

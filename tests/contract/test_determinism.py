@@ -4,6 +4,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from calls import parts, public
 from cases import CASES
 from checks import assert_same_bits
+from describe import describe_call
 from folded import parametrize_folded
 
 import cmfast
@@ -72,23 +74,25 @@ def cases(wanted=lambda op, case: True):
     return {op: [case for case in CASES[op] if wanted(op, case)] for op in threaded}
 
 
-def in_many_pieces(op, case):
-    """Cut even the smallest case into as many pieces as it has elements, use the pool for it; yield the results."""
+@contextmanager
+def in_many_pieces():
+    """Cut even the smallest case into as many pieces as it has elements, and use the pool for it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "INLINE_SECONDS", 0.0)
         patch.setattr(pool, "PIECE_SECONDS", 1e-12)
         patch.setattr(_keys_sorted, "FEWEST", 1)
-        for threads in (1, 2, 5, 8, 2):
-            yield run(op, case.args, {**case.options, "num_threads": threads})
+        yield
 
 
 @parametrize_folded(cases())
 def test_threads_and_pieces(op, case):
-    in_pieces = list(in_many_pieces(op, case))
+    many = [{**case.options, "num_threads": threads} for threads in (1, 2, 5, 8, 2)]
+    with in_many_pieces():
+        in_pieces = [run(op, case.args, options) for options in many]
     whole = run(op, case.args, case.options)
     assert whole, "nothing to compare"
-    for one in in_pieces:
-        assert_same_bits(whole, one)
+    for options, one in zip(many, in_pieces, strict=True):
+        assert_same_bits(one, whole, what=describe_call(op, case.args, options, "many pieces, not one"))
 
 
 @parametrize_folded(cases(batched))
@@ -101,8 +105,9 @@ def test_chunks_of_the_batch(op, case):
     for start, stop in pairwise(cuts):
         args = [a[start:stop] if yes else a for a, yes in zip(case.args, has_batch, strict=True)]
         chunks.append(run(op, args, case.options))
+    what = describe_call(op, case.args, case.options, f"chunks that begin at {cuts[:-1]}, not whole")
     for k, part in enumerate(whole):
-        assert_same_bits(part, np.concatenate([chunk[k] for chunk in chunks]))
+        assert_same_bits(np.concatenate([chunk[k] for chunk in chunks]), part, what=f"{what}: part {k + 1}")
 
 
 @parametrize_folded(cases(batched))
@@ -113,8 +118,9 @@ def test_order_of_the_batch(op, case):
     order = np.random.default_rng(3).permutation(size)
     whole = run(op, case.args, case.options)
     args = [a[order] if yes else a for a, yes in zip(case.args, has_batch, strict=True)]
-    for part, shuffled in zip(whole, run(op, args, case.options), strict=True):
-        assert_same_bits(part[order], shuffled)
+    what = describe_call(op, case.args, case.options, f"elements {order.tolist()}, not in order")
+    for k, (part, shuffled) in enumerate(zip(whole, run(op, args, case.options), strict=True)):
+        assert_same_bits(shuffled, part[order], what=f"{what}: part {k + 1}")
 
 
 def test_ops_on_matrices_have_cases_that_can_be_cut():

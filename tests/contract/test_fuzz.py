@@ -17,6 +17,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from callables import COUNTS, ENTRIES, GRID, POINTS, RIGHT, M, options
+from describe import shorten
 from fuzzing import LAYOUTS, Call, Given, calls, faults, given
 from hypothesis import HealthCheck, settings
 from optional import torch
@@ -57,6 +58,14 @@ def share(name, n):
     return n // 5 if name.endswith(".plot") else n
 
 
+def assert_no_faults(what):
+    """Say the call, what came of it and what was expected, on one line."""
+    found = faults(what)
+    if found:
+        msg = f"{shorten(repr(what), 300)}: got {shorten('; '.join(found), 500)}, expected no fault"
+        raise AssertionError(msg)
+
+
 def search(name, n, seed):
     """Look for a call of `name` that does what no call may do; return how many were made."""
     n_made = 0
@@ -66,8 +75,7 @@ def search(name, n, seed):
     def one(what):
         nonlocal n_made
         n_made += 1
-        found = faults(what)
-        assert not found, "; ".join(found)
+        assert_no_faults(what)
 
     hypothesis.seed(seed + zlib.crc32(name.encode()))(one)()
     return n_made
@@ -127,7 +135,7 @@ FOUND = [
 
 @pytest.mark.parametrize("what", FOUND, ids=lambda what: what.name)
 def test_what_was_found_once(what):
-    assert not faults(what)
+    assert_no_faults(what)
 
 
 def test_every_option_has_right_values():

@@ -8,6 +8,7 @@ from typing import Any
 
 import gpu
 import numpy as np
+from describe import describe_call
 from optional import torch
 
 import cmfast
@@ -370,15 +371,28 @@ def counts(w: warnings.WarningMessage) -> bool:
     return not gpu.required() or w.filename.startswith(OURS)
 
 
-def call(op: str, args: tuple[Any, ...], options: dict[str, Any], *, fails: bool) -> tuple[Any, ...]:
-    """Call the public function; a case that fails must warn exactly once, any other never."""
+def call_result(op: str, args: tuple[Any, ...], options: dict[str, Any], *, fails: bool, what: str = "") -> Any:
+    """Call the public function; a case that fails must warn exactly once, any other never. `what` begins messages."""
+    what = what or describe_call(op, args, options)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = public(op)(*args, **options)
     failures = [w for w in caught if issubclass(w.category, cmfast.FailureWarning)]
     others = [w for w in caught if w not in failures and counts(w)]
-    assert not others, f"{op}: unexpected {others[0].category.__name__}: {others[0].message}"
-    assert len(failures) == int(fails), f"{op}: {len(failures)} failure warnings, wanted {int(fails)}"
+    if others:
+        msg = f"{what}: got {others[0].category.__name__}: {others[0].message}, expected no such warning"
+        raise AssertionError(msg)
+    if len(failures) != int(fails):
+        text = f" ({failures[0].message})" if failures else ""
+        msg = f"{what}: got {len(failures)} failure warnings{text}, expected {int(fails)}"
+        raise AssertionError(msg)
     for w in failures:
-        assert w.filename == __file__, f"{op}: the warning points at {w.filename}, not at the caller"
-    return parts(op, result)
+        if w.filename != __file__:
+            msg = f"{what}: got a warning that points at {w.filename}, expected one that points at the caller"
+            raise AssertionError(msg)
+    return result
+
+
+def call(op: str, args: tuple[Any, ...], options: dict[str, Any], *, fails: bool) -> tuple[Any, ...]:
+    """Do the same, and return the arrays that the oracle speaks of."""
+    return parts(op, call_result(op, args, options, fails=fails))

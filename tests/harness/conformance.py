@@ -5,9 +5,10 @@ from functools import cache
 from typing import Any
 
 from backends import GPU, Backend, convert
-from calls import call
+from calls import call_result, parts
 from cases import Case
-from checks import assert_matches, assert_same_bits
+from checks import assert_matches, assert_same_bits, fail
+from describe import describe_call, describe_value, name_parts
 from oracle import ORACLES
 
 
@@ -20,19 +21,36 @@ def expected(op: str, case: Case) -> tuple[Any, ...]:
 
 def check(op: str, case: Case, backend: Backend) -> None:
     """Assert that the op agrees with the oracle, warns as it should and leaves its arguments alone."""
+    what = describe_call(op, case.args, case.options, backend)
     args = tuple(convert(backend, a) for a in case.args)
     options = {name: convert(backend, value) for name, value in case.options.items()}
     before = copy.deepcopy(args), copy.deepcopy(options)
     with backend.running():
-        got = call(op, args, options, fails=case.fails)
+        result = _called(op, args, options, fails=case.fails, what=what)
+        got = parts(op, result)
         if backend in GPU:  # the order of threads is theirs
-            assert_same_bits(call(op, args, options, fails=case.fails), got)
+            again = parts(op, _called(op, args, options, fails=case.fails, what=what))
+            assert_same_bits(again, got, what=f"{what} again")
     want = expected(op, case)
-    assert len(got) == len(want), f"{op}: {len(got)} parts, wanted {len(want)}"
-    for one, wanted in zip(got, want, strict=True):
-        assert_matches(op, one, wanted, expected_library=backend.library)
-    for now, then in zip((*args, *options.values()), (*before[0], *before[1].values()), strict=True):
+    names = name_parts(result, got)
+    if len(got) != len(want):
+        fail(f"{what}: got {len(got)} parts, expected {len(want)}")
+    for name, one, wanted in zip(names, got, want, strict=True):
+        assert_matches(op, one, wanted, expected_library=backend.library, what=what, part=name)
+    places = [*(f"argument {k + 1}" for k in range(len(args))), *options]
+    for place, now, then in zip(places, (*args, *options.values()), (*before[0], *before[1].values()), strict=True):
         if hasattr(now, "dtype") or isinstance(now, tuple):
-            assert_same_bits(now, then)
-        else:
-            assert now == then, f"{op}: an option was changed"
+            assert_same_bits(now, then, what=f"{what}: {place} was changed")
+        elif now != then:
+            fail(f"{what}: {place} was changed: got {describe_value(now)}, expected {describe_value(then)}")
+
+
+def _called(op: str, args: tuple[Any, ...], options: dict[str, Any], *, fails: bool, what: str) -> Any:
+    """Return the result; what is raised is said in the words of a failing test."""
+    try:
+        return call_result(op, args, options, fails=fails, what=what)
+    except AssertionError:
+        raise
+    except Exception as error:
+        msg = f"{what}: got {type(error).__name__}: {error}, expected a result"
+        raise AssertionError(msg) from error

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from first_line import reword
 
 SHOWN = 8  # names of failed cases
 
@@ -23,6 +24,8 @@ def check_each(cases: Iterable[tuple[str, Callable[[], object]]]) -> None:
         try:
             check()
         except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  # whatever a case fails with
+            if isinstance(error, AssertionError):
+                reword(error)
             failed.append((name, error))
     assert n, "no case to check"
     if failed:
