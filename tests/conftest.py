@@ -39,7 +39,10 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default")
 
 
 def pytest_addoption(parser):
-    """Let a run go on where the short run has ended."""
+    """Let a run be short where files are named, or go on where the short run has ended."""
+    parser.addoption(
+        "--short", action="store_true", help="leave out what the short run leaves out, of named files, too"
+    )
     text = "leave out the tests that have passed in the last short run of this folder"
     parser.addoption("--after-short", action="store_true", help=text)
 
@@ -51,8 +54,8 @@ def pytest_configure(config):
         config.is_short = workerinput["is_short"]
         return
     bare = config.args_source is not pytest.Config.ArgsSource.ARGS
-    config.is_short = bare and not (config.option.markexpr or config.option.after_short)
-    if config.is_short and not config.option.collectonly:
+    config.is_short = config.option.short or (bare and not (config.option.markexpr or config.option.after_short))
+    if config.is_short and bare and not config.option.collectonly:
         config.pluginmanager.register(Passed(config))
 
 

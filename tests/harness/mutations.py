@@ -30,7 +30,7 @@ from mutation_data import CUDA, MUTATIONS, Mutation, Stages
 from processes import ROOT
 
 # What the command of the README runs, and what all of CI does. The tests of the mistake's topic come first.
-SHORT: tuple[str, ...] = ("tests", "cmfast")
+SHORT: tuple[str, ...] = ("--short", "tests", "cmfast")
 WHOLE: tuple[str, ...] = ("-m", "slow or not slow", "tests", "cmfast")
 
 PYTEST = ("-m", "pytest", "-x", "-q", "-rfE", "--no-header", "-p", "no:cacheprovider", "--tb=short")
