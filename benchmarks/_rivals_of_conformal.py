@@ -29,7 +29,7 @@ def _places(P, y):
 def _sorted_scores(P, u):
     order = np.argsort(-P, axis=-1, kind="stable")
     ranked = np.take_along_axis(P, order, -1)
-    return order, ranked.cumsum(-1) - (1 - u[:, None]) * ranked
+    return order, ranked.cumsum(-1) - u[:, None] * ranked
 
 
 def numpy_sets(P, q, u):

@@ -56,7 +56,10 @@ def per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:
 
 
 def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], num_threads: int | None) -> Any:
-    """Return the number of every row: given, made of the row and a seed, or drawn; None where each is 1."""
+    """Return which share of its own probability counts in a row: 1 - U, or made of the row and a seed, or drawn.
+
+    None where all of it counts.
+    """
     if u is not None and rng is not None:
         validate.refuse("rng", "None where u is given", validate.shown(rng))
     if not rule.randomised:
@@ -66,7 +69,8 @@ def draws(u: Any, rng: Any, rule: Rule, P: Any, rows: tuple[int, ...], num_threa
     if u is not None:
         validate.real(u=u)
         per_row("u", u, rows)
-        return u
+        with dispatch.chosen(u):
+            return 1.0 - dispatch.real(dispatch.bare(u))
     if isinstance(rng, np.random.Generator):
         drawn: np.ndarray = rng.random(rows)
         return dispatch.sent(drawn, dispatch.bare(P))

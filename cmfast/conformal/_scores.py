@@ -59,10 +59,11 @@ def scores(
 ) -> Any:
     """Score labels by how unusual they are for their row of probabilities.
 
-    The labels of a row are ranked by probability, the largest first, equal ones by class. ``before(y)`` is the sum of
-    the probabilities ranked before label y, U one number per row that all its labels share:
+    The labels of a row are ranked by probability, the largest first, equal ones by class. ``sum(y)`` is the sum of the
+    probabilities down to label y and with it, at most 1; U one number per row that all its labels share, with the
+    meaning that it has in MAPIE and TorchCP:
 
-    - "aps": ``before(y) + U p_y``;
+    - "aps": ``sum(y) - U p_y``;
     - "raps": the same ``+ lam * max(0, rank(y) - k_reg)``, ranks counted from 1;
     - "lac": ``1 - p_y``; nothing is random.
 
@@ -78,7 +79,7 @@ def scores(
     method : {"aps", "raps", "lac"}
         The score.
     randomised : bool
-        False: U is 1, so that the score is the sum up to and with the label.
+        False: U is 0, so that the score is the sum down to the label and with it.
     u : array, shape (..., n), optional
         The U of every row, from 0 to 1.
     rng : int or numpy.random.Generator, optional
@@ -111,11 +112,12 @@ def scores(
 
     Notes
     -----
-    Sums are exact: probabilities and U p are rounded to 2^-52 and added as integers, so every order of them, every
-    device and every chunk gives the same bits. A score is within ``C 2^-51`` of the real sum.
+    Sums are exact: probabilities and (1 - U) p are rounded to 2^-52 and added as integers, so every order of them,
+    every device and every chunk gives the same bits. A score is within ``C 2^-51`` of the real sum.
 
-    With U = 1 all labels of probability 0 have the score of the whole row, often exactly 1: where the threshold is 1
-    too, as for probabilities that are saturated, sets hold all classes. Randomised scores do not suffer from that.
+    Sums end at 1, however a row was rounded: a threshold of 1 leaves no label out. With U = 0 all labels of probability
+    0 have the score of the whole row, often exactly 1: where the threshold is 1 too, as for probabilities that are
+    saturated, sets hold all classes. Randomised scores do not suffer from that.
 
     Bad values: an entry that is up to 2^-20 below 0 or above 1, as rounding leaves it, is taken for 0 or 1. A row with
     an entry that is NaN or farther outside, a U that is not from 0 to 1, or a label that is no
@@ -146,7 +148,7 @@ def scores(
     rows = _options.probabilities(P, rule)
     validate.integer(y=y)
     _options.per_row("y", y, rows)
-    u = _options.draws(u, rng, rule, P, rows, num_threads)
-    found, status = dispatch.call("scores", P, y, u, num_threads=num_threads, **rule.options())
+    shares = _options.draws(u, rng, rule, P, rows, num_threads)
+    found, status = dispatch.call("scores", P, y, shares, num_threads=num_threads, **rule.options())
     failures.report(status, on_failure, failed="rows not scored", why=partial(_reasons.unscored, P, y, u, None, 0))
     return found

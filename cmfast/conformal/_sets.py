@@ -237,7 +237,7 @@ def prediction_sets(
     groups : array of int, shape (..., n), optional
         The group of every row, where thresholds are those of groups.
     empty : {"allow", "top1"}
-        Empty sets are valid: with U = 1 they fall on the rows of which the model is most certain, whose largest
+        Empty sets are valid: with U = 0 they fall on the rows of which the model is most certain, whose largest
         probability is above the threshold. "top1" gives them the first label of the ranking: coverage can only rise,
         its upper bound is lost, and how often classes share a set changes.
     on_failure : {"warn", "raise", "ignore"}
@@ -316,9 +316,9 @@ def _sets(
     _options.per_row("groups", groups, rows)
     n_classes = dispatch.shape_of(P)[-1]
     limits = _limits(q, rows, n_classes, groups is not None)
-    u = _options.draws(u, rng, rule, P, rows, num_threads)
+    shares = _options.draws(u, rng, rule, P, rows, num_threads)
     packed, sizes, status = dispatch.call(
-        "prediction_sets", P, limits, u, groups, empty=empty, num_threads=num_threads, **rule.options()
+        "prediction_sets", P, limits, shares, groups, empty=empty, num_threads=num_threads, **rule.options()
     )
     why = partial(_reasons.unscored, P, None, u, groups, dispatch.shape_of(limits)[-2])
     failures.report(status, on_failure, failed="rows given all classes", why=why)

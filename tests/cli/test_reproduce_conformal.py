@@ -30,7 +30,7 @@ def test_counts_of_clients_add_up_to_those_of_all(some):
 
 def test_shares_tell_the_size_where_they_have_no_common_divisor():
     def counted(sizes):
-        return [conformal.ccm(conformal.prediction_sets(np.eye(CLASSES)[rows], [0.5], u=np.full(len(rows), 0.4))).sum(0)
+        return [conformal.ccm(conformal.prediction_sets(np.eye(CLASSES)[rows], [0.5], u=np.full(len(rows), 0.6))).sum(0)
                 for rows in sizes]  # fmt: skip
 
     told = _clients.given_away(counted([np.array([0, 0, 1, 2, 3]), np.array([0, 0, 1, 1]), np.array([0] * 7)]))

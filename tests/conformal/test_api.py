@@ -30,7 +30,7 @@ def rules(case):
     common = {"method": "raps", "lam": case["lam"], "k_reg": case["k_reg"]} if case["lam"] else {}
     if not case["randomised"]:
         return {"randomised": False, **common}, {"randomised": False, **common}
-    return {"u": U_TRAIN, **common}, {"u": U_TEST, **common}
+    return {"u": 1 - U_TRAIN, **common}, {"u": 1 - U_TEST, **common}  # of these cases U is the share that counts
 
 
 def written(sets):
@@ -563,7 +563,7 @@ def test_numbers_of_rows_look_drawn():
     """Flat, ordered by none of what a row holds, and of two seeds unrelated."""
     rows = RNG.dirichlet(np.full(4, 0.7), 20_000)
     first, second = (conformal.scores(rows, rng=seed)[:, 0] for seed in (0, 1))
-    before = conformal.scores(rows, u=np.zeros(20_000))[:, 0]
+    before = conformal.scores(rows, u=np.ones(20_000))[:, 0]
     u, v = (first - before) / rows[:, 0], (second - before) / rows[:, 0]
     assert abs(np.bincount((u * 20).clip(0, 19).astype(int), minlength=20) - 1000).max() < 5 * math.sqrt(1000)
     for other in (v, *rows.T, np.roll(u, 1)):

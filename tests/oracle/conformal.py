@@ -29,7 +29,7 @@ def _scores_of(row, u, method, lam, k_reg):
         return [1.0 - float(p) for p in row]
     out, before = [0.0] * len(row), 0
     for k, j in enumerate(sorted(range(len(row)), key=lambda j: (-float(row[j]), j))):
-        whole = before + _units(u * float(row[j])) + _units(lam) * max(0, k + 1 - k_reg)
+        whole = min(before + _units(u * float(row[j])), UNIT) + _units(lam) * max(0, k + 1 - k_reg)
         out[j] = whole / UNIT
         before += _units(row[j])
     return out
@@ -57,7 +57,7 @@ def row_draws(P, *, seed):
 def _draws(P, randomised, u, rng):
     if not randomised:
         return np.ones(P.shape[:-1])
-    return row_draws(P, seed=rng or 0)[0] if u is None else np.asarray(u, float)
+    return row_draws(P, seed=rng or 0)[0] if u is None else 1.0 - np.asarray(u, float)
 
 
 def _table(P, *, method="aps", randomised=True, u=None, rng=None, lam=0.0, k_reg=0):

@@ -125,7 +125,7 @@ def of_the_centre(centre: list[dict[str, Any]], seeds: range) -> list[Claim]:
 def _without_truth() -> dict[str, Any]:
     """Return whether the correlation of some sets is symmetric, and how two matrices differ that they belong to."""
     guess = np.arange(40) % 4
-    sets = conformal.prediction_sets(np.eye(4)[guess], [0.5], u=np.full(len(guess), 0.4))
+    sets = conformal.prediction_sets(np.eye(4)[guess], [0.5], u=np.full(len(guess), 0.6))
     G = conformal.ccm(sets).G[0]
     one, other = (cmfast.confusion_matrix(truth, guess, n_classes=4) for truth in (guess, (guess + 1) % 4))
     return {"symmetric": bool((G == G.T).all()), "different_cells": int((one != other).sum())}

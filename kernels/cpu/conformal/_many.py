@@ -14,7 +14,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, where
 from cmfast.kernels.cpu.conformal import _network, _one, _order, _tile
 from cmfast.kernels.cpu.conformal._rows import places
-from cmfast.kernels.cpu.conformal._units import UNIT, share
+from cmfast.kernels.cpu.conformal._units import UNIT, WHOLE, share
 from cmfast.kernels.shared.conformal import UNITS
 from cmfast.kernels.status import INVALID, OK
 
@@ -90,14 +90,15 @@ def _limit(eight, q, count, penalty, k_reg):
     """Find what the scores of a row reach at most, and which thresholds are below that."""
     A, C = q.shape[1], len(eight.tile)
     for w in range(count):
-        full = np.float64(np.int64(eight.flags[1, w] * UNITS) + penalty * max(0, C - k_reg)) * UNIT
+        full = np.float64(min(np.int64(eight.flags[1, w] * UNITS), WHOLE) + penalty * max(0, C - k_reg)) * UNIT
         b, g, most = eight.batch[w], eight.groups[w] if eight.flags[0, w] == 0.0 else 0, -np.inf
         for a in range(A):
             limit = q[b, a, g, 0]
             eight.limits[a, w] = limit
             if limit < full:
                 most = max(most, limit)
-        eight.fulls[0, w], eight.limits[A, w] = full, most
+        # Above one sums do not tell which labels are out: they end at one, and penalties do not.
+        eight.fulls[0, w], eight.limits[A, w] = full, most if most < 1.0 else np.inf
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -175,7 +176,8 @@ def _score(kept, most, draws, penalty, k_reg, out):
     one, draw, before = splat(1.0), load(draws, 0), splat(0.0)
     for k in range(most):
         p = load(kept, k)
-        store(out, k, before + ((one + draw * p) - one))
+        whole = before + ((one + draw * p) - one)
+        store(out, k, where(whole > one, one, whole))
         before = before + ((one + p) - one)
         beyond = penalty * max(0, k + 1 - k_reg)
         if beyond > 0:

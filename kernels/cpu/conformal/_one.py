@@ -3,7 +3,7 @@
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.conformal import _bits, _order
-from cmfast.kernels.cpu.conformal._units import is_row, is_share, most_units, score, share, units
+from cmfast.kernels.cpu.conformal._units import WHOLE, is_row, is_share, most_units, score, share, units
 
 
 @jit(inner=True, borrows=True)
@@ -25,14 +25,14 @@ def _leading(room, filled, most, draw, penalty, k_reg):
     """
     for part in range(filled):
         low, high, whole = room.starts[part], room.starts[part + 1], room.sums[part]
-        if room.sums[part + 1] + penalty * max(0, high - k_reg) <= most:
+        if min(room.sums[part + 1], WHOLE) + penalty * max(0, high - k_reg) <= most:
             continue
-        if whole + penalty * max(0, low + 1 - k_reg) > most:
+        if min(whole, WHOLE) + penalty * max(0, low + 1 - k_reg) > most:
             return low
         _order.sort(room, part)
         for k in range(low, high):
             p = room.row[room.order[k]]
-            if whole + units(draw * p) + penalty * max(0, k + 1 - k_reg) > most:
+            if min(whole + units(draw * p), WHOLE) + penalty * max(0, k + 1 - k_reg) > most:
                 return k
             whole += units(p)
     return room.starts[filled]

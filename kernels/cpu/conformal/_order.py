@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.conformal._units import share, units
+from cmfast.kernels.cpu.conformal._units import WHOLE, share, units
 
 STEPS = 3  # bits of the mantissa that tell buckets apart: eight for each power of two
 OCTAVES = 24  # powers of two; what is smaller shares the last bucket
@@ -68,7 +68,7 @@ def arrange(row, most, penalty, k_reg, room):
     start, whole, filled, last = 0, 0, 0, 0
     while last < BUCKETS and start < C:
         if counts[last]:
-            if whole + penalty * max(0, start + 1 - k_reg) > most:
+            if min(whole, WHOLE) + penalty * max(0, start + 1 - k_reg) > most:
                 break
             room.starts[filled] = start
             room.sums[filled] = whole

@@ -8,7 +8,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, load_block, some, splat, store, where
 from cmfast.kernels.cpu.conformal import _units
-from cmfast.kernels.cpu.conformal._units import UNIT
+from cmfast.kernels.cpu.conformal._units import UNIT, WHOLE
 from cmfast.kernels.shared.conformal import UNITS
 
 MOST_CLASSES = 24
@@ -93,10 +93,11 @@ def score(tile, draws, before, ahead, penalty, k_reg, out):
     one, draw = splat(1.0), load(draws, 0)
     for j in range(len(tile)):
         if penalty == 0:
-            store(out, j, load(before, j) + ((one + draw * load(tile, j)) - one))
+            whole = load(before, j) + ((one + draw * load(tile, j)) - one)
+            store(out, j, where(whole > one, one, whole))
             continue
         for w in range(WIDTH):
-            whole = np.int64(before[j, w] * UNITS) + _units.units(draws[0, w] * tile[j, w])
+            whole = min(np.int64(before[j, w] * UNITS) + _units.units(draws[0, w] * tile[j, w]), WHOLE)
             out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * UNIT
 
 

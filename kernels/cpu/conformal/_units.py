@@ -8,6 +8,7 @@ from cmfast.kernels.shared.conformal import FIRST_FACTOR, MOST_TOTAL, OUTSIDE, S
 
 ONE = 0x3FF0000000000000  # the bits of 1.0
 UNIT = 2.0**-52
+WHOLE = 1 << 52  # units of a sum of probabilities that is 1: what rounding, or a row, has beyond it does not count
 MOST_SCORE = 2046.0  # of any label
 ALL = 0x7FFFFFFFFFFFFFFF
 LEAST_SHARE, MOST_SHARE = -OUTSIDE, 1.0 + OUTSIDE
@@ -28,8 +29,11 @@ def share(p):
 
 @jit(inner=True, borrows=True)
 def score(before, ahead, p, u, penalty, k_reg):
-    """Return the score of a label of probability `p`, given the units and the number of the labels ranked before."""
-    whole = before + units(u * share(p)) + penalty * max(0, ahead + 1 - k_reg)
+    """Return the score of a label of probability `p`, given the units and the number of the labels ranked before.
+
+    `u` is the share of its own probability that counts.
+    """
+    whole = min(before + units(u * share(p)), WHOLE) + penalty * max(0, ahead + 1 - k_reg)
     return np.float64(whole) * UNIT
 
 

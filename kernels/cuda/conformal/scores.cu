@@ -12,7 +12,8 @@ __device__ __forceinline__ bool is_share(double x) { return x >= 0.0 && x <= 1.0
 
 __device__ __forceinline__ double score(i64 before, i64 ahead, double p, double u, i64 penalty, i64 k_reg) {
   const i64 beyond = ahead + 1 - k_reg;
-  return double(before + units(u * p) + penalty * (beyond > 0 ? beyond : 0)) * 0x1p-52;
+  const i64 sum = before + units(u * p), whole = i64(1) << 52;
+  return double((sum < whole ? sum : whole) + penalty * (beyond > 0 ? beyond : 0)) * 0x1p-52;
 }
 
 // Which rows hold probabilities, not more of them together than sums hold, a number to draw with and a group.
