@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import re
+import shutil
 import sys
 
 import hypothesis
@@ -14,17 +15,20 @@ from first_line import pytest_pyfunc_call  # noqa: F401  # what failed, in the f
 from optional import Missing
 
 import cmfast
+from cmfast.kernels.cpu.scaling import launch
 
 os.environ.setdefault("CMFAST_QUIET", "1")  # what compiles is not said, or the first test of a function would fail
 os.environ.setdefault("MPLBACKEND", "Agg")  # figures are drawn into files
 
 # What tests share holds no tests: looking for them would import it a second time, by another name.
 collect_ignore = ["cases", "data", "harness", "oracle", "types/expected_errors.py"]
-WORTH = 400  # tests that need nearly all kernels
 # Left out where no file and no marker expression is given; pyproject.toml says what each is for.
 LEFT_OUT = frozenset(
     "cluster cuda_host exhaustive fuzz gpu house papers peers pictures processes slow torch".split()  # noqa: SIM905
 )
+# Numbers of classes for which the short run compiles straight-line code, three seconds each. Others take the loops that
+# it is made of, with the same bits: tests/scaling/test_straight.py compares all sixteen.
+SIZES = (2, 3, 10)
 MARK_OF_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", re.MULTILINE)
 PASSED = "cmfast/passed"  # in pytest's cache: what the last short run has shown
 
@@ -52,10 +56,15 @@ def pytest_configure(config):
     workerinput = getattr(config, "workerinput", None)
     if workerinput is not None:
         config.is_short = workerinput["is_short"]
+        if config.is_short:
+            launch.STRAIGHT = SIZES
         return
-    bare = config.args_source is not pytest.Config.ArgsSource.ARGS
-    config.is_short = config.option.short or (bare and not (config.option.markexpr or config.option.after_short))
-    if config.is_short and bare and not config.option.collectonly:
+    config.is_bare = config.args_source is not pytest.Config.ArgsSource.ARGS
+    others = config.option.markexpr or config.option.after_short
+    config.is_short = config.option.short or (config.is_bare and not others)
+    if config.is_short:
+        launch.STRAIGHT = SIZES
+    if config.is_short and config.is_bare and not config.option.collectonly:
         config.pluginmanager.register(Passed(config))
 
 
@@ -78,6 +87,7 @@ class Passed:
 def pytest_configure_node(node):
     """Tell a worker of pytest-xdist what has been decided."""
     node.workerinput["is_short"] = node.config.is_short
+    node.workerinput["is_bare"] = node.config.is_bare
 
 
 def pytest_report_header(config):
@@ -106,17 +116,26 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in left_out]
 
 
-def pytest_collection_finish(session):
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session):
     """Let the workers of pytest-xdist share what has to be compiled, where nearly all of it will be needed.
 
-    In a run on a GPU it is not: the kernels of the CPU are not what is tested there.
+    Before they collect, which calls some functions. In a run on a GPU it is not needed: the kernels of the CPU are not
+    what is tested there.
     """
-    worker = getattr(session.config, "workerinput", None)
-    if worker is not None and len(session.items) >= WORTH and os.environ.get("CMFAST_REQUIRE_GPU") != "1":
+    given = getattr(session.config, "workerinput", None)
+    if given is not None and given["is_bare"] and os.environ.get("CMFAST_REQUIRE_GPU") != "1":
         import warm
 
-        cuda = any(item.get_closest_marker("cuda_host") for item in session.items)
-        warm.compile_part(int(worker["workerid"].removeprefix("gw")), worker["workercount"], cuda=cuda)
+        worker = int(given["workerid"].removeprefix("gw"))
+        warm.compile_part(worker, given["workercount"], given["testrunuid"], cuda=not session.config.is_short)
+
+
+def pytest_sessionfinish(session):
+    """Remove what a worker has written while it waited for others."""
+    given = getattr(session.config, "workerinput", None)
+    if given is not None and "warm" in sys.modules:
+        shutil.rmtree(sys.modules["warm"].meeting_place(given["testrunuid"]), ignore_errors=True)
 
 
 def pytest_runtest_setup(item):

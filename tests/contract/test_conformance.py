@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from functools import partial
+from functools import cache, partial
 
 import cuda_host
 import pytest
@@ -30,11 +30,17 @@ LONG = {
 LAYOUTS = "layouts"  # in memory: what is different there is one copy, so one test tries all of them
 
 
+@cache
+def cases_by_layout(op):
+    """Return the cases of an op, each with whether it is the first of its layout."""
+    return list(first_of_a_layout(CASES.get(op, ())))
+
+
 def cases_of(op, backend, *, long):
     """Return the cases of an op that `backend` can hold and has kernels for; layouts are tried once per layout."""
     return [
         case
-        for case, first in first_of_a_layout(CASES.get(op, ()))
+        for case, first in cases_by_layout(op)
         if (first or backend.sees_values)
         and (case.id in LONG.get(op, ())) == long
         and supports(backend, case)

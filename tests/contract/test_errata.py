@@ -439,10 +439,10 @@ def test_sets_hold_all_classes_as_alpha_goes_to_zero():
 
 def test_a_pair_that_is_told_apart_has_a_negative_correlation():
     y = np.arange(90) % 3
-    told = conformal.ccm(conformal.prediction_sets(np.eye(3)[y], [0.5], u=np.full(90, 0.4)))
+    told = conformal.ccm(conformal.prediction_sets(np.eye(3)[y], [0.5], u=np.full(90, 0.6)))
     assert told.correlation()[0, 0, 1] == pytest.approx(-0.5)
     mixed = np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])[y]
-    torn = conformal.ccm(conformal.prediction_sets(mixed, [0.9], u=np.full(90, 0.4)))
+    torn = conformal.ccm(conformal.prediction_sets(mixed, [0.9], u=np.full(90, 0.6)))
     assert torn.correlation()[0, 0, 1] == 1.0
 
 

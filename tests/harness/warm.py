@@ -1,6 +1,9 @@
 """Compile what the tests need once, not once in every worker of pytest-xdist: each takes a part of the ops."""
 
+import tempfile
+import time
 import warnings
+from pathlib import Path
 
 import cuda_host
 from backends import CUDA_HOST, convert, has_kernels, supports
@@ -15,6 +18,7 @@ from cmfast.kernels.ops import OPS
 COMPILED = 100  # files in the folder from which there is little left to do
 # Rough seconds to compile the kernels of a topic for CUDA's on the host, where it is more than a few.
 CUDA_SECONDS = {"scaling": 25}
+MOST_SECONDS = 300.0  # a worker that has died is not waited for
 TYPES = 3  # of arrays for which an op is compiled, about
 
 
@@ -28,8 +32,11 @@ def parts(n_workers: int) -> list[list[tuple[tuple[str, ...], str]]]:
     return shares
 
 
-def compile_part(worker: int, n_workers: int, *, cuda: bool) -> None:
-    """Compile a part, on CUDA, if it is needed, by a case of each type; tests judge the results later."""
+def compile_part(worker: int, n_workers: int, run: str, *, cuda: bool) -> None:
+    """Compile a part, on CUDA, if it is needed, by a case of each type; wait for the others of this run.
+
+    Tests judge the results later. One who did not wait would compile what another one is about to have compiled.
+    """
     folder = jit.folder()
     compiled = folder.exists() and sum(1 for _ in folder.glob("*.nbi")) >= COMPILED
     for names, target in parts(n_workers)[worker]:
@@ -38,6 +45,22 @@ def compile_part(worker: int, n_workers: int, *, cuda: bool) -> None:
                 compile_op(name)
             elif target == "cuda" and cuda and not cuda_host.missing():
                 _compile_cuda(name)
+    _wait(worker, n_workers, run)
+
+
+def meeting_place(run: str) -> Path:
+    """Return the folder in which the workers of a run say that they have compiled their part."""
+    return Path(tempfile.gettempdir()) / f"cmfast-compiled-{run}"
+
+
+def _wait(worker: int, n_workers: int, run: str) -> None:
+    """Wait until all workers of a run are here, or one has not come for minutes."""
+    folder = meeting_place(run)
+    folder.mkdir(exist_ok=True)
+    (folder / str(worker)).touch()
+    end = time.monotonic() + MOST_SECONDS
+    while len(list(folder.iterdir())) < n_workers and time.monotonic() < end:
+        time.sleep(0.1)
 
 
 def _compile_cuda(topic: str) -> None:
