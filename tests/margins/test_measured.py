@@ -12,7 +12,7 @@ def missed(T, margins):
     return max(np.abs(margins_of(T, [of])[0] - target).sum() / target.sum() for of, target in margins)
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 0, 1)])
+@pytest.mark.parametrize("order", [(0, 1), (2, 1), (0, 1, 2), (2, 0, 1)])
 @pytest.mark.parametrize("passes", [1, 2])
 def test_the_residual_is_that_of_the_worst_margin(order, passes):
     M = table((4, 3, 5))
