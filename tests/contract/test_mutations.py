@@ -90,10 +90,11 @@ def test_the_first_failure_is_read(text, found):
 
 def test_of_a_topic_first():
     one = next(each for each in MUTATIONS if each.topic == "zeros")
-    assert mutations.stages_of(one, "short") == (("--short", "tests/zeros"), mutations.SHORT)
-    first, everything = mutations.stages_of(one, "whole")
+    conformance = ("--short", "tests/contract/test_conformance.py")
+    assert mutations.stages_of(one, "short") == (("--short", "tests/zeros"), conformance, mutations.SHORT)
+    first, second, everything = mutations.stages_of(one, "whole")
     assert everything == mutations.WHOLE
-    assert first[-1] == "tests/zeros"
+    assert (first[-1], second[-1]) == ("tests/zeros", conformance[1])
     assert mutations.stages_of(one, "targeted") == one.stages
 
 

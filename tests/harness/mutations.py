@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 import house
-from mutation_data import CUDA, MUTATIONS, Mutation, Stages
+from mutation_data import CONFORMANCE, CUDA, MUTATIONS, Mutation, Stages
 from processes import ROOT
 
 # What the command of the README runs, and what all of CI does. The tests of the mistake's topic come first.
@@ -73,8 +73,8 @@ def stages_of(mutation: Mutation, run: str) -> Stages:
     if run == "targeted":
         return mutation.stages
     everything = SHORT if run == "short" else WHOLE
-    first = *(arg for arg in everything if arg not in ("tests", "cmfast")), f"tests/{mutation.topic}"
-    return first, everything
+    options = [arg for arg in everything if arg not in ("tests", "cmfast")]
+    return (*options, f"tests/{mutation.topic}"), (*options, CONFORMANCE), everything
 
 
 def affected_modules(file: str) -> set[str]:
