@@ -228,7 +228,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Sum of all counts; with weights of the weights. Synchronises the device."""
         M: Any = self.matrix
         with dispatch.chosen(M):
-            total: float = M.sum().item()
+            total: float = M.sum().item()  # of integers at most what int64 holds, as is checked when they are added
         return total
 
     def __repr__(self) -> str:

@@ -251,7 +251,8 @@ def from_labels(
     Agrees with scikit-learn for any labels: classes that do not occur have no part in averages and distances.
 
     Memory: five numbers per class, where a matrix has one per pair: 4 MB instead of 80 GB for 100,000 classes. Bad
-    values: labels raise; weights that add up to no number, or to less than 0, give NaN and warn. Synchronises the
+    values: labels raise; weights that add up to no number, to less than 0, or, as integers, to more than int64 holds,
+    give NaN and warn. Synchronises the
     device. Reproducible: same input, same bits.
 
     Examples
@@ -281,11 +282,11 @@ def from_labels(
 
     sums, classes = _samples.summed(given, options, check)
     place, chosen = placed(dispatch.shape_of(sums.diagonal)[-1], classes)
-    parts = dict(zip(SUMS, sums, strict=False))
+    parts = dict(zip(SUMS, sums, strict=False)) | {"d": _samples.diagonal_of(sums)}
     found = of_sums(wanted, undefined, place, "warn", num_threads, chosen, _unsummed, **parts)
     return _plan.as_asked(names, wanted, found)
 
 
 def _unsummed(index: tuple[int, ...]) -> str:
     """Say why the sums of labels are no metrics: they were counted, so the weights are at fault."""
-    return "sample_weight adds up to no number, or to one below 0"
+    return "sample_weight adds up to no number, to one below 0, or to more than int64 holds"

@@ -98,6 +98,18 @@ def _of_part(
     return summed(given, Options(**options))[0]
 
 
+def diagonal_of(sums: Margins[Any]) -> Any:
+    """Return the diagonal, below 0 where the sums are INVALID: those of integers are 0 there, which has metrics."""
+    d, status = sums.diagonal, sums.status
+    if not lazy.is_lazy(status):
+        if not np.any(dispatch.to_host(status)):
+            return d
+        d, status = dispatch.bare(d), dispatch.bare(status)
+    with dispatch.chosen(d):
+        spoilt = d - dispatch.wide(status != 0)[..., None]
+    return spoilt if type(spoilt) is type(sums.diagonal) else sums.diagonal.copy(data=spoilt)
+
+
 def _adopted(given: dict[str, Array], options: Options) -> dict[str, Any]:
     """Return the arrays in their one library, with samples along one axis."""
     _labels.check_ignored(options.ignore_index)

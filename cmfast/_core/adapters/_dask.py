@@ -18,6 +18,7 @@ from dask.layers import ArrayBlockIdDep  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.lazy import is_lazy
+from cmfast.kernels.shared import halves
 
 HAS_DEVICES = False
 SPLIT = 8  # states that are merged at a time
@@ -324,7 +325,8 @@ def sums(
 ) -> Any:
     """Return what `function` counts of samples, which are along the last axes of the arrays: added up over all chunks.
 
-    Whatever it returns has to be integers, so the order does not matter; of statuses (int8) the largest is taken.
+    Whatever it returns has to be integers, so the order does not matter; of statuses (int8) the largest is taken. Sums
+    that int64 does not hold raise OverflowError when they are computed.
     """
     cores = cores or dict.fromkeys(arrays, 0)
     loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _lazy(arrays, cores).items()}
@@ -337,8 +339,8 @@ def sums(
         part = _part(found, k, leaf, leaf.shape[n_loop - used :], used)
         axes = tuple(range(n_loop - used, n_loop))
         options = {"axis": axes, "dtype": leaf.dtype, "split_every": SPLIT}
-        is_status = leaf.dtype == np.int8
-        lazy.append(da.reduction(part, _largest, _largest, **options) if is_status else part.sum(**options))
+        reduce = _largest if leaf.dtype == np.int8 else _added
+        lazy.append(da.reduction(part, reduce, reduce, **options))
     return rebuilt(found.sample, iter(lazy))
 
 
@@ -349,6 +351,15 @@ def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
         if len(size) != len(first) or any(n != m for n, m in zip(size, first, strict=True) if not isnan(n + m)):
             wanted, given = (" x ".join(map(str, some)) for some in (first, size))
             validate.refuse(name, f"of {wanted} samples as {next(iter(sizes))}", given)
+
+
+def _added(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return the sums of integers along axes; raise OverflowError where int64 does not hold one."""
+    if x.size and not halves.fits(int(x.min()), int(x.max()), x.size):
+        low, high = (half.sum(axis=axis, keepdims=True) for half in halves.split(x))
+        if not bool(halves.join(low, high)[1].all()):
+            validate.fail("the counts of all chunks add up to more than int64 holds", OverflowError)
+    return x.sum(axis=axis, keepdims=keepdims)
 
 
 def _largest(x: Any, axis: Any, keepdims: bool) -> Any:
