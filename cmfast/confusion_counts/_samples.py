@@ -11,7 +11,7 @@ from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import FOUND, IDS, LABELS, Axis, comparable, kind_of
-from cmfast.confusion_counts._held import UNKNOWN, Held, add_matrix
+from cmfast.confusion_counts._held import UNKNOWN, Held
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
 
@@ -78,7 +78,7 @@ def counted(
 
 
 def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
-    """Return counts with those of more samples, the short way: all are classes 0, 1, ... that are known. Else None."""
+    """Return the counts of more samples, the short way: all are classes 0, 1, ... that `held` has. Else None."""
     M: Any = held.matrix
     alike = type(y_true) is type(y_pred) is type(M) and y_true.shape == y_pred.shape
     if not alike or held.keys is not None or not held.axis.counts_up or 0 in y_true.shape:
@@ -92,7 +92,7 @@ def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
     part, _, outside = dispatch.call("confusion_matrix", *flat, None, None, ignored=None, **options)
     if outside is not None:
         return None
-    return add_matrix(held, part, prod(flat[0].shape))
+    return Held(held.axis, None, part, prod(flat[0].shape))
 
 
 def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:

@@ -200,8 +200,13 @@ def test_metrics_of_weights_that_int64_cannot_add_up_are_nan_and_warn(weight, te
         with pytest.warns(cmfast.FailureWarning, match="more than int64 holds"):
             assert np.isnan(metrics.from_labels(y, y, name, sample_weight=np.array(weight)))
     with pytest.warns(cmfast.FailureWarning):
-        batch = metrics.from_labels(np.array([[0, 1], [1, 1]]), np.array([[0, 1], [0, 1]]), "accuracy", n_classes=2,
-                                    sample_weight=np.array([[HUGE, HUGE], [1, 3]]))
+        batch = metrics.from_labels(
+            np.array([[0, 1], [1, 1]]),
+            np.array([[0, 1], [0, 1]]),
+            "accuracy",
+            n_classes=2,
+            sample_weight=np.array([[HUGE, HUGE], [1, 3]]),
+        )
     assert np.isnan(batch[0])
     assert batch[1] == 0.75
     with warnings.catch_warnings():
