@@ -697,7 +697,7 @@ def test_sums_over_processes(tmp_path, library):
 
 def test_files_that_contradict_themselves():
     counts = ConfusionCounts.from_labels(["a", "b"], ["b", "b"], groups={"g": ["x", "y"], "h": [2, 1]})
-    good = json.loads(counts.to_json())
+    good = {key: part for key, part in json.loads(counts.to_json()).items() if key != "digest"}
     assert ConfusionCounts.from_json(json.dumps(good)) == counts
     classes, columns = good["classes"], good["columns"]
     rows, M = good["groups"], good["matrices"]

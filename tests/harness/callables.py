@@ -661,7 +661,7 @@ ENTRIES: dict[str, Entry] = {
             "A": (None, 3, "x", [], (1, 2), np.ones((2, 2)), (*NEAR, -1), (*NEAR, 1.5), (NEAR[0], *NEAR[:2], 3, 4)),
             "symmetric": (None, True, "lower", 1),
         },
-        free=frozenset({"mask", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"}),
+        free=frozenset({"keep", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"}),
     ),
     "BalanceResult.explain": Entry(
         lambda make: (
