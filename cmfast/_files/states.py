@@ -3,8 +3,8 @@
 The form is the ``.npz`` of NumPy: arrays in little-endian bytes, neither compressed nor pickled. ``class`` says whose
 it is and ``format`` which version; the other parts are the class's own. A part of bytes (``|u1``) is JSON in UTF-8. As
 JSON the form is one object: there such a part stands as it is, a number as a number, and an array as its dtype, shape
-and values in nested lists, with "NaN", "Infinity" and "-Infinity" as strings. Its ``digest`` is the SHA-256 of all else,
-as an archive has checksums: where there is one, it is checked.
+and values in nested lists, with "NaN", "Infinity" and "-Infinity" as strings. Its ``digest`` is the SHA-256 of all the
+rest, as an archive has checksums: where there is one, it is checked.
 """
 
 import hashlib

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
 from cmfast._core import dispatch, validate
+from cmfast._core import labels as _labels
 from cmfast._core.annotations import (
     Array,
     ArrayT,
@@ -26,10 +27,10 @@ from cmfast._core.locking import ObjectLock
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, array_facts, array_of_facts, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
-from cmfast.confusion_counts._axis import GROWING
+from cmfast.confusion_counts._axis import CATEGORIES, FOUND, GROWING
 from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, for_two, joined, merged, of_parts, one_of, parts_of
 from cmfast.metrics import MetricName, _plan
-from cmfast.metrics._evaluate import check_options
+from cmfast.metrics._evaluate import check_options, needs
 from cmfast.metrics._names import Names
 
 if TYPE_CHECKING:
@@ -333,7 +334,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> ArrayT: ...
     @overload
@@ -345,7 +346,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> dict[str, ArrayT]: ...
     def compute(
@@ -356,24 +357,25 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         positive: int = 1,
         pos_label: Label | None = None,
-        labels: Sequence[Label] | None = None,
+        average_over: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
         """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`.
 
         But for two, which are labels here and not places: `pos_label`, the positive class of two, in the place of
-        `positive`; and `labels`, the classes that averages are over. Without `pos_label` the positive class of two
-        integers that were not declared by `n_classes` is as for :func:`cmfast.metrics.from_labels`: 1 of 0 and 1, and
-        of -1 and 1; of others an error asks for it.
+        `positive`; and `average_over`, the classes that averages are over. Without `pos_label` the positive class of
+        two integers that were not declared by `n_classes` is as for :func:`cmfast.metrics.from_labels`: 1 of 0 and 1,
+        and of -1 and 1; of others an error asks for it.
 
-        Warns where the labels are text and no truth is ever predicted: nothing can be right.
+        Warns where the labels are text and no truth is ever predicted: nothing can be right; and where a metric of
+        ordered classes is named and more than two classes are text whose order was not given.
         """
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
-        return self._computed(self._held, names, pos_label, labels, options)[0]
+        return self._computed(self._held, names, pos_label, average_over, options)[0]
 
     @staticmethod
     def _computed(
-        held: Held, names: Any, pos_label: Label | None, labels: Sequence[Label] | None, options: dict[str, Any]
+        held: Held, names: Any, pos_label: Label | None, average_over: Sequence[Label] | None, options: dict[str, Any]
     ) -> tuple[Any, tuple[Label, ...]]:
         """Return metrics of what was counted at one moment, and the classes that there are for them."""
         _samples.warn_of_strangers(held)
@@ -382,24 +384,31 @@ class ConfusionCounts(State, Generic[ArrayT]):
             held, place = for_two(held, options["positive"] if pos_label is None else 0)
             options = {**options, "positive": place}
         axis = held.axis
+        if names is not None and axis.source in (FOUND, CATEGORIES) and _labels.are_unordered_text(axis.labels):
+            ordered = [] if _plan.is_group(names) else [name for name in _plan.names_of(names) if needs(name)]
+            if ordered:
+                _labels.warn_of_order(ordered)
         if pos_label is not None:
             options = {**options, "positive": axis.place_of("pos_label", pos_label)}
             if len(axis.labels) != 2:
                 given = f"{validate.shown(pos_label)} with {len(axis.labels)} classes"
                 validate.refuse("pos_label", "None for other than two classes", given)
-        if labels is not None:
-            if not isinstance(labels, list | tuple | np.ndarray):
-                validate.refuse("labels", "a list of labels", validate.shown(labels), TypeError)
-            options = {**options, "labels": [axis.place_of("labels", label) for label in labels]}
+        if average_over is not None:
+            if not isinstance(average_over, list | tuple | np.ndarray):
+                validate.refuse("average_over", "a list of labels", validate.shown(average_over), TypeError)
+            places = [axis.place_of("average_over", label) for label in average_over]
+            options = {**options, "average_over": places}
         M: Any = held.whole()
         return metrics.compute(M, names, **options), axis.labels
 
-    def report(self, *, labels: Sequence[Label] | None = None, undefined: Undefined = "present") -> metrics.Report:
+    def report(
+        self, *, average_over: Sequence[Label] | None = None, undefined: Undefined = "present"
+    ) -> metrics.Report:
         """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.
 
         Parameters
         ----------
-        labels : sequence of labels, optional
+        average_over : sequence of labels, optional
             Classes that get a row, in this order, and that averages are over; default: all.
         undefined : {"present", "nan", "strict", "zero", "one"} or float
             What a 0/0 gives.
@@ -431,7 +440,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         if held.keys is not None:
             validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
         names = list(map(str, held.axis.labels))
-        return metrics.report(held.whole(), class_names=names, labels=labels, undefined=undefined)
+        return metrics.report(held.whole(), class_names=names, average_over=average_over, undefined=undefined)
 
     def group(self, key: Label | tuple[Label, ...], /) -> Self:
         """Return the counts of one group, as counts without groups; all classes stay.
@@ -511,7 +520,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> "pd.DataFrame": ...
     @overload
@@ -524,7 +533,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> "pl.DataFrame": ...
     @overload
@@ -537,7 +546,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> "pa.Table": ...
     @overload
@@ -550,7 +559,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> Any: ...
     def table(
@@ -562,7 +571,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         positive: int = 1,
         pos_label: Label | None = None,
-        labels: Sequence[Label] | None = None,
+        average_over: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
         """Return metrics as a table: a row per group; where a metric is one per class, a row per group and class.
@@ -588,8 +597,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         wanted = names if _plan.is_group(names) or not isinstance(names, str) else [names]
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
         held = self._held
-        found, classes = self._computed(held, wanted, pos_label, labels, options)
-        return _tables.tidy(held, found, library, classes if labels is None else labels)
+        found, classes = self._computed(held, wanted, pos_label, average_over, options)
+        return _tables.tidy(held, found, library, classes if average_over is None else average_over)
 
     def sync(self, process_group: Any = None) -> Self:
         """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.

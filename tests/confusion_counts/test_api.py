@@ -376,8 +376,8 @@ def test_classes_by_their_labels():
     assert counts.compute("recall_binary", pos_label="ill") == 2 / 3
     assert counts.compute("recall_binary", pos_label="well") == counts.compute("recall_binary") == 0
     three = ConfusionCounts.from_labels([*y, "odd"], [*p, "ill"])
-    want = metrics.compute(three.matrix, ["f1_macro", "f1"], labels=[0, 2])
-    found = three.compute(["f1_macro", "f1"], labels=["ill", "well"])
+    want = metrics.compute(three.matrix, ["f1_macro", "f1"], average_over=[0, 2])
+    found = three.compute(["f1_macro", "f1"], average_over=["ill", "well"])
     assert {name: value.tolist() for name, value in found.items()} == {n: v.tolist() for n, v in want.items()}
     for options, text in (
         ({"pos_label": "sick"}, "pos_label must be of the labels"),
@@ -418,17 +418,17 @@ def test_integers_that_do_not_say_which_is_positive():
 def test_tables_and_reports_of_some_classes():
     y, p = ["cat", "dog", "ant", "dog"], ["cat", "ant", "ant", "dog"]
     counts = cmfast.ConfusionCounts.from_labels(y, p, groups=["u", "u", "v", "v"])
-    table = counts.table(["recall", "recall_macro"], labels=["dog", "cat"])
+    table = counts.table(["recall", "recall_macro"], average_over=["dog", "cat"])
     assert table["class"].tolist() == ["dog", "cat"] * 2
     assert table["recall"].tolist() == [0, 1, 1, 0]
     assert table["recall_macro"].tolist() == [0.5, 0.5, 1, 1]
-    report = cmfast.ConfusionCounts.from_labels(y, p).report(labels=["dog", "ant"])
+    report = cmfast.ConfusionCounts.from_labels(y, p).report(average_over=["dog", "ant"])
     assert list(report.rows) == ["dog", "ant", "macro", "weighted"]
     assert report.rows["macro"][1] == 0.75
     two = cmfast.ConfusionCounts.from_labels(["n", "y"], ["y", "y"])
     assert two.table("recall_binary", pos_label="n")["recall_binary"].tolist() == [0]
     with pytest.raises(ValueError, match=r"labels must be of the classes \['ant', 'cat', 'dog'\], got 'cow'"):
-        cmfast.ConfusionCounts.from_labels(y, p).report(labels=["cow"])
+        cmfast.ConfusionCounts.from_labels(y, p).report(average_over=["cow"])
 
 
 def test_text_that_has_nothing_in_common_warns():

@@ -49,7 +49,7 @@ metrics.compute(M, ["mcc", "f1_macro", "fbeta_2"])["mcc"].mean()
 metrics.compute(M)["mcc"].mean()
 metrics.compute(M, "per_class")["recall"].mean()
 metrics.compute(M, metrics.SCALARS)
-metrics.compute(M, ["krippendorff_alpha", "fdr_binary", "mcc_ovr_macro"], labels=[0, 1])["fdr_binary"].mean()
+metrics.compute(M, ["krippendorff_alpha", "fdr_binary", "mcc_ovr_macro"], average_over=[0, 1])["fdr_binary"].mean()
 metrics.compute(scipy.sparse.csr_array(M), "mcc").item()
 cmfast.ConfusionCounts.from_labels(y, p).compute(["mcc"])["mcc"]
 cmfast.ConfusionCounts.from_labels(y, p).compute("typo")  # error
@@ -66,8 +66,8 @@ metrics.f1(y, p)  # error
 metrics.f1(M, average="marco")  # error
 metrics.mcc(M, undefined="never")  # error
 metrics.fbeta(M, beta=2)
-metrics.fnr(M, labels=[0], average="binary", positive=0).mean()
-metrics.scott_pi(M, labels=[0])  # error
+metrics.fnr(M, average_over=[0], average="binary", positive=0).mean()
+metrics.scott_pi(M, average_over=[0])  # error
 metrics.mcc(scipy.sparse.csr_array(M)).item()
 
 # Results know what they hold.
