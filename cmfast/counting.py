@@ -184,7 +184,8 @@ def confusion_matrix(
     -----
     DiagnosticWarning
         Both label arrays have shape (n, 1): n matrices of one sample each. Without `n_classes` and `labels` it is an
-        error, as hardly anybody means it. Text of which no label is in both, and so nothing right.
+        error, as hardly anybody means it. Both have exactly one 1 in each of several rows, as one-hot labels have. Text
+        of which no label is in both, and so nothing right.
 
     Notes
     -----
@@ -264,6 +265,7 @@ def confusion_matrix(
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
     given = (y_true, y_pred)
+    dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
     y_true, y_pred = _labels.declared(y_true, y_pred)
     y_true, y_pred, sample_weight, groups = dispatch.adopt(
         optional=("sample_weight", "groups"),
@@ -290,6 +292,8 @@ def confusion_matrix(
     doubt = validate.samples_last(sized=sized, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
         failures.diagnose(doubt)
+    if sample_axes == 1:
+        _labels.warn_of_one_hot(y_true, y_pred)
     if sparse and (groups is not None or normalize is not None):
         validate.refuse("sparse", "False with groups or normalize", "True")
 

@@ -41,6 +41,29 @@ def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_gro
         validate.refuse("n_groups", "given with groups that are a Dask array", "None")
 
 
+def warn_of_one_hot(y_true: Any, y_pred: Any) -> None:
+    """Warn of labels of shape (n, C) that have exactly one 1 in every row, and 0 elsewhere, in both arrays.
+
+    They may be n rows of C samples, as of a retrieval of one of C documents, so nothing is refused; but rows of classes
+    that were encoded one-hot look alike. The first row tells nearly all others apart.
+    """
+    arrays = [y_true, y_pred]
+    if any(isinstance(y, _text.Coded) for y in arrays):
+        return
+    arrays = [dispatch.bare(y) for y in arrays]
+    shapes = [dispatch.shape_of(y) for y in arrays]
+    if len(shapes[0]) != 2 or shapes[0] != shapes[1] or shapes[0][0] < 2 or shapes[0][1] < 3:
+        return
+    for rows in (slice(0, 1), slice(None)):
+        for y in arrays:
+            host = np.asarray(dispatch.to_host(y[rows]))
+            if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == shapes[0][1] - 1).all():
+                return
+    n, C = shapes[0]
+    said = f"y_true and y_pred have exactly one 1 in each of {n} rows, as one-hot labels have, and were counted as"
+    failures.diagnose(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of both")
+
+
 def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     """Check the option `labels` and return it; it is metadata, as a list of names would be, so values are looked at."""
     if n_classes is not None:

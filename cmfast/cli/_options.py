@@ -82,6 +82,13 @@ def label_options(parser: Parser, what: str) -> None:
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
+    order_option(parser)
+
+
+def order_option(parser: Parser) -> None:
+    """Add the order of the classes."""
+    what = "all classes in their order, which weighted kappas depend on (default: that of the file, else sorted)"
+    parser.add_argument("--order", nargs="+", metavar="CLASS", help=what)
 
 
 def bar(args: argparse.Namespace, label: str, unit: str = "") -> Bar | None:

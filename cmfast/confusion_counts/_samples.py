@@ -65,6 +65,8 @@ def counted(
     dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
     if whole_floats:
         y_true, y_pred = _codes.whole("y_true", y_true), _codes.whole("y_pred", y_pred)
+    if all(type(y) is np.ndarray or dispatch.adapter(type(y)).HAS_DEVICES for y in (y_true, y_pred)):
+        _labels.warn_of_one_hot(y_true, y_pred)
     if axis.source == IDS:
         return _counted_ids(y_true, y_pred, weight, groups, axis, ignored)
     given = axis if axis.source == LABELS else None

@@ -101,7 +101,8 @@ def label_margins(
     Warns
     -----
     DiagnosticWarning
-        Labels of shape (n, 1) with `n_classes`; text of which no label is in both.
+        Labels of shape (n, 1) with `n_classes`; labels with exactly one 1 in each of several rows, as one-hot labels
+        have; text of which no label is in both.
 
     Notes
     -----

@@ -70,6 +70,8 @@ def summed(
     doubt = validate.samples_last(sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     if doubt is not None:
         failures.diagnose(doubt)
+    if options.sample_axes == 1:
+        _labels.warn_of_one_hot(arrays["y_true"], arrays["y_pred"])
     ignored = None if options.ignore_index is None else _labels.ignored(options.ignore_index, arrays["y_true"])
     arrays["groups"], n_groups = _labels.numbered(arrays["groups"], options.n_groups)
     n_groups = _groups(arrays["groups"], n_groups)
@@ -144,6 +146,7 @@ def _adopted(given: dict[str, Array], options: Options) -> tuple[dict[str, Any],
     axes = options.sample_axes
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
     validate.columns(**given, labels=options.labels)
+    dispatch.check_agreement(**given)
     names = None if options.labels is None else dispatch.adopt(labels=options.labels)[0]
     y_true, y_pred = _labels.declared(*(validate.labelled(given[name]) for name in ("y_true", "y_pred")))
     labelled = {"y_true": y_true, "y_pred": y_pred}

@@ -46,7 +46,7 @@ def in_threads(step, updates=UPDATES):
             ready.wait()
             for i in range(updates):
                 step(k, i)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001
             failed.append(error)
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(THREADS)]

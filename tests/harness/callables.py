@@ -229,7 +229,6 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "drop_ties": NO_BOOL,
     "pos_label": (1.5, True, math.nan, 1j, "ill", b"1", *LISTS, 2**63),
     "average_over": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
-    "classes": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
     "normalize": tuple(value for value in NO_NAME if value is not None),
     "rescale": NO_BOOL,
     "progress": (3, "yes", [1], 0, 1.5, {}),
@@ -485,7 +484,6 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "class_names": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
     "labels": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], Made(lambda make: make(np.array([1, 0]))), [2**63]),
     "average_over": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], [2**63]),
-    "classes": ([0, 1], [1, 0, 5], [2**63]),
     "alpha": (0.1, 0.5, [0.05, 0.2], (1 / 3,), np.array([0.25, 0.7]), np.float32(0.1), Fraction(1, 7), Decimal("0.2")),
     "q": (Made(lambda make: make(np.array([0.5, math.inf]))), Made(lambda make: make(np.ones((1, 2))))),
     "randomised": (True, False),
@@ -1141,7 +1139,9 @@ ENTRIES: dict[str, Entry] = {
     "metrics.Report.explain": Entry(lambda make: cmfast.metrics.report(make(M)).explain),
     "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),
     "metrics.Report.to_pandas": Entry(lambda make: cmfast.metrics.report(make(M)).to_pandas),
-    "metrics.one_vs_rest": _of_matrix(cmfast.metrics.one_vs_rest),
+    "metrics.one_vs_rest": _of_matrix(
+        cmfast.metrics.one_vs_rest, wrong={"classes": (3, "ab", [], [0, 0], [2], [-1], [0.5], [[0]], {}, [None], 1.5)}
+    ),
     "metrics.collapse": _of_matrix(
         cmfast.metrics.collapse, others={"groups": ["a", "b"]}, wrong={"groups": NO_GROUPS}, free=frozenset({"groups"})
     ),

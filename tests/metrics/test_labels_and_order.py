@@ -117,8 +117,8 @@ def test_options_beside_labels():
     assert metrics.from_labels(y > 1, p > 1, "accuracy", labels=[True, False]) == ((y > 1) == (p > 1)).mean()
     image = metrics.from_labels(IDS.reshape(4, 10, 10), GUESS.reshape(4, 10, 10), "mcc", labels=[0, 1], sample_axes=2)
     assert image.shape == (4,)
-    for wrong, said in (([0, 0], "labels must be unique"), (["a"], "labels must be integers as y_true"), ([], "labels must"),
-                        (3, "labels must")):  # fmt: skip
+    kinds = (["a"], "labels must be integers as y_true")
+    for wrong, said in (([0, 0], "labels must be unique"), kinds, ([], "labels must"), (3, "labels must")):
         with pytest.raises((ValueError, TypeError), match=f"^metrics.from_labels: {said}"):
             metrics.from_labels(y, p, "mcc", labels=wrong)
     with pytest.raises(ValueError, match="labels must be None where n_classes is given"):
