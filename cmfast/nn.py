@@ -13,7 +13,7 @@ import numpy as np
 import torch  # noqa: TID251
 
 from cmfast import metrics
-from cmfast._core import caller, validate
+from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import OnFailure, Solver
 from cmfast.metrics._catalogue import find
 from cmfast.normalizing import bi_normalize
@@ -113,6 +113,7 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     for name, given in (("probabilities", probabilities), ("y", y)):
         if not isinstance(given, torch.Tensor):
             validate.refuse(name, "a tensor", type(given).__name__, TypeError)
+    dispatch.adopt(probabilities=probabilities.detach(), y=y)
     validate.integer(y=y)
     if probabilities.ndim != 2 or tuple(y.shape) != tuple(probabilities.shape[:1]):
         shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"

@@ -337,6 +337,7 @@ def test_why_there_is_no_metric(call, reason):
         call()
 
 
+@pytest.mark.filterwarnings("ignore:.*depend on the order of the classes")
 def test_labels_that_are_text(rng):
     names = np.array(["kiwi", "fig", "apple"])
     y, p = rng.integers(0, 3, (2, 4, 300))
@@ -730,8 +731,13 @@ def test_the_positive_class_beside_what_is_ignored():
         ([0, 1], {"pos_label": 1, "n_classes": 3}, ValueError, "None for other than two classes, got 1 with 3 classes"),
         ([0, 1], {"pos_label": "a"}, TypeError, "pos_label must be an integer, as labels are, got str 'a'"),
         ([0, 1], {"pos_label": 1.0}, TypeError, "pos_label must be an integer, as labels are, got float 1.0"),
-        (["a", "b"], {"labels": ["c"]}, ValueError, r"labels must be of the labels \['a', 'b'\], got 'c'"),
-        (["a", "b"], {"labels": "ab"}, TypeError, "labels must be a list of labels, at least one, got 'ab'"),
+        (["a", "b"], {"average_over": ["c"]}, ValueError, r"average_over must be of the labels \['a', 'b'\], got 'c'"),
+        (
+            ["a", "b"],
+            {"average_over": "ab"},
+            TypeError,
+            "average_over must be a list of labels, at least one, got 'ab'",
+        ),
         (["a", "b"], {"labels": ["a", "a"]}, ValueError, "labels must be unique"),
     ],
 )

@@ -94,6 +94,9 @@ def _refuse(name: str, x: Any) -> None:
     if _on_a_device(x):
         msg = f"{name} is a {what} on a device; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
+    if hasattr(x, "__array_namespace__") and not isinstance(x, np.ndarray | np.generic):
+        msg = f"{name} is a {what}, for whose library cmfast has no adapter; give numpy.asarray({name})"
+        raise TypeError(msg)
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
         msg = f"{name} must be an array, got {type(x).__name__}"
         raise TypeError(msg)
