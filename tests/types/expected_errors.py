@@ -124,8 +124,8 @@ metrics.multilabel([[0, 1]], [[1, 1]], "f1").sum()
 cmfast.by(pd.DataFrame({"k": ["u"], "y": [0], "p": [0]}), "k", y_true="y", y_pred="p").matrix.sum()
 cmfast.ConfusionCounts().update(y, p, groups=5.5j, labels=["a"])  # error
 metrics.from_labels(["a"], ["b"], "f1_binary", pos_label="a").sum()
-metrics.from_labels(["a"], ["b"], "f1_macro", labels=["a"], sample_axes=None, whole_floats=True).sum()
-metrics.from_labels(["a"], ["b"], "f1_macro", labels=[[0]])  # error
+metrics.from_labels(["a"], ["b"], "f1_macro", average_over=["a"], sample_axes=None, whole_floats=True).sum()
+metrics.from_labels(["a"], ["b"], "f1_macro", average_over=[[0]])  # error
 metrics.from_labels(["a"], ["b"], "f1_binary", pos_label=["a"])  # error
 assert_type(contingency.learning_path(tensor).length, torch.Tensor)
 contingency.learning_path(M[None]).length.sum()
