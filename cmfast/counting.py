@@ -1,6 +1,5 @@
 """Confusion matrices from labels."""
 
-from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["confusion_matrix"]
 
 ONE_AXIS = 1
-_LABEL_KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 
 
 @overload
@@ -186,7 +184,8 @@ def confusion_matrix(
     -----
     DiagnosticWarning
         Both label arrays have shape (n, 1): n matrices of one sample each. Without `n_classes` and `labels` it is an
-        error, as hardly anybody means it. Text of which no label is in both, and so nothing right.
+        error, as hardly anybody means it. Both have exactly one 1 in each of several rows, as one-hot labels have. Text
+        of which no label is in both, and so nothing right.
 
     Notes
     -----
@@ -266,6 +265,7 @@ def confusion_matrix(
     validate.columns(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups, labels=labels)
     names = None if labels is None else dispatch.adopt(labels=labels)[0]
     given = (y_true, y_pred)
+    dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=sample_weight, groups=groups)
     y_true, y_pred = _labels.declared(y_true, y_pred)
     y_true, y_pred, sample_weight, groups = dispatch.adopt(
         optional=("sample_weight", "groups"),
@@ -287,11 +287,13 @@ def confusion_matrix(
     of_groups = groups
     groups, n_groups = _labels.numbered(groups, n_groups)
     if labels is not None:
-        _check_labels(names, n_classes, dispatch.dtype_of(y_true).kind)
+        _labels.check_listed(names, n_classes, dispatch.dtype_of(y_true).kind)
     sized = not (n_classes is None and labels is None)
     doubt = validate.samples_last(sized=sized, y_true=y_true, y_pred=y_pred)
     if doubt is not None:
         failures.diagnose(doubt)
+    if sample_axes == 1:
+        _labels.warn_of_one_hot(y_true, y_pred)
     if sparse and (groups is not None or normalize is not None):
         validate.refuse("sparse", "False with groups or normalize", "True")
 
@@ -388,7 +390,7 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
     for name in ("y_true", "y_pred"):
         dtype = dispatch.dtype_of(arrays[name])
         kinds[name] = dtype.kind
-        if dtype.kind not in _LABEL_KINDS:
+        if dtype.kind not in _labels.KINDS:
             validate.refuse_labels(name, arrays[name], "integers, bool or strings")
         if n_classes is not None and dtype.kind not in "bui":
             validate.refuse(name, "integers where n_classes is given", f"dtype {dtype}", TypeError)
@@ -405,27 +407,11 @@ def _check(n_classes: int | None, **arrays: Any) -> None:
             columns = [other for other in (first, shape) if len(other) == 2 and other[1] == 1]
             cure = f"; ravel what has shape {columns[0]}, samples come last" if columns else ""
             validate.refuse(name, wanted, f"shape {shape}{cure}")
-    wanted, given = _LABEL_KINDS[kinds["y_true"]], _LABEL_KINDS[kinds["y_pred"]]
+    wanted, given = _labels.KINDS[kinds["y_true"]], _labels.KINDS[kinds["y_pred"]]
     if given != wanted:
         validate.refuse("y_pred", f"{wanted} as y_true", given, TypeError)
     if len(set(shapes.values())) > 1:
         validate.batch(**{name: shape[:-1] for name, shape in shapes.items()})
-
-
-def _check_labels(names: Any, n_classes: int | None, kind: str) -> None:
-    """Check the option `labels`; it is metadata, as a list of names would be, so its values are looked at here."""
-    if n_classes is not None:
-        validate.refuse("labels", "None where n_classes is given", "both")
-    shape = dispatch.shape_of(names)
-    if len(shape) != 1 or shape[0] == 0:
-        validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
-    if _LABEL_KINDS.get(dispatch.dtype_of(names).kind) != _LABEL_KINDS[kind]:
-        validate.refuse("labels", f"{_LABEL_KINDS[kind]} as y_true", validate.kind(names), TypeError)
-    coded = isinstance(names, _text.Coded)
-    values = [names.names[k] for k in names.codes] if coded else dispatch.to_host(names).tolist()
-    value, times = Counter(values).most_common(1)[0]
-    if times > 1:
-        validate.refuse("labels", "unique", f"{value!r:.40} {times} times")
 
 
 def _refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:

@@ -13,10 +13,12 @@ import numpy as np
 import torch  # noqa: TID251
 
 from cmfast import metrics
-from cmfast._core import caller, validate
+from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import OnFailure, Solver
 from cmfast.metrics._catalogue import find
 from cmfast.normalizing import bi_normalize
+
+SINGLE, HALF = 1e-3, 0.02  # how far rows of probabilities may be from adding up to 1, by rounding: softmax in bfloat16
 
 __all__ = ["BiNormalize", "MetricLoss", "soft_confusion_matrix"]
 
@@ -70,15 +72,17 @@ class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is not looked
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
 
-def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:
+def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = False) -> Any:
     """Return the confusion matrix that probabilities expect: row by row the sum of those of the samples of the class.
 
     Parameters
     ----------
     probabilities : tensor, shape (n, C)
-        Of every class for every sample, as ``softmax`` gives.
+        Of every class for every sample, as ``softmax`` gives; or logits, as `from_logits` says.
     y : tensor of integers, shape (n,)
         True classes, 0 to C - 1.
+    from_logits : bool
+        Take the softmax of every row first, at least in float32.
 
     Returns
     -------
@@ -90,12 +94,13 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:
     TypeError
         What is no tensor; true classes that are no integers.
     ValueError
-        Shapes that do not agree; a class outside 0 to C - 1.
+        Shapes that do not agree; a class outside 0 to C - 1; rows that hold a negative number or do not add up to 1, by
+        more than 0.001 (of half precision by 0.02).
 
     Notes
     -----
-    Bad values: a probability of NaN makes a row of NaN. Synchronises the device. Reproducible as torch's product of two
-    matrices is.
+    Bad values: a probability of NaN makes a row of NaN. Synchronises the device, once, for the checks of classes and of
+    rows together. Reproducible as torch's product of two matrices is.
 
     Examples
     --------
@@ -108,21 +113,44 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /) -> Any:
     for name, given in (("probabilities", probabilities), ("y", y)):
         if not isinstance(given, torch.Tensor):
             validate.refuse(name, "a tensor", type(given).__name__, TypeError)
+    dispatch.adopt(probabilities=probabilities.detach(), y=y)
     validate.integer(y=y)
     if probabilities.ndim != 2 or tuple(y.shape) != tuple(probabilities.shape[:1]):
         shapes = f"{tuple(probabilities.shape)} and {tuple(y.shape)}"
         msg = f"probabilities and y must have shapes (n, C) and (n,), got {shapes}"
         raise ValueError(caller.named(msg))
+    validate.flag("from_logits", from_logits)
+    if not probabilities.is_floating_point():
+        validate.refuse("probabilities", "of floats", f"dtype {probabilities.dtype}", TypeError)
     y, C = y.long(), probabilities.shape[1]
-    outside = (y < 0) | (y >= C)
-    if outside.any():  # synchronises
-        wanted = f"from 0 to {C - 1}, the columns of probabilities"
-        validate.refuse("y", wanted, str(int(y[outside][0])))
+    tolerance = HALF if probabilities.dtype in (torch.float16, torch.bfloat16) else SINGLE
     if probabilities.dtype in (torch.float16, torch.bfloat16):  # in which there are no sums of many
         probabilities = probabilities.float()
+    if from_logits:
+        with torch.autocast(probabilities.device.type, enabled=False):
+            probabilities = probabilities.softmax(1)
+    _check_rows(probabilities.detach(), y, C, tolerance)
     truth = torch.nn.functional.one_hot(y, C).to(probabilities.dtype)
     with torch.autocast(probabilities.device.type, enabled=False):
         return truth.T @ probabilities
+
+
+def _check_rows(rows: Any, y: Any, C: int, tolerance: float) -> None:
+    """Refuse classes that are none, and rows that are no probabilities; NaN passes. Synchronises once."""
+    outside = (y < 0) | (y >= C)
+    sums = rows.sum(1)
+    off = ((sums - 1).abs() > tolerance) | (rows < -tolerance).any(1)
+    wrong, uneven = torch.stack([outside.any(), off.any()]).tolist()  # synchronises
+    if wrong:
+        wanted = f"from 0 to {C - 1}, the columns of probabilities"
+        validate.refuse("y", wanted, str(int(y[outside][0])))
+    if uneven:
+        k = int(off.nonzero()[0])
+        least, total = float(rows[k].min()), float(sums[k])
+        given = f"row {k} with {least:.4g}" if least < -tolerance else f"row {k}, which adds up to {total:.4g}"
+        validate.refuse(
+            "probabilities", "rows that add up to 1, as softmax gives", f"{given}; for logits pass from_logits=True"
+        )
 
 
 class MetricLoss(torch.nn.Module):  # type: ignore[misc]
@@ -133,6 +161,9 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
     name : str
         One number per matrix, by its name in :mod:`cmfast.metrics`: ``"mcc"``, ``"f1_macro"``, ``"kappa_quadratic"``,
         ``"tau_weighted_1_5_2"`` of three classes.
+    from_logits : bool
+        Take the softmax of every row first. Without it rows that do not add up to 1 are refused, as
+        :func:`soft_confusion_matrix` does, with one synchronisation of the device.
 
     Raises
     ------
@@ -157,8 +188,10 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
     [-1.0, -1.0, -1.0, 1.0]
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, from_logits: bool = False) -> None:
         super().__init__()
+        validate.flag("from_logits", from_logits)
+        self.from_logits = from_logits
         form = find(str(name))
         right = np.eye(len(form.weights) if form and form.weights else 2)
         tables = right, np.roll(right, 1, axis=1)
@@ -172,10 +205,10 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
         self.sign = 1.0 if found[0] < found[1] else -1.0
 
     def forward(self, probabilities: Any, y: Any) -> Any:
-        """Return the loss of probabilities of shape (n, C) for true classes of shape (n,)."""
-        M = soft_confusion_matrix(probabilities, y)
+        """Return the loss of probabilities, or logits, of shape (n, C) for true classes of shape (n,)."""
+        M = soft_confusion_matrix(probabilities, y, from_logits=self.from_logits)
         return self.sign * metrics.compute(M, self.name)  # type: ignore[call-overload]
 
     def extra_repr(self) -> str:
         """Return what stands between the parentheses where the loss is printed."""
-        return repr(self.name)
+        return repr(self.name) + (", from_logits=True" if self.from_logits else "")

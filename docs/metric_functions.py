@@ -124,9 +124,9 @@ def {name}(
 KINDS = {
     "matrix": ("", "Shape (...).", "one({name}, M, undefined, on_failure, num_threads)"),
     "class": (
-        "average: Average = None,\n    positive: int = 1,\n    labels: Sequence[int] | None = None,\n    ",
+        "average: Average = None,\n    positive: int = 1,\n    average_over: Sequence[int] | None = None,\n    ",
         "Shape (..., C); with `average` shape (...).",
-        "averaged({name}, M, average, undefined, on_failure, num_threads, positive, labels)",
+        "averaged({name}, M, average, undefined, on_failure, num_threads, positive, average_over)",
     ),
     "binary": (
         "positive: int = 1,\n    ",

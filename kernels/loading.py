@@ -29,6 +29,12 @@ def load(name: str) -> ModuleType:
         return import_module(name)
 
 
+def loaded(name: str) -> Any:
+    """Return a module if it is imported; None where it is not, or another thread has not yet done with it."""
+    module = sys.modules.get(name)
+    return None if getattr(getattr(module, "__spec__", None), "_initializing", False) else module
+
+
 def _locks() -> Iterator[Any]:
     """Yield Numba's lock for compiling and llvmlite's, if loaded; in the order in which threads ask for them."""
     yield getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)

@@ -11,8 +11,8 @@ from cmfast._core.annotations import OnFailure
 from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
-NARROW = 8  # bytes: sums of integers of fewer leave int64 after 2**31 samples at the earliest
-DIGITS, BITS = 4, 24  # of a weight that is a float; sums of a digit leave int64 after 2**38 samples
+NARROW = 8  # bytes: sums of integers of fewer leave int64, and raise, after 2**31 samples at the earliest
+DIGITS, BITS = 4, 24  # of a weight that is a float; sums of a digit leave int64, and raise, after 2**38 samples
 
 
 def matrices(count: Callable[..., Any], arrays: dict[str, Any], on_failure: OnFailure, options: dict[str, Any]) -> Any:

@@ -1,10 +1,10 @@
 """Tables of pandas, polars and Arrow: whose they are, and their columns by name."""
 
-import sys
 from typing import Any
 
 from cmfast._core import validate
 from cmfast._core.adapters import _columns
+from cmfast.kernels.loading import loaded
 
 
 def library(option: str, frame: Any) -> str:
@@ -33,7 +33,7 @@ def levels(series: Any, names: list[str]) -> list[Any] | None:
 
     None for what is no Series.
     """
-    pd = sys.modules.get("pandas")
+    pd = loaded("pandas")
     if pd is None or not isinstance(series, pd.Series):
         return None
     index = series.index

@@ -1,6 +1,7 @@
 """Labels as users have them, on their way to integers of one axis of samples."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import _columns, _text
 
+KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
 NOWHERE = -1  # a place that no label has
 FEW = 1 << 12  # cells of a table of codes that are few, however few samples there are
 SAME_BITS = 1 << 15  # cells up to which sums of weights are cut alike, whatever the number of classes is
@@ -37,6 +39,74 @@ def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_gro
         validate.refuse("n_classes", wanted, "None")
     if groups is not None and n_groups is None:
         validate.refuse("n_groups", "given with groups that are a Dask array", "None")
+
+
+def warn_of_one_hot(y_true: Any, y_pred: Any) -> None:
+    """Warn of labels of shape (n, C) that have exactly one 1 in every row, and 0 elsewhere, in both arrays.
+
+    They may be n rows of C samples, as of a retrieval of one of C documents, so nothing is refused; but rows of classes
+    that were encoded one-hot look alike. The first row tells nearly all others apart.
+    """
+    arrays = [y_true, y_pred]
+    if any(isinstance(y, _text.Coded) for y in arrays):
+        return
+    arrays = [dispatch.bare(y) for y in arrays]
+    shapes = [dispatch.shape_of(y) for y in arrays]
+    if len(shapes[0]) != 2 or shapes[0] != shapes[1] or shapes[0][0] < 2 or shapes[0][1] < 3:
+        return
+    for rows in (slice(0, 1), slice(None)):
+        for y in arrays:
+            host = np.asarray(dispatch.to_host(y[rows]))
+            if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == shapes[0][1] - 1).all():
+                return
+    n, C = shapes[0]
+    said = f"y_true and y_pred have exactly one 1 in each of {n} rows, as one-hot labels have, and were counted as"
+    failures.diagnose(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of both")
+
+
+def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
+    """Check the option `labels` and return it; it is metadata, as a list of names would be, so values are looked at."""
+    if n_classes is not None:
+        validate.refuse("labels", "None where n_classes is given", "both")
+    shape = dispatch.shape_of(names)
+    if len(shape) != 1 or shape[0] == 0:
+        validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
+    if KINDS.get(dispatch.dtype_of(names).kind) != KINDS[kind]:
+        validate.refuse("labels", f"{KINDS[kind]} as y_true", validate.kind(names), TypeError)
+    values = listed(names)
+    value, times = Counter(values).most_common(1)[0]
+    if times > 1:
+        validate.refuse("labels", "unique", f"{value!r:.40} {times} times")
+    return values
+
+
+def listed(names: Any) -> list[Any]:
+    """Return adopted labels as Python's values."""
+    if isinstance(names, _text.Coded):
+        return [names.names[k] for k in names.codes.tolist()]
+    values: list[Any] = dispatch.to_host(names).tolist()
+    return values
+
+
+def are_unordered_text(classes: Any) -> bool:
+    """Whether classes are text, and so many that their order matters to what has one."""
+    return classes is not None and len(classes) > 2 and isinstance(classes[0], str | bytes)
+
+
+def has_order(y: Any) -> bool:
+    """Whether a column declares the order of its categories."""
+    found = _declared("labels", y)
+    return isinstance(found, _text.Coded) and found.ordered
+
+
+def warn_of_order(names: list[str]) -> None:
+    """Warn that the classes of these metrics, which depend on their order, are text, and were sorted as such."""
+    shown = ", ".join(names)
+    verb = "depends" if len(names) == 1 else "depend"
+    order = "give it by labels=[...], or by an ordered categorical"
+    failures.diagnose(
+        f"{shown} {verb} on the order of the classes, which are text and were sorted alphabetically; {order}"
+    )
 
 
 def whole(name: str, y: Any) -> Any:
@@ -301,7 +371,7 @@ def tabulated(
 
 
 def placed(y: Any, classes: list[int], ignored: int | None = None) -> Any:
-    """Return integers as places among `classes`, which are sorted, in few bytes; NOWHERE for others and `ignored`."""
+    """Return integers as places among `classes`, in few bytes; NOWHERE for others and `ignored`."""
     array = dispatch.bare(y)
     index = {value: k for k, value in enumerate(classes) if value != ignored}
     if dispatch.device_of(array) == "cpu":
@@ -319,7 +389,7 @@ def _placed(y: np.ndarray, classes: list[int], index: dict[int, int]) -> np.ndar
     if not y.size:
         return out
     values, flat = y.reshape(-1), out.reshape(-1)
-    low, span = classes[0], classes[-1] - classes[0] + 1
+    low, span = min(classes), max(classes) - min(classes) + 1
     near = span <= max(NEAR, y.size)
     own = values[:0] if near else np.unique(values)
     known: Any = range(low, low + span) if near else own.tolist()

@@ -56,9 +56,9 @@ def by_block(
 
 
 def is_lazy(x: object) -> bool:
-    """Whether `x` is an array of Dask's."""
+    """Whether `x` is an array of Dask's; not while another thread imports it, when there can be none."""
     dask = sys.modules.get("dask.array")
-    return dask is not None and isinstance(x, dask.Array)
+    return dask is not None and isinstance(x, getattr(dask, "Array", ()))
 
 
 def are_lazy(*arrays: object) -> bool:
@@ -69,7 +69,7 @@ def are_lazy(*arrays: object) -> bool:
 def is_frame(x: object) -> bool:
     """Whether `x` is a DataFrame of Dask's."""
     dask = sys.modules.get("dask.dataframe")
-    return dask is not None and isinstance(x, dask.DataFrame)
+    return dask is not None and isinstance(x, getattr(dask, "DataFrame", ()))
 
 
 def partitions(frame: Any) -> list[Any]:
@@ -80,7 +80,7 @@ def partitions(frame: Any) -> list[Any]:
 def is_awaited(x: object) -> bool:
     """Whether `x` is what Dask has yet to compute and is no array: a state of points, say."""
     dask = sys.modules.get("dask.delayed")
-    return dask is not None and isinstance(x, dask.Delayed)
+    return dask is not None and isinstance(x, getattr(dask, "Delayed", ()))
 
 
 def later(function: Callable[P, R]) -> Callable[P, R]:

@@ -117,3 +117,12 @@ def numbers(values: Any, form: str = ".3g") -> str:
     """Return a few numbers, or how many there are."""
     host = np.atleast_1d(np.asarray(dispatch.to_host(values))).ravel()
     return ", ".join(format(x, form) for x in host.tolist()) if host.size <= 6 else f"{host.size:,} numbers"
+
+
+def least_p(p_values: Any) -> str:
+    """Say how many groups there are, and the least of their p values."""
+    return (
+        f"{np.size(p_values):,} groups, the least p is {numbers(np.min(p_values))}"
+        if np.size(p_values)
+        else "no groups"
+    )

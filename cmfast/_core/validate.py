@@ -106,7 +106,16 @@ def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
     floats = dtype_of(array).kind == "f" and "missing" not in text
     pictured = caller.name().startswith(("display.", "report"))  # those have no such option
     cure = ".astype(int) makes labels of whole numbers" if pictured else "whole_floats=True takes whole numbers"
+    if floats and _are_probabilities(array):
+        cure = "as probabilities are: .argmax(-1) makes labels of a row for each sample, > 0.5 of those of one class"
     refuse(name, wanted, f"{text}; {cure}" if floats else text, TypeError)
+
+
+def _are_probabilities(array: Any) -> bool:
+    """Whether floats are from 0 to 1, and not all of them whole numbers."""
+    values = np.asarray(to_host(array))
+    with np.errstate(invalid="ignore"):
+        return bool(values.size and values.min() >= 0 and values.max() <= 1 and (values % 1).any())
 
 
 def labelled(y: Any) -> Any:

@@ -68,6 +68,8 @@ def _shaped(path: Path, M: np.ndarray) -> np.ndarray:
     if M.ndim == 3:
         return M
     C = isqrt(M.shape[-1])
+    if not C:
+        raise FileError(path, "holds no cells")
     if M.shape[-1] != C * C:
         raise FileError(path, f"has {M.shape[-1]} cells in a row, which are no square matrix; name them with --cells")
     return M.reshape(-1, C, C)

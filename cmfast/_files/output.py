@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import errno
 import json
 import math
 import os
@@ -13,6 +14,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from cmfast._files import parts
+
+FULL = {getattr(errno, name) for name in ("EFBIG", "ENOSPC", "EDQUOT", "EIO") if hasattr(errno, name)}
 
 
 class FileError(Exception):
@@ -65,6 +68,17 @@ def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> 
 
 
 @contextmanager
+def naming(target: Path) -> Iterator[None]:
+    """Have an error of writing say what was written: the system names files that it opens, but no file that is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = str(target)
+        raise
+
+
+@contextmanager
 def replacing(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
     """Open a new file beside `target` that takes its place when the block ends well, and vanishes otherwise.
 
@@ -73,7 +87,7 @@ def replacing(target: Path, *, force: bool = True) -> Iterator[BinaryIO]:
     """
     part, file = parts.create(target)
     try:
-        with file:
+        with naming(target), file:
             yield file
             file.flush()
             os.fsync(file.fileno())

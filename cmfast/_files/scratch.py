@@ -1,6 +1,7 @@
 """Arrays that are too large for memory, in files without a name: nothing is left of them however the process ends."""
 
 import os
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +19,7 @@ class Scratch:
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
         from tempfile import TemporaryFile  # a twentieth of the time of importing cmfast, for large inputs alone
 
+        self._folder = directory
         self._file = TemporaryFile(dir=directory)  # noqa: SIM115  (closed by __exit__)
         self._dtype: np.dtype[Any] | None = None
         self._core: tuple[int, ...] = ()
@@ -32,11 +34,17 @@ class Scratch:
     def append(self, rows: np.ndarray) -> None:
         """Write rows, all of one type and width."""
         self._dtype, self._core = rows.dtype, rows.shape[1:]
-        from cmfast._files.output import write_block
+        from cmfast._files.output import naming, write_block
 
         # Not through a map: a full disk is then an error that can be caught.
-        write_block(self._file, rows)
+        with naming(self._where()):
+            write_block(self._file, rows)
         self._rows += len(rows)
+
+    def _where(self) -> Path:
+        from tempfile import gettempdir
+
+        return Path(os.fsdecode(self._folder or gettempdir()), "a temporary file")
 
     def mapped(self) -> np.ndarray:
         """Return what was written as a read-only map, which keeps its pages when the file is closed.
@@ -47,7 +55,10 @@ class Scratch:
         shape = (self._rows, *self._core)
         if 0 in shape:
             return np.empty(shape, self._dtype)
-        self._file.flush()
+        from cmfast._files.output import naming
+
+        with naming(self._where()):
+            self._file.flush()
         out = np.asarray(np.memmap(self._file, self._dtype, "r+", shape=shape))
         out.flags.writeable = False
         return out

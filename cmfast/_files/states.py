@@ -3,9 +3,11 @@
 The form is the ``.npz`` of NumPy: arrays in little-endian bytes, neither compressed nor pickled. ``class`` says whose
 it is and ``format`` which version; the other parts are the class's own. A part of bytes (``|u1``) is JSON in UTF-8. As
 JSON the form is one object: there such a part stands as it is, a number as a number, and an array as its dtype, shape
-and values in nested lists, with "NaN", "Infinity" and "-Infinity" as strings.
+and values in nested lists, with "NaN", "Infinity" and "-Infinity" as strings. Its ``digest`` is the SHA-256 of all the
+rest, as an archive has checksums: where there is one, it is checked.
 """
 
+import hashlib
 import io
 import json
 import math
@@ -175,13 +177,17 @@ class State:
     def to_json(self) -> str:
         """Return the state as JSON, which :meth:`from_json` reads; every number keeps all its digits.
 
+        It has a digest of its content: a digit that changes on the way is found when it is read.
+
         Examples
         --------
         >>> import cmfast
         >>> cmfast.Grid.from_json(cmfast.Grid([0.0], [0.1]).to_json())
         Grid(origin=[0.0], width=[0.1])
         """
-        lines = (f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in _facts(self).items())
+        facts = _facts(self)
+        facts["digest"] = digest(facts)
+        lines = (f" {json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in facts.items())
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
@@ -290,10 +296,19 @@ def _refuse_constant(text: str) -> None:
     demand(holds=False, why=f"it has a bare {text}")
 
 
+def digest(facts: dict[str, Any]) -> str:
+    """Return the SHA-256 of what JSON says, however it is laid out."""
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
 def _of_facts(facts: Any, classes: tuple[type[State], ...]) -> Any:
     """Return the state that JSON describes."""
     demand(isinstance(facts, dict), "it is no object")
     facts = dict(facts)
+    known = facts.pop("digest", None)  # written by hand, or by a version before there was one
+    changed = "its digest is of another content; drop the digest of what was changed on purpose"
+    demand(known is None or known == digest(facts), changed)
     one = _class_of(facts.pop("class", None), facts.pop("format", None), classes)
     for name in facts:
         demand(name in one._STORED, f"it has {validate.shown(name)}")

@@ -23,7 +23,7 @@ def balance(
     /,
     *,
     symmetric: Symmetric = False,
-    mask: Array = None,
+    keep: Array = None,
     blocks: Sequence[int] | None = None,
     mad_blocks: Sequence[int] | None = None,
     ignore_diags: int = 0,
@@ -50,8 +50,8 @@ def balance(
     symmetric : {False, "upper"}
         False: pixels on both sides of the diagonal are given, and must agree. "upper": each once, none below the
         diagonal, as in files of maps.
-    mask : array of bool, shape (n,), optional
-        True where a bin is left out.
+    keep : array of bool, shape (n,), optional
+        True for bins that may stay, as `kept` of the result is; the others are left out.
     blocks : sequence of int, optional
         Where diagonal blocks begin, from 0, and n, as the offsets of chromosomes. Each is balanced apart, with a status
         of its own; pixels between blocks do not count.
@@ -93,7 +93,7 @@ def balance(
 
     Notes
     -----
-    Bins are left out in the order and by the rules of cooler: `min_nnz`, `min_count`, `mad_max`, `mask`; of sums that
+    Bins are left out in the order and by the rules of cooler: `min_nnz`, `min_count`, `mad_max`, `keep`; of sums that
     count all pixels but those of `ignore_diags`, and between `blocks`. Then those that have no pixel left. What is on
     the diagonal counts once.
 
@@ -144,7 +144,7 @@ def balance(
         "max_iter": max_iter,
         "judge": _allowed,
     }
-    arrays, n = _adopted(A, sums, mask)
+    arrays, n = _adopted(A, sums, keep)
     options |= {"n": n, "blocks": _offsets("blocks", blocks, n), "mad_blocks": _offsets("mad_blocks", mad_blocks, n)}
     report = reporter(progress, "blocks")
     out = dispatch.call("balance", *arrays.values(), **options, num_threads=num_threads, progress=report)
@@ -157,7 +157,7 @@ def balance(
     return result
 
 
-def _adopted(A: Any, sums: Any, mask: Any) -> tuple[dict[str, Any], int]:
+def _adopted(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
     """Check what is given; return the arrays of one library, and the number of bins."""
     if sparse.is_sparse(A):
         if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
@@ -169,9 +169,9 @@ def _adopted(A: Any, sums: Any, mask: Any) -> tuple[dict[str, Any], int]:
         n = validate.count("n of A", n, least=0, most=MOST_BINS)
     else:
         validate.refuse("A", MAP, type(A).__name__, TypeError)
-    names, optional = ("rows", "columns", "values", "sums", "mask"), ("sums", "mask")
+    names, optional = ("rows", "columns", "values", "sums", "keep"), ("sums", "keep")
     one = float(sums) if type(sums) in (int, float) else None  # a sum for all
-    given = validate.labelled(rows), validate.labelled(columns), values, sums if one is None else None, mask
+    given = validate.labelled(rows), validate.labelled(columns), values, sums if one is None else None, keep
     adopted = dispatch.adopt(optional=optional, **dict(zip(names, given, strict=True)))
     arrays = dict(zip(names, adopted, strict=True))
     if one is not None:
@@ -189,18 +189,18 @@ def _allowed(*pixels: Any) -> Any:
 
 def _check(arrays: dict[str, Any], n: int) -> None:
     """Check that types and shapes fit."""
-    rows, columns, values, sums, mask = arrays.values()
+    rows, columns, values, sums, keep = arrays.values()
     validate.integer(rows=rows, columns=columns)
     validate.real(values=values, sums=sums)
     shapes = {name: dispatch.shape_of(array) for name, array in arrays.items() if array is not None}
     for name in ("rows", "columns", "values"):
         if len(shapes[name]) != 1 or shapes[name] != shapes["rows"]:
             validate.refuse(name, "of shape (pixels,), the same for rows, columns and values", f"shape {shapes[name]}")
-    for name in ("sums", "mask"):
+    for name in ("sums", "keep"):
         if shapes.get(name, (n,)) != (n,):
             validate.refuse(name, f"of shape ({n},), one entry per bin", f"shape {shapes[name]}")
-    if mask is not None and dispatch.dtype_of(mask).kind != "b":
-        validate.refuse("mask", "an array of bool", f"dtype {dispatch.dtype_of(mask)}", TypeError)
+    if keep is not None and dispatch.dtype_of(keep).kind != "b":
+        validate.refuse("keep", "an array of bool", f"dtype {dispatch.dtype_of(keep)}", TypeError)
 
 
 def _offsets(name: str, given: Any, n: int) -> list[int] | None:

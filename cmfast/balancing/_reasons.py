@@ -9,7 +9,7 @@ from cmfast.balancing._result import MEANING, BalanceResult
 from cmfast.kernels.status import Status
 
 MOST_NAMED = 4  # bins
-ADVICE = "leave bins out that meet too few others, by min_nnz= or mask="
+ADVICE = "leave bins out that meet too few others, by min_nnz= or keep="
 
 
 def unbalanced(

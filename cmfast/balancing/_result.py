@@ -12,7 +12,7 @@ from cmfast.kernels.status import Status
 MEANING = {
     Status.CONVERGED: "all bins that are left have their sums, measured again with the weights that are returned",
     Status.MAX_ITER: "not converged; these are the last weights, give a larger max_iter=",
-    Status.LIMIT_ONLY: "no weights exist: some pixels would have to vanish; leave their bins out by min_nnz= or mask=",
+    Status.LIMIT_ONLY: "no weights exist: some pixels would have to vanish; leave their bins out by min_nnz= or keep=",
     Status.INFEASIBLE: "no weights exist: some bins must add up to more than those that they meet; leave them out",
     Status.TOTALS: "the sums of two groups of bins differ",
     Status.INVALID: "a number is NaN, infinite or negative, a bin is not there, or the matrix is not symmetric",
@@ -31,7 +31,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
     weights : array of float64, shape (n,)
         What rows and columns are multiplied by; NaN where a bin is left out, and where there is no answer.
     reason : array of int8, shape (n,)
-        Why a bin is left out: 0, it is not; 1 `min_nnz`, 2 `min_count`, 3 `mad_max`, 4 `mask`, 5: no pixel is left.
+        Why a bin is left out: 0, it is not; 1 `min_nnz`, 2 `min_count`, 3 `mad_max`, 4 `keep`, 5: no pixel is left.
     proof : array of int8, shape (n,)
         With INFEASIBLE 1 and 3 for bins whose sums are too large together, 2 and 3 for all that they have pixels with.
         With LIMIT_ONLY 1 for bins of which some pixel is zero in every matrix with these sums. Else 0.

@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import cmfast
+from cmfast._core.identity import identity, refusal
 from cmfast._files import sources, tables
 from cmfast._files.output import FileError, make_folder, replacing
 from cmfast._files.sources import Source
@@ -137,7 +138,7 @@ class Tasks:
         threads = self._args.threads
         if threads is None and self._args.scheduler is not None:
             threads = 1  # as many tasks run at a time as there are cores
-        yield from self._map(partial(_called, task=task, given=given, threads=threads), parts)
+        yield from self._map(partial(_called, task=task, given=given, threads=threads, made_by=identity()), parts)
 
     def _path(self, kind: str, part: Any, given: tuple[Any, ...]) -> Path:
         if self._folder is None:
@@ -156,7 +157,7 @@ class Tasks:
         """Return the hash of all that a state is made of."""
         parts = [part] if isinstance(part, Part) else part
         files = [[[self._identity(one) for one in each.sources], *each[1:]] for each in parts]
-        facts = json.dumps([cmfast.__version__, files, given], sort_keys=True, default=_hashed)
+        facts = json.dumps([identity(), files, given], sort_keys=True, default=_hashed)
         return hashlib.sha256(facts.encode()).hexdigest()[:32]
 
     def _identity(self, source: Source) -> list[Any]:
@@ -235,9 +236,15 @@ def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[in
 
 
 def _called(
-    part: Any, *, task: Callable[..., Any], given: tuple[Any, ...], threads: int | None
+    part: Any, *, task: Callable[..., Any], given: tuple[Any, ...], threads: int | None, made_by: str
 ) -> tuple[Exception | None, Any]:
-    """Call a task; what is wrong with its files, or with their values, comes back as an error that names them."""
+    """Call a task; what is wrong with its files, or with their values, comes back as an error that names them.
+
+    A worker of another version than that which made the task refuses it.
+    """
+    other = refusal(made_by)
+    if other:
+        return UsageError(f"--scheduler: {other}"), None
     try:
         return None, task(part, *given, threads=threads)
     except FileError as error:

@@ -9,8 +9,9 @@ import numpy as np
 import cmfast
 from cmfast.cli import _screen
 from cmfast.cli._columns import in_names, ranked, read
+from cmfast.cli._counting import wanted_order, warn_of_order
 from cmfast.cli._metrics import metric_names, policy
-from cmfast.cli._options import Parser, compute, misuse, natural_number, whole_number
+from cmfast.cli._options import Parser, compute, misuse, natural_number, order_option, whole_number
 from cmfast.cli._printing import described, print_json, single
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Comparison, McNemar, PairedCounts
@@ -28,6 +29,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--pred", action="append", required=True, metavar="COLUMN", help=what)
     what = "name or number of a column: a comparison for each of its values; may be given again for further columns"
     parser.add_argument("--by", action="append", metavar="COLUMN", help=what)
+    order_option(parser)
     what = "column of what samples have in common, as a patient: these are drawn again, not samples"
     parser.add_argument("--cluster", metavar="COLUMN", help=what)
     parser.add_argument(
@@ -94,6 +96,8 @@ def run(args: argparse.Namespace) -> int:
         misuse(f"--pred: both are {args.pred[0]}")
     names: Any = metric_names(args.only) if args.only else list(NAMES)
     labels, groups, T = _counted(args)
+    if args.only:
+        warn_of_order(args, names, labels)
     options = {"level": args.level, "n_replicates": args.replicates, "rng": args.seed}
     options |= {"undefined": args.undefined, "num_threads": args.threads}
     found = compute(cmfast.uncertainty.compare, T, names, **options)
@@ -114,7 +118,8 @@ def _counted(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]]
     more = (*(args.by or ()), *([] if args.cluster is None else [args.cluster]))
     values, codes, orders = read(args, (args.true, *args.pred, *more), n_labels=3)
     labels = list(dict.fromkeys(label for own in values[:3] for label in own))
-    classes, order = in_names(labels, orders.of_labels)
+    args.has_order = bool(orders.of_labels)
+    classes, order = in_names(labels, wanted_order(args, labels, orders.of_labels))
     sides = [ranked(own, order, one) for own, one in zip(values[:3], codes[:3], strict=True)]
     named: dict[str, Any] = {}
     names = []

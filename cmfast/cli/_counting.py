@@ -15,11 +15,12 @@ from cmfast._files import points, tables, texts
 from cmfast._files.output import FileError
 from cmfast._files.sources import Source, reached
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
-from cmfast.cli._options import bar, compute, sources
+from cmfast.cli._options import bar, compute, misuse, sources
 from cmfast.cli._stored import read_counts
 from cmfast.confusion_counts._axis import FOUND, ORDERED, Axis
 from cmfast.confusion_counts._held import Held, parts_of
 from cmfast.confusion_counts._keys import Keys
+from cmfast.metrics._evaluate import needs
 
 PART = 1 << 24  # labels of arrays that are counted by one task
 
@@ -61,7 +62,8 @@ def count(args: argparse.Namespace) -> tuple[list[Any], list[tuple[Any, ...]], n
     if not labels:
         raise FileError(str(named[0]), "holds no samples")
     warn_of_strangers(total)
-    names, label_order = in_order(labels, orders.of_labels)
+    args.has_order = bool(orders.of_labels)
+    names, label_order = in_order(labels, wanted_order(args, labels, orders.of_labels))
     group_names, group_order = _groups_in_order(groups, orders)
     return names, group_names, total[np.ix_(group_order, label_order, label_order)]
 
@@ -301,6 +303,30 @@ def in_order(labels: list[Any], known: tuple[Any, ...] = ()) -> tuple[list[Any],
     ranks = [places.get(labels[k], len(places)) for k in order]
     turned = sorted(range(len(order)), key=ranks.__getitem__)
     return [names[k] for k in turned], [order[k] for k in turned]
+
+
+def wanted_order(args: argparse.Namespace, labels: Iterable[Any], declared: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the labels in the order that --order gives, which has to have all of them; else as they are declared."""
+    if getattr(args, "order", None) is None:
+        return declared
+    twice = [name for k, name in enumerate(args.order) if name in args.order[:k]]
+    if twice:
+        misuse(f"--order: {twice[0]!r} is there twice")
+    named = {str(label): label for label in labels}
+    lacking = [name for name in named if name not in args.order]
+    if lacking:
+        also = f", and {len(lacking) - 1} others" if len(lacking) > 1 else ""
+        misuse(f"--order: name all classes; it lacks {lacking[0]!r}{also}")
+    return tuple(named[name] for name in args.order if name in named)
+
+
+def warn_of_order(args: argparse.Namespace, names: Iterable[str], labels: Sequence[Any]) -> None:
+    """Warn where metrics that were named depend on the order of text, which neither --order nor the file gives."""
+    ordered = [name for name in names if needs(name)]
+    if ordered and args.order is None and not getattr(args, "has_order", True) and _labels.are_unordered_text(labels):
+        verb = "depends" if len(ordered) == 1 else "depend"
+        what = f"{', '.join(ordered)} {verb} on the order of the classes, which are text and were sorted alphabetically"
+        warnings.warn(f"{what}; give it by --order", cmfast.DiagnosticWarning, stacklevel=2)
 
 
 class Names:

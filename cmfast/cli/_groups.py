@@ -122,7 +122,8 @@ def count(args: argparse.Namespace, runs: Runs) -> Counts:
     if not places:
         raise FileError(source, "holds no samples")
     classes, axes = _counting.classes_of(source, written, places)
-    labels, order = _counting.in_order(list(classes), orders.of_labels)
+    args.has_order = bool(orders.of_labels)
+    labels, order = _counting.in_order(list(classes), _counting.wanted_order(args, classes, orders.of_labels))
     to_class = [np.argsort(order)[np.array(axis, np.int64)] for axis in axes]
     occur = [np.isin(np.arange(len(labels)), axis[list(one)]) for axis, one in zip(to_class, seen, strict=True)]
     _counting.warn_of_strangers(np.logical_and.outer(*occur)[None])

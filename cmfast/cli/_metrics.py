@@ -16,7 +16,7 @@ from cmfast._files.output import FileError
 from cmfast._files.sources import is_several, reached
 from cmfast.cli import _groups, _intervals, _many, _many_parts, _matrix_parts, _screen
 from cmfast.cli._cluster import cluster_options, in_parts
-from cmfast.cli._counting import count
+from cmfast.cli._counting import count, wanted_order, warn_of_order
 from cmfast.cli._options import (
     CELLS,
     Parser,
@@ -113,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
     if target is not None and _many_groups(args):
         return _groups.run(args, partial(_of_each, args), target)
     labels, groups, M = _labelled(args, matrices)
+    if args.only:
+        warn_of_order(args, metric_names(args.only), labels)
     clusters = None
     if args.cluster is not None:
         groups, M, clusters = _clusters(args, groups, M)
@@ -140,6 +142,8 @@ def _asked(args: argparse.Namespace, labels: list[Any]) -> Sequence[str]:
 
 def _of_each(args: argparse.Namespace, labels: list[Any]) -> _many.Asked:
     """Return what is asked of every matrix of many."""
+    if args.only and labels:
+        warn_of_order(args, metric_names(args.only), labels)
     made = _intervals.Made(args.method or "bca", args.level) if args.interval else None
     return _many.Asked(list(_asked(args, labels)), args.undefined, made)
 
@@ -172,11 +176,23 @@ def _with_ends(
 def _labelled(args: argparse.Namespace, matrices: np.ndarray | None) -> tuple[list[Any], list[Any], np.ndarray]:
     """Return labels, groups and matrices: counted from labels, with or without groups, or as a file holds them."""
     if getattr(args.input, "suffix", "").lower() in COUNTS:
-        return _counted(args, of_labels=_are_labels(args))
+        args.has_order = True  # files of counts say nothing of it
+        labels, groups, M = _counted(args, of_labels=_are_labels(args))
+        names = list(wanted_order(args, labels, tuple(labels)))
+        order = [labels.index(name) for name in names]
+        return names, groups, M[..., order, :][..., order]
+    args.has_order = True
     if matrices is not None:
+        if args.order is not None:
+            misuse("--order belongs to labels, not to matrices, whose classes have no names")
         return list(range(matrices.shape[-1])), [], matrices
     if args.cluster is not None:
-        return count(argparse.Namespace(**{**vars(args), "by": [*(args.by or ()), args.cluster]}))
+        by = args.by
+        args.by = [*(by or ()), args.cluster]
+        try:
+            return count(args)
+        finally:
+            args.by = by
     labels, groups, M = count(args)
     return (labels, groups, M) if args.by is not None else (labels, [], M[0])
 

@@ -14,7 +14,7 @@ from cmfast._core import validate
 from cmfast._core.progress import Bar, on_terminal
 from cmfast._files import matrices
 from cmfast._files.output import check_target
-from cmfast._files.sources import Source, located
+from cmfast._files.sources import Source, located, reached
 
 _NAMES = "n_components|grid|smoothing|empty|solver|tol|max_iter|importance|n"
 _KEYWORD = re.compile(rf"\b({_NAMES})=(?!cmfast)(\"\w+\"|'\w+'|\w*)")
@@ -82,6 +82,13 @@ def label_options(parser: Parser, what: str) -> None:
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
     )
+    order_option(parser)
+
+
+def order_option(parser: Parser) -> None:
+    """Add the order of the classes."""
+    what = "all classes in their order, which weighted kappas depend on (default: that of the file, else sorted)"
+    parser.add_argument("--order", nargs="+", metavar="CLASS", help=what)
 
 
 def bar(args: argparse.Namespace, label: str, unit: str = "") -> Bar | None:
@@ -199,7 +206,11 @@ def stored(args: argparse.Namespace) -> np.ndarray:
     """Return the array of one file of matrices, which is read where it is touched."""
     if args.cells and args.input.suffix.lower() not in matrices.TABLES:
         misuse("--cells belongs to a table")
-    return matrices.open_matrices(args.input, args.cells, tick=bar(args, args.command) or (lambda done, total: None))
+    tick = bar(args, args.command) or (lambda done, total: None)
+    if isinstance(args.input, Path):
+        return matrices.open_matrices(args.input, args.cells, tick=tick)
+    with reached((args.input,)) as (path,):  # the copy of it ends here
+        return np.array(matrices.open_matrices(path, args.cells, tick=tick))
 
 
 def table_target(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: Source) -> Path | None:

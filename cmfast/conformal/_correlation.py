@@ -25,7 +25,8 @@ class CcmCounts(Counts):
     """How many sets hold two classes, and how many sets there are. Made by :func:`ccm`.
 
     All that is read off them needs nothing else, so ``a + b`` merges two parts of the samples exactly, ``sum(axis)`` an
-    axis of the batch. The mean of the correlations of parts is not the correlation of the whole.
+    axis of the batch. The mean of the correlations of parts is not the correlation of the whole. Counts that
+    are negative are refused, and 2**61 sets or more are an OverflowError: nothing wraps.
 
     Attributes
     ----------
@@ -191,7 +192,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
         counts = lazy.sums(_counted, {"packed": sets.packed}, 1, {"packed": 1}, **options)
         lazily: CcmCounts = lazy.awaited(CcmCounts, *counts, sets.empty)
         return lazily
-    return CcmCounts(*_counted(sets.packed, **options), sets.empty)
+    return CcmCounts._of(*_counted(sets.packed, **options), sets.empty)
 
 
 def _counted(packed: Array, *, n_classes: int, num_threads: int | None) -> tuple[Array, Array]:

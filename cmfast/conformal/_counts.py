@@ -6,11 +6,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import addition, dispatch, lazy, validate
+from cmfast._core.addition import MOST_SAMPLES
 from cmfast._files.archive import demand
 from cmfast._files.states import State, of_class
-
-MOST = 2**61  # samples that can be added without a doubt
 
 
 class Counts(State):
@@ -21,10 +20,44 @@ class Counts(State):
     """Axes of every array behind the batch."""
     _SAME: ClassVar[tuple[str, ...]] = ()
     """What two of them must share."""
+    _TOTALS: ClassVar[tuple[str, ...]] = ()
+    """Arrays whose sums along the last axis are samples, too."""
+
+    def __post_init__(self) -> None:
+        given = {name: getattr(self, name) for name in self._CORES}
+        if lazy.are_lazy(*given.values()):
+            return
+        for name, x in given.items():
+            (array,) = dispatch.adopt(**{name: x})
+            validate.integer(**{name: array})
+            exact = dispatch.dtype_of(array) == np.int64
+            if type(array) is not type(x) or not exact:
+                object.__setattr__(self, name, array if exact else dispatch.wide(dispatch.bare(array)))
+        self._check_counts()
+
+    def _check_counts(self) -> None:
+        """Refuse negative counts, and more samples than can be multiplied; synchronises the device."""
+        for name in self._CORES:
+            addition.check(name, dispatch.bare(getattr(self, name)), MOST_SAMPLES)
+        self._check_totals()
+
+    def _check_totals(self) -> None:
+        for name in self._TOTALS:
+            array = dispatch.bare(getattr(self, name))
+            addition.add_along(f"the sum of {name}", array, len(dispatch.shape_of(array)) - 1, MOST_SAMPLES)
+
+    @classmethod
+    def _of(cls, *fields: Any) -> Self:
+        """Return counts that a kernel made, which need no check."""
+        out = object.__new__(cls)
+        for name, value in zip((*cls._CORES, *cls._SAME), fields, strict=True):
+            object.__setattr__(out, name, value)
+        return out
 
     def _made(self, **arrays: Any) -> Self:
         """Return the same with other arrays."""
-        return type(self)(**{name: getattr(self, name) for name in (*self._CORES, *self._SAME)} | arrays)
+        fields = {name: getattr(self, name) for name in (*self._CORES, *self._SAME)} | arrays
+        return self._of(*fields.values())
 
     def __add__(self, other: object) -> Self:
         if isinstance(other, int) and other == 0:  # where sum() starts
@@ -40,9 +73,10 @@ class Counts(State):
             shapes = dispatch.shape_of(mine), dispatch.shape_of(others)
             if shapes[0] != shapes[1]:
                 validate.refuse(name, f"of one shape in both, {shapes[0]}", f"shape {shapes[1]}")
-            with dispatch.chosen(mine):
-                found[name] = mine + others
-        return self._made(**found)
+            found[name] = addition.add(name, mine, others, MOST_SAMPLES)
+        out = self._made(**found)
+        out._check_totals()
+        return out
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
@@ -73,6 +107,8 @@ class Counts(State):
         ------
         TypeError, ValueError
             A part of another class, or parts of two libraries or devices; no part at all; parts that do not fit.
+        OverflowError
+            2**61 samples or more.
         """
         if not isinstance(parts, Iterable):
             validate.refuse("parts", f"an iterable of {cls.__name__}", type(parts).__name__, TypeError)
@@ -98,11 +134,15 @@ class Counts(State):
         ------
         TypeError, ValueError
             An axis that the batch does not have.
+        OverflowError
+            2**61 samples or more.
         """
         batch = self._batch()
         at = self._axis(axis, batch)
-        with dispatch.chosen(getattr(self, next(iter(self._CORES)))):
-            return self._made(**{name: getattr(self, name).sum(at) for name in self._CORES})
+        sums = {name: addition.add_along(name, getattr(self, name), at, MOST_SAMPLES) for name in self._CORES}
+        out = self._made(**sums)
+        out._check_totals()
+        return out
 
     def _batch(self) -> tuple[int, ...]:
         name, core = next(iter(self._CORES.items()))
@@ -133,8 +173,11 @@ class Counts(State):
         for name in cls._CORES:
             array = parts[name]
             demand(len(array) == math.prod(batch), f"its {name} has not the size of its batch")
-            demand(
-                not array.size or (int(array.min()) >= 0 and int(array.max()) < MOST), f"its {name} cannot be counts"
-            )
-            found[name] = array.reshape(*batch, *array.shape[1:])[()]
+            known = not array.size or (int(array.min()) >= 0 and int(array.max()) <= MOST_SAMPLES)
+            demand(known, f"its {name} cannot be counts")
+            if name in cls._TOTALS:
+                few = not array.size or int(array.max()) * array.shape[-1] <= MOST_SAMPLES
+                most = 0 if few else max(sum(row) for row in array.reshape(-1, array.shape[-1]).tolist())
+                demand(most <= MOST_SAMPLES, f"its {name} add up to 2**61 or more")
+            found[name] = array.reshape((*batch, *array.shape[1:]))[()]
         return found

@@ -18,7 +18,8 @@ from cmfast.conformal._sets import EmptySets, PredictionSets, counted, rule_of_e
 class CoverageCounts(Counts):
     """How many sets of every true class hold every class. Made by :func:`coverage_confusion`.
 
-    ``a + b`` merges two parts of the samples exactly, and ``sum(axis)`` an axis of the batch.
+    ``a + b`` merges two parts of the samples exactly, and ``sum(axis)`` an axis of the batch. Counts that are negative
+    are refused, and 2**61 samples or more are an OverflowError: nothing wraps.
 
     Attributes
     ----------
@@ -36,6 +37,7 @@ class CoverageCounts(Counts):
 
     _CORES: ClassVar[dict[str, int]] = {"V": 2, "n": 1}
     _SAME: ClassVar[tuple[str, ...]] = ("empty",)
+    _TOTALS: ClassVar[tuple[str, ...]] = ("n",)
     _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "V": (("<i8",), 3), "n": (("<i8",), 2), "empty": TEXT}
 
     def rates(self) -> Array:
@@ -122,4 +124,4 @@ def coverage_confusion(
     if lazy.is_lazy(V):
         lazily: CoverageCounts = lazy.awaited(CoverageCounts, V, n, sets.empty)
         return lazily
-    return CoverageCounts(V, n, sets.empty)
+    return CoverageCounts._of(V, n, sets.empty)

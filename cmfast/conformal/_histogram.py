@@ -21,7 +21,8 @@ MOST_BINS = 1 << 28
 class ScoreHistogram(Counts):
     """How many scores are in each cell of a grid. Made by :func:`score_histogram`.
 
-    ``a + b`` merges those of two parts of a calibration exactly; ``sum(axis)`` those of an axis of the batch.
+    ``a + b`` merges those of two parts of a calibration exactly; ``sum(axis)`` those of an axis of the batch. Counts
+    that are negative are refused, and 2**61 scores or more are an OverflowError: nothing wraps.
 
     Attributes
     ----------
@@ -36,6 +37,7 @@ class ScoreHistogram(Counts):
 
     _CORES: ClassVar[dict[str, int]] = {"counts": 1}
     _SAME: ClassVar[tuple[str, ...]] = ("top",)
+    _TOTALS: ClassVar[tuple[str, ...]] = ("counts",)
     _STORED: ClassVar[Parts] = {"batch": (("<i8",), 1), "counts": (("<i8",), 2), "top": (("<f8",), 1)}
 
     @property
@@ -156,7 +158,7 @@ def score_histogram(
         counts = lazy.sums(_counted, {"s": s}, 1, **options)
         lazily: ScoreHistogram = lazy.awaited(ScoreHistogram, counts, top)
         return lazily
-    return ScoreHistogram(_counted(s, **options), top)
+    return ScoreHistogram._of(_counted(s, **options), top)
 
 
 def _counted(s: Array, *, bins: int, top: float, num_threads: int | None) -> Array:

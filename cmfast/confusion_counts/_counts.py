@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
 from cmfast._core import dispatch, validate
+from cmfast._core import labels as _labels
 from cmfast._core.annotations import (
     Array,
     ArrayT,
@@ -22,13 +23,14 @@ from cmfast._core.annotations import (
     Tensor,
     Undefined,
 )
+from cmfast._core.locking import ObjectLock
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, array_facts, array_of_facts, of_class
 from cmfast.confusion_counts import _samples, _sync, _tables
-from cmfast.confusion_counts._axis import GROWING
-from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, for_two, merged, of_parts, one_of, parts_of
+from cmfast.confusion_counts._axis import CATEGORIES, FOUND, GROWING
+from cmfast.confusion_counts._held import OPTIONAL, PARTS, Held, for_two, joined, merged, of_parts, one_of, parts_of
 from cmfast.metrics import MetricName, _plan
-from cmfast.metrics._evaluate import check_options
+from cmfast.metrics._evaluate import check_options, needs
 from cmfast.metrics._names import Names
 
 if TYPE_CHECKING:
@@ -67,6 +69,10 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     Notes
     -----
+    Several threads may update one object: no update is lost, and every property, method and copy is of one moment.
+    ``a += b`` is an update of ``a``. More samples than int64 holds, and integer weights that take away more than a cell
+    has, raise (OverflowError, ValueError), and nothing is counted.
+
     Ordered categories keep their order, which the weighted kappas and Gerrity's score depend on; parts whose orders
     contradict each other do not merge. Two counts are equal if classes, groups and all bits of the matrix are. Bad
     values: as :func:`cmfast.confusion_matrix`. Synchronises the device. Reproducible: counts do not depend on how
@@ -95,8 +101,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
         self._empty = Held(_samples.classes(labels, n_classes, dates=True), None, None)
-        self._held = self._empty
+        self._held = self._empty  # replaced in one step, by whoever holds the lock
         self._library = "pandas"  # whose tables are made
+        self._guard = ObjectLock()
 
     @overload
     @classmethod
@@ -192,13 +199,14 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         whole_floats: bool = False,
     ) -> Self:
-        held = None
+        part = None
         if weight is groups is ignored is None and whole_floats is False:
-            held = _samples.more(self._held, y_true, y_pred)
-        if held is None:
+            part = _samples.more(self._held, y_true, y_pred)
+        if part is None:
             given = (y_true, y_pred, weight, groups, self._empty.axis, ignored)
-            held = merged(self._held, _samples.counted(*given, whole_floats=whole_floats))
-        self._held = held
+            part = _samples.counted(*given, whole_floats=whole_floats)
+        with self._guard.lock:  # counting takes no part in it: threads count at the same time
+            self._held = joined(self._held, part)
         return self
 
     @property
@@ -226,14 +234,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
     @property
     def n_samples(self) -> float:
         """Sum of all counts; with weights of the weights. Synchronises the device."""
-        M: Any = self.matrix
-        with dispatch.chosen(M):
-            total: float = M.sum().item()
-        return total
+        return _samples_in(self._held)
 
     def __repr__(self) -> str:
-        groups = "" if self._held.keys is None else f", {len(self._held.keys.rows)} groups"
-        return f"<ConfusionCounts: {self.n_samples:,} samples, {len(self.labels)} classes{groups}>"
+        held = self._held
+        groups = "" if held.keys is None else f", {len(held.keys.rows)} groups"
+        return f"<ConfusionCounts: {_samples_in(held):,} samples, {len(held.axis.labels)} classes{groups}>"
 
     def _repr_html_(self) -> str:
         return _tables.to_html(self._held, repr(self)[1:-1])
@@ -257,11 +263,26 @@ class ConfusionCounts(State, Generic[ArrayT]):
         raise TypeError(msg)
 
     def __add__(self, other: object) -> Self:
+        (held, empty) = self._snapshot()
         if isinstance(other, int) and other == 0:  # where sum() starts
-            return self
+            return self._with(held, empty)
         if not isinstance(other, ConfusionCounts):
             return NotImplemented
-        return self._with(merged(self._held, other._held), merged(self._empty, other._empty))
+        others = other._snapshot()
+        return self._with(merged(held, others[0]), merged(empty, others[1]))
+
+    def __iadd__(self, other: object) -> Self:
+        if not isinstance(other, ConfusionCounts):
+            return NotImplemented
+        held, empty = other._snapshot()
+        with self._guard.lock:
+            self._held, self._empty = merged(self._held, held), merged(self._empty, empty)
+        return self
+
+    def _snapshot(self) -> tuple[Held, Held]:
+        """Return what was counted, and the same before anything was, of one moment."""
+        with self._guard.lock:
+            return self._held, self._empty
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
@@ -293,14 +314,15 @@ class ConfusionCounts(State, Generic[ArrayT]):
         for k, part in enumerate(parts):
             if not isinstance(part, ConfusionCounts):
                 validate.refuse(f"parts[{k}]", "ConfusionCounts", type(part).__name__, TypeError)
-            total = part if total is None else total + part
+            total = part + 0 if total is None else total + part
         if total is None:
             validate.refuse("parts", "at least one", "none")
         return total
 
     def reset(self) -> Self:
         """Forget what was counted, and the labels and groups that were found; those that were given stay."""
-        self._held = self._empty
+        with self._guard.lock:
+            self._held = self._empty
         return self
 
     @overload
@@ -312,7 +334,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> ArrayT: ...
     @overload
@@ -324,7 +346,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> dict[str, ArrayT]: ...
     def compute(
@@ -335,50 +357,58 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         positive: int = 1,
         pos_label: Label | None = None,
-        labels: Sequence[Label] | None = None,
+        average_over: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
         """Return metrics of the matrix, or of every group's; all arguments as for :func:`cmfast.metrics.compute`.
 
         But for two, which are labels here and not places: `pos_label`, the positive class of two, in the place of
-        `positive`; and `labels`, the classes that averages are over. Without `pos_label` the positive class of two
-        integers that were not declared by `n_classes` is as for :func:`cmfast.metrics.from_labels`: 1 of 0 and 1, and
-        of -1 and 1; of others an error asks for it.
+        `positive`; and `average_over`, the classes that averages are over. Without `pos_label` the positive class of
+        two integers that were not declared by `n_classes` is as for :func:`cmfast.metrics.from_labels`: 1 of 0 and 1,
+        and of -1 and 1; of others an error asks for it.
 
-        Warns where the labels are text and no truth is ever predicted: nothing can be right.
+        Warns where the labels are text and no truth is ever predicted: nothing can be right; and where a metric of
+        ordered classes is named and more than two classes are text whose order was not given.
         """
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
-        return self._computed(names, pos_label, labels, options)[0]
+        return self._computed(self._held, names, pos_label, average_over, options)[0]
 
+    @staticmethod
     def _computed(
-        self, names: Any, pos_label: Label | None, labels: Sequence[Label] | None, options: dict[str, Any]
+        held: Held, names: Any, pos_label: Label | None, average_over: Sequence[Label] | None, options: dict[str, Any]
     ) -> tuple[Any, tuple[Label, ...]]:
-        """Return metrics, and the classes that there are for them."""
-        _samples.warn_of_strangers(self._held)
+        """Return metrics of what was counted at one moment, and the classes that there are for them."""
+        _samples.warn_of_strangers(held)
         check_options(**options)
-        held = self._held
         if _plan.is_binary(_plan.names_of(names)):
             held, place = for_two(held, options["positive"] if pos_label is None else 0)
             options = {**options, "positive": place}
         axis = held.axis
+        if names is not None and axis.source in (FOUND, CATEGORIES) and _labels.are_unordered_text(axis.labels):
+            ordered = [] if _plan.is_group(names) else [name for name in _plan.names_of(names) if needs(name)]
+            if ordered:
+                _labels.warn_of_order(ordered)
         if pos_label is not None:
             options = {**options, "positive": axis.place_of("pos_label", pos_label)}
             if len(axis.labels) != 2:
                 given = f"{validate.shown(pos_label)} with {len(axis.labels)} classes"
                 validate.refuse("pos_label", "None for other than two classes", given)
-        if labels is not None:
-            if not isinstance(labels, list | tuple | np.ndarray):
-                validate.refuse("labels", "a list of labels", validate.shown(labels), TypeError)
-            options = {**options, "labels": [axis.place_of("labels", label) for label in labels]}
+        if average_over is not None:
+            if not isinstance(average_over, list | tuple | np.ndarray):
+                validate.refuse("average_over", "a list of labels", validate.shown(average_over), TypeError)
+            places = [axis.place_of("average_over", label) for label in average_over]
+            options = {**options, "average_over": places}
         M: Any = held.whole()
         return metrics.compute(M, names, **options), axis.labels
 
-    def report(self, *, labels: Sequence[Label] | None = None, undefined: Undefined = "present") -> metrics.Report:
+    def report(
+        self, *, average_over: Sequence[Label] | None = None, undefined: Undefined = "present"
+    ) -> metrics.Report:
         """Report the matrix by its labels: :func:`cmfast.metrics.report`, to be printed, shown or taken as a frame.
 
         Parameters
         ----------
-        labels : sequence of labels, optional
+        average_over : sequence of labels, optional
             Classes that get a row, in this order, and that averages are over; default: all.
         undefined : {"present", "nan", "strict", "zero", "one"} or float
             What a 0/0 gives.
@@ -406,10 +436,11 @@ class ConfusionCounts(State, Generic[ArrayT]):
         geometric_mean            0.7071
         f1_of_macro               0.7500
         """
-        if self._held.keys is not None:
+        held = self._held
+        if held.keys is not None:
             validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
-        names = list(map(str, self.labels))
-        return metrics.report(self.matrix, class_names=names, labels=labels, undefined=undefined)
+        names = list(map(str, held.axis.labels))
+        return metrics.report(held.whole(), class_names=names, average_over=average_over, undefined=undefined)
 
     def group(self, key: Label | tuple[Label, ...], /) -> Self:
         """Return the counts of one group, as counts without groups; all classes stay.
@@ -431,15 +462,16 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> counts.group("y").matrix.tolist()
         [[0, 0], [1, 0]]
         """
-        groups = self.groups
-        if groups is None:
+        held, empty = self._snapshot()
+        if held.keys is None:
             validate.fail("there are no groups to take one of", TypeError)
+        groups = held.keys.labels
         try:
             place = {name: k for k, name in enumerate(groups)}[key]
         except (KeyError, TypeError) as error:
             kind = KeyError if isinstance(error, KeyError) else TypeError
             validate.refuse("key", f"one of the groups {validate.shown(groups)}", validate.shown(key), kind)
-        return self._with(one_of(self._held, place), self._empty)
+        return self._with(one_of(held, place), empty)
 
     def normalize(
         self,
@@ -488,7 +520,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> "pd.DataFrame": ...
     @overload
@@ -501,7 +533,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> "pl.DataFrame": ...
     @overload
@@ -514,7 +546,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> "pa.Table": ...
     @overload
@@ -527,7 +559,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = ...,
         positive: int = ...,
         pos_label: Label | None = ...,
-        labels: Sequence[Label] | None = ...,
+        average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
     ) -> Any: ...
     def table(
@@ -539,7 +571,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         positive: int = 1,
         pos_label: Label | None = None,
-        labels: Sequence[Label] | None = None,
+        average_over: Sequence[Label] | None = None,
         on_failure: OnFailure = "warn",
     ) -> Any:
         """Return metrics as a table: a row per group; where a metric is one per class, a row per group and class.
@@ -564,8 +596,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         validate.choice("library", library, _tables.LIBRARIES)
         wanted = names if _plan.is_group(names) or not isinstance(names, str) else [names]
         options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
-        found, classes = self._computed(wanted, pos_label, labels, options)
-        return _tables.tidy(self._held, found, library, classes if labels is None else labels)
+        held = self._held
+        found, classes = self._computed(held, wanted, pos_label, average_over, options)
+        return _tables.tidy(held, found, library, classes if average_over is None else average_over)
 
     def sync(self, process_group: Any = None) -> Self:
         """Return the sum over all processes of ``torch.distributed``; itself where there is only this one.
@@ -577,7 +610,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         process_group : torch.distributed.ProcessGroup, optional
             Default: all processes. Every one of them has to call this.
         """
-        return self._with(_sync.summed(self._held, process_group), self._empty)
+        held, empty = self._snapshot()
+        return self._with(_sync.summed(held, process_group), empty)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what was counted as checkpoints have it: tensors as they are, all else as plain Python values.
@@ -604,11 +638,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
             held, empty = of_parts({**state_dict, **arrays})
         except DamagedError as error:
             validate.fail(f"state_dict is of no ConfusionCounts: {error}")
-        declared = self._empty.axis
-        if declared.source not in GROWING and declared != held.axis:
-            wanted = f"of counts with {declared.described()}, as these were declared"
-            validate.refuse("state_dict", wanted, f"one with {held.axis.described()}")
-        self._held, self._empty = held, empty
+        with self._guard.lock:
+            declared = self._empty.axis
+            if declared.source not in GROWING and declared != held.axis:
+                wanted = f"of counts with {declared.described()}, as these were declared"
+                validate.refuse("state_dict", wanted, f"one with {held.axis.described()}")
+            self._held, self._empty = held, empty
 
     def _stored(self) -> dict[str, Any]:
         return parts_of(self._held, on_host=True)
@@ -616,3 +651,11 @@ class ConfusionCounts(State, Generic[ArrayT]):
     @classmethod
     def _of_stored(cls, parts: dict[str, Any]) -> Self:
         return cls()._with(*of_parts(parts))
+
+
+def _samples_in(held: Held) -> float:
+    """Return the sum of the matrix: of integers at most what int64 holds, as is checked when they are added."""
+    M: Any = held.whole()
+    with dispatch.chosen(M):
+        total: float = M.sum().item()
+    return total

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import addition, dispatch, validate
 from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
@@ -23,6 +23,9 @@ PARTS: Parts = {
 OPTIONAL = ("columns", "groups", "matrix", "matrices")
 
 
+UNKNOWN = 2**63
+
+
 class Held(NamedTuple):
     """One object, so that it changes in one step."""
 
@@ -30,6 +33,8 @@ class Held(NamedTuple):
     keys: Keys | None
     matrix: Array | None
     """None where nothing was counted, so that no library is chosen."""
+    most: int = UNKNOWN
+    """The integers in the matrix are at least 0, and add up to no more; UNKNOWN where neither was looked at."""
 
     def shape(self) -> tuple[int, ...]:
         """Return the shape that the matrix has, or would have."""
@@ -41,6 +46,13 @@ class Held(NamedTuple):
         return np.zeros(self.shape(), np.int64) if self.matrix is None else self.matrix
 
 
+def joined(held: Held, part: Held) -> Held:
+    """Return the sum of both, in the shortest way where the classes are the same and there are no groups."""
+    if part.axis is held.axis and held.keys is part.keys is None and held.matrix is not None:
+        return add_matrix(held, part.matrix, part.most)
+    return merged(held, part)
+
+
 def merged(a: Held, b: Held) -> Held:
     """Return the sum of both."""
     if a.matrix is not None and b.matrix is not None:
@@ -50,10 +62,28 @@ def merged(a: Held, b: Held) -> Held:
             validate.refuse("groups", "given for all counts or for none", f"counts {given[0]} and {given[1]} groups")
     out = Held(a.axis.union(b.axis, "labels"), a.keys.union(b.keys) if a.keys and b.keys else a.keys or b.keys, None)
     parts = [moved(held, out) for held in (a, b) if held.matrix is not None]
-    if len(parts) < 2:
-        return out._replace(matrix=parts[0] if parts else None)
-    with dispatch.chosen(parts[0]):
-        return out._replace(matrix=parts[0] + parts[1])
+    if not parts:
+        return out
+    if len(parts) == 1:
+        return looked_at(out._replace(matrix=parts[0], most=a.most if b.matrix is None else b.most))
+    return add_matrix(out._replace(matrix=parts[0], most=a.most), parts[1], b.most)
+
+
+def add_matrix(held: Held, M: Array, most: int) -> Held:
+    """Return counts with a matrix of the same classes added, whose integers add up to `most` at most."""
+    most += held.most
+    if most > addition.LARGEST and all(dispatch.dtype_of(x).kind != "f" for x in (held.matrix, M)):
+        return looked_at(held._replace(matrix=addition.add("counts", held.matrix, M), most=most))
+    with dispatch.chosen(M):
+        return held._replace(matrix=held.matrix + M, most=most)
+
+
+def looked_at(held: Held) -> Held:
+    """Return the counts; refuse integers below 0, and more in all than int64 holds, unless `most` says enough."""
+    M = held.matrix
+    if M is None or held.most <= addition.LARGEST or dispatch.dtype_of(M).kind == "f":
+        return held
+    return held._replace(most=addition.check_total("counts", M))
 
 
 def moved(held: Held, out: Held) -> Array:
@@ -120,4 +150,8 @@ def of_parts(parts: dict[str, Any]) -> tuple[Held, Held]:
         demand(kind in (np.int64, np.float64) and dispatch.shape_of(M) == held.shape(), "its matrix has another shape")
         every = [list(range(n)) for n in held.shape()]
         held = held._replace(matrix=dispatch.moved(M, held.shape(), every, every))  # nobody else's memory
+        try:
+            held = looked_at(held)
+        except (ValueError, OverflowError) as error:
+            demand(holds=False, why=f"its {str(error).partition(': ')[2] or error}")
     return held, Held(Axis((), FOUND) if axis.source in GROWING else axis, None, None)

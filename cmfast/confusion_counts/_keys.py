@@ -119,6 +119,7 @@ def _occurring(number: Array, n_possible: int) -> tuple[np.ndarray, Array]:
     """Return which numbers occur, and which of them each entry is."""
     if not isinstance(number, np.ndarray) or n_possible > 4 * len(number) + 2**16:
         return dispatch.distinct(number)
+    number = number.astype(np.uint8) if number.dtype.kind == "b" else number  # as an index a bool is a mask
     found = np.flatnonzero(np.bincount(number, minlength=n_possible))
     if len(found) == n_possible:
         return found, number

@@ -1,5 +1,6 @@
 """Samples of any labels, counted: what they are called is put to the counts afterwards, of which there are few."""
 
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _codes, _keys
 from cmfast.confusion_counts._axis import FOUND, IDS, LABELS, Axis, comparable, kind_of
-from cmfast.confusion_counts._held import Held
+from cmfast.confusion_counts._held import UNKNOWN, Held
 
 MOST_BY_GROUP = 64  # codes of labels that do not occur may be so many where there is a matrix for every group
 
@@ -64,6 +65,8 @@ def counted(
     dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
     if whole_floats:
         y_true, y_pred = _codes.whole("y_true", y_true), _codes.whole("y_pred", y_pred)
+    if all(type(y) is np.ndarray or dispatch.adapter(type(y)).HAS_DEVICES for y in (y_true, y_pred)):
+        _labels.warn_of_one_hot(y_true, y_pred)
     if axis.source == IDS:
         return _counted_ids(y_true, y_pred, weight, groups, axis, ignored)
     given = axis if axis.source == LABELS else None
@@ -77,7 +80,7 @@ def counted(
 
 
 def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
-    """Return counts with those of more samples, the short way: all are classes 0, 1, ... that are known. Else None."""
+    """Return the counts of more samples, the short way: all are classes 0, 1, ... that `held` has. Else None."""
     M: Any = held.matrix
     alike = type(y_true) is type(y_pred) is type(M) and y_true.shape == y_pred.shape
     if not alike or held.keys is not None or not held.axis.counts_up or 0 in y_true.shape:
@@ -91,8 +94,7 @@ def more(held: Held, y_true: Array, y_pred: Array) -> Held | None:
     part, _, outside = dispatch.call("confusion_matrix", *flat, None, None, ignored=None, **options)
     if outside is not None:
         return None
-    with dispatch.chosen(M):
-        return held._replace(matrix=M + part)
+    return Held(held.axis, None, part, prod(flat[0].shape))
 
 
 def _shared(y_true: Array, y_pred: Array, weight: Array | None) -> list[Any] | None:
@@ -142,13 +144,20 @@ def _tallied(samples: _Samples, groups: Any, n: int, axis: Axis, ignored: int | 
         keys, number, order = _keys.of_columns(groups, samples.y_true, samples.shape)
     options: dict[str, Any] = {"n_classes": n, "groups": number, "n_groups": None if keys is None else len(keys.rows)}
     options |= {"sample_weight": samples.weight, "ignore_index": ignored}
-    M = counting.confusion_matrix(samples.y_true, samples.y_pred, **options)
+    if samples.weight is not None and dispatch.dtype_of(samples.weight).kind != "f":
+        options["on_failure"] = "raise"  # the only one: more than int64 holds
+    try:
+        M = counting.confusion_matrix(samples.y_true, samples.y_pred, **options)
+    except failures.FailureError:
+        added = "the integers of one cell add up to more than int64 holds"
+        validate.refuse("sample_weight", "of sums below 2**63", added, OverflowError)
+    most = prod(samples.shape) if samples.weight is None else UNKNOWN
     if keys is None and samples.weight is None:  # as in every step of a loop
-        return Held(axis, None, M)
+        return Held(axis, None, M, most)
     every = list(range(n))
     source = [every, every] if keys is None else [list(order), every, every]
     shape = (n, n) if keys is None else (len(keys.rows), n, n)
-    return Held(axis, keys, dispatch.moved(M, shape, source, [list(range(size)) for size in shape]))
+    return Held(axis, keys, dispatch.moved(M, shape, source, [list(range(size)) for size in shape]), most)
 
 
 def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, given: Axis | None, ignored: Any) -> Held:
@@ -175,7 +184,7 @@ def _counted(y_true: Array, y_pred: Array, weight: Array | None, groups: Any, gi
     groups_at = [] if held.keys is None else [list(range(len(held.keys.rows)))]
     source, target = ([*groups_at, *([pair[side] for pair in pairs] for pairs in known)] for side in (0, 1))
     shape = (*(map(len, groups_at)), len(places), len(places))
-    return Held(axis, held.keys, dispatch.moved(held.matrix, shape, source, target))
+    return Held(axis, held.keys, dispatch.moved(held.matrix, shape, source, target), held.most)
 
 
 def warn_of_strangers(held: Held) -> None:

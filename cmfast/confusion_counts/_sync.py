@@ -4,22 +4,23 @@ from typing import Any
 
 from cmfast._core import dispatch
 from cmfast._core.adapters import _processes
-from cmfast.confusion_counts._held import Held, merged, moved
+from cmfast.confusion_counts._held import Held, looked_at, merged, moved
 
 
 def summed(held: Held, group: Any) -> Held:
     """Return the sum over all processes: labels and groups are exchanged, then matrices of one shape are added."""
     place = _processes.where(held.matrix)
     floats = held.matrix is not None and dispatch.dtype_of(held.matrix).kind == "f"
-    heads = _processes.gathered((held.axis, held.keys, place, floats), group)
+    heads = _processes.gathered((held.axis, held.keys, place, floats, held.most), group)
     if heads is None:
         return held
     every = Held(heads[0][0], heads[0][1], None)
-    for axis, keys, _, _ in heads[1:]:  # in the order of ranks, so that all processes have one order of labels
+    for axis, keys, *_ in heads[1:]:  # in the order of ranks, so that all processes have one order of labels
         every = merged(every, Held(axis, keys, None))
     places = [head[2] for head in heads if head[2] is not None]
     if not places:
         return every
     part = None if held.matrix is None else moved(held, every)
-    options = {"floats": any(head[3] for head in heads), "group": group}
-    return every._replace(matrix=_processes.added(part, every.shape(), place or places[0], **options))
+    options = {"floats": any(head[3] for head in heads), "group": group, "most": sum(head[4] for head in heads)}
+    matrix = _processes.added(part, every.shape(), place or places[0], **options)
+    return looked_at(every._replace(matrix=matrix, most=options["most"]))

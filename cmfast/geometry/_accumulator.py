@@ -11,6 +11,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure, Progress
+from cmfast._core.locking import ObjectLock
 from cmfast._core.progress import reporter
 from cmfast._files.scratch import Scratch
 from cmfast.geometry import _binning
@@ -60,7 +61,8 @@ class CellAccumulator:
     -----
     Bad values: as :func:`cmfast.cell_counts`. Synchronises the device. Reproducible: the counts do not depend on how
     the points are cut, on their order, or on threads. Where cells and classes together need more than 63 bits all
-    counts stay in memory. One thread at a time may use it: give each its own, and merge their counts.
+    counts stay in memory. Several threads may update it: no update is lost. They count at the same time, and add one
+    after the other.
 
     Examples
     --------
@@ -90,6 +92,7 @@ class CellAccumulator:
         self.directory = directory
         self._tag = 2 * bits_of(self.n_classes)
         self._held = _Held(0, 0, None, (), ())
+        self._guard = ObjectLock()
 
     @property
     def grid(self) -> Grid:
@@ -148,7 +151,12 @@ class CellAccumulator:
         return self._add(cells)
 
     def _add(self, cells: CellCounts) -> Self:
-        held = self._held
+        with self._guard.lock:
+            self._held = self._with(self._held, cells)
+        return self
+
+    def _with(self, held: "_Held", cells: CellCounts) -> "_Held":
+        """Return what is held with some counts; where that fails, nothing has changed."""
         for other in (*held.parts[:1], *held.spilled[:1]):
             dispatch.adopt(cells=cells.counts, before=other.counts)
         n_points, n_dropped = held.n_points + cells.n_points, held.n_dropped + cells.n_dropped
@@ -160,12 +168,14 @@ class CellAccumulator:
         if 2 * BYTES * sum(map(len, parts)) > self.max_bytes and self._storable([*spilled, *parts], ranges):
             spilled = (*spilled, _stored([CellCounts.merge(parts)], ranges, self.directory))
             parts = []
-        # Whatever fails fails before this line, and leaves what was held as it was.
-        self._held = _Held(n_points, n_dropped, ranges, tuple(parts), spilled)
-        return self
+        return _Held(n_points, n_dropped, ranges, tuple(parts), spilled)
 
     def counts(self) -> CellCounts:
         """Return the counts of all points so far; more can be added afterwards."""
+        with self._guard.lock:
+            return self._counts()
+
+    def _counts(self) -> CellCounts:
         held = self._held
         every = [*held.spilled, *held.parts]
         if held.spilled and self._storable(every, held.ranges):

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.locking import ObjectLock
 from cmfast.geometry import _binning
 from cmfast.geometry._exact_axes import principal
 from cmfast.geometry._projection import Projection
@@ -29,7 +30,7 @@ class PcaAccumulator:
     Bad values: as :func:`cmfast.pca`. Reproducible: same parts in the same order, same bits; other parts of the same
     points differ by rounding, relative to the largest variance, and so do parts added in another order. Points on a
     GPU stay there: each part synchronises, its axes and one coordinate per point come to the host, where parts are
-    joined. One thread at a time may use it.
+    joined. Several threads may update it: no update is lost, and the order in which they come decides the last bits.
 
     Examples
     --------
@@ -46,6 +47,7 @@ class PcaAccumulator:
 
     def __init__(self) -> None:
         self._held: tuple[int, int, Any, Any, Any] = (0, 0, None, None, None)
+        self._guard = ObjectLock()
 
     @property
     def n_points(self) -> int:
@@ -89,9 +91,7 @@ class PcaAccumulator:
         num_threads = validate.num_threads(num_threads)
         (X,) = dispatch.adopt(X=X)
         n_rows, n = validate.points(X=X)
-        held = self._held
-        if held[2] is not None and len(held[2]) != n:
-            validate.refuse("X", f"of shape (N, {len(held[2])}), as the points before", f"shape (N, {n})")
+        self._check_columns(n)
         found = dispatch.call("pca", X, n_components=n, precision="float64")
         mean, components, ratio = (dispatch.to_host(x) for x in found[:3])
         n_dropped, first = found[3:]
@@ -105,8 +105,15 @@ class PcaAccumulator:
             with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
                 largest = np.square(along[~np.isnan(along)]).sum()
                 part = (*part[:3], (components.T * (shares * largest)) @ components, X[:0])
-        self._held = _joined("X", held, part)
+        with self._guard.lock:
+            self._check_columns(n)  # another thread may have brought the first points meanwhile
+            self._held = _joined("X", self._held, part)
         return self
+
+    def _check_columns(self, n: int) -> None:
+        mean = self._held[2]
+        if mean is not None and len(mean) != n:
+            validate.refuse("X", f"of shape (N, {len(mean)}), as the points before", f"shape (N, {n})")
 
     def add(self, other: "PcaAccumulator", /) -> Self:
         """Take the points of another accumulator into account.
@@ -130,10 +137,12 @@ class PcaAccumulator:
         """
         if not isinstance(other, PcaAccumulator):
             validate.refuse("other", "a PcaAccumulator", type(other).__name__, TypeError)
-        mine, theirs = self._held[2], other._held[2]
-        if mine is not None and theirs is not None and len(mine) != len(theirs):
-            validate.refuse("other", f"of points with {len(mine)} columns", f"{len(theirs)} columns")
-        self._held = _joined("other", self._held, other._held)
+        part = other._held
+        with self._guard.lock:
+            mine, theirs = self._held[2], part[2]
+            if mine is not None and theirs is not None and len(mine) != len(theirs):
+                validate.refuse("other", f"of points with {len(mine)} columns", f"{len(theirs)} columns")
+            self._held = _joined("other", self._held, part)
         return self
 
     def projection(self, n_components: int = 10) -> Projection[Any]:

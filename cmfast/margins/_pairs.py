@@ -23,7 +23,8 @@ def split(name: str, kept: str, pairs: Any, most: int) -> tuple[Kept, list[Any]]
     """Return the axes of all pairs (axes, target) of the argument `name`, which calls axes `kept`, and the targets."""
     wanted = f"a list of pairs ({kept}, target)"
     if not isinstance(pairs, list | tuple) or not pairs:
-        validate.refuse(name, wanted, "none" if pairs in ([], ()) else type(pairs).__name__, TypeError)
+        nothing = isinstance(pairs, list | tuple)  # a table would compare its cells
+        validate.refuse(name, wanted, "none" if nothing else type(pairs).__name__, TypeError)
     axes, targets = [], []
     for k, pair in enumerate(pairs):
         if not isinstance(pair, list | tuple) or len(pair) != 2:

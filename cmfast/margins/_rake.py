@@ -25,6 +25,8 @@ RAKINGS = get_args(Raking)
 BOUNDED = ("truncated", "logit")
 MOST_ATTRIBUTES = 2**16
 ARGUMENTS = _tidy.Arguments("weights", "design", "targets", records=True)
+ROUNDED = 1e-6  # how far proportions may be from adding up to 1
+MANY = 10.0  # weights add up to so much where targets that add up to 1 are hardly meant
 
 
 def rake(
@@ -195,6 +197,8 @@ def rake(
     p = importances(importance, len(axes) if axes else n_lines)
     options: dict[str, Any] = {"axes": axes, "method": method, "low": low, "high": high, "importance": p}
     options |= {"tol": tol, "max_iter": max_iter, "pattern": (rows.first, rows.columns) if rows else None}
+    if axes and n:
+        _warn_of_proportions(weights, n, given, axes)
     lines = _names(names, n_lines)
     words = Words() if long is None else long.words
     out = dispatch.call(
@@ -212,6 +216,18 @@ def rake(
         return result
     multipliers, achieved, proof = map(long.by_row, parts)
     return result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
+
+
+def _warn_of_proportions(weights: Any, n: int, given: list[Any], axes: tuple[tuple[int, ...], ...]) -> None:
+    """Warn where all targets add up to 1, as shares of a population do, but the weights to far more."""
+    for target, of in zip(given, axes, strict=True):
+        total = np.asarray(dispatch.to_host(target), np.float64).sum(axis=tuple(range(-len(of), 0)))
+        if not total.size or not (abs(total - 1.0) <= ROUNDED).all():  # NaN asks nothing, and is no share
+            return
+    before = float(n) if weights is None else float(np.asarray(dispatch.to_host(weights), np.float64).sum(-1).min())
+    if before >= MANY:
+        said = f"targets add up to 1, as proportions do, and so will the weights, which add up to {before:,.6g} now"
+        failures.diagnose(f"{said}; multiply the targets by the size of the population for weights that add up to it")
 
 
 def _are_pairs(targets: Any) -> bool:

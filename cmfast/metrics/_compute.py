@@ -21,7 +21,7 @@ def compute(
     *,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
@@ -33,7 +33,7 @@ def compute(
     *,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, DeviceT]: ...
@@ -45,7 +45,7 @@ def compute(
     *,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
@@ -57,7 +57,7 @@ def compute(
     *,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
@@ -69,7 +69,7 @@ def compute(
     *,
     undefined: Undefined = "present",
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -87,7 +87,7 @@ def compute(
         What a 0/0 gives, and which classes enter an average (see Notes).
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
-    labels : sequence of int, optional
+    average_over : sequence of int, optional
         Classes that averages are over, and whose values come back; all others stay the negatives of each. Metrics of
         the whole matrix do not change. Default: all.
     on_failure : {"warn", "raise", "ignore"}
@@ -99,8 +99,8 @@ def compute(
     -------
     array, or dict of str to array
         The array of one name, or one per name of several: shape (...), or (..., C) for a metric per class. float32 if
-        `M` is, else float64. With `labels` a metric per class has those alone, in their order. Library and device of
-        `M`.
+        `M` is, else float64. With `average_over` a metric per class has those alone, in their order. Library and
+        device of `M`.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def compute(
     (0.844933, [0.933, 0.933, 0.8])
     """
     wanted = _plan.names_of(names)
-    found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, labels)
+    found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over)
     return _plan.as_asked(names, wanted, found)
 
 
@@ -144,7 +144,7 @@ def from_sums(
     tops: DeviceT | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
@@ -159,7 +159,7 @@ def from_sums(
     tops: DeviceT | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, DeviceT]: ...
@@ -174,7 +174,7 @@ def from_sums(
     tops: ArrayLike | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
@@ -189,7 +189,7 @@ def from_sums(
     tops: ArrayLike | None = ...,
     undefined: Undefined = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
@@ -203,7 +203,7 @@ def from_sums(
     tops: Array | None = None,
     undefined: Undefined = "present",
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -225,7 +225,7 @@ def from_sums(
         What a 0/0 gives, as for :func:`compute`.
     positive : {1, 0}
         Which class of two is the positive one, for binary names.
-    labels : sequence of int, optional
+    average_over : sequence of int, optional
         Classes that averages are over, and whose values come back; all others stay the negatives of each. Metrics of
         the whole matrix do not change. Default: all.
     on_failure : {"warn", "raise", "ignore"}
@@ -260,7 +260,7 @@ def from_sums(
     if _plan.is_group(names):
         there = {name for name in ("bands", "tops") if sums[name] is not None}
         wanted = tuple(name for name in wanted if there.issuperset(needs(name)))
-    found = of_sums(wanted, undefined, positive, on_failure, num_threads, labels, **sums)
+    found = of_sums(wanted, undefined, positive, on_failure, num_threads, average_over, **sums)
     return _plan.as_asked(names, wanted, found)
 
 

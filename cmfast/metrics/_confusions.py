@@ -21,14 +21,14 @@ def _run(
     M: Array,
     on_failure: OnFailure,
     num_threads: int | None,
-    labels: Sequence[int] | None = None,
+    classes: Sequence[int] | None = None,
     **options: Any,
 ) -> list[Any]:
     validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    chosen = _plan.labels_of(labels, C)
+    chosen = _plan.labels_of(classes, C, "classes")
     *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
     failures.report(status, on_failure, failed="matrices left out")
     return [part if chosen is None else part[..., list(chosen), :, :] for part in found]
@@ -39,7 +39,7 @@ def one_vs_rest(
     M: DeviceT,
     /,
     *,
-    labels: Sequence[int] | None = ...,
+    classes: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
@@ -48,7 +48,7 @@ def one_vs_rest(
     M: ArrayLike,
     /,
     *,
-    labels: Sequence[int] | None = ...,
+    classes: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> NDArray[Any]: ...
@@ -56,7 +56,7 @@ def one_vs_rest(
     M: Array,
     /,
     *,
-    labels: Sequence[int] | None = None,
+    classes: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -66,7 +66,7 @@ def one_vs_rest(
     ----------
     M : array, shape (..., C, C)
         Counts or any normalisation of them.
-    labels : sequence of int, optional
+    classes : sequence of int, optional
         Classes whose tables come back, in their order; all others stay negatives. Default: all.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values; their tables are 0, or NaN for fractions.
@@ -84,7 +84,7 @@ def one_vs_rest(
     >>> metrics.one_vs_rest([[420, 15, 15], [10, 280, 10], [30, 20, 200]])[0].tolist()
     [[510, 40], [30, 420]]
     """
-    return _run("one_vs_rest", M, on_failure, num_threads, labels)[0]
+    return _run("one_vs_rest", M, on_failure, num_threads, classes)[0]
 
 
 @overload

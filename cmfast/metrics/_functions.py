@@ -34,7 +34,7 @@ def recall(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -43,7 +43,7 @@ def recall(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("recall", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("recall", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -53,7 +53,7 @@ def precision(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -62,7 +62,7 @@ def precision(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("precision", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("precision", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -72,7 +72,7 @@ def f1(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -84,7 +84,7 @@ def f1(
     ``average="macro"`` is the mean of the F1 of the classes (Opitz & Burst 2019);
     :func:`f1_of_macro` is the other macro F1.
     """
-    return averaged("f1", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("f1", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -94,7 +94,7 @@ def jaccard(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -103,7 +103,7 @@ def jaccard(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("jaccard", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("jaccard", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -113,7 +113,7 @@ def specificity(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -122,7 +122,7 @@ def specificity(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("specificity", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("specificity", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -132,7 +132,7 @@ def npv(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -141,7 +141,7 @@ def npv(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("npv", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("npv", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -151,7 +151,7 @@ def fpr(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -160,7 +160,7 @@ def fpr(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("fpr", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("fpr", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -170,7 +170,7 @@ def fnr(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -179,7 +179,7 @@ def fnr(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("fnr", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("fnr", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -189,7 +189,7 @@ def fdr(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -198,7 +198,7 @@ def fdr(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("fdr", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("fdr", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -208,7 +208,7 @@ def false_omission_rate(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -217,7 +217,7 @@ def false_omission_rate(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("false_omission_rate", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("false_omission_rate", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -227,7 +227,7 @@ def positive_likelihood_ratio(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -236,7 +236,7 @@ def positive_likelihood_ratio(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("positive_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("positive_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -246,7 +246,7 @@ def negative_likelihood_ratio(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -255,7 +255,7 @@ def negative_likelihood_ratio(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("negative_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("negative_likelihood_ratio", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -265,7 +265,7 @@ def diagnostic_odds_ratio(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -274,7 +274,7 @@ def diagnostic_odds_ratio(
 
     Shape (..., C); with `average` shape (...). Options as for :func:`compute`.
     """
-    return averaged("diagnostic_odds_ratio", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("diagnostic_odds_ratio", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_class
@@ -284,7 +284,7 @@ def fowlkes_mallows(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -295,7 +295,7 @@ def fowlkes_mallows(
 
     Not ``sklearn.metrics.fowlkes_mallows_score``, which compares two clusterings by pairs of samples.
     """
-    return averaged("fowlkes_mallows", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged("fowlkes_mallows", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @per_matrix

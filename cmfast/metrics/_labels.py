@@ -6,9 +6,10 @@ from typing import Any, overload
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch
+from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array, DeviceT, Floats, Label, Undefined
 from cmfast.metrics import _plan, _samples
-from cmfast.metrics._evaluate import SUMS, check_options, of_sums
+from cmfast.metrics._evaluate import SUMS, check_options, needs, of_sums
 from cmfast.metrics._margins import Margins
 from cmfast.metrics._names import MetricName, Names
 from cmfast.metrics._single import of_policy
@@ -20,6 +21,7 @@ def label_margins(
     y_pred: DeviceT,
     *,
     n_classes: int | None = ...,
+    labels: ArrayLike | None = ...,
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
@@ -34,6 +36,7 @@ def label_margins(
     y_pred: ArrayLike,
     *,
     n_classes: int | None = ...,
+    labels: ArrayLike | None = ...,
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
@@ -47,6 +50,7 @@ def label_margins(
     y_pred: Array,
     *,
     n_classes: int | None = None,
+    labels: Array | None = None,
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
@@ -64,6 +68,8 @@ def label_margins(
     n_classes : int, optional
         Labels are the class ids ``0, ..., n_classes - 1``. Default: the classes are the labels that occur anywhere in
         `y_true` or `y_pred`, sorted, as for :func:`cmfast.confusion_matrix`; an order of categories is kept.
+    labels : array, shape (C,), optional
+        The classes, in this order, as for :func:`cmfast.confusion_matrix`: a pair with another label is left out.
     sample_weight : array, shape (..., n), optional
         What each sample adds; default 1. Integers are added as integers, anything else in float64.
     groups : array of int or str, shape (..., n), optional
@@ -95,7 +101,8 @@ def label_margins(
     Warns
     -----
     DiagnosticWarning
-        Labels of shape (n, 1) with `n_classes`; text of which no label is in both.
+        Labels of shape (n, 1) with `n_classes`; labels with exactly one 1 in each of several rows, as one-hot labels
+        have; text of which no label is in both.
 
     Notes
     -----
@@ -112,7 +119,7 @@ def label_margins(
     ([1, 0, 1], [2, 2, 0])
     """
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads)
+    options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)
     return _samples.summed(given, options)[0]
 
 
@@ -132,7 +139,8 @@ def from_labels(
     undefined: Undefined = ...,
     positive: int = ...,
     pos_label: Label | None = ...,
-    labels: Sequence[Label] | None = ...,
+    labels: ArrayLike | None = ...,
+    average_over: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
 @overload
@@ -151,7 +159,8 @@ def from_labels(
     undefined: Undefined = ...,
     positive: int = ...,
     pos_label: Label | None = ...,
-    labels: Sequence[Label] | None = ...,
+    labels: ArrayLike | None = ...,
+    average_over: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, DeviceT]: ...
 @overload
@@ -170,7 +179,8 @@ def from_labels(
     undefined: Undefined = ...,
     positive: int = ...,
     pos_label: Label | None = ...,
-    labels: Sequence[Label] | None = ...,
+    labels: ArrayLike | None = ...,
+    average_over: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
 @overload
@@ -189,7 +199,8 @@ def from_labels(
     undefined: Undefined = ...,
     positive: int = ...,
     pos_label: Label | None = ...,
-    labels: Sequence[Label] | None = ...,
+    labels: ArrayLike | None = ...,
+    average_over: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
 @of_policy
@@ -208,7 +219,8 @@ def from_labels(
     undefined: Undefined = "present",
     positive: int = 1,
     pos_label: Label | None = None,
-    labels: Sequence[Label] | None = None,
+    labels: Array | None = None,
+    average_over: Sequence[Label] | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Any number of metrics straight from labels, without a confusion matrix.
@@ -231,8 +243,12 @@ def from_labels(
     pos_label : label, optional
         The same by its label, in the place of `positive`: text, a bool, an integer. Without `n_classes` the classes are
         then two labels, whatever they are, also where one of them does not occur.
-    labels : sequence of labels, optional
-        Classes that averages are over, as for :func:`compute`: labels that occur, or class ids with `n_classes`.
+    labels : array, shape (C,), optional
+        The classes, in this order, as for :func:`cmfast.confusion_matrix`: a pair with another label is left out.
+        Metrics of ordered classes, as the weighted kappas, depend on the order.
+    average_over : sequence of labels, optional
+        Classes that averages are over, and whose values come back, as for :func:`compute`: some of the labels, or class
+        ids with `n_classes`. All others stay the negatives of each.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -246,12 +262,19 @@ def from_labels(
     TypeError, ValueError
         As :func:`label_margins` and :func:`compute`; a binary name for labels that do not say which is positive.
 
+    Warns
+    -----
+    DiagnosticWarning
+        A metric of ordered classes was named, and more than two classes are text whose order nobody gave.
+
     Notes
     -----
-    Agrees with scikit-learn for any labels: classes that do not occur have no part in averages and distances.
+    Agrees with scikit-learn's confusion matrix of the same labels: classes that do not occur have no part in averages
+    and distances, unless `labels` has them. The `labels` of scikit-learn's averages are `average_over` here.
 
     Memory: five numbers per class, where a matrix has one per pair: 4 MB instead of 80 GB for 100,000 classes. Bad
-    values: labels raise; weights that add up to no number, or to less than 0, give NaN and warn. Synchronises the
+    values: labels raise; weights that add up to no number, to less than 0, or, as integers, to more than int64 holds,
+    give NaN and warn. Synchronises the
     device. Reproducible: same input, same bits.
 
     Examples
@@ -269,23 +292,32 @@ def from_labels(
     wanted = _plan.names_of(names)
     check_options(undefined, positive, "warn")
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads)
+    options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)
     options = options._replace(pos_label=pos_label, positive=positive if _plan.is_binary(wanted) else None)
 
     def placed(C: int, classes: _samples.Classes) -> tuple[int, tuple[int, ...] | None]:
         place = positive if pos_label is None else _samples.place_of("pos_label", pos_label, C, classes)
-        return place, _plan.labels_of(_samples.places_of(labels, classes), C)
+        return place, _plan.labels_of(_samples.places_of(average_over, classes), C)
 
     def check(C: int, classes: _samples.Classes) -> object:
         return _plan.plan(wanted, C, undefined, *placed(C, classes), asked="y_true and y_pred")
 
     sums, classes = _samples.summed(given, options, check)
+    if labels is None and names is not None and _labels.are_unordered_text(classes):
+        _warn_of_order(names, wanted, y_true, y_pred)
     place, chosen = placed(dispatch.shape_of(sums.diagonal)[-1], classes)
-    parts = dict(zip(SUMS, sums, strict=False))
+    parts = dict(zip(SUMS, sums, strict=False)) | {"d": _samples.diagonal_of(sums)}
     found = of_sums(wanted, undefined, place, "warn", num_threads, chosen, _unsummed, **parts)
     return _plan.as_asked(names, wanted, found)
 
 
 def _unsummed(index: tuple[int, ...]) -> str:
     """Say why the sums of labels are no metrics: they were counted, so the weights are at fault."""
-    return "sample_weight adds up to no number, or to one below 0"
+    return "sample_weight adds up to no number, to one below 0, or to more than int64 holds"
+
+
+def _warn_of_order(names: str | Sequence[str], wanted: tuple[str, ...], y_true: Array, y_pred: Array) -> None:
+    """Warn of metrics that were named and depend on the order of text, unless a column declares it."""
+    ordered = [] if _plan.is_group(names) else [name for name in wanted if needs(name)]
+    if ordered and not any(_labels.has_order(y) for y in (y_true, y_pred)):
+        _labels.warn_of_order(ordered)

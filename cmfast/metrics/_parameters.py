@@ -26,7 +26,7 @@ def fbeta(
     *,
     average: Average = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -39,7 +39,7 @@ def fbeta(
     *,
     average: Average = ...,
     positive: int = ...,
-    labels: Sequence[int] | None = ...,
+    average_over: Sequence[int] | None = ...,
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -52,7 +52,7 @@ def fbeta(
     *,
     average: Average = None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -63,7 +63,7 @@ def fbeta(
     :func:`precision`, and infinite, which gives :func:`recall`.
     """
     beta = validate.nonnegative("beta", beta)
-    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, labels)
+    return averaged(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, average_over)
 
 
 @overload

@@ -151,18 +151,18 @@ def plan(
     return _Planner([form for form in forms if form is not None], undefined, positive, members).placed()
 
 
-def labels_of(labels: object, C: int) -> tuple[int, ...] | None:
-    """Return the option `labels` as a tuple, checked: which of `C` classes averages are of."""
+def labels_of(labels: object, C: int, name: str = "average_over") -> tuple[int, ...] | None:
+    """Return the option `name` as a tuple, checked: which of `C` classes averages are over."""
     if labels is None:
         return None
     listed = labels.tolist() if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
     if not isinstance(listed, list | tuple | range) or not len(listed):
-        validate.refuse("labels", "a list of class ids, at least one", validate.shown(labels), TypeError)
-    found = tuple(validate.count("labels", label) for label in listed)
+        validate.refuse(name, "a list of class ids, at least one", validate.shown(labels), TypeError)
+    found = tuple(validate.count(name, label) for label in listed)
     if len(set(found)) < len(found):
-        validate.refuse("labels", "unique", validate.shown(list(found)))
+        validate.refuse(name, "unique", validate.shown(list(found)))
     if max(found) >= C:
-        validate.refuse("labels", f"in 0..{C - 1}", max(found))
+        validate.refuse(name, f"in 0..{C - 1}", max(found))
     return found
 
 

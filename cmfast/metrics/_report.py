@@ -118,17 +118,17 @@ def _unlike_averages(name: str, names: list[str]) -> str:
 
 
 def _places(labels: Any, names: list[str]) -> list[int] | None:
-    """Return which classes the option `labels` holds, by what they are called."""
+    """Return which classes the option `average_over` holds, by what they are called."""
     if labels is None:
         return None
     if not isinstance(labels, list | tuple | range | np.ndarray) or not len(labels):
-        validate.refuse("labels", "a list of classes, at least one", validate.shown(labels), TypeError)
+        validate.refuse("average_over", "a list of classes, at least one", validate.shown(labels), TypeError)
     asked = list(map(str, labels))
     unknown = [label for label in asked if label not in names]
     if unknown:
-        validate.refuse("labels", f"of the classes {validate.shown(names)}", validate.shown(unknown[0]))
+        validate.refuse("average_over", f"of the classes {validate.shown(names)}", validate.shown(unknown[0]))
     if len(set(asked)) < len(asked):
-        validate.refuse("labels", "unique", validate.shown(asked))
+        validate.refuse("average_over", "unique", validate.shown(asked))
     return [names.index(label) for label in asked]
 
 
@@ -137,7 +137,7 @@ def report(
     /,
     *,
     class_names: Sequence[str] | None = None,
-    labels: Sequence[Label] | None = None,
+    average_over: Sequence[Label] | None = None,
     undefined: Undefined = "present",
 ) -> Report:
     """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
@@ -148,7 +148,7 @@ def report(
         Rows are the truth. Counts or any normalisation of them; also one of scipy.sparse.
     class_names : sequence of str, optional
         Default: the class numbers. A class that is called "macro" or "weighted", as the averages are, stands in quotes.
-    labels : sequence of labels, optional
+    average_over : sequence of labels, optional
         Classes that get a row, in this order, and that averages are over, by what `class_names` calls them; all others
         stay the negatives of each. Metrics of the whole matrix do not change. Default: all.
     undefined : {"nan", "present", "strict", "zero", "one"}
@@ -200,11 +200,11 @@ def report(
         validate.refuse("class_names", f"{C} names", len(names))
     if len(set(names)) != C:
         validate.refuse("class_names", "unique", names)
-    places = _places(labels, names)
+    places = _places(average_over, names)
     names = [_unlike_averages(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
     wanted = cast(Names, [*PER_CLASS, *averages, *WHOLE])
-    found = compute(M, wanted, undefined=undefined, labels=places, on_failure="raise")
+    found = compute(M, wanted, undefined=undefined, average_over=places, on_failure="raise")
     host = {name: np.asarray(dispatch.to_host(value), np.float64) for name, value in found.items()}
     sums = margins(M)
     support = np.asarray(dispatch.to_host(sums.row_sums), np.float64)

@@ -30,6 +30,8 @@ class Options(NamedTuple):
     pos_label: Any = None
     positive: int | None = None
     """Which of two classes is the positive one, where a metric of two classes is asked for; else None."""
+    labels: Any = None
+    """The classes, in order; pairs with others are left out."""
 
 
 def summed(
@@ -41,8 +43,8 @@ def summed(
     """
     threads = validate.num_threads(options.num_threads)
     if lazy.are_lazy(*given.values()):
-        return _of_chunks(given, options, check), None
-    arrays = _adopted(given, options)
+        return _of_chunks(given, options, check)
+    arrays, names = _adopted(given, options)
     coded = [name for name in ("y_true", "y_pred") if isinstance(arrays[name], _text.Coded)]
     texts = [name for name in coded if arrays[name].is_text]
     for name in ("y_true", "y_pred"):
@@ -61,33 +63,61 @@ def summed(
     if texts and n_classes is not None:
         validate.refuse("n_classes", "None where labels are text", validate.shown(n_classes))
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
-    sized = n_classes is not None or bool(coded)
+    listed = None
+    if names is not None:
+        listed = _labels.check_listed(names, n_classes, dispatch.dtype_of(arrays["y_true"]).kind)
+    sized = n_classes is not None or bool(coded) or listed is not None
     doubt = validate.samples_last(sized=sized, y_true=arrays["y_true"], y_pred=arrays["y_pred"])
     if doubt is not None:
         failures.diagnose(doubt)
+    if options.sample_axes == 1:
+        _labels.warn_of_one_hot(arrays["y_true"], arrays["y_pred"])
     ignored = None if options.ignore_index is None else _labels.ignored(options.ignore_index, arrays["y_true"])
     arrays["groups"], n_groups = _labels.numbered(arrays["groups"], options.n_groups)
     n_groups = _groups(arrays["groups"], n_groups)
     counting = {"n_groups": n_groups, "num_threads": threads}
     if coded:
-        return _of_codes(arrays, ignored, options, check, counting)
+        return _of_codes(arrays, ignored, options, check, counting, names)
+    if listed is not None:
+        check(len(listed), listed)
+        arrays["y_true"] = _labels.placed(arrays["y_true"], listed, ignored)
+        arrays["y_pred"] = _labels.placed(arrays["y_pred"], listed)
+        _leave_out(*(dispatch.bare(arrays[name]) for name in ("y_true", "y_pred")))
+        return _of(arrays, n_classes=len(listed), ignored=_labels.NOWHERE, **counting), listed
     if n_classes is None:
         return _of_integers(arrays, ignored, options, check, counting)
     check(n_classes, None)
     return _of(arrays, n_classes=n_classes, ignored=ignored, **counting), None
 
 
-def _of_chunks(given: dict[str, Array], options: Options, check: Callable[[int, Classes], object]) -> Margins[Any]:
-    """Return the lazy sums of Dask arrays, chunk by chunk."""
-    _labels.check_known(n_classes=options.n_classes, groups=given["groups"], n_groups=options.n_groups)
+def _leave_out(truth: Any, guess: Any) -> None:
+    """Let a truth count nowhere, in place, where what was predicted is none of the classes."""
+    with dispatch.chosen(truth):
+        truth[guess < 0] = _labels.NOWHERE
+
+
+def _of_chunks(
+    given: dict[str, Array], options: Options, check: Callable[[int, Classes], object]
+) -> tuple[Margins[Any], Classes]:
+    """Return the lazy sums of Dask arrays, chunk by chunk, and what the classes are called."""
+    known = {"n_classes": options.n_classes, "labels": options.labels}
+    _labels.check_known(**known, groups=given["groups"], n_groups=options.n_groups)
     weight = given["sample_weight"]
     dtype = None if weight is None else dispatch.dtype_of(weight)
     if dtype is not None and (dtype.kind not in "bui" or dtype.itemsize > MOST_BYTES):
         validate.refuse("sample_weight", "integers of at most 32 bits with Dask arrays", f"dtype {dtype}", TypeError)
-    check(validate.count("n_classes", options.n_classes), None)
+    classes: Classes = None
+    if options.labels is not None:
+        validate.columns(labels=options.labels)
+        (names,) = dispatch.adopt(labels=options.labels)
+        kind = dispatch.dtype_of(names).kind  # blocks compare it with that of what they hold
+        classes = _labels.check_listed(names, options.n_classes, kind if kind in _labels.KINDS else "i")
+        check(len(classes), classes)
+    else:
+        check(validate.count("n_classes", options.n_classes), None)
     axes = None if options.sample_axes is None else validate.count("sample_axes", options.sample_axes, least=1)
     found: Margins[Any] = lazy.sums(_of_part, given, axes, **options._asdict())
-    return found
+    return found, classes
 
 
 def _of_part(
@@ -98,23 +128,37 @@ def _of_part(
     return summed(given, Options(**options))[0]
 
 
-def _adopted(given: dict[str, Array], options: Options) -> dict[str, Any]:
-    """Return the arrays in their one library, with samples along one axis."""
+def diagonal_of(sums: Margins[Any]) -> Any:
+    """Return the diagonal, below 0 where the sums are INVALID: those of integers are 0 there, which has metrics."""
+    d, status = sums.diagonal, sums.status
+    if lazy.is_lazy(status) or not np.any(dispatch.to_host(status)):  # sums over chunks raise
+        return d
+    d, status = dispatch.bare(d), dispatch.bare(status)
+    with dispatch.chosen(d):
+        spoilt = d - dispatch.wide(status != 0)[..., None]
+    return spoilt if type(spoilt) is type(sums.diagonal) else sums.diagonal.copy(data=spoilt)
+
+
+def _adopted(given: dict[str, Array], options: Options) -> tuple[dict[str, Any], Any]:
+    """Return the arrays in their one library, with samples along one axis; and the adopted labels, or None."""
     _labels.check_ignored(options.ignore_index)
     validate.flag("whole_floats", options.whole_floats)
     axes = options.sample_axes
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
-    validate.columns(**given)
+    validate.columns(**given, labels=options.labels)
+    dispatch.check_agreement(**given)
+    names = None if options.labels is None else dispatch.adopt(labels=options.labels)[0]
     y_true, y_pred = _labels.declared(*(validate.labelled(given[name]) for name in ("y_true", "y_pred")))
     labelled = {"y_true": y_true, "y_pred": y_pred}
     optional = ("sample_weight", "groups")
     arrays = dict(zip(given, dispatch.adopt(optional=optional, **{**given, **labelled}), strict=True))
     if options.whole_floats:
         arrays |= {name: _labels.whole(name, arrays[name]) for name in labelled}
-    arrays["y_true"], arrays["y_pred"], _ = _labels.alike(arrays["y_true"], arrays["y_pred"], None, options.n_classes)
+    both = arrays["y_true"], arrays["y_pred"]
+    arrays["y_true"], arrays["y_pred"], names = _labels.alike(*both, names, options.n_classes)
     if axes != 1:
         arrays = dict(zip(arrays, _labels.flat(axes, arrays), strict=True))
-    return arrays
+    return arrays, names
 
 
 def _of_codes(
@@ -123,20 +167,21 @@ def _of_codes(
     options: Options,
     check: Callable[[int, Classes], object],
     counting: dict[str, Any],
+    names: Any,
 ) -> tuple[Margins[Any], Classes]:
     """Return the sums of labels that are codes: those of a matrix by them, where that is small."""
     arrays |= {name: dispatch.bare(arrays[name]) for name in ("sample_weight", "groups") if arrays[name] is not None}
     y_true, y_pred, weight, groups = arrays.values()
-    found = _labels.counted(y_true, y_pred, None, ignored, weight=weight, groups=groups, **counting)
+    found = _labels.counted(y_true, y_pred, names, ignored, weight=weight, groups=groups, **counting)
     M: Any = None
     truth: Any = None
     guess: Any = None
     if found is not None:
         M, occurring = found
     else:
-        truth, guess, occurring = _labels.matched(y_true, y_pred, None, ignored)
+        truth, guess, occurring = _labels.matched(y_true, y_pred, names, ignored)
     complete = _with_text if y_true.is_text else _with_integers
-    classes = list(complete(options, occurring))
+    classes = list(occurring if names is not None else complete(options, occurring))
     C = len(classes)
     check(C, classes)
     places = [classes.index(label) for label in occurring]
@@ -148,8 +193,10 @@ def _of_codes(
     if places != list(range(len(places))):
         table = np.array([*places, _labels.NOWHERE], np.int64)  # whose last is that of NOWHERE, -1
         truth, guess = table[truth], table[guess]
+    if names is not None:
+        truth = np.where(guess < 0, _labels.NOWHERE, truth)
     arrays |= {"y_true": truth, "y_pred": guess}
-    at = None if ignored is None else _labels.NOWHERE
+    at = None if ignored is None and names is None else _labels.NOWHERE
     return _of(arrays, n_classes=C, ignored=at, **counting), classes
 
 
@@ -218,16 +265,16 @@ def place_of(name: str, label: Any, C: int, classes: Classes) -> int:
 
 
 def places_of(labels: Any, classes: Classes) -> Any:
-    """Return which classes the option `labels` names."""
+    """Return which classes the option `average_over` names."""
     if labels is None or classes is None:
         return labels
     listed = labels.tolist() if isinstance(labels, np.ndarray) and labels.ndim == 1 else labels
     if not isinstance(listed, list | tuple | range) or not len(listed):
-        validate.refuse("labels", "a list of labels, at least one", validate.shown(labels), TypeError)
+        validate.refuse("average_over", "a list of labels, at least one", validate.shown(labels), TypeError)
     known = [x for x in classes if x is not None]
     for label in listed:
         if label not in known:
-            validate.refuse("labels", f"of the labels {validate.shown(known)}", validate.shown(label))
+            validate.refuse("average_over", f"of the labels {validate.shown(known)}", validate.shown(label))
     return [known.index(label) for label in listed]
 
 

@@ -54,7 +54,7 @@ class PerClass(Protocol):
         *,
         average: Average = ...,
         positive: int = ...,
-        labels: Sequence[int] | None = ...,
+        average_over: Sequence[int] | None = ...,
         undefined: Undefined = ...,
         on_failure: OnFailure = ...,
         num_threads: int | None = ...,
@@ -67,7 +67,7 @@ class PerClass(Protocol):
         *,
         average: Average = ...,
         positive: int = ...,
-        labels: Sequence[int] | None = ...,
+        average_over: Sequence[int] | None = ...,
         undefined: Undefined = ...,
         on_failure: OnFailure = ...,
         num_threads: int | None = ...,
@@ -181,10 +181,10 @@ def averaged(
     on_failure: OnFailure,
     num_threads: int | None,
     positive: int = 1,
-    labels: Sequence[int] | None = None,
+    average_over: Sequence[int] | None = None,
 ) -> Any:
     """Return the metric `name` of every class, or its average over them."""
     if average is not None:
         validate.choice("average", average, get_args(Averaging))
     wanted = name if average is None else f"{name}_{average}"
-    return evaluate(M, (wanted,), undefined, positive, on_failure, num_threads, labels)[0]
+    return evaluate(M, (wanted,), undefined, positive, on_failure, num_threads, average_over)[0]

@@ -42,7 +42,7 @@ class McNemar(NamedTuple):
     def explain(self) -> str:
         """Say in words what the test says."""
         if np.ndim(self.p_value):
-            return f"{np.size(self.p_value):,} groups, the least p is {reading.numbers(np.min(self.p_value))}"
+            return reading.least_p(self.p_value)
         more = "the first" if self.only_first > self.only_second else "the second"
         more = "neither" if self.only_first == self.only_second else more
         counts = f"{self.only_first:,} samples only the first has right, {self.only_second:,} only the second"
@@ -73,7 +73,7 @@ class Symmetry(NamedTuple):
     def explain(self) -> str:
         """Say in words what the test says."""
         if np.ndim(self.p_value):
-            return f"{np.size(self.p_value):,} groups, the least p is {reading.numbers(np.min(self.p_value))}"
+            return reading.least_p(self.p_value)
         return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
 
 

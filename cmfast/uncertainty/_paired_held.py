@@ -1,11 +1,10 @@
 """What paired counts hold: how often every class was taken for which by both; how two of them merge, of what parts."""
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import validate
+from cmfast._core import addition, validate
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.confusion_counts._axis import FOUND, Axis
@@ -96,6 +95,9 @@ def merged(one: Held, other: Held) -> Held:
     axis = one.axis.union(other.axis, "labels")
     units = one.units if one.units is None or other.units is None else one.units.union(other.units)
     check_room(1 if units is None else len(units.rows), len(axis.labels))
+    most = addition.total(one.counts) + addition.total(other.counts)
+    if most >= MOST:
+        validate.refuse("counts", "at most 2**63 - 1 samples in all", f"{most:,}", OverflowError)
     parts = [recoded(held, axis, units) for held in (one, other)]
     keys, counts = (np.concatenate(both) for both in zip(*parts, strict=True))
     return Held(axis, units, one.clustered, *sorted_cells(keys, counts))
@@ -122,7 +124,7 @@ def of_parts(parts: dict[str, Any]) -> Held:
     demand(n < MOST and keys.shape == counts.shape, "its cells have no counts")
     ordered = not keys.size or (keys[0] >= 0 and keys[-1] < n and bool((np.diff(keys) > 0).all()))
     demand(ordered, "its cells are not in order")
-    demand(bool((counts > 0).all()) and math.fsum(counts.tolist()) < MOST, "its counts are no counts")
+    demand(bool((counts > 0).all()) and addition.total(counts) < MOST, "its counts are no counts")
     return Held(axis, units, bool(clustered), keys, counts)
 
 

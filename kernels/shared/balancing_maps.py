@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cmfast.kernels.shared import balancing_newton
-from cmfast.kernels.shared.balancing import EMPTY, MAD_MAX, MASKED, MIN_COUNT, MIN_NNZ
+from cmfast.kernels.shared.balancing import EMPTY, MAD_MAX, MIN_COUNT, MIN_NNZ, NOT_KEPT
 from cmfast.kernels.status import INVALID, MAX_ITER, OK, UNDETERMINED, ZERO_LINE
 
 
@@ -35,7 +35,7 @@ def balance(
     columns: Any,
     values: Any,
     sums: Any,
-    mask: Any,
+    keep: Any,
     *,
     read: Callable[..., Pixels | None],
     judge: Callable[[Any, Any, int, Any], Any],
@@ -65,7 +65,7 @@ def balance(
     pixels = read(rows, columns, values, n=n, upper=upper, cuts=cuts, nearest=ignore_diags)
     if pixels is not None and ((targets > 0.0) & (targets < np.inf)).all():
         groups = cuts if mad_blocks is None else np.array(mad_blocks, np.int64)
-        reason[:], found = _reasons(pixels, n, mask, groups, min_nnz, min_count, mad_max)
+        reason[:], found = _reasons(pixels, n, keep, groups, min_nnz, min_count, mad_max)
         kept = reason == 0
         bins = _Bins(_places(kept), np.concatenate([[0], np.cumsum(kept)]), found)
         with np.errstate(all="ignore"):  # what overflows ends as RANGE
@@ -95,7 +95,7 @@ def _places(kept: Any) -> Any:
 
 
 def _reasons(
-    pixels: Pixels, n: int, mask: Any, groups: Any, min_nnz: int, min_count: float, mad_max: float | None
+    pixels: Pixels, n: int, keep: Any, groups: Any, min_nnz: int, min_count: float, mad_max: float | None
 ) -> tuple[Any, Any]:
     """Say of every bin why it is left out, in the order of cooler, 0: it is not; and how many pixels are left to it."""
     reason, all_bins = np.zeros(n, np.int8), np.arange(n, dtype=np.int32)
@@ -117,8 +117,8 @@ def _reasons(
         if len(logs):
             middle = np.median(logs)
             leave_out(counts < np.exp(middle - mad_max * np.median(np.abs(logs - middle))), MAD_MAX)
-    if mask is not None:
-        leave_out(mask.astype(np.bool_), MASKED)
+    if keep is not None:
+        leave_out(~keep.astype(np.bool_), NOT_KEPT)
     left = pixels.per_bin(_places(reason == 0))
     leave_out(left == 0, EMPTY)
     return reason, left

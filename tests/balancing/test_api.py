@@ -197,7 +197,7 @@ def test_a_block_does_not_see_the_others():
 
 def test_reasons_have_names():
     i, j, a = contacts(60, 5, 0.15, 60.0)
-    result = upper(i, j, a, 60, min_nnz=6, min_count=60, mask=np.arange(60) == 7)
+    result = upper(i, j, a, 60, min_nnz=6, min_count=60, keep=np.arange(60) != 7)
     assert {REASONS[k] for k in np.unique(result.reason)} >= {"kept", "min_nnz"}
     assert "min_nnz" in repr(result)
     assert result.kept.sum() == (result.reason == 0).sum()
@@ -238,8 +238,8 @@ def test_what_is_not_converged_says_so():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"mask": np.ones(3)}, "mask must be an array of bool"),
-        ({"mask": np.ones(4, bool)}, "mask must be of shape"),
+        ({"keep": np.ones(3)}, "keep must be an array of bool"),
+        ({"keep": np.ones(4, bool)}, "keep must be of shape"),
         ({"blocks": [0, 2]}, "blocks must be offsets"),
         ({"blocks": [1, 3]}, "blocks must be offsets"),
         ({"blocks": [0, 2, 1, 3]}, "blocks must be offsets"),

@@ -31,8 +31,8 @@ def _pixels(*cells):
 TRIANGLE = _pixels((0, 1, 1), (0, 2, 2), (1, 2, 3))
 
 
-def _upper(name, pixels, n, sums=None, mask=None, fails=False, **options):
-    return Case(name, (*pixels, sums, mask), {"n": n, "symmetric": "upper", **TIGHT, **options}, fails=fails)
+def _upper(name, pixels, n, sums=None, keep=None, fails=False, **options):
+    return Case(name, (*pixels, sums, keep), {"n": n, "symmetric": "upper", **TIGHT, **options}, fails=fails)
 
 
 def _bad():
@@ -94,11 +94,11 @@ def _maps():
     yield _upper("few-large-counts", (i, j, np.where(a > 0.8 * a.max(), a * 1000, a)), 40)
     yield _upper("float32", (i.astype(np.int32), j.astype(np.int32), a.astype(np.float32)), 40)
     yield _upper("ignore-diags", (i, j, a), 40, ignore_diags=2)
-    mask = np.zeros(40, np.bool_)
-    mask[[3, 17, 18]] = True
-    yield _upper("mask", (i, j, a), 40, None, mask)
+    keep = np.ones(40, np.bool_)
+    keep[[3, 17, 18]] = False
+    yield _upper("keep", (i, j, a), 40, None, keep)
     thin = contacts(60, 5, 0.15, 60.0)
-    yield _upper("left-out", thin, 60, None, np.arange(60) == 7, min_nnz=6, min_count=60, mad_max=2.0)
+    yield _upper("left-out", thin, 60, None, np.arange(60) != 7, min_nnz=6, min_count=60, mad_max=2.0)
     yield _upper("mad-of-blocks", contacts(60, 6, 0.7), 60, mad_blocks=[0, 20, 60], mad_max=1.0)
     yield _upper("mad-of-a-block-of-nothing", TRIANGLE, 5, mad_blocks=[0, 3, 5], mad_max=3)
     yield _upper("blocks", contacts(60, 7, 0.8), 60, blocks=[0, 25, 25, 26, 60], mad_max=3.0, fails=True)

@@ -139,7 +139,7 @@ def _weights(name, M, fails):
     C = M.shape[-1]
     for undefined in ("present", "nan", "strict", "one"):
         yield Case(f"{name}-weights-{undefined}", (M, of_weights(C)), {"undefined": undefined}, fails=fails)
-    yield Case(f"{name}-weights-some", (M, of_weights(C)), {"labels": [C - 1, 0][: min(2, C)]}, fails=fails)
+    yield Case(f"{name}-weights-some", (M, of_weights(C)), {"average_over": [C - 1, 0][: min(2, C)]}, fails=fails)
 
 
 def _subsets(name, M, fails):
@@ -147,7 +147,7 @@ def _subsets(name, M, fails):
     C = M.shape[-1]
     if name in ("bad", "degenerate", "huge-counts", "huge-3", "uint8", "float32", "rows", "rows-of-one-matrix", "1x1"):
         for undefined in ("present", "nan", "strict", "one"):
-            options = {"labels": [C - 1, 0][: min(2, C)], "undefined": undefined}
+            options = {"average_over": [C - 1, 0][: min(2, C)], "undefined": undefined}
             yield Case(f"{name}-some-{undefined}", (M, EVERY), options, fails=fails)
 
 

@@ -135,7 +135,7 @@ def test_options_and_json(files, capsys):
     assert facts["parts"][0]["status"] == "CONVERGED"
     table = pd.read_csv(files / "w.csv")
     np.testing.assert_allclose(table["weight"], wanted.weights, rtol=1e-15)
-    assert set(table["reason"]) <= {"kept", "min_nnz", "min_count", "mad_max", "mask", "empty"}
+    assert set(table["reason"]) <= {"kept", "min_nnz", "min_count", "mad_max", "keep", "empty"}
 
 
 @pytest.mark.parametrize("kind", ["upper.npz", "both.npz", "csv", "parquet", "feather"])

@@ -92,7 +92,7 @@ def test_every_function_of_batches_gives_the_bits_of_numpy(name):
         (cmfast.normalize, ("col",)),
         (cmfast.importance_weights, ("bi",)),
         (metrics.compute, ()),
-        (partial(metrics.compute, labels=[2, 0]), (["recall", "mcc"],)),
+        (partial(metrics.compute, average_over=[2, 0]), (["recall", "mcc"],)),
         (partial(metrics.kappa, weights=[[0, 1, 2], [1, 0, 1], [4, 2, 0]]), ()),
         (partial(metrics.most_confused, by="rate"), ()),
         (metrics.collapse, (["a", "b", "a"],)),

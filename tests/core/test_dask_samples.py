@@ -60,8 +60,10 @@ def test_chunks_of_labels_do_not_matter(chunks):
     assert_same_parts(metrics.label_margins(y, p, n_classes=4), metrics.label_margins(Y, P, n_classes=4))
     found = metrics.label_margins(y, p, groups=g, sample_weight=w.astype(np.int32), **grouped)
     assert_same_parts(found, metrics.label_margins(Y, P, groups=G, sample_weight=W.astype(np.int32), **grouped))
-    found = metrics.from_labels(y, p, ["mcc", "recall", "gerrity"], n_classes=4, labels=[1, 3])
-    for name, value in metrics.from_labels(Y, P, ["mcc", "recall", "gerrity"], n_classes=4, labels=[1, 3]).items():
+    found = metrics.from_labels(y, p, ["mcc", "recall", "gerrity"], n_classes=4, average_over=[1, 3])
+    for name, value in metrics.from_labels(
+        Y, P, ["mcc", "recall", "gerrity"], n_classes=4, average_over=[1, 3]
+    ).items():
         assert_same_parts(found[name], value)
 
 

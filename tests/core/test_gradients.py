@@ -115,7 +115,7 @@ def test_where_the_weighted_tau_has_no_slope():
 def test_many_metrics_at_once():
     M = tensor(2, 3, 3)
     check(lambda M: tuple(metrics.compute(M, list(SLOPED)).values()), M)
-    check(lambda M: metrics.compute(M, "recall", labels=[2, 0]), M)
+    check(lambda M: metrics.compute(M, "recall", average_over=[2, 0]), M)
     check(metrics.mcc, M)
     found = metrics.compute(M, ["accuracy", "min_recall"])
     found["accuracy"].sum().backward()  # what is not asked for does not matter

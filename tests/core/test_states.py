@@ -89,6 +89,13 @@ def test_classes_are_told_apart(state):
             other.from_json(state.to_json())
 
 
+def without_digest(state):
+    """Return what JSON says of a state, so that what is changed gets past its digest."""
+    facts = json.loads(state.to_json())
+    facts.pop("digest")
+    return facts
+
+
 def changes(facts, optional):
     """Yield what JSON must not be, from what it is."""
     yield from (5, None, [], {}, {**facts, "more": 1}, {**facts, "class": "dict"}, {**facts, "class": ["Grid"]})
@@ -109,7 +116,7 @@ def changes(facts, optional):
 def test_json_that_is_none(state):
     kind = type(state)
     match = rf"^{said(kind)}\.from_json: text holds no {kind.__name__}, or is damaged: "
-    for facts in changes(json.loads(state.to_json()), kind._OPTIONAL):
+    for facts in changes(without_digest(state), kind._OPTIONAL):
         with pytest.raises(ValueError, match=match):
             kind.from_json(json.dumps(facts))
     for text in ("", "{", "{" * 100_000, "[" * 100_000, '{"class": NaN}', "\x00", "9" * 5000, b"\xff\xfe"):

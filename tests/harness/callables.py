@@ -228,7 +228,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "samplewise": NO_BOOL,
     "drop_ties": NO_BOOL,
     "pos_label": (1.5, True, math.nan, 1j, "ill", b"1", *LISTS, 2**63),
-    "labels": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
+    "average_over": (3, True, "ab", b"ab", [], [0, 0], [2], [-1], [0.5], [True], [[0]], {}, [None], [2**63], 1.5),
     "normalize": tuple(value for value in NO_NAME if value is not None),
     "rescale": NO_BOOL,
     "progress": (3, "yes", [1], 0, 1.5, {}),
@@ -483,6 +483,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "parts": (Made(lambda make: [_cells(make)] * 2), Made(lambda make: iter([_cells(make)]))),
     "class_names": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
     "labels": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], Made(lambda make: make(np.array([1, 0]))), [2**63]),
+    "average_over": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], [2**63]),
     "alpha": (0.1, 0.5, [0.05, 0.2], (1 / 3,), np.array([0.25, 0.7]), np.float32(0.1), Fraction(1, 7), Decimal("0.2")),
     "q": (Made(lambda make: make(np.array([0.5, math.inf]))), Made(lambda make: make(np.ones((1, 2))))),
     "randomised": (True, False),
@@ -540,9 +541,9 @@ OF_COUNTED: dict[str, Any] = {
 OF_CLASSES: dict[str, Any] = {
     "wrong": {
         "pos_label": (1.5, math.nan, "ill", 2**63, [0]),  # of the labels, not of their places
-        "labels": (3, "ab", b"ab", [], [0, 0], [-1], [0.5], [[0]], {}, [None]),
+        "average_over": (3, "ab", b"ab", [], [0, 0], [-1], [0.5], [[0]], {}, [None]),
     },
-    "free": frozenset({"pos_label", "labels"}),
+    "free": frozenset({"pos_label", "average_over"}),
 }
 OF_PICTURES: dict[str, tuple[Any, ...]] = {
     "class_names": (True, 3, "ab", b"ab", ["a"], {"a": 1, "b": 2}, ["a", None]),
@@ -661,7 +662,7 @@ ENTRIES: dict[str, Entry] = {
             "A": (None, 3, "x", [], (1, 2), np.ones((2, 2)), (*NEAR, -1), (*NEAR, 1.5), (NEAR[0], *NEAR[:2], 3, 4)),
             "symmetric": (None, True, "lower", 1),
         },
-        free=frozenset({"mask", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"}),
+        free=frozenset({"keep", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"}),
     ),
     "BalanceResult.explain": Entry(
         lambda make: (
@@ -1094,8 +1095,8 @@ ENTRIES: dict[str, Entry] = {
     "metrics.from_labels": _function(
         cmfast.metrics.from_labels, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
         others={"names": ["accuracy"]}, optional=frozenset({"sample_weight", "groups"}),
-        wrong={"pos_label": (1.5, math.nan, "ill", 2**63, [0])},  # of the labels, which are three
-        free=frozenset({"pos_label", "labels"}),  # of labels that occur, which counting finds
+        wrong={"pos_label": (1.5, math.nan, "ill", 2**63, [0]), "labels": NO_LABELS},  # of the labels, which are three
+        free=frozenset({"pos_label", "average_over"}),  # of labels that occur, which counting finds
     ),
     "metrics.multilabel": _function(
         cmfast.metrics.multilabel, LABELLED, others={"names": ["f1_macro"]}, optional=frozenset({"sample_weight"}),
@@ -1106,7 +1107,7 @@ ENTRIES: dict[str, Entry] = {
     ),
     "metrics.label_margins": _function(
         cmfast.metrics.label_margins, {**LABELS, "sample_weight": np.ones(4), "groups": TRUTH},
-        optional=frozenset({"sample_weight", "groups"}),
+        optional=frozenset({"sample_weight", "groups"}), wrong={"labels": NO_LABELS},
     ),
     "metrics.threshold_matrices": _function(cmfast.metrics.threshold_matrices, SCORED, **OF_SCORES),
     "metrics.roc": _function(cmfast.metrics.roc, SCORED, **OF_SCORES),
@@ -1138,7 +1139,9 @@ ENTRIES: dict[str, Entry] = {
     "metrics.Report.explain": Entry(lambda make: cmfast.metrics.report(make(M)).explain),
     "metrics.Report.to_html": Entry(lambda make: cmfast.metrics.report(make(M)).to_html),
     "metrics.Report.to_pandas": Entry(lambda make: cmfast.metrics.report(make(M)).to_pandas),
-    "metrics.one_vs_rest": _of_matrix(cmfast.metrics.one_vs_rest),
+    "metrics.one_vs_rest": _of_matrix(
+        cmfast.metrics.one_vs_rest, wrong={"classes": (3, "ab", [], [0, 0], [2], [-1], [0.5], [[0]], {}, [None], 1.5)}
+    ),
     "metrics.collapse": _of_matrix(
         cmfast.metrics.collapse, others={"groups": ["a", "b"]}, wrong={"groups": NO_GROUPS}, free=frozenset({"groups"})
     ),

@@ -176,9 +176,9 @@ def _ipf_sparse(first: Any, column: Any, values: Any, u: Any = None, v: Any = No
 
 
 def _balance(
-    rows: Any, columns: Any, values: Any, sums: Any = None, mask: Any = None, *, n: Any, **options: Any
+    rows: Any, columns: Any, values: Any, sums: Any = None, keep: Any = None, *, n: Any, **options: Any
 ) -> Any:
-    return cmfast.balance((rows, columns, values, n), sums, mask=mask, **options)
+    return cmfast.balance((rows, columns, values, n), sums, keep=keep, **options)
 
 
 def _comparison_gradient(S: Any, T: Any, G: Any, *, of: str, num_threads: Any = None) -> Any:

@@ -180,12 +180,12 @@ def test_averages_over_some_classes_are_scikit_learns(undefined, rng):
             for average in ("macro", "weighted", "micro"):
                 options = {"labels": labels, "average": average, "zero_division": zero_division, "beta": 0.5}
                 names = [f"{name}_{average}" for name in ("precision", "recall", "fbeta_0.5")]
-                found = metrics.compute(M, names, labels=labels, undefined=undefined)
+                found = metrics.compute(M, names, average_over=labels, undefined=undefined)
                 assert_close(list(found.values()), skm.precision_recall_fscore_support(y, p, **options)[:3])
-            assert_close(metrics.f1(M, labels=labels), skm.f1_score(y, p, labels=labels, average=None))
+            assert_close(metrics.f1(M, average_over=labels), skm.f1_score(y, p, labels=labels, average=None))
             tables = skm.multilabel_confusion_matrix(y, p, labels=labels)
-            assert np.array_equal(metrics.one_vs_rest(M, labels=labels), tables)
-    assert metrics.recall(np.eye(3), labels=[2, 0]).shape == (2,)
+            assert np.array_equal(metrics.one_vs_rest(M, classes=labels), tables)
+    assert metrics.recall(np.eye(3), average_over=[2, 0]).shape == (2,)
     for wrong, error in (
         ([], TypeError),
         ("ab", TypeError),
@@ -193,8 +193,8 @@ def test_averages_over_some_classes_are_scikit_learns(undefined, rng):
         ([4], ValueError),
         ([1.5], TypeError),
     ):
-        with pytest.raises(error, match=r"metrics.compute: labels must be"):
-            metrics.compute(M, "mcc", labels=wrong)
+        with pytest.raises(error, match=r"metrics.compute: average_over must be"):
+            metrics.compute(M, "mcc", average_over=wrong)
 
 
 def test_the_positive_class_of_two(rng):
@@ -337,6 +337,7 @@ def test_why_there_is_no_metric(call, reason):
         call()
 
 
+@pytest.mark.filterwarnings("ignore:.*depend on the order of the classes")
 def test_labels_that_are_text(rng):
     names = np.array(["kiwi", "fig", "apple"])
     y, p = rng.integers(0, 3, (2, 4, 300))
@@ -464,8 +465,8 @@ def test_labels_with_weights_groups_and_what_is_ignored(rng):
     y, p = rng.integers(0, 4, (2, 700))
     w, g = rng.integers(0, 9, 700), rng.integers(0, 3, 700)
     options = {"n_classes": 4, "sample_weight": w, "groups": g, "ignore_index": 2}
-    want = metrics.compute(cmfast.confusion_matrix(y, p, **options), EVERY, labels=[0, 1, 3])
-    for name, value in metrics.from_labels(y, p, EVERY, **options, labels=[0, 1, 3]).items():
+    want = metrics.compute(cmfast.confusion_matrix(y, p, **options), EVERY, average_over=[0, 1, 3])
+    for name, value in metrics.from_labels(y, p, EVERY, **options, average_over=[0, 1, 3]).items():
         assert value.tobytes() == want[name].tobytes(), name
     fractions = {**options, "sample_weight": w / 7}
     want = metrics.compute(cmfast.confusion_matrix(y, p, **fractions), ["mcc", "f1"])
@@ -730,8 +731,13 @@ def test_the_positive_class_beside_what_is_ignored():
         ([0, 1], {"pos_label": 1, "n_classes": 3}, ValueError, "None for other than two classes, got 1 with 3 classes"),
         ([0, 1], {"pos_label": "a"}, TypeError, "pos_label must be an integer, as labels are, got str 'a'"),
         ([0, 1], {"pos_label": 1.0}, TypeError, "pos_label must be an integer, as labels are, got float 1.0"),
-        (["a", "b"], {"labels": ["c"]}, ValueError, r"labels must be of the labels \['a', 'b'\], got 'c'"),
-        (["a", "b"], {"labels": "ab"}, TypeError, "labels must be a list of labels, at least one, got 'ab'"),
+        (["a", "b"], {"average_over": ["c"]}, ValueError, r"average_over must be of the labels \['a', 'b'\], got 'c'"),
+        (
+            ["a", "b"],
+            {"average_over": "ab"},
+            TypeError,
+            "average_over must be a list of labels, at least one, got 'ab'",
+        ),
         (["a", "b"], {"labels": ["a", "a"]}, ValueError, "labels must be unique"),
     ],
 )
@@ -743,8 +749,8 @@ def test_classes_that_are_none(labels, options, error, message):
 def test_averages_of_classes_by_their_labels():
     y, p = ["cat", "dog", "dog", "ant"], ["cat", "cat", "dog", "dog"]
     ids = [[["ant", "cat", "dog"].index(x) for x in some] for some in (y, p)]
-    got = metrics.from_labels(y, p, ["f1", "f1_macro", "mcc"], labels=["dog", "cat"])
-    want = metrics.from_labels(*ids, ["f1", "f1_macro", "mcc"], labels=[2, 1])
+    got = metrics.from_labels(y, p, ["f1", "f1_macro", "mcc"], average_over=["dog", "cat"])
+    want = metrics.from_labels(*ids, ["f1", "f1_macro", "mcc"], average_over=[2, 1])
     assert {name: value.tolist() for name, value in got.items()} == {name: x.tolist() for name, x in want.items()}
 
 
@@ -766,10 +772,10 @@ def test_reports_of_some_classes_agree_with_scikit_learn(rng):
     names = ["ant", "bee", "cat", "dog"]
     want = skm.classification_report(y, p, labels=[3, 1], target_names=["dog", "bee"], output_dict=True)
     for labels, class_names in ((["dog", "bee"], names), ([3, 1], None), (np.array([3, 1]), list("0123"))):
-        got = metrics.report(cmfast.confusion_matrix(y, p), class_names=class_names, labels=labels)
+        got = metrics.report(cmfast.confusion_matrix(y, p), class_names=class_names, average_over=labels)
         for theirs, ours in zip(("dog", "bee", "macro avg", "weighted avg"), got.rows.values(), strict=True):
             columns = ("precision", "recall", "f1-score", "support")
             assert (*ours[:3], ours[4]) == pytest.approx([want[theirs][column] for column in columns])
     for labels, error in ((["cow"], ValueError), ("dog", TypeError), ([], TypeError), (["dog", "dog"], ValueError)):
-        with pytest.raises(error, match=r"^metrics.report: labels must be"):
-            metrics.report(np.eye(4), class_names=names, labels=labels)
+        with pytest.raises(error, match=r"^metrics.report: average_over must be"):
+            metrics.report(np.eye(4), class_names=names, average_over=labels)

@@ -76,9 +76,9 @@ def test_gaps_have_no_part_in_anything():
     assert metrics.from_labels(y, p, "f1", undefined="zero").shape == (3,)
     assert_close(metrics.from_labels(y, p, "f1_macro", undefined="zero"), sk.f1_score(y, p, average="macro"))
     assert metrics.from_labels(y, p, "recall", n_classes=4, undefined="nan").shape == (4,)
-    assert metrics.from_labels(y, p, "recall_macro", labels=[3]) == 0.5
-    with pytest.raises(ValueError, match=r"labels must be of the labels \[1, 2, 3\], got 0"):
-        metrics.from_labels(y, p, "recall_macro", labels=[0])
+    assert metrics.from_labels(y, p, "recall_macro", average_over=[3]) == 0.5
+    with pytest.raises(ValueError, match=r"average_over must be of the labels \[1, 2, 3\], got 0"):
+        metrics.from_labels(y, p, "recall_macro", average_over=[0])
     named = xr.DataArray([[5, 7, -2], [5, 5, 7]], dims=("model", "sample"), coords={"model": ["a", "b"]})
     found = metrics.from_labels(named, named, "accuracy")
     assert found.dims == ("model",)

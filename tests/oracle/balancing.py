@@ -7,7 +7,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 OK, LIMIT_ONLY, INFEASIBLE, INVALID, ZERO_LINE = 0, 2, 3, 5, 6
-MIN_NNZ, MIN_COUNT, MAD_MAX, MASK, EMPTY = 1, 2, 3, 4, 5
+MIN_NNZ, MIN_COUNT, MAD_MAX, NOT_KEPT, EMPTY = 1, 2, 3, 4, 5
 SWEEPS = 20_000
 
 
@@ -51,7 +51,7 @@ def _median(values):
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
-def left_out(pixels, n, mask, groups, min_nnz, min_count, mad_max):
+def left_out(pixels, n, keep, groups, min_nnz, min_count, mad_max):
     """Say of every bin why it is left out."""
     number, count, reason = [0] * n, [0.0] * n, [0] * n
     for (i, j), value in pixels.items():
@@ -72,7 +72,7 @@ def left_out(pixels, n, mask, groups, min_nnz, min_count, mad_max):
             for k in range(n):
                 reason[k] = reason[k] or (MAD_MAX if count[k] < cutoff else 0)
     for k in range(n):
-        reason[k] = reason[k] or (MASK if mask is not None and mask[k] else 0)
+        reason[k] = reason[k] or (NOT_KEPT if keep is not None and not keep[k] else 0)
     seen = {k for i, j in pixels for k in (i, j) if reason[i] == reason[j] == 0}
     return np.array([reason[k] or (0 if k in seen else EMPTY) for k in range(n)], np.int8)
 
@@ -82,7 +82,7 @@ def balance(
     columns,
     values,
     sums=None,
-    mask=None,
+    keep=None,
     *,
     n,
     symmetric=False,
@@ -114,7 +114,7 @@ def balance(
             if i <= j and j - i >= ignore_diags and block[i] == block[j]
         }
         groups = cuts if mad_blocks is None else mad_blocks
-        reason = left_out(pixels, n, mask, groups, min_nnz, min_count, mad_max)
+        reason = left_out(pixels, n, keep, groups, min_nnz, min_count, mad_max)
         for b, (low, high) in enumerate(itertools.pairwise(cuts)):
             kept = [k for k in range(low, high) if reason[k] == 0]
             place = {k: p for p, k in enumerate(kept)}

@@ -295,17 +295,17 @@ def _batch(stacks, batch, C, dtype, names, of_index):
     return tuple(array.astype(dtype) for array in out.values())
 
 
-def metrics_of_matrices(M, names, *, undefined="present", positive=1, labels=None, **_):
+def metrics_of_matrices(M, names, *, undefined="present", positive=1, average_over=None, **_):
     def of_index(index):
         cells = _cells(M[index])
         return cells, None if cells is None else _sums(cells)
 
-    options = {"undefined": undefined, "positive": positive, "labels": labels}
+    options = {"undefined": undefined, "positive": positive, "labels": average_over}
     dtype = np.float32 if M.dtype == np.float32 else np.float64
     return _batch(options, M.shape[:-2], M.shape[-1], dtype, names, of_index)
 
 
-def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, labels=None, **_):
+def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, average_over=None, **_):
     """Without the ordered metrics, which no diagonal and margins determine."""
 
     def of_index(index):
@@ -319,7 +319,7 @@ def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, labels=N
         fits = fits and all(min(table) >= -slack for table in _tables(sums))
         return None, sums if fits else None
 
-    options = {"undefined": undefined, "positive": positive, "labels": labels}
+    options = {"undefined": undefined, "positive": positive, "labels": average_over}
     dtype = np.float32 if all(a.dtype == np.float32 for a in (d, t, p)) else np.float64
     return _batch(options, d.shape[:-1], d.shape[-1], dtype, names, of_index)
 

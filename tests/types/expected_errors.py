@@ -49,7 +49,7 @@ metrics.compute(M, ["mcc", "f1_macro", "fbeta_2"])["mcc"].mean()
 metrics.compute(M)["mcc"].mean()
 metrics.compute(M, "per_class")["recall"].mean()
 metrics.compute(M, metrics.SCALARS)
-metrics.compute(M, ["krippendorff_alpha", "fdr_binary", "mcc_ovr_macro"], labels=[0, 1])["fdr_binary"].mean()
+metrics.compute(M, ["krippendorff_alpha", "fdr_binary", "mcc_ovr_macro"], average_over=[0, 1])["fdr_binary"].mean()
 metrics.compute(scipy.sparse.csr_array(M), "mcc").item()
 cmfast.ConfusionCounts.from_labels(y, p).compute(["mcc"])["mcc"]
 cmfast.ConfusionCounts.from_labels(y, p).compute("typo")  # error
@@ -66,8 +66,8 @@ metrics.f1(y, p)  # error
 metrics.f1(M, average="marco")  # error
 metrics.mcc(M, undefined="never")  # error
 metrics.fbeta(M, beta=2)
-metrics.fnr(M, labels=[0], average="binary", positive=0).mean()
-metrics.scott_pi(M, labels=[0])  # error
+metrics.fnr(M, average_over=[0], average="binary", positive=0).mean()
+metrics.scott_pi(M, average_over=[0])  # error
 metrics.mcc(scipy.sparse.csr_array(M)).item()
 
 # Results know what they hold.
@@ -124,8 +124,8 @@ metrics.multilabel([[0, 1]], [[1, 1]], "f1").sum()
 cmfast.by(pd.DataFrame({"k": ["u"], "y": [0], "p": [0]}), "k", y_true="y", y_pred="p").matrix.sum()
 cmfast.ConfusionCounts().update(y, p, groups=5.5j, labels=["a"])  # error
 metrics.from_labels(["a"], ["b"], "f1_binary", pos_label="a").sum()
-metrics.from_labels(["a"], ["b"], "f1_macro", labels=["a"], sample_axes=None, whole_floats=True).sum()
-metrics.from_labels(["a"], ["b"], "f1_macro", labels=[[0]])  # error
+metrics.from_labels(["a"], ["b"], "f1_macro", average_over=["a"], sample_axes=None, whole_floats=True).sum()
+metrics.from_labels(["a"], ["b"], "f1_macro", average_over=[[0]])  # error
 metrics.from_labels(["a"], ["b"], "f1_binary", pos_label=["a"])  # error
 assert_type(contingency.learning_path(tensor).length, torch.Tensor)
 contingency.learning_path(M[None]).length.sum()

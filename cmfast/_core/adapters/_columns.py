@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core.adapters import _lines, _text
+from cmfast.kernels.loading import loaded
 
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
@@ -38,7 +39,7 @@ def dictionary(name: str, x: Any) -> tuple[Any, np.ndarray] | None:
     NumPy makes NaN: a bad value, which kernels report.
     """
     for library, column in (("pandas", _pandas), ("polars", _polars), ("pyarrow", _arrow)):
-        module = sys.modules.get(library)  # not loaded: nothing can be of it
+        module = loaded(library)  # where it is not, nothing can be of it
         if module is not None:
             found: tuple[Any, np.ndarray] | None = column(name, module, x)
             if found is not None:
@@ -56,7 +57,7 @@ class Categories(NamedTuple):
 
 def categories(name: str, x: Any) -> Categories | None:
     """Return the categories of the column `x` as its library keeps them; None for what declares none."""
-    pd, pl, pa = (sys.modules.get(library) for library in ("pandas", "polars", "pyarrow"))
+    pd, pl, pa = map(loaded, ("pandas", "polars", "pyarrow"))
     dtype: Any = getattr(x, "dtype", None)
     if pd is not None and isinstance(dtype, pd.CategoricalDtype) and not isinstance(x, pd.MultiIndex):
         values = x if isinstance(x, pd.api.extensions.ExtensionArray) else x.array
@@ -79,7 +80,7 @@ def table(name: str, x: Any) -> Any:
     NumPy would get Python objects from nullable columns, and from bools beside numbers. Gaps are NaN, as in any table.
     A confusion matrix whose rows and columns are not the same classes is refused.
     """
-    pd = sys.modules.get("pandas")
+    pd = loaded("pandas")
     if pd is None or not isinstance(x, pd.DataFrame):
         return x
     _lines.check(name, x.index, x.columns)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import BoundArguments, Parameter, signature
 from itertools import chain, count
 from math import isnan, prod
@@ -17,7 +17,9 @@ from dask.graph_manipulation import bind  # noqa: TID251
 from dask.layers import ArrayBlockIdDep  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
+from cmfast._core.identity import identity, require
 from cmfast._core.lazy import is_lazy
+from cmfast.kernels.shared import halves
 
 HAS_DEVICES = False
 SPLIT = 8  # states that are merged at a time
@@ -66,6 +68,7 @@ class Block:
     known: tuple[str, ...] = ()
     numbers: str | None = None
     is_part: bool = False
+    made_by: str = field(default_factory=identity)
 
     def __call__(self, place: tuple[int, ...], *blocks: Any) -> Any:
         """Return all that the function returns; behind the blocks are the values that had to be computed first."""
@@ -75,6 +78,7 @@ class Block:
         if self.numbers is not None:
             given[self.numbers] = self._numbers(place)
         with caller.inside(self.name, self._where(place), is_part=self.is_part):
+            require(self.made_by)
             return [call(self.function, self.positional, self.values | given)]  # no array, of which Dask would ask more
 
     def _where(self, place: tuple[int, ...]) -> str:
@@ -92,6 +96,23 @@ class Block:
             own = np.arange(first, first + int(sizes[k])).reshape(-1, *(1,) * behind)
             whole = whole + own * int(prod(map(sum, self.sizes[axis + 1 :])))
         return whole
+
+
+@dataclass(frozen=True)
+class Task:
+    """The task of a worker beside blocks: call a function of this module, if the worker has the same cmfast."""
+
+    function: Callable[..., Any]
+    made_by: str = field(default_factory=identity)
+
+    @property
+    def __name__(self) -> str:  # by which Dask calls its keys
+        return self.function.__name__
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Return what the function returns."""
+        require(self.made_by)
+        return self.function(*args, **options)
 
 
 def call(function: Callable[..., Any], positional: tuple[str, ...], values: dict[str, Any]) -> Any:
@@ -245,7 +266,7 @@ def blocks(
 
 def arrays(found: Any, kinds: Iterable[tuple[tuple[int, ...], Any]], like: Any) -> list[Any]:
     """Return host arrays that are yet to be computed as Dask arrays of the library of `like`."""
-    take = delayed(_sent, pure=True)
+    take = delayed(Task(_sent), pure=True)
     made = []
     for k, (shape, dtype) in enumerate(kinds):
         meta = np.empty_like(like._meta, shape=(0,) * len(shape), dtype=dtype)
@@ -324,7 +345,8 @@ def sums(
 ) -> Any:
     """Return what `function` counts of samples, which are along the last axes of the arrays: added up over all chunks.
 
-    Whatever it returns has to be integers, so the order does not matter; of statuses (int8) the largest is taken.
+    Whatever it returns has to be integers, so the order does not matter; of statuses (int8) the largest is taken. Sums
+    that int64 does not hold raise OverflowError when they are computed.
     """
     cores = cores or dict.fromkeys(arrays, 0)
     loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _lazy(arrays, cores).items()}
@@ -337,8 +359,8 @@ def sums(
         part = _part(found, k, leaf, leaf.shape[n_loop - used :], used)
         axes = tuple(range(n_loop - used, n_loop))
         options = {"axis": axes, "dtype": leaf.dtype, "split_every": SPLIT}
-        is_status = leaf.dtype == np.int8
-        lazy.append(da.reduction(part, _largest, _largest, **options) if is_status else part.sum(**options))
+        reduce = Task(_largest if leaf.dtype == np.int8 else _added)
+        lazy.append(da.reduction(part, reduce, reduce, **options))
     return rebuilt(found.sample, iter(lazy))
 
 
@@ -349,6 +371,15 @@ def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
         if len(size) != len(first) or any(n != m for n, m in zip(size, first, strict=True) if not isnan(n + m)):
             wanted, given = (" x ".join(map(str, some)) for some in (first, size))
             validate.refuse(name, f"of {wanted} samples as {next(iter(sizes))}", given)
+
+
+def _added(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Return the sums of integers along axes; raise OverflowError where int64 does not hold one."""
+    if x.size and not halves.fits(int(x.min()), int(x.max()), x.size):
+        low, high = (half.sum(axis=axis, keepdims=True) for half in halves.split(x))
+        if not bool(halves.join(low, high)[1].all()):
+            validate.fail("the counts of all chunks add up to more than int64 holds", OverflowError)
+    return x.sum(axis=axis, keepdims=keepdims)
 
 
 def _largest(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -372,8 +403,8 @@ def merged(
 ) -> Any:
     """Return, as a Delayed, what `merge` makes of the lists of what `function` returns of parts of the points."""
     parts = _parts(function, arrays, cores, values, known)
-    once = delayed(_merged, pure=True)
-    return delayed(_only, pure=True)(_tree(lambda some: once(merge, some), parts))
+    once = delayed(Task(_merged), pure=True)
+    return delayed(Task(_only), pure=True)(_tree(lambda some: once(merge, some), parts))
 
 
 def dealt(
@@ -387,7 +418,7 @@ def dealt(
 ) -> list[Any]:
     """Return `n` Delayed: what `merge` makes of the first, the second, ... of the lists that `function` returns."""
     parts = _parts(function, arrays, cores, values, known)
-    take = delayed(_piece, pure=True)
+    take = delayed(Task(_piece), pure=True)
     return [tree(merge, [take(part, k) for part in parts]) for k in range(n)]
 
 
@@ -432,7 +463,7 @@ def awaited(function: Callable[..., Any], args: tuple[Any, ...], options: dict[s
     """Return, as a Delayed, what `function` returns of values of which some are Delayed."""
     name = caller.name() or caller.public(function)
     key = f"{name}-{tokenize(function, name, args, options)}"
-    return delayed(_called, pure=True)(function, name, list(args), options, dask_key_name=key)
+    return delayed(Task(_called), pure=True)(function, name, list(args), options, dask_key_name=key)
 
 
 def _called(function: Callable[..., Any], name: str, args: list[Any], options: dict[str, Any]) -> Any:

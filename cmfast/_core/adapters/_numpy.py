@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.ma  # NumPy loads it when it is first asked for, which may be while
 from cmfast._core.adapters import _columns, _text
 from cmfast._core.dispatch import read_only
 from cmfast._core.targets import kernel
+from cmfast.kernels.loading import loaded
 
 HAS_DEVICES = False  # there is one host
 
@@ -92,6 +94,9 @@ def _refuse(name: str, x: Any) -> None:
     if _on_a_device(x):
         msg = f"{name} is a {what} on a device; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
+    if hasattr(x, "__array_namespace__") and not isinstance(x, np.ndarray | np.generic):
+        msg = f"{name} is a {what}, for whose library cmfast has no adapter; give numpy.asarray({name})"
+        raise TypeError(msg)
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
         msg = f"{name} must be an array, got {type(x).__name__}"
         raise TypeError(msg)
@@ -103,6 +108,26 @@ def _on_a_device(x: Any) -> bool:
         return device is not None and int(device()[0]) != _HOST
     except (TypeError, ValueError, BufferError):  # Arrow, of types that DLPack does not have: they are on the host
         return False
+
+
+def check_agreement(arrays: dict[str, Any]) -> None:
+    """Raise ValueError where two Series of pandas have the same index in another order: they go by position."""
+    if all(type(x) is np.ndarray for x in arrays.values()):
+        return
+    pd = loaded("pandas")
+    if pd is None:
+        return
+    named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]
+    for (first, x), (second, y) in pairwise(named):
+        a, b = x.index, y.index
+        if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
+            continue
+        if a.isin(b).all():
+            msg = (
+                f"{first} and {second} must have the same index, as they are matched by position, got one index in two "
+                f"orders; give {second}.reindex({first}.index), or .to_numpy() of both if their order is meant"
+            )
+            raise ValueError(msg)
 
 
 def device(x: Any) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import validate
+from cmfast.kernels.shared import halves
 
 
 def gathered(value: Any, group: Any) -> list[Any] | None:
@@ -30,8 +31,11 @@ def where(array: Any) -> str | None:
     return f"torch {array.device.type}"
 
 
-def added(array: Any, shape: tuple[int, ...], place: str, *, floats: bool, group: Any) -> Any:
-    """Return the sum of the arrays of all processes; None counts as zeros of `shape` at `place`."""
+def added(array: Any, shape: tuple[int, ...], place: str, *, floats: bool, group: Any, most: int) -> Any:
+    """Return the sum of the arrays of all processes; None counts as zeros of `shape` at `place`.
+
+    Integers add up to `most` at most; raises OverflowError, in all processes, where int64 does not hold a sum.
+    """
     import torch  # noqa: TID251
     import torch.distributed as dist  # noqa: TID251
 
@@ -40,5 +44,13 @@ def added(array: Any, shape: tuple[int, ...], place: str, *, floats: bool, group
         total = torch.zeros(shape, dtype=dtype, device=place.removeprefix("torch ") if place != "numpy" else "cpu")
     else:
         total = torch.as_tensor(array).to(dtype, copy=True)
-    dist.all_reduce(total, group=group)
+    if floats or most < 2**63:
+        dist.all_reduce(total, group=group)
+    else:
+        low, high = total & (2**halves.BITS - 1), total >> halves.BITS
+        for half in (low, high):
+            dist.all_reduce(half, group=group)
+        total, good = halves.join(low, high)
+        if not bool(good.all()):
+            validate.fail("the counts of all processes add up to more than int64 holds", OverflowError)
     return total.numpy() if place == "numpy" else total

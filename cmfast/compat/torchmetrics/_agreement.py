@@ -7,18 +7,20 @@ from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
 from cmfast import metrics, normalizing
-from cmfast.compat.torchmetrics._counting import BinaryMatrix, MulticlassMatrix, MultilabelMatrix
+from cmfast.compat.torchmetrics._counting import BinaryMatrix, Guarded, MulticlassMatrix, MultilabelMatrix
 from cmfast.compat.torchmetrics._scores import mean
 
 
-class Matrix:
+class Matrix(Guarded):
     """A metric of a whole matrix; stands in front of torchmetrics' class."""
 
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
         """Add predictions and targets, of the shapes that torchmetrics takes."""
         if self.validate_args:
             self._checked(preds, target)
-        self.confmat = self.confmat + self._counts(preds, target, each=False)
+        counts = self._counts(preds, target, each=False)
+        with self._lock:
+            self.confmat = self.confmat + counts
 
 
 class Confusion(Matrix):

@@ -22,6 +22,7 @@ from torchmetrics.functional.classification.stat_scores import (
 )
 
 from cmfast import counting, metrics
+from cmfast._core.locking import ObjectLock
 
 if tuple(int(part) for part in __version__.split(".")[:3] if part.isdecimal()) < (1, 7, 3):
     msg = f"cmfast.compat.torchmetrics needs torchmetrics 1.7.3 or later, got {__version__}"
@@ -43,6 +44,27 @@ def count(target: Tensor, preds: Tensor, n_classes: int, keep: Tensor | None, gr
 def samples(target: Tensor) -> Tensor:
     """Return the number of its sample for every element."""
     return torch.arange(len(target), device=target.device).reshape(-1, *[1] * (target.ndim - 1))
+
+
+class Guarded:
+    """Keep every update where several threads make them: what one adds is added under the lock of the metric.
+
+    torchmetrics' own ``forward`` puts the state aside and back, so the whole of it is done under the lock.
+    """
+
+    @property
+    def _lock(self: Any) -> Any:
+        return self.__dict__.setdefault("_guard", ObjectLock()).lock
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """Add predictions and targets, and return the metric of these alone."""
+        with self._lock:
+            return super().forward(*args, **kwargs)  # type: ignore[misc]
+
+    def reset(self: Any) -> None:
+        """Forget what was added."""
+        with self._lock:
+            super().reset()  # type: ignore[misc]
 
 
 class Binary:

@@ -7,10 +7,10 @@ from torch import Tensor  # noqa: TID251
 from torchmetrics import classification as theirs
 
 from cmfast import metrics
-from cmfast.compat.torchmetrics._counting import Binary, Multiclass, Multilabel
+from cmfast.compat.torchmetrics._counting import Binary, Guarded, Multiclass, Multilabel
 
 
-class Scores:
+class Scores(Guarded):
     """A metric of the counts of one class against the rest; stands in front of torchmetrics' class."""
 
     METRIC = ""  # its name in cmfast
@@ -29,16 +29,20 @@ class Scores:
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
         """Add predictions and targets, of the shapes that torchmetrics takes."""
         if self._is_apart:
-            super().update(preds, target)  # type: ignore[misc]
+            with self._lock:
+                super().update(preds, target)  # type: ignore[misc]
             return
         if self.validate_args:
             self._checked(preds, target)
         if self.multidim_average == "samplewise":
             tables = self._tables(self._counts(preds, target, each=True))
-            for (i, j), name in (((1, 1), "tp"), ((0, 1), "fp"), ((0, 0), "tn"), ((1, 0), "fn")):
-                getattr(self, name).append(tables[..., i, j])
+            with self._lock:  # the four lists have one order
+                for (i, j), name in (((1, 1), "tp"), ((0, 1), "fp"), ((0, 0), "tn"), ((1, 0), "fn")):
+                    getattr(self, name).append(tables[..., i, j])
         else:
-            self.confmat = self.confmat + self._counts(preds, target, each=False)
+            counts = self._counts(preds, target, each=False)
+            with self._lock:
+                self.confmat = self.confmat + counts
 
     def _final_state(self: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         if not hasattr(self, "confmat"):

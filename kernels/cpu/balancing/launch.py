@@ -10,10 +10,10 @@ from cmfast.kernels.shared import balancing_maps
 from cmfast.kernels.status import LIMIT_ONLY
 
 
-def balance(rows, columns, values, sums, mask, *, num_threads=None, **options):
+def balance(rows, columns, values, sums, keep, *, num_threads=None, **options):
     """Weights, reason and proof of every bin; residual, worst row, passes and status of every block."""
     read = partial(_maps.read, num_threads=num_threads)
-    return balancing_maps.balance(rows, columns, values, sums, mask, read=read, **options)
+    return balancing_maps.balance(rows, columns, values, sums, keep, read=read, **options)
 
 
 def allowed(i: Any, j: Any, n: int, s: Any) -> Any:

@@ -151,7 +151,8 @@ def ipf_of_logits(L, row_sums, col_sums, /, *, num_threads=None, progress=None, 
             shaped[place] = np.array(np.broadcast_to(line, shaped[place].shape), order="C")
         _add(out[1:3], shaped[1:3])
     matrix, row, col, *numbers = shaped
-    _gauge(row.reshape(-1, R), col.reshape(-1, C))
+    n = math.prod(row.shape[:-1])  # -1 would not do where there are no cells
+    _gauge(row.reshape(n, R), col.reshape(n, C))
     return matrix.astype(kind, copy=False), row, col, *(a if a.ndim else a[()] for a in numbers)
 
 

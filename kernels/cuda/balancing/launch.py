@@ -30,14 +30,14 @@ KERNELS = (_PRODUCT, _LEAST, _TRIANGLES, _DOT, _ADVANCE, _TURN)
 
 
 def balance(
-    rows: Any, columns: Any, values: Any, sums: Any, mask: Any, *, num_threads: int | None = None, **options: Any
+    rows: Any, columns: Any, values: Any, sums: Any, keep: Any, *, num_threads: int | None = None, **options: Any
 ) -> tuple[Any, ...]:
     """Weights, reason and proof of every bin; residual, worst row, passes and status of every block."""
     del num_threads
     xp = library(values)
 
     read = partial(balancing_cells.read, to_passes=partial(Passes, xp))
-    given = (None if array is None else array.get() for array in (rows, columns, values, sums, mask))
+    given = (None if array is None else array.get() for array in (rows, columns, values, sums, keep))
     return tuple(xp.asarray(part) for part in balancing_maps.balance(*given, read=read, **options))
 
 

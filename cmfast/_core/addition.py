@@ -1,0 +1,98 @@
+"""Addition of counts that never wraps: every class of counts adds, and checks what it is given, here.
+
+Counts are int64 and at least 0, in any library. So a sum of two has wrapped exactly where it is negative, and sums of
+more are those of their halves of 32 bits.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cmfast._core import dispatch, validate
+from cmfast.kernels.shared import halves
+
+LARGEST = validate.LARGEST
+MOST_SAMPLES = 2**61 - 1  # of counts whose algorithms multiply or weight them: two bits are theirs
+
+
+def total(x: Any) -> int:
+    """Return the sum of int64 counts, exact however large it is; synchronises the device."""
+    size = prod(dispatch.shape_of(x))
+    if not size:
+        return 0
+    with dispatch.chosen(x):
+        low, high = dispatch.extent(dispatch.bare(x))
+        if halves.fits(low, high, size):
+            return int(x.sum())
+        return (int((x >> halves.BITS).sum()) << halves.BITS) + int((x & (2**halves.BITS - 1)).sum())
+
+
+def add(name: str, a: Any, b: Any, most: int = LARGEST) -> Any:
+    """Return ``a + b`` of counts; raise OverflowError where a sum is above `most`. Synchronises the device."""
+    with dispatch.chosen(a):
+        out = a + b
+    size = prod(dispatch.shape_of(out))
+    low, high = dispatch.extent(dispatch.bare(out)) if size else (0, 0)
+    if low < 0 or high > most:  # a sum of two counts that int64 does not hold is negative
+        numbers = [np.asarray(dispatch.to_host(x)).astype(object) for x in (a, b)]
+        exact = np.asarray(numbers[0] + numbers[1])
+        if exact.max() > most:
+            _refuse_large(name, exact, most)
+        _refuse_negative(name, exact)
+    return out
+
+
+def add_along(name: str, x: Any, axis: int, most: int = LARGEST) -> Any:
+    """Return the sums of counts along an axis; raise OverflowError where one is above `most`. Synchronises."""
+    n = dispatch.shape_of(x)[axis]
+    with dispatch.chosen(x):
+        largest = dispatch.extent(dispatch.bare(x))[1] if prod(dispatch.shape_of(x)) else 0
+        if largest * n <= most:
+            return x.sum(axis)
+    exact = np.asarray(np.asarray(dispatch.to_host(x)).astype(object).sum(axis))
+    if exact.max() > most:
+        _refuse_large(name, exact, most)
+    with dispatch.chosen(x):
+        return x.sum(axis)
+
+
+def check(name: str, x: Any, most: int = LARGEST) -> None:
+    """Refuse int64 counts that are negative (ValueError) or above `most` (OverflowError); synchronises the device."""
+    if not prod(dispatch.shape_of(x)):
+        return
+    low, high = dispatch.extent(dispatch.bare(x))
+    if low < 0:
+        _refuse_negative(name, np.asarray(dispatch.to_host(x)))
+    if high > most:
+        _refuse_large(name, np.asarray(dispatch.to_host(x)), most)
+
+
+def check_total(name: str, x: Any, *, most: int = LARGEST) -> int:
+    """Return the sum of int64 counts; refuse negative ones, and more than `most` in all. Synchronises the device."""
+    check(name, x)
+    found = total(x)
+    if found > most:
+        host = np.asarray(dispatch.to_host(x))
+        given = f"{found:,}, of which {host.max():,} are{_where(host.argmax(), host.shape) or ' one count'}"
+        validate.refuse(name, f"counts of at most {_power(most)} samples in all", given, OverflowError)
+    return found
+
+
+def _refuse_negative(name: str, exact: Any) -> None:
+    given = f"{int(exact.min()):,}{_where(exact.argmin(), exact.shape)}"
+    validate.refuse(name, "at least 0, as counts are", given)
+
+
+def _refuse_large(name: str, exact: Any, most: int) -> None:
+    given = f"{int(exact.max()):,}{_where(exact.argmax(), exact.shape)}"
+    validate.refuse(name, f"at most {_power(most)} in each cell", given, OverflowError)
+
+
+def _power(most: int) -> str:
+    return f"2**{(most + 1).bit_length() - 1} - 1"
+
+
+def _where(place: Any, shape: tuple[int, ...]) -> str:
+    index = tuple(int(k) for k in np.unravel_index(int(place), shape))
+    return "" if not index else f" at {index[0] if len(index) == 1 else index}"

@@ -1,0 +1,149 @@
+"""Inputs that have the right shape and the wrong meaning: each is refused or warned of, and none that is right is."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import cmfast
+from cmfast import metrics, nn, uncertainty
+
+RNG = np.random.default_rng(8)
+N, C = 60, 4
+IDS = RNG.integers(0, C, N)
+GUESS = RNG.integers(0, C, N)
+LOGITS = torch.from_numpy(RNG.normal(0, 3, (N, C)))
+TENSOR = torch.from_numpy(IDS)
+
+
+@pytest.fixture(autouse=True)
+def _loud():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", cmfast.DiagnosticWarning)
+        yield
+
+
+@pytest.mark.parametrize("wrong", [LOGITS, LOGITS.float(), LOGITS.softmax(1) * 2, LOGITS.sigmoid(), LOGITS.half()],
+                         ids=["logits", "float32", "doubled", "sigmoid", "half"])  # fmt: skip
+def test_rows_that_are_no_probabilities_are_refused(wrong):
+    with pytest.raises(ValueError, match="probabilities must be rows that add up to 1"):
+        nn.soft_confusion_matrix(wrong, TENSOR)
+    with pytest.raises(ValueError, match=r"pass from_logits=True"):
+        nn.MetricLoss("f1_macro")(wrong, TENSOR)
+
+
+def test_rows_below_zero_that_add_up_to_one_are_refused():
+    with pytest.raises(ValueError, match=r"row 1 with -0\.5"):
+        nn.soft_confusion_matrix(torch.tensor([[0.5, 0.5], [1.5, -0.5]]), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [2, 10, 2000])
+def test_rows_of_softmax_in_any_precision_are_taken(dtype, classes):
+    for scale in (0.0, 1.0, 30.0):
+        rows = (torch.randn(7, classes, generator=torch.Generator().manual_seed(1)) * scale).to(dtype).softmax(1)
+        assert nn.soft_confusion_matrix(rows, torch.zeros(7, dtype=torch.long)).isfinite().all()
+
+
+def test_from_logits_is_the_softmax_before():
+    logits = LOGITS.clone().requires_grad_()
+    ours = nn.MetricLoss("f1_macro", from_logits=True)
+    assert "from_logits=True" in repr(ours)
+    ours(logits, TENSOR).backward()
+    other = LOGITS.clone().requires_grad_()
+    nn.MetricLoss("f1_macro")(other.softmax(1), TENSOR).backward()
+    assert torch.equal(logits.grad, other.grad)
+    half = nn.soft_confusion_matrix(LOGITS.bfloat16(), TENSOR, from_logits=True)
+    assert torch.equal(half, nn.soft_confusion_matrix(LOGITS.bfloat16().float().softmax(1), TENSOR))
+    nan = LOGITS.softmax(1).clone()
+    nan[3, 1] = torch.nan  # a bad value, which makes its row one
+    assert nn.soft_confusion_matrix(nan, TENSOR).isnan().any()
+
+
+SERIES = {
+    "confusion_matrix": cmfast.confusion_matrix,
+    "n_classes": lambda y, p: cmfast.confusion_matrix(y, p, n_classes=C),
+    "from_labels": lambda y, p: metrics.from_labels(y, p, "accuracy"),
+    "ConfusionCounts": cmfast.ConfusionCounts.from_labels,
+    "ids": lambda y, p: cmfast.ConfusionCounts(n_classes=C).update(y, p),
+    "sample_weight": lambda y, p: cmfast.confusion_matrix(IDS, IDS, sample_weight=y, groups=p),
+    "paired_counts": lambda y, p: uncertainty.paired_counts(y, y, p),
+    "groups": lambda y, p: cmfast.ConfusionCounts.from_labels(y, y, groups=p),
+}
+
+
+@pytest.mark.parametrize("name", SERIES)
+@pytest.mark.parametrize("kind", ["integers", "text", "categorical"])
+def test_series_of_one_index_in_two_orders_are_refused(name, kind):
+    if kind != "integers" and name in ("n_classes", "ids", "sample_weight"):
+        return
+    index = pd.Index(RNG.permutation(1000)[:N])
+    values = IDS if kind == "integers" else np.array(list("abcd"))[IDS]
+    y = pd.Series(values, index, dtype="category" if kind == "categorical" else None)
+    call = SERIES[name]
+    with pytest.raises(ValueError, match=r"one index in two orders; give .*reindex"):
+        call(y, y.sample(frac=1, random_state=1))
+    call(y, y)
+    call(y, y.reset_index(drop=True))  # other labels: by position, as arrays
+    call(y, y.set_axis(y.index + 1))
+    call(y.to_numpy(), y.sample(frac=1, random_state=1))
+    call(y, y.sample(frac=1, random_state=1).reindex(y.index))
+    if name != "sample_weight":
+        twice = pd.concat([y, y])  # of which no order is the other's
+        call(twice, twice.iloc[::-1])
+
+
+CALLS = {
+    "confusion_matrix": cmfast.confusion_matrix,
+    "n_classes": lambda y, p: cmfast.confusion_matrix(y, p, n_classes=C),
+    "from_labels": lambda y, p: metrics.from_labels(y, p, "accuracy", n_classes=2),
+    "ConfusionCounts": cmfast.ConfusionCounts.from_labels,
+    "ids": lambda y, p: cmfast.ConfusionCounts(n_classes=2).update(y, p),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize(
+    "make", [np.asarray, lambda x: np.asarray(x, bool), torch.from_numpy], ids=["int", "bool", "torch"]
+)
+def test_one_hot_labels_are_warned_of_and_no_batch_is(name, make):
+    call = CALLS[name]
+    one_hot, other = np.eye(C, dtype=np.int64)[IDS], np.eye(C, dtype=np.int64)[GUESS]
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"exactly one 1 in each of 60 rows.*pass \.argmax\(-1\)") as told:
+        call(make(one_hot), make(other))
+    assert len(told) == 1
+    batch = RNG.integers(0, 2, (N, C))
+    for y, p in ((one_hot, batch), (batch, one_hot), (batch, batch), (one_hot[:1], other[:1]), (one_hot[0], other[0]),
+                 (one_hot[:, :2], one_hot[:, :2]), (one_hot[None], other[None])):  # fmt: skip
+        call(make(np.ascontiguousarray(y)), make(np.ascontiguousarray(p)))
+
+
+def test_probabilities_as_labels_are_told_of_argmax():
+    P = LOGITS.softmax(1)
+    for call in (
+        lambda p: cmfast.confusion_matrix(IDS, p),
+        lambda p: cmfast.confusion_matrix(IDS, p, n_classes=C),
+        lambda p: metrics.from_labels(IDS, p, "accuracy"),
+        lambda p: cmfast.ConfusionCounts.from_labels(IDS, p),
+        lambda p: cmfast.ConfusionCounts(n_classes=C).update(IDS, p),
+    ):
+        for p in (P.numpy(), P.numpy()[:, 0], P.numpy().astype(np.float32)):
+            with pytest.raises(TypeError, match=r"y_pred must be integers.*as probabilities are: \.argmax"):
+                call(p)
+        with pytest.raises(TypeError, match="whole_floats=True takes whole numbers"):
+            call(IDS.astype(float))
+        with pytest.raises(TypeError, match="whole_floats=True takes whole numbers"):
+            call((IDS > 1).astype(float))
+
+
+def test_targets_that_are_proportions_are_warned_of():
+    design = np.stack([IDS % 2, GUESS])
+    shares = [(0, np.array([0.4, 0.6])), (1, np.full(C, 1 / C))]
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"rake: targets add up to 1, as proportions do.*60 now"):
+        cmfast.rake(design, shares)
+    with pytest.warns(cmfast.DiagnosticWarning, match="which add up to 6,000 now"):
+        cmfast.rake(design, shares, weights=np.full(N, 100.0))
+    cmfast.rake(design, shares, weights=np.full(N, 1 / N))  # weights that are shares, too
+    cmfast.rake(design, [(k, target * 5000) for k, target in shares])
