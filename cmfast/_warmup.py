@@ -432,7 +432,7 @@ def _covered() -> None:
 
 def _paired_errors() -> None:
     y = _labels()
-    cmfast.uncertainty.compare(cmfast.uncertainty.paired_counts(y, y[::-1], y), EVERY, method="delta")
+    cmfast.uncertainty.compare(cmfast.uncertainty.paired_counts(y, y[::-1], y), EVERY, method="delta", test="interval")
 
 
 def _paired_replicates() -> None:

@@ -76,15 +76,34 @@ def tell_doubts(number: Mapping[str, Mapping[str, int]], method: str, size: int 
         failures.diagnose(f"intervals of {what} by {method} hold the truth less often than they say{where}: {text}")
 
 
-def warn_of_few_clusters(clusters: Any, *, paired: bool = False) -> None:
-    """Warn where what is said of so many clusters, one number or one for each group, holds less often than it says."""
+def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
+    """Warn where intervals of so many clusters, an integer or one for each group, hold less often than they say.
+
+    `p_values` says that there are some which come from the intervals.
+    """
     number = np.asarray(clusters)
     few = (number > 0) & (number < FEW_CLUSTERS)
     if few.any():
         where = f" in {np.count_nonzero(few)} of {few.size} groups" if number.ndim else ""
-        what = "intervals and p-values" if paired else "intervals"
+        what = "intervals and p-values" if p_values else "intervals"
         text = f"there are fewer than {FEW_CLUSTERS} clusters{where}, of which {what} are surer than they can be"
         failures.diagnose(f"{text}; only more clusters help, not more samples of each")
+
+
+def warn_of_few_swaps(least: Mapping[str, np.ndarray], level: float, *, one: bool) -> None:
+    """Warn of differences whose p-value cannot reach ``1 - level``: too few samples or clusters differ in them.
+
+    `least` are the smallest p-values possible; `one` says that there is one group.
+    """
+    few = {name: p > 1.0 - level for name, p in least.items() if (p > 1.0 - level).any()}
+    if not few:
+        return
+    first, mask = next(iter(few.items()))
+    others = f" and {len(few) - 1} other metric{'s' * (len(few) > 2)}" if len(few) > 1 else ""
+    where = f" in {np.count_nonzero(mask)} of {mask.size} {'classes' if one else 'groups and classes'}"
+    text = f"too few samples or clusters differ in {first}{others}{where * (mask.size > 1)}"
+    found = f"the smallest p possible is {np.min(least[first][mask]):.3g}, above {1.0 - level:.3g}"
+    failures.diagnose(f"{text}: {found}; only more samples help")
 
 
 def doubtful(
