@@ -15,7 +15,7 @@ from cmfast._core import dispatch
 from cmfast._core.annotations import Array
 from cmfast.kernels.shared.metrics import Plan
 from cmfast.uncertainty import _paired_replicates
-from cmfast.uncertainty._paired_held import Held
+from cmfast.uncertainty._paired_held import Held, decoded, sorted_cells
 
 MOST_STATES = 2**14  # tables that are enumerated: all swaps of 14 samples, or of 16,383 samples of one kind
 SUMS_BYTES = 2**26  # of the sums of enumerated tables at a time
@@ -52,7 +52,8 @@ class Swaps(NamedTuple):
     def of_group(self, group: int) -> "Swaps":
         """Return the units of one group."""
         first, last = np.searchsorted(self.group, [group, group + 1])
-        at, fixed = slice(self.bounds[first], self.bounds[last]), self.fixed_group == group
+        at = slice(self.bounds[first], self.bounds[last])
+        fixed = slice(*np.searchsorted(self.fixed_group, [group, group + 1]))
         return Swaps(
             self.sizes[first:last], self.group[first:last], self.bounds[first : last + 1] - self.bounds[first],
             self.cells[:, at], self.counts[at], self.fixed_group[fixed], self.fixed_cells[:, fixed],
@@ -107,7 +108,7 @@ def find_swaps(held: Held) -> Swaps:
     if not held.clustered:
         cells, ones = np.stack([truth, low, high]), np.ones(len(pairs), np.int64)
         bounds = np.arange(len(pairs) + 1)
-        return Swaps(whole, of_unit[of_pair], bounds, cells, ones, fixed[0], np.stack(fixed[1:4]), fixed[4])
+        return Swaps(whole, of_unit[of_pair], bounds, cells, ones, *_sum_alike(fixed, C))
     # Within a cluster (t, a, b) and (t, b, a) are exchanged for each other: only the excess of one is changed.
     even, odd = (whole - np.abs(net)) // 2, net != 0
     for one, other in ((low, high), (high, low)):
@@ -116,7 +117,15 @@ def find_swaps(held: Held) -> Swaps:
     swapped = net < 0
     cells = np.stack([truth, np.where(swapped, high, low), np.where(swapped, low, high)])[:, odd]
     sizes, group, bounds, cells, counts = _merge_alike(of_pair[odd], of_unit, cells, np.abs(net[odd]))
-    return Swaps(sizes, group, bounds, cells, counts, fixed[0], np.stack(fixed[1:4]), fixed[4])
+    return Swaps(sizes, group, bounds, cells, counts, *_sum_alike(fixed, C))
+
+
+def _sum_alike(fixed: list[np.ndarray], C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return group, cell and samples of every cell once, ordered by group, from lists of the same."""
+    group, y, a, b, counts = fixed
+    keys, total = sorted_cells(((group * C + y) * C + a) * C + b, counts)
+    group, *cells = decoded(keys, C)
+    return group, np.stack(cells), total
 
 
 def _merge_alike(
@@ -167,6 +176,8 @@ def permute(
             found = _draw(own, group, home, n_classes, n_replicates, seed, options)
         for part, apart, values in zip(parts, found, observed, strict=True):
             part.append(_count_extremes(apart, values, weights))
+    if not n_groups:
+        return [Tested(*(values[0],) * 3) for values in both]
     return [Tested(*(np.stack(field) for field in zip(*part, strict=True))) for part in parts]
 
 

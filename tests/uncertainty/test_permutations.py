@@ -173,6 +173,12 @@ def test_undefined_tables_are_left_out():
     assert found.p_value == 1  # 2/3 and 1, or 1 and 1/2: the other half is the mirror
 
 
+def test_no_groups_have_no_p():
+    T = uncertainty.paired_counts([], [], [], n_classes=2, groups=[])
+    found = uncertainty.compare(T, ["accuracy", "f1"], n_replicates=20)
+    assert (found["accuracy"].p_value.shape, found["f1"].p_error.shape) == ((0,), (0, 2))
+
+
 def test_p_is_never_zero():
     n = 5000
     T = uncertainty.paired_counts([0] * n, [0] * n, [1] * n, n_classes=2)
