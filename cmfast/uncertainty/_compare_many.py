@@ -64,7 +64,7 @@ class Comparisons(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0])
+        >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5)
         >>> uncertainty.compare_many({("a", "b"): T}, "accuracy").to_pandas()[["first", "second"]].values.tolist()
         [['a', 'b']]
         """

@@ -1,4 +1,4 @@
-"""Bowker's and Stuart and Maxwell's tests at the ends of float64, of nearly singular tables, and in any memory order."""
+"""Tests of symmetry at the ends of float64, of nearly singular tables, and in any memory order."""
 
 from fractions import Fraction
 
