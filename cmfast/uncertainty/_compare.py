@@ -167,7 +167,7 @@ def compare(
     >>> a = np.where(hard, 0, y)
     >>> b = np.where(hard | (rng.random(1000) < 0.05), 0, y)
     >>> uncertainty.compare(uncertainty.paired_counts(y, a, b), "accuracy")
-    <Comparison: accuracy +0.0290 [+0.0200, +0.0410], p 0.0002: the first is higher>
+    <Comparison: accuracy +0.0290 [+0.0200, +0.0410], p 3.73e-09: the first is higher>
     """
     check(T)
     wanted = _plan.names_of(names)
