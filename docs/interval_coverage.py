@@ -149,7 +149,7 @@ def shares(n_classes: int, rare: float, recall: float) -> np.ndarray:
 
 
 def unequal(recalls: tuple[float, ...], support: tuple[float, ...] | None = None, near: bool = False) -> np.ndarray:
-    """Return the shares of the cells of classes with these recalls; errors are even, or half as many a class further."""
+    """Return the shares of the cells of classes with these recalls; errors are even, or `near` ones more frequent."""
     C = len(recalls)
     far = np.abs(np.subtract.outer(np.arange(C), np.arange(C)))
     rows = np.where(far > 0, 2.0**-far if near else 1.0, 0.0)
@@ -162,8 +162,8 @@ def unequal(recalls: tuple[float, ...], support: tuple[float, ...] | None = None
 def in_pairs(n_classes: int, wrong: float, far: float, ratio: float = 1.0) -> np.ndarray:
     """Return the shares of the cells of a hierarchy: classes in pairs, `wrong` of each called the other of the pair.
 
-    Each cell outside the pairs has a share `far` of all samples if classes are equally frequent; the last class is `ratio`
-    times as frequent as the first.
+    Each cell outside the pairs has a share `far` of all samples if classes are equally frequent; the last class is
+    `ratio` times as frequent as the first.
     """
     rows = np.full((n_classes, n_classes), far * n_classes)
     for i in range(n_classes):
