@@ -84,8 +84,8 @@ Of {n_low:,} numbers below {least}, `interval` warns in most of the test sets of
 
 Of the {n_fine:,} numbers of {least} and more it warns in most of the test sets of {n_timid:,}.
 
-Of the unkind truths alone (unequal recalls, errors far from the diagonal, hierarchies) {u_low:,} numbers are below {least},
-and it warns of {u_said:,} of them; {u_fine:,} are {least} and more, and it warns of {u_timid:,} of those.
+Of the unkind truths alone (unequal recalls, errors far from the diagonal, hierarchies) {u_low:,} numbers are below
+{least}, and it warns of {u_said:,} of them; {u_fine:,} are {least} and more, and it warns of {u_timid:,} of those.
 
 ## The recall of the smallest class
 
@@ -120,9 +120,8 @@ below {least}:
 {late}
 """
 
-FOLLOWS = """- From some ten wrong samples on, with some ten samples of each class, every method holds what it promises where errors
-  are spread evenly.
-  BCa is there first: with five wrong samples in all it holds 95 % of the accuracy, where the normal and the basic
+FOLLOWS = """- From some ten wrong samples on, with some ten samples of each class, every method holds what it promises
+  where errors are spread evenly. BCa is there first: with five wrong samples in all it holds 95 % of the accuracy, where the normal and the basic
   interval hold 88 %. So it is the default.
 - With one or two wrong samples (30 at a recall of .95) every bootstrap fails, and so does the delta method: often
   nothing is wrong, and then no replicate differs. The posterior holds there, and Wilson's interval for what is a
@@ -138,10 +137,10 @@ FOLLOWS = """- From some ten wrong samples on, with some ten samples of each cla
 - Averages of what bends (`tau`, and precision weighted by the class counts) are moved by chance in every class to the
   same side: of a hundred classes with few wrong samples each no method holds them.
 - Wrong samples are not worth the same. Of a quadratic kappa three errors far from the diagonal weigh as much as a
-  hundred near it: with 8 classes in 4 pairs, a fifth wrong within the pairs and few errors beyond them, the ordered metrics
-  hold 70 to 85 % by every bootstrap with a hundred wrong samples and more. So the samples are counted that carry the
-  variance, `(sum M g**2)**2 / sum M g**4` with the slopes g of the metric in the cells, after half a sample is spread over
-  the cells off the diagonal.
+  hundred near it: with 8 classes in 4 pairs, a fifth wrong within the pairs and few errors beyond them, it is held in
+  70 to 85 % by every bootstrap, with a hundred wrong samples and more. So the samples are counted that carry the
+  variance, `(sum M g**2)**2 / sum M g**4` with the slopes g of the metric in the cells, after half a sample is spread
+  over the cells off the diagonal.
 - `interval` warns of fewer than five samples wrong or right, in all or of those that weigh, or fewer than five of a
   class that enters an average (ten for `"normal"` and `"basic"`); of fewer than five samples that carry the variance
   (thirteen for `"normal"` and `"basic"`); of `min_recall` where the two smallest recalls are
