@@ -430,9 +430,13 @@ def _covered() -> None:
     cmfast.conformal.coverage_confusion(sets, _labels())
 
 
+def _carrying_samples() -> None:
+    cmfast.uncertainty.interval(_matrix(np.int64), ["accuracy", "gerrity"], method="normal")
+
+
 def _paired_errors() -> None:
     y = _labels()
-    cmfast.uncertainty.compare(cmfast.uncertainty.paired_counts(y, y[::-1], y), EVERY, method="delta")
+    cmfast.uncertainty.compare(cmfast.uncertainty.paired_counts(y, y[::-1], y), EVERY, method="delta", test="interval")
 
 
 def _paired_replicates() -> None:
@@ -500,6 +504,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "replicate_intervals": lambda: cmfast.uncertainty.interval(_matrix(np.int64), of="row", n_replicates=2),
     "metric_draws": lambda: cmfast.uncertainty.posterior(_matrix(np.int64), ["mcc", "recall"], n_draws=2),
     "standard_errors": _standard_errors,
+    "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,
     "paired_replicates": _paired_replicates,
     "label_margins": _label_margins,

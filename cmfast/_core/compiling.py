@@ -146,7 +146,13 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "contingency.iso_performance_slope": (),
     "report": ("confusion_matrix", "ras", "metric_intervals", "standard_errors"),
     "uncertainty.standard_error": ("standard_errors", "cluster_errors", "cell_errors", "cluster_cell_errors"),
-    "uncertainty.interval": ("metric_intervals", "metrics_of_matrices", "replicate_intervals", "cluster_intervals"),
+    "uncertainty.interval": (
+        "metric_intervals",
+        "metrics_of_matrices",
+        "replicate_intervals",
+        "cluster_intervals",
+        "carrying_samples",
+    ),
     "uncertainty.posterior": ("metric_draws", "metrics_of_matrices"),
 }
 

@@ -28,13 +28,13 @@ def two_models(counted: Counted, asked: Asked) -> dict[str, Any] | None:
             T, wanted, n_replicates=asked.n_replicates, num_threads=asked.num_threads, **options
         )
         right = uncertainty.mcnemar(T)
-    fields = ("first", "second", "difference", "low", "high", "p_value")
+    fields = ("first", "second", "difference", "low", "high", "p_value", "p_error")
     flips = [
         {"true": named(one.truth), "first": named(one.first), "second": named(one.second), "count": one.n_samples}
         for one in T.flips(LARGEST)
     ]
     values = {name: {key: getattr(one, key) for key in fields} for name, one in found.items()}
-    verdicts = {name: one.verdict() for name, one in found.items()}
+    verdicts = {name: f"{one.verdict()}{one.parting()}" for name, one in found.items()}
     only = {"only_first": right.only_first, "only_second": right.only_second, "p_value": right.p_value}
     said = {"verdicts": verdicts, "right": only, "flips": flips, "notes": notes.found}
     return {"models": names, "metrics": values} | said

@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from cmfast.cli._options import Parser, compute, misuse, natural_number, order_o
 from cmfast.cli._printing import described, print_json, single
 from cmfast.metrics._report import in_head
 from cmfast.uncertainty import Comparison, McNemar, PairedCounts
+from cmfast.uncertainty._compare import CompareTest
+from cmfast.uncertainty._comparison import OPTIONS
 
 NAMES = ("accuracy", "balanced_accuracy", "f1_macro", "mcc")
 HIGHER = ("the first is higher", "the second is higher")
@@ -30,7 +32,7 @@ def add_options(parser: Parser) -> None:
     what = "name or number of a column: a comparison for each of its values; may be given again for further columns"
     parser.add_argument("--by", action="append", metavar="COLUMN", help=what)
     order_option(parser)
-    what = "column of what samples have in common, as a patient: these are drawn again, not samples"
+    what = "column of what samples have in common, as a patient: these are drawn and swapped, not samples"
     parser.add_argument("--cluster", metavar="COLUMN", help=what)
     parser.add_argument(
         "--header", action=argparse.BooleanOptionalAction, help="csv: whether the first line names the columns"
@@ -42,8 +44,10 @@ def add_options(parser: Parser) -> None:
         type=replicates,
         default=10_000,
         metavar="N",
-        help="how often samples are drawn again, default 10000",
+        help="how often samples are drawn again, and how often swaps are where they are too many; default 10000",
     )
+    what = "p from swapping both answers of a sample (default), or from the interval"
+    parser.add_argument("--test", choices=get_args(CompareTest), default="permutation", help=what)
     parser.add_argument("--seed", type=whole_number, default=0, metavar="N", help="of the draws, default 0")
     parser.add_argument(
         "--undefined", type=policy, default="present", metavar="POLICY", help="a 0/0, as for cmfast metrics"
@@ -98,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
     labels, groups, T = _counted(args)
     if args.only:
         warn_of_order(args, names, labels)
-    options = {"level": args.level, "n_replicates": args.replicates, "rng": args.seed}
+    options = {"test": args.test, "level": args.level, "n_replicates": args.replicates, "rng": args.seed}
     options |= {"undefined": args.undefined, "num_threads": args.threads}
     found = compute(cmfast.uncertainty.compare, T, names, **options)
     answer = Answer(labels, groups, T, found, compute(cmfast.uncertainty.mcnemar, T))
@@ -166,7 +170,7 @@ def _verdict(args: argparse.Namespace, answer: Answer, at: tuple[int, ...]) -> s
         return f"Undefined or one per class: {right}."
     chance = np.asarray(one.p_value)[at]
     low, high = (np.asarray(end)[at] for end in (one.low, one.high))
-    interval = f"{100 * args.level:g} % between {low:+.4f} and {high:+.4f}, p {chance:.3g}"
+    interval = f"{100 * args.level:g} % between {low:+.4f} and {high:+.4f}, p {chance:.3g}{one.parting(at)}"
     if one.verdict(at) not in HIGHER:
         return f"No difference in {one.name} that could not be chance ({interval}): {right}."
     higher, lower = (first, second) if one.verdict(at) == HIGHER[0] else (second, first)
@@ -180,7 +184,7 @@ def _print_json(args: argparse.Namespace, answer: Answer) -> None:
         tested = () if answer.T.n_clusters is not None else ("p_value",)  # which takes samples as independent
         said = {name: np.asarray(getattr(right, name))[at] for name in ("only_first", "only_second", *tested)}
         metrics = {
-            name: {field: np.asarray(getattr(one, field))[at] for field in one._fields[1:-3]}
+            name: {field: np.asarray(getattr(one, field))[at] for field in one._fields[1 : -len(OPTIONS)]}
             for name, one in answer.found.items()
         }
         named = {"group": single(group)} if group else {}
@@ -188,5 +192,11 @@ def _print_json(args: argparse.Namespace, answer: Answer) -> None:
     one = next(iter(answer.found.values()))
     facts: dict[str, Any] = {"labels": answer.labels, "first": args.pred[0], "second": args.pred[1]}
     facts |= {"samples": answer.T.n_samples, "clusters": answer.T.n_clusters, "undefined": args.undefined}
-    facts |= {"method": one.method, "level": one.level, "replicates": args.replicates, "seed": args.seed}
+    facts |= {
+        "method": one.method,
+        "test": one.test,
+        "level": one.level,
+        "replicates": args.replicates,
+        "seed": args.seed,
+    }
     print_json(facts | ({"by": single(args.by), "groups": parts} if args.by else parts[0]))

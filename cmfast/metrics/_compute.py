@@ -112,8 +112,11 @@ def compute(
     A 0/0 is a property of the data and never warns. ``"nan"``: NaN, averages run over the classes where the metric is
     defined. ``"strict"``: NaN, also for an average with one undefined class. ``"present"``: 0, averages run over the
     classes that are true or predicted at least once. A number from 0 to 1: the same with that number in the place of 0
-    (1 is the ``zero_division=1`` of torchmetrics). ``"zero"``, ``"one"``: 0 or 1, averages run over all classes. Scores
-    that are corrected for chance get 0 wherever something is filled in; :func:`defined` tells where that was.
+    (1 is the ``zero_division=1`` of torchmetrics). ``"zero"``, ``"one"``: 0 or 1, averages run over all classes.
+    Averages weighted by the class counts leave classes of weight 0 out, under ``"strict"`` too. Scores that are
+    corrected for chance get 0 in place of a number; but ``balanced_accuracy_adjusted`` is an average that is corrected
+    afterwards: a recall is filled in as in the balanced accuracy, and it is 0 only of fewer than two classes.
+    :func:`defined` tells where something was filled in.
 
     Bad values: a negative, NaN or infinite cell, or a total beyond int64 (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input,

@@ -10,13 +10,14 @@ from cmfast._core.lazy import later
 from cmfast.kernels.shared.uncertainty import acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty import _paired_replicates, _replicated
+from cmfast.uncertainty import _paired_replicates, _permutations, _replicated
 from cmfast.uncertainty._comparison import Comparison
-from cmfast.uncertainty._doubts import warn_of_few_clusters
+from cmfast.uncertainty._doubts import warn_of_few_clusters, warn_of_few_swaps
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
 
 CompareMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "delta"]
+CompareTest: TypeAlias = Literal["permutation", "interval"]
 REPLICATES_BYTES = 2**27  # of the numbers of the replicates of some groups
 SUMS_BYTES = 2**26  # of the sums without one unit each
 
@@ -26,9 +27,11 @@ class _Asked(NamedTuple):
 
     layout: _plan.PlacedPlan
     method: str
+    test: str
     level: float
     n_replicates: int
     seed: int
+    seed_of_swaps: int
     num_threads: int | None
 
 
@@ -39,6 +42,7 @@ def compare(
     /,
     *,
     method: CompareMethod = ...,
+    test: CompareTest = ...,
     level: float = ...,
     n_replicates: int = ...,
     rng: "int | np.random.Generator" = ...,
@@ -53,6 +57,7 @@ def compare(
     /,
     *,
     method: CompareMethod = ...,
+    test: CompareTest = ...,
     level: float = ...,
     n_replicates: int = ...,
     rng: "int | np.random.Generator" = ...,
@@ -67,6 +72,7 @@ def compare(
     /,
     *,
     method: CompareMethod = "bca",
+    test: CompareTest = "permutation",
     level: float = 0.95,
     n_replicates: int = 10_000,
     rng: "int | np.random.Generator" = 0,
@@ -79,17 +85,21 @@ def compare(
     Parameters
     ----------
     T : PairedCounts
-        What both said. With clusters, these are drawn instead of samples.
+        What both said. With clusters, these are drawn and swapped instead of samples.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
     method : {"bca", "percentile", "basic", "normal", "delta"}
         Of the interval: bias-corrected and accelerated; quantiles of the replicates; these reflected at the
         difference; the difference and the standard error of the replicates; the same with that of the delta method,
         which draws nothing.
+    test : {"permutation", "interval"}
+        Where p comes from: a paired permutation test, which swaps both answers of a sample (or of a cluster) wherever
+        the two differ; or the interval, whose smallest ``1 - level`` at which it leaves out 0 is then p. The second is
+        faster and calls equal models different too often where few samples differ.
     level : float
-        Of the interval.
+        Of the interval. The first or the second is said to be higher where p is at most ``1 - level``.
     n_replicates : int
-        How often the samples are drawn again.
+        How often the samples are drawn again, and how often swaps are drawn where they are too many to enumerate.
     rng : int or numpy.random.Generator
         Seed of the draws.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
@@ -116,7 +126,8 @@ def compare(
     Warns
     -----
     DiagnosticWarning
-        Fewer than twelve clusters: of two that are alike one in ten or more is then said to be higher.
+        Fewer than twelve clusters, of which intervals are too narrow; so few samples or clusters in which the two
+        differ that p cannot be as small as ``1 - level``, whatever they say.
 
     Notes
     -----
@@ -126,6 +137,16 @@ def compare(
     metrics in every cell, and adds them up within clusters; NaN where one of the two has no slope. It runs on the host,
     where the counts are.
 
+    The permutation test asks how often a difference so large comes about where the two are interchangeable: every
+    sample in which they differ, or every cluster, is as likely to have had both answers swapped. If that leads to no
+    more than 16,384 tables, all are enumerated and p is exact: always with 14 samples that differ, and for two classes
+    with a hundred of each. Otherwise `n_replicates` swaps are drawn, p is ``(b + 1) / (n + 1)`` and `p_error` its
+    standard error. p is never 0; of the accuracy it is that of the exact test of McNemar. Models that are not
+    interchangeable may still have equal metrics; docs/paired_sizes.md has the size of the test there as well.
+
+    p and the interval are made by different means, and may part where few samples differ: p decides, and `explain`
+    says so. With ``test="interval"`` they never part: a replicate at 0 counts as one on either side.
+
     Bad values: there are none in counts. Synchronises the device. Reproducible: random numbers are made of the seed,
     the group, the replicate and the unit that is drawn, so the same `rng` gives the same replicates for any number of
     threads and on every device, and for every name.
@@ -133,7 +154,8 @@ def compare(
     References
     ----------
     Efron, Better bootstrap confidence intervals, 1987. Davison and Hinkley, Bootstrap methods and their application,
-    1997, sections 5.2 and 5.3.
+    1997, sections 5.2 and 5.3. Edgington, Randomization tests, 1980. Phipson and Smyth, Permutation p-values should
+    never be zero, 2010.
 
     Examples
     --------
@@ -145,20 +167,21 @@ def compare(
     >>> a = np.where(hard, 0, y)
     >>> b = np.where(hard | (rng.random(1000) < 0.05), 0, y)
     >>> uncertainty.compare(uncertainty.paired_counts(y, a, b), "accuracy")
-    <Comparison: accuracy +0.0290 [+0.0200, +0.0410], p 0.0002: the first is higher>
+    <Comparison: accuracy +0.0290 [+0.0200, +0.0410], p 3.73e-09: the first is higher>
     """
     check(T)
     wanted = _plan.names_of(names)
     validate.choice("method", method, get_args(CompareMethod))
+    validate.choice("test", test, get_args(CompareTest))
     level = share("level", level)
     n_replicates = validate.count("n_replicates", n_replicates, least=2)
     _evaluate.check_options(undefined, positive, "warn")
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
     layout = _plan.plan(wanted, len(T.labels), undefined, positive, asked="T")
-    seed = int(generator.integers(2**63))
-    found = _compared(T, wanted, _Asked(layout, method, level, n_replicates, seed, num_threads))
-    return _plan.as_asked(names, wanted, found)
+    seed, seed_of_swaps = (int(generator.integers(2**63)) for _ in range(2))
+    asked = _Asked(layout, method, test, level, n_replicates, seed, seed_of_swaps, num_threads)
+    return _plan.as_asked(names, wanted, _compared(T, wanted, asked))
 
 
 def share(name: str, value: Any) -> float:
@@ -172,16 +195,45 @@ def share(name: str, value: Any) -> float:
 def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[Comparison]:
     """Return the comparisons in the order of the names."""
     plan, places = asked.layout
-    both = values_of(T, asked.layout.plan, asked.num_threads)
+    both = values_of(T, plan, asked.num_threads)
     units = _paired_replicates.units_of(T._held)
-    C, G = len(T.labels), len(units.totals)
     if T.n_clusters is not None:
-        warn_of_few_clusters(units.totals[0] if T.groups is None else units.totals, paired=True)
-    if asked.method == "delta":
-        clustered, threads = T.n_clusters is not None, asked.num_threads
-        errors = _paired_replicates.errors(units, T._home, plan, C, threads, clustered=clustered)
-        found = [_of_errors(*pair, asked.level) for pair in zip(both, errors, strict=True)]
-        return [_comparison(T, name, place, found[place], asked) for name, place in zip(wanted, places, strict=True)]
+        totals = units.totals[0] if T.groups is None else units.totals
+        warn_of_few_clusters(totals, p_values=asked.test == "interval")
+    whole = _of_delta(T, units, both, asked) if asked.method == "delta" else _of_draws(T, units, both, asked)
+    swaps = _permutations.find_swaps(T._held)
+    n_differ = np.zeros(len(units.totals), np.int64)
+    np.add.at(n_differ, swaps.group, swaps.sizes)
+    if asked.test == "permutation":
+        tested = _permutations.permute(
+            swaps, both, T._home, plan, len(T.labels), asked.n_replicates, asked.seed_of_swaps, asked.num_threads
+        )
+        for fields, one in zip(whole, tested, strict=True):
+            fields |= {"p_value": one.p_value, "p_error": one.p_error}
+        least = {name: tested[place].least for name, place in zip(wanted, places, strict=True)}
+        warn_of_few_swaps(least, asked.level, one=T.groups is None)
+    for fields in whole:
+        shape = fields["difference"].shape
+        fields.setdefault("p_error", np.full(shape, np.nan))
+        fields["n_discordant"] = np.broadcast_to(n_differ.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()
+    return [_comparison(T, name, place, whole[place], asked) for name, place in zip(wanted, places, strict=True)]
+
+
+def _of_delta(
+    T: PairedCounts, units: _paired_replicates.Units, both: list[np.ndarray], asked: _Asked
+) -> list[dict[str, np.ndarray]]:
+    """Return the fields of all comparisons by the delta method."""
+    clustered, threads = T.n_clusters is not None, asked.num_threads
+    plan = asked.layout.plan
+    errors = _paired_replicates.errors(units, T._home, plan, len(T.labels), threads, clustered=clustered)
+    return [_of_errors(*pair, asked.level) for pair in zip(both, errors, strict=True)]
+
+
+def _of_draws(
+    T: PairedCounts, units: _paired_replicates.Units, both: list[np.ndarray], asked: _Asked
+) -> list[dict[str, np.ndarray]]:
+    """Return the fields of all comparisons from samples or clusters drawn again."""
+    plan, C, G = asked.layout.plan, len(T.labels), len(units.totals)
     jackknife = _left_out(T, units, asked) if asked.method == "bca" else [np.zeros((2, 0))] * len(both)
     arrays = _paired_replicates.sent(units, T._home)
     per_group = 16 * asked.n_replicates * (plan.scalars + plan.tables * C)
@@ -194,8 +246,7 @@ def _compared(T: PairedCounts, wanted: tuple[str, ...], asked: _Asked) -> list[C
             estimates = both[k][:, some]
             accelerations = _accelerations(units, some, jackknife[k], asked.method)
             parts[k].append(_of_replicates(np.asarray(dispatch.to_host(values)), estimates, accelerations, asked))
-    whole = [{key: np.concatenate([part[key] for part in some] or [np.empty(0)]) for key in FIELDS} for some in parts]
-    return [_comparison(T, name, place, whole[place], asked) for name, place in zip(wanted, places, strict=True)]
+    return [{key: np.concatenate([part[key] for part in some] or [np.empty(0)]) for key in FIELDS} for some in parts]
 
 
 def _comparison(T: PairedCounts, name: str, place: int, fields: dict[str, np.ndarray], asked: _Asked) -> Comparison:
@@ -204,7 +255,7 @@ def _comparison(T: PairedCounts, name: str, place: int, fields: dict[str, np.nda
         fields = {key: array[0] for key, array in fields.items()}
     axes: dict[str, tuple[Any, ...]] = {} if T.groups is None else {"group": T.groups}
     axes |= {"class": T.labels} if place >= asked.layout.plan.scalars else {}
-    return Comparison(name=name, level=asked.level, method=asked.method, axes=axes, **fields)
+    return Comparison(name=name, level=asked.level, method=asked.method, test=asked.test, axes=axes, **fields)
 
 
 FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
@@ -276,37 +327,17 @@ def _left_out(T: PairedCounts, units: _paired_replicates.Units, asked: _Asked) -
     n_sums = 5 if plan.ordered else 3
     whole = np.zeros((n_sums, len(units.totals), 2, C), np.int64)
     size = np.diff(units.bounds)
-    _add(
-        whole,
-        units,
-        slice(0, len(units.counts)),
-        np.repeat(units.group, size),
-        np.repeat(units.weights, size) * units.counts,
-    )
+    counts = np.repeat(units.weights, size) * units.counts
+    _permutations.add_cells(whole, tuple(units.cells), np.repeat(units.group, size), counts)
     step = max(1, SUMS_BYTES // max(16 * n_sums * C, 1))
     found: list[list[np.ndarray]] = [[] for _ in range(plan.scalars + plan.tables)]
     for first in range(0, max(len(size), 1), step):
         last = min(first + step, len(size))
         sums = whole[:, units.group[first:last]]
         cells = slice(units.bounds[first], units.bounds[last])
-        _add(sums, units, cells, np.repeat(np.arange(last - first), size[first:last]), -units.counts[cells])
-        arrays = dispatch.adopt(**{f"sums{k}": dispatch.sent(a, T._home) for k, a in enumerate(sums)})
-        given = [*arrays, *[None] * (5 - n_sums)]
-        *values, _ = dispatch.call("metrics_of_sums", *given, plan=plan, num_threads=asked.num_threads)
+        row = np.repeat(np.arange(last - first), size[first:last])
+        _permutations.add_cells(sums, tuple(units.cells[:, cells]), row, -units.counts[cells])
+        values = _permutations.evaluate_sums(sums, T._home, plan=plan, num_threads=asked.num_threads)
         for part, value in zip(found, values, strict=True):
-            host = np.asarray(dispatch.to_host(value))
-            with np.errstate(invalid="ignore"):
-                part.append(host[:, 0] - host[:, 1])
+            part.append(value)
     return [np.concatenate(part) for part in found]
-
-
-def _add(sums: np.ndarray, units: _paired_replicates.Units, cells: slice, row: np.ndarray, counts: np.ndarray) -> None:
-    """Add the counts of some cells to the sums of their rows: diagonal, rows, columns, and bands and tops."""
-    y, *both = units.cells[:, cells]
-    for side, guess in enumerate(both):
-        right = y == guess
-        places = [(row[right], y[right], counts[right]), (row, y, counts), (row, guess, counts)]
-        if len(sums) == 5:
-            places += [(row, np.abs(y - guess), counts), (row, np.maximum(y, guess), counts)]
-        for part, (rows, at, more) in zip(sums, places, strict=True):
-            np.add.at(part[:, side], (rows, at), more)

@@ -10,7 +10,7 @@ from cmfast._core.annotations import Undefined
 from cmfast._core.lazy import later
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty._compare import CompareMethod, compare
+from cmfast.uncertainty._compare import CompareMethod, CompareTest, compare
 from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._hypotheses import check
 from cmfast.uncertainty._paired_counts import PairedCounts
@@ -64,7 +64,7 @@ class Comparisons(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0])
+        >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5)
         >>> uncertainty.compare_many({("a", "b"): T}, "accuracy").to_pandas()[["first", "second"]].values.tolist()
         [['a', 'b']]
         """
@@ -87,6 +87,7 @@ def compare_many(
     /,
     *,
     method: CompareMethod = ...,
+    test: CompareTest = ...,
     level: float = ...,
     n_replicates: int = ...,
     rng: "int | np.random.Generator" = ...,
@@ -101,6 +102,7 @@ def compare_many(
     /,
     *,
     method: CompareMethod = ...,
+    test: CompareTest = ...,
     level: float = ...,
     n_replicates: int = ...,
     rng: "int | np.random.Generator" = ...,
@@ -115,6 +117,7 @@ def compare_many(
     /,
     *,
     method: CompareMethod = "bca",
+    test: CompareTest = "permutation",
     level: float = 0.95,
     n_replicates: int = 10_000,
     rng: "int | np.random.Generator" = 0,
@@ -130,7 +133,7 @@ def compare_many(
         What every two said, by what they are called; all of the same groups.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
-    method, level, n_replicates, rng, undefined, positive, num_threads
+    method, test, level, n_replicates, rng, undefined, positive, num_threads
         As for :func:`compare`.
 
     Returns
@@ -176,7 +179,7 @@ def compare_many(
         check(T, f"counts_by_pair[{validate.shown(pair)}]")
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
-    options: dict[str, Any] = {"method": method, "level": level, "n_replicates": n_replicates, "rng": rng}
+    options: dict[str, Any] = {"method": method, "test": test, "level": level, "n_replicates": n_replicates, "rng": rng}
     options |= {"undefined": undefined, "positive": positive, "num_threads": num_threads}
     wanted = _plan.names_of(names)
     found = {pair: compare(T, cast(Names, wanted), **options) for pair, T in counts_by_pair.items()}

@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast._core import reading, validate
 
+OPTIONS = ("level", "method", "test", "axes")  # fields that are no arrays, the last ones
 PLURALS = {"group": "groups", "class": "classes"}
 
 
@@ -26,17 +27,24 @@ class Comparison(NamedTuple):
     low, high : array of float64
         Interval of the difference.
     p_value : array of float64
-        The least ``1 - level`` at which the interval leaves out 0: how easily chance alone would do this.
+        How often two interchangeable classifiers differ by at least as much: by the permutation test; with
+        ``test="interval"`` the smallest ``1 - level`` at which the interval leaves out 0.
+    p_error : array of float64
+        Standard error of the p-value by Monte Carlo; 0 where all swaps were enumerated, NaN with ``test="interval"``.
     probability : array of float64
         That the first is above the second: the share of replicates; by the delta method of a normal distribution.
     standard_error : array of float64
         Of the difference.
     n_undefined : array of int64
         Replicates in which one of the two is undefined, which are left out.
+    n_discordant : array of int64
+        Samples, or clusters, in which the two differ.
     level : float
         Of the interval.
     method : str
         Of the interval.
+    test : str
+        Where p comes from, "permutation" or "interval".
     axes : dict of str to tuple
         What the axes of the arrays are, "group" and "class", with their labels.
     """
@@ -48,11 +56,14 @@ class Comparison(NamedTuple):
     low: Any
     high: Any
     p_value: Any
+    p_error: Any
     probability: Any
     standard_error: Any
     n_undefined: Any
+    n_discordant: Any
     level: float
     method: str
+    test: str
     axes: dict[str, tuple[Any, ...]]
 
     def _parts(self) -> dict[str, str]:
@@ -60,7 +71,7 @@ class Comparison(NamedTuple):
             each = " of ".join(f"{len(labels)} {PLURALS[axis]}" for axis, labels in reversed(self.axes.items()))
             return {f"{self.name} of": each, "p": reading.most(self.p_value)}
         between = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
-        return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}"}
+        return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}{self.parting()}"}
 
     def verdict(self, index: Any = ()) -> str:
         """Return in a few words which of the two is higher, if that can be told: if p is at most ``1 - level``.
@@ -80,9 +91,33 @@ class Comparison(NamedTuple):
         p, difference = (np.asarray(a)[validate.place(index, np.shape(a))] for a in (self.p_value, self.difference))
         if np.isnan(p):
             return "undefined"
-        if p > 1.0 - self.level:
+        if p > 1.0 - self.level or difference == 0:
             return "no difference that could not be chance"
         return "the first is higher" if difference > 0 else "the second is higher"
+
+    def parting(self, index: Any = ()) -> str:
+        """Return a note, as "; the interval leaves out 0, the test decides", where the two part; else nothing.
+
+        Parameters
+        ----------
+        index : int or tuple of int
+            Which group, and which class.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> T = uncertainty.paired_counts([1] * 60, [1] * 60, [1] * 54 + [0] * 6)
+        >>> uncertainty.compare(T, "accuracy").parting()
+        ''
+        """
+        index = validate.place(index, np.shape(self.difference))
+        low, high, p = (float(np.asarray(a)[index]) for a in (self.low, self.high, self.p_value))
+        if np.isnan([low, high, p]).any():
+            return ""
+        outside = low > 0 or high < 0
+        if outside == (p <= 1.0 - self.level):
+            return ""
+        return f"; the interval {'leaves out' if outside else 'holds'} 0, the test decides"
 
     def explain(self) -> str:
         """Say in words what was found; of many the most certain one."""
@@ -97,7 +132,9 @@ class Comparison(NamedTuple):
         said += f", {100 * self.level:g} % of it between {low:+.4f} and {high:+.4f}"
         undefined = int(np.asarray(self.n_undefined)[at])
         left_out = f"; {undefined:,} undefined replicates left out" if undefined else ""
-        return f"{said}; p = {p[at]:.3g}: {self.verdict(at)}{left_out}"
+        error = float(np.asarray(self.p_error)[at])
+        by_draws = f" (give or take {error:.2g})" if error > 0 else ""
+        return f"{said}; p = {p[at]:.3g}{by_draws}: {self.verdict(at)}{self.parting(at)}{left_out}"
 
     def to_pandas(self) -> Any:
         """Return a DataFrame of everything: a row per group and class.
@@ -105,7 +142,7 @@ class Comparison(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0])
+        >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5)
         >>> uncertainty.compare(T, "accuracy").to_pandas()["difference"].item()
         0.0
         """
@@ -114,5 +151,5 @@ class Comparison(NamedTuple):
         columns: dict[str, Any] = {"name": self.name}
         for (axis, labels), places in zip(self.axes.items(), np.indices(np.shape(self.difference)), strict=True):
             columns[axis] = [labels[k] for k in places.ravel().tolist()]
-        columns |= {name: np.ravel(getattr(self, name)) for name in self._fields[1:-3]}
-        return pd.DataFrame(columns | {"level": self.level, "method": self.method})
+        columns |= {name: np.ravel(getattr(self, name)) for name in self._fields[1 : -len(OPTIONS)]}
+        return pd.DataFrame(columns | {"level": self.level, "method": self.method, "test": self.test})

@@ -8,11 +8,13 @@ import numpy as np
 
 from cmfast._core import dispatch, failures
 from cmfast.kernels.shared.metrics import Over, Total, Value
+from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty._results import Interval
 
 FEW = {"bca": 5, "percentile": 5, "basic": 10, "normal": 10, "posterior": 5}  # samples
+CARRIED = {"bca": 5, "percentile": 5, "basic": 13, "normal": 13}  # samples that carry the variance
 MANY_CLASSES = 4  # from which on the prior of the posterior says little of a class
 APART = 3.0  # standard errors between the two smallest recalls, such that one is the smallest in every test set
 ASIDE, ASIDE_OF_PRIOR = 0.5, 1.0  # standard errors of the middle of an interval from the estimate
@@ -32,6 +34,8 @@ OF_ALL = {Value.RECALL, Value.FALSE_NEGATIVE}
 
 TEXTS = {
     "few": "fewer than {few} samples that they are of are right, or wrong, or of a class; use {other}",
+    "carried": "their variance is carried by fewer than {carried} samples, as where errors far from the diagonal are "
+    "rare; use {other}",
     "close": "the smallest of several recalls that are about as small is below the true ones; look at recall instead",
     "aside": "replicates lie to one side of the estimate; only more samples of each class help",
 }
@@ -72,19 +76,38 @@ def tell_doubts(number: Mapping[str, Mapping[str, int]], method: str, size: int 
         first, others = next(iter(fits)), len(fits) - 1
         what = first if not others else f"{first} and {others} other metric{'s' if others > 1 else ''}"
         where = "" if size is None else f" in {max(fits.values())} of {size} matrices"
-        text = TEXTS[reason].format(few=FEW[method], other=other)
+        text = TEXTS[reason].format(few=FEW[method], carried=CARRIED.get(method), other=other)
         failures.diagnose(f"intervals of {what} by {method} hold the truth less often than they say{where}: {text}")
 
 
-def warn_of_few_clusters(clusters: Any, *, paired: bool = False) -> None:
-    """Warn where what is said of so many clusters, one number or one for each group, holds less often than it says."""
+def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
+    """Warn where intervals of so many clusters, an integer or one for each group, hold less often than they say.
+
+    `p_values` says that there are some which come from the intervals.
+    """
     number = np.asarray(clusters)
     few = (number > 0) & (number < FEW_CLUSTERS)
     if few.any():
         where = f" in {np.count_nonzero(few)} of {few.size} groups" if number.ndim else ""
-        what = "intervals and p-values" if paired else "intervals"
+        what = "intervals and p-values" if p_values else "intervals"
         text = f"there are fewer than {FEW_CLUSTERS} clusters{where}, of which {what} are surer than they can be"
         failures.diagnose(f"{text}; only more clusters help, not more samples of each")
+
+
+def warn_of_few_swaps(least: Mapping[str, np.ndarray], level: float, *, one: bool) -> None:
+    """Warn of differences whose p-value cannot reach ``1 - level``: too few samples or clusters differ in them.
+
+    `least` are the smallest p-values possible; `one` says that there is one group.
+    """
+    few = {name: p > 1.0 - level for name, p in least.items() if (p > 1.0 - level).any()}
+    if not few:
+        return
+    first, mask = next(iter(few.items()))
+    others = f" and {len(few) - 1} other metric{'s' * (len(few) > 2)}" if len(few) > 1 else ""
+    where = f" in {np.count_nonzero(mask)} of {mask.size} {'classes' if one else 'groups and classes'}"
+    text = f"too few samples or clusters differ in {first}{others}{where * (mask.size > 1)}"
+    found = f"the smallest p possible is {np.min(least[first][mask]):.3g}, above {1.0 - level:.3g}"
+    failures.diagnose(f"{text}: {found}; only more samples help")
 
 
 def doubtful(
@@ -108,10 +131,12 @@ def doubtful(
     if n is not None:
         factor = np.asarray(n / np.where(counts.n > 0, counts.n, np.inf))
         counts = Counts(d * factor[..., None], t * factor[..., None], p * factor[..., None], whole * factor)
+    carried = _are_carried_by_few(M, found, method, n, are_counts, num_threads)
     for name, one in found.items():
         rest = are_counts
         for reason, mask in (
             ("few", _are_few(name, counts, method, positive)),
+            ("carried", carried.get(name, np.zeros(counts.n.shape, np.bool_))),
             ("close", _are_close(name, counts)),
             ("aside", _is_aside(name, one, method, n_replicates) | _is_bent(name, counts)),
         ):
@@ -127,6 +152,29 @@ def _are_few(name: str, counts: Counts, method: str, positive: int) -> np.ndarra
     if method == "posterior" and (counts.d.shape[-1] < MANY_CLASSES or kind == "all"):
         return np.zeros(counts.n.shape, np.bool_)
     return np.asarray(_least(kind, counts, positive) < FEW[method])
+
+
+def _are_carried_by_few(
+    M: Any,
+    found: Mapping[str, Interval],
+    method: str,
+    n: int | None,
+    are_counts: np.ndarray,
+    num_threads: int | None,
+) -> dict[str, np.ndarray]:
+    """Return by name where few samples carry the variance of a metric that is one number of a matrix.
+
+    Of a quadratic weight three errors far from the diagonal may count as much as a hundred near it.
+    """
+    names = tuple(name for name in found if (form := find(name)) is not None and not form.per_class)
+    if method not in CARRIED or not names or not are_counts.any():
+        return {}
+    host = np.where(are_counts[..., None, None], np.asarray(dispatch.to_host(M), np.float64), 0.0)
+    layout = _plan.plan(names, host.shape[-1], "present", 1, asked="M")
+    (host,) = dispatch.adopt(M=host)
+    samples = dispatch.call("carrying_samples", host, plan=layout.plan, n=n, num_threads=num_threads)
+    with np.errstate(invalid="ignore"):
+        return {name: samples[place] < CARRIED[method] for name, place in zip(names, layout.places, strict=True)}
 
 
 def _are_close(name: str, counts: Counts) -> np.ndarray:

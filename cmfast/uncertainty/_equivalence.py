@@ -126,7 +126,8 @@ def equivalence(
     margin, level = validate.positive("margin", margin), share("level", level)
     if level <= 0.5:
         validate.refuse("level", "above 0.5", level)
-    one = compare(T, name, method="delta", level=2.0 * level - 1.0, undefined=undefined, positive=positive)
+    options: dict[str, Any] = {"level": 2.0 * level - 1.0, "undefined": undefined, "positive": positive}
+    one = compare(T, name, method="delta", test="interval", **options)
     nearest, error = margin - np.abs(one.difference), one.standard_error
     sure = np.where(nearest > 0.0, 0.0, 1.0)
     p = np.where(error > 0.0, ndtr(-nearest / np.where(error > 0.0, error, 1.0)), sure)

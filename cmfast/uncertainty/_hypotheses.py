@@ -11,6 +11,7 @@ from cmfast.kernels.status import Status
 from cmfast.uncertainty._paired_counts import PairedCounts
 
 Kind: TypeAlias = Literal["exact", "mid_p", "corrected"]
+FAR = 300  # exponent of two from which on squares of cells may leave float64
 
 
 @reading.readable
@@ -86,8 +87,8 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     T : PairedCounts
         What both said.
     kind : {"exact", "mid_p", "corrected"}
-        Binomial; the same with half of the probability of what was found, which is less timid; chi-square with the
-        correction for continuity of Edwards.
+        Binomial; the same with half of the probability of what was found, which is less timid, and ``1 - f / 2`` of
+        equal counts with the probability f; chi-square with the correction for continuity of Edwards.
 
     Returns
     -------
@@ -134,8 +135,12 @@ def binomial(b: Any, c: Any, kind: Kind = "exact") -> Any:
 
     n, least = b + c, np.minimum(b, c)
     p = bdtr(least.astype(np.float64), n, 0.5)
-    other = p if kind == "exact" else np.where(least > 0, bdtr(np.maximum(least - 1.0, 0.0), n, 0.5), 0.0)
-    return np.minimum(p + other, 1.0)[()]
+    if kind == "exact":
+        return np.minimum(2.0 * p, 1.0)[()]
+    below = np.where(least > 0, bdtr(np.maximum(least - 1.0, 0.0), n, 0.5), 0.0)
+    # Equal counts are the one outcome that both tails have: half of its probability is left out, not all of it.
+    equal = np.where(n > 0, 1.0 - 0.5 * (p - below), 1.0)
+    return np.where(b == c, equal, np.minimum(p + below, 1.0))[()]
 
 
 def discordant(T: PairedCounts) -> tuple[Any, Any]:
@@ -199,10 +204,11 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> S
     """
     S, bad = _table(T, on_failure)
     upper = np.triu(np.ones(S.shape[-2:], np.bool_), 1)
+    met = upper & ((S > 0) | (S.swapaxes(-1, -2) > 0))
+    S, exponent = _bring_near_one(S)
     both, apart = S + S.swapaxes(-1, -2), S - S.swapaxes(-1, -2)
-    met = upper & (both > 0)
-    parts = np.where(met, apart**2 / np.where(met, both, 1.0), 0.0)
-    return _symmetry(parts.sum((-1, -2)), met.sum((-1, -2)), bad)
+    parts = np.where(upper & (both > 0), apart**2 / np.where(both > 0, both, 1.0), 0.0)
+    return _symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
 
 
 @later
@@ -232,14 +238,16 @@ def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "war
     Notes
     -----
     V is the Laplacian of the graph in which classes that were exchanged are neighbours, so its rank is the number of
-    classes less that of connected parts: classes that nobody exchanged need not be left out first. Bad values: a
+    classes less that of connected parts: classes that nobody exchanged need not be left out first. It is eliminated
+    without a subtraction, so that no table is too nearly singular. Bad values: a
     table with a negative, NaN or infinite cell (INVALID) has NaN there, and is reported as `on_failure` says.
     Synchronises the device of a table. Reproducible.
 
     References
     ----------
     Stuart, A test for homogeneity of the marginal distributions in a two-way classification, 1955. Maxwell, Comparing
-    the classification of subjects by two independent judges, 1970.
+    the classification of subjects by two independent judges, 1970. Grassmann, Taksar and Heyman, Regenerative analysis
+    and steady state distributions for Markov chains, 1985.
 
     Examples
     --------
@@ -248,33 +256,42 @@ def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "war
     <Symmetry: statistic 13.8, degrees 2, p_value 0.00103>
     """
     S, bad = _table(T, on_failure)
+    S, exponent = _bring_near_one(S)
     C = S.shape[-1]
-    weights = S + S.swapaxes(-1, -2)
-    weights[..., np.arange(C), np.arange(C)] = 0.0
-    degree = weights.sum(-1)
-    part = (_reachable(weights > 0)).astype(np.float64)  # one in the rows and columns of a connected part
-    sizes = part.sum(-1)
-    degrees = C - np.rint((1.0 / sizes).sum(-1)).astype(np.int64)
-    # Differences add up to zero in every part, so what is added along its ones changes nothing but that V is regular.
-    scale = degree.sum(-1) / np.maximum(np.count_nonzero(degree, axis=-1), 1)
-    V = degree[..., None] * np.eye(C) - weights
-    V += part * (np.where(scale > 0, scale, 1.0)[..., None] / sizes)[..., None]
-    d = (S.sum(-1) - S.sum(-2))[..., None]
-    return _symmetry((d * np.linalg.solve(V, d)).sum((-1, -2)), degrees, bad)
+    weights, d = S + S.swapaxes(-1, -2), (S - S.swapaxes(-1, -2)).sum(-1)
+    statistic, degrees = np.zeros(S.shape[:-2]), np.zeros(S.shape[:-2], np.int64)
+    # Gaussian elimination of the Laplacian by its weights, in which nothing is subtracted (Grassmann, Taksar and Heyman
+    # 1985): no pivot is lost to rounding, however far the weights are apart.
+    for k in range(C - 1, 0, -1):
+        row = weights[..., k, :k]
+        pivot = row.sum(-1)
+        met = pivot > 0  # else the last class of a connected part
+        share = np.where(met[..., np.newaxis], row / np.where(met, pivot, 1.0)[..., np.newaxis], 0.0)
+        statistic += np.where(met, d[..., k] * (d[..., k] / np.where(met, pivot, 1.0)), 0.0)
+        degrees += met
+        d[..., :k] += share * d[..., k, np.newaxis]
+        weights[..., :k, :k] += row[..., :, np.newaxis] * share[..., np.newaxis, :]
+        weights[..., np.arange(k), np.arange(k)] = 0.0
+    return _symmetry(statistic, exponent, degrees, bad)
 
 
-def _reachable(joined: np.ndarray) -> np.ndarray:
-    """Return which places are connected with which by any path."""
-    C = joined.shape[-1]
-    near = joined | np.eye(C, dtype=np.bool_)
-    for _ in range(max(C - 1, 1).bit_length()):
-        near = near.astype(np.float32) @ near.astype(np.float32) > 0
-    return near
+def _bring_near_one(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return tables times a power of two, and its exponent, so that squares and sums stay within float64.
+
+    Tables whose cells are far from both ends come back as they are.
+    """
+    largest = S.max((-1, -2), initial=0.0)
+    _, exponent = np.frexp(largest)
+    exponent = np.where((largest > 0) & (np.abs(exponent) > FAR), exponent, 0)
+    return np.ldexp(S, -exponent[..., np.newaxis, np.newaxis]), exponent
 
 
-def _symmetry(statistic: np.ndarray, degrees: np.ndarray, bad: np.ndarray) -> Symmetry:
+def _symmetry(statistic: np.ndarray, exponent: np.ndarray, degrees: np.ndarray, bad: np.ndarray) -> Symmetry:
+    """Return the test of a statistic that is to be multiplied by a power of two."""
     from scipy.special import chdtrc
 
+    with np.errstate(over="ignore"):  # a chi-square beyond float64 is infinite, and its p 0
+        statistic = np.ldexp(statistic, exponent)
     p = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistic), 1.0)
     return Symmetry(np.where(bad, np.nan, statistic)[()], np.where(bad, np.nan, p)[()], degrees[()])
 
@@ -285,7 +302,7 @@ def _table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:
     S = T.agreement if isinstance(T, PairedCounts) else T
     (S,) = dispatch.adopt(T=S)
     validate.matrices(square=True, T=S)
-    host: np.ndarray = np.asarray(dispatch.to_host(S)).astype(np.float64)
+    host: np.ndarray = np.ascontiguousarray(dispatch.to_host(S), np.float64)  # sums depend on the order in memory
     bad: np.ndarray = np.asarray(~(np.isfinite(host) & (host >= 0)).all((-1, -2)))
     failures.report(np.where(bad, np.int8(Status.INVALID), np.int8(0))[()], on_failure, failed="tables not tested")
     return np.where(bad[..., None, None], 0.0, host), bad

@@ -64,7 +64,8 @@ def sent(units: Units, home: Array) -> list[Array]:
     after = np.concatenate([[0], np.cumsum(units.weights)])
     shares = units.weights / (after[ends] - after[:-1])  # of itself and those after it in its group
     cells = {"bounds": units.bounds, "cells": units.cells, "counts": units.counts}
-    return _at(home, shares=shares, starts=units.starts, totals=units.totals, **cells)
+    strata = {"groups": np.arange(len(units.totals) + 1), "starts": units.starts, "totals": units.totals}
+    return _at(home, shares=shares, **strata, **cells)
 
 
 def _at(home: Array, **arrays: np.ndarray) -> list[Array]:
@@ -80,14 +81,18 @@ def drawn(
     n_replicates: int,
     seed: int,
     num_threads: int | None,
+    *,
+    before: int | None = None,
 ) -> tuple[Array, ...]:
     """Return what `plan` makes of both matrices of every replicate of some groups.
 
-    Scalars of shape (G, B, 2), then numbers of a class (G, B, 2, C).
+    Scalars of shape (G, B, 2), then numbers of a class (G, B, 2, C). There are `before` other groups before these;
+    default: as many as there are in `arrays`.
     """
-    shares, starts, totals, *cells = arrays
-    some = (shares, starts[groups.start : groups.stop + 1], totals[groups], *cells)
-    options = {"n_classes": n_classes, "n_replicates": n_replicates, "seed": seed, "before": groups.start}
+    shares, bounds, *units = arrays
+    some = (shares, bounds[groups.start : groups.stop + 1], *units)
+    before = groups.start if before is None else before
+    options = {"n_classes": n_classes, "n_replicates": n_replicates, "seed": seed, "before": before}
     found = dispatch.call("paired_replicates", *some, plan=plan, **options, num_threads=num_threads)
     return tuple(found[:-1])
 

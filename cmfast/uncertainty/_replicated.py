@@ -53,15 +53,20 @@ def share_below(of: Replicated, x: "float | np.ndarray") -> np.ndarray:
 def p_value(of: Replicated, method: str) -> np.ndarray:
     """Return the least 1 - level at which the interval leaves out 0.
 
-    A replicate more is counted, as none of B says that p is below 1 / B.
+    An interval leaves out 0 at its lower end if too few replicates are at or below 0, at its upper end if too few are
+    at or above 0: replicates at 0 count as one on either side. A replicate more is counted, as none of B says that p is
+    below 1 / B.
     """
     from scipy.special import ndtr, ndtri
 
     known = (of.n > 0) & ~np.isnan(of.estimate)
     if method == "bca":
-        z, start = ndtri(_inside(of, share_below(of, 0.0))), ndtri(_inside(of, share_below(of, of.estimate)))
-        t = (z - start) / (1.0 + of.acceleration * (z - start)) - start
-        p = 2.0 * ndtr(-np.abs(t))
+        below, equal = _counts(of, 0.0)
+        start = ndtri(_inside(of, share_below(of, of.estimate)))
+        # Which share of replicates the interval must cut off at an end, for 0 to be that end.
+        shares = (_inside(of, count / np.maximum(of.n, 1)) for count in (below + equal, below))
+        low, high = ((z - start) / (1.0 + of.acceleration * (z - start)) - start for z in map(ndtri, shares))
+        p = 2.0 * np.minimum(ndtr(low), ndtr(-high))
     else:
         below, equal = _counts(of, 2.0 * of.estimate if method == "basic" else 0.0)
         p = 2.0 * (np.minimum(below, of.n - below - equal) + equal + 1.0) / (of.n + 1.0)

@@ -270,7 +270,27 @@ def _cells_of_clusters():
     yield Case("float32", (M.astype(np.float32),), {"of": "row"} | own)
 
 
+def _carried():
+    rng = np.random.default_rng(36)
+    counts = rng.integers(1, 30, (9, 4, 4))
+    counts[:, range(4), range(4)] += 60
+    gaps = counts.copy()
+    gaps[:, 0, 3] = gaps[:, 1, 3] = gaps[::2, 3, 0] = 0
+    names = ("accuracy", "f1_macro", "mcc", "kappa_linear", "kappa_quadratic", "gerrity", "precision_weighted", "tau")
+    yield Case("full", (counts,), {"names": names})
+    yield Case("empty-cells", (gaps,), {"names": names})
+    yield Case("n", (gaps[:2] / 7.0,), {"names": names, "n": 300})
+    yield Case("no-prior", (counts,), {"names": names[:5], "prior": 0.0})
+    yield Case("single", (counts[0],), {"names": names[2:4]})
+    yield Case("two-axes", (counts[:4].reshape(2, 2, 4, 4),), {"names": names[:2]})
+    yield Case("batch-of-none", (counts[:0],), {"names": names[:2]})
+    yield Case("empty-matrix", (np.stack([counts[0], 0 * counts[0]]),), {"names": names[:3]})
+    yield Case("1x1", (counts[:2, :1, :1],), {"names": ("accuracy",)})
+    yield Case("float32", (counts.astype(np.float32),), {"names": names[:3]})
+
+
 CASES = {
+    "carrying_samples": list(_carried()),
     "cell_errors": list(_cells()),
     "cluster_cell_errors": list(_cells_of_clusters()),
     "cluster_replicates": list(_redrawn()),

@@ -223,6 +223,13 @@ def _paired(y: Any, a: Any, b: Any, *, names: Any, n_replicates: int, seed: int,
     return _paired_replicates.drawn(arrays, groups, plan, options["n_classes"], n_replicates, seed, None)
 
 
+def _carrying_samples(M: Any, *, names: Any, **options: Any) -> Any:
+    plan = _plan.plan(tuple(names), np.shape(M)[-1], "present", 1, asked="M")
+    (M,) = dispatch.adopt(M=M)
+    found = dispatch.call("carrying_samples", M, plan=plan.plan, **options)
+    return tuple(found[place] for place in plan.places)
+
+
 def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any:
     T = cmfast.uncertainty.paired_counts(y, a, b, **options)
     C, units = options["n_classes"], _paired_replicates.units_of(T._held)
@@ -251,6 +258,7 @@ ENTRIES: dict[str, Any] = {
         cmfast.metrics.average_precision(*args, **{**options, "on_failure": "ignore"}),
     ),
     "least_cost": cmfast.metrics.least_cost,
+    "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,
     "paired_replicates": _paired,
     "resample": cmfast.uncertainty.resample,

@@ -24,8 +24,10 @@ def mcnemar(b, c, kind):
     n, k = b + c, min(b, c)
     if kind == "corrected":
         return Fraction(max(abs(b - c) - 1, 0) ** 2, n) if n else Fraction(0)
-    both = 2 * sum(Fraction(comb(n, i), 2**n) for i in range(k + 1))
-    return min(Fraction(1), both - (Fraction(comb(n, k), 2**n) if kind == "mid_p" else 0))
+    both, own = 2 * sum(Fraction(comb(n, i), 2**n) for i in range(k + 1)), Fraction(comb(n, k), 2**n)
+    if kind == "mid_p" and b == c and n:
+        return 1 - own / 2  # Fagerland, Lydersen and Laake 2013: both tails have the same outcome
+    return min(Fraction(1), both - (own if kind == "mid_p" else 0))
 
 
 def bowker(S):

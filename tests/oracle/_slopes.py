@@ -107,6 +107,22 @@ def slopes(name, cells, undefined, positive, k=None):
     return found
 
 
+def slopes_of_all_cells(name, cells):
+    """Return the slope in every cell, also in those that have no samples, or None."""
+    if sum(map(sum, cells)) == 0 or not _has_slopes(name, cells, "present", 1):
+        return None
+    found = {}
+    for i in range(len(cells)):
+        for j in range(len(cells)):
+            ends = []
+            for step in (STEP, -STEP):
+                moved = [list(row) for row in cells]
+                moved[i][j] += step
+                ends.append(metrics._value(name, moved, metrics._sums(moved), "present", 1))
+            found[i, j] = (ends[0] - ends[1]) / (2 * STEP)
+    return found
+
+
 def variance(cells, g, fixed):
     """Return the variance of a function of the cells to first order."""
     if fixed == "total":

@@ -9,7 +9,7 @@ import numpy as np
 
 from oracle import metrics
 from oracle._draws import Stream, binomial, log_gamma, spread
-from oracle._slopes import slopes, variance
+from oracle._slopes import slopes, slopes_of_all_cells, variance
 
 
 def _usable(cells, n):
@@ -92,6 +92,28 @@ def standard_errors(M, names, *, fixed="total", n=None, undefined="present", pos
                 found[index] = _standard_error(name, cells, fixed, n, options)
         out.append(found.astype(np.float32 if M.dtype == np.float32 else np.float64))
     return tuple(out)
+
+
+def carrying_samples(M, *, names, n=None, prior=Fraction(1, 2)):
+    """Return Kish's number of samples whose weights are the squares of the slopes."""
+    C, batch = M.shape[-1], M.shape[:-2]
+    found = np.full((len(names), *batch), math.nan)
+    for index in np.ndindex(batch):
+        cells = metrics._cells(M[index])
+        if cells is None or not sum(map(sum, cells)):
+            continue
+        factor = 1 if n is None else Fraction(n) / sum(map(sum, cells))
+        weights = {
+            (i, j): cells[i][j] * factor + (prior / (C * C - C) if i != j else 0) for i in range(C) for j in range(C)
+        }
+        for k, name in enumerate(names):
+            g = slopes_of_all_cells(name, cells)
+            if g is None:
+                continue
+            mean = sum(weights[at] * x for at, x in g.items()) / sum(weights.values())
+            squares, fourths = (sum(weights[at] * (x - mean) ** power for at, x in g.items()) for power in (2, 4))
+            found[(k, *index)] = squares**2 / fourths if fourths else math.nan
+    return tuple(found)
 
 
 def _units(y, a, b, clusters):
@@ -506,6 +528,7 @@ ORACLES = {
     "cluster_replicates": cluster_replicates,
     "cluster_errors": cluster_errors,
     "cluster_intervals": cluster_intervals,
+    "carrying_samples": carrying_samples,
     "paired_errors": paired_errors,
     "replicate_intervals": replicate_intervals,
     "paired_replicates": paired_replicates,

@@ -51,13 +51,22 @@ def score_areas(scores, y, weight):
     return area, average, status
 
 
+def _total_cost(matrices, price):
+    return sum(matrices[..., i, j] * price[i, j] for i in (0, 1) for j in (0, 1))
+
+
 def least_cost(scores, y, weight, cost):
     """Return the highest threshold of least cost, that cost, the matrix there, and the status."""
     thresholds, matrices, status = threshold_matrices(scores, y, weight)
     price = np.asarray(cost, np.float64)
-    total = sum(matrices[..., i, j] * price[i, j] for i in (0, 1) for j in (0, 1))
-    best = np.argmin(total, -1)[..., None]
-    bad = np.asarray(status) != 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = _total_cost(matrices, price)
+        finite, exponent = np.isfinite(total).all(-1, keepdims=True), 0
+        if not finite.all():  # rows beyond float64 are ranked by costs below 2**-4, of which four products have a sum
+            exponent = int(np.frexp(np.abs(price).max())[1]) + 4
+            total = np.where(finite, total, _total_cost(matrices, np.ldexp(price, -exponent)))
+        best = np.argmin(total, -1)[..., None]
+        least = np.ldexp(np.take_along_axis(total, best, -1), np.where(finite, 0, exponent))[..., 0]
     threshold = np.take_along_axis(thresholds, best, -1)[..., 0]
-    least = np.where(bad, np.nan, np.take_along_axis(total, best, -1)[..., 0])
+    least = np.where(np.asarray(status) != 0, np.nan, least)
     return threshold, least, np.take_along_axis(matrices, best[..., None, None], -3)[..., 0, :, :], status

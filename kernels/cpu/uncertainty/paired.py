@@ -1,7 +1,9 @@
 """Metrics of two classifiers on samples drawn again: both see the same draw, which is summed and never stored.
 
-What is drawn are units: samples of a cell ``T[truth, first, second]``, or clusters with all of their samples. A group
-has as many of them as it had before. Every group, replicate and unit has a stream of its own.
+What is drawn are units: samples of a cell ``T[truth, first, second]``, or clusters with all of their samples. Units lie
+in strata, of each of which as many are drawn as it has. Bootstrap: a group is one stratum. Permutation test: units of
+which both answers may be swapped are a stratum of two kinds, as they came and swapped, each with a share of one half.
+Every group, replicate and kind of unit has a stream of its own.
 """
 
 from typing import Any, NamedTuple
@@ -26,11 +28,13 @@ class Units(NamedTuple):
     Attributes
     ----------
     shares : array of float64, shape (u,)
-        Share of every unit in itself and those after it in its group.
-    starts : array of int64, shape (G + 1,)
-        Where the units of every group begin.
-    totals : array of int64, shape (G,)
-        How many units are drawn.
+        Share of every unit in itself and those after it in its stratum.
+    groups : array of int64, shape (G + 1,)
+        Where the strata of every group begin.
+    starts : array of int64, shape (s + 1,)
+        Where the units of every stratum begin.
+    totals : array of int64, shape (s,)
+        How many units are drawn of every stratum.
     bounds : array of int64, shape (u + 1,)
         Where the cells of every unit begin.
     cells : array of int64, shape (3, k)
@@ -40,6 +44,7 @@ class Units(NamedTuple):
     """
 
     shares: Any
+    groups: Any
     starts: Any
     totals: Any
     bounds: Any
@@ -54,7 +59,7 @@ def _draw(units, ordered, n_replicates, seed, before, sums, tally, start, stop):
     There are `before` other groups before them. `tally` has a line of TOGETHER numbers for each of 10 C sums, for the
     total, and for `draw_together`.
     """
-    shares, starts, totals, bounds, cells, counts = units
+    shares, groups, starts, totals, bounds, cells, counts = units
     C = (len(tally) - 1 - LINES) // (2 * SUMS)
     total, work = tally[2 * SUMS * C], tally[2 * SUMS * C + 1 :]
     left, drawn, samples = np.empty(TOGETHER, np.int64), np.empty(TOGETHER, np.int64), np.empty(TOGETHER)
@@ -64,17 +69,18 @@ def _draw(units, ordered, n_replicates, seed, before, sums, tally, start, stop):
         n = min(TOGETHER, stop - place, n_replicates - replicate)
         more = samples[:n]
         tally[: 2 * SUMS * C + 1] = 0.0
-        left[:] = totals[group]
-        for u in range(starts[group], starts[group + 1]):
-            part = u - starts[group]
-            draw_together(work, left[:n], shares[u], seed, before + group, replicate, part, drawn[:n])
-            for c in range(bounds[u], bounds[u + 1]):
-                y, a, b = cells[0, c], cells[1, c], cells[2, c]
-                for r in range(n):
-                    more[r] = drawn[r] * counts[c]
-                _add_line(total, more)
-                _add(tally, C, 0, ordered, y, a, more)
-                _add(tally, C, SUMS * C, ordered, y, b, more)
+        for stratum in range(groups[group], groups[group + 1]):
+            left[:] = totals[stratum]
+            for u in range(starts[stratum], starts[stratum + 1]):
+                part = u - starts[groups[group]]
+                draw_together(work, left[:n], shares[u], seed, before + group, replicate, part, drawn[:n])
+                for c in range(bounds[u], bounds[u + 1]):
+                    y, a, b = cells[0, c], cells[1, c], cells[2, c]
+                    for r in range(n):
+                        more[r] = drawn[r] * counts[c]
+                    _add_line(total, more)
+                    _add(tally, C, 0, ordered, y, a, more)
+                    _add(tally, C, SUMS * C, ordered, y, b, more)
         for r in range(n):
             lane = 2 * (place + r - start)
             _write(tally, C, r, total[r], sums, lane // WIDTH * (FIRST + SUMS * C), lane % WIDTH)
@@ -110,16 +116,17 @@ def _add_line(line, more):
 
 
 def paired_replicates(
-    shares, starts, totals, bounds, cells, counts, *, plan, n_classes, n_replicates, seed, before=0, num_threads=None
-):
+    shares, groups, starts, totals, bounds, cells, counts,
+    *, plan, n_classes, n_replicates, seed, before=0, num_threads=None,
+):  # fmt: skip
     """Run `plan` on both matrices of every replicate of every group: scalars (G, B, 2), per-class results, status.
 
     There are `before` other groups before them.
     """
-    units = Units(*(np.ascontiguousarray(a) for a in (shares, starts, totals, bounds, cells, counts)))
+    units = Units(*(np.ascontiguousarray(a) for a in (shares, groups, starts, totals, bounds, cells, counts)))
     for array in units:
         array.flags.writeable = False  # one type of each, whoever made it
-    C, G = n_classes, len(totals)
+    C, G = n_classes, len(groups) - 1
     per_replicate = len(shares) / max(G, 1) * SECONDS_PER_DRAW
     together = max(WIDTH // 2, int(pool.MOMENT_SECONDS / max(per_replicate, 1e-9)) // WIDTH * WIDTH)
     lines = _margins.lines_of(C)

@@ -127,15 +127,26 @@ def score_areas(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     return area, ((tp[..., 1:] - tp[..., :-1]) * precision).sum(-1) / tp[..., -1], status
 
 
+def _total_cost(matrices: Any, cost: np.ndarray) -> Any:
+    """Return the cost of every matrix."""
+    total = matrices[..., 0, 0] * cost[0, 0] + matrices[..., 0, 1] * cost[0, 1]
+    return total + (matrices[..., 1, 0] * cost[1, 0] + matrices[..., 1, 1] * cost[1, 1])
+
+
 def least_cost(scores: Any, y: Any, weight: Any, cost: Any) -> tuple[Any, Any, Any, Any]:
     """Return the highest threshold of least cost, that cost, the matrix there, and the status."""
     xp, batch = library(scores), scores.shape[:-1]
     thresholds, matrices, status = threshold_matrices(scores, y, weight)
-    total = matrices[..., 0, 0] * cost[0, 0] + matrices[..., 0, 1] * cost[0, 1]
-    total = total + (matrices[..., 1, 0] * cost[1, 0] + matrices[..., 1, 1] * cost[1, 1])
+    # Rows beyond float64 are ranked by costs below 2**-4, of which four products have a sum.
+    exponent = int(np.frexp(np.abs(cost).max())[1]) + 4
+    total, small = (_total_cost(matrices, np.ldexp(cost, -k)) for k in (0, exponent))
+    finite = xp.isfinite(total).all(-1)
+    total = xp.where(finite[..., None], total, small)
     rows, steps = math.prod(batch), thresholds.shape[-1]
     best = (-total).reshape(rows, steps).argmax(-1) + xp.arange(rows) * steps
-    least = xp.where(status == 0, total.ravel()[best].reshape(batch), np.nan)
+    least = total.ravel()[best].reshape(batch)
+    large = least * 2.0 ** (exponent // 2) * 2.0 ** (exponent - exponent // 2)
+    least = xp.where(status == 0, xp.where(finite, least, large), np.nan)
     return (
         thresholds.ravel()[best].reshape(batch),
         least,

@@ -15,7 +15,7 @@ MOST_BYTES = 2**28  # of sums at a time
 
 
 def paired_replicates(
-    shares: Any, starts: Any, totals: Any, bounds: Any, cells: Any, counts: Any,
+    shares: Any, groups: Any, starts: Any, totals: Any, bounds: Any, cells: Any, counts: Any,
     *, plan: Plan, n_classes: int, n_replicates: int, seed: int, before: int = 0,
     num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
@@ -24,8 +24,9 @@ def paired_replicates(
     There are `before` other groups before them.
     """
     del num_threads
-    xp, C, G = library(shares), n_classes, len(totals)
-    units = {"shares": shares, "starts": starts, "totals": totals, "bounds": bounds, "cells": cells, "counts": counts}
+    xp, C, G = library(shares), n_classes, len(groups) - 1
+    units = {"shares": shares, "groups": groups, "starts": starts, "totals": totals}
+    units |= {"bounds": bounds, "cells": cells, "counts": counts}
     units = {name: xp.ascontiguousarray(array) for name, array in units.items()}
     together = max(1, MOST_BYTES // (8 * 5 * 2 * max(C * G, 1)))
     shape = (G, n_replicates, 2)

@@ -1,0 +1,309 @@
+"""Paired permutation test: p-values of differences between two classifiers, by swapping both answers of a unit.
+
+If neither classifier is better, both answers of a sample (or all answers of a cluster) could as well have been given
+the other way round. The p-value is the share of all such swaps in which the metrics differ by at least what was
+observed (Fisher 1935; Edgington 1969; of clusters one swap each). Only units in which the two differ matter, and units
+that change the same counts are alike: of N of them the number that stays as it came is binomial, with N and one half.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast._core import dispatch
+from cmfast._core.annotations import Array
+from cmfast.kernels.shared.metrics import Plan
+from cmfast.uncertainty import _paired_replicates
+from cmfast.uncertainty._paired_held import Held, decoded, sorted_cells
+
+MOST_STATES = 2**14  # tables that are enumerated: all swaps of 14 samples, or of 16,383 samples of one kind
+SUMS_BYTES = 2**26  # of the sums of enumerated tables at a time
+CERTAIN = 3.0  # standard errors by Monte Carlo
+ROUNDING = 1e-12  # by which two values of a metric may differ and be the same
+
+
+class Swaps(NamedTuple):
+    """Units in which two classifiers differ, ordered by group; units that change the same counts are one kind.
+
+    Attributes
+    ----------
+    sizes, group : array of int64, shape (k,)
+        Number of units of each kind, and their group.
+    bounds : array of int64, shape (k + 1,)
+        Where the cells of every kind begin.
+    cells : array of int64, shape (3, n)
+        Truth and both predictions, as they came; swapped, the predictions are exchanged.
+    counts : array of int64, shape (n,)
+        Samples that one unit brings to the cell.
+    fixed_group, fixed_cells, fixed_counts : array of int64, shape (f,), (3, f) and (f,)
+        Group, cell and samples of all the rest, which no swap changes.
+    """
+
+    sizes: np.ndarray
+    group: np.ndarray
+    bounds: np.ndarray
+    cells: np.ndarray
+    counts: np.ndarray
+    fixed_group: np.ndarray
+    fixed_cells: np.ndarray
+    fixed_counts: np.ndarray
+
+    def of_group(self, group: int) -> "Swaps":
+        """Return the units of one group."""
+        first, last = np.searchsorted(self.group, [group, group + 1])
+        at = slice(self.bounds[first], self.bounds[last])
+        fixed = slice(*np.searchsorted(self.fixed_group, [group, group + 1]))
+        return Swaps(
+            self.sizes[first:last], self.group[first:last], self.bounds[first : last + 1] - self.bounds[first],
+            self.cells[:, at], self.counts[at], self.fixed_group[fixed], self.fixed_cells[:, fixed],
+            self.fixed_counts[fixed],
+        )  # fmt: skip
+
+    @property
+    def n_states(self) -> float:
+        """Number of tables that swaps can lead to; infinite above what is enumerated."""
+        n = 1
+        for size in self.sizes.tolist():
+            n *= size + 1
+            if n > MOST_STATES:
+                return math.inf
+        return n
+
+
+class Tested(NamedTuple):
+    """Results of the test, each of shape (G,) or (G, C).
+
+    Attributes
+    ----------
+    p_value : array of float64
+        Share of the swaps in which the difference is at least as large as the observed one.
+    p_error : array of float64
+        Standard error of the p-value by Monte Carlo; 0 where all swaps were enumerated.
+    least : array of float64
+        The smallest p-value that any outcome of these units could have; of random swaps a lower bound of it. 0 where
+        all outcomes are equal.
+    """
+
+    p_value: np.ndarray
+    p_error: np.ndarray
+    least: np.ndarray
+
+
+def find_swaps(held: Held) -> Swaps:
+    """Return the units of paired counts in which the two differ: samples, or clusters."""
+    _, of_unit = held.groups()
+    C = max(len(held.axis.labels), 1)
+    unit, y, a, b = held.decoded()
+    differ = a != b
+    low, high = np.minimum(a, b)[differ], np.maximum(a, b)[differ]
+    pairs, which = np.unique(((unit[differ] * C + y[differ]) * C + low) * C + high, return_inverse=True)
+    whole, net = np.zeros((2, len(pairs)), np.int64)
+    np.add.at(whole, which.reshape(-1), held.counts[differ])
+    np.add.at(net, which.reshape(-1), np.where(a < b, held.counts, -held.counts)[differ])
+    rest, high = np.divmod(pairs, C)
+    rest, low = np.divmod(rest, C)
+    of_pair, truth = np.divmod(rest, C)
+    fixed = [of_unit[unit[~differ]], y[~differ], a[~differ], b[~differ], held.counts[~differ]]
+    if not held.clustered:
+        cells, ones = np.stack([truth, low, high]), np.ones(len(pairs), np.int64)
+        bounds = np.arange(len(pairs) + 1)
+        return Swaps(whole, of_unit[of_pair], bounds, cells, ones, *_sum_alike(fixed, C))
+    # Within a cluster (t, a, b) and (t, b, a) are exchanged for each other: only the excess of one is changed.
+    even, odd = (whole - np.abs(net)) // 2, net != 0
+    for one, other in ((low, high), (high, low)):
+        more = (of_unit[of_pair], truth, one, other, even)
+        fixed = [np.concatenate([old, new[even > 0]]) for old, new in zip(fixed, more, strict=True)]
+    swapped = net < 0
+    cells = np.stack([truth, np.where(swapped, high, low), np.where(swapped, low, high)])[:, odd]
+    sizes, group, bounds, cells, counts = _merge_alike(of_pair[odd], of_unit, cells, np.abs(net[odd]))
+    return Swaps(sizes, group, bounds, cells, counts, *_sum_alike(fixed, C))
+
+
+def _sum_alike(fixed: list[np.ndarray], C: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return group, cell and samples of every cell once, ordered by group, from lists of the same."""
+    group, y, a, b, counts = fixed
+    keys, total = sorted_cells(((group * C + y) * C + a) * C + b, counts)
+    group, *cells = decoded(keys, C)
+    return group, np.stack(cells), total
+
+
+def _merge_alike(
+    cluster: np.ndarray, of_unit: np.ndarray, cells: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Return sizes, groups, bounds, cells and counts of kinds of clusters: those of one cell are merged if alike."""
+    names, first, n_cells = np.unique(cluster, return_index=True, return_counts=True)
+    alone = n_cells == 1
+    at = first[alone]
+    y, a, b = cells[:, at]
+    key = np.stack([of_unit[names[alone]], y, np.minimum(a, b), np.maximum(a, b), counts[at]])
+    alike, sizes = np.unique(key, axis=1, return_counts=True)
+    many = np.repeat(~alone, n_cells)
+    sizes = np.concatenate([sizes, np.ones(np.count_nonzero(~alone), np.int64)]).astype(np.int64)
+    group = np.concatenate([alike[0], of_unit[names[~alone]]])
+    lengths = np.concatenate([np.ones(alike.shape[1], np.int64), n_cells[~alone]])
+    cells = np.concatenate([alike[1:4], cells[:, many]], axis=1)
+    counts = np.concatenate([alike[4], counts[many]])
+    order = np.argsort(group, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    place = _concatenate_ranges(starts[:-1][order], lengths[order])
+    bounds = np.concatenate([[0], np.cumsum(lengths[order])])
+    return sizes[order], group[order], bounds, cells[:, place], counts[place]
+
+
+def _concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the integers of ranges that begin at `starts` and have these lengths, one range after the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def permute(
+    swaps: Swaps, both: list[np.ndarray], home: Array, plan: Plan, n_classes: int, n_replicates: int, seed: int,
+    num_threads: int | None,
+) -> list[Tested]:  # fmt: skip
+    """Test every difference of `plan`, of which `both` values are given, shape (2, G) or (2, G, C)."""
+    n_groups = both[0].shape[1] if both else 0
+    options: dict[str, Any] = {"plan": plan, "num_threads": num_threads}
+    parts: list[list[Tested]] = [[] for _ in both]
+    for group in range(n_groups):
+        own = swaps.of_group(group)
+        observed = [values[:, group] for values in both]
+        if own.n_states <= MOST_STATES:
+            weights = _weigh_states(own.sizes)
+            found = _enumerate(own, len(weights), home, n_classes, options)
+        else:
+            weights = None
+            found = _draw(own, group, home, n_classes, n_replicates, seed, options)
+        for part, apart, values in zip(parts, found, observed, strict=True):
+            part.append(_count_extremes(apart, values, weights))
+    if not n_groups:
+        return [Tested(*(values[0],) * 3) for values in both]
+    return [Tested(*(np.stack(field) for field in zip(*part, strict=True))) for part in parts]
+
+
+def _weigh_states(sizes: np.ndarray) -> np.ndarray:
+    """Return the probability of every table that swaps lead to, in the order of :func:`_enumerate`."""
+    weights = np.ones(1)
+    for n in sizes.tolist():
+        chances, ways, all_ways = [], 1, 2**n  # of integers, so that quotients are rounded once
+        for k in range(n + 1):
+            chances.append(ways / all_ways)
+            ways = ways * (n - k) // (k + 1)
+        weights = (np.array(chances)[:, np.newaxis] * weights).reshape(-1)
+    return weights
+
+
+def _enumerate(swaps: Swaps, n_states: int, home: Array, C: int, options: dict[str, Any]) -> list[np.ndarray]:
+    """Return the differences in every table that swaps lead to, shape (S,) or (S, C) each."""
+    n_sums = 5 if options["plan"].ordered else 3
+    kinds = len(swaps.sizes)
+    kept, swapped = np.zeros((2, n_sums, kinds, 2, C), np.int64)
+    kind = np.repeat(np.arange(kinds), np.diff(swaps.bounds))
+    y, a, b = swaps.cells
+    add_cells(kept, (y, a, b), kind, swaps.counts)
+    add_cells(swapped, (y, b, a), kind, swaps.counts)
+    start = np.zeros((n_sums, 1, 2, C), np.int64)
+    add_cells(start, tuple(swaps.fixed_cells), np.zeros(len(swaps.fixed_counts), np.int64), swaps.fixed_counts)
+    start += (swaps.sizes[:, np.newaxis, np.newaxis] * swapped).sum(1, keepdims=True)
+    change = (kept - swapped).reshape(n_sums, kinds, 2 * C).astype(np.float64)  # exact, as all sums are below 2**53
+    step = max(1, SUMS_BYTES // (16 * n_sums * max(C, 1)))
+    found: list[list[np.ndarray]] = []
+    for first in range(0, n_states, step):
+        rest = np.arange(first, min(first + step, n_states))
+        n_kept = np.empty((len(rest), kinds))
+        for k, size in enumerate(swaps.sizes.tolist()):
+            rest, n_kept[:, k] = np.divmod(rest, size + 1)
+        sums = start + np.rint(n_kept @ change).astype(np.int64).reshape(n_sums, len(rest), 2, C)
+        found.append(evaluate_sums(sums, home, **options))
+    return [np.concatenate(part) for part in zip(*found, strict=True)]
+
+
+def _draw(
+    swaps: Swaps, group: int, home: Array, C: int, n_replicates: int, seed: int, options: dict[str, Any]
+) -> list[np.ndarray]:
+    """Return the differences after random swaps, shape (B,) or (B, C) each: a stratum for each kind of units."""
+    kinds, lengths = len(swaps.sizes), np.diff(swaps.bounds)
+    # Every kind as it came, then swapped; then what no swap changes, as one unit of a stratum of its own.
+    twice = np.repeat(np.arange(kinds), 2)
+    place = _concatenate_ranges(swaps.bounds[twice], lengths[twice])
+    cells, is_swapped = swaps.cells[:, place], np.repeat(np.arange(2 * kinds) % 2 == 1, lengths[twice])
+    cells[1:, is_swapped] = cells[2:0:-1, is_swapped]
+    fixed = len(swaps.fixed_counts) > 0
+    n_cells = np.concatenate([lengths[twice], [len(swaps.fixed_counts)] * fixed])
+    arrays = dispatch.adopt(
+        **{
+            name: dispatch.sent(np.ascontiguousarray(array), home)
+            for name, array in {
+                "shares": np.concatenate([np.tile([0.5, 1.0], kinds), [1.0] * fixed]),
+                "groups": np.array([0, kinds + fixed]),
+                "starts": np.concatenate([2 * np.arange(kinds + 1), [2 * kinds + 1] * fixed]),
+                "totals": np.concatenate([swaps.sizes, [1] * fixed]).astype(np.int64),
+                "bounds": np.concatenate([[0], np.cumsum(n_cells)]).astype(np.int64),
+                "cells": np.concatenate([cells, swaps.fixed_cells], axis=1),
+                "counts": np.concatenate([swaps.counts[place], swaps.fixed_counts]),
+            }.items()
+        }
+    )
+    values = _paired_replicates.drawn(
+        arrays, slice(0, 1), options["plan"], C, n_replicates, seed, options["num_threads"], before=group
+    )
+    host = [np.asarray(dispatch.to_host(array))[0] for array in values]
+    with np.errstate(invalid="ignore"):
+        return [array[:, 0] - array[:, 1] for array in host]
+
+
+def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | None) -> Tested:
+    """Return the p-values of differences `apart`, shape (S, ...), of the observed values, shape (2, ...).
+
+    `weights` are the probabilities of enumerated tables; None for random ones, of which the observed one is one more.
+    Undefined differences are left out: the test is conditional on the differences that are defined.
+    """
+    with np.errstate(invalid="ignore"):
+        observed = np.abs(both[0] - both[1])
+        largest = np.abs(both).max(0)
+        slack = ROUNDING * np.where(np.isfinite(largest), np.maximum(1.0, largest), 1.0)
+        apart = np.abs(apart)
+        known = ~np.isnan(apart)
+        extreme, top = apart >= observed - slack, np.where(known, apart, -1.0).max(0)
+        highest = known & (apart >= top - slack)
+    if weights is None:
+        n = known.sum(0)
+        p = (extreme.sum(0) + 1.0) / (n + 1.0)
+        error = np.sqrt(p * (1.0 - p) / (n + 1.0))
+        share = np.where(n > 0, highest.sum(0) / np.maximum(n, 1), 1.0)
+        least = np.maximum(share - CERTAIN * np.sqrt(share * (1.0 - share) / np.maximum(n, 1)), 0.0)
+    else:
+        column = weights.reshape(-1, *[1] * (apart.ndim - 1))
+        n = (column * known).sum(0)
+        share = np.where(n > 0, n, 1.0)
+        p = np.clip((column * extreme).sum(0) / share, np.finfo(np.float64).tiny, 1.0)
+        error = np.zeros(np.shape(p))
+        least = np.where(n > 0, (column * highest).sum(0) / share, 1.0)
+    least = np.where(top > slack, least, 0.0)  # no swap makes any difference
+    undefined = np.isnan(observed)
+    return Tested(*(np.where(undefined, np.nan, field) for field in (p, error, least)))
+
+
+def add_cells(sums: np.ndarray, cells: Any, row: np.ndarray, counts: np.ndarray) -> None:
+    """Add counts of cells (truth, first, second) to sums in place, shape (n_sums, rows, 2, C).
+
+    The sums are the diagonal, rows and columns and, if there are five, those by distance and by the larger class.
+    """
+    y, *both = cells
+    for side, guess in enumerate(both):
+        right = y == guess
+        places = [(row[right], y[right], counts[right]), (row, y, counts), (row, guess, counts)]
+        if len(sums) == 5:
+            places += [(row, np.abs(y - guess), counts), (row, np.maximum(y, guess), counts)]
+        for part, (rows, at, more) in zip(sums, places, strict=True):
+            np.add.at(part[:, side], (rows, at), more)
+
+
+def evaluate_sums(sums: np.ndarray, home: Array, *, plan: Plan, num_threads: int | None) -> list[np.ndarray]:
+    """Return the differences that `plan` makes of the sums of two matrices, shape (n_sums, n, 2, C)."""
+    arrays = dispatch.adopt(**{f"sums{k}": dispatch.sent(a, home) for k, a in enumerate(sums)})
+    given = [*arrays, *[None] * (5 - len(sums))]
+    *values, _ = dispatch.call("metrics_of_sums", *given, plan=plan, num_threads=num_threads)
+    host = [np.asarray(dispatch.to_host(value)) for value in values]
+    with np.errstate(invalid="ignore"):
+        return [value[:, 0] - value[:, 1] for value in host]
