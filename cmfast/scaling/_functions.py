@@ -395,7 +395,7 @@ def _checked(smoothing: Any, empty: Any, tol: Any, max_iter: Any, solver: Any) -
     return {
         "smoothing": checked_smoothing(smoothing),
         "empty": empty,
-        "tol": validate.positive("tol", tol),
+        "tol": validate.tolerance(tol),
         "max_iter": None
         if max_iter is None
         else min(validate.count("max_iter", max_iter, least=1, most=None), MOST_ITER),

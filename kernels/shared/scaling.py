@@ -41,6 +41,13 @@ NOISE = 4e-15  # residual that rounding leaves
 FLOOR = 2e-15  # rounding: the smallest residual that can be promised
 FLOOR_LINES = 32  # of the longer side up to which it is; what sums round grows with their length
 
+UNIT = 2.0**-53  # rounding of one number, relative
+LINE_ROUNDING = 4 * UNIT  # of a target and of the sum that meets it, relative, which cells must not hang on
+DOUBT = 1e5  # times it, of the total, below which cells are looked at more closely
+MOST_ERROR = 1e-4  # of a cell that is said to be right, relative
+FINE_WIDTH = 1e-6  # of the last step where cells are looked at
+REFINED = 512  # rows or columns on the shorter side up to which they are
+
 CLOSE = 0.1  # width of a step after which the next one should be much smaller
 STANDING = 0.5  # of the width of the one before, at least, where it is not: only rounding is left
 
@@ -66,13 +73,15 @@ def has_stalled(width: Any, before: Any) -> Any:
     return (width < CLOSE) & (width >= STANDING * before)
 
 
-def has_ended(residual: Any, width: Any, stalled: Any, target: float, still: float, last: float) -> Any:
+def has_ended(residual: Any, worst: Any, width: Any, stalled: Any, target: float, still: float, last: float) -> Any:
     """Return whether Newton's method has converged, of a number or of vectors.
 
-    The residual alone would let cells smaller than the tolerance be wrong: the last step must be small too, or have
-    stopped shrinking.
+    `residual` is relative to the total of the targets, so rows and columns with small targets are not seen in it:
+    `worst`, the largest relative error of one of them, must fit as well. Both alone would let cells smaller than the
+    tolerance be wrong: the last step must be small too, or have stopped shrinking.
     """
-    return ((residual <= target) & ((width <= last) | stalled)) | ((residual <= still) & stalled)
+    fits = (residual <= target) & (worst <= target)
+    return (fits & ((width <= last) | stalled)) | ((residual <= still) & stalled)
 
 
 def last_width(tol: float) -> float:
@@ -139,6 +148,7 @@ class Problem(NamedTuple):
     n_iter: Any
     status: Any
     smoothing: Any
+    line_error: Any
 
     @property
     def is_large(self) -> bool:
@@ -163,7 +173,7 @@ class Problem(NamedTuple):
 
 
 LINES_OF_PROBLEM = ("row_sums", "col_sums", "start_row", "start_col")
-RESULTS_OF_PROBLEM = ("out", "out_row", "out_col", "residual", "n_iter", "status", "smoothing")
+RESULTS_OF_PROBLEM = ("out", "out_row", "out_col", "residual", "n_iter", "status", "smoothing", "line_error")
 
 
 def _part_of_lines(lines: Lines, part: slice) -> Lines:

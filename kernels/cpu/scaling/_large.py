@@ -18,6 +18,8 @@ from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, LOST, SLOW, START, G
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
 from cmfast.kernels.shared.scaling import (
     DENSE,
+    DOUBT,
+    LINE_ROUNDING,
     NOISE,
     PAIRED_SWEEPS,
     PATIENT_SWEEPS,
@@ -32,7 +34,7 @@ from cmfast.kernels.shared.scaling import (
     has_stalled,
     pseudo_bayes,
 )
-from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, ZERO_LINE
+from cmfast.kernels.status import INVALID, MAX_ITER, OK, RANGE, UNDETERMINED, ZERO_LINE
 
 
 class _Lost(Exception):  # noqa: N818 (an answer, not an error)
@@ -49,9 +51,9 @@ def scale(p, num_threads, quick):
         scaled = p.out[b].reshape(p.R, p.C) if len(p.out) else np.empty((0, p.C))
         with np.errstate(all="ignore"):  # what goes wrong ends as a status
             answer = _scale_one(p, given, targets, starts, scaled, num_threads)
-        p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b] = answer
-        if answer.status > MAX_ITER:
-            p.out_row[b], p.out_col[b], p.residual[b] = np.nan, np.nan, np.nan
+        p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b], p.line_error[b] = answer
+        if answer.status not in (OK, MAX_ITER, UNDETERMINED):
+            p.out_row[b], p.out_col[b], p.residual[b], p.line_error[b] = np.nan, np.nan, np.nan, np.nan
             scaled[:] = np.nan
 
 
@@ -67,6 +69,7 @@ class _Answer(NamedTuple):
     n_iter: int
     status: int
     smoothing: float
+    line_error: float
 
 
 def _scale_one(p, M, targets, starts, out, num_threads):
@@ -93,7 +96,7 @@ def _scale_one(p, M, targets, starts, out, num_threads):
     part = read_only(np.ascontiguousarray(M[np.ix_(*keep)]))
     out[:] = 0.0
     if part.size == 0:
-        return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount)
+        return _Answer(np.zeros_like(u), np.zeros_like(v), 0.0, 1, OK, amount, 0.0)
     low, high, *_ = _large_passes.survey(part)
     small = np.empty_like(part) if len(out) else np.empty((0, part.shape[1]))
     starts = [a if a is None else a[k] for a, k in zip(starts, keep, strict=True)]
@@ -124,16 +127,20 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
     if not _large_passes.gauge(x, y, row_powers, col_powers, row, col):
         return _failed(RANGE, n_iter=n_iter)
     problem.run(_large_passes.measure, x, y, problem.sums, out)
-    residual = _large_passes.missed(problem.matrix, problem.sums) / problem.total
+    missed, worst = _large_passes.missed(problem.matrix, problem.sums)
+    residual = missed / problem.total
     if not residual < np.inf:
         return _failed(RANGE, n_iter=n_iter)
     # What was stopped fits by its sums alone; that is enough for sweeps.
-    fits = residual <= (p.goals[2] if status == OK else p.tol if p.plain else -np.inf)
-    return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, 0.0)
+    fits = max(residual, worst) <= (p.goals[2] if status == OK else p.tol if p.plain else -np.inf)
+    judged = status == OK and not p.plain and not p.bi
+    if judged and not (fits and DOUBT * LINE_ROUNDING * problem.total <= _large_passes.smallest(M, x, y)[0]):
+        return _Answer(row, col, residual, n_iter, UNDETERMINED, 0.0, worst)  # to be looked at more closely
+    return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, 0.0, worst)
 
 
 def _failed(status, amount=0.0, n_iter=0):
-    return _Answer(np.nan, np.nan, np.nan, n_iter, status, amount)
+    return _Answer(np.nan, np.nan, np.nan, n_iter, status, amount, np.nan)
 
 
 def _bring_near(M, low, high, plain):
@@ -227,7 +234,8 @@ def _newton(p, problem, x, y, n_iter, order, warm):
     while True:
         sums = problem.column_sums(_large_passes.row_pass, x, y, off, problem.sums, paired)
         g = (v - u) + (off - sums) if paired else v - sums
-        residual = abs(g).sum() / problem.total
+        missed = abs(g)
+        residual, worst = missed.sum() / problem.total, (missed / v).max()
         if not residual < np.inf:
             raise _Lost
         if trial is not None:
@@ -241,7 +249,7 @@ def _newton(p, problem, x, y, n_iter, order, warm):
                 continue
             trial = None
         stalled = has_stalled(rho, rho_before)
-        if has_ended(residual, rho, stalled, target, still, p.last_width):
+        if has_ended(residual, worst, rho, stalled, target, still, p.last_width):
             if hidden is None:
                 hidden = problem.hidden(x, y, p.last_width)
             worn = stalled or residual <= NOISE  # conjugate gradients can do no more

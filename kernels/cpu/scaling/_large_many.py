@@ -37,7 +37,7 @@ def scale_many(p):
 @jit()
 def _scale_many(cells, ones, sums, goal, start, rest, results, end):
     m_step, smoothed, frozen, amount, bound, last_width = rest
-    out, out_row, out_col, residual, n_iter, status, smoothing = results
+    out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
     C = ones.shape[0]
     none, scaled = np.zeros(C, np.int64), np.empty((0, C))
     x, y, step = np.empty(C), np.empty(C), np.empty(C)
@@ -61,11 +61,12 @@ def _scale_many(cells, ones, sums, goal, start, rest, results, end):
         if out.shape[0] > 0:
             scaled = out[b].reshape(C, C)
         measure(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
-        found = missed(matrix, sums) / goal.total
+        found, worst = missed(matrix, sums)
+        found /= goal.total
         if not found < np.inf:
             return b
-        residual[b], n_iter[b], smoothing[b] = found, passes, amount
-        status[b] = OK if found <= bound else MAX_ITER
+        residual[b], n_iter[b], smoothing[b], line_error[b] = found, passes, amount, worst
+        status[b] = OK if found <= bound and worst <= bound else MAX_ITER
     return end
 
 

@@ -32,30 +32,32 @@ class Goal(NamedTuple):
 def sweep(matrix, x, y, sums, start, stop):
     """Set x = u / (M y); leave what the rows missed with the old x, and the column sums with the new one."""
     M, u, _ = matrix
-    cols, missed_rows, rows = sums
+    cols, missed_rows, rows, worst_rows = sums
     R, C = M.shape
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         first, last = block * rows, min(R, (block + 1) * rows)
         whole = first + (last - first) // ROWS * ROWS
-        missed = 0.0
+        missed, worst = 0.0, 0.0
         for i in range(first, whole, ROWS):
-            missed += _sweep_rows(matrix, x, y, cols, block, i)
+            more, most = _sweep_rows(matrix, x, y, cols, block, i)
+            missed, worst = missed + more, max(worst, most)
         for i in range(whole, last):
             s = 0.0
             for j in range(C):
                 s += M[i, j] * y[j]
-            missed += abs(x[i] * s - u[i])
+            gap = abs(x[i] * s - u[i])
+            missed, worst = missed + gap, max(worst, gap / u[i])
             x[i] = u[i] / s
             for j in range(C):
                 cols[block, j] += x[i] * M[i, j]
-        missed_rows[block] = missed
+        missed_rows[block], worst_rows[block] = missed, worst
 
 
 @jit(inline=True)
 def _sweep_rows(matrix, x, y, cols, block, i):
-    """Sweep four rows from row `i` on, which stay in the cache, and return what they missed."""
+    """Sweep four rows from row `i` on, which stay in the cache; return what they missed, and the most of one of itself."""
     M, u, _ = matrix
     C = M.shape[1]
     whole = C // WIDTH * WIDTH
@@ -68,8 +70,10 @@ def _sweep_rows(matrix, x, y, cols, block, i):
     for j in range(whole, C):
         p, q = p + M[i, j] * y[j], q + M[i + 1, j] * y[j]
         r, s = r + M[i + 2, j] * y[j], s + M[i + 3, j] * y[j]
-    missed = abs(x[i] * p - u[i]) + abs(x[i + 1] * q - u[i + 1])
-    missed += abs(x[i + 2] * r - u[i + 2]) + abs(x[i + 3] * s - u[i + 3])
+    e, f, g, h = x[i] * p - u[i], x[i + 1] * q - u[i + 1], x[i + 2] * r - u[i + 2], x[i + 3] * s - u[i + 3]
+    missed = abs(e) + abs(f)
+    missed += abs(g) + abs(h)
+    worst = max(abs(e) / u[i], abs(f) / u[i + 1], abs(g) / u[i + 2], abs(h) / u[i + 3])
     p, q, r, s = u[i] / p, u[i + 1] / q, u[i + 2] / r, u[i + 3] / s
     x[i], x[i + 1], x[i + 2], x[i + 3] = p, q, r, s
     a, b, c, d = splat(p), splat(q), splat(r), splat(s)
@@ -80,7 +84,7 @@ def _sweep_rows(matrix, x, y, cols, block, i):
         store_row(cols, block, j, fma(load_row(M, i + 3, j), d, column))
     for j in range(whole, C):
         cols[block, j] += M[i, j] * p + M[i + 1, j] * q + (M[i + 2, j] * r + M[i + 3, j] * s)
-    return missed
+    return missed, worst
 
 
 # --- sweeps as they are ----------------------------------------------------------------------------------------------
@@ -108,11 +112,12 @@ def plain_sweeps(matrix, last, x, y, sums, state, goal, most):
 def judge_plainly(matrix, y, sums, state, goal):
     """Look at what the rows missed; take the column step unless this is the end."""
     k, before = state
-    residual = 0.0
+    residual, worst = 0.0, 0.0
     for block in range(sums.missed.shape[0]):
         residual += sums.missed[block]
+        worst = max(worst, sums.worst[block])
     residual /= goal.total
-    if not residual < np.inf or (k > 0 and residual <= goal.target) or k >= goal.max_iter:
+    if not residual < np.inf or (k > 0 and residual <= goal.target and worst <= goal.target) or k >= goal.max_iter:
         return k, residual, True
     if residual <= goal.still and residual >= before:
         return k, residual, True
@@ -137,7 +142,7 @@ class Pace(NamedTuple):
     since: int  # passes since it was changed
 
 
-GOING_ON, CLOSE, SLOW, OVER, LOST = range(5)  # states; close: the residual is what was asked for
+GOING_ON, CLOSE, SLOW, OVER, LOST = range(5)  # states; close: residual and columns are what was asked for
 START = Pace(GOING_ON, 0, np.inf, np.inf, np.inf, 0.0, -1)
 
 
@@ -170,10 +175,13 @@ def judge(matrix, y, sums, pace, goal):
     """Return the pace after a pass: by what the columns miss, whose sums are left in the first block."""
     v, cols = matrix.v, sums.cols
     add_blocks(sums)
-    residual = 0.0
+    residual, worst = 0.0, 0.0
     for j in range(y.shape[0]):
-        residual += abs(y[j] * cols[0, j] - v[j])
+        gap = abs(y[j] * cols[0, j] - v[j])
+        residual += gap
+        worst = max(worst, gap / v[j])
     residual /= goal.total
+    left = residual if residual > goal.target else worst
     k, momentum, since = pace.k + 1, pace.momentum, pace.since + 1
     if since >= SETTLED_PASSES:
         shrink = np.sqrt(residual / pace.before)
@@ -182,11 +190,11 @@ def judge(matrix, y, sums, pace, goal):
     state = GOING_ON
     if not residual < np.inf:
         state = LOST
-    elif residual <= goal.target:
+    elif left <= goal.target:
         state = CLOSE
     elif k >= goal.max_iter:
         state = OVER
-    elif not momentum < 1.0 or np.log(goal.target / residual) < goal.patience * np.log(momentum):
+    elif not momentum < 1.0 or np.log(goal.target / left) < goal.patience * np.log(momentum):
         state = SLOW  # so many passes are left even at best
     return Pace(state, k, residual, pace.residual, pace.before, momentum, since)
 

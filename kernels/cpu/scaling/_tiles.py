@@ -83,7 +83,7 @@ def scale_square(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, None, parts)
+        needs = _leave(t, out, first, end, bound, size, None, parts, not rules.bi)
         if needs != 0:
             return first, needs
         first += LANES
@@ -115,7 +115,7 @@ def scale_oblong(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, None, parts)
+        needs = _leave(t, out, first, end, bound, size, None, parts, not rules.bi)
         if needs != 0:
             return first, needs
         first += LANES
@@ -145,7 +145,7 @@ def scale_plainly(problem, tile, first, end, moment, size, parts):
         begun = some(load(t.S, line.ACTIVE) != 0.0)
         if begun:
             return ~first, 0
-        needs = _leave(t, out, first, end, bound, size, rules.tol, parts)
+        needs = _leave(t, out, first, end, bound, size, rules.tol, parts, False)
         if needs != 0:
             return first, needs
         first += LANES
@@ -203,10 +203,10 @@ def _start(t, given, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _leave(t, out, first, end, bound, size, tol, parts):
+def _leave(t, out, first, end, bound, size, tol, parts, closer):
     """Put the factors in their gauge, measure and write the results; return what that needs.
 
-    `tol` is None, but for plain sweeps, of which only the sums count.
+    `tol` is None, but for plain sweeps, of which only the sums count. With `closer` what is in doubt is marked.
     """
     S = t.S
     unusual = S[line.SPELT, 0] != 0.0
@@ -227,10 +227,11 @@ def _leave(t, out, first, end, bound, size, tol, parts):
     if tol is not None:
         scale_cells(t)
     measure(t, size)
-    judge(t, bound)
+    judge(t, bound, closer)
     if tol is not None:
         status = load(S, line.STATUS)
-        fits = (status == float(MAX_ITER)) & (load(S, line.RESIDUAL) <= tol)
+        fits = (load(S, line.RESIDUAL) <= tol) & (load(S, line.LINE_ERROR) <= tol)
+        fits = (status == float(MAX_ITER)) & fits
         store(S, line.STATUS, where(fits, float(OK), status))
     if some(load(S, line.FAR) != 0.0):
         find_gauge(parts, t, size is not None, True)
@@ -243,9 +244,9 @@ def _leave(t, out, first, end, bound, size, tol, parts):
             write_cells(t, size, out.out, first)
         write_factors(t, size, out.out_row, out.out_col, first)
     if whole:
-        write_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, first)
+        write_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, out.line_error, first)
     else:
-        scatter_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, first, end - 1)
+        scatter_numbers(t, out.residual, out.n_iter, out.status, out.smoothing, out.line_error, first, end - 1)
     return 0
 
 

@@ -17,7 +17,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, load_row, new_lines, store, store_row
 from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling.launch import ipf
-from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK
+from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, UNDETERMINED
 
 SPREAD = 300.0  # between logarithms of cells that one problem takes
 LEAST = 1.000001 * math.exp(-SPREAD)  # cells up to it were not in range
@@ -160,8 +160,8 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
     n, R, C = len(cells), sums.row.shape[1], sums.col.shape[1]
     options["num_threads"] = num_threads
     out = (np.full((n, R, C), np.nan), *(np.full((n, k), np.nan) for k in (R, C)))
-    numbers = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int8), np.zeros(n)
-    residual, n_iter, status, _ = numbers
+    numbers = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int8), np.zeros(n), np.full(n, np.nan)
+    residual, n_iter, status, _, line_error = numbers
     limits, going = np.zeros(n, np.bool_), np.ones(n, np.bool_)
     for number in range(sums.halvings.max(), -1, -1):
         pool.checkpoint()
@@ -182,10 +182,11 @@ def _in_steps(cells, sums, u, v, *, num_threads, **options):
                 a[dead] = b
         _add(found[1:3], some[:2])
         n_iter[now] += found[4]
-        going[now] = (found[5] == OK) | (found[5] == MAX_ITER)
+        going[now] = (found[5] == OK) | (found[5] == MAX_ITER) | (found[5] == UNDETERMINED)
         ended = ~going[now] | (number == 0)
         places = now[ended]
-        for to, a in zip((*out, residual, status), (found[0], *some[:2], found[3], found[5]), strict=True):
+        ends = found[0], *some[:2], found[3], found[5], found[7]
+        for to, a in zip((*out, residual, status, line_error), ends, strict=True):
             to[places] = a[ended]
         if number == 0:
             _mend(out[0], cells, part, now, some, num_threads)
