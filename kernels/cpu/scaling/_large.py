@@ -18,8 +18,6 @@ from cmfast.kernels.cpu.scaling._large_sweeps import CLOSE, LOST, SLOW, START, G
 from cmfast.kernels.cpu.scaling._range_pairing import pair_and_balance_slowly
 from cmfast.kernels.shared.scaling import (
     DENSE,
-    DOUBT,
-    LINE_ROUNDING,
     NOISE,
     PAIRED_SWEEPS,
     PATIENT_SWEEPS,
@@ -134,7 +132,7 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
     # What was stopped fits by its sums alone; that is enough for sweeps.
     fits = max(residual, worst) <= (p.goals[2] if status == OK else p.tol if p.plain else -np.inf)
     judged = status == OK and not p.plain and not p.bi
-    if judged and not (fits and DOUBT * LINE_ROUNDING * problem.total <= _large_passes.smallest(M, x, y)[0]):
+    if judged and not (fits and _large_passes.is_certain(problem.matrix, x, y, problem.total)):
         return _Answer(row, col, residual, n_iter, UNDETERMINED, 0.0, worst)  # to be looked at more closely
     return _Answer(row, col, residual, n_iter, OK if fits else MAX_ITER, 0.0, worst)
 

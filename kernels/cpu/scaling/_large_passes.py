@@ -11,6 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load_numbers, load_row, splat, store_row, total, where
+from cmfast.kernels.shared.scaling import DOUBT
 
 LINE = 8  # numbers in a cache line
 SUM = frozenset({"reassoc", "contract", "nsz"})  # sums over a row in several parts, which vectors need
@@ -158,12 +159,30 @@ def hidden(M, x, y, last_width, mass):
 
     Every such flow goes through at least one positive cell; without zeros through one of nearly every line.
     """
-    low, zero = smallest(M, x, y)
+    low, zero = _smallest(M, x, y)
     return last_width * low * (1 if zero else max(1, min(M.shape) - 1)) / mass
 
 
 @jit()
-def smallest(M, x, y):
+def is_certain(matrix, x, y, mass):
+    """Whether no cell hangs on the rounding of targets, as far as a look at the smallest ones tells."""
+    M, u, _ = matrix
+    low, _ = _smallest(M, x, y)
+    if DOUBT * mass <= low:
+        return True
+    share = np.full(M.shape[1], np.inf)
+    for i in range(M.shape[0]):
+        part = x[i] / u[i]
+        for j in range(M.shape[1]):
+            share[j] = min(share[j], part * M[i, j] * y[j])
+    hub = 0.0
+    for j in range(M.shape[1]):
+        hub = max(hub, share[j])
+    return DOUBT <= hub
+
+
+@jit(inner=True)
+def _smallest(M, x, y):
     """Return the smallest positive scaled cell, and whether a cell is zero."""
     C = M.shape[1]
     whole = C // WIDTH * WIDTH

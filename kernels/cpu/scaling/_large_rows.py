@@ -65,7 +65,7 @@ class Rows:
             else:
                 last[:] = x
                 self.run(_large_sweeps.sweep, x, y, self.sums)
-                *state, ended = _large_sweeps.judge_plainly(self.matrix, y, self.sums, tuple(state), goal)
+                *state, ended = _large_sweeps.judge_plainly(self.matrix, last, x, y, self.sums, tuple(state), goal)
         return state
 
     def quick_sweeps(self, x, y, step, pace, goal):

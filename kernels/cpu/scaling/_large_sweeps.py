@@ -32,32 +32,30 @@ class Goal(NamedTuple):
 def sweep(matrix, x, y, sums, start, stop):
     """Set x = u / (M y); leave what the rows missed with the old x, and the column sums with the new one."""
     M, u, _ = matrix
-    cols, missed_rows, rows, worst_rows = sums
+    cols, missed_rows, rows, _ = sums
     R, C = M.shape
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         first, last = block * rows, min(R, (block + 1) * rows)
         whole = first + (last - first) // ROWS * ROWS
-        missed, worst = 0.0, 0.0
+        missed = 0.0
         for i in range(first, whole, ROWS):
-            more, most = _sweep_rows(matrix, x, y, cols, block, i)
-            missed, worst = missed + more, max(worst, most)
+            missed += _sweep_rows(matrix, x, y, cols, block, i)
         for i in range(whole, last):
             s = 0.0
             for j in range(C):
                 s += M[i, j] * y[j]
-            gap = abs(x[i] * s - u[i])
-            missed, worst = missed + gap, max(worst, gap / u[i])
+            missed += abs(x[i] * s - u[i])
             x[i] = u[i] / s
             for j in range(C):
                 cols[block, j] += x[i] * M[i, j]
-        missed_rows[block], worst_rows[block] = missed, worst
+        missed_rows[block] = missed
 
 
 @jit(inline=True)
 def _sweep_rows(matrix, x, y, cols, block, i):
-    """Sweep four rows from row `i` on, which stay in the cache; return what they missed, and the most of one of itself."""
+    """Sweep four rows from row `i` on, which stay in the cache, and return what they missed."""
     M, u, _ = matrix
     C = M.shape[1]
     whole = C // WIDTH * WIDTH
@@ -70,10 +68,8 @@ def _sweep_rows(matrix, x, y, cols, block, i):
     for j in range(whole, C):
         p, q = p + M[i, j] * y[j], q + M[i + 1, j] * y[j]
         r, s = r + M[i + 2, j] * y[j], s + M[i + 3, j] * y[j]
-    e, f, g, h = x[i] * p - u[i], x[i + 1] * q - u[i + 1], x[i + 2] * r - u[i + 2], x[i + 3] * s - u[i + 3]
-    missed = abs(e) + abs(f)
-    missed += abs(g) + abs(h)
-    worst = max(abs(e) / u[i], abs(f) / u[i + 1], abs(g) / u[i + 2], abs(h) / u[i + 3])
+    missed = abs(x[i] * p - u[i]) + abs(x[i + 1] * q - u[i + 1])
+    missed += abs(x[i + 2] * r - u[i + 2]) + abs(x[i + 3] * s - u[i + 3])
     p, q, r, s = u[i] / p, u[i + 1] / q, u[i + 2] / r, u[i + 3] / s
     x[i], x[i + 1], x[i + 2], x[i + 3] = p, q, r, s
     a, b, c, d = splat(p), splat(q), splat(r), splat(s)
@@ -84,7 +80,7 @@ def _sweep_rows(matrix, x, y, cols, block, i):
         store_row(cols, block, j, fma(load_row(M, i + 3, j), d, column))
     for j in range(whole, C):
         cols[block, j] += M[i, j] * p + M[i + 1, j] * q + (M[i + 2, j] * r + M[i + 3, j] * s)
-    return missed, worst
+    return missed
 
 
 # --- sweeps as they are ----------------------------------------------------------------------------------------------
@@ -102,20 +98,22 @@ def plain_sweeps(matrix, last, x, y, sums, state, goal, most):
         for i in range(x.shape[0]):
             last[i] = x[i]
         sweep(matrix, x, y, sums, 0, sums.missed.shape[0])
-        k, before, ended = judge_plainly(matrix, y, sums, (k, before), goal)
+        k, before, ended = judge_plainly(matrix, last, x, y, sums, (k, before), goal)
         if ended:
             return k, before, True
     return k, before, False
 
 
 @jit(inline=True)
-def judge_plainly(matrix, y, sums, state, goal):
-    """Look at what the rows missed; take the column step unless this is the end."""
+def judge_plainly(matrix, last, x, y, sums, state, goal):
+    """Look at what the rows missed, with the factors that they had last; take the column step unless this is the end."""
     k, before = state
-    residual, worst = 0.0, 0.0
+    worst = 0.0
+    for i in range(x.shape[0]):
+        worst = max(worst, abs(last[i] / x[i] - 1.0))
+    residual = 0.0
     for block in range(sums.missed.shape[0]):
         residual += sums.missed[block]
-        worst = max(worst, sums.worst[block])
     residual /= goal.total
     if not residual < np.inf or (k > 0 and residual <= goal.target and worst <= goal.target) or k >= goal.max_iter:
         return k, residual, True
@@ -179,7 +177,7 @@ def judge(matrix, y, sums, pace, goal):
     for j in range(y.shape[0]):
         gap = abs(y[j] * cols[0, j] - v[j])
         residual += gap
-        worst = max(worst, gap / v[j])
+        worst = gap / v[j] if gap > worst * v[j] else worst  # few divisions
     residual /= goal.total
     left = residual if residual > goal.target else worst
     k, momentum, since = pace.k + 1, pace.momentum, pace.since + 1

@@ -37,8 +37,10 @@ def refine(p):
     And those of which a solver found no factors, or which have their sums but for small lines: where the column that
     it grounds has a small target, rounding the totals leaves no factors for it.
     """
-    target, _, bound = p.goals
     status = p.status
+    if not status.any():
+        return
+    target, _, bound = p.goals
     marked = (status == UNDETERMINED) | (status == RANGE)
     if p.max_iter >= NEWTON_STEPS:
         marked |= (status == MAX_ITER) & (p.residual <= bound)

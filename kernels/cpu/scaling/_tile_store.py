@@ -20,7 +20,7 @@ from cmfast.kernels.cpu._core.vector_functions import exp, log
 from cmfast.kernels.cpu.scaling import _line as line
 from cmfast.kernels.cpu.scaling._tile import GAUGE, LANES, PARTS, add_up, example, spell_out, written_out
 from cmfast.kernels.cpu.scaling._tile_range import undo_powers
-from cmfast.kernels.shared.scaling import DOUBT, LINE_ROUNDING
+from cmfast.kernels.shared.scaling import DOUBT
 from cmfast.kernels.status import MAX_ITER, OK, RANGE, UNDETERMINED
 
 TINY = 1e-290  # products of factors beyond it, or beyond its reciprocal, are formed in fractions and powers of two
@@ -85,13 +85,30 @@ def judge(t, bound, closer):
     status = where(lost, float(RANGE), status)
     doubtful = ~((residual <= bound) & (load(S, line.LINE_ERROR) <= bound))
     if closer:
-        low = splat(np.inf)
-        for k in range(t.P, t.P + t.R * t.C):
-            cell = load(S, k)
-            low = where((cell > 0.0) & (cell < low), cell, low)
-        doubtful = doubtful | ~((DOUBT * LINE_ROUNDING) * load(S, line.TOTAL) <= low)
+        doubtful = doubtful | ~_certain(t, status == float(OK))
     instead = float(UNDETERMINED) if closer else float(MAX_ITER)
     store(S, line.STATUS, where((status == float(OK)) & doubtful, instead, status))
+
+
+@jit(inner=True, borrows=True)
+def _certain(t, wanted):
+    """Return the lanes of which no cell hangs on the rounding of targets, as far as a look at a column tells."""
+    S, R, C = t.S, t.R, t.C
+    hub = splat(0.0)
+    for j in range(C):
+        share = splat(np.inf)
+        for i in range(R):
+            cell = load(S, t.P + i * C + j)
+            part = where(load(S, t.u + i) > 0.0, cell * load(S, t.inverse + i), np.inf)
+            share = where(part < share, part, share)
+        hub = where(share > hub, share, hub)
+        if not some(wanted & ~(hub >= DOUBT)):  # mostly the first column tells
+            return wanted
+    low = splat(np.inf)
+    for k in range(t.P, t.P + R * C):
+        cell = load(S, k)
+        low = where((cell > 0.0) & (cell < low), cell, low)
+    return (hub >= DOUBT) | (DOUBT * load(S, line.TOTAL) <= low)
 
 
 @PARTS.part(GAUGE, lambda: (example(), False, False), returns=None)

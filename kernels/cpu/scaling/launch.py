@@ -190,7 +190,7 @@ def _by_tiles(problem):
             end = min(first + at_once, stop)
             if direct and not _has_zero(problem, first, end):
                 _run(kernel, whole, tile, first, end, size)
-                if judged:
+                if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
                 continue
             with _prepared(problem.part(first, end)) as (part, dropped):
